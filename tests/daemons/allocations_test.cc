@@ -140,12 +140,12 @@ class Allocations : public testing::Test {
     }
 };
 
-TEST_F(Allocations, Embedded) { expect_at_most("ros2s+local", {.here = 1}, {.here = 20}); }
+TEST_F(Allocations, Embedded) { expect_at_most("ros2s+local", {.here = 1}, {.here = 2}); }
 
 TEST_F(Allocations, Direct) {
     counted_engine_ = std::make_unique<CountedDaemon>(engine_, engine_.path("engine.allocations"));
     ASSERT_TRUE(counted_engine_->started);
-    expect_at_most("ros2s", {.here = 3, .engine = 0}, {.here = 2, .engine = 20});
+    expect_at_most("ros2s", {.here = 3, .engine = 0}, {.here = 2, .engine = 2});
 }
 
 TEST_F(Allocations, Offload) {
@@ -154,7 +154,7 @@ TEST_F(Allocations, Offload) {
     counted_dpu_ = std::make_unique<CountedDaemon>(dpu_, engine_.path("dpu.allocations"));
     ASSERT_TRUE(counted_dpu_->started);
     expect_at_most("ros2s+dpu", {.here = 1, .dpu = 3, .engine = 0},
-                   {.here = 1, .dpu = 2, .engine = 20});
+                   {.here = 1, .dpu = 2, .engine = 2});
 }
 
 }  // namespace

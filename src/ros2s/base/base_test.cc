@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <memory>
+#include <vector>
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/base/digest.h"
+#include "ros2s/base/inline_vector.h"
 #include "ros2s/base/random.h"
 #include "ros2s/base/result.h"
 #include "ros2s/base/uuid.h"
@@ -63,6 +66,32 @@ TEST(Digest, IsFixedForEverAndTellsApart) {
     EXPECT_NE(Digest().add(std::string_view("a")).value(),
               Digest().add(std::string_view("a\0", 2)).value());
     EXPECT_NE(Digest().value(), 0U);
+}
+
+// Elements that notice if they are copied, lost or destroyed twice.
+TEST(InlineVector, KeepsItsElementsInlineAndAllocated) {
+    using Numbers = InlineVector<std::shared_ptr<int>, 2>;
+    const auto one = std::make_shared<int>(1);
+    for (const size_t count : {0U, 1U, 2U, 3U, 9U}) {
+        Numbers numbers;
+        for (size_t i = 0; i < count; ++i) numbers.push_back(one);
+        EXPECT_EQ(numbers.size(), count);
+        EXPECT_EQ(static_cast<size_t>(one.use_count()), count + 1);
+        Numbers moved = std::move(numbers);
+        EXPECT_TRUE(numbers.empty());  // NOLINT(bugprone-use-after-move)
+        EXPECT_EQ(static_cast<size_t>(one.use_count()), count + 1);
+        Numbers copy = moved;
+        EXPECT_TRUE(copy == moved);
+        EXPECT_EQ(static_cast<size_t>(one.use_count()), 2 * count + 1);
+        numbers.emplace_back(one);
+        numbers = std::move(moved);
+        copy = Numbers{one, one, one};
+        EXPECT_EQ(static_cast<size_t>(one.use_count()), count + 4);
+        copy.truncate(1);
+        EXPECT_EQ(copy.back(), one);
+        EXPECT_EQ(static_cast<size_t>(one.use_count()), count + 2);
+    }
+    EXPECT_EQ(one.use_count(), 1);
 }
 
 TEST(Uuid, PrintsAndParses) {

@@ -1,4 +1,5 @@
-// In the steady state a 4 KiB fetch that hits the cache allocates nothing, an update little.
+// In the steady state a 4 KiB fetch that hits the cache allocates nothing, nor does an update of a
+// block: only the list of displaced blocks grows now and then.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -87,12 +88,12 @@ TEST(Fetch, ACachedBlockCostsNoAllocation) {
     ASSERT_TRUE(made.has_value()) << describe(made.error());
     EXPECT_EQ(*made, 0U);
 }
-TEST(Update, ABlockCostsFewAllocations) {
+TEST(Update, ABlockCostsNoAllocationOfItsOwn) {
     NullPool pool;
     const auto made =
         pool.world.run(count(pool, [](NullPool& of, uint64_t block) { return of.update(block); }));
     ASSERT_TRUE(made.has_value()) << describe(made.error());
-    EXPECT_LE(*made, 18'100U);
+    EXPECT_LE(*made, 100U);
 }
 
 }  // namespace

@@ -13,6 +13,11 @@ Node& node_at(NodeCache& nodes, std::string_view key) {
     return *found;
 }
 
+Node& head_of(const Change& change) {
+    ROS2S_CHECK(change.head != nullptr);
+    return *change.head;
+}
+
 class Applier {
   public:
     Applier(NodeCache& nodes, const Applying& now, Effects& effects)
@@ -28,12 +33,14 @@ class Applier {
         return entry_key(now_.container, change.object, change.dkey, change.akey,
                          static_cast<uint32_t>(segment));
     }
+    // `node`: the summary's, if it is known.
     [[nodiscard]] SummaryChange summary_of(object::ObjectId object, std::string_view dkey,
-                                           std::string_view akey) const {
+                                           std::string_view akey, Node* node = nullptr) const {
         return {.container = now_.container,
                 .object = object,
                 .epoch = now_.epoch,
                 .time = now_.time,
+                .node = node,
                 .akey = akey,
                 .dkey = dkey};
     }
@@ -51,8 +58,8 @@ class Applier {
 // ---- arrays --------------------------------------------------------------------------------
 
 void Applier::array(const Change& change) {
-    Node& head = node_at(nodes_, key_of(change, 0).view());
-    SummaryChange summary = summary_of(change.object, change.dkey, change.akey);
+    Node& head = head_of(change);
+    SummaryChange summary = summary_of(change.object, change.dkey, change.akey, change.summary);
     nodes_.modify(head);
     if (head.is_absent()) {
         head.value.emplace<EntryValue>().kind = EntryValue::Kind::array;
@@ -132,7 +139,7 @@ int64_t Applier::put_blocks(const Change& change) {
             if (at == nullptr || block / segment_blocks != segment) {
                 if (at != nullptr) nodes_.charge(*at);
                 segment = block / segment_blocks;
-                at = &node_at(nodes_, key_of(change, segment).view());
+                at = segment == 0 ? change.head : &node_at(nodes_, key_of(change, segment).view());
                 nodes_.modify(*at);
                 if (at->is_absent()) {
                     at->value.emplace<EntryValue>().kind = EntryValue::Kind::segment;
@@ -159,8 +166,8 @@ int64_t Applier::put_blocks(const Change& change) {
 // ---- single values -------------------------------------------------------------------------
 
 void Applier::put(const Change& change) {
-    Node& head = node_at(nodes_, key_of(change, 0).view());
-    SummaryChange summary = summary_of(change.object, change.dkey, change.akey);
+    Node& head = head_of(change);
+    SummaryChange summary = summary_of(change.object, change.dkey, change.akey, change.summary);
     nodes_.modify(head);
     if (head.is_absent()) {
         summary.entries = 1;
@@ -196,7 +203,7 @@ void Applier::punch(Node& head, const EntryKey& key) {
 }
 
 void Applier::punch_akey(const Change& change) {
-    Node& head = node_at(nodes_, key_of(change, 0).view());
+    Node& head = head_of(change);
     if (head.is_absent()) return;
     punch(head, {now_.container, change.object, change.dkey, change.akey, 0});
 }
@@ -275,7 +282,10 @@ void apply_summary(NodeCache& nodes, const SummaryChange& change) {
         });
         return;
     }
-    Node& at = node_at(nodes, summary_key(change.container, change.object, change.akey).view());
+    Node& at =
+        change.node != nullptr
+            ? *change.node
+            : node_at(nodes, summary_key(change.container, change.object, change.akey).view());
     nodes.modify(at);
     if (at.is_absent()) at.value.emplace<SummaryValue>();
     SummaryValue& summary = *at.summary();

@@ -3,7 +3,7 @@
 //
 // Invariants
 // - Every node that a change needs is in memory: Loader::prepare_entries() has loaded and pinned
-// it.
+//   it, and has set Change::head.
 // - The same functions run live and in recovery, so recovery arrives at the same state.
 //
 // Used on the core that owns `nodes`. Does not suspend.
@@ -38,6 +38,7 @@ struct SummaryChange {
     object::ObjectId object{};
     object::Epoch epoch{};
     WallTime time{};
+    Node* node = nullptr;         // the summary; null: apply_summary() looks it up
     std::string_view akey, dkey;  // valid during the call
     int64_t entries = 0, blocks = 0;
 };

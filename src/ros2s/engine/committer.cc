@@ -70,7 +70,17 @@ Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, 
 Committer::~Committer() = default;
 
 std::shared_ptr<Group> Committer::make_group() {
-    return std::make_shared<Group>(env_.reactor, chunks, devices_.size());
+    for (const std::shared_ptr<Group>& group : groups_) {
+        if (group.use_count() > 1) continue;
+        group->reset(devices_.size());
+        return group;
+    }
+    return groups_.emplace_back(std::make_shared<Group>(env_.reactor, chunks, devices_.size()));
+}
+
+void Committer::drop_spare() {
+    std::erase_if(groups_, [](const auto& group) { return group.use_count() == 1; });
+    chunks.drop_spare();
 }
 
 void Committer::choose_discards(uint32_t device) {
@@ -90,7 +100,7 @@ Task<Result<>> Committer::admit(size_t record_bytes_more, uint64_t blocks) {
     const uint64_t bytes_max = journal_.record_blocks_max() * block_bytes - sizeof(RecordHeader);
     if (record_bytes_more > bytes_max) co_return fail(Code::too_large, bytes_max);
     while (!dead_ && !open_->is_empty() &&
-           (open_->payload_bytes_max + record_bytes_more > bytes_max ||
+           (open_->record.payload_bytes() + record_bytes_more > bytes_max ||
             open_->blocks + blocks > group_blocks_max_)) {
         co_await opened_;
     }
@@ -98,19 +108,19 @@ Task<Result<>> Committer::admit(size_t record_bytes_more, uint64_t blocks) {
     co_return Result<>();
 }
 
-Committer::Ticket Committer::join(TransactionRecord transaction) {
+Committer::Ticket Committer::join(TransactionRecord&& transaction) {
     // A write ahead that fails at once gives up this group and opens another one.
     const std::shared_ptr<Group> joined = open_;
     Group& group = *joined;
-    group.payload_bytes_max += transaction.encoded_bytes_max();
     place_blocks(transaction);
+    group.record.add(transaction);
     group.transactions.push_back(std::move(transaction));
     write_ahead();
     wake_.wake_all();
     return {joined, group.transactions.size() - 1};
 }
 
-Task<Result<object::Commit>> Committer::commit(TransactionRecord transaction, Trace* trace) {
+Task<Result<object::Commit>> Committer::commit(TransactionRecord&& transaction, Trace* trace) {
     if (trace != nullptr) open_->traced = true;  // joining may begin to write
     const Ticket ticket = join(std::move(transaction));
     co_await ticket.group->done;
@@ -166,7 +176,7 @@ Task<> Committer::run() {
             co_await gather();
             continue;
         }
-        const uint64_t blocks = record_bytes(open_->payload_bytes_max) / block_bytes;
+        const uint64_t blocks = record_bytes(open_->record.payload_bytes()) / block_bytes;
         if (!journal_.fits(blocks) && rules_.await_room) {
             counters.journal_waits.add();
             want_checkpoint();
@@ -255,13 +265,9 @@ void Committer::place_blocks(TransactionRecord& transaction) {
     }
 }
 
-// Makes the group's record, in the group's memory, and allocates its blocks in the journal.
+// Ends the group's record, and allocates its blocks in the journal.
 ConstBytes Committer::place_record(Group& group) {
-    std::vector<const TransactionRecord*> transactions;
-    transactions.reserve(group.transactions.size());
-    for (const TransactionRecord& t : group.transactions) transactions.push_back(&t);
-    group.record = AlignedBuffer(record_bytes(group.payload_bytes_max));
-    const ConstBytes record = encode_record(group.header, transactions, group.record.bytes());
+    const ConstBytes record = group.record.finish(group.header);
     counters.record_bytes.add(record.size());
     const uint64_t blocks = record.size() / block_bytes;
     group.end_position = journal_.place(blocks) + blocks;
@@ -291,7 +297,6 @@ Task<> Committer::write(std::shared_ptr<Group> group) {
     if (!group->io) {
         if (!rules_.fail_at_once) die(group->io.error(), "");
     } else {
-        group->flushed = true;
         flushed_max_ = std::max(flushed_max_, header.sequence);
         if (!rules_.acknowledge_in_order) group->done.set();
     }
@@ -301,10 +306,7 @@ Task<> Committer::write(std::shared_ptr<Group> group) {
         // happened, for example no_space of the index. The next opening shows the outcome.
         fail_group(*group, dead_->code == Code::io ? fail(*dead_) : fail(Code::io));
     } else {
-        std::vector<const TransactionRecord*> transactions;
-        transactions.reserve(group->transactions.size());
-        for (const TransactionRecord& t : group->transactions) transactions.push_back(&t);
-        co_await publisher_.publish(AppliedGroup::of(header), transactions, group->pins);
+        co_await publisher_.publish(AppliedGroup::of(header), group->transactions, group->pins);
         finish(*group);
     }
     --in_flight_;
@@ -320,6 +322,7 @@ void Committer::finish(Group& group) {
     ordered_.wake_all();
     group.done.set();
     burst_ = group.transactions.size() + open_->transactions.size();
+    if (group.writes_under_way == 0) group.let_go();
 }
 
 void Committer::fail_group(Group& group, Result<> outcome) {

@@ -72,9 +72,9 @@ class Committer {
         std::shared_ptr<Group> group;
         size_t index = 0;
     };
-    Ticket join(TransactionRecord transaction);
+    Ticket join(TransactionRecord&& transaction);
     // join(), and waits until the group is published. Errors: those of the group's I/O.
-    Task<Result<object::Commit>> commit(TransactionRecord transaction, Trace* trace = nullptr);
+    Task<Result<object::Commit>> commit(TransactionRecord&& transaction, Trace* trace = nullptr);
 
     // Commits an empty group if that would free blocks in quarantine. False: it would not, and no
     // group in progress could.
@@ -108,6 +108,8 @@ class Committer {
         uint64_t next_id = 0;
     };
     [[nodiscard]] const Cut& applied_cut() const { return cut_; }
+    // Returns unused memory to the kernel.
+    void drop_spare();
     ChunkPool chunks;
     Counters counters;
 
@@ -154,6 +156,8 @@ class Committer {
     Chain chain_;
     Nursery nursery_;
     Nursery ahead_;  // writes of groups that are not sealed yet
+    // All. One that nothing else refers to is used again, so that a group allocates nothing.
+    std::vector<std::shared_ptr<Group>> groups_;
     std::shared_ptr<Group> open_;
     uint32_t in_flight_ = 0;
     bool want_empty_ = false;

@@ -8,12 +8,12 @@
 namespace ros2s::engine {
 namespace {
 
-Task<Result<>> prepare_at(Core& core, object::ContainerId container, const Change& change,
+Task<Result<>> prepare_at(Core& core, object::ContainerId container, Change& change,
                           std::vector<Node*>& nodes, std::vector<std::string>& summaries) {
     Pins pins(core.cache);
     ROS2S_CO_TRY(
         co_await core.loader.prepare_entries(container, change, pins, SIZE_MAX, summaries));
-    const std::vector<Node*> taken = pins.take();
+    const Pins::Nodes taken = pins.take();
     nodes.insert(nodes.end(), taken.begin(), taken.end());
     co_return Result<>();
 }
@@ -94,7 +94,7 @@ Task<> Cores::trim() {
     for (uint32_t i = size(); i-- > 0;) co_await at(cores_[i], home(), trim_at(cores_[i]));
 }
 
-Task<Result<>> Cores::prepare(object::ContainerId container, const Change& change,
+Task<Result<>> Cores::prepare(object::ContainerId container, Change& change,
                               std::vector<Node*>& pins) {
     std::vector<Node*> nodes;
     std::vector<std::string> summaries;
@@ -118,7 +118,7 @@ Task<Result<>> Cores::prepare(object::ContainerId container, const Change& chang
         co_return result;
     }
     pins.insert(pins.end(), nodes.begin(), nodes.end());
-    const std::vector<Node*> taken = at_home.take();
+    const Pins::Nodes taken = at_home.take();
     pins.insert(pins.end(), taken.begin(), taken.end());
     co_return result;
 }

@@ -144,10 +144,10 @@ class Cores {
     // Core::trim() of all cores. Called on core 0.
     Task<> trim();
 
-    // Loads and pins all nodes that `change` affects, on any core. Appends them to `pins`. Called
+    // Loads and pins all nodes that `change` affects, on any core, and sets its nodes. Appends them
+    // to `pins`. Called
     // on core 0. After an error nothing more is pinned than before.
-    Task<Result<>> prepare(object::ContainerId container, const Change& change,
-                           std::vector<Node*>& pins);
+    Task<Result<>> prepare(object::ContainerId container, Change& change, std::vector<Node*>& pins);
     // For nodes of any cores. Called on core 0.
     Task<> unpin(std::vector<Node*> pins);
     // As Loader::scan(), over all cores' keys; on several cores items are raw. Called on core 0.

@@ -58,9 +58,9 @@ Result<> Draft::build(std::shared_ptr<const Placement> placement) {
     }
     record_.container = container_;
     record_.changes.reserve(request_.operations.size());
-    dropped_.assign(request_.operations.size(), 0);
     for (const object::Operation& operation : request_.operations) {
         if (!operation.window.is_local()) return fail(Code::unsupported);
+        dropped_.push_back(0);
         Change& change = record_.changes.emplace_back();
         change.object = operation.object;
         if (operation.kind == Kind::punch_object) {
@@ -124,15 +124,15 @@ void Draft::need(const Change& change, uint64_t first_block, uint64_t blocks) {
         const uint64_t here = std::min(blocks, (segment + 1) * segment_blocks - first_block);
         const uint32_t device =
             placement_->home(payload_bytes_, change.object, change.dkey, segment);
-        const auto found = std::ranges::find(needs_, device, &std::pair<uint32_t, uint64_t>::first);
-        if (found == needs_.end()) {
-            needs_.emplace_back(device, here);
-        } else {
-            found->second += here;
-        }
+        need_of(device).blocks_max += here;
         first_block += here;
         blocks -= here;
     }
+}
+
+Draft::Need& Draft::need_of(uint32_t device) {
+    Need* const found = std::ranges::find(needs_, device, &Need::device);
+    return found != needs_.end() ? *found : needs_.emplace_back(device);
 }
 
 void Draft::redirect(uint32_t from, uint32_t to) {
@@ -142,17 +142,11 @@ void Draft::redirect(uint32_t from, uint32_t to) {
     for (uint32_t& device : redirected_) {
         if (device == from) device = to;
     }
-    uint64_t moved = 0;
-    std::erase_if(needs_, [&](const auto& one) {
-        if (one.first == from) moved = one.second;
-        return one.first == from;
-    });
-    const auto found = std::ranges::find(needs_, to, &std::pair<uint32_t, uint64_t>::first);
-    if (found == needs_.end()) {
-        needs_.emplace_back(to, moved);
-    } else {
-        found->second += moved;
-    }
+    Need& emptied = need_of(from);
+    const uint64_t moved = emptied.blocks_max;
+    emptied = needs_.back();
+    needs_.truncate(needs_.size() - 1);
+    need_of(to).blocks_max += moved;
 }
 
 size_t Draft::record_bytes_max() const {
@@ -178,8 +172,8 @@ bool Draft::concerns(uint32_t core) const {
 
 // Locks on a whole object are taken on every core, so locks on a core's own dkeys need no other
 // core.
-std::vector<LockTable::Wanted> Draft::locks(uint32_t core) const {
-    std::vector<LockTable::Wanted> wanted;
+LockTable::WantedLocks Draft::locks(uint32_t core) const {
+    LockTable::WantedLocks wanted;
     wanted.reserve(2 * (request_.conditions.size() + request_.operations.size()));
     using Judge = object::Condition::Kind;
     for (const object::Condition& condition : request_.conditions) {
@@ -212,6 +206,7 @@ std::vector<LockTable::Wanted> Draft::locks(uint32_t core) const {
 // ---- plan ----------------------------------------------------------------------------------
 
 const EntryValue* Draft::visible(const Change& change, uint64_t segment) const {
+    if (segment == 0) return change.head->entry();
     const KeyBuilder key = entry_key(container_, change.object, change.dkey, change.akey,
                                      static_cast<uint32_t>(segment));
     const Node* const node = nodes_->find(key.view());
@@ -418,6 +413,7 @@ Result<> Draft::stage_change(Group& group, size_t index) {
             if (!redirected_.empty()) device = redirected_[device];
             StagedBlock where;
             std::byte* const memory = group.stage(device, where);
+            ++need_of(device).staged;
             BlockRef& ref = change.blocks.emplace_back();
             ref.address = BlockAddress::make(where.device, where.ordinal);
             ROS2S_TRY(fill(group, index, block, memory, ref.crc));
@@ -432,11 +428,9 @@ Result<> Draft::stage(Group& group) {
         if (dropped_[i] == 0) result = stage_change(group, i);
     }
     if (!result) {
-        for (auto change = record_.changes.rbegin(); change != record_.changes.rend(); ++change) {
-            for (auto block = change->blocks.rbegin(); block != change->blocks.rend(); ++block) {
-                group.unstage(block->address.device());
-            }
-            change->blocks.clear();
+        for (Change& change : record_.changes) {
+            for (const BlockRef& block : change.blocks) group.unstage(block.address.device());
+            change.blocks.clear();
         }
         return result;
     }
@@ -446,21 +440,8 @@ Result<> Draft::stage(Group& group) {
         if (kept != i) record_.changes[kept] = std::move(record_.changes[i]);
         ++kept;
     }
-    record_.changes.resize(kept);
+    record_.changes.truncate(kept);
     return {};
-}
-
-std::vector<uint64_t> Draft::staged() const {
-    std::vector<uint64_t> counts(needs_.size());
-    for (const Change& change : record_.changes) {
-        for (const BlockRef& block : change.blocks) {
-            const auto found = std::ranges::find(needs_, block.address.device(),
-                                                 &std::pair<uint32_t, uint64_t>::first);
-            ROS2S_CHECK(found != needs_.end());
-            ++counts[static_cast<size_t>(found - needs_.begin())];
-        }
-    }
-    return counts;
 }
 
 }  // namespace ros2s::engine

@@ -16,6 +16,7 @@
 // nodes.
 #pragma once
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "partition.h"
 #include "placement.h"
 #include "ros2s/base/bytes.h"
+#include "ros2s/base/inline_vector.h"
 
 namespace ros2s::engine {
 
@@ -46,12 +48,17 @@ class Draft {
 
     // Errors: unsupported (a window that is not local memory).
     [[nodiscard]] Result<> build(std::shared_ptr<const Placement> placement);
-    // The most blocks that stage() can need, by device.
-    [[nodiscard]] const std::vector<std::pair<uint32_t, uint64_t>>& needs() const { return needs_; }
+    // What stage() may need of a device, and what it has used.
+    struct Need {
+        uint32_t device = 0;
+        uint64_t blocks_max = 0;
+        uint64_t staged = 0;
+    };
+    [[nodiscard]] std::span<const Need> needs() const { return needs_; }
     [[nodiscard]] uint64_t blocks_max() const { return blocks_max_; }
     // Whether that core has something to lock.
     [[nodiscard]] bool concerns(uint32_t core) const;
-    [[nodiscard]] std::vector<LockTable::Wanted> locks(uint32_t core) const;
+    [[nodiscard]] LockTable::WantedLocks locks(uint32_t core) const;
     // Whether that core owns the entries under a dkey of this container.
     [[nodiscard]] bool is_on(uint32_t core, object::ObjectId object, std::string_view dkey) const {
         return partition_.core_of(container_, object, dkey) == core;
@@ -59,7 +66,8 @@ class Draft {
     [[nodiscard]] bool is_on(uint32_t core, const Change& change) const {
         return change.spans_dkeys() || is_on(core, change.object, change.dkey);
     }
-    [[nodiscard]] const std::vector<Change>& changes() const { return record_.changes; }
+    [[nodiscard]] std::span<Change> changes() { return record_.changes; }
+    [[nodiscard]] std::span<const Change> changes() const { return record_.changes; }
     [[nodiscard]] size_t record_bytes_max() const;
 
     // From now on it must not increase the used space.
@@ -72,9 +80,8 @@ class Draft {
     // Errors: corrupt (the copied bytes do not match the request's checksums). Then the group is as
     // before.
     [[nodiscard]] Result<> stage(Group& group);
-    // After stage(): the blocks of needs() that were really needed, by device, in the same order.
-    [[nodiscard]] std::vector<uint64_t> staged() const;
-    [[nodiscard]] TransactionRecord take() { return std::move(record_); }
+    // After stage(), for the group.
+    [[nodiscard]] TransactionRecord& record() { return record_; }
 
     [[nodiscard]] static uint64_t lock_name(object::ContainerId container, object::ObjectId object);
     [[nodiscard]] static uint64_t lock_name(object::ContainerId container, object::ObjectId object,
@@ -92,6 +99,7 @@ class Draft {
 
     void build_array(const object::Operation& operation, Change& change);
     void need(const Change& change, uint64_t first_block, uint64_t blocks);
+    [[nodiscard]] Need& need_of(uint32_t device);
     // The result of earlier operations of the transaction on the block; nothing: they did not
     // change it.
     [[nodiscard]] std::optional<Source> made_before(size_t index, uint64_t block) const;
@@ -114,9 +122,9 @@ class Draft {
     NodeCache* nodes_ = nullptr;                  // while a core plans
     std::shared_ptr<const Placement> placement_;  // from build() on
     uint64_t payload_bytes_ = 0;
-    TransactionRecord record_;      // one change per operation, until take()
-    std::vector<uint8_t> dropped_;  // changes without any effect
-    std::vector<std::pair<uint32_t, uint64_t>> needs_;
+    TransactionRecord record_;           // one change per operation, until stage()
+    InlineVector<uint8_t, 16> dropped_;  // changes without any effect
+    InlineVector<Need, 2> needs_;
     std::vector<uint32_t> redirected_;  // by home device
     uint64_t blocks_max_ = 0;
     bool in_place_ = false;

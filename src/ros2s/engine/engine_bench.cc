@@ -83,7 +83,7 @@ class Pool {
         const std::string path = directory_ + "/device-0";
         EngineStore::Devices devices;
         if (null_) {
-            devices.push_back(std::make_unique<NullDevice>(device_bytes));
+            devices.push_back(std::make_unique<NullDevice>(data_bytes + data_bytes / 4));
         } else {
             ROS2S_CO_TRY(co_await device::create_file_device(*reactor, path, device_bytes, {}, {},
                                                              {}, report_));

@@ -64,13 +64,12 @@ struct StagedBlock {
 };
 
 struct Group {
+    // Room that an empty group keeps.
+    static constexpr size_t transactions_kept_max = 1024;
+
     Group(Reactor& reactor, ChunkPool& chunks, size_t device_count)
         : pool(chunks), devices(device_count), writes_ended(reactor), done(reactor) {}
-    ~Group() {
-        for (PerDevice& device : devices) {
-            for (StagingMemory& chunk : device.chunks) pool.give(std::move(chunk));
-        }
-    }
+    ~Group() { let_go(); }
     Group(const Group&) = delete;
     Group& operator=(const Group&) = delete;
 
@@ -107,15 +106,13 @@ struct Group {
     ChunkPool& pool;
     std::vector<PerDevice> devices;
     std::vector<TransactionRecord> transactions;
-    std::vector<Node*> pins;       // nodes that must be in memory to apply it
-    size_t payload_bytes_max = 0;  // of the record
-    uint64_t blocks = 0;           // staged on all devices
+    std::vector<Node*> pins;  // nodes that must be in memory to apply it
+    RecordBuilder record;
+    uint64_t blocks = 0;  // staged on all devices
 
     // Set when sealed.
     RecordHeader header;
-    AlignedBuffer record;
-    uint64_t end_position = 0;  // of its record in the journal
-    bool flushed = false;
+    uint64_t end_position = 0;    // of its record in the journal
     Result<> io;                  // of its writes and its flush
     size_t writes_under_way = 0;  // those begun before it was sealed
     Event writes_ended;           // signalled when all of these have ended
@@ -144,6 +141,32 @@ struct Group {
         where = {device, on.blocks++};
         ++blocks;
         return memory(where);
+    }
+    // Frees payload and transactions: no write is under way, and the group is applied or failed.
+    void let_go() {
+        for (PerDevice& device : devices) {
+            for (StagingMemory& chunk : device.chunks) pool.give(std::move(chunk));
+            device.chunks.clear();
+        }
+        transactions.clear();
+        if (transactions.capacity() > transactions_kept_max) transactions.shrink_to_fit();
+    }
+    // Makes it an empty group, which uses its memory again. Nothing else refers to it.
+    void reset(size_t device_count) {
+        let_go();
+        devices.resize(device_count);
+        for (PerDevice& device : devices) {
+            device.runs.clear();
+            device.blocks = 0;
+            device.placed = device.sent = {};
+        }
+        pins.clear();
+        record.clear();
+        blocks = 0;
+        io = outcome = {};
+        traced = false;
+        steps.clear();
+        done.reset();
     }
     // Removes the newest block of a device.
     void unstage(uint32_t device) {

@@ -57,18 +57,17 @@ Task<Result<Node*>> Loader::load(std::string key, For use) {
     co_return &node;
 }
 
-Task<Result<>> Loader::pin(KeyBuilder key, Pins& pins) {
+Task<Result<Node*>> Loader::pin(KeyBuilder key, Pins& pins) {
     if (Node* const node = changeable(key.view())) {
         pins.add(*node);
-        co_return Result<>();
+        co_return node;
     }
     ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(key.take(), For::changing));
     pins.adopt(*node);
-    co_return Result<>();
+    co_return node;
 }
 
-bool Loader::prepare_resident_entry(object::ContainerId container, const Change& change,
-                                    Pins& pins) {
+bool Loader::prepare_resident_entry(object::ContainerId container, Change& change, Pins& pins) {
     using Kind = Change::Kind;
     if ((change.kind != Kind::array && change.kind != Kind::put) || change.hole_first > 0 ||
         change.hole_count > 0) {
@@ -77,25 +76,23 @@ bool Loader::prepare_resident_entry(object::ContainerId container, const Change&
     for (uint8_t i = 0; i < change.piece_count; ++i) {
         if (change.pieces[i].first + change.pieces[i].count > segment_blocks) return false;
     }
-    Node* const head =
+    change.head =
         changeable(entry_key(container, change.object, change.dkey, change.akey, 0).view());
-    if (head == nullptr) return false;
-    pins.add(*head);
+    if (change.head == nullptr) return false;
+    pins.add(*change.head);
     return true;
 }
 
-bool Loader::prepare_resident_summary(object::ContainerId container, const Change& change,
-                                      Pins& pins) {
+bool Loader::prepare_resident_summary(object::ContainerId container, Change& change, Pins& pins) {
     if (change.akey.empty()) return false;
-    Node* const summary = changeable(summary_key(container, change.object, change.akey).view());
-    if (summary == nullptr) return false;
-    pins.add(*summary);
+    change.summary = changeable(summary_key(container, change.object, change.akey).view());
+    if (change.summary == nullptr) return false;
+    pins.add(*change.summary);
     return true;
 }
 
-Task<Result<>> Loader::prepare_entries(object::ContainerId container, const Change& change,
-                                       Pins& pins, size_t bytes_max,
-                                       std::vector<std::string>& summaries) {
+Task<Result<>> Loader::prepare_entries(object::ContainerId container, Change& change, Pins& pins,
+                                       size_t bytes_max, std::vector<std::string>& summaries) {
     using Kind = Change::Kind;
     KeyBuilder from(Table::entries), to(Table::entries);
     from.container(container).object(change.object);
@@ -121,15 +118,21 @@ Task<Result<>> Loader::prepare_entries(object::ContainerId container, const Chan
     return prepare_range(from.take(), std::move(end), pins, bytes_max, &summaries);
 }
 
-Task<Result<>> Loader::prepare_summaries(object::ContainerId container, const Change& change,
-                                         Pins& pins, size_t bytes_max) {
+Task<Result<>> Loader::prepare_summaries(object::ContainerId container, Change& change, Pins& pins,
+                                         size_t bytes_max) {
     if (change.kind == Change::Kind::punch_object) {
         KeyBuilder all(Table::summaries);
         all.container(container).object(change.object);
         return prepare_range(all.take(), prefix_end(all.view()), pins, bytes_max, nullptr);
     }
     if (change.akey.empty()) return nothing();
-    return pin(summary_key(container, change.object, change.akey), pins);
+    return prepare_summary(container, change, pins);
+}
+
+Task<Result<>> Loader::prepare_summary(object::ContainerId container, Change& change, Pins& pins) {
+    ROS2S_CO_TRY_ASSIGN(change.summary,
+                        co_await pin(summary_key(container, change.object, change.akey), pins));
+    co_return Result<>();
 }
 
 Task<Result<>> Loader::prepare_keys(std::vector<std::string> keys, Pins& pins) {
@@ -142,15 +145,13 @@ Task<Result<>> Loader::prepare_keys(std::vector<std::string> keys, Pins& pins) {
     co_return Result<>();
 }
 
-Task<Result<>> Loader::prepare_entry(object::ContainerId container, const Change& change,
-                                     Pins& pins) {
+Task<Result<>> Loader::prepare_entry(object::ContainerId container, Change& change, Pins& pins) {
     const auto segment_key = [&](uint64_t segment) {
         return entry_key(container, change.object, change.dkey, change.akey,
                          static_cast<uint32_t>(segment));
     };
-    ROS2S_CO_TRY(co_await pin(segment_key(0), pins));
-    const Node* const head = changeable(segment_key(0).view());
-    const EntryValue* entry = head->entry();
+    ROS2S_CO_TRY_ASSIGN(change.head, co_await pin(segment_key(0), pins));
+    const EntryValue* entry = change.head->entry();
     const uint64_t size =
         entry != nullptr && entry->kind == EntryValue::Kind::array ? entry->size : 0;
     // The blocks before and after the hole may be cut: they can be in other segments.

@@ -35,9 +35,10 @@ class Pins {
         cache_.pin(node);
         adopt(node);
     }
-    [[nodiscard]] const std::vector<Node*>& nodes() const { return nodes_; }
+    using Nodes = InlineVector<Node*, 4>;
+    [[nodiscard]] const Nodes& nodes() const { return nodes_; }
     // The caller must unpin them.
-    [[nodiscard]] std::vector<Node*> take() { return std::move(nodes_); }
+    [[nodiscard]] Nodes take() { return std::move(nodes_); }
     void clear() {
         for (Node* node : nodes_) cache_.unpin(*node);
         nodes_.clear();
@@ -45,7 +46,7 @@ class Pins {
 
   private:
     NodeCache& cache_;
-    std::vector<Node*> nodes_;
+    Nodes nodes_;
 };
 
 class Loader {
@@ -79,18 +80,19 @@ class Loader {
 
     // The usual case of prepare_entries() or prepare_summaries(), without suspending: the node is
     // in memory. False: it is not, or the change needs more than the first segment.
-    [[nodiscard]] bool prepare_resident_entry(object::ContainerId container, const Change& change,
+    [[nodiscard]] bool prepare_resident_entry(object::ContainerId container, Change& change,
                                               Pins& pins);
-    [[nodiscard]] bool prepare_resident_summary(object::ContainerId container, const Change& change,
+    [[nodiscard]] bool prepare_resident_summary(object::ContainerId container, Change& change,
                                                 Pins& pins);
-    // Loads and pins this core's entries that `change` affects; and those summaries that only the
-    // entries can name. Errors as load(); no_memory if that is more than `bytes_max` (a punch of
-    // very many keys at once may need it).
-    Task<Result<>> prepare_entries(object::ContainerId container, const Change& change, Pins& pins,
+    // Loads and pins this core's entries that `change` affects, and sets change.head; and those
+    // summaries that only the entries can name. Errors as load(); no_memory if that is more than
+    // `bytes_max` (a punch of very many keys at once may need it).
+    Task<Result<>> prepare_entries(object::ContainerId container, Change& change, Pins& pins,
                                    size_t bytes_max, std::vector<std::string>& summaries);
-    // The summaries of the change, on the core that owns them; the others by their keys.
-    Task<Result<>> prepare_summaries(object::ContainerId container, const Change& change,
-                                     Pins& pins, size_t bytes_max);
+    // The summaries of the change, on the core that owns them (sets change.summary); the others by
+    // their keys.
+    Task<Result<>> prepare_summaries(object::ContainerId container, Change& change, Pins& pins,
+                                     size_t bytes_max);
     Task<Result<>> prepare_keys(std::vector<std::string> keys, Pins& pins);
 
     // One item of a merged scan: a node of the cache, or else a raw value of the index.
@@ -111,10 +113,11 @@ class Loader {
     void index_changed() { ++generation_; }
 
   private:
-    Task<Result<>> prepare_entry(object::ContainerId container, const Change& change, Pins& pins);
+    Task<Result<>> prepare_entry(object::ContainerId container, Change& change, Pins& pins);
+    Task<Result<>> prepare_summary(object::ContainerId container, Change& change, Pins& pins);
     Task<Result<>> prepare_range(std::string from, std::string to, Pins& pins, size_t bytes_max,
                                  std::vector<std::string>* summaries);
-    Task<Result<>> pin(KeyBuilder key, Pins& pins);
+    Task<Result<Node*>> pin(KeyBuilder key, Pins& pins);
     [[nodiscard]] Node* changeable(std::string_view key) {
         Node* const node = cache_.find(key);
         return node != nullptr && !node->loading ? node : nullptr;

@@ -28,7 +28,7 @@ constexpr size_t spare_max = 256;
 
 LockTable::~LockTable() { ROS2S_CHECK(locks_.empty()); }
 
-void LockTable::prepare(std::vector<Wanted>& wanted) {
+void LockTable::prepare(WantedLocks& wanted) {
     std::ranges::sort(wanted, {}, &Wanted::name);
     size_t kept = 0;
     for (const Wanted& one : wanted) {
@@ -38,7 +38,7 @@ void LockTable::prepare(std::vector<Wanted>& wanted) {
             wanted[kept++] = one;
         }
     }
-    wanted.resize(kept);
+    wanted.truncate(kept);
 }
 
 bool LockTable::Lock::admits(LockMode mode) const {

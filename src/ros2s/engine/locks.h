@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ros2s/base/inline_vector.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/task.h"
@@ -39,9 +40,11 @@ class LockTable {
     LockTable& operator=(const LockTable&) = delete;
     ~LockTable();
 
+    // The locks of a transaction. Four: those of one operation and one condition.
+    using WantedLocks = InlineVector<Wanted, 4>;
     // Sorts, and merges entries of the same lock to the weakest mode that covers both. Call it once
     // before lock().
-    static void prepare(std::vector<Wanted>& wanted);
+    static void prepare(WantedLocks& wanted);
 
     // co_await table.lock(wanted[i]) for each i in order; unlock() each in any order.
     [[nodiscard]] auto lock(Wanted wanted) {
@@ -88,7 +91,7 @@ class LocksHeld {
     LocksHeld& operator=(LocksHeld&&) = delete;
     ~LocksHeld() { clear(); }
     // Called once: waits for each lock in order.
-    Task<> lock(std::vector<LockTable::Wanted> wanted) {
+    Task<> lock(LockTable::WantedLocks wanted) {
         wanted_ = std::move(wanted);
         for (; held_ < wanted_.size(); ++held_) co_await table_.lock(wanted_[held_]);
     }
@@ -99,7 +102,7 @@ class LocksHeld {
 
   private:
     LockTable& table_;
-    std::vector<LockTable::Wanted> wanted_;
+    LockTable::WantedLocks wanted_;
     size_t held_ = 0;  // how many of them, from the first on
 };
 

@@ -55,7 +55,7 @@ Task<> EngineStore::OpenPool::give_back_at_rest() {
     RestWatch rest;
     while (co_await sleep_for(base->env.reactor, base->options.rest_after, closing_.token())) {
         if (rest.came_to_rest(committer.counters.transactions.value())) {
-            committer.chunks.drop_spare();
+            committer.drop_spare();
         }
     }
 }

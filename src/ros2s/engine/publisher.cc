@@ -76,7 +76,7 @@ void Publisher::publish_here(const AppliedGroup& group, Transactions transaction
     NodeCache& nodes = cores_.home().cache;
     DirectEffects effects(state_, nodes);
     for (size_t t = 0; t < transactions.size(); ++t) {
-        const TransactionRecord& transaction = *transactions[t];
+        const TransactionRecord& transaction = transactions[t];
         const Applying now = group.transaction(t, transaction.container);
         for (const Change& change : transaction.changes) {
             apply_change(nodes, now, change, effects);
@@ -94,7 +94,7 @@ void Publisher::apply_part(Core& core, const AppliedGroup& group, Transactions t
     for (Node* node : part.pins) node->held = cores_.rules().hold_nodes;
     size_t order = 0;
     for (size_t t = 0; t < transactions.size(); ++t) {
-        const TransactionRecord& transaction = *transactions[t];
+        const TransactionRecord& transaction = transactions[t];
         const Applying now = group.transaction(t, transaction.container);
         for (const Change& change : transaction.changes) {
             part.effects.order = order++;
@@ -147,7 +147,7 @@ void Publisher::settle(const AppliedGroup& group, Transactions transactions,
     if (cores_.rules().settle_in_order) std::ranges::sort(summaries);
     for (const auto& [place, change] : summaries) apply_summary(cores_.home().cache, *change);
     for (size_t t = 0; t < transactions.size(); ++t) {
-        state_.note(group.transaction(t, transactions[t]->container), *transactions[t]);
+        state_.note(group.transaction(t, transactions[t].container), transactions[t]);
     }
     state_.finish(group, transactions.size());
 }
@@ -173,8 +173,8 @@ Task<> Publisher::publish(AppliedGroup group, Transactions transactions,
         co_await round.join();
     }
     settle(group, transactions, parts);
-    const bool containers = std::ranges::any_of(transactions, [](const auto* transaction) {
-        return std::ranges::any_of(transaction->changes, &Change::is_of_container);
+    const bool containers = std::ranges::any_of(transactions, [](const auto& transaction) {
+        return std::ranges::any_of(transaction.changes, &Change::is_of_container);
     });
     if (containers) co_await cores_.share_containers(state_.visible_containers());
     for (uint32_t i = 1; i < cores_.size(); ++i) {

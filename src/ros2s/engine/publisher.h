@@ -33,7 +33,7 @@ class Publisher {
   public:
     Publisher(const Env& env, Cores& cores, State& state);
 
-    using Transactions = std::span<const TransactionRecord* const>;
+    using Transactions = std::span<const TransactionRecord>;
     // `pins`: the nodes that the group needs. They stay pinned until publish() returns. One group
     // at a time. Does not suspend in a pool on one core.
     Task<> publish(AppliedGroup group, Transactions transactions, std::span<Node* const> pins);

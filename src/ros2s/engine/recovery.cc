@@ -279,19 +279,19 @@ Task<Result<bool>> Recovery::data_match(const Record& record, Matching how) {
 
 // ---- all together --------------------------------------------------------------------------
 
-Task<Result<>> Recovery::apply(const Record& record) {
+Task<Result<>> Recovery::apply(Record& record) {
     std::vector<Node*> pins;
-    std::vector<const TransactionRecord*> transactions;
     Result<> result;
-    for (const TransactionRecord& transaction : record.transactions) {
+    for (TransactionRecord& transaction : record.transactions) {
         if (!state_.makes_sense(transaction)) result = fail(Code::corrupt);
-        transactions.push_back(&transaction);
-        for (const Change& change : transaction.changes) {
+        for (Change& change : transaction.changes) {
             if (!result) break;
             result = co_await cores_.prepare(transaction.container, change, pins);
         }
     }
-    if (result) co_await publisher_.publish(AppliedGroup::of(record.header), transactions, pins);
+    if (result) {
+        co_await publisher_.publish(AppliedGroup::of(record.header), record.transactions, pins);
+    }
     co_await cores_.unpin(std::move(pins));
     co_return result;
 }
@@ -428,11 +428,10 @@ Task<Result<>> Recovery::restart(Committer::Chain& chain, Report& report) {
             .durable_upto = chain.last_sequence,
             .first_epoch = chain.next_epoch,
             .wall_time_ns = env_.reactor.wall_time().time_since_epoch().count()};
-        AlignedBuffer block(block_bytes);
-        const ConstBytes record = encode_record(header, {}, block.bytes());
+        RecordBuilder record;
         const uint64_t position = journal_.place(1);
-        const Result<> written =
-            co_await devices_[0]->write(journal_.offset_of(journal_.in_ring(position)), record);
+        const Result<> written = co_await devices_[0]->write(
+            journal_.offset_of(journal_.in_ring(position)), record.finish(header));
         if (!written) co_return io_error(report, *devices_[0], "writing", written.error());
         ROS2S_CO_TRY(co_await flush_all(report));
         chain.last_sequence = header.sequence;

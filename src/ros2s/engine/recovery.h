@@ -77,7 +77,8 @@ class Recovery {
     enum class Matching { compare, write_again };
     Task<Result<bool>> data_match(const Record& record, Matching how);
     [[nodiscard]] Result<> load_entry(const IndexEntry& entry);
-    Task<Result<>> apply(const Record& record);
+    // Sets the nodes of its changes.
+    Task<Result<>> apply(Record& record);
     // Decides where the chain ends, and applies the records before.
     Task<Result<>> accept(CheckpointSlot slot, uint64_t proven, Recovered& out, Report& report);
     [[nodiscard]] bool is_next(const RecordHeader& header, uint64_t id, uint64_t previous_id,

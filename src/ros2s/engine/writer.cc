@@ -107,7 +107,7 @@ Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId c
     if (checkpointer_.is_behind()) co_await checkpointer_.catch_up();
     ROS2S_CO_TRY(co_await reserve(call, draft));
     update.has_space = true;
-    std::vector<Visit> visits;
+    InlineVector<Visit, 1> visits;
     for (uint32_t core = 0; core < cores_.size(); ++core) {
         if (draft.concerns(core)) visits.emplace_back(cores_[core]);
     }
@@ -118,7 +118,9 @@ Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId c
         co_await hop(reactor_);
     }
     if (update.has_space) {
-        for (const auto& [device, blocks] : draft.needs()) state_.space.unreserve(device, blocks);
+        for (const Draft::Need& need : draft.needs()) {
+            state_.space.unreserve(need.device, need.blocks_max);
+        }
         committer_.progress().wake_all();
     }
     if (!result) cores_.home().metrics.updates_failed.add();
@@ -130,11 +132,12 @@ Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId c
 // ---- space ---------------------------------------------------------------------------------
 
 bool Writer::try_reserve(Draft& draft, SpaceMap::Need need) {
-    const auto& needs = draft.needs();
+    const std::span<const Draft::Need> needs = draft.needs();
     for (size_t i = 0; i < needs.size(); ++i) {
-        if (state_.space.reserve(needs[i].first, needs[i].second, need)) continue;
-        const auto [full, blocks] = needs[i];
-        while (i-- > 0) state_.space.unreserve(needs[i].first, needs[i].second);
+        if (state_.space.reserve(needs[i].device, needs[i].blocks_max, need)) continue;
+        const uint32_t full = needs[i].device;
+        const uint64_t blocks = needs[i].blocks_max;
+        while (i-- > 0) state_.space.unreserve(needs[i].device, needs[i].blocks_max);
         // Another device may have the room that this one lacks.
         uint32_t roomiest = 0;
         for (uint32_t d = 1; d < state_.space.devices(); ++d) {
@@ -179,8 +182,10 @@ Task<Result<>> Writer::reserve_for(const Call& call, Draft& draft, SpaceMap::Nee
         bool comes_back = committer_.discarder().is_busy();
         if (need == SpaceMap::Need::in_place) {
             // At most the unused blocks can become available.
-            for (const auto& [device, blocks] : draft.needs()) {
-                if (state_.space.unused_blocks_most() < blocks) co_return fail(Code::no_space);
+            for (const Draft::Need& one : draft.needs()) {
+                if (state_.space.unused_blocks_most() < one.blocks_max) {
+                    co_return fail(Code::no_space);
+                }
             }
             // Other requests will return their reserved blocks of those that are kept back.
             comes_back = comes_back || state_.space.has_reservations();
@@ -286,7 +291,7 @@ static Task<Result<>> read_edges(Core& core, Trace* trace, Draft& draft) {
 Task<Result<>> Writer::plan_at(Update& update, Visit& visit) {
     Core& core = visit.core;
     Draft& draft = update.draft;
-    for (const Change& change : draft.changes()) {
+    for (Change& change : draft.changes()) {
         if (!draft.is_on(core.number, change)) continue;
         if (core.loader.prepare_resident_entry(update.container, change, visit.pins)) continue;
         ROS2S_CO_TRY(co_await core.loader.prepare_entries(
@@ -332,10 +337,9 @@ Result<> Writer::stage(Update& update) {
     ROS2S_TRY(pins_.judge(update.container, update.transaction, reactor_.now()));
     ROS2S_TRY(draft.stage(committer_.open()));
     pins_.take(update.container, update.transaction);
-    const std::vector<uint64_t> used = draft.staged();
-    for (size_t i = 0; i < used.size(); ++i) {
-        state_.space.unreserve(draft.needs()[i].first, draft.needs()[i].second - used[i]);
-        cores_.home().metrics.update_bytes.add(used[i] * block_bytes);
+    for (const Draft::Need& need : draft.needs()) {
+        state_.space.unreserve(need.device, need.blocks_max - need.staged);
+        cores_.home().metrics.update_bytes.add(need.staged * block_bytes);
     }
     update.has_space = false;
     return {};
@@ -350,7 +354,7 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
     // Core 0 owns the summaries. They are pinned with the nodes of the visit there.
     Pins apart(home.cache);
     Pins& summaries = !visits.empty() && &visits[0].core == &home ? visits[0].pins : apart;
-    for (const Change& change : draft.changes()) {
+    for (Change& change : draft.changes()) {
         if (home.loader.prepare_resident_summary(update.container, change, summaries)) continue;
         ROS2S_CO_TRY(co_await home.loader.prepare_summaries(update.container, change, summaries,
                                                             2 * home.cache_bytes_max));
@@ -367,7 +371,7 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
     if (!cores_.rules().acknowledge_durable &&
         std::ranges::all_of(update.transaction.conditions, &object::Condition::is_about_pins))
         [[unlikely]] {
-        committer_.join(draft.take());
+        committer_.join(std::move(draft.record()));
         // No coroutine waits for the group: they stay pinned for ever.
         (void)apart.take();
         for (Visit& visit : visits) (void)visit.pins.take();
@@ -379,7 +383,7 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
         }
     }
     const Span span(update.call.trace, reactor_, "engine.commit");
-    co_return co_await committer_.commit(draft.take(), update.call.trace);
+    co_return co_await committer_.commit(std::move(draft.record()), update.call.trace);
 }
 
 }  // namespace ros2s::engine

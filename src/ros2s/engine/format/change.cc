@@ -1,11 +1,13 @@
 #include "change.h"
 
+#include <span>
+
 namespace ros2s::engine {
 namespace {
 
 constexpr size_t run_bytes = sizeof(uint64_t) + sizeof(uint32_t);
 
-size_t run_length(const std::vector<BlockRef>& blocks, size_t from, size_t end) {
+size_t run_length(std::span<const BlockRef> blocks, size_t from, size_t end) {
     size_t at = from + 1;
     while (at < end && blocks[at].address == blocks[from].address + (at - from)) ++at;
     return at - from;

@@ -5,14 +5,16 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "ros2s/base/codec.h"
+#include "ros2s/base/inline_vector.h"
 #include "ros2s/base/result.h"
 #include "ros2s/engine/format/address.h"
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::engine {
+
+struct Node;
 
 struct Change {
     enum class Kind : uint8_t {
@@ -42,7 +44,12 @@ struct Change {
     // Blocks [hole_first, hole_first + hole_count) become holes before `blocks` are added.
     uint64_t hole_first = 0, hole_count = 0;
     std::array<Piece, 2> pieces{};
-    std::vector<BlockRef> blocks;
+    InlineVector<BlockRef, 1> blocks;
+
+    // Not in the record: the nodes of array, put and punch_akey, which whoever loads and pins them
+    // sets. Applying the change then needs no look-up. `head` is of segment 0.
+    Node* head = nullptr;
+    Node* summary = nullptr;
 
     // It can affect many dkeys, on any cores.
     [[nodiscard]] bool spans_dkeys() const {
@@ -58,7 +65,7 @@ struct Change {
 struct TransactionRecord {
     object::OperationId id{};
     object::ContainerId container{};
-    std::vector<Change> changes;
+    InlineVector<Change, 1> changes;
 
     static constexpr size_t encoded_bytes_fixed = 16 + 4 + 8 + 16 + 8 + 16 + 4;
     [[nodiscard]] size_t encoded_bytes_max() const;

@@ -59,10 +59,9 @@ std::string block_of(auto&& structure) {
     return block;
 }
 std::string record_of(const RecordHeader& header, const TransactionRecord& transaction) {
-    std::string memory(record_bytes(transaction.encoded_bytes_max()), '\xee');
-    const auto bytes =
-        encode_record(header, {&transaction}, std::as_writable_bytes(std::span(memory)));
-    return std::string(as_text(bytes));
+    RecordBuilder record;
+    record.add(transaction);
+    return std::string(as_text(record.finish(header)));
 }
 std::string bytes_of(const TransactionRecord& transaction) {
     std::string memory(transaction.encoded_bytes_max(), '\0');

@@ -1,5 +1,7 @@
 #include "record.h"
 
+#include <algorithm>
+
 #include "ros2s/base/crc32c.h"
 
 namespace ros2s::engine {
@@ -15,21 +17,47 @@ uint32_t record_crc(RecordHeader header, ConstBytes payload) {
     return crc32c_extend(crc32c(object_bytes(header)), payload);
 }
 
+constexpr size_t memory_bytes_least = 16 * 1024;
+constexpr size_t memory_bytes_kept = 256 * 1024;
+
 }  // namespace
 
-ConstBytes encode_record(RecordHeader header,
-                         const std::vector<const TransactionRecord*>& transactions, Bytes into) {
-    Encoder encoder(into.subspan(sizeof header));
-    for (const TransactionRecord* transaction : transactions) encode(encoder, *transaction);
-    header.payload_bytes = static_cast<uint32_t>(encoder.size());
-    header.transactions = static_cast<uint32_t>(transactions.size());
+void RecordBuilder::make_room(size_t payload_bytes) {
+    const size_t needed = record_bytes(payload_bytes);
+    if (needed <= memory_.size()) return;
+    AlignedBuffer larger(std::max(needed + memory_.size(), memory_bytes_least));
+    if (payload_bytes_ > 0) {
+        std::memcpy(larger.data() + sizeof(RecordHeader), memory_.data() + sizeof(RecordHeader),
+                    payload_bytes_);
+    }
+    memory_ = std::move(larger);
+}
+
+void RecordBuilder::add(const TransactionRecord& transaction) {
+    make_room(payload_bytes_ + transaction.encoded_bytes_max());
+    Encoder encoder(memory_.bytes().subspan(sizeof(RecordHeader) + payload_bytes_));
+    encode(encoder, transaction);
+    payload_bytes_ += encoder.size();
+    ++transactions_;
+}
+
+ConstBytes RecordBuilder::finish(RecordHeader header) {
+    make_room(payload_bytes_);
+    const Bytes bytes = memory_.bytes().first(record_bytes(payload_bytes_));
+    const Bytes payload = bytes.subspan(sizeof header, payload_bytes_);
+    header.payload_bytes = static_cast<uint32_t>(payload_bytes_);
+    header.transactions = transactions_;
     header.header_crc = header_crc(header);
-    header.crc = record_crc(header, into.subspan(sizeof header, encoder.size()));
-    std::memcpy(into.data(), &header, sizeof header);
-    const size_t used = sizeof header + encoder.size();
-    const size_t total = record_bytes(encoder.size());
-    std::memset(into.data() + used, 0, total - used);
-    return into.first(total);
+    header.crc = record_crc(header, payload);
+    std::memcpy(bytes.data(), &header, sizeof header);
+    const Bytes rest = bytes.subspan(sizeof header + payload_bytes_);
+    if (!rest.empty()) std::memset(rest.data(), 0, rest.size());
+    return bytes;
+}
+
+void RecordBuilder::clear() {
+    payload_bytes_ = transactions_ = 0;
+    if (memory_.size() > memory_bytes_kept) memory_ = {};
 }
 
 Result<RecordHeader> decode_record_header(ConstBytes block) {

@@ -44,11 +44,26 @@ static_assert(sizeof(RecordHeader) == 112);
     return round_up<uint64_t>(sizeof(RecordHeader) + payload_bytes, block_bytes);
 }
 
-// Encodes the transactions after the header; fills in lengths and CRCs. `into` is zeroed after the
-// record up to the block's end. Returns the bytes to write.
-[[nodiscard]] ConstBytes encode_record(RecordHeader header,
-                                       const std::vector<const TransactionRecord*>& transactions,
-                                       Bytes into);
+// A record being made, in memory of its own: transactions are encoded as they come, the header
+// last.
+class RecordBuilder {
+  public:
+    // Of the transactions so far.
+    [[nodiscard]] size_t payload_bytes() const { return payload_bytes_; }
+    void add(const TransactionRecord& transaction);
+    // Fills in the header's lengths and CRCs, and zeros up to the block's end. Returns the bytes to
+    // write, which are valid until the next call of another function.
+    [[nodiscard]] ConstBytes finish(RecordHeader header);
+    // Begins another record. Keeps the memory, unless it is large.
+    void clear();
+
+  private:
+    void make_room(size_t payload_bytes);
+
+    AlignedBuffer memory_;
+    size_t payload_bytes_ = 0;
+    uint32_t transactions_ = 0;
+};
 
 // The header alone, checked against its own CRC. It tells a reader how much to read. Errors:
 // corrupt, bad_version.

@@ -30,16 +30,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         if (!decode(decoder, transaction)) return 0;
         read.push_back(std::move(transaction));
     }
-    std::vector<const TransactionRecord*> pointers;
-    size_t most = 0;
-    for (const auto& transaction : read) {
-        pointers.push_back(&transaction);
-        most += transaction.encoded_bytes_max();
-    }
-    std::string memory(record_bytes(most), '\0');
-    const ConstBytes written =
-        encode_record(RecordHeader(), pointers, std::as_writable_bytes(std::span(memory)));
-    const auto again = decode_record(written);
+    RecordBuilder record;
+    for (const auto& transaction : read) record.add(transaction);
+    const auto again = decode_record(record.finish({}));
     ROS2S_CHECK(again.has_value() && again->transactions.size() == read.size());
     for (size_t i = 0; i < read.size(); ++i)
         ROS2S_CHECK(bytes_of(read[i]) == bytes_of(again->transactions[i]));
