@@ -93,9 +93,7 @@ class LoggedStore final : public ObjectStore {
     Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
                                    const Akey& akey) override {
         auto reply = co_await now_.store->query(call, now_.id(container), object, akey);
-        if (reply && times_.contains(reply->last_epoch)) {
-            reply->last_time = times_[reply->last_epoch];
-        }
+        if (reply) keep_time(*reply);
         co_return reply;
     }
     Task<Result<ContainerRecord>> create_container(const Call& call,
@@ -138,6 +136,14 @@ class LoggedStore final : public ObjectStore {
                        FetchItem& item) override {
         return now_.store->pin(call, now_.id(container), holder, item);
     }
+    Task<Result<>> fetch_chain(const Call& call, ContainerId container, const Holder& holder,
+                               std::span<FetchItem> items, std::span<object::Link> links) override {
+        count();
+        ROS2S_CO_TRY(
+            co_await now_.store->fetch_chain(call, now_.id(container), holder, items, links));
+        for (object::Link& link : links) keep_time(link.facts);
+        co_return Result<>{};
+    }
     Task<Result<bool>> unpin(const Call& call, ContainerId container, const Holder& holder,
                              ObjectId object) override {
         return now_.store->unpin(call, now_.id(container), holder, object);
@@ -170,6 +176,10 @@ class LoggedStore final : public ObjectStore {
             return found == ids.end() ? given : found->second;
         }
     };
+    // A store that was made again has other times.
+    void keep_time(QueryReply& facts) {
+        if (times_.contains(facts.last_epoch)) facts.last_time = times_[facts.last_epoch];
+    }
     void count() {
         if (requests_left == 0) return;
         if (--requests_left == 0) crashed = true;
