@@ -181,10 +181,13 @@ void Queue::arm_descriptor() noexcept {
 void Queue::wait(uint32_t least, int64_t timeout_ns) noexcept {
     const Time until = timeout_ns < 0 ? Time::max() : later(reactor_.now(), Duration(timeout_ns));
     if (Lead lead(reactor_); lead) {
-        do {
+        // The own thread may have led since the caller looked, and finished all there was: then a
+        // turn would sleep for ever.
+        tell();
+        while (available() < least && (until == Time::max() || reactor_.now() < until)) {
             lead.turn(until);
             tell();
-        } while (available() < least && (until == Time::max() || reactor_.now() < until));
+        }
     } else {
         const Follow follow(reactor_);
         wait_for_event(least, until);
