@@ -180,25 +180,29 @@ struct Group {
     }
 };
 
-// One step of a group's I/O, from construction to destruction. Does nothing without a trace.
+// One step of a group's I/O, from construction to destruction. Does nothing if the group has no
+// trace at its construction: a traced transaction may join while it lasts.
 class GroupStep {
   public:
     GroupStep(Group& group, const Reactor& reactor, std::string_view name)
-        : group_(group), reactor_(reactor), index_(group.steps.size()) {
-        if (group_.traced) [[unlikely]]
-            group_.steps.push_back({name, reactor_.now(), {}});
+        : group_(group), reactor_(reactor) {
+        if (!group.traced) [[likely]]
+            return;
+        index_ = group.steps.size();
+        group.steps.push_back({name, reactor.now(), {}});
     }
     GroupStep(const GroupStep&) = delete;
     GroupStep& operator=(const GroupStep&) = delete;
     ~GroupStep() {
-        if (group_.traced) [[unlikely]]
+        if (index_ != none) [[unlikely]]
             group_.steps[index_].end = reactor_.now();
     }
 
   private:
+    static constexpr size_t none = SIZE_MAX;
     Group& group_;
     const Reactor& reactor_;
-    size_t index_;
+    size_t index_ = none;
 };
 
 }  // namespace ros2s::engine

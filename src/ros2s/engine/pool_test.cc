@@ -348,6 +348,37 @@ TEST(Pool, ATraceNamesTheSteps) {
     pool.world.run(traced(pool));
 }
 
+// A traced update joins a group of which an untraced one is being written already.
+Task<> write_one(Pool& pool, uint64_t dkey, uint64_t blocks) {
+    EXPECT_OK(co_await pool.write(dkey, blocks, 1));
+}
+Task<> trace_joins(Pool& pool) {
+    co_await pool.start();
+    for (uint64_t turns = 0; turns < 20; ++turns) {
+        Nursery nursery(pool.world.core(), 2);
+        co_await nursery.spawn(write_one(pool, 0, 32));
+        for (uint64_t i = 0; i < turns; ++i) co_await yield(pool.world.core());
+        Trace trace;
+        Call call;
+        call.trace = &trace;
+        const std::string text = "x";
+        object::Transaction transaction;
+        transaction.operations.push_back({.kind = object::Operation::Kind::put,
+                                          .object = {1, 2},
+                                          .dkey = object::Dkey::integer(1),
+                                          .akey = {"v"},
+                                          .window = object::Window::local(as_bytes(text))});
+        EXPECT_OK(co_await pool.store->update(call, pool.container, transaction));
+        for (const TraceStep& step : trace.steps()) EXPECT_GE(step.end, step.begin) << step.name;
+        co_await nursery.join();
+    }
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, ATraceMayJoinAGroupThatIsBeingWritten) {
+    Pool pool(1);
+    pool.world.run(trace_joins(pool));
+}
+
 Task<> destroyed(Pool& pool, uint64_t at) {
     co_await pool.start();
     const auto empty = *co_await pool.store->space(pool.call);
