@@ -10,12 +10,13 @@ Result<> check_features(const object::ObjectStore& store, Report& report) {
     if (!features.multi_object_transactions || !features.conditions || !features.chains) {
         return report.fail(
             Code::unsupported,
-            fmt::format("the store \"{}\" has no {}, which a file system needs; choose another "
-                        "store for this container",
-                        store.path(),
-                        !features.conditions                  ? "conditional transactions"
-                        : !features.multi_object_transactions ? "transactions over several objects"
-                                                              : "chained fetches"));
+            fmt::format(
+                "the store \"{}\" has no {}, which a file system needs; use the same release "
+                "of ROS2 on both sides, or another store",
+                store.path(),
+                !features.conditions                  ? "conditional transactions"
+                : !features.multi_object_transactions ? "transactions over several objects"
+                                                      : "chained fetches"));
     }
     return {};
 }

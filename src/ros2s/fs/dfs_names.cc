@@ -201,8 +201,9 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
     }
     if (state == nullptr) co_return done;
     const bool is_pinned = done && !done->replayed;
-    // If no answer came, it may have been pinned all the same.
-    state->held = is_pinned || (!done && done.error().code != Code::condition_failed);
+    // If no answer came, it may have been pinned all the same, also by the request that a
+    // repetition finds done.
+    state->held = done || done.error().code != Code::condition_failed;
     state->era = era;
     state->has_set_id = (record.mode & (S_ISUID | S_ISGID)) != 0;
     if (is_pinned) {

@@ -18,6 +18,8 @@ class FarStore final : public object::ForwardingStore {
     bool loses_answers = false;  // of updates, which are done
     // Runs once, within the next fetch of several items, after the first of them was read.
     std::function<Task<>()> meanwhile;
+    // Runs once, after the next update, which is then repeated.
+    std::function<Task<>()> before_repetition;
 
     void restart() {
         below().session_ended(0);
@@ -38,6 +40,14 @@ class FarStore final : public object::ForwardingStore {
     Task<Result<Commit>> update(const Call& call, object::ContainerId container,
                                 const object::Transaction& transaction) override {
         ++requests;
+        if (before_repetition) {
+            const auto run = std::exchange(before_repetition, nullptr);
+            ROS2S_CO_TRY(co_await below().update(call, container, transaction));
+            co_await run();
+            object::Transaction again = transaction;
+            again.is_new = false;
+            co_return co_await below().update(call, container, again);
+        }
         const auto done = co_await below().update(call, container, transaction);
         co_return loses_answers ? Result<Commit>(fail(Code::disconnected)) : done;
     }
@@ -363,6 +373,22 @@ TEST_F(DfsPins, WhatItCosts) {
     file = create(*a_, "g");
     EXPECT_EQ(cost([&] { unlink(*b_, "g"); }), 2U + 2U + 2U);
     EXPECT_EQ(cost([&] { close(*a_, file); }), 1U + 2U);
+}
+
+// The first request's answer was lost. It pinned the file all the same.
+TEST_F(DfsPins, ACreationThatWasRepeatedAndFailsLeavesNoPin) {
+    store_.before_repetition = [this]() -> Task<> {
+        const auto there = co_await b_->lookup(call_, root_node, "f");
+        const auto opened = co_await b_->open(call_, there->node, {.write = true});
+        const std::string text = "x";
+        EXPECT_TRUE(co_await b_->pwrite(call_, opened->handle, Window::local(as_bytes(text)), 0));
+        EXPECT_TRUE(co_await b_->close(call_, opened->handle));
+        EXPECT_TRUE(co_await b_->unlink(call_, root_node, "f"));
+    };
+    const auto made = world_.run(a_->create(call_, root_node, "f", 0644, {.write = true}, {}));
+    EXPECT_EQ(made.error().code, Code::stale);
+    pass(std::chrono::seconds(1));
+    EXPECT_EQ(free_bytes(), empty_);
 }
 
 }  // namespace

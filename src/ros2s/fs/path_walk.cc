@@ -37,6 +37,8 @@ class Trail {
     std::vector<NodeId> nodes_;
 };
 
+constexpr size_t names_ahead_max = 64;
+
 std::deque<std::string> split(std::string_view path) {
     std::deque<std::string> names;
     for (size_t begin = 0; begin < path.size();) {
@@ -68,9 +70,12 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
     int links = 0;
     std::vector<Result<Attributes>> ahead;  // the nodes of the next names, from `next` on
     size_t next = 0;
+    size_t taken = 0;
     while (!names.empty()) {
+        if (call.stop.stop_requested()) co_return fail(Code::cancelled);
         const std::string name = std::move(names.front());
         names.pop_front();
+        ++taken;
         if (name == "..") {
             trail.pop();
             continue;
@@ -82,7 +87,7 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
         if (next == ahead.size()) {
             std::vector<std::string_view> run{name};
             for (const std::string& after : names) {
-                if (after == "..") break;
+                if (after == ".." || run.size() == names_ahead_max) break;
                 run.emplace_back(after);
             }
             const bool reaches_end = run.size() == names.size() + 1;
@@ -103,6 +108,7 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
             if (target->starts_with('/')) trail.restart();
             if (is_last) must_be_directory = must_be_directory || wants_directory(*target);
             std::deque<std::string> more = split(*target);
+            if (taken + names.size() + more.size() > names_walked_max) co_return fail(Code::loop);
             names.insert(names.begin(), more.begin(), more.end());
             continue;
         }

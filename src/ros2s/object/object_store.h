@@ -64,7 +64,9 @@ struct Condition {
         // checked last.
         pinned,    // the transaction's holder has pinned it
         unpinned,  // no other holder has pinned it
-        pin,       // always holds: the holder pins it in the same step (see update)
+        // Always holds: the holder pins it in the same step (see update). `invalid` unless the
+        // transaction puts a value of this object; at most transaction_pins_max.
+        pin,
     };
     [[nodiscard]] bool is_about_pins() const {
         return kind == Kind::pinned || kind == Kind::unpinned || kind == Kind::pin;
@@ -294,6 +296,7 @@ inline constexpr size_t fetch_items_max = 1024;
 inline constexpr size_t chain_items_max = 128;
 inline constexpr uint64_t chain_bytes_max = 256 << 10;
 inline constexpr size_t transaction_operations_max = 1024;
+inline constexpr size_t transaction_pins_max = 16;
 // Payload of one transaction, in bytes.
 inline constexpr uint64_t transaction_bytes_max = 64 << 20;
 

@@ -1,5 +1,7 @@
 #include "validate.h"
 
+#include <algorithm>
+
 #include "checksum.h"
 
 namespace ros2s::object {
@@ -91,6 +93,26 @@ Result<> validate(const Operation& operation) {
     }
 }
 
+namespace {
+
+// A transaction pins what it makes, and not whatever object it names.
+Result<> validate_pins(const Transaction& transaction) {
+    size_t pins = 0;
+    for (const Condition& condition : transaction.conditions) {
+        if (condition.kind != Condition::Kind::pin) continue;
+        if (++pins > transaction_pins_max) return fail(Code::too_large, transaction_pins_max);
+        const bool makes_it =
+            std::ranges::any_of(transaction.operations, [&condition](const Operation& operation) {
+                return operation.kind == Operation::Kind::put &&
+                       operation.object == condition.object;
+            });
+        if (!makes_it) return fail(Code::invalid);
+    }
+    return {};
+}
+
+}  // namespace
+
 Result<> validate(const Transaction& transaction) {
     if (transaction.operations.size() > transaction_operations_max ||
         transaction.conditions.size() > transaction_operations_max) {
@@ -98,6 +120,7 @@ Result<> validate(const Transaction& transaction) {
     }
     if (!transaction.id.client.is_nil() && transaction.id.sequence == 0) return fail(Code::invalid);
     for (const Condition& condition : transaction.conditions) ROS2S_TRY(validate(condition));
+    ROS2S_TRY(validate_pins(transaction));
     uint64_t payload = 0;
     for (const Operation& operation : transaction.operations) {
         ROS2S_TRY(validate(operation));

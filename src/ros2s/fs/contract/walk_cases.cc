@@ -125,6 +125,23 @@ constexpr Case walk_table[] = {
          EXPECT_EQ(co_await show(f, last, LastLink::follow), "file 3");
          (void)co_await f.symlink(a, "one_more", last);
          EXPECT_FAILS(loop, co_await resolve(f.fs, f.call, "/a/one_more"));
+         // Three links of 2,041 names each, which are nowhere looked up beyond the third.
+         string below;
+         while (below.size() < 4080) below += "/x";
+         for (const char* name : {"long1", "long2", "long3"}) {
+             const string next = fmt::format("long{}", name[4] - '0' + 1);
+             (void)co_await f.symlink(a, name, next + below);
+         }
+         EXPECT_FAILS(loop, co_await resolve(f.fs, f.call, "/a/long1"));
+     }},
+    {"StopsWhenItsCallDoes",
+     [](Fixture& f) -> Task<> {
+         (void)co_await make_tree(f);
+         StopSource stop;
+         stop.request_stop();
+         Call call = f.call;
+         call.stop = stop.token();
+         EXPECT_FAILS(cancelled, co_await f.fs.walk(call, "/a/b", LastLink::follow));
      }},
 };
 

@@ -140,6 +140,15 @@ Task<> a_transaction_pins(Probe& probe) {
             .put(inode, "record")
             .id(id);
     };
+    // Only what it makes, and few.
+    co_await probe.refused(Batch().by(holder(1)).condition(Condition::Kind::pin, {one, "", ""}),
+                           Code::invalid);
+    Batch many;
+    many.by(holder(1)).put(inode, "record");
+    for (size_t i = 0; i <= transaction_pins_max; ++i) {
+        many.condition(Condition::Kind::pin, {one, "", ""});
+    }
+    co_await probe.refused(std::move(many), Code::too_large);
     co_await probe.must(make());
     co_await probe.refused(punch_by(holder(2), one), Code::condition_failed);
     co_await probe.must(write_by(holder(1), data, "abc"));
