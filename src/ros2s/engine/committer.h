@@ -108,7 +108,7 @@ class Committer {
         uint64_t next_id = 0;
     };
     [[nodiscard]] const Cut& applied_cut() const { return cut_; }
-    // Returns unused memory to the kernel.
+    // Frees groups and payload memory that nothing uses.
     void drop_spare();
     ChunkPool chunks;
     Counters counters;

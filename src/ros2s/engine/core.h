@@ -145,8 +145,7 @@ class Cores {
     Task<> trim();
 
     // Loads and pins all nodes that `change` affects, on any core, and sets its nodes. Appends them
-    // to `pins`. Called
-    // on core 0. After an error nothing more is pinned than before.
+    // to `pins`. Called on core 0. After an error nothing more is pinned than before.
     Task<Result<>> prepare(object::ContainerId container, Change& change, std::vector<Node*>& pins);
     // For nodes of any cores. Called on core 0.
     Task<> unpin(std::vector<Node*> pins);

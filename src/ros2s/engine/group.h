@@ -130,8 +130,8 @@ struct Group {
     Result<> outcome;  // valid once done
 
     [[nodiscard]] bool is_empty() const { return transactions.empty(); }
-    // Nodes that must be in memory for the transaction that joins next. The group pins them until
-    // `done`.
+    // Nodes that must be in memory for the transaction that joins next. Its caller keeps them
+    // pinned until `done`.
     void hold(std::span<Node* const> nodes) { pins.insert(pins.end(), nodes.begin(), nodes.end()); }
     // Room for one more block; the caller fills it.
     [[nodiscard]] std::byte* stage(uint32_t device, StagedBlock& where) {

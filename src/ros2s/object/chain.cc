@@ -1,5 +1,7 @@
 #include "chain.h"
 
+#include <cstring>
+
 #include "validate.h"
 
 namespace ros2s::object {

@@ -47,7 +47,8 @@ struct Change {
     InlineVector<BlockRef, 1> blocks;
 
     // Not in the record: the nodes of array, put and punch_akey, which whoever loads and pins them
-    // sets. Applying the change then needs no look-up. `head` is of segment 0.
+    // sets. Applying a write within segment 0, whose node `head` is, or a put then needs no
+    // look-up.
     Node* head = nullptr;
     Node* summary = nullptr;
 

@@ -52,7 +52,7 @@ class RecordBuilder {
     [[nodiscard]] size_t payload_bytes() const { return payload_bytes_; }
     void add(const TransactionRecord& transaction);
     // Fills in the header's lengths and CRCs, and zeros up to the block's end. Returns the bytes to
-    // write, which are valid until the next call of another function.
+    // write, which are valid until the next add() or clear().
     [[nodiscard]] ConstBytes finish(RecordHeader header);
     // Begins another record. Keeps the memory, unless it is large.
     void clear();
