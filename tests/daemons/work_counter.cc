@@ -1,11 +1,11 @@
-#include "allocation_counter.h"
+#include "work_counter.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 
 // glibc's own names of what is replaced here.
@@ -18,23 +18,25 @@ void* __libc_memalign(size_t alignment, size_t bytes);
 
 namespace {
 
-constinit std::atomic<uint64_t> of_this_process = 0;
-constinit std::atomic<uint64_t>* count = &of_this_process;
+constexpr int block_bytes = 4096;
+
+constinit ros2s::tests::Work of_this_process;
+constinit ros2s::tests::Work* work = &of_this_process;
 
 // Before main(), and before threads.
-[[gnu::constructor]] void share_the_count() {
-    const char* const file = ::getenv(ros2s::tests::allocations_file_variable);
+[[gnu::constructor]] void share_the_counts() {
+    const char* const file = ::getenv(ros2s::tests::work_file_variable);
     if (file == nullptr) return;
     const int descriptor = ::open(file, O_RDWR | O_CLOEXEC);
     if (descriptor < 0) ::_exit(126);
     void* const memory =
-        ::mmap(nullptr, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+        ::mmap(nullptr, sizeof *work, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     ::close(descriptor);
     if (memory == MAP_FAILED) ::_exit(126);
-    count = static_cast<std::atomic<uint64_t>*>(memory);
+    work = static_cast<ros2s::tests::Work*>(memory);
 }
 
-void note() noexcept { count->fetch_add(1, std::memory_order_relaxed); }
+void note() noexcept { work->allocations.fetch_add(1, std::memory_order_relaxed); }
 
 }  // namespace
 
@@ -65,11 +67,19 @@ int posix_memalign(void** memory, size_t alignment, size_t bytes) {
     *memory = __libc_memalign(alignment, bytes);
     return *memory == nullptr ? ENOMEM : 0;
 }
+unsigned int crc32_iscsi(unsigned char* data, int bytes, unsigned int state) {
+    using Function = unsigned int (*)(unsigned char*, int, unsigned int);
+    static const auto real = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "crc32_iscsi"));
+    if (bytes >= block_bytes) {
+        work->summed_bytes.fetch_add(static_cast<uint64_t>(bytes), std::memory_order_relaxed);
+    }
+    return real(data, bytes, state);
+}
 }
 #pragma GCC visibility pop
 
 namespace ros2s::tests {
 
-uint64_t allocations_here() noexcept { return of_this_process.load(std::memory_order_relaxed); }
+const Work& work_here() noexcept { return of_this_process; }
 
 }  // namespace ros2s::tests

@@ -1,0 +1,192 @@
+// What a read and a write cost, from ros2s_queue_submit() to ros2s_queue_reap(), in each process
+// that they pass through: allocations of memory, and passes of CRC32C over the payload. The bounds
+// are what was measured: a change that needs more fails here; one that needs less lowers them.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dpu_process.h"
+#include "ros2store/ros2store.h"
+#include "work_counter.h"
+
+namespace ros2s::tests {
+namespace {
+
+constexpr uint64_t block = 4096;
+constexpr uint64_t chunk = 1 << 20;
+constexpr uint64_t file_bytes = chunk;
+
+// Starts a daemon that counts into a file, which is mapped here.
+class CountedDaemon {
+  public:
+    template <class Process>
+    CountedDaemon(Process& process, const std::string& file) {
+        const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        EXPECT_EQ(::ftruncate(descriptor, sizeof(Work)), 0) << file;
+        work_ = static_cast<const Work*>(
+            ::mmap(nullptr, sizeof *work_, PROT_READ, MAP_SHARED, descriptor, 0));
+        ::close(descriptor);
+        ::setenv("LD_PRELOAD", WORK_COUNTER, 1);
+        ::setenv(work_file_variable, file.c_str(), 1);
+        started = process.start();
+        ::unsetenv(work_file_variable);
+        ::unsetenv("LD_PRELOAD");
+        EXPECT_GT(work_->allocations, 1000u) << "it does not count";
+    }
+    ~CountedDaemon() { ::munmap(const_cast<Work*>(work_), sizeof *work_); }
+    CountedDaemon(const CountedDaemon&) = delete;
+    CountedDaemon& operator=(const CountedDaemon&) = delete;
+
+    [[nodiscard]] const Work& work() const { return *work_; }
+    bool started = false;
+
+  private:
+    const Work* work_ = nullptr;
+};
+
+// Of a request.
+struct Cost {
+    uint64_t allocations = 0, passes = 0;
+};
+struct Costs {
+    Cost here{}, dpu{}, engine{};
+};
+
+// A file of a container, and one request at a time on it.
+class OneFile {
+  public:
+    explicit OneFile(const std::string& uri) {
+        std::string error(1024, '\0');
+        EXPECT_EQ(ros2s_open(uri.c_str(), nullptr, &fs_, error.data(), error.size()), 0) << error;
+        if (fs_ == nullptr) return;
+        EXPECT_EQ(ros2s_file_open(fs_, "file", O_RDWR | O_CREAT, 0644, &file_), 0);
+        EXPECT_EQ(ros2s_queue_create(fs_, 1, &queue_), 0);
+    }
+    ~OneFile() {
+        if (fs_ == nullptr) return;
+        EXPECT_EQ(ros2s_queue_destroy(queue_), 0);
+        EXPECT_EQ(ros2s_file_close(file_), 0);
+        EXPECT_EQ(ros2s_close(fs_), 0);
+    }
+    OneFile(const OneFile&) = delete;
+    OneFile& operator=(const OneFile&) = delete;
+    [[nodiscard]] bool is_open() const { return fs_ != nullptr; }
+
+    void run(ros2s_opcode opcode, uint64_t bytes, uint64_t requests) {
+        for (uint64_t i = 0; i < requests; ++i) {
+            ros2s_request request{};
+            request.opcode = opcode;
+            request.file = file_;
+            request.address = buffer_.get();
+            request.bytes = bytes;
+            request.offset = i * 97 * bytes % file_bytes;
+            ASSERT_EQ(ros2s_queue_submit(queue_, &request, 1), 1) << ros2s_last_error();
+            ros2s_completion done{};
+            ASSERT_EQ(ros2s_queue_reap(queue_, &done, 1, 1, -1), 1) << ros2s_last_error();
+            ASSERT_EQ(done.result, static_cast<int64_t>(bytes));
+        }
+    }
+
+  private:
+    struct Free {
+        void operator()(void* memory) const { ::free(memory); }
+    };
+    ros2s_fs* fs_ = nullptr;
+    ros2s_file* file_ = nullptr;
+    ros2s_queue* queue_ = nullptr;
+    std::unique_ptr<void, Free> buffer_{::aligned_alloc(block, chunk)};
+};
+
+class RequestCosts : public testing::Test {
+  protected:
+    [[nodiscard]] std::string uri(const std::string& scheme) const {
+        return fmt::format("{}:///pool/main?dir={}", scheme, engine_.pool_directory());
+    }
+    // Of requests of 4 KiB, and the passes of CRC32C also of requests of 1 MiB.
+    void expect_at_most(const std::string& way, const Costs& read, const Costs& write) {
+        const uint64_t before = work_here().allocations;
+        OneFile file(uri(way));
+        ASSERT_TRUE(file.is_open());
+        EXPECT_GT(work_here().allocations, before) << "it does not count";
+        expect_of(file, ROS2S_OP_WRITE, way + " write", write);
+        expect_of(file, ROS2S_OP_READ, way + " read", read);
+    }
+    EngineProcess engine_;
+    DpuProcess dpu_{engine_, "shm"};
+    std::unique_ptr<CountedDaemon> counted_engine_, counted_dpu_;
+
+  private:
+    [[nodiscard]] Costs now() const {
+        const auto of = [](const Work& work) { return Cost{work.allocations, work.summed_bytes}; };
+        return {of(work_here()), counted_dpu_ ? of(counted_dpu_->work()) : Cost{},
+                counted_engine_ ? of(counted_engine_->work()) : Cost{}};
+    }
+    void expect_of(OneFile& file, ros2s_opcode opcode, const std::string& what, const Costs& most) {
+        expect_of(file, opcode, what, most, block, 4000);
+        expect_of(file, opcode, what, most, chunk, 100);
+    }
+    // Half of one more is left to threads in the background.
+    void expect_of(OneFile& file, ros2s_opcode opcode, const std::string& what, const Costs& most,
+                   uint64_t bytes, uint64_t requests) {
+        file.run(opcode, bytes, std::min<uint64_t>(requests, 500));
+        const Costs before = now();
+        file.run(opcode, bytes, requests);
+        const Costs after = now();
+        const auto check = [&](const char* where, const Cost& from, const Cost& to,
+                               const Cost& bound) {
+            const auto each = [&](uint64_t made) {
+                return static_cast<double>(made) / static_cast<double>(requests);
+            };
+            const double allocations = each(to.allocations - from.allocations);
+            const double passes = each(to.passes - from.passes) / static_cast<double>(bytes);
+            fmt::print(
+                "{:20} {:7} {:6} {:6.2f} allocations, at most {}, {:5.2f} passes, at most {}\n",
+                what, bytes, where, allocations, bound.allocations, passes, bound.passes);
+            EXPECT_LE(passes, static_cast<double>(bound.passes) + 0.5) << what << ", " << where;
+            if (bytes == block) {
+                EXPECT_LE(allocations, static_cast<double>(bound.allocations) + 0.5)
+                    << what << ", " << where;
+            }
+        };
+        check("here", before.here, after.here, most.here);
+        check("dpu", before.dpu, after.dpu, most.dpu);
+        check("engine", before.engine, after.engine, most.engine);
+    }
+};
+
+TEST_F(RequestCosts, Embedded) {
+    expect_at_most("ros2s+local", {.here = {.allocations = 1, .passes = 1}},
+                   {.here = {.allocations = 2, .passes = 1}});
+}
+
+TEST_F(RequestCosts, Direct) {
+    counted_engine_ = std::make_unique<CountedDaemon>(engine_, engine_.path("engine.work"));
+    ASSERT_TRUE(counted_engine_->started);
+    expect_at_most(
+        "ros2s", {.here = {.allocations = 3, .passes = 1}, .engine = {.passes = 1}},
+        {.here = {.allocations = 2, .passes = 1}, .engine = {.allocations = 2, .passes = 1}});
+}
+
+TEST_F(RequestCosts, Offload) {
+    counted_engine_ = std::make_unique<CountedDaemon>(engine_, engine_.path("engine.work"));
+    ASSERT_TRUE(counted_engine_->started);
+    counted_dpu_ = std::make_unique<CountedDaemon>(dpu_, engine_.path("dpu.work"));
+    ASSERT_TRUE(counted_dpu_->started);
+    expect_at_most("ros2s+dpu",
+                   {.here = {.allocations = 1, .passes = 1},
+                    .dpu = {.allocations = 3, .passes = 2},
+                    .engine = {.passes = 1}},
+                   {.here = {.allocations = 1, .passes = 1},
+                    .dpu = {.allocations = 2, .passes = 2},
+                    .engine = {.allocations = 2, .passes = 1}});
+}
+
+}  // namespace
+}  // namespace ros2s::tests
