@@ -33,6 +33,21 @@ TEST(Crc32c, ExtendsAcrossEverySplit) {
     }
 }
 
+TEST(Crc32c, CombinesLengthsBelowAndAboveABlock) {
+    Random random(2);
+    std::string text(5 * 4096, '\0');
+    for (auto& c : text) c = static_cast<char>(random.below(256));
+    for (const size_t cut : {0, 1, 100, 4095, 4096, 4097, 8192, 20479, 20480}) {
+        for (const size_t end : {20480, 20479, 12288}) {
+            if (cut > end) continue;
+            const auto view = std::string_view(text).substr(0, end);
+            const uint32_t first = crc32c(as_bytes(view.substr(0, cut)));
+            const uint32_t second = crc32c(as_bytes(view.substr(cut)));
+            EXPECT_EQ(crc32c_combine(first, second, end - cut), crc32c(as_bytes(view)));
+        }
+    }
+}
+
 TEST(Result, ErrnoComesBackFromACode) {
     for (const int number :
          {ENOENT, EEXIST,       EINVAL,     ENOTDIR,   EISDIR, ENOTEMPTY, ELOOP,

@@ -117,7 +117,9 @@ void ClientStore::check(ContainerId container, FetchItem& item, std::optional<Ex
 }
 
 std::optional<Extent> ClientStore::mismatch(const FetchItem& item) const {
-    if (!verifies_ || !item.status || !item.window.is_local()) return std::nullopt;
+    if (!verifies_ || item.forwarded || !item.status || !item.window.is_local()) {
+        return std::nullopt;
+    }
     const Bytes window = item.window.bytes().first(item.extent.length);
     Extent bad{0, item.size};
     if (item.is_value) {
@@ -133,7 +135,8 @@ std::optional<Extent> ClientStore::mismatch(const FetchItem& item) const {
 Task<Result<std::optional<Extent>>> ClientStore::long_mismatch(const Call& call,
                                                                const FetchItem& item) const {
     const auto [offset, length] = item.extent;
-    const bool in_slices = item.status && !item.is_value && item.window.is_local() &&
+    const bool in_slices = !item.forwarded && item.status && !item.is_value &&
+                           item.window.is_local() &&
                            item.checksums.size() == piece_count(offset, length);
     if (!in_slices) co_return mismatch(item);
     const Bytes window = item.window.bytes().first(length);

@@ -4,9 +4,10 @@
 // requests after a lost connection; rpc's channel below does.
 //
 // A remote store gets checksums together with the bytes, and its replies are verified against their
-// checksums. A store in this process works on the caller's memory: it verifies reads there, after
-// the device has written them, and computes checksums of its own copy of writes. A second pass over
-// the bytes here would find nothing more.
+// checksums, unless the caller forwards the bytes (FetchItem::forwarded). A store in this process
+// works on the caller's memory: it verifies reads there, after the device has written them, and
+// computes checksums of its own copy of writes. A second pass over the bytes here would find
+// nothing more.
 //
 // Corrupt bytes: an item that fails its checksum, or that the store below reports as corrupt, gets
 // the status `corrupt`, and its extent of the window is filled with zeros. A caller that ignores

@@ -8,6 +8,7 @@
 #include <map>
 #include <new>
 
+#include "ros2s/object/checksum.h"
 #include "ros2s/object/contract/batch.h"
 #include "ros2s/object/contract/contract.h"
 #include "ros2s/object/forwarding_store.h"
@@ -141,6 +142,24 @@ struct Rig {
     }
     Result<> fetch(FetchItem& item) { return world.run(client.fetch(call, container, {&item, 1})); }
 };
+
+// Whoever receives them finds it. What the store reports as corrupt is withheld all the same.
+TEST(ClientStore, PassesForwardedBytesOnWithTheirChecksums) {
+    Rig rig;
+    FetchItem item = rig.item(Rig::array, {0, 12'000});
+    item.forwarded = true;
+    EXPECT_TRUE(rig.fetch(item).has_value());
+    const std::vector<uint32_t> checksums = item.checksums;
+    rig.wire.on_fetch = BadWire::Harm::flip;
+    EXPECT_TRUE(rig.fetch(item).has_value());
+    EXPECT_TRUE(item.status.has_value());
+    EXPECT_EQ(item.checksums, checksums);
+    EXPECT_FALSE(array_checksums_match(0, as_bytes(rig.window), checksums));
+    rig.wire.on_fetch = BadWire::Harm::claims_corrupt;
+    EXPECT_TRUE(rig.fetch(item).has_value());
+    EXPECT_EQ(item.status, Result<>(fail(Code::corrupt)));
+    EXPECT_EQ(rig.window, std::string(12'000, '\0'));
+}
 
 TEST(ClientStore, WithholdsCorruptBytesAndNamesThem) {
     Rig rig;

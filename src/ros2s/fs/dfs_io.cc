@@ -1,6 +1,10 @@
 // File contents. A read within one chunk's bytes is one fetch of one item. A write within one chunk
 // is one update. Neither makes another request.
+#include <array>
+
 #include "dfs_mount.h"
+#include "ros2s/base/crc32c.h"
+#include "ros2s/object/checksum.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::fs {
@@ -27,8 +31,60 @@ Result<> DfsMount::read_status(const FetchItem& item) const {
     return fail(error_in_file(item, chunk_bytes_));
 }
 
+namespace {
+
+// The CRC32C of the first `bytes` bytes of one block of zeros.
+uint32_t crc_of_zeros(uint64_t bytes) {
+    static const std::array<std::byte, block_bytes> zeros{};
+    static const uint32_t of_block = crc32c(zeros);
+    return bytes == block_bytes ? of_block : crc32c(ConstBytes(zeros).first(bytes));
+}
+
+// Continues `crc` over the first `bytes` bytes of fetched items, from their checksums. Only a piece
+// that is cut must be read; it is verified. Errors: corrupt.
+Result<> add_checksums(std::span<const FetchItem> items, uint64_t bytes, uint32_t& crc) {
+    for (const FetchItem& item : items) {
+        const object::Extent& extent = item.extent;
+        const bool is_hole = !item.status;
+        if (!is_hole &&
+            item.checksums.size() != object::piece_count(extent.offset, extent.length)) {
+            return fail(Code::corrupt);
+        }
+        size_t index = 0;
+        for (uint64_t done = 0; done < extent.length && bytes > 0; ++index) {
+            const uint64_t piece =
+                std::min(extent.length - done, block_bytes - (extent.offset + done) % block_bytes);
+            const uint64_t count = std::min(piece, bytes);
+            uint32_t sum = is_hole ? crc_of_zeros(count) : item.checksums[index];
+            if (count < piece && !is_hole) {
+                const ConstBytes whole = item.window.bytes().subspan(done, piece);
+                if (crc32c(whole) != sum) return fail(Code::corrupt);
+                sum = crc32c(whole.first(count));
+            }
+            crc = crc32c_combine(crc, sum, count);
+            done += count;
+            bytes -= count;
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
 Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Window into,
                                        uint64_t offset) {
+    return read_file(call, handle, into, offset, nullptr);
+}
+
+Task<Result<uint64_t>> DfsMount::pread_forwarded(const Call& call, FileHandle handle, Window into,
+                                                 uint64_t offset, std::optional<uint32_t>& crc) {
+    crc.reset();
+    const bool has_checksums = store_.features().checksums;
+    return read_file(call, handle, into, offset, has_checksums ? &crc : nullptr);
+}
+
+Task<Result<uint64_t>> DfsMount::read_file(const Call& call, FileHandle handle, Window into,
+                                           uint64_t offset, std::optional<uint32_t>* crc) {
     const Span span(call.trace, reactor_, "fs.pread");
     const FileUse file(handles_.find(handle));
     if (!file) co_return fail(Code::stale);
@@ -36,19 +92,22 @@ Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Wind
     if (!file->flags.read) co_return fail(Code::denied);
     if (offset > file_bytes_max) co_return fail(Code::invalid);
     into.length = std::min(into.length, file_bytes_max - offset);
+    if (crc != nullptr) *crc = 0;
     if (into.length == 0) co_return 0;
 
     uint64_t bytes = into.length;
     if (within_chunk(offset, into.length) == into.length) {
         FetchItem item = data_item(file->node.node, into, offset);
+        item.forwarded = crc != nullptr;
         ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
         if (!is_complete(item)) [[unlikely]] {
             ROS2S_CO_TRY(read_status(item));
             ROS2S_CO_TRY_ASSIGN(bytes,
                                 co_await finish_short_read(call, *file, into, offset, {&item, 1}));
         }
+        if (crc != nullptr) ROS2S_CO_TRY(add_checksums({&item, 1}, bytes, **crc));
     } else {
-        ROS2S_CO_TRY_ASSIGN(bytes, co_await read_chunks(call, *file, into, offset));
+        ROS2S_CO_TRY_ASSIGN(bytes, co_await read_chunks(call, *file, into, offset, crc));
     }
     if (file->node.era != store_.pins_era()) [[unlikely]]
         ROS2S_CO_TRY(co_await check_held(call, file->node));
@@ -61,7 +120,7 @@ Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Wind
 
 // A read over several chunks: one batch, or several if there are more chunks than a batch takes.
 Task<Result<uint64_t>> DfsMount::read_chunks(const Call& call, OpenFile& file, Window into,
-                                             uint64_t offset) {
+                                             uint64_t offset, std::optional<uint32_t>* crc) {
     uint64_t done = 0;
     std::vector<FetchItem> items;
     while (done < into.length) {
@@ -71,6 +130,7 @@ Task<Result<uint64_t>> DfsMount::read_chunks(const Call& call, OpenFile& file, W
         while (done < into.length && items.size() < object::fetch_items_max) {
             const uint64_t count = within_chunk(offset + done, into.length - done);
             items.push_back(data_item(file.node.node, into.slice(done, count), offset + done));
+            items.back().forwarded = crc != nullptr;
             done += count;
         }
         ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
@@ -78,11 +138,13 @@ Task<Result<uint64_t>> DfsMount::read_chunks(const Call& call, OpenFile& file, W
             ROS2S_CO_TRY(read_status(item));
             all = all && is_complete(item);
         }
-        if (all) continue;
         const Window part = into.slice(batch_begin, done - batch_begin);
-        ROS2S_CO_TRY_ASSIGN(
-            const uint64_t bytes,
-            co_await finish_short_read(call, file, part, offset + batch_begin, items));
+        uint64_t bytes = part.length;
+        if (!all) {
+            ROS2S_CO_TRY_ASSIGN(
+                bytes, co_await finish_short_read(call, file, part, offset + batch_begin, items));
+        }
+        if (crc != nullptr) ROS2S_CO_TRY(add_checksums(items, bytes, **crc));
         if (bytes < part.length) co_return batch_begin + bytes;
     }
     co_return into.length;
@@ -100,7 +162,8 @@ Task<Result<uint64_t>> DfsMount::finish_short_read(const Call& call, OpenFile& f
     const uint64_t size = file_size(contents, chunk_bytes_);
     if (size <= offset) co_return 0;
     std::vector<FetchItem> again;
-    for (const FetchItem& item : items) {
+    std::vector<FetchItem*> replaced;
+    for (FetchItem& item : items) {
         const uint64_t chunk_begin = item.dkey.number() * chunk_bytes_;
         if (size <= chunk_begin) break;
         const uint64_t wanted = std::min(item.extent.end(), size - chunk_begin);
@@ -109,11 +172,16 @@ Task<Result<uint64_t>> DfsMount::finish_short_read(const Call& call, OpenFile& f
                          .dkey = item.dkey,
                          .akey = item.akey,
                          .extent = item.extent,
-                         .window = item.window});
+                         .window = item.window,
+                         .forwarded = item.forwarded});
+        replaced.push_back(&item);
     }
     if (!again.empty()) {
         ROS2S_CO_TRY(co_await store_.fetch(call, container_, again));
-        for (const FetchItem& item : again) ROS2S_CO_TRY(read_status(item));
+        for (size_t i = 0; i < again.size(); ++i) {
+            ROS2S_CO_TRY(read_status(again[i]));
+            *replaced[i] = std::move(again[i]);
+        }
     }
     co_return std::min(into.length, size - offset);
 }

@@ -84,6 +84,8 @@ class DfsMount final : public Dfs {
     Task<Result<>> close(const Call&, FileHandle handle) override;
     Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
                                  uint64_t offset) override;
+    Task<Result<uint64_t>> pread_forwarded(const Call&, FileHandle handle, Window into,
+                                           uint64_t offset, std::optional<uint32_t>& crc) override;
     Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
                                   uint64_t offset) override;
     Task<Result<>> fsync(const Call&, FileHandle handle) override;
@@ -297,8 +299,12 @@ class DfsMount final : public Dfs {
     Result<Opened> add_handle(NodeState& state, OpenFlags flags, const Attributes& attributes);
 
     // ---- dfs_io.cc
+    // With `crc`: forwarded, and *crc is set.
+    Task<Result<uint64_t>> read_file(const Call& call, FileHandle handle, Window into,
+                                     uint64_t offset, std::optional<uint32_t>* crc);
     Task<Result<uint64_t>> read_chunks(const Call& call, OpenFile& file, Window into,
-                                       uint64_t offset);
+                                       uint64_t offset, std::optional<uint32_t>* crc);
+    // Items that are read once more are replaced.
     Task<Result<uint64_t>> finish_short_read(const Call& call, OpenFile& file, Window into,
                                              uint64_t offset, std::span<FetchItem> items);
     Task<Result<>> write_chunk(const Call& call, NodeState& state, Window from, uint64_t offset,

@@ -227,6 +227,14 @@ class FileSystem : public Namespace {
     // Bytes read: less than the window only at the end of the file.
     virtual Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
                                          uint64_t offset) = 0;
+    // As pread(), for a caller that passes the bytes on to a process that verifies them. If it sets
+    // `crc`, nothing here has verified the bytes: it is the CRC32C that they have according to
+    // their checksums in the store. Otherwise the caller computes one.
+    virtual Task<Result<uint64_t>> pread_forwarded(const Call& call, FileHandle handle, Window into,
+                                                   uint64_t offset, std::optional<uint32_t>& crc) {
+        crc.reset();
+        return pread(call, handle, into, offset);
+    }
     // All or nothing per chunk. Returns the window's length, or the first error. Durable on return,
     // if the file system promises that (LocalFs: on fsync).
     virtual Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,

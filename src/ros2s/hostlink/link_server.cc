@@ -89,14 +89,17 @@ Task<Result<>> LinkServer::read(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY_ASSIGN(Payload payload, co_await sink(request));
     Trace* const trace = payload.in_place() ? request.call().trace : nullptr;
     const Span span(trace, reactor_, "dpu.in_place");
-    ROS2S_CO_TRY_ASSIGN(
-        const uint64_t bytes,
-        co_await entered.fs().pread(request.call(), file.handle, payload.window, file.offset));
+    std::optional<uint32_t> crc;
+    ROS2S_CO_TRY_ASSIGN(const uint64_t bytes,
+                        co_await entered.fs().pread_forwarded(request.call(), file.handle,
+                                                              payload.window, file.offset, crc));
     const ConstBytes found = payload.window.bytes().first(bytes);
-    ROS2S_CO_TRY_ASSIGN(const uint32_t crc, found.size() <= slice_bytes
-                                                ? crc32c(found)
-                                                : co_await long_checksum(request.call(), found));
-    const ConstBytes body = encode_moved(scratch.answer, {.bytes = bytes, .crc = crc});
+    if (!crc) {
+        ROS2S_CO_TRY_ASSIGN(crc, found.size() <= slice_bytes
+                                     ? crc32c(found)
+                                     : co_await long_checksum(request.call(), found));
+    }
+    const ConstBytes body = encode_moved(scratch.answer, {.bytes = bytes, .crc = *crc});
     metrics_.reads.add();
     metrics_.read_bytes.add(bytes);
     count(payload, bytes);

@@ -408,6 +408,31 @@ TEST(HostLink, BytesThatChangedOnTheirWayThereAreNotWritten) {
     Stage().run(changed_on_the_way_there);
 }
 
+// The DPU passes on the checksums of the store, so the host finds what changed before the DPU.
+Task<> changed_before_the_dpu(Stage& stage) {
+    WireToStore& wire = dynamic_cast<DfsSource&>(*stage.dpu.source).wire();
+    const FileHandle file = co_await stage.create("f", {.write = true});
+    std::vector<std::byte> bytes(uint64_t{200} << 10, std::byte{7});
+    EXPECT_TRUE(co_await stage.host.link->pwrite({}, file, Window::local(Bytes(bytes)), 0));
+    const auto read = [&](uint64_t offset, uint64_t length) {
+        return stage.host.link->pread({}, file, Window::local(Bytes(bytes).first(length)), offset);
+    };
+    // A block, a part of one, several chunks, and beyond the end of the file.
+    for (const auto& [offset, length] : {std::pair<uint64_t, uint64_t>{4096, 4096},
+                                         {5000, 100},
+                                         {8192, 150'000},
+                                         {204'000, 4096}}) {
+        EXPECT_TRUE(co_await read(offset, length)) << offset;
+        wire.flips_fetched = true;
+        EXPECT_EQ(co_await read(offset, length), Result<uint64_t>(fail(Code::corrupt))) << offset;
+        wire.flips_fetched = false;
+    }
+    co_await stage.host.link->close({}, file);
+}
+TEST(HostLink, BytesThatChangedBeforeTheDpuAreRefusedByTheHost) {
+    Stage().run(changed_before_the_dpu);
+}
+
 // A server whose bytes do not match its checksum.
 class Liar final : public rpc::Service {
   public:

@@ -9,6 +9,7 @@
 #include "link_server.h"
 #include "ros2s/fabric/sim/network.h"
 #include "ros2s/fs/dfs.h"
+#include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 #include "ros2s/session/gate.h"
@@ -16,26 +17,51 @@
 
 namespace ros2s::hostlink {
 
+// The way to a store, which can change the first byte of arrays' data.
+class WireToStore final : public object::ForwardingStore {
+  public:
+    using ForwardingStore::ForwardingStore;
+    bool flips_fetched = false;
+    bool has_checksums = true;
+
+    [[nodiscard]] object::Features features() const override {
+        object::Features features = below().features();
+        features.checksums = features.checksums && has_checksums;
+        return features;
+    }
+    Task<Result<>> fetch(const Call& call, object::ContainerId container,
+                         std::span<object::FetchItem> items) override {
+        ROS2S_CO_TRY(co_await below().fetch(call, container, items));
+        for (const object::FetchItem& item : items) {
+            if (flips_fetched && !item.is_value) item.window.bytes()[0] ^= std::byte{1};
+        }
+        co_return Result<>{};
+    }
+};
+
 // Opens one Dfs over a store in memory.
 class DfsSource final : public session::FileSystemSource {
   public:
     DfsSource(Reactor& reactor, uint64_t chunk_bytes)
-        : reactor_(reactor), store_(reactor, {}), chunk_bytes_(chunk_bytes) {}
+        : reactor_(reactor), memory_(reactor, {}), chunk_bytes_(chunk_bytes) {}
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string&,
                                                        const std::string& container,
                                                        Report& report) override {
-        const auto made = co_await store_.create_container(
+        const auto made = co_await memory_.create_container(
             call, {.label = container, .chunk_bytes = chunk_bytes_});
         EXPECT_TRUE(made);
-        EXPECT_TRUE(co_await fs::Dfs::format(call, store_, made->id, reactor_, {}, report));
-        auto mounted = co_await fs::Dfs::mount(call, store_, made->id, reactor_, {}, report);
+        EXPECT_TRUE(co_await fs::Dfs::format(call, wire_, made->id, reactor_, {}, report));
+        auto mounted = co_await fs::Dfs::mount(call, wire_, made->id, reactor_, {}, report);
         EXPECT_TRUE(mounted) << report.text();
         co_return std::unique_ptr<fs::FileSystem>(std::move(*mounted));
     }
 
+    [[nodiscard]] WireToStore& wire() { return wire_; }
+
   private:
     Reactor& reactor_;
-    object::MemoryStore store_;
+    object::MemoryStore memory_;
+    WireToStore wire_{memory_};
     uint64_t chunk_bytes_;
 };
 

@@ -36,6 +36,9 @@ struct FetchItem {
     Akey akey;
     Extent extent{};  // array: the bytes wanted; window.length >= extent.length
     Window window{};  // the destination
+    // The caller passes the bytes on with `checksums`, and whoever receives them verifies them. A
+    // client on the way does not. Not in a chain.
+    bool forwarded = false;
 
     // Set by the store. `status`: not_found (there is no such akey; the window of an array is
     // zeroed, so that a hole of a whole chunk reads like any other hole); corrupt (detail for an
