@@ -34,7 +34,7 @@ Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node,
 void setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int which, fuse_file_info*) {
     Server& server = server_of(request);
     fs::SetAttributes changes;
-    if ((which & FUSE_SET_ATTR_MODE) != 0) changes.mode = wanted->st_mode & 07777;
+    if ((which & FUSE_SET_ATTR_MODE) != 0) changes.mode = wanted->st_mode & fs::permission_bits;
     if ((which & FUSE_SET_ATTR_UID) != 0) changes.uid = wanted->st_uid;
     if ((which & FUSE_SET_ATTR_GID) != 0) changes.gid = wanted->st_gid;
     if ((which & FUSE_SET_ATTR_SIZE) != 0) changes.size = static_cast<uint64_t>(wanted->st_size);

@@ -24,9 +24,9 @@ Task<Result<>> stat_all(Workplace work, Places& places, const FileOptions& optio
             "media\n  mode     {:04o} {}, {}:{}\n  modified {}\n  accessed {}\n  changed  {}",
             place.shown, target.empty() ? "" : " -> " + target, type_text(found.mode),
             found.node.value, found.links, found.links == 1 ? "" : "s", found.size,
-            found.bytes_used, found.mode & 07777U, mode_text(found.mode), user_text(found.uid),
-            group_text(found.gid), time_text(found.modified, true), time_text(found.accessed, true),
-            time_text(found.changed, true)));
+            found.bytes_used, found.mode & fs::permission_bits, mode_text(found.mode),
+            user_text(found.uid), group_text(found.gid), time_text(found.modified, true),
+            time_text(found.accessed, true), time_text(found.changed, true)));
         values.push_back(attributes_value(place.shown, found, target));
     }
     work.session.answer(Json::object({{"files", Json::array(values)}}));

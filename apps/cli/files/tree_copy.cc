@@ -141,7 +141,8 @@ Task<> TreeCopy::make_directory(size_t index) {
     if (parent.value == 0) co_return;  // the parent's failure was reported
     const std::string name = target_name(index);
     // Its owner can write to it until finish_directories() sets its final mode.
-    auto made = co_await target.mkdir(work_.call, parent, name, (item.source.mode & 07777U) | 0700U,
+    auto made = co_await target.mkdir(work_.call, parent, name,
+                                      (item.source.mode & fs::permission_bits) | 0700U,
                                       owner_of(item.source));
     if (!made && made.error().code == Code::exists) {
         made = co_await target.lookup(work_.call, parent, name);
@@ -300,7 +301,7 @@ Task<> TreeCopy::link_name(size_t index, fs::NodeId first) {
 
 Task<Result<>> TreeCopy::set_attributes(const fs::Attributes& source, fs::NodeId to) {
     const fs::SetAttributes changes{
-        .mode = source.mode & 07777U,
+        .mode = source.mode & fs::permission_bits,
         .uid = keeps_owners() ? std::optional(source.uid) : std::nullopt,
         .gid = keeps_owners() ? std::optional(source.gid) : std::nullopt,
         .accessed = source.accessed,

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <memory>
-#include <vector>
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/crc32c.h"

@@ -66,6 +66,7 @@ struct StagedBlock {
 struct Group {
     // Room that an empty group keeps.
     static constexpr size_t transactions_kept_max = 1024;
+    static constexpr size_t pins_kept_max = 4096;
 
     Group(Reactor& reactor, ChunkPool& chunks, size_t device_count)
         : pool(chunks), devices(device_count), writes_ended(reactor), done(reactor) {}
@@ -142,7 +143,8 @@ struct Group {
         ++blocks;
         return memory(where);
     }
-    // Frees payload and transactions: no write is under way, and the group is applied or failed.
+    // Frees payload, transactions and a large record: no write is under way, and the group is
+    // applied or failed.
     void let_go() {
         for (PerDevice& device : devices) {
             for (StagingMemory& chunk : device.chunks) pool.give(std::move(chunk));
@@ -150,6 +152,9 @@ struct Group {
         }
         transactions.clear();
         if (transactions.capacity() > transactions_kept_max) transactions.shrink_to_fit();
+        pins.clear();
+        if (pins.capacity() > pins_kept_max) pins.shrink_to_fit();
+        record.clear();
     }
     // Makes it an empty group, which uses its memory again. Nothing else refers to it.
     void reset(size_t device_count) {
@@ -160,8 +165,6 @@ struct Group {
             device.blocks = 0;
             device.placed = device.sent = {};
         }
-        pins.clear();
-        record.clear();
         blocks = 0;
         io = outcome = {};
         traced = false;

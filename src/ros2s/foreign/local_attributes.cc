@@ -22,7 +22,7 @@ Result<> LocalDirectory::drop_set_id(int path) const {
     ROS2S_TRY(checked(::fstat(path, &status)));
     const mode_t left = allowed(status.st_mode, status.st_mode);
     if (left == status.st_mode) return {};
-    return checked(::chmod(proc_path(path).c_str(), left & 07777));
+    return checked(::chmod(proc_path(path).c_str(), left & fs::permission_bits));
 }
 
 Result<> LocalDirectory::check_attribute(std::string_view name) const {
@@ -49,7 +49,7 @@ Result<> LocalDirectory::change(int path, mode_t type, fs::SetAttributes changes
     }
     if (changes.mode) {
         if (S_ISLNK(type)) return fail(Code::unsupported);
-        ROS2S_TRY(checked(::chmod(proc_path(path).c_str(), *changes.mode & 07777)));
+        ROS2S_TRY(checked(::chmod(proc_path(path).c_str(), *changes.mode & fs::permission_bits)));
     }
     if (changes.accessed || changes.modified) {
         const timespec times[] = {time_or_omitted(changes.accessed),

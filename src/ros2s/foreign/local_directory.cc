@@ -159,7 +159,7 @@ Result<Found> LocalDirectory::adopt(int parent, const std::string& name, mode_t 
         const gid_t gid = inherits ? found.status.st_gid : owner.gid;
         ROS2S_TRY_ASSIGN(const bool given, give(found, owner.uid, gid));
         if (!S_ISLNK(found.status.st_mode)) {
-            mode_t bits = mode & (given ? 07777U : 01777U);
+            mode_t bits = mode & (given ? fs::permission_bits : 01777U);
             if (S_ISDIR(found.status.st_mode)) bits |= found.status.st_mode & S_ISGID;
             ROS2S_TRY(checked(::chmod(proc_path(found.path.get()).c_str(), bits)));
         }
@@ -219,7 +219,7 @@ Task<Result<Attributes>> LocalDirectory::mkdir(const Call& call, NodeId parent,
     const std::string owned(name);
     mode = allowed(S_IFDIR, mode);
     ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
-        ROS2S_TRY(checked(::mkdirat(directory.fd(), owned.c_str(), mode & 07777)));
+        ROS2S_TRY(checked(::mkdirat(directory.fd(), owned.c_str(), mode & fs::permission_bits)));
         return adopt(directory.fd(), owned, mode, owner);
     }));
     co_return add(std::move(found), *directory, owned);

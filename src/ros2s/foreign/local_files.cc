@@ -66,7 +66,7 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
         auto found = co_await pool_.run(reactor_, [&]() -> Result<Found> {
             ROS2S_TRY(opened(::openat(directory.fd(), owned.c_str(),
                                       O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC,
-                                      mode & 07777)));
+                                      mode & fs::permission_bits)));
             return adopt(directory.fd(), owned, mode, owner);
         });
         const bool taken = !found && found.error().code == Code::exists;

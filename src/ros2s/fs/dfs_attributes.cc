@@ -91,7 +91,7 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
                 if ((record.mode & S_IXGRP) != 0) record.mode &= ~static_cast<uint32_t>(S_ISGID);
             }
         }
-        if (changes.mode) record.mode = (record.mode & S_IFMT) | (*changes.mode & 07777);
+        if (changes.mode) record.mode = (record.mode & S_IFMT) | (*changes.mode & permission_bits);
         if (changes.accessed) record.accessed_ns = to_ns(*changes.accessed);
         if (changes.modified) {
             record.modified_ns = to_ns(*changes.modified);

@@ -43,8 +43,10 @@ Task<Result<Opened>> DfsMount::open(const Call& call, NodeId node, OpenFlags fla
 Task<Result<Opened>> DfsMount::create(const Call& call, NodeId parent, std::string_view name,
                                       mode_t mode, OpenFlags flags, Owner owner) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        NewNode wanted{
-            .name = name, .mode = S_IFREG | (mode & 07777), .owner = owner, .opens = true};
+        NewNode wanted{.name = name,
+                       .mode = S_IFREG | (mode & permission_bits),
+                       .owner = owner,
+                       .opens = true};
         const auto made = co_await add_node(call, parent, wanted);
         if (!made && (made.error().code != Code::exists || flags.exclusive)) {
             co_return fail(made.error());

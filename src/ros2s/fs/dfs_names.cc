@@ -209,14 +209,15 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
     if (is_pinned) {
         wanted.state = state;
     } else {
-        (void)co_await unpin(*state);
+        // The caller does not wait for the store's reply, which may be as far away as the first.
+        co_await letting_go_.spawn(unpin_later(*this, *state));
     }
     co_return done;
 }
 
 Task<Result<Attributes>> DfsMount::mkdir(const Call& call, NodeId parent, std::string_view name,
                                          mode_t mode, Owner owner) {
-    NewNode wanted{.name = name, .mode = S_IFDIR | (mode & 07777), .owner = owner};
+    NewNode wanted{.name = name, .mode = S_IFDIR | (mode & permission_bits), .owner = owner};
     co_return co_await add_node(call, parent, wanted);
 }
 
@@ -226,7 +227,7 @@ Task<Result<Attributes>> DfsMount::mknod(const Call& call, NodeId parent, std::s
     const bool known = is_device || S_ISREG(mode) || S_ISFIFO(mode) || S_ISSOCK(mode);
     if (!known) co_return fail(Code::invalid);
     NewNode wanted{.name = name,
-                   .mode = mode & (S_IFMT | 07777),
+                   .mode = mode & (S_IFMT | permission_bits),
                    .device = is_device ? device : 0,
                    .owner = owner};
     co_return co_await add_node(call, parent, wanted);

@@ -49,6 +49,9 @@ inline constexpr size_t link_target_bytes_max = 4095;
 // "", '/' and NUL; name_too_long.
 [[nodiscard]] Result<> check_name(std::string_view name);
 
+// Of a mode: permissions, set-id bits and the sticky bit.
+inline constexpr mode_t permission_bits = 07777;
+
 struct Attributes {
     NodeId node{};
     mode_t mode = 0;  // type and permissions, as in st_mode

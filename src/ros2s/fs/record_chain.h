@@ -4,7 +4,6 @@
 // Used by one call. The structures that are added must not move, and live as long as the chain.
 #pragma once
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include "records.h"

@@ -45,7 +45,7 @@ Task<Result<fs::Opened>> LinkClient::create(const Call& call, NodeId parent, std
                                             mode_t mode, fs::OpenFlags flags, fs::Owner owner) {
     const CreateBody body{.parent = parent,
                           .name = name.substr(0, name_text_max),
-                          .mode = mode & session::permission_bits,
+                          .mode = mode & fs::permission_bits,
                           .owner = owner,
                           .flags = flags};
     OpenedThere there;

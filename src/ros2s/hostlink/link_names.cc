@@ -25,7 +25,7 @@ LinkClient::AttributesTask LinkClient::mkdir(const Call& call, NodeId parent, st
     return change<fs::Attributes>(call, Method::make_directory, make_fields,
                                   MakeBody{.parent = parent,
                                            .name = clipped(name),
-                                           .mode = mode & session::permission_bits,
+                                           .mode = mode & fs::permission_bits,
                                            .owner = owner},
                                   attributes_fields);
 }
@@ -105,7 +105,7 @@ LinkClient::AttributesTask LinkClient::get_attributes(const Call& call, NodeId n
 LinkClient::AttributesTask LinkClient::set_attributes(const Call& call, NodeId node,
                                                       const fs::SetAttributes& changes) {
     SetAttributesBody body{.node = node, .changes = changes};
-    if (body.changes.mode) *body.changes.mode &= session::permission_bits;
+    if (body.changes.mode) *body.changes.mode &= fs::permission_bits;
     return change<fs::Attributes>(call, Method::set_attributes, set_attributes_fields, body,
                                   attributes_fields);
 }

@@ -19,7 +19,7 @@ Result<> check_name(std::string_view field, std::string_view name, Report& repor
 }
 
 Result<> check_permissions(uint32_t mode, Report& report) {
-    if ((mode & ~uint32_t{permission_bits}) == 0) return {};
+    if ((mode & ~uint32_t{fs::permission_bits}) == 0) return {};
     return report.fail(Code::invalid,
                        fmt::format("mode is 0{:o}; only permission and set-id bits are valid "
                                    "here (0 to 07777)",
@@ -30,7 +30,7 @@ Result<> check_node_mode(uint32_t mode, Report& report) {
     const uint32_t type = mode & S_IFMT;
     const bool known = type == S_IFIFO || type == S_IFSOCK || type == S_IFCHR || type == S_IFBLK ||
                        type == S_IFREG;
-    if (known && (mode & ~uint32_t{S_IFMT | permission_bits}) == 0) return {};
+    if (known && (mode & ~uint32_t{S_IFMT | fs::permission_bits}) == 0) return {};
     return report.fail(Code::invalid,
                        fmt::format("mode is 0{:o}; the type must be FIFO, socket, device or "
                                    "regular file",

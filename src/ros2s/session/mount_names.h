@@ -22,9 +22,6 @@
 
 namespace ros2s::session {
 
-// Of a mode: permissions, set-id bits and the sticky bit.
-inline constexpr mode_t permission_bits = 07777;
-
 // Errors: invalid, name_too_long, with a sentence about `field`.
 [[nodiscard]] Result<> check_name(std::string_view field, std::string_view name, Report& report);
 // Errors: invalid, with a sentence, for more than permission bits.

@@ -53,9 +53,10 @@ Task<Result<>> open_file(ros2s_fs& owner, std::string_view path, int flags, mode
             co_return fail(found.error());
         }
         if (path.ends_with('/')) co_return fail(Code::is_directory);
-        ROS2S_CO_TRY_ASSIGN(opened, co_await file_system.create(
-                                        owner.call, walk.missing().parent, walk.missing().name,
-                                        S_IFREG | (mode & 07777), open_flags, owner_of_new()));
+        ROS2S_CO_TRY_ASSIGN(
+            opened, co_await file_system.create(
+                        owner.call, walk.missing().parent, walk.missing().name,
+                        S_IFREG | (mode & fs::permission_bits), open_flags, owner_of_new()));
     }
     file.core.handle = opened.handle;
     file.node = opened.attributes.node;

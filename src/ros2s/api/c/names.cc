@@ -32,9 +32,9 @@ Task<Result<>> make_directory(ros2s_fs& fs, std::string_view path, mode_t mode) 
     // "/" and "a/.." exist already, as for mkdir(2).
     if (!place)
         co_return fail(place.error().code == Code::invalid ? Error{Code::exists} : place.error());
-    ROS2S_CO_TRY_ASSIGN(const auto made,
-                        co_await fs.file_system().mkdir(fs.call, place->parent, place->name,
-                                                        mode & 07777, owner_of_new()));
+    ROS2S_CO_TRY_ASSIGN(const auto made, co_await fs.file_system().mkdir(
+                                             fs.call, place->parent, place->name,
+                                             mode & fs::permission_bits, owner_of_new()));
     walk.add(made.node);
     co_return {};
 }
@@ -221,7 +221,7 @@ int ros2s_truncate(ros2s_fs* fs, const char* path, uint64_t bytes) {
 
 int ros2s_chmod(ros2s_fs* fs, const char* path, mode_t mode) {
     if (const int rc = check_call(fs, "chmod", path, path); rc < 0) return rc;
-    return change(fs, "chmod", path, {.mode = mode & 07777});
+    return change(fs, "chmod", path, {.mode = mode & fs::permission_bits});
 }
 
 int ros2s_chown(ros2s_fs* fs, const char* path, uid_t uid, gid_t gid) {
