@@ -19,6 +19,9 @@ constexpr unsigned reaped_at_once = 64;
 constexpr uint32_t attempts_max = 100;
 constexpr unsigned submit_group = 8;  // as in the core's own ring
 
+// Of the calling thread: it has the one worker of have_one_worker().
+thread_local bool has_one_worker = false;
+
 }  // namespace
 
 Result<std::unique_ptr<CommandRing>> CommandRing::create(Reactor& reactor, Abilities abilities,
@@ -60,7 +63,6 @@ CommandRing::~CommandRing() {
 void CommandRing::submit(Pending& pending) noexcept {
     if (!attached_) {
         attached_ = true;
-        bound_workers();
         reactor_.attach(*this);
         reactor_.ring()->add_follower(fixed_);
         if (!polled_) ROS2S_CHECK(watcher_.try_spawn(watch()));
@@ -69,22 +71,31 @@ void CommandRing::submit(Pending& pending) noexcept {
     begin(pending);
 }
 
-// If the namespace's queue is frozen or full, the kernel passes a command to a worker thread. A
-// worker that is created while this thread returns from an interrupt inherits its registers. Then
-// Linux for x86-64 takes the worker's work for calls of a 32-bit program (in_x32_syscall()) and
-// drops the upper half of the memory's address. So there is one worker, which is created in a
-// system call, and it stays.
-void CommandRing::bound_workers() noexcept {
-    std::array<unsigned, 2> limits{1, 0};  // bounded ones; 0: do not change the unbounded ones
-    ROS2S_CHECK(io_uring_register_iowq_max_workers(&ring_, limits.data()) == 0);
-    // Now, while this thread is in a system call, even if the kernel has to try it again.
-    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
-    std::memset(sqe, 0, 2 * sizeof *sqe);
-    sqe->opcode = IORING_OP_NOP;
-    sqe->flags = IOSQE_ASYNC;
-    io_uring_cqe* done = nullptr;
-    while (io_uring_peek_cqe(&ring_, &done) != 0) io_uring_submit_and_wait(&ring_, 1);
-    io_uring_cqe_seen(&ring_, done);
+// If the namespace's queue is frozen or full, the kernel passes a command to a worker of the thread
+// that handed it over. A worker that is created while that thread returns from an interrupt
+// inherits its registers. Then Linux for x86-64 takes the worker's work for calls of a 32-bit
+// program (in_x32_syscall()) and drops the upper half of the memory's address. So each thread that
+// runs this core's loop has one worker, which is created in a system call, and it stays. A thread's
+// rings share its workers.
+void CommandRing::have_one_worker() noexcept {
+    if (!worker_asked_) {
+        std::array<unsigned, 2> limits{1, 0};  // bounded ones; 0: do not change the unbounded ones
+        ROS2S_CHECK(io_uring_register_iowq_max_workers(&ring_, limits.data()) == 0);
+        io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+        if (sqe == nullptr) return;  // the kernel refused the last ones for now
+        std::memset(sqe, 0, 2 * sizeof *sqe);
+        sqe->opcode = IORING_OP_NOP;
+        sqe->flags = IOSQE_ASYNC;
+        worker_asked_ = true;
+    }
+    // Until the worker has run, this thread is in a system call, even if the kernel has to try its
+    // creation again.
+    while (worker_asked_) {
+        const int result = io_uring_submit_and_wait(&ring_, 1);
+        if (result < 0 && result != -EINTR) return;
+        reap();
+    }
+    has_one_worker = true;
 }
 
 void CommandRing::keep(Pending& pending) noexcept {
@@ -114,6 +125,10 @@ void CommandRing::begin(Pending& pending) noexcept {
 }
 
 void CommandRing::hand_over() noexcept {
+    if (unsubmitted_ > 0 && !has_one_worker) {
+        have_one_worker();
+        unsubmitted_ = io_uring_sq_ready(&ring_);
+    }
     while (unsubmitted_ > 0) {
         const int result = io_uring_submit(&ring_);
         if (result == -EINTR) continue;
@@ -145,12 +160,17 @@ bool CommandRing::reap() noexcept {
     if (polled_ && in_kernel_ > 0) io_uring_get_events(&ring_);
     const unsigned count = io_uring_peek_batch_cqe(&ring_, completions.data(), reaped_at_once);
     for (unsigned i = 0; i < count; ++i) {
+        if (completions[i]->user_data == 0) {
+            worker_asked_ = false;
+            continue;
+        }
         auto& pending = *reinterpret_cast<Pending*>(completions[i]->user_data);
         pending.result = completions[i]->res;
         --in_kernel_;
-        // The kernel could not accept it yet. With any other result the command may have reached
-        // the device.
-        if (pending.result == -EAGAIN && ++pending.attempts <= attempts_max) {
+        // The kernel could not accept it yet, or the thread that handed it over has ended before a
+        // worker began it. With any other result the command may have reached the device.
+        const bool is_unsent = pending.result == -EAGAIN || pending.result == -ECANCELED;
+        if (is_unsent && ++pending.attempts <= attempts_max) {
             keep(pending);
         } else {
             reactor_.post(pending.waiter);

@@ -79,7 +79,7 @@ class CommandRing final : Poller {
     CommandRing(Reactor& reactor, bool polled) noexcept
         : reactor_(reactor), polled_(polled), asked_to_watch_(reactor), watcher_(reactor, 1) {}
     void submit(Pending& pending) noexcept;
-    void bound_workers() noexcept;
+    void have_one_worker() noexcept;
     void begin(Pending& pending) noexcept;
     void hand_over() noexcept;
     bool reap() noexcept;
@@ -96,6 +96,7 @@ class CommandRing final : Poller {
     bool open_ = false;      // of ring_
     bool attached_ = false;  // to the reactor
     bool watched_ = false;
+    bool worker_asked_ = false;  // by an operation that is not a command
     unsigned in_kernel_ = 0;
     unsigned unsubmitted_ = 0;
     // Commands that the kernel's queue has no room for, in order.

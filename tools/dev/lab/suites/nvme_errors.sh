@@ -42,7 +42,7 @@ workers_of() {
 }
 
 # A change of its scheduler freezes the queue for a moment: commands that come then go to a worker of the
-# kernel's, and of those a core may have one.
+# kernel's, and of those each thread may have one.
 frozen_under_load() {
     local scheduler workers=
     start_writer "$(at reset frozen)" || return
@@ -136,7 +136,7 @@ check "the pool is refused without its disk" refused_with "ng.*cannot be opened|
 check "plugged in again, it has what was acknowledged" eval 'plug_in_again && nothing_lost "$(at unplugged load)"'
 check "that pool ends" ros2store pool destroy --yes /run/unplugged
 check "a pool on a disk whose controller is reset" ros2store up --no-daemons /run/reset --device-dir "/dev/ng${reset#nvme}"
-check "its queue is frozen under load: the writer goes on, with one worker per core" frozen_under_load
+check "its queue is frozen under load: the writer goes on, with one worker per thread" frozen_under_load
 check "reset under load, the writer fails, and says why" reset_under_load
 check "opened again, it has what was acknowledged" nothing_lost "$(at reset load)"
 check "an engine's pool on two disks" two_disks
