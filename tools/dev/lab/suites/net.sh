@@ -59,7 +59,7 @@ data: {listen: "ucx+tcp 10.77.2.2:7401", trusted_network: yes, ucx_device: to-dp
 EOF
 cat >$place/ros2store-dpu.yaml <<EOF
 pools: pool
-access: {"CN=client": {write: pool/*}}
+access: {"CN=client": {write: "pool/*, own/*"}}
 engine: {control: "10.77.2.2:7400", providers: ucx+tcp, trusted_network: yes, ucx_device: to-storage, certificates: $place/storage}
 control: {listen: "10.77.1.2:7500", certificates: $place/hosts}
 data: {listen: "shm $place/dpu.sock"}
