@@ -95,6 +95,21 @@ def small_files():
 
 
 @test
+def what_io_costs_a_host():
+    def look(top):
+        done = bench(top, "host-cpu", "--seconds", "1", "--turns", "1", "--mib", "64", "--json", "build/host.json")
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        found = json.loads((top / "build" / "host.json").read_text())["rows"]
+        modes = {row["mode"] for row in found}
+        assert modes == {"raw", "embedded", "direct", "offload", "FUSE, embedded", "FUSE, direct", "FUSE, offload"}
+        for row in found:
+            assert row["cpu_us"] > 0 and row["system_calls"] > 0, row
+            assert (row["cpu_ratio_to_raw"] is None) == (row["mode"] == "raw"), row
+
+    in_a_place(look)
+
+
+@test
 def a_row_that_is_not_there():
     def look(top):
         done = bench(top, "--rows", "randread-33")

@@ -13,7 +13,7 @@ SOURCES = Path(sys.argv.pop(1)).absolute()
 sys.path.insert(0, f"{SOURCES}/tools/dev")
 import compare  # noqa: E402
 import path_report  # noqa: E402
-from bench import disk, figures as paper, layers, micro, names, plot, report, rows, samples, set_up_rows  # noqa: E402
+from bench import disk, figures as paper, host_cpu, layers, micro, names, plot, report, rows, samples, set_up_rows  # noqa: E402
 
 RAW = compare.Side("raw", [], is_raw=True)
 DIRECT = compare.Side("direct, shm", [], daemons=("engine",), through="shm")
@@ -155,6 +155,25 @@ class Kinds(unittest.TestCase):
         text = json.dumps({"benchmarks": [one, one | {"items_per_second": 1e6},
                                           one | {"run_type": "aggregate", "real_time": 9.0}]})
         self.assertEqual(micro.parse(text), {"call/32": [3000, 1000]})
+
+    COUNTED = "1.50;msec;task-clock;1;100;0.6;CPUs utilized\n3;;context-switches;1;100;;\n" \
+              "20;;raw_syscalls:sys_enter;1;100;;\n7;;page-faults;1;100;;\n"
+
+    def test_what_a_host_spends_is_per_operation_or_per_gib(self):
+        events = host_cpu.parse(self.COUNTED)
+        self.assertEqual(events, {"cpu_us": 1500, "context_switches": 3, "system_calls": 20, "page_faults": 7})
+        raw, ours = host_cpu.Cost(100, events), host_cpu.Cost(50, {name: 2 * count for name, count in events.items()})
+        large = next(row for row in compare.ROWS if row.key == "read-1m")
+        small = host_cpu.told(host_cpu.Host("direct", DIRECT), READ, [ours], [raw])
+        whole = host_cpu.told(host_cpu.Host("direct", DIRECT), large, [ours], [raw])
+        self.assertEqual((small["per"], small["cpu_us"], small["cpu_ratio_to_raw"]), ("operation", 3000, 2))
+        self.assertEqual((whole["per"], whole["page_faults"]), ("GiB", 14340))
+        self.assertIn("| 1 MiB read, depth 8, GiB | direct, shm | 50 MiB/s |", host_cpu.lines([whole])[-1])
+
+    def test_an_event_that_was_not_counted_is_no_figure(self):
+        for text in ("", self.COUNTED.replace("20;;raw", "<not counted>;;raw")):
+            with self.assertRaises(host_cpu.NotCounted):
+                host_cpu.parse(text)
 
     def test_the_axes_of_the_paper(self):
         works = paper.works()

@@ -16,7 +16,7 @@ import compare
 import console
 import guard
 import shown
-from bench import figures, memory, micro, mounts, names, pools, report, set_up_rows
+from bench import figures, host_cpu, memory, micro, mounts, names, pools, report, set_up_rows
 
 LOG = Path("build/bench.log")
 
@@ -40,6 +40,7 @@ KINDS = {
     "memory": Kind(memory.measure, "of each process, idle and after load", 1, 4, 512),
     "micro": Kind(micro.measure, "the modules' own benchmarks", 3, 0, 0, 0),
     "costs": Kind(set_up_rows.costs, "processor time of each process per operation and MiB", 3, 2, 256),
+    "host-cpu": Kind(host_cpu.measure, "what I/O costs a host: CPU, context switches, system calls, page faults", 3, 2, 256),
     "fig3": Kind(figures.local, "local disks, 1 to 16 jobs", 1, 2, 1024, 0),
     "fig4": Kind(figures.target, "an NVMe-oF target (--target), by processors of the client", 1, 2, 0, 0),
     "fig5": Kind(figures.set_ups, "providers, host and DPU, 1 to 16 jobs", 1, 2, 512),

@@ -1,0 +1,172 @@
+"""What its I/O costs a host: processor time, context switches, system calls and page faults, for fio on a raw file, on
+mounts (FUSE) and in each set-up. The processes of a mount count as the host's, daemons do not."""
+
+import dataclasses
+import os
+import statistics
+import subprocess
+from pathlib import Path
+
+import build
+import compare
+import shown
+from bench import pools, report, rows, turns
+
+WORKLOADS = ("randread-32", "read-1m", "write-1m")
+EVENTS = {"cpu_us": "task-clock", "context_switches": "context-switches", "system_calls": "raw_syscalls:sys_enter",
+          "page_faults": "page-faults"}
+MIB_PER_GIB = 1024
+
+
+class NotCounted(shown.Failed):
+    """Nothing can be counted here; the message says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """A side, and what is mounted for it, if it is a mount."""
+    mode: str
+    side: compare.Side
+    uri: str = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """Of one turn: a rate, and each of EVENTS per operation."""
+    iops: float
+    each: dict
+
+
+def counted(file, pid=None):
+    """What stands before a command whose events perf counts, or those of a process meanwhile."""
+    of_process = ("-p", str(pid)) if pid else ()
+    return ("perf", "stat", "-x", ";", "-o", str(file), "-e", ",".join(EVENTS.values()), *of_process, "--")
+
+
+def parse(text):
+    """What `perf stat -x ;` writes, by our names; the clock in µs."""
+    found = {}
+    for line in text.splitlines():
+        fields = line.split(";")
+        for name, event in EVENTS.items():
+            if len(fields) > 2 and fields[2].removesuffix(":u") == event:
+                if not fields[0].replace(".", "").isdigit():
+                    raise NotCounted(f"perf could not count {event}: {fields[0]}")
+                found[name] = float(fields[0]) * (1000 if event == "task-clock" else 1)
+    missing = EVENTS.keys() - found.keys()
+    if missing:
+        raise NotCounted(f"perf did not write {', '.join(sorted(missing))}: {text!r}")
+    return found
+
+
+def probe(file):
+    """Errors: NotCounted."""
+    try:
+        done = subprocess.run([*counted(file), "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False)
+    except FileNotFoundError as missing:
+        raise NotCounted("there is no perf here: apt-get install linux-perf") from missing
+    if done.returncode != 0:
+        raise NotCounted("perf may not count here, as root with tracefs it may "
+                         f"(mount -t tracefs nodev /sys/kernel/tracing): {done.stderr.strip()[:200]}")
+    parse(file.read_text(encoding="utf-8"))
+
+
+def mounter(folder):
+    """The process that serves a mount."""
+    for each in Path("/proc").iterdir():
+        try:
+            words = (each / "cmdline").read_bytes().split(b"\0") if each.name.isdigit() else ()
+        except OSError:  # it has ended
+            continue
+        if words and Path(os.fsdecode(words[0])).name == "ros2store-fuse" and os.fsencode(folder) in words:
+            return int(each.name)
+    raise shown.Failed(f"no process serves the mount at {folder}")
+
+
+class Counter:
+    """Counts what the host's processes spend in a run of fio. `place` has perf's files and the mount."""
+
+    def __init__(self, place, program):
+        self.place = place
+        self.program = program
+        self.folder = place / "mnt"
+
+    def run(self, row, host, shared):
+        """The figure of fio, and the events by name."""
+        files = [self.place / "perf.fio"]
+        prefix = counted(files[0])
+        if host.uri:
+            shown.run(self.program, "mount", host.uri, self.folder, quiet=True)
+            files.append(self.place / "perf.mount")
+            prefix = (*counted(files[1], mounter(self.folder)), *prefix)
+        figure = compare.measure(row, host.side, shared, prefix)
+        if host.uri:
+            shown.run("fusermount3", "-u", self.folder, quiet=True)
+        found = [parse(file.read_text(encoding="utf-8")) for file in files]
+        return figure, {name: sum(each[name] for each in found) for name in EVENTS}
+
+
+def hosts(ours, place, kind):
+    """Raw, the mounts, and the other set-ups."""
+    sides = ours.sides(kind)
+    mounted = compare.raw_side(place / "mnt" / "figures")
+    made = [Host("raw", compare.raw_side((place / "raw").absolute()))]
+    made += [Host(f"FUSE, {side.mode}", dataclasses.replace(mounted, name=f"FUSE, {side.mode}", served=side.served),
+                  pools.uri_of(side)) for side in sides if side.through in ("", "shm")]
+    return made, [Host(side.mode, side) for side in sides]
+
+
+def measure(options, place, document, tally):
+    probe(place / "perf.fio")
+    ours = pools.Pools("this", build.folder("release"), place, options.mib)
+    counter = Counter(place.absolute(), ours.program)
+    counter.folder.mkdir()
+    before, others = hosts(ours, place.absolute(), "quick")
+    pools.fill([before[0].side, *(host.side for host in others)], f"{options.mib}m")
+    everybody = [*before, *others]
+    small = dict(size=f"{options.mib}m")
+    started = [counter.run(turns.START, host, small)[1] for host in everybody]
+    shared = compare.time_based(f"{options.mib}m", options.seconds)
+    works = [row for row in compare.ROWS if row.key in WORKLOADS]
+    made = []
+    for row in works:
+        costs = [[] for _ in everybody]
+        for turn in range(options.turns):
+            order = range(len(everybody)) if turn % 2 == 0 else reversed(range(len(everybody)))
+            for i in order:
+                figure, events = counter.run(row, everybody[i], shared)
+                costs[i].append(Cost(figure.iops, {name: max(0.0, events[name] - started[i][name]) / figure.operations
+                                                   for name in EVENTS}))
+        of_row = [told(host, row, own, costs[0]) for host, own in zip(everybody, costs)]
+        tally.add(f"{row.key}: " + "; ".join(f"{report.mode(one)} {one['cpu_us']:,.1f} µs" for one in of_row), True)
+        made += of_row
+    ours.down()
+    document["rows"] = made
+    return lines(made), ()
+
+
+def told(host, row, costs, raw):
+    """Medians. 4 KiB: per operation; 1 MiB: per GiB."""
+    large = row.in_mib()
+    one = {"mode": host.mode, "provider": host.side.through or None, "workload": row.options["rw"],
+           "bs": rows.SIZES[row.options["bs"]], "iodepth": row.options["iodepth"], "jobs": 1,
+           "per": "GiB" if large else "operation", "iops": rows.rounded(statistics.median(cost.iops for cost in costs))}
+    for name in EVENTS:
+        one[name] = rows.rounded(statistics.median(cost.each[name] for cost in costs) * (MIB_PER_GIB if large else 1))
+    one["cpu_ratio_to_raw"] = None if costs is raw else rows.rounded(statistics.median(
+        own.each["cpu_us"] / other.each["cpu_us"] for own, other in zip(costs, raw)))
+    return one
+
+
+def lines(made):
+    def rate(one):
+        return f"{report.number(one['iops'] * one['bs'] / 2**20, 0)} MiB/s" if one["per"] == "GiB" else \
+            f"{report.number(one['iops'], 0)} IOPS"
+
+    return report.table(("workload, per", "mode", "rate", "host CPU µs", "of raw", "context switches", "system calls",
+                         "page faults"), (
+        (f"{report.workload(one)}, {one['per']}", report.mode(one), rate(one), report.number(one["cpu_us"]),
+         report.number(one["cpu_ratio_to_raw"], 2),
+         *(report.number(one[name], 2) for name in ("context_switches", "system_calls", "page_faults")))
+        for one in made))
