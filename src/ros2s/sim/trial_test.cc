@@ -322,7 +322,7 @@ TrialReport run_with(Bug bug, uint64_t seed) {
 
 TEST(Trial, AStoreWithoutFaultsPasses) {
     uint64_t points = 0, reads = 0, transactions = 0, containers = 0, growths = 0;
-    for (uint64_t seed = 1; seed <= 25; ++seed) {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
         const TrialReport report = run_with(Bug::none, seed);
         EXPECT_THAT(report.problems, testing::IsEmpty()) << "seed " << seed;
         points += report.points.size();
@@ -331,15 +331,15 @@ TEST(Trial, AStoreWithoutFaultsPasses) {
         containers += report.containers;
         growths += report.growths;
     }
-    EXPECT_GT(points, 60U);
-    EXPECT_GT(reads, 300U);
-    EXPECT_GT(transactions, 1000U);
-    EXPECT_GT(containers, 50U);
-    EXPECT_GT(growths, 10U);
+    EXPECT_GT(points, 24U);
+    EXPECT_GT(reads, 120U);
+    EXPECT_GT(transactions, 400U);
+    EXPECT_GT(containers, 20U);
+    EXPECT_GT(growths, 4U);
 }
 
 TEST(Trial, IsDecidedByItsSeed) {
-    const TrialReport once = run_with(Bug::none, 7), again = run_with(Bug::none, 7);
+    const TrialReport once = run_with(Bug::none, 1), again = run_with(Bug::none, 1);
     EXPECT_EQ(once.transactions, again.transactions);
     EXPECT_EQ(once.reads, again.reads);
     EXPECT_EQ(once.points.size(), again.points.size());

@@ -86,6 +86,10 @@ Task<> serve_evil(Reactor& core, int listening, EvilServer evil) {
                  .operations_max = 1,
                  .appended_bytes = sizeof(ShmHello)};
     answer.set_provider("shm");
+    Hello admitted = answer;
+    admitted.appended_bytes = 0;
+    admitted.seal();
+    (void)co_await send_all(core, peer.get(), object_bytes(admitted), {});
     answer.seal();
     const Descriptor control = memory(control_bytes(evil.layout), evil.control_seals);
     const Descriptor payload = memory(evil.payload_bytes, evil.payload_seals);
@@ -118,7 +122,9 @@ Task<> meet_evil(Stage& stage) {
         changed([](EvilServer& evil) { evil.layout.control_bytes = 4096; }),
         changed([](EvilServer& evil) { evil.layout.slots = 0; }),
     };
-    for (const EvilServer& evil : servers) {
+    // The first one is honest.
+    for (size_t i = 0; i <= std::size(servers); ++i) {
+        const EvilServer evil = i == 0 ? changed([](EvilServer&) {}) : servers[i - 1];
         std::string address = stage.address() + "-evil";
         Report report;
         const auto listening = listen_on(address, report);
@@ -129,8 +135,13 @@ Task<> meet_evil(Stage& stage) {
         Report why;
         const auto connected =
             co_await stage.honest->connect(address, {.limits = {.memory_bytes_max = 1 << 20}}, why);
-        EXPECT_FALSE(connected);
-        if (!connected) EXPECT_FALSE(why.empty());
+        EXPECT_EQ(connected.has_value(), i == 0) << i << ": " << why.text();
+        if (connected) {
+            co_await (*connected)->close();
+        } else {
+            EXPECT_EQ(connected.error().code, Code::denied) << i << ": " << why.text();
+            EXPECT_FALSE(why.empty()) << i;
+        }
         co_await nursery.join();
         remove_socket_file(address);
     }
