@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <deque>
 #include <filesystem>
 #include <thread>
 
@@ -17,6 +19,7 @@
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
 #include "scraped.h"
+#include "stranger.h"
 
 namespace ros2s::tests {
 namespace {
@@ -362,6 +365,25 @@ TEST_F(EngineRefuses, NobodyWhoAsksForItsCounters) {
               std::string::npos)
         << answer.substr(0, 2000);
     EXPECT_NE(answer.find("# TYPE ros2store_device_reads_total counter"), std::string::npos);
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+// One of them used to keep all scrapes waiting for as long as it liked.
+TEST_F(EngineRefuses, StrangersWhoKeepScrapesWaiting) {
+    ASSERT_TRUE(engine.start());
+    const ListenAddress listener{"metrics", fmt::format("127.0.0.1:{}", engine.metrics_port())};
+    std::deque<Stranger> silent;
+    for (int round = 0; round < 10; ++round) {
+        for (int i = 0; i < 40; ++i) {
+            silent.emplace_back(listener);
+            if (i % 2 == 0) silent.back().say("GET /metrics HTTP/1.1\r\n");
+        }
+        const auto begin = std::chrono::steady_clock::now();
+        const std::string answer = engine.metrics();
+        EXPECT_NE(answer.find("ros2store_device_reads_total"), answer.npos) << answer;
+        ASSERT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << round;
+    }
+    EXPECT_TRUE(silent.front().is_hung_up());
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 

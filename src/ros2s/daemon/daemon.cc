@@ -73,11 +73,6 @@ void raise_descriptor_limit() {
     ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// The address with the actual port.
-std::string metrics_address(const std::string& asked, uint16_t port) {
-    return fmt::format("metrics {}:{}", asked.substr(0, asked.rfind(':')), port);
-}
-
 void say_ready(const std::vector<std::string>& addresses) {
     std::string message = fmt::format("READY=1\nSTATUS=at {}", fmt::join(addresses, ", "));
     for (const std::string& address : addresses) message += "\nX_ROS2STORE_ADDRESS=" + address;
@@ -120,19 +115,21 @@ int wait_for_signal(OsReactor& reactor, const Daemon& daemon, const sigset_t& si
 }
 
 // Serves metrics, reports readiness, and waits for a signal.
-Result<> attend(OsReactor& reactor, BlockingPool& blocking, const Daemon& daemon,
-                const CommonSettings& common, const std::string& password, const sigset_t& signals,
-                const Log& log, Report& report) {
+Result<> attend(OsReactor& reactor, const Daemon& daemon, const CommonSettings& common,
+                const std::string& password, const sigset_t& signals, const Log& log,
+                Report& report) {
     std::unique_ptr<exporter::MetricsServer> metrics;
     if (!common.metrics.empty()) {
         std::vector<exporter::Source> sources = daemon.metrics();
         sources.push_back(reactor_source(reactor, 0));
-        ROS2S_TRY_ASSIGN(metrics, exporter::MetricsServer::start(reactor, common.metrics, password,
-                                                                 std::move(sources), report));
+        ROS2S_TRY_ASSIGN(metrics, run_blocking(reactor, [&] {
+                             return exporter::MetricsServer::start(
+                                 reactor, common.metrics, password, std::move(sources), report);
+                         }));
     }
     std::vector<std::string> addresses = daemon.addresses();
     if (metrics) {
-        addresses.push_back(metrics_address(common.metrics, metrics->port()));
+        addresses.push_back("metrics " + metrics->address());
         log.info(addresses.back());
     }
     log.info("ready");
@@ -141,9 +138,7 @@ Result<> attend(OsReactor& reactor, BlockingPool& blocking, const Daemon& daemon
     ::sd_notify(0, "STOPPING=1");
     log.info(fmt::format("told to stop (signal {}): draining", signal));
     if (metrics) {
-        run_blocking(reactor, [&] {
-            return exporter::MetricsServer::stop(reactor, blocking, std::move(metrics));
-        });
+        run_blocking(reactor, [&] { return metrics->stop(); });
     }
     return {};
 }
@@ -170,8 +165,7 @@ int serve(const Program& program) {
     const Environment environment{.reactor = **reactor, .blocking = blocking, .log = log};
     const auto daemon = run_blocking(**reactor, [&] { return program.start(environment, report); });
     if (!daemon) return failed(program, report, daemon.error());
-    const auto attended =
-        attend(**reactor, blocking, **daemon, common, password, signals, log, report);
+    const auto attended = attend(**reactor, **daemon, common, password, signals, log, report);
     run_blocking(**reactor, [&] { return (*daemon)->stop(); });
     if (!attended) return failed(program, report, attended.error());
     log.info("stopped; everything is closed");

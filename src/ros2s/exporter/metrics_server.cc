@@ -1,21 +1,21 @@
 #include "metrics_server.h"
 
 #include <fmt/format.h>
-#include <netdb.h>
-#include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
+#include <poll.h>
 #include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
+#include <array>
+#include <cerrno>
 #include <limits>
+#include <list>
 #include <map>
-#include <stdexcept>
 
-#include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/run_blocking.h"
+#include "http.h"
+#include "ros2s/fabric/socket/socket.h"
+#include "ros2s/runtime/ring.h"
 
 namespace ros2s::exporter {
 namespace {
@@ -75,122 +75,149 @@ void visit_sources(const std::vector<Source>& sources, Families& families) {
     }
 }
 
-Task<> visit_all(const std::vector<Source>& sources, Families& families) {
+// Family by family, so that the core runs other work between them.
+Task<std::string> text_of(Reactor& reactor, const std::vector<Source>& sources) {
+    Families families;
     visit_sources(sources, families);
-    co_return;
+    std::string text;
+    for (auto& [name, family] : families) {
+        text += prometheus::TextSerializer().Serialize({std::move(family)});
+        co_await yield(reactor);
+    }
+    co_return text;
 }
 
-class Sources final : public prometheus::Collectable {
-  public:
-    Sources(OsReactor& reactor, std::vector<Source> sources)
-        : reactor_(reactor), sources_(std::move(sources)) {}
-    [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const override {
-        Families families;
-        run_blocking(reactor_, [&] { return visit_all(sources_, families); });
-        std::vector<prometheus::MetricFamily> all;
-        for (auto& [name, family] : families) all.push_back(std::move(family));
-        return all;
+// The head of a request. Errors: disconnected (also if it is too long), cancelled, io.
+Task<Result<std::string>> hear(Reactor& reactor, int fd, StopToken stop) {
+    constexpr size_t head_bytes_max = 8192;
+    std::string head;
+    while (head.find("\r\n\r\n") == head.npos) {
+        std::array<char, 512> part;
+        const ssize_t got = ::recv(fd, part.data(), part.size(), MSG_DONTWAIT);
+        if (got > 0 && head.size() < head_bytes_max) {
+            head.append(part.data(), static_cast<size_t>(got));
+        } else if (got < 0 && errno == EAGAIN) {
+            const auto polled = co_await reactor.ring()->poll(fd, POLLIN, stop);
+            if (!polled) co_return fail(polled.error());
+        } else if (got >= 0 || errno != EINTR) {
+            co_return fail(Code::disconnected);
+        }
     }
-
-  private:
-    OsReactor& reactor_;
-    std::vector<Source> sources_;
-};
-
-// Takes as long whatever of it is right.
-bool is_same(std::string_view wanted, std::string_view given) {
-    unsigned different = wanted.size() == given.size() ? 0 : 1;
-    for (size_t i = 0; i < given.size(); ++i) {
-        different |= static_cast<unsigned char>(given[i]) ^
-                     static_cast<unsigned char>(wanted[i % std::max<size_t>(wanted.size(), 1)]);
-    }
-    return different == 0 && !wanted.empty();
-}
-
-void connect_once(const std::string& address, uint16_t port) {
-    std::string host = address.substr(0, address.rfind(':'));
-    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-    addrinfo hints{};
-    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return;
-    const int socket =
-        ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
-    // A handshake with this machine is done when the call returns.
-    (void)::connect(socket, found->ai_addr, found->ai_addrlen);
-    if (socket >= 0) ::close(socket);
-    ::freeaddrinfo(found);
-}
-
-// The library's thread looks every two seconds whether it shall stop, and whenever somebody has
-// connected.
-Task<> keep_connecting(Reactor& reactor, std::string address, uint16_t port, StopToken stop) {
-    while (!stop.stop_requested()) {
-        connect_once(address, port);
-        co_await sleep_for(reactor, std::chrono::milliseconds(5), stop);
-    }
+    co_return head;
 }
 
 }  // namespace
 
 struct MetricsServer::Parts {
-    Parts(OsReactor& reactor, const std::string& address, std::string password,
+    Parts(Reactor& on, fabric::Descriptor listening, std::string at, std::string wanted,
           std::vector<Source> list)
-        : host(address),
-          sources(std::make_shared<Sources>(reactor, std::move(list))),
-          exposer(address, 1) {
-        exposer.RegisterAuth(
-            [wanted = std::move(password)](const std::string&, const std::string& given) {
-                return is_same(wanted, given);
-            },
-            "ros2store metrics");
-        exposer.RegisterCollectable(sources);
-    }
-    [[nodiscard]] uint16_t port() const {
-        const auto ports = exposer.GetListeningPorts();
-        return ports.empty() ? uint16_t{0} : static_cast<uint16_t>(ports.front());
-    }
-    std::string host;
-    std::shared_ptr<Sources> sources;
-    prometheus::Exposer exposer;
+        : reactor(on),
+          socket(std::move(listening)),
+          address(std::move(at)),
+          password(std::move(wanted)),
+          sources(std::move(list)),
+          // Connections that make room take a moment to end.
+          connections(on, 3 * unheard_max),
+          accepting(on, 1) {}
+
+    static constexpr size_t unheard_max = 64;
+    static constexpr Duration request_within = std::chrono::seconds(5);
+    static constexpr Duration reply_within = std::chrono::seconds(30);
+
+    static Task<> run(Parts& self);
+    static Task<> serve(Parts& self, fabric::Descriptor peer);
+    // A complete request. Errors: those of hear(); the connection made room for another.
+    Task<Result<std::string>> hear_in_time(int fd);
+    Task<std::string> reply_to(std::string request);
+
+    Reactor& reactor;
+    fabric::Descriptor socket;
+    std::string address;
+    std::string password;
+    std::vector<Source> sources;
+    std::list<StopSource*> unheard;  // connections without a complete request, the oldest first
+    StopSource stop;
+    Nursery connections;
+    Nursery accepting;
 };
+
+Task<> MetricsServer::Parts::run(Parts& self) {
+    for (;;) {
+        auto peer =
+            co_await fabric::accept_from(self.reactor, self.socket.get(), self.stop.token());
+        if (!peer) co_return;  // stopped
+        if (self.unheard.size() >= unheard_max) {
+            StopSource& oldest = *self.unheard.front();
+            self.unheard.pop_front();
+            oldest.request_stop();
+        }
+        co_await self.connections.spawn(serve(self, std::move(*peer)));
+        co_await yield(self.reactor);
+    }
+}
+
+Task<Result<std::string>> MetricsServer::Parts::hear_in_time(int fd) {
+    StopSource makes_room;
+    unheard.push_back(&makes_room);
+    if (stop.stop_requested()) makes_room.request_stop();
+    fabric::Deadline deadline(reactor, reactor.now() + request_within, makes_room.token());
+    auto request = co_await hear(reactor, fd, deadline.token());
+    std::erase(unheard, &makes_room);
+    co_await deadline.finish();
+    co_return request;
+}
+
+Task<std::string> MetricsServer::Parts::reply_to(std::string request) {
+    switch (verdict_on(request, password)) {
+        case Verdict::metrics:
+            co_return http_reply("200 OK", "text/plain; version=0.0.4; charset=utf-8", {},
+                                 co_await text_of(reactor, sources));
+        case Verdict::unknown_password:
+            co_return http_reply("401 Unauthorized", "text/plain",
+                                 "WWW-Authenticate: Basic realm=\"ros2store metrics\"\r\n",
+                                 "the user name may be any, the password is in the file that the "
+                                 "daemon's settings name\n");
+        case Verdict::other_method:
+            co_return http_reply("405 Method Not Allowed", "text/plain", "Allow: GET\r\n",
+                                 "only GET\n");
+        case Verdict::other_path: break;
+    }
+    co_return http_reply("404 Not Found", "text/plain", {}, "the metrics are at /metrics\n");
+}
+
+Task<> MetricsServer::Parts::serve(Parts& self, fabric::Descriptor peer) {
+    auto request = co_await self.hear_in_time(peer.get());
+    if (!request) co_return;
+    const std::string reply = co_await self.reply_to(std::move(*request));
+    fabric::Deadline deadline(self.reactor, self.reactor.now() + reply_within, self.stop.token());
+    // A peer that is gone needs no reply.
+    (void)co_await fabric::send_all(self.reactor, peer.get(), as_bytes(reply), deadline.token());
+    co_await deadline.finish();
+}
 
 MetricsServer::MetricsServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 MetricsServer::~MetricsServer() = default;
 
-Task<> MetricsServer::stop(Reactor& reactor, BlockingPool& blocking,
-                           std::unique_ptr<MetricsServer> server) {
-    StopSource stopped;
-    Nursery nursery(reactor, 1);
-    ROS2S_CHECK(nursery.try_spawn(
-        keep_connecting(reactor, server->parts_->host, server->port(), stopped.token())));
-    (void)co_await blocking.run(reactor, [&server] {
-        server.reset();
-        return Result<>{};
-    });
-    stopped.request_stop();
-    co_await nursery.join();
+const std::string& MetricsServer::address() const { return parts_->address; }
+
+Task<> MetricsServer::stop() {
+    parts_->stop.request_stop();
+    for (StopSource* each : std::exchange(parts_->unheard, {})) each->request_stop();
+    co_await parts_->accepting.join();
+    co_await parts_->connections.join();
 }
 
-Result<std::unique_ptr<MetricsServer>> MetricsServer::start(OsReactor& reactor,
-                                                            const std::string& address,
-                                                            std::string password,
-                                                            std::vector<Source> sources,
-                                                            Report& report) {
-    // The library reports a failure to listen by an exception, without the reason.
-    try {
-        return std::unique_ptr<MetricsServer>(new MetricsServer(
-            std::make_unique<Parts>(reactor, address, std::move(password), std::move(sources))));
-    } catch (const std::exception&) {
-        return report.fail(Code::busy,
-                           fmt::format("cannot serve metrics on {}: the port is taken, or the "
-                                       "address is not of this machine. `ss -ltnp` lists "
-                                       "listeners; change 'metrics: listen' in the settings",
-                                       address));
-    }
+Task<Result<std::unique_ptr<MetricsServer>>> MetricsServer::start(Reactor& reactor,
+                                                                  std::string address,
+                                                                  std::string password,
+                                                                  std::vector<Source> sources,
+                                                                  Report& report) {
+    ROS2S_CO_TRY_ASSIGN(auto listening,
+                        co_await fabric::listen_when_free(reactor, address, report));
+    auto parts = std::make_unique<Parts>(reactor, std::move(listening), std::move(address),
+                                         std::move(password), std::move(sources));
+    ROS2S_CHECK(parts->accepting.try_spawn(Parts::run(*parts)));
+    co_return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(parts)));
 }
-
-uint16_t MetricsServer::port() const { return parts_->port(); }
 
 }  // namespace ros2s::exporter

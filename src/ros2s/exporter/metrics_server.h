@@ -1,12 +1,14 @@
 // MetricsServer: a program's counters over HTTP, in Prometheus' text format at /metrics.
 //
-// The server has its own threads. A scrape visits the sources on the reactor's core, between other
-// work, so sources need no locks.
-//
-// Owned by the program. Reactor and sources outlive it. It is created and destroyed by a thread
-// other than the reactor's (stop() takes care of that), while the reactor runs. It uses HTTP basic
+// It runs on the reactor's core, between other work, so sources need no locks. It uses HTTP basic
 // authentication without TLS: the password protects against users of the machine, not against a
 // network on which others can read.
+//
+// Anybody may connect. A connection has a moment to send its request, and at most 64 may be without
+// a complete one: then the oldest of them is ended. A scraper sends its request at once, so
+// connections that are silent or slow do not keep it waiting.
+//
+// Owned by the program. Reactor and sources outlive it. stop() is awaited before it is destroyed.
 #pragma once
 #include <functional>
 #include <memory>
@@ -17,8 +19,7 @@
 #include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
-#include "ros2s/runtime/blocking.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/task.h"
 
 namespace ros2s::exporter {
@@ -35,21 +36,20 @@ struct Source {
 
 class MetricsServer {
   public:
-    // Listens on "HOST:PORT"; port 0 is any free port. Clients must present `password`, with any
-    // user name. Errors: busy (the address is taken, or is not this machine's), with a sentence.
-    [[nodiscard]] static Result<std::unique_ptr<MetricsServer>> start(OsReactor& reactor,
-                                                                      const std::string& address,
-                                                                      std::string password,
-                                                                      std::vector<Source> sources,
-                                                                      Report& report);
+    // Listens on "HOST:PORT", HOST a number; port 0 is any free port. Clients must present
+    // `password`, with any user name. Errors: invalid, busy (the address is taken), denied, io,
+    // with a sentence.
+    [[nodiscard]] static Task<Result<std::unique_ptr<MetricsServer>>> start(
+        Reactor& reactor, std::string address, std::string password, std::vector<Source> sources,
+        Report& report);
     ~MetricsServer();
-    // Stops it at once; the destructor alone may take two seconds. Called on the reactor's core.
-    [[nodiscard]] static Task<> stop(Reactor& reactor, BlockingPool& blocking,
-                                     std::unique_ptr<MetricsServer> server);
+    // Ends all connections.
+    [[nodiscard]] Task<> stop();
     MetricsServer(const MetricsServer&) = delete;
     MetricsServer& operator=(const MetricsServer&) = delete;
 
-    [[nodiscard]] uint16_t port() const;
+    // "HOST:PORT", with the actual port.
+    [[nodiscard]] const std::string& address() const;
 
   private:
     struct Parts;

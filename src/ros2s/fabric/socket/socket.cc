@@ -266,6 +266,19 @@ Task<Result<Descriptor>> listen_when_free(Reactor& reactor, std::string& address
     }
 }
 
+Task<Result<Descriptor>> accept_from(Reactor& reactor, int listening, StopToken stop) {
+    while (!stop.stop_requested()) {
+        Descriptor peer(accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (peer.open()) co_return peer;
+        if (errno == EAGAIN) {
+            ROS2S_CO_TRY(co_await ready(reactor, listening, POLLIN, stop));
+        } else if (errno != ECONNABORTED && errno != EINTR) {
+            co_await sleep_for(reactor, std::chrono::milliseconds(20), stop);
+        }
+    }
+    co_return fail(Code::cancelled);
+}
+
 Peer peer_at(int fd, const std::string& provider) {
     Peer peer{.name = "unknown (" + provider + ")"};
     sockaddr_storage address{};

@@ -55,6 +55,9 @@ Task<Result<>> receive_descriptors(Reactor& reactor, int fd, Bytes into,
 // The same, but waits a moment for an address that is in use: a killed process leaves operations in
 // the kernel that keep its sockets until they end.
 Task<Result<Descriptor>> listen_when_free(Reactor& reactor, std::string& address, Report& report);
+// The next connection of a listening socket, non-blocking. While descriptors or memory are missing,
+// it waits, and the backlog keeps the connections. Errors: cancelled.
+Task<Result<Descriptor>> accept_from(Reactor& reactor, int listening, StopToken stop);
 // The other end, as the kernel knows it: "process 4711 of user 1000 (shm)", "192.0.2.7 port 4711
 // (ucx+tcp)".
 [[nodiscard]] Peer peer_at(int fd, const std::string& provider);

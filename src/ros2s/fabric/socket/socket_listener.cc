@@ -53,22 +53,9 @@ SocketListener::~SocketListener() { ROS2S_CHECK(closed_); }
 Task<> SocketListener::run(SocketListener& self) {
     for (int taken = 0;; ++taken) {
         if (taken % accepts_per_turn == 0) co_await yield(self.reactor_);
-        Descriptor peer(
-            accept4(self.socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (!peer.open() && errno == EAGAIN) {
-            const auto polled =
-                co_await self.reactor_.ring()->poll(self.socket_.get(), POLLIN, self.stop_.token());
-            if (!polled) co_return;  // stopped
-            continue;
-        }
-        if (self.stop_.stop_requested()) co_return;
-        if (!peer.open()) {
-            // Out of descriptors or memory: meanwhile the backlog keeps the other connections.
-            const bool passes = errno == ECONNABORTED || errno == EINTR;
-            const Duration pause = std::chrono::milliseconds(passes ? 0 : 20);
-            co_await sleep_for(self.reactor_, pause, self.stop_.token());
-            continue;
-        }
+        auto accepted = co_await accept_from(self.reactor_, self.socket_.get(), self.stop_.token());
+        if (!accepted) co_return;  // stopped
+        Descriptor peer = std::move(*accepted);
         const int on = 1;  // Unix sockets refuse it and do not need it
         setsockopt(peer.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         Peer who = peer_at(peer.get(), self.handshakes_.provider());
