@@ -266,6 +266,7 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
             &Of::replays);
     visit("ros2store_engine_stored_replies", "Request slots whose last answer is kept.",
           p.state.replies.count());
+    visit("ros2store_engine_pins", "Open files that mounts have pinned.", pool_->pins.count());
     counted("ros2store_engine_partial_blocks_total", "Blocks read to be written in part.",
             &Of::partial_blocks);
     counted("ros2store_engine_lists_total", "List requests.", &Of::lists);

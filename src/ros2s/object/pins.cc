@@ -13,20 +13,29 @@ bool has(const std::vector<Holder>& holders, const Holder& holder) {
 
 }  // namespace
 
-uint64_t PinTable::limit_met(uint64_t session, size_t more) const {
-    const auto found = sessions_.find(session);
-    const size_t pins = found == sessions_.end() ? 0 : found->second.pins.size();
-    if (session != 0 && pins + more > session_pins_max) return session_pins_max;
-    return count_ + more > pins_max ? pins_max : 0;
+uint64_t PinTable::limit_met(const Holder& holder, size_t more) const {
+    if (count_ + more > pins_max) return pins_max;
+    if (holder.session == 0) return 0;
+    const auto session = sessions_.find(holder.session);
+    const size_t pins = session == sessions_.end() ? 0 : session->second.pins.size();
+    if (pins + more > session_pins_max) return session_pins_max;
+    const auto owner = owners_.find(holder.owner);
+    const size_t owned = owner == owners_.end() ? 0 : owner->second;
+    const size_t others = count_ - owned;
+    const size_t owner_pins_max = (pins_max - others) / 2;
+    return owned + more > owner_pins_max ? owner_pins_max : 0;
 }
 
 Result<> PinTable::add(ContainerId container, ObjectId object, const Holder& holder) {
     const Place place{container, object};
     const auto found = objects_.find(place);
     if (found != objects_.end() && has(found->second.holders, holder)) return {};
-    if (const uint64_t limit = limit_met(holder.session, 1)) return fail(Code::no_memory, limit);
+    if (const uint64_t limit = limit_met(holder, 1)) return fail(Code::no_memory, limit);
     objects_[place].holders.push_back(holder);
-    sessions_[holder.session].pins.emplace(place, holder.client);
+    Session& session = sessions_[holder.session];
+    session.owner = holder.owner;
+    session.pins.emplace(place, holder.client);
+    ++owners_[holder.owner];
     ++count_;
     return {};
 }
@@ -35,6 +44,8 @@ bool PinTable::drop(const Place& place, const Holder& holder) {
     const auto found = objects_.find(place);
     if (found == objects_.end() || std::erase(found->second.holders, holder) == 0) return false;
     --count_;
+    const auto owner = owners_.find(holder.owner);
+    if (--owner->second == 0) owners_.erase(owner);
     if (!found->second.holders.empty()) return false;
     const bool is_wanted = found->second.is_wanted;
     objects_.erase(found);
@@ -78,7 +89,7 @@ Result<> PinTable::judge(ContainerId container, const Transaction& transaction, 
         }
     }
     if (taken == 0) return {};
-    const uint64_t limit = limit_met(transaction.holder.session, taken);
+    const uint64_t limit = limit_met(transaction.holder, taken);
     return limit == 0 ? Result<>() : fail(Code::no_memory, limit);
 }
 
@@ -99,7 +110,8 @@ void PinTable::session_ended(uint64_t ended, Time now, Time until) {
             ++each;
             continue;
         }
-        for (const auto& [place, client] : session.pins) drop(place, {client, number});
+        for (const auto& [place, client] : session.pins)
+            drop(place, {client, number, session.owner});
         each = sessions_.erase(each);
     }
 }

@@ -10,7 +10,9 @@
 // another session and pin again. For the same reason a store that was just opened, and has lost all
 // pins, refuses `unpinned` for a while (the grace period).
 //
-// Used on one core. Nothing suspends. Bounded in all and per session.
+// Used on one core. Nothing suspends. Bounded in all, per session, and per owner: an owner with
+// many sessions has no more pins than it leaves free, so n owners that take all they get leave 1/(n
+// + 1). The bounds of sessions and owners do not apply to this process.
 #pragma once
 #include <map>
 #include <set>
@@ -23,7 +25,7 @@ namespace ros2s::object {
 class PinTable {
   public:
     static constexpr size_t pins_max = size_t{1} << 20;
-    static constexpr size_t session_pins_max = size_t{1} << 18;  // does not apply to this process
+    static constexpr size_t session_pins_max = size_t{1} << 18;
 
     // The condition `unpinned` fails until this time.
     void begin_grace(Time until) { grace_until_ = until; }
@@ -47,11 +49,12 @@ class PinTable {
         bool is_wanted = false;  // a punch was refused
     };
     struct Session {
+        Uuid owner;
         std::set<std::pair<Place, Uuid>> pins;
         Time until = Time::max();
     };
-    // The limit that `more` pins of the session would exceed; 0: none.
-    [[nodiscard]] uint64_t limit_met(uint64_t session, size_t more) const;
+    // The limit that `more` pins of the holder's session would exceed; 0: none.
+    [[nodiscard]] uint64_t limit_met(const Holder& holder, size_t more) const;
     [[nodiscard]] bool is_free(Object& object, const Holder& holder, Time now);
     bool drop(const Place& place, const Holder& holder);
 
@@ -59,6 +62,7 @@ class PinTable {
     size_t count_ = 0;
     std::map<Place, Object> objects_;
     std::map<uint64_t, Session> sessions_;
+    std::map<Uuid, size_t> owners_;  // their pins
 };
 
 }  // namespace ros2s::object

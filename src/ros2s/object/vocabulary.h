@@ -122,10 +122,11 @@ struct OperationId {
 };
 
 // The holder of pins: a user of the store, within its session. The servers on the path set the
-// session (0: this process's own).
+// session (0: this process's own) and its owner, as in OperationId.
 struct Holder {
     Uuid client;
     uint64_t session = 0;
+    Uuid owner{};
     friend bool operator==(const Holder&, const Holder&) = default;
 };
 

@@ -82,6 +82,11 @@ UpdateName name_of(const rpc::Request& request) {
             .repeated = request.repeated()};
 }
 
+// Without the client, which the request names.
+Holder holder_of(const rpc::Request& request) {
+    return {.client = {}, .session = request.guest().session, .owner = request.guest().owner};
+}
+
 }  // namespace
 
 // If two subjects serve clients of the same name, those clients have different owners. None of
@@ -165,7 +170,7 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
             break;
         }
         case Method::unpin: {
-            Holder holder{.client = {}, .session = request.guest().session};
+            Holder holder = holder_of(request);
             ObjectId object;
             ROS2S_CO_TRY(read(decode_unpin(request.body(), work.container, holder.client, object)));
             ROS2S_CO_TRY_ASSIGN(const bool is_wanted,
@@ -190,7 +195,7 @@ Task<Result<>> StoreServer::fetch(rpc::Request& request, Workspace& work) {
 }
 
 Task<Result<>> StoreServer::pin(rpc::Request& request, Workspace& work) {
-    Holder holder{.client = {}, .session = request.guest().session};
+    Holder holder = holder_of(request);
     ROS2S_CO_TRY(read(decode_pin(request.body(), work.container, holder.client, work.items)));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
     ROS2S_CO_TRY(co_await store_.pin(request.call(), work.container, holder, work.items.front()));
@@ -199,7 +204,7 @@ Task<Result<>> StoreServer::pin(rpc::Request& request, Workspace& work) {
 }
 
 Task<Result<>> StoreServer::fetch_chain(rpc::Request& request, Workspace& work) {
-    Holder holder{.client = {}, .session = request.guest().session};
+    Holder holder = holder_of(request);
     ROS2S_CO_TRY(
         read(decode_chain(request.body(), work.container, holder.client, work.items, work.links)));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
@@ -270,7 +275,9 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
                       .owner = owner_of(request, transaction.id.owner),
                       .digest = transaction.id.digest};
     transaction.is_new = !request.repeated();
-    transaction.holder.session = request.guest().session;
+    const Uuid client = transaction.holder.client;
+    transaction.holder = holder_of(request);
+    transaction.holder.client = client;
     // A store copies the payload before it compares and keeps it, so the client's memory can be
     // used.
     auto theirs = request.map_payload();
