@@ -414,8 +414,10 @@ Task<> changed_before_the_dpu(Stage& stage) {
     const FileHandle file = co_await stage.create("f", {.write = true});
     std::vector<std::byte> bytes(uint64_t{200} << 10, std::byte{7});
     EXPECT_TRUE(co_await stage.host.link->pwrite({}, file, Window::local(Bytes(bytes)), 0));
+    const Call call;
     const auto read = [&](uint64_t offset, uint64_t length) {
-        return stage.host.link->pread({}, file, Window::local(Bytes(bytes).first(length)), offset);
+        return stage.host.link->pread(call, file, Window::local(Bytes(bytes).first(length)),
+                                      offset);
     };
     // A block, a part of one, several chunks, and beyond the end of the file.
     for (const auto& [offset, length] : {std::pair<uint64_t, uint64_t>{4096, 4096},
