@@ -54,6 +54,7 @@ class CountedDaemon {
 // Of a request.
 struct Cost {
     uint64_t allocations = 0, passes = 0;
+    uint64_t further_passes = 0;  // of 1 MiB
 };
 struct Costs {
     Cost here{}, dpu{}, engine{};
@@ -145,11 +146,12 @@ class RequestCosts : public testing::Test {
                 return static_cast<double>(made) / static_cast<double>(requests);
             };
             const double allocations = each(to.allocations - from.allocations);
+            const uint64_t passes_most = bound.passes + (bytes == chunk ? bound.further_passes : 0);
             const double passes = each(to.passes - from.passes) / static_cast<double>(bytes);
             fmt::print(
                 "{:20} {:7} {:6} {:6.2f} allocations, at most {}, {:5.2f} passes, at most {}\n",
-                what, bytes, where, allocations, bound.allocations, passes, bound.passes);
-            EXPECT_LE(passes, static_cast<double>(bound.passes) + 0.5) << what << ", " << where;
+                what, bytes, where, allocations, bound.allocations, passes, passes_most);
+            EXPECT_LE(passes, static_cast<double>(passes_most) + 0.5) << what << ", " << where;
             if (bytes == block) {
                 EXPECT_LE(allocations, static_cast<double>(bound.allocations) + 0.5)
                     << what << ", " << where;
@@ -184,7 +186,7 @@ TEST_F(RequestCosts, Offload) {
                     .dpu = {.allocations = 3},
                     .engine = {.passes = 1}},
                    {.here = {.allocations = 1, .passes = 1},
-                    .dpu = {.allocations = 2, .passes = 2},
+                    .dpu = {.allocations = 2, .further_passes = 1},
                     .engine = {.allocations = 2, .passes = 1}});
 }
 

@@ -248,17 +248,8 @@ Task<Result<>> ClientStore::add_checksums(const Call& call, Transaction& transac
             array_checksums(offset, bytes, operation.checksums);
             continue;
         }
-        operation.checksums.clear();
-        operation.checksums.reserve(piece_count(offset, bytes.size()));
-        for (uint64_t at = 0; at < bytes.size();) {
-            if (at > 0) co_await yield(reactor_);
-            ROS2S_CO_TRY(call.check(reactor_.now()));
-            const uint64_t count = slice_of_pieces(offset + at, bytes.size() - at);
-            for_each_piece(offset + at, bytes.subspan(at, count), [&](uint64_t, ConstBytes piece) {
-                operation.checksums.push_back(crc32c(piece));
-            });
-            at += count;
-        }
+        ROS2S_CO_TRY(
+            co_await array_checksums_in_slices(reactor_, call, offset, bytes, operation.checksums));
     }
     co_return Result<>{};
 }

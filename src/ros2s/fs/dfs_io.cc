@@ -188,6 +188,23 @@ Task<Result<uint64_t>> DfsMount::finish_short_read(const Call& call, OpenFile& f
 
 Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Window from,
                                         uint64_t offset) {
+    return write_file(call, handle, from, offset, nullptr);
+}
+
+// The pieces of an append are known only when its place is.
+bool DfsMount::compares_checksums(FileHandle handle) const {
+    const OpenFile* const file = handles_.find(handle);
+    return file != nullptr && !file->flags.append;
+}
+
+Task<Result<uint64_t>> DfsMount::pwrite_forwarded(const Call& call, FileHandle handle, Window from,
+                                                  uint64_t offset,
+                                                  std::vector<uint32_t>& checksums) {
+    return write_file(call, handle, from, offset, &checksums);
+}
+
+Task<Result<uint64_t>> DfsMount::write_file(const Call& call, FileHandle handle, Window from,
+                                            uint64_t offset, std::vector<uint32_t>* checksums) {
     const Span span(call.trace, reactor_, "fs.pwrite");
     const FileUse file(handles_.find(handle));
     if (!file) co_return fail(Code::stale);
@@ -207,10 +224,12 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
         written = co_await append_chunks(call, state, from);
         if (!written && co_await unless_done(call, fail(written.error()))) written = from.length;
     } else if (within_chunk(offset, from.length) == from.length) {
-        const Result<> done = co_await write_chunk(call, state, from, offset, 0);
+        const Result<> done = co_await write_chunk(call, state, from, offset, checksums);
         if (!done) written = fail(done.error());
     } else {
-        written = co_await write_chunks(call, state, from, offset);
+        const std::span<const uint32_t> sums =
+            checksums != nullptr ? std::span(*checksums) : std::span<uint32_t>();
+        written = co_await write_chunks(call, state, from, offset, sums);
     }
     state.writers.release(units);
     if (!written) co_return written;
@@ -222,12 +241,15 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
 }
 
 Task<Result<>> DfsMount::write_chunk(const Call& call, NodeState& state, Window from,
-                                     uint64_t offset, uint32_t part) {
+                                     uint64_t offset, std::vector<uint32_t>* checksums) {
     co_await slots_.wait();
     auto lease = slots_.take();
     lease.require(pinned(state.node));
     lease.add(data_operation(state.node, from, offset));
-    const auto done = co_await commit_held(call, lease, state, part);
+    // Lent, because the memory of an operation ends with it.
+    if (checksums != nullptr) lease.checksums().swap(*checksums);
+    const auto done = co_await commit_held(call, lease, state);
+    if (checksums != nullptr) lease.checksums().swap(*checksums);
     if (!done) co_return fail(done.error());
     co_return Result<>();
 }
@@ -235,7 +257,8 @@ Task<Result<>> DfsMount::write_chunk(const Call& call, NodeState& state, Window 
 // One transaction after the other, in the order of the file, each with as many chunks as it may
 // carry. If one fails, the beginning has been written, and the caller gets its length.
 Task<Result<uint64_t>> DfsMount::write_chunks(const Call& call, NodeState& state, Window from,
-                                              uint64_t offset) {
+                                              uint64_t offset,
+                                              std::span<const uint32_t> checksums) {
     uint64_t done = 0;
     for (uint32_t part = 0; done < from.length; ++part) {
         co_await slots_.wait();
@@ -249,7 +272,11 @@ Task<Result<uint64_t>> DfsMount::write_chunks(const Call& call, NodeState& state
                 taken + count > options_.write_bytes_max ||
                 lease.transaction().operations.size() == object::transaction_operations_max;
             if (taken > 0 && full) break;
+            const size_t pieces = checksums.empty() ? 0 : object::piece_count(offset + at, count);
             lease.add(data_operation(state.node, from.slice(at, count), offset + at));
+            lease.checksums().assign(checksums.begin(),
+                                     checksums.begin() + static_cast<ptrdiff_t>(pieces));
+            checksums = checksums.subspan(pieces);
             taken += count;
         }
         const auto committed = co_await commit_held(call, lease, state, part);

@@ -88,6 +88,10 @@ class DfsMount final : public Dfs {
                                            uint64_t offset, std::optional<uint32_t>& crc) override;
     Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
                                   uint64_t offset) override;
+    Task<Result<uint64_t>> pwrite_forwarded(const Call&, FileHandle handle, Window from,
+                                            uint64_t offset,
+                                            std::vector<uint32_t>& checksums) override;
+    [[nodiscard]] bool compares_checksums(FileHandle handle) const override;
     Task<Result<>> fsync(const Call&, FileHandle handle) override;
     Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
                               uint64_t length) override;
@@ -307,10 +311,13 @@ class DfsMount final : public Dfs {
     // Items that are read once more are replaced.
     Task<Result<uint64_t>> finish_short_read(const Call& call, OpenFile& file, Window into,
                                              uint64_t offset, std::span<FetchItem> items);
+    // `checksums`: those of pwrite_forwarded(), if any.
+    Task<Result<uint64_t>> write_file(const Call& call, FileHandle handle, Window from,
+                                      uint64_t offset, std::vector<uint32_t>* checksums);
     Task<Result<>> write_chunk(const Call& call, NodeState& state, Window from, uint64_t offset,
-                               uint32_t part);
+                               std::vector<uint32_t>* checksums);
     Task<Result<uint64_t>> write_chunks(const Call& call, NodeState& state, Window from,
-                                        uint64_t offset);
+                                        uint64_t offset, std::span<const uint32_t> checksums);
     Task<Result<>> punch_range(const Call& call, NodeId node, uint64_t offset, uint64_t length);
     Task<Result<>> punch_whole_chunks(const Call& call, NodeId node, uint64_t begin, uint64_t end);
     Task<Result<uint64_t>> append_chunks(const Call& call, NodeState& state, Window from);

@@ -242,6 +242,16 @@ class FileSystem : public Namespace {
     // if the file system promises that (LocalFs: on fsync).
     virtual Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
                                           uint64_t offset) = 0;
+    // As pwrite(), for bytes that another process sent with their checksums: one CRC32C per piece
+    // of the file (object/checksum.h). If compares_checksums(), the store compares its copy of the
+    // bytes with them, and writes nothing that differs (`corrupt`). Otherwise the caller must
+    // compare before. The vector is as before when the task is done.
+    virtual Task<Result<uint64_t>> pwrite_forwarded(const Call& call, FileHandle handle,
+                                                    Window from, uint64_t offset,
+                                                    std::vector<uint32_t>& /*checksums*/) {
+        return pwrite(call, handle, from, offset);
+    }
+    [[nodiscard]] virtual bool compares_checksums(FileHandle) const { return false; }
     // Makes everything durable that was acknowledged for this file, and the file's creation.
     virtual Task<Result<>> fsync(const Call&, FileHandle handle) = 0;
     // The range becomes a hole and reads as zeros (trim). The size does not change.

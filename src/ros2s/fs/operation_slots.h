@@ -65,6 +65,10 @@ class OperationSlots {
         void add(object::Operation operation) {
             slot_.transaction.operations.push_back(std::move(operation));
         }
+        // Of the operation that was added last.
+        [[nodiscard]] std::vector<uint32_t>& checksums() {
+            return slot_.transaction.operations.back().checksums;
+        }
         [[nodiscard]] const object::Transaction& transaction() const { return slot_.transaction; }
 
       private:

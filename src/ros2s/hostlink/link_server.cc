@@ -4,6 +4,7 @@
 
 #include "ros2s/base/crc32c.h"
 #include "ros2s/base/digest.h"
+#include "ros2s/object/checksum.h"
 #include "ros2s/runtime/slices.h"
 
 namespace ros2s::hostlink {
@@ -134,7 +135,8 @@ Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
     const rpc::OperationId id = request.operation();
     if (id.client != entered.session->request.client) co_return fail(Code::invalid);
     // The update has not begun yet: if it is lost here, the client may send it again.
-    ROS2S_CO_TRY_ASSIGN(Payload payload, co_await source(request, file));
+    ROS2S_CO_TRY_ASSIGN(Payload payload, co_await source(request));
+    ROS2S_CO_TRY(co_await check(request, entered, file, payload.window.bytes(), scratch.crcs));
     const session::SessionId session = entered.session->id;
     const uint64_t digest =
         digest_of(request, file).add(file.mount.value).add(file.handle.value).value();
@@ -144,7 +146,7 @@ Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
     if (stored != nullptr) {
         reply = *stored;
     } else {
-        reply = co_await apply(request, entered, file, payload.window);
+        reply = co_await apply(request, entered, file, payload.window, scratch.crcs);
         replies_.end(session, id, reply);
         if (reply.status) count(payload, reply.bytes);
     }
@@ -173,7 +175,7 @@ Task<Result<LinkServer::Payload>> LinkServer::sink(rpc::Request& request) {
     co_return payload;
 }
 
-Task<Result<LinkServer::Payload>> LinkServer::source(rpc::Request& request, const FileBody& file) {
+Task<Result<LinkServer::Payload>> LinkServer::source(rpc::Request& request) {
     Payload payload;
     if (placement_ == Placement::host) {
         auto mapped = in_place(request.map_payload());
@@ -185,15 +187,31 @@ Task<Result<LinkServer::Payload>> LinkServer::source(rpc::Request& request, cons
         ROS2S_CO_TRY(co_await request.receive_payload(payload.ours.bytes()));
         payload.window = fs::Window::local(payload.ours.bytes());
     }
-    const ConstBytes bytes = payload.window.bytes();
-    ROS2S_CO_TRY_ASSIGN(const uint32_t crc, bytes.size() <= slice_bytes
-                                                ? crc32c(bytes)
-                                                : co_await long_checksum(request.call(), bytes));
-    if (crc != file.crc) {
+    co_return payload;
+}
+
+// The checksum of one piece goes down to the store, which compares it. A longer payload has one
+// checksum for all: its pieces' checksums are made here, where it is compared.
+Task<Result<>> LinkServer::check(rpc::Request& request, const Using& entered, const FileBody& file,
+                                 ConstBytes bytes, std::vector<uint32_t>& checksums) {
+    // The pieces depend on nothing else of an offset, which may be any number here.
+    const uint64_t offset = file.offset % block_bytes;
+    if (object::piece_count(offset, bytes.size()) == 1 &&
+        entered.fs().compares_checksums(file.handle)) {
+        checksums.assign(1, file.crc);
+        co_return Result<>{};
+    }
+    if (bytes.size() <= slice_bytes) {
+        object::array_checksums(offset, bytes, checksums);
+    } else {
+        ROS2S_CO_TRY(co_await object::array_checksums_in_slices(reactor_, request.call(), offset,
+                                                                bytes, checksums));
+    }
+    if (object::combined_checksum(offset, bytes.size(), checksums) != file.crc) {
         metrics_.bad_checksums.add();
         co_return fail(Code::corrupt);
     }
-    co_return payload;
+    co_return Result<>{};
 }
 
 Task<Result<uint32_t>> LinkServer::long_checksum(const Call& call, ConstBytes bytes) {
@@ -205,7 +223,8 @@ Task<Result<uint32_t>> LinkServer::long_checksum(const Call& call, ConstBytes by
 }
 
 Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const Using& entered,
-                                             const FileBody& file, fs::Window payload) {
+                                             const FileBody& file, fs::Window payload,
+                                             std::vector<uint32_t>& checksums) {
     fs::FileSystem& fs = entered.fs();
     // The host's own name for the update goes to the store, whose stored reply outlives this
     // process.
@@ -226,8 +245,16 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const Using&
             .status = co_await fs.punch_hole(call, file.handle, file.offset, file.length)};
     }
     const Span span(payload.shared ? call.trace : nullptr, reactor_, "dpu.in_place");
-    const auto written = co_await fs.pwrite(call, file.handle, payload, file.offset);
-    if (!written) co_return StoredReplies::Reply{.status = fail(written.error())};
+    const auto written =
+        co_await fs.pwrite_forwarded(call, file.handle, payload, file.offset, checksums);
+    if (!written) {
+        // The store found it. Was it wrong when it arrived here?
+        if (written.error().code == Code::corrupt && payload.length <= block_bytes &&
+            crc32c(payload.bytes()) != file.crc) {
+            metrics_.bad_checksums.add();
+        }
+        co_return StoredReplies::Reply{.status = fail(written.error())};
+    }
     metrics_.writes.add();
     metrics_.written_bytes.add(*written);
     co_return StoredReplies::Reply{.bytes = *written};

@@ -10,7 +10,7 @@
 //
 // Invariants
 // - A host can use the mounts and handles of its own session only.
-// - Written data is checked against the host's checksum before the file system sees it.
+// - Written data is compared with the host's checksum, here or by the store, before it is written.
 // - With placement `dpu` the file system works on memory of this process, and memory of the host is
 //   read once. With placement `host` it works on the host's memory, which the host can change at
 //   any time. Stores check copies of their own (object::Window::shared), so the host can damage
@@ -88,13 +88,18 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     Task<Result<>> read(rpc::Request& request, Scratch& scratch);
     Task<Result<>> update(rpc::Request& request, Scratch& scratch);
     Task<Result<Payload>> sink(rpc::Request& request);
-    Task<Result<Payload>> source(rpc::Request& request, const FileBody& file);
+    Task<Result<Payload>> source(rpc::Request& request);
+    // Compares the payload of a write with the host's checksum, unless the file system does.
+    // `checksums`: those of its pieces, for the file system. Errors: corrupt, cancelled, deadline.
+    Task<Result<>> check(rpc::Request& request, const Using& entered, const FileBody& file,
+                         ConstBytes bytes, std::vector<uint32_t>& checksums);
     [[nodiscard]] Result<Payload> in_place(Result<fabric::Mapping> mapping);
     void count(const Payload& payload, uint64_t bytes) {
         (payload.in_place() ? metrics_.host_bytes : metrics_.dpu_bytes).add(bytes);
     }
     Task<StoredReplies::Reply> apply(rpc::Request& request, const Using& entered,
-                                     const FileBody& file, fs::Window payload);
+                                     const FileBody& file, fs::Window payload,
+                                     std::vector<uint32_t>& checksums);
     Task<Result<>> sync(rpc::Request& request);
     Task<Result<>> names(rpc::Request& request, Scratch& scratch);
     // Decodes the body, and answers with the result of `apply(names, call, body)`.

@@ -435,6 +435,56 @@ TEST(HostLink, BytesThatChangedBeforeTheDpuAreRefusedByTheHost) {
     Stage().run(changed_before_the_dpu);
 }
 
+// The host's checksums go down to the store, which finds what changed after the DPU.
+Task<> changed_after_the_dpu(Stage& stage) {
+    WireToStore& wire = dynamic_cast<DfsSource&>(*stage.dpu.source).wire();
+    const FileHandle file = co_await stage.create("f", {.write = true});
+    const Call call;
+    const auto write = [&](const std::vector<std::byte>& bytes, uint64_t offset) {
+        return stage.host.link->pwrite(call, file, Window::local(ConstBytes(bytes)), offset);
+    };
+    const std::vector<std::byte> old(uint64_t{200} << 10, std::byte{7});
+    std::vector<std::byte> found(old.size());
+    EXPECT_TRUE(co_await write(old, 0));
+    // A block, a part of one, parts of two, and several chunks.
+    for (const auto& [offset, length] :
+         {std::pair<uint64_t, uint64_t>{4096, 4096}, {5000, 100}, {8000, 400}, {8192, 150'000}}) {
+        const std::vector<std::byte> bytes(length, std::byte{8});
+        wire.flips_written = true;
+        EXPECT_EQ(co_await write(bytes, offset), Result<uint64_t>(fail(Code::corrupt))) << offset;
+        wire.flips_written = false;
+        EXPECT_TRUE(co_await stage.host.link->pread({}, file, Window::local(Bytes(found)), 0));
+        EXPECT_EQ(found, old) << offset;
+        EXPECT_TRUE(co_await write(bytes, offset)) << offset;
+        EXPECT_TRUE(co_await write(old, 0));
+    }
+    EXPECT_EQ(stage.dpu.service.metrics().bad_checksums.value(), 0U);
+    co_await stage.host.link->close({}, file);
+}
+TEST(HostLink, BytesThatChangedAfterTheDpuAreNotWritten) { Stage().run(changed_after_the_dpu); }
+
+// One block: the DPU does not compare it, but counts it.
+Task<> changed_block(Stage& stage) {
+    const FileHandle file = co_await stage.create_there("f");
+    const std::vector<std::byte> block(4096, std::byte{7});
+    const ConstBytes payload[] = {block};
+    Buffer body;
+    ReadNothing reader;
+    const FileBody wrong{.mount = stage.host.mount, .handle = file, .crc = 1};
+    const rpc::CallRequest request{
+        .method = static_cast<uint16_t>(Method::write),
+        .id = {.client = stage.host.client, .slot = LinkClient::update_slots, .sequence = 1},
+        .body = encode_file(body, wrong),
+        .payload = payload};
+    EXPECT_EQ(co_await stage.host.channel->call({}, request, reader),
+              Result<>(fail(Code::corrupt)));
+    EXPECT_EQ(stage.dpu.service.metrics().bad_checksums.value(), 1U);
+    const auto attributes = co_await stage.host.link->lookup({}, fs::root_node, "f");
+    EXPECT_TRUE(attributes);
+    EXPECT_EQ(attributes->size, 0U);
+}
+TEST(HostLink, ABlockThatChangedOnItsWayThereIsNotWritten) { Stage().run(changed_block); }
+
 // A server whose bytes do not match its checksum.
 class Liar final : public rpc::Service {
   public:

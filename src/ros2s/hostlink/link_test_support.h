@@ -21,7 +21,7 @@ namespace ros2s::hostlink {
 class WireToStore final : public object::ForwardingStore {
   public:
     using ForwardingStore::ForwardingStore;
-    bool flips_fetched = false;
+    bool flips_fetched = false, flips_written = false;
     bool has_checksums = true;
 
     [[nodiscard]] object::Features features() const override {
@@ -36,6 +36,20 @@ class WireToStore final : public object::ForwardingStore {
             if (flips_fetched && !item.is_value) item.window.bytes()[0] ^= std::byte{1};
         }
         co_return Result<>{};
+    }
+    Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
+                                        const object::Transaction& transaction) override {
+        object::Transaction sent = transaction;
+        std::vector<std::byte> bytes;
+        for (object::Operation& operation : sent.operations) {
+            if (!flips_written || operation.kind != object::Operation::Kind::write) continue;
+            const Bytes payload = operation.window.bytes();
+            bytes.assign(payload.begin(), payload.end());
+            bytes[0] ^= std::byte{1};
+            operation.window = object::Window::local(ConstBytes(bytes));
+            break;
+        }
+        co_return co_await below().update(call, container, sent);
     }
 };
 

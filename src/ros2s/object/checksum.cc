@@ -1,5 +1,7 @@
 #include "checksum.h"
 
+#include "ros2s/runtime/slices.h"
+
 namespace ros2s::object {
 
 void array_checksums(uint64_t offset, ConstBytes bytes, std::vector<uint32_t>& checksums) {
@@ -7,6 +9,34 @@ void array_checksums(uint64_t offset, ConstBytes bytes, std::vector<uint32_t>& c
     checksums.reserve(piece_count(offset, bytes.size()));
     for_each_piece(offset, bytes,
                    [&](uint64_t, ConstBytes piece) { checksums.push_back(crc32c(piece)); });
+}
+
+Task<Result<>> array_checksums_in_slices(Reactor& reactor, const Call& call, uint64_t offset,
+                                         ConstBytes bytes, std::vector<uint32_t>& checksums) {
+    checksums.clear();
+    checksums.reserve(piece_count(offset, bytes.size()));
+    while (!bytes.empty()) {
+        ROS2S_CO_TRY(call.check(reactor.now()));
+        const uint64_t most = round_down(offset + slice_bytes, block_bytes) - offset;
+        const ConstBytes slice = bytes.first(std::min<uint64_t>(most, bytes.size()));
+        for_each_piece(offset, slice,
+                       [&](uint64_t, ConstBytes piece) { checksums.push_back(crc32c(piece)); });
+        bytes = bytes.subspan(slice.size());
+        offset += slice.size();
+        if (!bytes.empty()) co_await yield(reactor);
+    }
+    co_return Result<>{};
+}
+
+uint32_t combined_checksum(uint64_t offset, uint64_t length, std::span<const uint32_t> checksums) {
+    uint32_t crc = 0;
+    for (const uint32_t piece : checksums) {
+        const uint64_t count = std::min(length, block_bytes - offset % block_bytes);
+        crc = crc32c_combine(crc, piece, count);
+        offset += count;
+        length -= count;
+    }
+    return crc;
 }
 
 void value_checksums(ConstBytes bytes, std::vector<uint32_t>& checksums) {

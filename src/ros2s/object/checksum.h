@@ -4,11 +4,14 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/object/vocabulary.h"
+#include "ros2s/runtime/call.h"
+#include "ros2s/runtime/reactor.h"
 
 namespace ros2s::object {
 
@@ -31,6 +34,12 @@ void for_each_piece(uint64_t offset, Span bytes, Visit visit) {
 
 // Replaces the contents of `checksums` and reuses its memory.
 void array_checksums(uint64_t offset, ConstBytes bytes, std::vector<uint32_t>& checksums);
+// The same in slices (runtime/slices.h). Errors: cancelled, deadline.
+Task<Result<>> array_checksums_in_slices(Reactor& reactor, const Call& call, uint64_t offset,
+                                         ConstBytes bytes, std::vector<uint32_t>& checksums);
+// The CRC32C of all the bytes, from their checksums.
+[[nodiscard]] uint32_t combined_checksum(uint64_t offset, uint64_t length,
+                                         std::span<const uint32_t> checksums);
 void value_checksums(ConstBytes bytes, std::vector<uint32_t>& checksums);
 
 // True if `checksums` match `bytes`. Otherwise *bad is the first piece that differs, or the whole
