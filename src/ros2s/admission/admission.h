@@ -4,13 +4,17 @@
 //     Line::enter() ─ room? ─ yes ─► inside: a Place ─ released ─► the next one's turn
 //                       └─ no ─► waits in its line
 //
-// A line is one connection of a tenant. Admission alternates between tenants, and within a tenant
-// between its lines. A line keeps its order.
+// A line is one connection of a tenant. Waiting requests are admitted by start-time fair queueing
+// (Goyal, Vin and Cheng 1996): tenants get equal shares of the server's time, and so do the lines
+// of a tenant. A request costs a fixed time and a time for its bytes, so 1 MiB is 17 small
+// requests. A tenant that was idle comes before those that have had their share. A line keeps its
+// order.
 //
 // A tenant that is alone may use nearly all of the resource. While several tenants are active, a
-// tenant has no more inside than another tenant wants, but always Limits::least, and at most an
-// equal part of Limits::shared. A tenant with few requests therefore finds few ahead of it. If all
-// tenants have many requests, each keeps a queue that is long enough to be efficient.
+// tenant has no more inside, in cost, than another tenant wants, but always Limits::least. All
+// together have Limits::shared, and one tenant less than twice its equal part. A tenant with few
+// requests therefore finds few ahead of it. If all tenants have many requests, each keeps a queue
+// that is long enough to be efficient.
 //
 // Owned by the composing code; outlives its lines. Used on one core. Waiting allocates nothing.
 //
@@ -42,17 +46,17 @@ struct Limits {
     Amount all{.requests = 512, .bytes = uint64_t{1} << 30};
     Amount one{.requests = 256, .bytes = uint64_t{768} << 20};  // for one tenant, also if it is
                                                                 // alone
-    // While several tenants are active: `shared` is divided among them. `least` is what a tenant
-    // always has, even if others want less.
-    Amount shared{.requests = 64, .bytes = uint64_t{64} << 20};
+    // While several tenants are active: no request begins while those inside cost `shared`, except
+    // the only one of a tenant. `least` is what a tenant may have even if others want less.
+    Duration shared = std::chrono::milliseconds(4);
     Amount least{.requests = 6, .bytes = uint64_t{2} << 20};
     uint64_t line_bytes = uint64_t{160} << 20;
     // Lines of all tenants, and of one tenant.
     uint32_t lines = 1024;
     uint32_t lines_of_one = 1024;
-    // A tenant wants the most that it had inside and waiting in the current and the last span of
-    // this length. A tenant that wanted nothing is not active. Neither is one that makes fewer
-    // requests than asked_least in a span and had none in progress when the span began. An
+    // A tenant wants the highest cost that it had inside and waiting in the current and the last
+    // span of this length. A tenant that wanted nothing is not active. Neither is one that makes
+    // fewer requests than asked_least in a span and had none in progress when the span began. An
     // occasional user therefore takes nothing from the others.
     Duration span = std::chrono::milliseconds(50);
     uint32_t asked_least = 8;
@@ -124,11 +128,13 @@ class Line {
     struct Tenant {
         Amount inside{};
         Amount waiting{};
-        Amount wanted{};         // in this span
-        Amount wanted_before{};  // in the last one
-        uint32_t asked = 0;      // in this span
+        uint64_t wanted = 0;         // the cost, in this span
+        uint64_t wanted_before = 0;  // in the last one
+        uint32_t asked = 0;          // requests in this span
         uint32_t lines = 0;
-        List<Line> ready;  // lines whose first waiter has room in the line, in their turn
+        uint64_t turn = 0;   // of its next request, on the clock of all tenants
+        uint64_t clock = 0;  // for the turns of its lines
+        List<Line> ready;    // lines whose first waiter has room in the line, by turn
         Links<Tenant> links{};
     };
     void leave_queue(Waiter& waiter) noexcept;
@@ -138,6 +144,7 @@ class Line {
     Admission& admission_;
     const uint64_t number_;
     Tenant& tenant_;
+    uint64_t turn_ = 0;
     Amount inside_{};
     bool turned_away_ = false;
     List<Waiter> waiters_;
@@ -166,7 +173,7 @@ class Admission {
     [[nodiscard]] bool fits(const Line& line, uint64_t bytes) const noexcept;
     void take(Line& line, uint64_t bytes) noexcept;
     void give_back(Line& line, uint64_t bytes) noexcept;
-    // Admits all requests that have room, in turn.
+    // Admits all requests that have room, by turn.
     void admit() noexcept;
     bool admit_one(Tenant& tenant) noexcept;
     // Adds `bytes` to what the line's tenant wants.
@@ -182,18 +189,19 @@ class Admission {
     Amount inside_;
     uint32_t lines_ = 0;
     std::map<uint64_t, Tenant> tenants_;
-    List<Tenant> waiting_;  // tenants with ready lines, in their turn
+    List<Tenant> waiting_;  // tenants with ready lines, by turn
+    uint64_t clock_ = 0;    // the turn of the latest request; turns are in nanoseconds of cost
     uint64_t active_ = 0;   // tenants
-    // The highest and second highest amount that tenants want.
+    // The highest and second highest cost that tenants want.
     struct Highest {
         uint64_t first = 0, second = 0;
         const Tenant* whose = nullptr;  // the first tenant; it is only compared
-        void see(const Tenant& tenant, uint64_t amount) noexcept;
+        void see(const Tenant& tenant, uint64_t cost) noexcept;
         [[nodiscard]] uint64_t of_others(const Tenant& tenant) const noexcept {
             return whose == &tenant ? second : first;
         }
     };
-    Highest requests_, bytes_;
+    Highest wanted_;
     Time next_span_{};
 };
 

@@ -17,12 +17,7 @@ constexpr size_t idle_lines_max = 64;
 // Each tenant has one line; a single tenant may use all credits.
 admission::Limits credits_of(uint32_t requests, uint64_t bytes) {
     const admission::Amount all{.requests = requests, .bytes = bytes};
-    return {.all = all,
-            .one = all,
-            .shared = all,
-            .line_bytes = bytes,
-            .lines = UINT32_MAX,
-            .lines_of_one = 1};
+    return {.all = all, .one = all, .line_bytes = bytes, .lines = UINT32_MAX, .lines_of_one = 1};
 }
 
 }  // namespace

@@ -1,0 +1,76 @@
+// What it costs to admit a request and to release its place: with room, and with a queue of so many
+// tenants in front of a server that is full.
+#include "ros2s/admission/admission.h"
+
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/os_reactor.h"
+
+namespace ros2s::admission {
+namespace {
+
+constexpr int64_t rounds = 10'000;
+
+std::unique_ptr<OsReactor> make() {
+    Report report;
+    auto made = OsReactor::create({}, report);
+    if (!made) std::abort();
+    return std::move(*made);
+}
+
+Task<> pass(Line& line, int64_t times) {
+    for (int64_t i = 0; i < times; ++i) {
+        const Place place = co_await line.enter(4096, {});
+        benchmark::DoNotOptimize(place);
+    }
+}
+
+void with_room(benchmark::State& state) {
+    auto reactor = make();
+    Admission admission(*reactor, {});
+    Line line(admission, 1);
+    for (auto _ : state) reactor->run(pass(line, rounds));
+    state.SetItemsProcessed(state.iterations() * rounds);
+}
+
+// Gives way inside, so that the others find no room.
+Task<> stay(Reactor& reactor, Line& line, int64_t times) {
+    for (int64_t i = 0; i < times; ++i) {
+        const Place place = co_await line.enter(4096, {});
+        co_await yield(reactor);
+    }
+}
+Task<> crowd(Reactor& reactor, std::vector<std::unique_ptr<Line>>& lines) {
+    Nursery nursery(reactor, 2 * lines.size());
+    for (const auto& line : lines) {
+        for (int i = 0; i < 2; ++i) {
+            co_await nursery.spawn(
+                stay(reactor, *line, rounds / 2 / static_cast<int64_t>(lines.size())));
+        }
+    }
+    co_await nursery.join();
+}
+void in_turn(benchmark::State& state) {
+    auto reactor = make();
+    Limits limits;
+    limits.all.requests = 1;
+    Admission admission(*reactor, limits);
+    std::vector<std::unique_ptr<Line>> lines;
+    for (int64_t i = 0; i < state.range(0); ++i) {
+        lines.push_back(std::make_unique<Line>(admission, i));
+    }
+    for (auto _ : state) reactor->run(crowd(*reactor, lines));
+    state.SetItemsProcessed(state.iterations() * (rounds / 2 / state.range(0)) * 2 *
+                            state.range(0));
+}
+
+BENCHMARK(with_room)->UseRealTime();
+BENCHMARK(in_turn)->UseRealTime()->Arg(2)->Arg(64);
+
+}  // namespace
+}  // namespace ros2s::admission
