@@ -546,7 +546,8 @@ class Refusals(WithDirectory):
             settings.write_text(settings.read_text().replace(
                 'listen: "127.0.0.1:0"', f'listen: "127.0.0.1:{other.getsockname()[1]}"'))
             self.refused("up", self.pool, says=["ros2store-dpu did not start",
-                                                f"127.0.0.1:{other.getsockname()[1]}", "ss -ltnp"])
+                                                f"127.0.0.1:{other.getsockname()[1]}", "ss -ltnp",
+                                                "'metrics: listen'"])
         self.assertEqual(processes_of(self.scratch), {})
 
     def test_what_can_be_said_before_the_pool_is_opened(self):

@@ -212,9 +212,12 @@ Task<Result<std::unique_ptr<MetricsServer>>> MetricsServer::start(Reactor& react
                                                                   std::string password,
                                                                   std::vector<Source> sources,
                                                                   Report& report) {
-    ROS2S_CO_TRY_ASSIGN(auto listening,
-                        co_await fabric::listen_when_free(reactor, address, report));
-    auto parts = std::make_unique<Parts>(reactor, std::move(listening), std::move(address),
+    auto listening = co_await fabric::listen_when_free(reactor, address, report);
+    if (!listening) {
+        co_return report.fail(listening.error(),
+                              "the address of the metrics is 'metrics: listen' in the settings");
+    }
+    auto parts = std::make_unique<Parts>(reactor, std::move(*listening), std::move(address),
                                          std::move(password), std::move(sources));
     ROS2S_CHECK(parts->accepting.try_spawn(Parts::run(*parts)));
     co_return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(parts)));

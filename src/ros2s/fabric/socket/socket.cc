@@ -237,8 +237,10 @@ Result<Descriptor> listen_on(std::string& address, Report& report) {
     }
     if (failed == 0 && listen(socket.get(), backlog) != 0) failed = errno;
     if (failed == EADDRINUSE) {
-        return report.fail(Code::busy, "the address " + address +
-                                           " is in use: stop who listens there, or choose another");
+        return report.fail(Code::busy,
+                           "the address " + address +
+                               " is in use: " + (parsed.is_unix() ? "`ss -lxp`" : "`ss -ltnp`") +
+                               " shows which program listens there; stop it, or choose another");
     }
     if (failed != 0) {
         const auto error = fail_errno(failed).error();
