@@ -49,7 +49,7 @@ struct Limits {
     // While several tenants are active: no request begins while those inside cost `shared`, except
     // the only one of a tenant. `least` is what a tenant may have even if others want less.
     Duration shared = std::chrono::milliseconds(4);
-    Amount least{.requests = 6, .bytes = uint64_t{2} << 20};
+    Amount least{.requests = 2, .bytes = uint64_t{2} << 20};
     uint64_t line_bytes = uint64_t{160} << 20;
     // Lines of all tenants, and of one tenant.
     uint32_t lines = 1024;

@@ -25,11 +25,6 @@ bool wants_checksums(const Operation& operation) {
     return carries && operation.checksums.empty() && operation.window.is_local();
 }
 
-// The bytes of the pieces from `offset` on that one slice covers.
-uint64_t slice_of_pieces(uint64_t offset, uint64_t length) {
-    return std::min(length, round_down(offset + slice_bytes, block_bytes) - offset);
-}
-
 bool is_failure(const FetchItem& item) {
     if (item.status) return false;
     const Code code = item.status.error().code;

@@ -17,8 +17,7 @@ Task<Result<>> array_checksums_in_slices(Reactor& reactor, const Call& call, uin
     checksums.reserve(piece_count(offset, bytes.size()));
     while (!bytes.empty()) {
         ROS2S_CO_TRY(call.check(reactor.now()));
-        const uint64_t most = round_down(offset + slice_bytes, block_bytes) - offset;
-        const ConstBytes slice = bytes.first(std::min<uint64_t>(most, bytes.size()));
+        const ConstBytes slice = bytes.first(slice_of_pieces(offset, bytes.size()));
         for_each_piece(offset, slice,
                        [&](uint64_t, ConstBytes piece) { checksums.push_back(crc32c(piece)); });
         bytes = bytes.subspan(slice.size());

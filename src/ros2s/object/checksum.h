@@ -12,6 +12,7 @@
 #include "ros2s/object/vocabulary.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/slices.h"
 
 namespace ros2s::object {
 
@@ -32,9 +33,15 @@ void for_each_piece(uint64_t offset, Span bytes, Visit visit) {
     }
 }
 
+// How many of the `length` bytes from `offset` on one slice covers (runtime/slices.h), in whole
+// pieces.
+[[nodiscard]] constexpr uint64_t slice_of_pieces(uint64_t offset, uint64_t length) {
+    return std::min(length, round_down(offset + slice_bytes, block_bytes) - offset);
+}
+
 // Replaces the contents of `checksums` and reuses its memory.
 void array_checksums(uint64_t offset, ConstBytes bytes, std::vector<uint32_t>& checksums);
-// The same in slices (runtime/slices.h). Errors: cancelled, deadline.
+// The same in slices. Errors: cancelled, deadline.
 Task<Result<>> array_checksums_in_slices(Reactor& reactor, const Call& call, uint64_t offset,
                                          ConstBytes bytes, std::vector<uint32_t>& checksums);
 // The CRC32C of all the bytes, from their checksums.

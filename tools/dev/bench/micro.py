@@ -10,6 +10,7 @@ from bench import report, rows
 
 # By program: which of its benchmarks.
 PROGRAMS = {"runtime_runtime_bench": "task|turn|hop_and_back|ring_operation",
+            "admission_admission_bench": ".",
             "rpc_rpc_bench": ".",
             "engine_index_rocksdb_index_bench": "get_hit|get_miss",
             "engine_engine_bench": "null_"}
