@@ -151,6 +151,7 @@ Trial run_one(const Options& options, uint64_t seed) {
     EngineRigOptions rig{.groups_in_flight = options.groups,
                          .index = options.index,
                          .data_bytes = data_bytes,
+                         .pin_grace = offload_grace,
                          .trace = &trace};
     if (!options.remove_rule.empty()) rig.rules.*find_rule(options.remove_rule)->rule = false;
     const auto factory = [&](World& world, Random& random) {

@@ -10,10 +10,11 @@ using namespace object;
 constexpr int steps = 40;
 
 Task<> work(Part& part) {
-    sim::DirectoryWork directory(part.files, fmt::format("of-{}", part.number), part.random,
-                                 sim::DirectoryWork::Unlinked::used);
+    sim::DirectoryWork directory(part.files, part.files, fmt::format("of-{}", part.number),
+                                 part.random);
     Result<> done = co_await directory.begin();
     for (int i = 0; i < steps && done; ++i) done = co_await directory.step();
+    if (done) done = co_await directory.finish();
     if (!done) co_return part.problem("{}: {}", directory.what(), describe(done.error()));
     for (const std::string& text : co_await directory.compare(part.files)) {
         part.problem("{}", text);

@@ -159,6 +159,8 @@ void EngineRig::draw_sizes() {
     // Small enough that groups count as large.
     if (random_.one_in(3)) engine_options_.large_group_bytes = 8 << 10;
     engine_options_.rules = &options_.rules;
+    engine_options_.pin_grace = options_.pin_grace;
+    engine_options_.begins_with_grace = options_.pin_grace > Duration{};
     for (uint32_t i = 1; i < options_.cores; ++i) {
         engine_options_.more_reactors.push_back(&world_.core(i));
     }

@@ -37,6 +37,8 @@ struct EngineRigOptions {
     // In some trials there is room for so few replies that clients lose theirs, after a lease of
     // some ms. Sometimes the index's disk is full.
     bool scarcity = false;
+    // After each opening the store treats every file as pinned for so long.
+    Duration pin_grace{};
     EngineTotals* totals = nullptr;  // outlives the rig
     // Records every operation of the disks. Outlives the rig.
     TraceHash* trace = nullptr;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "ros2s/sim/no_call.h"
 
 namespace ros2s::sim {
@@ -24,7 +26,7 @@ Task<Result<>> DirectoryWork::step() {
     ++step_;
     if (model_.size() < 2) return create();
     if (model_.size() >= entries_max) return unlink();
-    switch (random_.below(unlinked_ == Unlinked::used ? 10 : 9)) {
+    switch (random_.below(10)) {
         case 0: return create();
         case 1: return append();
         case 2: return write();
@@ -150,31 +152,56 @@ Task<Result<>> DirectoryWork::passing() {
     co_return co_await files_.unlink(no_call, node_, fresh());
 }
 
-// A file that loses its name while it is open.
+// One stage in the life of a file that loses its name after its first append. Other operations, and
+// crashes, are between the stages.
 Task<Result<>> DirectoryWork::nameless() {
     what_ = "file without a name";
-    const fs::OpenFlags flags{.write = true, .append = true, .exclusive = true};
-    ROS2S_CO_TRY_ASSIGN(const auto file,
-                        co_await files_.create(no_call, node_, fresh(), 0600, flags, {}));
-    ROS2S_CO_TRY(co_await files_.unlink(no_call, node_, fresh()));
-    std::string expected;
-    for (int i = 0; i < 3; ++i) {
-        const std::string bytes = text();
-        ROS2S_CO_TRY(
-            co_await files_.pwrite(no_call, file.handle, fs::Window::local(as_bytes(bytes)), 0));
-        expected += bytes;
+    if (!open_) {
+        const fs::OpenFlags flags{.write = true, .append = true, .exclusive = true};
+        ROS2S_CO_TRY_ASSIGN(const auto file,
+                            co_await files_.create(no_call, node_, fresh(), 0600, flags, {}));
+        open_ = Nameless{.handle = file.handle, .name = fresh(), .expected = {}};
     }
-    std::string found(expected.size() + 1, '?');
+    if (open_->appends == 4) co_return co_await end_nameless();
+    if (open_->appends == 1) ROS2S_CO_TRY(co_await take_name());
+    const std::string bytes = text();
+    ROS2S_CO_TRY(
+        co_await files_.pwrite(no_call, open_->handle, fs::Window::local(as_bytes(bytes)), 0));
+    open_->expected += bytes;
+    ++open_->appends;
+    co_return Result<>{};
+}
+
+// By unlink, or by renaming another file over it; through this mount or the other one.
+Task<Result<>> DirectoryWork::take_name() {
+    const std::string& name = open_->name;
+    fs::FileSystem& files = random_.below(2) == 0 ? files_ : other_;
+    if (random_.below(2) == 0) co_return co_await files.unlink(no_call, node_, name);
+    const auto at = any();
+    ROS2S_CO_TRY(co_await files.rename(no_call, node_, at->first, node_, name, {}));
+    model_[name] = std::move(at->second);
+    model_.erase(at);
+    co_return Result<>{};
+}
+
+Task<Result<>> DirectoryWork::end_nameless() {
+    const Nameless file = *std::exchange(open_, std::nullopt);
+    std::string found(file.expected.size() + 1, '?');
     ROS2S_CO_TRY_ASSIGN(
         const uint64_t got,
         co_await files_.pread(no_call, file.handle,
                               fs::Window::local(std::as_writable_bytes(std::span(found))), 0));
     found.resize(got);
-    if (found != expected) {
+    if (found != file.expected) {
         differs_.push_back(fmt::format("{}: a file without a name has {} bytes, not {}", name_, got,
-                                       expected.size()));
+                                       file.expected.size()));
     }
     co_return co_await files_.close(no_call, file.handle);
+}
+
+Task<Result<>> DirectoryWork::finish() {
+    while (open_) ROS2S_CO_TRY(co_await nameless());
+    co_return Result<>{};
 }
 
 // ---- against the model ---------------------------------------------------------------------

@@ -3,6 +3,7 @@
 // model.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,16 +14,16 @@ namespace ros2s::sim {
 
 class DirectoryWork {
   public:
-    // Whether files are used after they were unlinked. Not if the container is mounted twice,
-    // because a mount punches files without names.
-    enum class Unlinked : uint8_t { unused, used };
-    // Works in the directory `name` of the root, which begin() creates.
-    DirectoryWork(fs::FileSystem& files, std::string name, Random& random, Unlinked unlinked)
-        : files_(files), name_(std::move(name)), random_(random), unlinked_(unlinked) {}
+    // Works in the directory `name` of the root, which begin() creates. Another mount of the
+    // container, `other`, removes names of open files.
+    DirectoryWork(fs::FileSystem& files, fs::FileSystem& other, std::string name, Random& random)
+        : files_(files), other_(other), name_(std::move(name)), random_(random) {}
 
     Task<Result<>> begin();
     // Does one operation. what() names it.
     Task<Result<>> step();
+    // After the last step.
+    Task<Result<>> finish();
     // Differences from the model: those found by reads, and the current ones according to `files`.
     Task<std::vector<std::string>> compare(fs::FileSystem& files) const;
     [[nodiscard]] const char* what() const { return what_; }
@@ -46,15 +47,25 @@ class DirectoryWork {
     Task<Result<>> read();
     Task<Result<>> passing();
     Task<Result<>> nameless();
+    Task<Result<>> take_name();
+    Task<Result<>> end_nameless();
     Task<std::string> compare_file(fs::FileSystem& files, std::string name,
                                    std::string expected) const;
 
     fs::FileSystem& files_;
+    fs::FileSystem& other_;
     const std::string name_;
     Random& random_;
-    const Unlinked unlinked_;
     fs::NodeId node_{};
     Model model_;
+    // A file that loses its name while it is open.
+    struct Nameless {
+        fs::FileHandle handle;
+        std::string name;
+        std::string expected;
+        int appends = 0;
+    };
+    std::optional<Nameless> open_;
     uint64_t step_ = 0;
     const char* what_ = "";
     std::vector<std::string> differs_;

@@ -181,7 +181,8 @@ void Dpu::kill() {
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> Dpu::open(const Call& call, const std::string&,
                                                         const std::string&, Report& report) {
-    const fs::DfsOptions options{.orphan_grace = std::chrono::seconds(60)};
+    const fs::DfsOptions options{.orphan_grace = options_.orphan_grace,
+                                 .orphan_sweep = std::chrono::milliseconds(100)};
     ROS2S_CO_TRY_ASSIGN(auto mounted, co_await fs::Dfs::mount(call, *store_, storage_.container(),
                                                               world_.core(), options, report));
     co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));

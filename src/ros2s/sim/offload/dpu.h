@@ -16,10 +16,11 @@
 namespace ros2s::sim {
 
 struct DpuOptions {
-    uint64_t number = 0;         // its index among several DPUs
-    uint64_t strikes = 15;       // after this many it is left alone
-    uint64_t strike_within = 8;  // within this many updates
-    bool passes_names = true;    // false: the store does not get the hosts' names of updates
+    uint64_t number = 0;                               // its index among several DPUs
+    uint64_t strikes = 15;                             // after this many it is left alone
+    uint64_t strike_within = 8;                        // within this many updates
+    Duration orphan_grace = std::chrono::seconds(60);  // fs::DfsOptions
+    bool passes_names = true;  // false: the store does not get the hosts' names of updates
 };
 
 class Dpu final : public session::FileSystemSource {

@@ -3,7 +3,6 @@
 namespace ros2s::sim {
 
 namespace {
-constexpr Duration pause_most = std::chrono::milliseconds(150);
 constexpr Duration trouble_most = std::chrono::milliseconds(120);
 }  // namespace
 
@@ -16,9 +15,9 @@ NetworkTrouble::Totals& NetworkTrouble::Totals::operator+=(const Totals& other) 
     return *this;
 }
 
-Task<> NetworkTrouble::make(NetworkTrouble& self, const bool& over) {
+Task<> NetworkTrouble::make(NetworkTrouble& self, Duration pause_max, const bool& over) {
     while (!over) {
-        co_await self.pass(pause_most);
+        co_await self.pass(pause_max);
         if (!over) co_await self.make_one();
     }
 }

@@ -24,8 +24,9 @@ class NetworkTrouble {
                    std::vector<std::string> processes, uint64_t seed)
         : reactor_(reactor), network_(network), processes_(std::move(processes)), random_(seed) {}
 
-    // Makes trouble until `over`, and leaves the network without faults.
-    static Task<> make(NetworkTrouble& self, const bool& over);
+    // Makes trouble until `over`, at random times up to `pause_max` apart, and leaves the network
+    // without faults.
+    static Task<> make(NetworkTrouble& self, Duration pause_max, const bool& over);
     [[nodiscard]] const Totals& totals() const { return totals_; }
 
   private:

@@ -16,10 +16,20 @@
 namespace ros2s::sim {
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr size_t hosts = 3;
 constexpr size_t clients_per_host = 3;
 // Of virtual time: far more than the crashes take.
 constexpr Duration patience = std::chrono::minutes(10);
+
+// The longest pauses between a client's operations, the kills of a DPU, and faults of the network.
+struct Pace {
+    Duration operations, kills, trouble;
+};
+constexpr Pace fast{.operations = {}, .kills = 800ms, .trouble = 150ms};
+// The store's grace for pins ends between crashes, and DPUs punch what was unlinked.
+constexpr Pace slow{.operations = 10s, .kills = 20s, .trouble = 3s};
 
 // Removes the contents of a directory and its subdirectories.
 Task<Result<>> remove_all(fs::FileSystem& files, fs::NodeId directory) {
@@ -73,6 +83,7 @@ class OffloadTrial {
     Task<> judge_files(fs::FileSystem& files);
     Task<> judge_space();
     static Task<> client(OffloadTrial& self, size_t number, Random random);
+    static Task<> pause(OffloadTrial& self, Random& random, Duration most);
     static Task<> kill_now_and_then(OffloadTrial& self, Dpu& dpu, Random random);
     [[nodiscard]] std::vector<std::string> processes() const;
     void note(size_t client, std::string_view what, const Result<>& done);
@@ -95,6 +106,7 @@ class OffloadTrial {
     std::vector<std::unique_ptr<DirectoryWork>> directories_;
     SharedWork shared_;
     uint64_t free_bytes_ = 0;  // of the store, before any client worked
+    Pace pace_ = fast;
     bool armed_ = false;
     bool over_ = false;
 };
@@ -130,7 +142,7 @@ Task<> OffloadTrial::run() {
     co_await work(working);
     armed_ = true;
     rig_->arm(*next_crash(false));
-    co_await troubling.spawn(NetworkTrouble::make(trouble, over_));
+    co_await troubling.spawn(NetworkTrouble::make(trouble, pace_.trouble, over_));
     for (const auto& dpu : dpus_) {
         co_await troubling.spawn(kill_now_and_then(*this, *dpu, Random(random_.next())));
     }
@@ -150,8 +162,12 @@ Task<> OffloadTrial::run() {
 
 // DPUs and hosts start without faults.
 Task<> OffloadTrial::begin() {
+    if (random_.one_in(4)) pace_ = slow;
     for (size_t i = 0; i < options_.dpus; ++i) {
-        const DpuOptions options{.number = i, .strikes = ~uint64_t{0}, .strike_within = 80};
+        const DpuOptions options{.number = i,
+                                 .strikes = ~uint64_t{0},
+                                 .strike_within = 80,
+                                 .orphan_grace = options_.orphan_grace};
         dpus_.push_back(std::make_unique<Dpu>(world_, network_, storage_, random_.next(), options));
         ROS2S_CHECK(co_await dpus_.back()->start());
     }
@@ -166,8 +182,8 @@ Task<> OffloadTrial::work(Nursery& working) {
     for (size_t i = 0; i < hosts * clients_per_host; ++i) {
         randoms_.push_back(std::make_unique<Random>(random_.next()));
         directories_.push_back(std::make_unique<DirectoryWork>(
-            hosts_[i % hosts]->files(), fmt::format("of-{}", i), *randoms_.back(),
-            options_.dpus == 1 ? DirectoryWork::Unlinked::used : DirectoryWork::Unlinked::unused));
+            hosts_[i % hosts]->files(), hosts_[(i + 1) % hosts]->files(), fmt::format("of-{}", i),
+            *randoms_.back()));
         co_await working.spawn(client(*this, i, Random(random_.next())));
     }
     storage_.arm();
@@ -202,6 +218,7 @@ Task<> OffloadTrial::judge() {
     report_.storage_strikes = storage_.strikes();
     report_.replayed = storage_.replayed();
     if (co_await storage_.start()) {
+        co_await sleep_for(world_.core(), offload_grace);
         if (const auto files = co_await mount_directly()) {
             co_await judge_files(*files);
             const Result<> removed = co_await remove_all(*files, fs::root_node);
@@ -254,6 +271,7 @@ Task<> OffloadTrial::client(OffloadTrial& self, size_t number, Random random) {
     Result<> done = co_await directory.begin();
     self.note(number, directory.what(), done);
     while (done && !self.over_ && !self.is_condemned()) {
+        co_await pause(self, random, self.pace_.operations);
         if (random.one_in(2)) {
             done = co_await directory.step();
             ++self.report_.operations;
@@ -262,6 +280,10 @@ Task<> OffloadTrial::client(OffloadTrial& self, size_t number, Random random) {
             done = co_await self.shared_.step(number, files, random);
             self.note(number, "shared", done);
         }
+    }
+    if (done && !self.is_condemned()) {
+        done = co_await directory.finish();
+        self.note(number, directory.what(), done);
     }
 }
 
@@ -277,9 +299,15 @@ void OffloadTrial::note(size_t client, std::string_view what, const Result<>& do
     options_.trace->add(static_cast<uint64_t>(world_.now().time_since_epoch().count()));
 }
 
+Task<> OffloadTrial::pause(OffloadTrial& self, Random& random, Duration most) {
+    if (most == Duration{}) co_return;
+    co_await sleep_for(self.world_.core(),
+                       Duration(random.below(static_cast<uint64_t>(most.count()))));
+}
+
 Task<> OffloadTrial::kill_now_and_then(OffloadTrial& self, Dpu& dpu, Random random) {
     while (!self.over_) {
-        co_await sleep_for(self.world_.core(), std::chrono::milliseconds(random.below(800)));
+        co_await pause(self, random, self.pace_.kills);
         if (!self.over_) dpu.kill();
     }
 }

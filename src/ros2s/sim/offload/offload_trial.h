@@ -4,6 +4,7 @@
 // any moment; and the network loses, cuts and delays messages. Hosts survive all of it: each of
 // their calls must succeed, once. Their observations and the final contents are checked.
 #pragma once
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,14 @@
 
 namespace ros2s::sim {
 
+// As in production, DPUs spare orphans as long after they start as the store keeps every pin after
+// it starts. Hosts open their files again within this time.
+inline constexpr Duration offload_grace = std::chrono::seconds(10);
+
 struct OffloadOptions {
-    size_t dpus = 1;            // the hosts are spread over them
-    uint64_t points = 12;       // crashes of the store, after which the clients end
+    size_t dpus = 1;                        // the hosts are spread over them
+    uint64_t points = 12;                   // crashes of the store, after which the clients end
+    Duration orphan_grace = offload_grace;  // of the DPUs' file systems
     bool keeps_replies = true;  // false: the store forgets operation ids; the test must detect that
     // Records the clients' operations and their results; the rig's may be the same object. Outlives
     // the trial.
@@ -36,7 +42,7 @@ struct OffloadReport {
     uint64_t replayed = 0;           // stored replies that the store returned
 };
 
-// The rig's store must have room for all data of the clients: 1 MiB.
+// The rig's store must have room for all data of the clients, 1 MiB, and pin_grace = offload_grace.
 [[nodiscard]] OffloadReport run_offload_trial(uint64_t seed, const RigFactory& factory,
                                               const OffloadOptions& options);
 

@@ -15,9 +15,10 @@ struct Story {
     uint64_t trace = 0;
 };
 
-Story run(uint64_t seed, OffloadOptions options = {}, EngineRigOptions rig = {}) {
+const EngineRigOptions intact{.data_bytes = 1 << 20, .pin_grace = offload_grace};
+
+Story run(uint64_t seed, OffloadOptions options = {}, EngineRigOptions rig = intact) {
     TraceHash trace;
-    rig.data_bytes = 1 << 20;
     rig.trace = options.trace = &trace;
     const auto factory = [&](World& world, Random& random) {
         return make_engine_rig(world, random, rig);
@@ -69,12 +70,18 @@ void expect_it_is_noticed(const OffloadOptions& options, const EngineRigOptions&
     EXPECT_EQ(run(seed, options, rig).report.problems, found.report.problems);
 }
 TEST_P(OffloadTrial, ForgottenRepliesAreNoticed) {
-    expect_it_is_noticed({.dpus = GetParam(), .keeps_replies = false}, {});
+    expect_it_is_noticed({.dpus = GetParam(), .keeps_replies = false}, intact);
 }
 TEST_P(OffloadTrial, AcknowledgingBeforeTheJournalIsNoticed) {
-    EngineRigOptions rig;
+    EngineRigOptions rig = intact;
     rig.rules.acknowledge_durable = false;
     expect_it_is_noticed({.dpus = GetParam()}, rig);
+}
+// After a restart of the store, open files are then punched.
+TEST_P(OffloadTrial, ForgottenPinsAreNoticed) {
+    EngineRigOptions rig = intact;
+    rig.pin_grace = {};
+    expect_it_is_noticed({.dpus = GetParam(), .orphan_grace = {}}, rig);
 }
 
 }  // namespace
