@@ -106,8 +106,8 @@ typedef struct ros2s_open_options {
 /* Opens a container. `options` may be NULL. On failure *fs is NULL. If error_bytes is not 0,
  * `error` then has the sentence, cut to fit and NUL-terminated. Errors: -EINVAL (the URI), -ENOENT
  * (no such pool, container or path), -EBUSY (another process owns the pool), -EOPNOTSUPP (the
- * provider is not available), -ENOTCONN (no server answers), -EIO, -EACCES. Blocks until recovery
- * has finished. */
+ * provider is not available, or a library that the URI needs cannot be loaded), -ENOTCONN (no
+ * server answers), -EIO, -EACCES. Blocks until recovery has finished. */
 ROS2S_API int ros2s_open(const char* uri, const ros2s_open_options* options, ros2s_fs** fs,
                          char* error, size_t error_bytes);
 

@@ -42,7 +42,7 @@ Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& repo
     client_ = Uuid::make(reactor.secrets());
     options.wish.client = client_;
     tickets_ = stack_.push("SessionTickets", std::make_unique<control::SessionTickets>(
-                                                 *control_, std::move(options.wish)));
+                                                 reactor, *control_, std::move(options.wish)));
     ROS2S_CO_TRY_ASSIGN(const auto opened, co_await tickets_->open(report));
     ROS2S_CO_TRY_ASSIGN(auto* const domain,
                         stack_.push("Domain", fabric::open_domain(reactor, opened.provider,

@@ -116,8 +116,40 @@ Task<Result<Reply>> change_container(
     co_return co_await change_container(parts, call, name, method, std::move(request), report);
 }
 
-ControlClient::ControlClient(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
-ControlClient::~ControlClient() = default;
+class GrpcClient final : public ControlClient {
+  public:
+    explicit GrpcClient(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+    Task<Result<ServerFacts>> query_server(const Call& call, Report& report) override;
+    Task<Result<OpenedSession>> open_session(const Call& call, SessionWish wish,
+                                             Report& report) override;
+    Task<Result<Duration>> keep_alive(const Call& call, session::SessionId id,
+                                      Report& report) override;
+    Task<Result<GivenTicket>> issue_ticket(const Call& call, session::SessionId id,
+                                           Report& report) override;
+    Task<Result<>> close_session(const Call& call, session::SessionId id, Report& report) override;
+    Task<Result<std::vector<std::string>>> list_pools(const Call& call, Report& report) override;
+    Task<Result<PoolFacts>> query_pool(const Call& call, std::string pool, Report& report) override;
+    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
+                                                           object::ContainerProperties properties,
+                                                           fs::Owner owner,
+                                                           Report& report) override;
+    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call,
+                                                                       std::string pool,
+                                                                       Report& report) override;
+    Task<Result<object::ContainerRecord>> query_container(const Call& call, std::string pool,
+                                                          std::string label,
+                                                          Report& report) override;
+    Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
+                                     Report& report) override;
+    Task<Result<MountedAt>> mount(const Call& call, session::SessionId id, std::string container,
+                                  bool read_only, Report& report) override;
+    Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
+                           Report& report) override;
+    [[nodiscard]] Parts& parts() override { return *parts_; }
+
+  private:
+    std::unique_ptr<Parts> parts_;
+};
 
 Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
                                                              ClientOptions options,
@@ -129,7 +161,7 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
     }
     auto parts = std::make_unique<Parts>(reactor, std::move(options));
     ROS2S_TRY(parts->renew(report));
-    return std::unique_ptr<ControlClient>(new ControlClient(std::move(parts)));
+    return std::make_unique<GrpcClient>(std::move(parts));
 }
 
 Result<> ControlClient::Parts::renew(Report& report) {
@@ -143,7 +175,7 @@ Result<> ControlClient::Parts::renew(Report& report) {
     return {};
 }
 
-Task<Result<ServerFacts>> ControlClient::query_server(const Call& call, Report& report) {
+Task<Result<ServerFacts>> GrpcClient::query_server(const Call& call, Report& report) {
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::server, &ServerAsync::Query,
                                                        call, v1::QueryServerRequest(), report));
     ServerFacts facts{.program = reply.program(),
@@ -160,8 +192,8 @@ Task<Result<ServerFacts>> ControlClient::query_server(const Call& call, Report& 
     co_return facts;
 }
 
-Task<Result<OpenedSession>> ControlClient::open_session(const Call& call, SessionWish wish,
-                                                        Report& report) {
+Task<Result<OpenedSession>> GrpcClient::open_session(const Call& call, SessionWish wish,
+                                                     Report& report) {
     v1::OpenSessionRequest request;
     request.set_client(bytes_of(wish.client));
     request.set_purpose(wish.purpose == session::Purpose::store ? v1::PURPOSE_STORE
@@ -180,8 +212,8 @@ Task<Result<OpenedSession>> ControlClient::open_session(const Call& call, Sessio
                             .idle_max = std::chrono::milliseconds(reply.idle_ms())};
 }
 
-Task<Result<Duration>> ControlClient::keep_alive(const Call& call, session::SessionId id,
-                                                 Report& report) {
+Task<Result<Duration>> GrpcClient::keep_alive(const Call& call, session::SessionId id,
+                                              Report& report) {
     v1::KeepAliveRequest request;
     request.set_session(id.value);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
@@ -190,8 +222,8 @@ Task<Result<Duration>> ControlClient::keep_alive(const Call& call, session::Sess
     co_return std::chrono::milliseconds(reply.idle_ms());
 }
 
-Task<Result<GivenTicket>> ControlClient::issue_ticket(const Call& call, session::SessionId id,
-                                                      Report& report) {
+Task<Result<GivenTicket>> GrpcClient::issue_ticket(const Call& call, session::SessionId id,
+                                                   Report& report) {
     v1::IssueTicketRequest request;
     request.set_session(id.value);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
@@ -200,8 +232,7 @@ Task<Result<GivenTicket>> ControlClient::issue_ticket(const Call& call, session:
     co_return decode(reply.ticket(), report);
 }
 
-Task<Result<>> ControlClient::close_session(const Call& call, session::SessionId id,
-                                            Report& report) {
+Task<Result<>> GrpcClient::close_session(const Call& call, session::SessionId id, Report& report) {
     v1::CloseSessionRequest request;
     request.set_session(id.value);
     ROS2S_CO_TRY(co_await ask(*parts_, &Stubs::sessions, &SessionsAsync::Close, call,
@@ -209,14 +240,13 @@ Task<Result<>> ControlClient::close_session(const Call& call, session::SessionId
     co_return Result<>{};
 }
 
-Task<Result<std::vector<std::string>>> ControlClient::list_pools(const Call& call, Report& report) {
+Task<Result<std::vector<std::string>>> GrpcClient::list_pools(const Call& call, Report& report) {
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::pools, &PoolsAsync::List,
                                                        call, v1::ListPoolsRequest(), report));
     co_return std::vector<std::string>(reply.pools().begin(), reply.pools().end());
 }
 
-Task<Result<PoolFacts>> ControlClient::query_pool(const Call& call, std::string pool,
-                                                  Report& report) {
+Task<Result<PoolFacts>> GrpcClient::query_pool(const Call& call, std::string pool, Report& report) {
     v1::QueryPoolRequest request;
     request.set_pool(std::move(pool));
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::pools, &PoolsAsync::Query,
@@ -227,7 +257,7 @@ Task<Result<PoolFacts>> ControlClient::query_pool(const Call& call, std::string 
         .path = reply.path()};
 }
 
-Task<Result<object::ContainerRecord>> ControlClient::create_container(
+Task<Result<object::ContainerRecord>> GrpcClient::create_container(
     const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
     Report& report) {
     v1::CreateContainerRequest request;
@@ -242,9 +272,9 @@ Task<Result<object::ContainerRecord>> ControlClient::create_container(
     co_return decode(reply.container(), report);
 }
 
-Task<Result<std::vector<object::ContainerRecord>>> ControlClient::list_containers(const Call& call,
-                                                                                  std::string pool,
-                                                                                  Report& report) {
+Task<Result<std::vector<object::ContainerRecord>>> GrpcClient::list_containers(const Call& call,
+                                                                               std::string pool,
+                                                                               Report& report) {
     v1::ListContainersRequest request;
     request.set_pool(std::move(pool));
     ROS2S_CO_TRY_ASSIGN(const auto reply,
@@ -258,10 +288,10 @@ Task<Result<std::vector<object::ContainerRecord>>> ControlClient::list_container
     co_return records;
 }
 
-Task<Result<object::ContainerRecord>> ControlClient::query_container(const Call& call,
-                                                                     std::string pool,
-                                                                     std::string label,
-                                                                     Report& report) {
+Task<Result<object::ContainerRecord>> GrpcClient::query_container(const Call& call,
+                                                                  std::string pool,
+                                                                  std::string label,
+                                                                  Report& report) {
     v1::QueryContainerRequest request;
     request.set_pool(std::move(pool));
     request.set_label(std::move(label));
@@ -271,8 +301,8 @@ Task<Result<object::ContainerRecord>> ControlClient::query_container(const Call&
     co_return decode(reply.container(), report);
 }
 
-Task<Result<>> ControlClient::destroy_container(const Call& call, std::string pool,
-                                                std::string label, Report& report) {
+Task<Result<>> GrpcClient::destroy_container(const Call& call, std::string pool, std::string label,
+                                             Report& report) {
     v1::DestroyContainerRequest request;
     request.set_pool(std::move(pool));
     request.set_label(std::move(label));
@@ -281,9 +311,8 @@ Task<Result<>> ControlClient::destroy_container(const Call& call, std::string po
     co_return Result<>{};
 }
 
-Task<Result<MountedAt>> ControlClient::mount(const Call& call, session::SessionId id,
-                                             std::string container, bool read_only,
-                                             Report& report) {
+Task<Result<MountedAt>> GrpcClient::mount(const Call& call, session::SessionId id,
+                                          std::string container, bool read_only, Report& report) {
     v1::MountRequest request;
     request.set_session(id.value);
     request.set_container(std::move(container));
@@ -293,8 +322,8 @@ Task<Result<MountedAt>> ControlClient::mount(const Call& call, session::SessionI
     co_return MountedAt{.id = {reply.mount()}, .keeper = reply.keeper()};
 }
 
-Task<Result<>> ControlClient::unmount(const Call& call, session::SessionId id,
-                                      session::MountId mount, Report& report) {
+Task<Result<>> GrpcClient::unmount(const Call& call, session::SessionId id, session::MountId mount,
+                                   Report& report) {
     v1::UnmountRequest request;
     request.set_session(id.value);
     request.set_mount(mount.value);

@@ -85,46 +85,54 @@ struct ServerFacts {
 class ControlClient {
   public:
     // Reads the files. The first call connects. Errors, with a sentence: those of
-    // pki::check_identity(), invalid (the address).
+    // pki::check_identity(), invalid (the address); in libros2store.so, which loads the library
+    // that has this function (api/c/loaded), also unsupported.
     [[nodiscard]] static Result<std::unique_ptr<ControlClient>> create(Reactor& reactor,
                                                                        ClientOptions options,
                                                                        Report& report);
-    ~ControlClient();
+    virtual ~ControlClient() = default;
     ControlClient(const ControlClient&) = delete;
     ControlClient& operator=(const ControlClient&) = delete;
 
     // Errors: unsupported (the server is older than this call).
-    Task<Result<ServerFacts>> query_server(const Call& call, Report& report);
-    Task<Result<OpenedSession>> open_session(const Call& call, SessionWish wish, Report& report);
+    virtual Task<Result<ServerFacts>> query_server(const Call& call, Report& report) = 0;
+    virtual Task<Result<OpenedSession>> open_session(const Call& call, SessionWish wish,
+                                                     Report& report) = 0;
     // Returns how long the session lives from now on without being used.
-    Task<Result<Duration>> keep_alive(const Call& call, session::SessionId id, Report& report);
-    Task<Result<GivenTicket>> issue_ticket(const Call& call, session::SessionId id, Report& report);
-    Task<Result<>> close_session(const Call& call, session::SessionId id, Report& report);
+    virtual Task<Result<Duration>> keep_alive(const Call& call, session::SessionId id,
+                                              Report& report) = 0;
+    virtual Task<Result<GivenTicket>> issue_ticket(const Call& call, session::SessionId id,
+                                                   Report& report) = 0;
+    virtual Task<Result<>> close_session(const Call& call, session::SessionId id,
+                                         Report& report) = 0;
 
-    Task<Result<std::vector<std::string>>> list_pools(const Call& call, Report& report);
-    Task<Result<PoolFacts>> query_pool(const Call& call, std::string pool, Report& report);
-    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
-                                                           object::ContainerProperties properties,
-                                                           fs::Owner owner, Report& report);
-    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call,
-                                                                       std::string pool,
-                                                                       Report& report);
-    Task<Result<object::ContainerRecord>> query_container(const Call& call, std::string pool,
-                                                          std::string label, Report& report);
-    Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
-                                     Report& report);
+    virtual Task<Result<std::vector<std::string>>> list_pools(const Call& call, Report& report) = 0;
+    virtual Task<Result<PoolFacts>> query_pool(const Call& call, std::string pool,
+                                               Report& report) = 0;
+    virtual Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
+        Report& report) = 0;
+    virtual Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call,
+                                                                               std::string pool,
+                                                                               Report& report) = 0;
+    virtual Task<Result<object::ContainerRecord>> query_container(const Call& call,
+                                                                  std::string pool,
+                                                                  std::string label,
+                                                                  Report& report) = 0;
+    virtual Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
+                                             Report& report) = 0;
 
-    Task<Result<MountedAt>> mount(const Call& call, session::SessionId id, std::string container,
-                                  bool read_only, Report& report);
-    Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
-                           Report& report);
+    virtual Task<Result<MountedAt>> mount(const Call& call, session::SessionId id,
+                                          std::string container, bool read_only,
+                                          Report& report) = 0;
+    virtual Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
+                                   Report& report) = 0;
 
     struct Parts;  // for RemoteNamespace
-    [[nodiscard]] Parts& parts() { return *parts_; }
+    [[nodiscard]] virtual Parts& parts() = 0;
 
-  private:
-    explicit ControlClient(std::unique_ptr<Parts> parts);
-    std::unique_ptr<Parts> parts_;
+  protected:
+    ControlClient() = default;
 };
 
 }  // namespace ros2s::control

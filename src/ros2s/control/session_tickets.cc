@@ -1,11 +1,9 @@
 #include "session_tickets.h"
 
-#include "client_call.h"
-
 namespace ros2s::control {
 
-SessionTickets::SessionTickets(ControlClient& control, SessionWish wish)
-    : control_(control), wish_(std::move(wish)), opened_(control.parts().reactor) {}
+SessionTickets::SessionTickets(Reactor& reactor, ControlClient& control, SessionWish wish)
+    : control_(control), wish_(std::move(wish)), opened_(reactor) {}
 
 Task<Result<OpenedSession>> SessionTickets::open(Report& report) {
     const Call call;

@@ -14,7 +14,7 @@ namespace ros2s::control {
 
 class SessionTickets final : public rpc::TicketSource {
   public:
-    SessionTickets(ControlClient& control, SessionWish wish);
+    SessionTickets(Reactor& reactor, ControlClient& control, SessionWish wish);
 
     // Errors: those of ControlClient::open_session().
     Task<Result<OpenedSession>> open(Report& report);

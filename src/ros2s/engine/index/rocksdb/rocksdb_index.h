@@ -48,6 +48,9 @@ struct RocksDbOptions {
     bool compaction = true;
 };
 
+// libros2store.so has the two functions in a library that it loads (api/c/loaded). They then also
+// fail with unsupported.
+
 // Makes an index in `directory`, which must be empty or not exist; its parent must exist. Errors:
 // exists, not_found (the parent), denied, no_space, io.
 [[nodiscard]] Result<std::unique_ptr<Index>> create_rocksdb_index(const std::string& directory,

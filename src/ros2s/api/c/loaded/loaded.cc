@@ -1,0 +1,83 @@
+// Functions of RocksDB's and gRPC's modules as libros2store.so has them: each loads the library
+// that has the function, and calls it. The linker takes them instead of those in the modules'
+// archives, because it reads this object first, and so links neither RocksDB nor gRPC.
+//
+// Loading takes milliseconds. An index is opened on a blocking thread, and a client before anything
+// else runs on its core. From any thread. A library is never unloaded.
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <limits.h>
+#include <link.h>
+
+#include <array>
+
+#include "libraries.h"
+#include "ros2s/base/check.h"
+
+namespace ros2s::api::c {
+namespace {
+
+// Where libros2store.so lies. No variable of the environment has a say.
+std::string own_directory() {
+    static constexpr char here = 0;
+    Dl_info unused;
+    void* map = nullptr;
+    ROS2S_CHECK(::dladdr1(&here, &unused, &map, RTLD_DL_LINKMAP) != 0);
+    std::array<char, PATH_MAX> directory{};
+    ROS2S_CHECK(::dlinfo(map, RTLD_DI_ORIGIN, directory.data()) == 0);
+    return directory.data();
+}
+
+// Errors: unsupported.
+template <class Library>
+Result<const Library*> load(const char* name, const char* users, Report& report) {
+    // A library of another version has another name: the structs may differ.
+    const std::string file =
+        fmt::format("{}/ros2store/libros2store-{}-{}.so", own_directory(), name, ROS2STORE_VERSION);
+    void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* const entry =
+        library == nullptr ? nullptr : ::dlsym(library, fmt::format("ros2store_{}", name).c_str());
+    if (entry != nullptr) return reinterpret_cast<const Library* (*)()>(entry)();
+    const char* const cause = ::dlerror();
+    return report.fail(
+        Code::unsupported,
+        fmt::format("{} need {}, which cannot be loaded ({}). It belongs to libros2store: install "
+                    "the package ros2store {} again, and restart this program",
+                    users, file, cause == nullptr ? "no reason is known" : cause,
+                    ROS2STORE_VERSION));
+}
+
+Result<const RocksDbLibrary*> rocksdb(Report& report) {
+    return load<RocksDbLibrary>("rocksdb", "pools in this process", report);
+}
+
+}  // namespace
+}  // namespace ros2s::api::c
+
+namespace ros2s::engine {
+
+Result<std::unique_ptr<Index>> create_rocksdb_index(const std::string& directory,
+                                                    const RocksDbOptions& options, Report& report) {
+    ROS2S_TRY_ASSIGN(const auto* const library, api::c::rocksdb(report));
+    return library->create_index(directory, options, report);
+}
+
+Result<std::unique_ptr<Index>> open_rocksdb_index(const std::string& directory,
+                                                  const RocksDbOptions& options, Report& report) {
+    ROS2S_TRY_ASSIGN(const auto* const library, api::c::rocksdb(report));
+    return library->open_index(directory, options, report);
+}
+
+}  // namespace ros2s::engine
+
+namespace ros2s::control {
+
+Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
+                                                             ClientOptions options,
+                                                             Report& report) {
+    ROS2S_TRY_ASSIGN(const auto* const library,
+                     api::c::load<api::c::GrpcLibrary>("grpc", "servers in URIs", report));
+    return library->create_client(reactor, std::move(options), report);
+}
+
+}  // namespace ros2s::control

@@ -1,0 +1,92 @@
+// What libros2store brings into a process: RocksDB and gRPC only if a URI needs them, and a
+// sentence if they cannot be loaded.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "ros2store/ros2store.h"
+
+namespace ros2s::tests {
+namespace {
+
+using testing::HasSubstr;
+
+// Whether this process has a library whose file name begins so.
+bool has(const std::string& library) {
+    std::ifstream maps("/proc/self/maps");
+    std::string line;
+    while (std::getline(maps, line)) {
+        if (line.contains("/" + library)) return true;
+    }
+    return false;
+}
+
+struct Directory {
+    Directory() : path(testing::TempDir() + "loading.XXXXXX") {
+        EXPECT_NE(mkdtemp(path.data()), nullptr);
+    }
+    ~Directory() { std::filesystem::remove_all(path); }
+    Directory(const Directory&) = delete;
+    Directory& operator=(const Directory&) = delete;
+    std::string path;
+};
+
+std::string make_pool(const std::string& directory) {
+    const std::string command = std::string(POOL_HELPER) + " make " + directory;
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    return "ros2s+local:///pool/main?dir=" + directory;
+}
+
+// One test, because what is loaded stays.
+TEST(Loading, EachKindOfUriLoadsWhatItNeeds) {
+    const Directory directory;
+    EXPECT_NE(ros2s_version(), 0U);
+    ros2s_fs* fs = nullptr;
+    ASSERT_EQ(ros2s_open("ros2s+local:///pool/main?dir=/nowhere", nullptr, &fs, nullptr, 0),
+              -ENOENT);
+    for (const char* each : {"librocksdb", "libgrpc", "libprotobuf", "libabsl", "libros2store-"}) {
+        EXPECT_FALSE(has(each)) << each;
+    }
+
+    const std::string uri = make_pool(directory.path + "/pool");
+    ASSERT_EQ(ros2s_open(uri.c_str(), nullptr, &fs, nullptr, 0), 0) << ros2s_last_error();
+    EXPECT_EQ(ros2s_close(fs), 0);
+    EXPECT_TRUE(has("librocksdb"));
+    EXPECT_TRUE(has("libros2store-rocksdb"));
+    EXPECT_FALSE(has("libgrpc"));
+    EXPECT_FALSE(has("libprotobuf"));
+
+    // It is the loaded code that misses the certificates.
+    setenv("ROS2STORE_CERTS", directory.path.c_str(), 1);
+    EXPECT_EQ(ros2s_open("ros2s:///pool/main?socket=/nowhere", nullptr, &fs, nullptr, 0), -ENOENT);
+    EXPECT_THAT(ros2s_last_error(), HasSubstr(directory.path + "/ca.crt"));
+    EXPECT_TRUE(has("libgrpc"));
+    EXPECT_TRUE(has("libros2store-grpc"));
+}
+
+TEST(Loading, AnErrorNamesTheFileAndThePackage) {
+    // A libros2store that lies alone.
+    const Directory directory;
+    const std::string uri = make_pool(directory.path + "/pool");
+    const std::string library = directory.path + "/libros2store.so.0";
+    std::filesystem::copy_file(LIBRARY, library);
+    void* const alone = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(alone, nullptr) << dlerror();
+    auto* const open = reinterpret_cast<decltype(&ros2s_open)>(dlsym(alone, "ros2s_open"));
+    ros2s_fs* fs = nullptr;
+    char error[1024];
+    EXPECT_EQ(open(uri.c_str(), nullptr, &fs, error, sizeof error), -EOPNOTSUPP);
+    EXPECT_THAT(error, HasSubstr("need " + directory.path + "/ros2store/libros2store-rocksdb-"));
+    EXPECT_THAT(error, HasSubstr("install the package ros2store"));
+    EXPECT_EQ(open("ros2s:///pool/main?socket=/nowhere", nullptr, &fs, error, sizeof error),
+              -EOPNOTSUPP);
+    EXPECT_THAT(error, HasSubstr("need " + directory.path + "/ros2store/libros2store-grpc-"));
+}
+
+}  // namespace
+}  // namespace ros2s::tests
