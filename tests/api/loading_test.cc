@@ -49,7 +49,8 @@ TEST(Loading, EachKindOfUriLoadsWhatItNeeds) {
     ros2s_fs* fs = nullptr;
     ASSERT_EQ(ros2s_open("ros2s+local:///pool/main?dir=/nowhere", nullptr, &fs, nullptr, 0),
               -ENOENT);
-    for (const char* each : {"librocksdb", "libgrpc", "libprotobuf", "libabsl", "libros2store-"}) {
+    for (const char* each :
+         {"librocksdb", "libgrpc", "libprotobuf", "libabsl", "libpmem", "libros2store-"}) {
         EXPECT_FALSE(has(each)) << each;
     }
 
@@ -60,6 +61,7 @@ TEST(Loading, EachKindOfUriLoadsWhatItNeeds) {
     EXPECT_TRUE(has("libros2store-rocksdb"));
     EXPECT_FALSE(has("libgrpc"));
     EXPECT_FALSE(has("libprotobuf"));
+    EXPECT_FALSE(has("libpmem"));
 
     // It is the loaded code that misses the certificates.
     setenv("ROS2STORE_CERTS", directory.path.c_str(), 1);

@@ -21,7 +21,7 @@ from system import output_of
 MAINTAINER = "The ros2store authors <ros2store@localhost>"
 PRIVATE = Path("usr/lib/ros2store")  # bundled libraries, found by the RUNPATH of who needs them
 # What our programs load by themselves, so that no link names it.
-LOADED = ["libucp.so.0", "libfabric.so.1"]
+LOADED = ["libucp.so.0", "libfabric.so.1", "libpmem.so.1"]
 # What UCX loads by itself: its own libraries look for it beside themselves.
 UCX_MODULES = "ucx"
 SETTINGS = Path("etc/ros2store")
@@ -213,10 +213,9 @@ def dependencies(debian, tree, binaries, bundled):
                             *[f"-e{path.absolute()}" for path in own])
     fields = {each.split()[0]: each
               for each in said.strip().removeprefix("shlibs:Depends=").split(", ")}
-    for path in binaries:
-        for name in needed_by(path):
-            if name not in bundled and not any(tree.rglob(name)):
-                fields.setdefault(debian.owners[name], debian.owners[name])
+    for name in LOADED + [each for path in binaries for each in needed_by(path)]:
+        if name not in bundled and not any(tree.rglob(name)):
+            fields.setdefault(debian.owners[name], debian.owners[name])
     return ", ".join(text for name, text in sorted(fields.items())
                      if name not in bundled.values())
 

@@ -1,8 +1,8 @@
 #include "mapping.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <libpmem.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -93,6 +93,28 @@ std::optional<uint64_t> pmem_bytes(const std::string& path) {
     return static_cast<uint64_t>(status.st_size);
 }
 
+Result<LibPmem> LibPmem::load(Report& report) {
+    constexpr const char* file = "libpmem.so.1";
+    LibPmem found;
+    if (void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
+        const auto look_up = [library](auto& function, const char* name) {
+            function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+                ::dlsym(library, name));
+            return function != nullptr;
+        };
+        if (look_up(found.map_file, "pmem_map_file") && look_up(found.unmap, "pmem_unmap") &&
+            look_up(found.memcpy, "pmem_memcpy") && look_up(found.msync, "pmem_msync")) {
+            return found;
+        }
+    }
+    const char* const cause = ::dlerror();
+    return report.fail(
+        Code::unsupported,
+        fmt::format("persistent memory needs {}, which cannot be loaded ({}): apt-get install "
+                    "libpmem1",
+                    file, cause == nullptr ? "no reason is known" : cause));
+}
+
 Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
     Reactor& reactor, std::string path, PmemDeviceOptions options, Report& report) {
 #if !defined(__x86_64__)
@@ -104,7 +126,8 @@ Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
                                   "file on another file system");
     }
 #endif
-    auto made = std::make_shared<Mapping>(path);
+    ROS2S_CO_TRY_ASSIGN(const LibPmem libpmem, LibPmem::load(report));
+    auto made = std::make_shared<Mapping>(path, libpmem);
     // O_NONBLOCK, so that a named pipe at this path is refused below and does not block.
     made->lock = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (made->lock < 0) co_return open_failed(path, errno, report);
@@ -118,7 +141,7 @@ Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
     ROS2S_CO_TRY(co_await lock_exclusively(reactor, made->lock, path, report));
     size_t length = 0;
     int is_memory = 0;
-    void* const address = pmem_map_file(path.c_str(), 0, 0, 0, &length, &is_memory);
+    void* const address = libpmem.map_file(path.c_str(), 0, 0, 0, &length, &is_memory);
     if (address == nullptr) co_return open_failed(path, errno, report);
     made->memory = static_cast<std::byte*>(address);
     made->size = length;
@@ -137,7 +160,7 @@ Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
 }
 
 PmemDevice::Mapping::~Mapping() {
-    if (memory != nullptr) pmem_unmap(memory, size);
+    if (memory != nullptr) libpmem.unmap(memory, size);
     unlock_and_close(lock);
 }
 
@@ -173,11 +196,11 @@ Result<> PmemDevice::Mapping::store(uint64_t offset, ConstBytes from) const {
     if (is_damaged) return store_by_descriptor(offset, from);
     std::byte* const to = memory + offset;
     if (is_memory) {
-        pmem_memcpy(to, from.data(), from.size(), PMEM_F_MEM_NONTEMPORAL);
+        libpmem.memcpy(to, from.data(), from.size(), PMEM_F_MEM_NONTEMPORAL);
         return {};
     }
     std::memcpy(to, from.data(), from.size());
-    if (pmem_msync(to, from.size()) != 0) return fail(Error{Code::io, errno, 0});
+    if (libpmem.msync(to, from.size()) != 0) return fail(Error{Code::io, errno, 0});
     return {};
 }
 

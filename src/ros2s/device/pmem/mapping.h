@@ -1,5 +1,7 @@
 // The mapping of a PmemDevice, and the lock on it. Private to device/pmem.
 #pragma once
+#include <libpmem.h>
+
 #include <string>
 
 #include "ros2s/base/bytes.h"
@@ -9,13 +11,25 @@
 
 namespace ros2s::device {
 
+// The functions of libpmem, which is loaded when a device is opened, and stays: it brings seven
+// libraries that no other pool needs.
+struct LibPmem {
+    decltype(&pmem_map_file) map_file = nullptr;
+    decltype(&pmem_unmap) unmap = nullptr;
+    decltype(&pmem_memcpy) memcpy = nullptr;
+    decltype(&pmem_msync) msync = nullptr;
+    // Errors: unsupported.
+    [[nodiscard]] static Result<LibPmem> load(Report& report);
+};
+
 struct PmemDevice::Mapping {
     // Errors: as PmemDevice::open.
     [[nodiscard]] static Task<Result<std::shared_ptr<Mapping>>> make(Reactor& reactor,
                                                                      std::string path,
                                                                      PmemDeviceOptions options,
                                                                      Report& report);
-    explicit Mapping(std::string name) : path(std::move(name)) {}
+    Mapping(std::string name, const LibPmem& functions)
+        : path(std::move(name)), libpmem(functions) {}
     ~Mapping();
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;
@@ -29,6 +43,7 @@ struct PmemDevice::Mapping {
     [[nodiscard]] Result<> store_by_descriptor(uint64_t offset, ConstBytes from) const;
 
     std::string path;
+    LibPmem libpmem;
     int lock = -1;  // the locked descriptor; files are read through it
     std::byte* memory = nullptr;
     uint64_t size = 0;

@@ -43,7 +43,8 @@ struct PmemDeviceOptions {
 class PmemDevice final : public BlockDevice {
   public:
     // Errors: not_found, denied, busy (the report names the owner), invalid (no such device),
-    // corrupt (its size is not a multiple of block_bytes), unsupported (not persistent memory), io.
+    // corrupt (its size is not a multiple of block_bytes), unsupported (not persistent memory, or
+    // libpmem cannot be loaded), io.
     [[nodiscard]] static Task<Result<std::unique_ptr<BlockDevice>>> open(Reactor& reactor,
                                                                          std::string path,
                                                                          PmemDeviceOptions options,
