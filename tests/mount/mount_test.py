@@ -8,13 +8,11 @@ The last line is "N passed, N failed". Exit status 77 where this machine cannot 
 """
 import errno
 import fcntl
-import json
 import mmap
 import multiprocessing
 import os
 import signal
 import stat
-import struct
 import subprocess
 import sys
 import threading
@@ -27,7 +25,7 @@ import mounted_pool  # noqa: E402
 import posix_checks  # noqa: E402
 import runner  # noqa: E402
 from mounted_pool import (  # noqa: E402
-    LOCAL, OFFLOAD, SCHEMES, SERVED, Pool, is_running, pattern, process_with, read, write)
+    LOCAL, OFFLOAD, SCHEMES, SERVED, Pool, is_running, pattern, read, write)
 from runner import wait_until  # noqa: E402
 
 test = runner.Tests()
@@ -344,145 +342,6 @@ def read_only_mount(scheme):
             raise AssertionError("a read-only mount took a write")
         except OSError as error:
             assert error.errno == 30, error  # EROFS
-        pool.unmount(pid)
-
-
-def steps_of(request):
-    return {step["step"] for step in request["steps"]}
-
-
-def why(pool, *words):
-    return json.loads(pool.run(CLI, "--json", "why", *words).stdout)
-
-
-@test
-def why_asks_the_owner():
-    with Pool() as pool:
-        pid = pool.mount()
-        content = pattern(3 * 4096, 5)
-        os.mkdir(pool.path("d"))
-        write(pool.path("d/f"), content)
-        os.symlink("/d/f", pool.path("link"))  # from the container's root
-        before = os.stat(pool.path("d/f")).st_mtime_ns
-        for place in (pool.uri.replace("/main", "/main/d/f"), pool.path("d/f"),
-                      pool.uri.replace("/main", "/main/link")):
-            for options in ((), ("--write", "--offset", "4096")):
-                found = why(pool, place, *options)
-                assert "embedded engine" in found["io_path"], found
-                assert "mount" in found["opened"], found
-                assert found["read"]["bytes"] == 4096 and found["fuse_us"] > 0, found
-                assert {"fs.pread", "engine.fetch", "device.read"} <= steps_of(found["read"]), found
-                if options:
-                    assert {"fs.pwrite", "device.write", "journal.write", "device.flush"} <= \
-                        steps_of(found["write"]), found
-                else:
-                    assert found["write"] is None, found
-        assert f"process {pid}" in why(pool, pool.uri.replace("/main", "/main/d/f"))["opened"]
-        # Nothing was changed, and nothing is left of the writes.
-        assert os.listdir(pool.path("d")) == ["f"] and read(pool.path("d/f")) == content
-        assert os.stat(pool.path("d/f")).st_mtime_ns == before
-        pool.unmount(pid)
-        pid = pool.mount("--read-only")
-        done = pool.run(CLI, "why", "--write", pool.path("d/f"), expect=1)
-        assert "without --write" in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
-        assert steps_of(why(pool, pool.path("d/f"))["read"])
-        pool.unmount(pid)
-
-
-@test
-def status_asks_the_owner():
-    with Pool() as pool:
-        pid = pool.mount()
-        status = json.loads(pool.run(CLI, "--json", "status", pool.directory).stdout)
-        assert (status["targets"], status["read_only"]) == (16, False), status
-        assert status["owner"]["pid"] == pid and status["total_bytes"] > 200 << 20, status
-        assert status["index_bytes"] > 0, status
-        said = pool.run(CLI, "status", pool.directory).stdout
-        for each in ("targets     16", "takes reads and writes", f"process {pid}",
-                     f"mounted at {pool.mount_point}", f"ros2store down {pool.directory}"):
-            assert each in said, said
-        pool.unmount(pid)
-
-
-@test
-def down_removes_what_a_killed_process_left():
-    with Pool("64MiB") as pool:
-        pid = pool.mount()
-        write(pool.path("a"), b"a")
-        inside = os.open(pool.mount_point, os.O_RDONLY)  # as a shell that stands in it has
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not is_running(pid), "its end")
-        try:
-            assert pool.is_mounted(), "there is nothing to find"
-            status = json.loads(pool.run(CLI, "--json", "status", pool.directory).stdout)
-            assert status["owner"] is None and status["dead_mounts"] == [pool.mount_point], status
-            said = pool.run(CLI, "status", pool.directory).stdout
-            assert f"dead mount  {pool.mount_point}" in said and "ros2store down" in said, said
-            down = json.loads(pool.run(CLI, "--json", "down", pool.directory).stdout)
-            assert down["dead_unmounted"] == [pool.mount_point], down
-            assert down["unmounted"] is None, down
-            assert not pool.is_mounted()
-        finally:
-            os.close(inside)
-        status = json.loads(pool.run(CLI, "--json", "status", pool.directory).stdout)
-        assert status["dead_mounts"] == [], status
-        pid = pool.mount()
-        assert read(pool.path("a")) == b"a"
-        status = json.loads(pool.run(CLI, "--json", "status", pool.directory).stdout)
-        assert status["dead_mounts"] == [], "a living mount is called dead"
-        pool.unmount(pid)
-
-
-@test
-def what_the_owner_answers_and_to_whom():
-    with Pool() as pool:
-        pid = pool.mount()
-        content = pattern(4096, 1)
-        write(pool.path("f"), content)
-        asks = "user.ros2store.why."
-        assert b"embedded engine" in os.getxattr(pool.path("f"), asks + "0")
-        for path, attribute, expected in (
-                ("f", asks + "write", errno.EPERM),  # others can open it
-                ("f", asks + "4x", errno.ENODATA),
-                ("", asks + "0", errno.EISDIR),
-                ("f", "user.ros2store.status", errno.ENODATA)):
-            try:
-                os.getxattr(pool.path(path), attribute)
-                raise AssertionError(f"{attribute} of '{path}' was answered")
-            except OSError as error:
-                assert error.errno == expected, (path, attribute, error)
-        for name in (asks + "0", asks + "write", "user.ros2store.status", "user.ros2store.own"):
-            try:
-                os.setxattr(pool.path("f"), name, b"x")
-                raise AssertionError(f"{name} was set")
-            except OSError as error:
-                assert error.errno == errno.EOPNOTSUPP, (name, error)
-        assert os.listxattr(pool.path("f")) == [] and read(pool.path("f")) == content
-        pool.unmount(pid)
-
-
-@test
-def only_its_owner_traces_a_write_to_an_unlinked_file():
-    if os.geteuid() != 0:
-        return
-    with Pool("64MiB") as pool:
-        os.chmod(pool.top, 0o755)
-        pid = pool.mount("--allow-other")
-        with open(pool.path("f"), "w+b", buffering=0) as file:
-            file.write(bytes(4096))
-            os.fchmod(file.fileno(), 0o644)
-            os.fchown(file.fileno(), 1234, 1234)
-            os.unlink(pool.path("f"))
-            for user, expected in ((0, "answer"), (1234, "answer"), (65534, "EPERM")):
-                os.seteuid(user)
-                try:
-                    answer = os.getxattr(file.fileno(), "user.ros2store.why.write")
-                    found = "answer" if b"fs.pwrite" in answer else answer
-                except OSError as error:
-                    found = errno.errorcode[error.errno]
-                finally:
-                    os.seteuid(0)
-                assert found == expected, (user, found)
         pool.unmount(pid)
 
 

@@ -157,6 +157,12 @@ def time_based(size, seconds):
     return dict(size=size, time_based=1, runtime=seconds, randrepeat=0, norandommap=1)
 
 
+def order(turn, sides):
+    """The sides' numbers; who goes first alternates."""
+    numbers = range(len(sides))
+    return numbers if turn % 2 == 0 else reversed(numbers)
+
+
 def in_turn(rows, sides, turns, shared, measured=measure):
     """Yields (row, a list of each side's figures, turn by turn) for each row."""
     for row in rows:
@@ -164,9 +170,7 @@ def in_turn(rows, sides, turns, shared, measured=measure):
             console.command(fio_command(row, side, shared))
         figures = [[] for _ in sides]
         for turn in range(turns):
-            # Who goes first alternates too.
-            order = range(len(sides)) if turn % 2 == 0 else reversed(range(len(sides)))
-            for i in order:
+            for i in order(turn, sides):
                 figures[i].append(measured(row, sides[i], shared))
         yield row, figures
 

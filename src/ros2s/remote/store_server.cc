@@ -269,15 +269,13 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     Transaction& transaction = work.transaction;
     ROS2S_CO_TRY(read(decode_update(request.body(), work.container, transaction)));
     const rpc::OperationId id = request.operation();
-    transaction.id = {.client = id.client,
-                      .slot = id.slot,
-                      .sequence = id.sequence,
-                      .owner = owner_of(request, transaction.id.owner),
-                      .digest = transaction.id.digest};
+    transaction.id.client = id.client;
+    transaction.id.slot = id.slot;
+    transaction.id.sequence = id.sequence;
+    transaction.id.owner = owner_of(request, transaction.id.owner);
     transaction.is_new = !request.repeated();
-    const Uuid client = transaction.holder.client;
-    transaction.holder = holder_of(request);
-    transaction.holder.client = client;
+    transaction.holder.session = request.guest().session;
+    transaction.holder.owner = request.guest().owner;
     // A store copies the payload before it compares and keeps it, so the client's memory can be
     // used.
     auto theirs = request.map_payload();

@@ -133,8 +133,7 @@ def measure(options, place, document, tally):
     for row in works:
         costs = [[] for _ in everybody]
         for turn in range(options.turns):
-            order = range(len(everybody)) if turn % 2 == 0 else reversed(range(len(everybody)))
-            for i in order:
+            for i in compare.order(turn, everybody):
                 figure, events = counter.run(row, everybody[i], shared)
                 costs[i].append(Cost(figure.iops, {name: max(0.0, events[name] - started[i][name]) / figure.operations
                                                    for name in EVENTS}))

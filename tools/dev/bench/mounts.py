@@ -6,6 +6,7 @@ import random
 import time
 
 import build
+import compare
 import shown
 from bench import names, pools, report
 
@@ -82,8 +83,7 @@ def measure(options, place, document, tally):
     tree = Tree(place)
     turns = [[] for _ in sides]
     for number in range(options.turns):
-        order = range(len(sides)) if number % 2 == 0 else reversed(range(len(sides)))
-        for i in order:
+        for i in compare.order(number, sides):
             turns[i].append(turn(sides[i], tree, built / "bin/ros2store"))
     ours.down()
     made, spreads = [], []

@@ -6,6 +6,7 @@ import statistics
 import subprocess
 
 import build
+import compare
 import console
 import shown
 from bench import pools, report, rows, samples
@@ -95,8 +96,7 @@ def measure(options, place, document, tally):
     for threads in THREADS:
         turns = [[] for _ in sides]
         for turn in range(options.turns):
-            order = range(len(sides)) if turn % 2 == 0 else reversed(range(len(sides)))
-            for number in order:
+            for number in compare.order(turn, sides):
                 turns[number].append(sides[number].turn(built, threads, options.seconds))
         for operation in OPERATIONS:
             told = [row(side, operation, threads, own, turns[0]) for side, own in zip(sides, turns)]
