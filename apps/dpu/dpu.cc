@@ -26,11 +26,12 @@ constexpr uint32_t connections_of_tenant_max = 256;
 Dpu::Dpu(Environment environment, Settings settings)
     : environment_(std::move(environment)),
       settings_(std::move(settings)),
+      accounts_(environment_.reactor, settings_.allowances),
       catalog_(environment_.reactor, environment_.blocking),
       tickets_(environment_.reactor, {}),
-      sessions_(environment_.reactor, tickets_, {}, environment_.log),
+      sessions_(environment_.reactor, tickets_, {.accounts = &accounts_}, environment_.log),
       mounts_(environment_.reactor, sessions_, catalog_, mount_bounds()),
-      group_(environment_.reactor, {.lines_of_one = connections_of_tenant_max}),
+      group_(environment_.reactor, {.lines_of_one = connections_of_tenant_max}, &accounts_),
       tenants_(environment_.reactor, group_, sessions_, environment_.log),
       link_(environment_.reactor, sessions_, mounts_,
             settings_.placement == "host" ? hostlink::Placement::host : hostlink::Placement::dpu),
@@ -84,7 +85,8 @@ Task<Result<>> Dpu::open_pools(Report& report) {
              .pool = pool,
              .program = "ros2store-dpu",
              .providers = daemon::parts_of(settings_.engine_providers),
-             .ucx_device = settings_.ucx_device},
+             .ucx_device = settings_.ucx_device,
+             .accounts = &accounts_},
             environment_.log, report));
     }
     co_return Result<>{};
@@ -153,6 +155,7 @@ std::vector<exporter::Source> Dpu::metrics() const {
     catalog_.pools.add_metrics(sources);
     front_.add_metrics(sources);
     sources.push_back({.list = {}, .others = [this] { return tenants_.metrics(); }});
+    sources.push_back({.list = {}, .others = [this] { return daemon::sources_of(accounts_); }});
     return sources;
 }
 

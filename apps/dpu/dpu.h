@@ -44,6 +44,7 @@ class Dpu final : public daemon::Daemon {
 
     Environment environment_;
     Settings settings_;
+    admission::Accounts accounts_;
     Catalog catalog_;
     session::TicketTable tickets_;
     session::SessionTable sessions_;

@@ -80,6 +80,7 @@ config::Table describe(Settings& s) {
                          "processed. dpu: in memory of this process, with a copy. host: in the "
                          "host's memory; the host can change it meanwhile, and damages only "
                          "its own data.")}},
+        daemon::describe_limits(s.limits_given),
         daemon::describe_metrics(s.common),
         daemon::describe_service(s.common)};
 }
@@ -131,6 +132,8 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     ROS2S_TRY(check(settings.directories, pools, where, report));
     ROS2S_TRY_ASSIGN(settings.access,
                      session::AccessTable::parse(settings.access_given, where, report));
+    ROS2S_TRY_ASSIGN(settings.allowances,
+                     daemon::parse_limits(settings.limits_given, where, report));
     ROS2S_TRY(want(settings.control, "control: listen"));
     ROS2S_TRY_ASSIGN(
         const auto places,

@@ -6,6 +6,7 @@
 
 #include "directories.h"
 #include "ros2s/daemon/daemon.h"
+#include "ros2s/daemon/limits.h"
 #include "ros2s/daemon/places.h"
 #include "ros2s/session/access_table.h"
 
@@ -16,6 +17,8 @@ struct Settings {
     DirectorySettings directories;
     session::AccessTable::Settings access_given;
     session::AccessTable access;  // the parsed form
+    daemon::LimitSettings limits_given;
+    admission::Allowances allowances;  // the parsed form
     std::string engine = "127.0.0.1:7400";
     std::string engine_name;
     std::string engine_providers = "shm";

@@ -16,10 +16,11 @@ constexpr admission::Amount least_of_client{.requests = 32, .bytes = uint64_t{8}
 Engine::Engine(Environment environment, Settings settings)
     : environment_(std::move(environment)),
       settings_(std::move(settings)),
+      accounts_(environment_.reactor, settings_.allowances),
       tickets_(environment_.reactor, {}),
-      sessions_(environment_.reactor, tickets_, {}, environment_.log),
+      sessions_(environment_.reactor, tickets_, {.accounts = &accounts_}, environment_.log),
       gate_(sessions_, session::Purpose::store),
-      group_(environment_.reactor, {.least = least_of_client, .lines_of_one = 256}) {}
+      group_(environment_.reactor, {.least = least_of_client, .lines_of_one = 256}, &accounts_) {}
 
 Engine::~Engine() { ROS2S_CHECK(control_ == nullptr); }
 
@@ -123,6 +124,7 @@ std::vector<exporter::Source> Engine::metrics() const {
     pools_.add_metrics(sources);
     data_->add_metrics(sources);
     reactors_.add_metrics(sources);
+    sources.push_back({.list = {}, .others = [this] { return daemon::sources_of(accounts_); }});
     return sources;
 }
 

@@ -53,6 +53,7 @@ class Engine final : public daemon::Daemon {
     Settings settings_;
     Reactors reactors_;
     Pools pools_;
+    admission::Accounts accounts_;
     session::TicketTable tickets_;
     session::SessionTable sessions_;
     session::SessionGate gate_;

@@ -47,6 +47,7 @@ config::Table describe(Settings& s) {
                            "The network device of the ucx and ofi providers: lo, eth0, or "
                            "mlx5_0:1. In a list with commas, each provider uses the first device "
                            "that it supports, so ucx+tcp and ucx+rc can be used together.")}},
+            daemon::describe_limits(s.limits_given),
             daemon::describe_metrics(s.common),
             describe_service(s)};
 }
@@ -64,6 +65,8 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
                            fmt::format("{}: 'control: listen' names no address", where));
     }
     ROS2S_TRY(settings.data_addresses(where, report));
+    ROS2S_TRY_ASSIGN(settings.allowances,
+                     daemon::parse_limits(settings.limits_given, where, report));
     return settings;
 }
 

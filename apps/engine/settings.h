@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ros2s/daemon/daemon.h"
+#include "ros2s/daemon/limits.h"
 #include "ros2s/daemon/places.h"
 
 namespace ros2s::engined {
@@ -17,6 +18,8 @@ struct Settings {
     std::string trusted_network = "no";
     std::string ucx_device = "lo";
     uint32_t reactors = 0;
+    daemon::LimitSettings limits_given;
+    admission::Allowances allowances;  // the parsed form
     daemon::CommonSettings common;
 
     // Errors: invalid; the report has a sentence for each problem.

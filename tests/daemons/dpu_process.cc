@@ -62,6 +62,10 @@ void DpuProcess::give(const std::string& access) {
     replace(std::string(all_for_the_client), "access: {" + access + "}\n");
 }
 
+void DpuProcess::limit(const std::string& limits) {
+    std::ofstream(places_.dpu_settings, std::ios::app) << "limits: {" << limits << "}\n";
+}
+
 void DpuProcess::place_payload(std::string_view where) {
     replace_data(data({}, fmt::format(", placement: {}", where)));
 }

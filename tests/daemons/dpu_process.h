@@ -22,6 +22,8 @@ class DpuProcess {
 
     // Before it is started: what hosts may do, instead of the client's certificate everything.
     void give(const std::string& access);
+    // Before it is started: shares and rates of hosts.
+    void limit(const std::string& limits);
     // Before it is started: `dpu` or `host`.
     void place_payload(std::string_view where);
     // Before it is started: hosts come over this adapter, too, and `options()` over it alone.

@@ -21,6 +21,12 @@ void pass(uint64_t& clock, uint64_t& turn, uint64_t cost) {
     turn = clock + cost;
 }
 
+// Costs are multiplied before they are divided by a weight, so that little is lost.
+constexpr uint64_t weight_one = 256;
+uint64_t by_weight(uint64_t cost, const Account& account) {
+    return cost * weight_one / account.weight();
+}
+
 bool fits_bytes(uint64_t inside, uint64_t more, uint64_t most) {
     return more == 0 || inside == 0 || (more <= most && inside <= most - more);
 }
@@ -37,6 +43,7 @@ void AdmissionMetrics::visit(const MetricVisitor& visit) const {
 
 Line::Line(Admission& admission, uint64_t tenant)
     : admission_(admission), number_(tenant), tenant_(admission.tenants_[tenant]) {
+    if (tenant_.lines == 0) tenant_.account = admission.account_of(tenant);
     ++tenant_.lines;
     ++admission_.lines_;
 }
@@ -50,23 +57,62 @@ Line::~Line() {
 }
 
 void Line::look() noexcept {
-    const bool ready = !waiters_.empty() && admission_.fits(*this, waiters_.front().bytes);
-    if (ready == List<Line>::has(*this)) return;
-    if (ready) {
+    const Where where = where_first_belongs();
+    if (where == where_) return;
+    leave_list();
+    where_ = where;
+    if (where == Where::ready) {
         turn_ = std::max(turn_, tenant_.clock);
         tenant_.ready.insert(*this, &Line::turn_);
         if (List<Tenant>::has(tenant_)) return;
         tenant_.turn = std::max(tenant_.turn, admission_.clock_);
         admission_.waiting_.insert(tenant_, &Tenant::turn);
-    } else {
+    } else if (where == Where::delayed) {
+        delayed_since_ = admission_.reactor_.now();
+        tenant_.account->metrics.delayed.add();
+        admission_.delayed_.insert(*this, &Line::not_before_);
+        if (admission_.delayed_.first() == this) admission_.alarm_.set(Time(Duration(not_before_)));
+    }
+}
+
+Line::Where Line::where_first_belongs() noexcept {
+    if (waiters_.empty()) return Where::nowhere;
+    const uint64_t bytes = waiters_.front().bytes;
+    if (!is_in_rate(bytes)) return Where::delayed;
+    return admission_.fits(*this, bytes) ? Where::ready : Where::nowhere;
+}
+
+void Line::leave_list() noexcept {
+    if (where_ == Where::ready) {
         tenant_.ready.erase(*this);
         if (tenant_.ready.empty()) admission_.waiting_.erase(tenant_);
+    } else if (where_ == Where::delayed) {
+        admission_.delayed_.erase(*this);
+        const Duration delay = admission_.reactor_.now() - delayed_since_;
+        tenant_.account->metrics.delayed_ns.add(static_cast<uint64_t>(delay.count()));
     }
+    where_ = Where::nowhere;
+}
+
+bool Line::is_in_rate(uint64_t bytes) noexcept {
+    if (!admission_.limits_.keeps_rates || !tenant_.account->has_rates()) return true;
+    const Time now = admission_.reactor_.now();
+    if (!has_used_rates_) {
+        const Time begins = tenant_.account->use(bytes, now);
+        not_before_ = static_cast<uint64_t>(begins.time_since_epoch().count());
+        has_used_rates_ = true;
+    }
+    return now.time_since_epoch() >= Duration(not_before_);
 }
 
 // Removes it from the line; it was not admitted.
 void Line::leave_queue(Waiter& waiter) noexcept {
     if (waiter.state != Waiter::State::waiting) return;
+    if (&waiter == &waiters_.front() && has_used_rates_) {
+        tenant_.account->give_back(waiter.bytes);
+        has_used_rates_ = false;
+        leave_list();
+    }
     waiter.state = Waiter::State::outside;
     waiters_.erase(waiter);
     --tenant_.waiting.requests;
@@ -94,7 +140,7 @@ bool Line::Entering::await_ready() noexcept {
     // Waiting requests come first.
     const bool first = line_.waiters_.empty() && line_.tenant_.ready.empty();
     if (!first || !admission.fits(line_, waiter_.bytes) ||
-        !admission.fits(line_.tenant_, waiter_.bytes)) {
+        !admission.fits(line_.tenant_, waiter_.bytes) || !line_.is_in_rate(waiter_.bytes)) {
         return false;
     }
     admission.take(line_, waiter_.bytes);
@@ -115,7 +161,19 @@ void Line::Entering::await_suspend(std::coroutine_handle<> handle) noexcept {
 
 // ---- whose turn it is -----------------------------------------------------------------------
 
+Admission::Admission(Reactor& reactor, Limits limits, const Accounts* accounts)
+    : reactor_(reactor),
+      limits_(limits),
+      accounts_(accounts),
+      ordinary_(std::make_shared<Account>(0, "", Allowance{})),
+      alarm_(reactor, &Admission::end_delays, this) {}
+
 Admission::~Admission() { ROS2S_CHECK(lines_ == 0); }
+
+std::shared_ptr<Account> Admission::account_of(uint64_t tenant) const {
+    auto account = accounts_ != nullptr ? accounts_->find(tenant) : nullptr;
+    return account != nullptr ? std::move(account) : ordinary_;
+}
 
 bool Admission::has_room_for_line(uint64_t tenant) const noexcept {
     if (lines_ >= limits_.lines) return false;
@@ -140,7 +198,9 @@ bool Admission::fits(const Tenant& tenant, uint64_t bytes) const noexcept {
     // needs no more room than a small one, or small ones would always be first.
     if (active_ <= 1 || tenant.inside.requests == 0) return true;
     const auto shared = static_cast<uint64_t>(limits_.shared.count());
-    return cost_of(inside_) < shared && cost_of(tenant.inside) < 2 * shared / (active_ + 1);
+    const uint64_t weight = tenant.account->weight();
+    return cost_of(inside_) < shared &&
+           cost_of(tenant.inside) < 2 * shared * weight / (active_weight_ + weight);
 }
 
 // While others are active, it leaves as many bytes free as it then has. Tenants that cooperate and
@@ -152,7 +212,7 @@ bool Admission::leaves_room(const Tenant& tenant, uint64_t bytes) const noexcept
 
 Amount Admission::most_of(const Tenant& tenant) const noexcept {
     if (active_ <= 1) return limits_.one;
-    const uint64_t others = wanted_.of_others(tenant);
+    const uint64_t others = wanted_.of_others(tenant) * tenant.account->weight() / weight_one;
     return {.requests = std::min(limits_.one.requests,
                                  std::max(limits_.least.requests, others / fixed_cost)),
             .bytes = std::min(limits_.one.bytes,
@@ -161,8 +221,12 @@ Amount Admission::most_of(const Tenant& tenant) const noexcept {
 
 void Admission::take(Line& line, uint64_t bytes) noexcept {
     const uint64_t cost = cost_of({.requests = 1, .bytes = bytes});
-    pass(clock_, line.tenant_.turn, cost);
+    Account& account = *line.tenant_.account;
+    pass(clock_, line.tenant_.turn, by_weight(cost, account));
     pass(line.tenant_.clock, line.turn_, cost);
+    line.has_used_rates_ = false;
+    (bytes > 0 ? account.metrics.requests : account.metrics.names).add();
+    account.metrics.bytes.add(bytes);
     for (Amount* each : {&line.inside_, &line.tenant_.inside, &inside_}) {
         ++each->requests;
         each->bytes += bytes;
@@ -194,14 +258,26 @@ bool Admission::admit_one(Tenant& tenant) noexcept {
     --tenant.waiting.requests;
     tenant.waiting.bytes -= waiter.bytes;
     metrics_.waiting.subtract();
-    // look() inserts both at their new turns.
-    tenant.ready.erase(line);
-    waiting_.erase(tenant);
+    // Both are inserted at their new turns.
+    line.leave_list();
+    if (!tenant.ready.empty()) waiting_.erase(tenant);
     take(line, waiter.bytes);
     if (!tenant.ready.empty()) waiting_.insert(tenant, &Tenant::turn);
     line.look();
     reactor_.post(waiter.handle);
     return true;
+}
+
+void Admission::end_delays(void* self) noexcept {
+    auto& admission = *static_cast<Admission*>(self);
+    const auto now = static_cast<uint64_t>(admission.reactor_.now().time_since_epoch().count());
+    while (!admission.delayed_.empty() && admission.delayed_.front().not_before_ <= now) {
+        admission.delayed_.front().look();
+    }
+    if (!admission.delayed_.empty()) {
+        admission.alarm_.set(Time(Duration(admission.delayed_.front().not_before_)));
+    }
+    admission.admit();
 }
 
 // ---- what tenants want ----------------------------------------------------------------------
@@ -230,11 +306,14 @@ void Admission::note(Line& line, uint64_t bytes) noexcept {
     }
     Tenant& tenant = line.tenant_;
     if (++tenant.asked < limits_.asked_least && tenant.wanted == 0) return;
-    if (tenant.wanted + tenant.wanted_before == 0) ++active_;
+    if (tenant.wanted + tenant.wanted_before == 0) {
+        ++active_;
+        active_weight_ += tenant.account->weight();
+    }
     const Amount more{.requests = 1, .bytes = bytes};
     const uint64_t cost = cost_of(tenant.inside) + cost_of(tenant.waiting) + cost_of(more);
     tenant.wanted = std::max(tenant.wanted, cost);
-    wanted_.see(tenant, tenant.wanted);
+    wanted_.see(tenant, by_weight(tenant.wanted, *tenant.account));
 }
 
 void Admission::begin_span(Time now) noexcept {
@@ -248,12 +327,15 @@ void Admission::begin_span(Time now) noexcept {
 }
 
 void Admission::count() noexcept {
-    active_ = 0;
+    active_ = active_weight_ = 0;
     wanted_ = {};
     for (const auto& [number, tenant] : tenants_) {
         const uint64_t wanted = std::max(tenant.wanted, tenant.wanted_before);
-        if (wanted > 0) ++active_;
-        wanted_.see(tenant, wanted);
+        if (wanted > 0) {
+            ++active_;
+            active_weight_ += tenant.account->weight();
+        }
+        wanted_.see(tenant, by_weight(wanted, *tenant.account));
     }
 }
 

@@ -5,16 +5,19 @@
 //                       └─ no ─► waits in its line
 //
 // A line is one connection of a tenant. Waiting requests are admitted by start-time fair queueing
-// (Goyal, Vin and Cheng 1996): tenants get equal shares of the server's time, and so do the lines
-// of a tenant. A request costs a fixed time and a time for its bytes, so 1 MiB is 17 small
-// requests. A tenant that was idle comes before those that have had their share. A line keeps its
-// order.
+// (Goyal, Vin and Cheng 1996): tenants get shares of the server's time by their weights
+// (accounts.h), and the lines of a tenant get equal ones. A request costs a fixed time and a time
+// for its bytes, so 1 MiB is 17 small requests. A tenant that was idle comes before those that have
+// had their share. A line keeps its order.
 //
 // A tenant that is alone may use nearly all of the resource. While several tenants are active, a
-// tenant has no more inside, in cost, than another tenant wants, but always Limits::least. All
-// together have Limits::shared, and one tenant less than twice its equal part. A tenant with few
-// requests therefore finds few ahead of it. If all tenants have many requests, each keeps a queue
-// that is long enough to be efficient.
+// tenant has no more inside, in cost by weight, than another tenant wants, but always
+// Limits::least. All together have Limits::shared, and one tenant less than twice its part by
+// weight. A tenant with few requests therefore finds few ahead of it. If all tenants have many
+// requests, each keeps a queue that is long enough to be efficient.
+//
+// The rates of a tenant delay the first request of each of its lines. Requests behind it wait, too;
+// other lines and tenants do not.
 //
 // Owned by the composing code; outlives its lines. Used on one core. Waiting allocates nothing.
 //
@@ -23,15 +26,18 @@
 // - A tenant has at most Limits::one inside, and all tenants together at most Limits::all. Only a
 //   single request that is larger than a limit of bytes exceeds it, if nothing else counts towards
 //   the limit.
-// - No request waits while there is room for it and it is its turn.
+// - No request waits while there is room for it, it is its turn, and the tenant's rates allow it.
 #pragma once
 #include <coroutine>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
 
+#include "ros2s/admission/accounts.h"
 #include "ros2s/admission/list.h"
 #include "ros2s/base/metrics.h"
+#include "ros2s/runtime/alarm.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/stop.h"
 
@@ -60,6 +66,8 @@ struct Limits {
     // occasional user therefore takes nothing from the others.
     Duration span = std::chrono::milliseconds(50);
     uint32_t asked_least = 8;
+    // False if requests have passed another Admission that keeps the rates of their tenants.
+    bool keeps_rates = true;
 };
 
 struct AdmissionMetrics {
@@ -126,6 +134,7 @@ class Line {
         Links<Waiter> links{};
     };
     struct Tenant {
+        std::shared_ptr<Account> account;
         Amount inside{};
         Amount waiting{};
         uint64_t wanted = 0;         // the cost, in this span
@@ -138,8 +147,14 @@ class Line {
         Links<Tenant> links{};
     };
     void leave_queue(Waiter& waiter) noexcept;
-    // Adds the line to its tenant's ready lines, or removes it.
+    // Moves the line to the list where it belongs.
     void look() noexcept;
+    enum class Where : uint8_t { nowhere, ready, delayed };
+    [[nodiscard]] Where where_first_belongs() noexcept;
+    void leave_list() noexcept;
+    // Uses the tenant's rates for the line's first request, if that was not done. Returns true if
+    // it may begin now.
+    [[nodiscard]] bool is_in_rate(uint64_t bytes) noexcept;
 
     Admission& admission_;
     const uint64_t number_;
@@ -148,12 +163,17 @@ class Line {
     Amount inside_{};
     bool turned_away_ = false;
     List<Waiter> waiters_;
+    Where where_ = Where::nowhere;
     Links<Line> links_{};
+    bool has_used_rates_ = false;  // for its first request
+    uint64_t not_before_ = 0;      // that request, in nanoseconds of the reactor's clock
+    Time delayed_since_{};
 };
 
 class Admission {
   public:
-    Admission(Reactor& reactor, Limits limits) : reactor_(reactor), limits_(limits) {}
+    // Without `accounts` all tenants have the default allowance.
+    Admission(Reactor& reactor, Limits limits, const Accounts* accounts = nullptr);
     ~Admission();
     Admission(const Admission&) = delete;
     Admission& operator=(const Admission&) = delete;
@@ -182,17 +202,25 @@ class Admission {
     // Recomputes what the tenants want.
     void count() noexcept;
     [[nodiscard]] Amount most_of(const Tenant& tenant) const noexcept;
+    [[nodiscard]] std::shared_ptr<Account> account_of(uint64_t tenant) const;
+    // The first delayed line's time has come.
+    static void end_delays(void* self) noexcept;
 
     Reactor& reactor_;
     const Limits limits_;
+    const Accounts* const accounts_;
+    const std::shared_ptr<Account> ordinary_;  // of tenants without an account
     AdmissionMetrics metrics_;
     Amount inside_;
     uint32_t lines_ = 0;
     std::map<uint64_t, Tenant> tenants_;
     List<Tenant> waiting_;  // tenants with ready lines, by turn
-    uint64_t clock_ = 0;    // the turn of the latest request; turns are in nanoseconds of cost
+    uint64_t clock_ = 0;    // the turn of the latest request; turns are costs by weight
+    List<Line> delayed_;    // by time
+    Alarm alarm_;           // for the first of them
     uint64_t active_ = 0;   // tenants
-    // The highest and second highest cost that tenants want.
+    uint64_t active_weight_ = 0;
+    // The highest and second highest cost by weight that tenants want.
     struct Highest {
         uint64_t first = 0, second = 0;
         const Tenant* whose = nullptr;  // the first tenant; it is only compared

@@ -1,7 +1,6 @@
 // Admission: which requests are admitted, in which order, and how much of them; on simulated time.
 #include "ros2s/admission/admission.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -189,113 +188,6 @@ Task<> stopped(Stage& stage) {
     stage.places.clear();
 }
 TEST(Admission, WhoIsStoppedWaitsNoLonger) { Stage().run(stopped); }
-
-// ---- shares, from a seed ---------------------------------------------------------------------
-
-// The model of a request's cost, here with the processor that has this cost.
-uint64_t time_of(uint64_t bytes) { return 16'000 + bytes / 4; }
-
-// Tenants with full queues in front of one processor. Each has requests of one size.
-struct Crowd {
-    struct Source {
-        uint64_t bytes = 0;
-        std::vector<std::unique_ptr<Line>> lines;
-        std::vector<uint64_t> served;  // the cost, by line
-        Duration slowest{};
-        [[nodiscard]] double all() const {
-            double sum = 0;
-            for (const uint64_t each : served) sum += static_cast<double>(each);
-            return sum;
-        }
-    };
-    explicit Crowd(uint64_t seed) : world(seed), admission(world.core(), {}) {}
-    void add(uint64_t bytes, size_t lines, size_t depth) {
-        sources.push_back(std::make_unique<Source>());
-        Source& source = *sources.back();
-        source.bytes = bytes;
-        source.served.resize(lines);
-        for (size_t i = 0; i < lines; ++i) {
-            source.lines.push_back(std::make_unique<Line>(admission, sources.size()));
-        }
-        depths.push_back(depth);
-    }
-    static Task<> ask(Crowd& self, Source& source, size_t line) {
-        while (!self.over) {
-            const Time asked = self.world.core().now();
-            const bool counts = self.measured;
-            const Place place = co_await source.lines[line]->enter(source.bytes, {});
-            co_await self.processor.acquire();
-            const SemaphoreHold hold(self.processor);
-            co_await sleep_for(self.world.core(), Duration(time_of(source.bytes)));
-            if (!self.measured) continue;
-            source.served[line] += time_of(source.bytes);
-            if (counts) source.slowest = std::max(source.slowest, self.world.core().now() - asked);
-        }
-    }
-    static Task<> all(Crowd& self) {
-        for (size_t i = 0; i < self.sources.size(); ++i) {
-            for (size_t line = 0; line < self.sources[i]->lines.size(); ++line) {
-                for (size_t j = 0; j < self.depths[i]; ++j) {
-                    co_await self.nursery.spawn(ask(self, *self.sources[i], line));
-                }
-            }
-        }
-        co_await sleep_for(self.world.core(), 100ms);
-        self.measured = true;
-        co_await sleep_for(self.world.core(), 400ms);
-        self.measured = false;
-        self.over = true;
-        co_await self.nursery.join();
-        for (auto& source : self.sources) source->lines.clear();
-    }
-    void run() { world.run(all(*this)); }
-    sim::World world;
-    Admission admission;
-    Semaphore processor{world.core(), 1};
-    Nursery nursery{world.core(), 10'000};
-    std::vector<std::unique_ptr<Source>> sources;
-    std::vector<size_t> depths;
-    bool measured = false, over = false;
-};
-
-void equal_shares(uint64_t seed) {
-    SCOPED_TRACE(fmt::format("seed {}", seed));
-    Crowd crowd(seed);
-    Random& random = crowd.world.random();
-    constexpr uint64_t sizes[] = {0, 4096, 65536, 1 << 20};
-    const size_t tenants = 2 + random.below(4);
-    for (size_t i = 0; i < tenants; ++i) {
-        crowd.add(sizes[random.below(4)], 1 + random.below(3), 192 + random.below(64));
-    }
-    crowd.run();
-    double sum = 0;
-    for (const auto& source : crowd.sources) sum += source->all();
-    for (const auto& source : crowd.sources) {
-        const double share = source->all() / sum * static_cast<double>(tenants);
-        EXPECT_NEAR(share, 1, 0.1) << source->bytes << " of " << tenants;
-        for (const uint64_t line : source->served) {
-            const double part = static_cast<double>(line * source->served.size()) / source->all();
-            EXPECT_NEAR(part, 1, 0.1) << source->bytes;
-        }
-    }
-}
-TEST(Admission, TenantsAndTheirLinesGetEqualTimeWhateverTheirRequestsAre) {
-    for (uint64_t seed = 1; seed <= 300 && !testing::Test::HasFailure(); ++seed) {
-        equal_shares(seed);
-    }
-}
-
-// Two writes may be inside, and the reader's own request follows.
-TEST(Admission, AReaderPassesAFloodOfLargeWrites) {
-    Crowd crowd(1);
-    crowd.add(4096, 1, 1);
-    crowd.add(1 << 20, 4, 64);
-    crowd.run();
-    const auto large = static_cast<int64_t>(time_of(1 << 20));
-    EXPECT_LE(crowd.sources[0]->slowest.count(), 2 * large + static_cast<int64_t>(time_of(4096)));
-    // The flood gets all that the reader leaves.
-    EXPECT_GE(crowd.sources[0]->all() + crowd.sources[1]->all(), 0.99 * 400e6);
-}
 
 TEST(Admission, LinesAreBoundedByTenantAndInAll) {
     Stage stage;

@@ -52,7 +52,8 @@ Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& repo
                                                    reactor, *domain, opened.address, *tickets_,
                                                    {.service = options.service,
                                                     .client = client_,
-                                                    .absence_errno = options.absence_errno},
+                                                    .absence_errno = options.absence_errno,
+                                                    .accounts = options.accounts},
                                                    report)));
     co_return Result<>{};
 }

@@ -23,7 +23,9 @@ struct Options {
     control::SessionWish wish;  // open() chooses its client instance
     uint32_t service = 0;       // the number of the data plane's service
     std::string ucx_device;     // for all providers except shm
-    int32_t absence_errno = 0;  // rpc::ChannelOptions
+    // rpc::ChannelOptions
+    int32_t absence_errno = 0;
+    const admission::Accounts* accounts = nullptr;
 };
 
 class Connection {

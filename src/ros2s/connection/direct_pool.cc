@@ -32,7 +32,8 @@ Task<Result<>> DirectPool::begin(Reactor& reactor, DirectOptions options, Log lo
                                                         .providers = options.providers},
                                                .service = remote::object_service,
                                                .ucx_device = options.ucx_device,
-                                               .absence_errno = options.absence_errno},
+                                               .absence_errno = options.absence_errno,
+                                               .accounts = options.accounts},
                                               report)));
     channel_ = &connection->channel();
     ROS2S_CO_TRY_ASSIGN(remote_, stack_.push("RemoteStore", co_await remote::RemoteStore::open(

@@ -22,6 +22,9 @@
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/stack.h"
 
+namespace ros2s::admission {
+class Accounts;
+}
 namespace ros2s::client {
 class ClientStore;
 }
@@ -39,7 +42,9 @@ struct DirectOptions {
     std::string program{};               // for people
     std::vector<std::string> providers;  // best first: "shm", "ucx+tcp"
     std::string ucx_device = "lo";       // for all except shm
-    int32_t absence_errno = 0;           // rpc::ChannelOptions
+    // rpc::ChannelOptions
+    int32_t absence_errno = 0;
+    const admission::Accounts* accounts = nullptr;
 };
 
 class DirectPool {

@@ -17,7 +17,12 @@ constexpr size_t idle_lines_max = 64;
 // Each tenant has one line; a single tenant may use all credits.
 admission::Limits credits_of(uint32_t requests, uint64_t bytes) {
     const admission::Amount all{.requests = requests, .bytes = bytes};
-    return {.all = all, .one = all, .line_bytes = bytes, .lines = UINT32_MAX, .lines_of_one = 1};
+    return {.all = all,
+            .one = all,
+            .line_bytes = bytes,
+            .lines = UINT32_MAX,
+            .lines_of_one = 1,
+            .keeps_rates = false};
 }
 
 }  // namespace
@@ -32,7 +37,8 @@ ClientConnection::ClientConnection(Reactor& reactor, std::unique_ptr<fabric::End
       welcome_(welcome.body),
       session_(welcome.session),
       staging_(reactor, *endpoint_),
-      credits_(reactor, credits_of(welcome_.requests_max, options.staging_bytes_max)),
+      credits_(reactor, credits_of(welcome_.requests_max, options.staging_bytes_max),
+               options.accounts),
       slots_(welcome_.requests_max),
       unused_(reactor) {
     for (uint32_t slot = welcome_.requests_max; slot-- > 0;) free_.push_back(slot);

@@ -34,6 +34,9 @@ struct ChannelOptions {
     // The os_errno of requests that waited in vain. A server that uses this channel for its own
     // replies sets absent_behind.
     int32_t absence_errno = 0;
+    // Weights of the tenants for which requests are sent; null: all have the same. Outlives the
+    // channel.
+    const admission::Accounts* accounts = nullptr;
     // How long a cancelled request waits for its reply before its windows are revoked.
     Duration answer_within = std::chrono::milliseconds(500);
 

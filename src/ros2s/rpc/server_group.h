@@ -8,8 +8,9 @@
 namespace ros2s::rpc {
 
 struct ServerGroup {
-    explicit ServerGroup(Reactor& reactor, admission::Limits limits = {})
-        : admission(reactor, limits) {}
+    explicit ServerGroup(Reactor& reactor, admission::Limits limits = {},
+                         const admission::Accounts* accounts = nullptr)
+        : admission(reactor, limits, accounts) {}
 
     // The bytes of a request are its payload, its sink, and a body that is in windows.
     admission::Admission admission;

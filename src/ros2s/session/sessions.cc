@@ -36,6 +36,8 @@ SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options optio
       options_(options),
       log_(std::move(log)),
       audit_(reactor, log_),
+      own_accounts_(reactor),
+      accounts_(options.accounts != nullptr ? *options.accounts : own_accounts_),
       ended_(reactor),
       expelled_(reactor, options.sessions_max) {}
 
@@ -61,9 +63,9 @@ Result<SessionUse> SessionTable::open(SessionRequest request) {
         return fail(Code::no_memory, options_.sessions_max);
     }
     Subject& subject = subjects_[request.subject];
-    if (subject.sessions++ == 0) subject.tenant = ++last_tenant_;
+    if (subject.sessions++ == 0) subject.account = accounts_.open(request.subject);
     const SessionId id = draw();
-    auto session = std::make_unique<Session>(reactor_, id, subject.tenant, std::move(request));
+    auto session = std::make_unique<Session>(reactor_, id, subject.account->number, std::move(request));
     session->last_use = reactor_.now();
     Session& opened = *sessions_.emplace(id, std::move(session)).first->second;
     metrics_.opened.add();

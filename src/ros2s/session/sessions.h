@@ -5,7 +5,7 @@
 // is short if it had a connection before, because then the client has usually died.
 //
 // Until tenants can be administered, the tenant is the certificate's subject: sessions of one
-// subject share a tenant number.
+// subject share an account (admission/accounts.h). Its number is the tenant's.
 //
 //     open ──► live ──► ending ──► gone
 //               │ ▲       tickets revoked, calls drained, watchers done
@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "ros2s/admission/accounts.h"
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
@@ -127,6 +128,8 @@ class SessionTable {
         // The same for a session whose connections have all ended: a live client reconnects within
         // a second or two, and each attempt is a call.
         Duration deserted_max = std::chrono::seconds(5);
+        // The accounts of the subjects; null: the table's own, with the default allowance.
+        admission::Accounts* accounts = nullptr;
     };
     SessionTable(Reactor& reactor, TicketTable& tickets, Options options, Log log = {});
     ~SessionTable();  // call close_all() first
@@ -188,7 +191,7 @@ class SessionTable {
 
   private:
     struct Subject {
-        uint64_t tenant = 0;
+        std::shared_ptr<admission::Account> account;
         uint32_t sessions = 0;
     };
     Task<> end(Session& session);
@@ -200,7 +203,8 @@ class SessionTable {
     Log log_;
     AuditLines audit_;
     bool draining_ = false;
-    uint64_t last_tenant_ = 0;
+    admission::Accounts own_accounts_;
+    admission::Accounts& accounts_;
     std::map<SessionId, std::unique_ptr<Session>> sessions_;
     std::map<std::string, Subject, std::less<>> subjects_;
     std::vector<SessionWatcher*> watchers_;

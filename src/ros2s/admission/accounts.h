@@ -1,0 +1,103 @@
+// Accounts: what each tenant may have of a server, and what it used. A tenant is the subject of a
+// certificate. Every Admission of a process uses the same accounts.
+//
+// A rate is kept by the generic cell rate algorithm (ITU-T I.371): one time for each rate, at which
+// all that was used is paid for. A tenant that was idle has a burst. A request that is larger than
+// the burst begins, and the next one waits for longer.
+//
+// An account is kept after its tenant's last session, so that a new session brings no new burst. If
+// there are kept_max, those that owe nothing and that nobody uses are removed.
+//
+// Owned by the composing code; outlives everything that it is given to. Used on one core.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ros2s/base/metrics.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::admission {
+
+// Rates are per second; 0: no limit.
+struct Allowance {
+    uint32_t weight = 1;    // of its share while others are active; up to 1000
+    uint64_t requests = 0;  // with payload
+    uint64_t bytes = 0;     // of payload
+    uint64_t names = 0;     // requests without payload: names and attributes
+    Duration burst = std::chrono::milliseconds(100);  // of each rate
+    friend bool operator==(const Allowance&, const Allowance&) = default;
+};
+
+struct Allowances {
+    std::map<std::string, Allowance, std::less<>> by_subject;
+    Allowance others;
+};
+
+struct AccountMetrics {
+    Counter requests, names, bytes;
+    Counter delayed, delayed_ns;  // requests that a rate delayed, and for how long in all
+    void visit(const MetricVisitor& visit) const;
+};
+
+class Account {
+  public:
+    Account(uint64_t its_number, std::string its_subject, const Allowance& allowance)
+        : number(its_number), subject(std::move(its_subject)), allowance_(allowance) {}
+
+    const uint64_t number;
+    const std::string subject;
+
+    [[nodiscard]] uint32_t weight() const noexcept { return allowance_.weight; }
+    [[nodiscard]] bool has_rates() const noexcept {
+        return (allowance_.requests | allowance_.bytes | allowance_.names) != 0;
+    }
+    // Uses the rates for one request, which may begin at the returned time.
+    [[nodiscard]] Time use(uint64_t bytes, Time now) noexcept;
+    // The request does not begin.
+    void give_back(uint64_t bytes) noexcept;
+    // All that was used is paid for.
+    [[nodiscard]] bool owes_nothing(Time now) const noexcept;
+
+    AccountMetrics metrics;
+
+  private:
+    struct Use {
+        uint64_t count, per_second;
+        Time* paid;
+    };
+    std::array<Use, 2> rates_of(uint64_t bytes) noexcept;
+
+    const Allowance allowance_;
+    // All that was used of the rate is paid for at this time.
+    Time requests_paid_{}, bytes_paid_{}, names_paid_{};
+};
+
+class Accounts {
+  public:
+    static constexpr size_t kept_max = 1024;
+    explicit Accounts(Reactor& reactor, Allowances allowances = {})
+        : reactor_(reactor), allowances_(std::move(allowances)) {}
+
+    // Made when it is opened first. The number is not used for another subject later.
+    [[nodiscard]] std::shared_ptr<Account> open(std::string_view subject);
+    // Null: no such account.
+    [[nodiscard]] std::shared_ptr<Account> find(uint64_t number) const;
+    // Oldest first.
+    [[nodiscard]] std::vector<std::shared_ptr<const Account>> all() const;
+
+  private:
+    void forget_some();
+
+    Reactor& reactor_;
+    const Allowances allowances_;
+    uint64_t last_number_ = 0;
+    std::map<uint64_t, std::shared_ptr<Account>> by_number_;
+    std::map<std::string, uint64_t, std::less<>> numbers_;
+};
+
+}  // namespace ros2s::admission

@@ -1,0 +1,25 @@
+// The setting `limits`: what each subject may have of this server (admission/accounts.h).
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ros2s/admission/accounts.h"
+#include "ros2s/config/config.h"
+#include "ros2s/exporter/metrics_server.h"
+
+namespace ros2s::daemon {
+
+// By subject: "CN=alice", or "*" for all that are not named.
+using LimitSettings = std::map<std::string, config::Entries>;
+
+[[nodiscard]] config::Group describe_limits(LimitSettings& settings);
+// Errors: invalid, with a sentence that begins with `where`.
+[[nodiscard]] Result<admission::Allowances> parse_limits(const LimitSettings& settings,
+                                                         std::string_view where, Report& report);
+
+// What each account used, with the label `tenant`. The accounts outlive the sources.
+[[nodiscard]] std::vector<exporter::Source> sources_of(const admission::Accounts& accounts);
+
+}  // namespace ros2s::daemon

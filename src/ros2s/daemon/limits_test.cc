@@ -1,0 +1,80 @@
+// The setting `limits`: what it means, and what is refused. Its metrics.
+#include "limits.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+TEST(Limits, AreBySubjectAndTheRestHasTheDefault) {
+    Report report;
+    const auto parsed = parse_limits({{"CN=alice",
+                                       {{"weight", "4"},
+                                        {"requests", "20000"},
+                                        {"bytes", "500MiB"},
+                                        {"names", "50"},
+                                        {"burst", "1s"}}},
+                                      {"*", {{"bytes", "1MiB"}}}},
+                                     "dpu.yaml", report);
+    ASSERT_TRUE(parsed) << report.text();
+    EXPECT_EQ(parsed->by_subject.at("CN=alice"), (admission::Allowance{.weight = 4,
+                                                                       .requests = 20000,
+                                                                       .bytes = uint64_t{500} << 20,
+                                                                       .names = 50,
+                                                                       .burst = 1s}));
+    EXPECT_EQ(parsed->others, admission::Allowance{.bytes = 1 << 20});
+    EXPECT_EQ(parse_limits({}, "dpu.yaml", report)->others, admission::Allowance{});
+}
+
+TEST(Limits, WhatMakesNoSenseIsRefused) {
+    struct Case {
+        LimitSettings settings;
+        std::vector<std::string> told;
+    };
+    for (const Case& each : std::initializer_list<Case>{
+             {{{"alice", {}}}, {"'alice' is not the subject", "CN=alice", "certs show"}},
+             {{{"", {}}}, {"'' is not the subject"}},
+             {{{"CN=a", {{"iops", "5"}}}}, {"no limit 'iops'", "weight, requests, bytes"}},
+             {{{"CN=a", {{"weight", "0"}}}}, {"weight", "1", "1000"}},
+             {{{"CN=a", {{"weight", "-1"}}}}, {"weight", "\"-1\""}},
+             {{{"CN=a", {{"bytes", "2TiB"}}}}, {"bytes", "1TiB"}},
+             {{{"CN=a", {{"requests", "many"}}}}, {"requests", "\"many\""}},
+             {{{"CN=a", {{"burst", "1h"}}}}, {"burst", "1min"}}}) {
+        Report report;
+        const auto parsed = parse_limits(each.settings, "dpu.yaml", report);
+        EXPECT_FALSE(parsed);
+        EXPECT_THAT(report.text(), testing::StartsWith("dpu.yaml: limits: "));
+        for (const std::string& text : each.told) EXPECT_THAT(report.text(), HasSubstr(text));
+    }
+}
+
+TEST(Limits, MetricsAreByTenantAndBoundedInNumber) {
+    sim::World world(1);
+    admission::Accounts accounts(world.core());
+    for (int i = 0; i < 70; ++i) {
+        accounts.open(fmt::format("CN={}", i))->metrics.bytes.add(2);
+    }
+    uint64_t bytes = 0, others = 0;
+    const auto sources = sources_of(accounts);
+    EXPECT_EQ(sources.size(), 65U);
+    for (const exporter::Source& source : sources) {
+        ASSERT_EQ(source.labels.size(), 1U);
+        source.list([&](std::string_view name, std::string_view, uint64_t value) {
+            if (name != "ros2store_tenant_bytes_total") return;
+            bytes += value;
+            if (source.labels[0].second == "(others)") others = value;
+        });
+    }
+    EXPECT_EQ(bytes, 140U);
+    EXPECT_EQ(others, 12U);
+}
+
+}  // namespace
+}  // namespace ros2s::daemon

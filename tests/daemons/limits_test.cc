@@ -1,0 +1,106 @@
+// Two tenants of one real ros2store-dpu, which are two certificates: one has a rate.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "dpu_process.h"
+#include "dpu_tenant.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/run_blocking.h"
+
+namespace ros2s::tests {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+const Call call;
+constexpr uint64_t mib = 1 << 20;
+
+class Limits : public testing::Test {
+  protected:
+    Limits() {
+        std::filesystem::create_directory(directory.path("served"));
+        Report report;
+        auto made = OsReactor::create({.thread_name = "hosts"}, report);
+        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
+        reactor = std::move(*made);
+        for (const char* name : {"alice", "bob"}) {
+            std::string said;
+            EXPECT_EQ(run_program(fmt::format("'{}' certs issue '{}' {}", PROGRAM_CLI,
+                                              dpu.places().host_certs, name),
+                                  said),
+                      0)
+                << said;
+        }
+        dpu.give(R"("CN=alice": {write: lustre/*}, "CN=bob": {write: lustre/*})");
+    }
+    [[nodiscard]] connection::Options options(const std::string& name) const {
+        const auto server = dpu.options();
+        return {.control = {.address = server.control,
+                            .identity = pki::identity_in(dpu.places().host_certs, name),
+                            .server_name = server.server_name},
+                .wish = {.client = {},
+                         .purpose = session::Purpose::link,
+                         .pool = "lustre",
+                         .program = "test",
+                         .providers = {"shm"}},
+                .service = hostlink::file_service,
+                .ucx_device = {}};
+    }
+    static Task<> read(DpuTenant& tenant, int times) {
+        std::vector<std::byte> memory(4096);
+        for (int i = 0; i < times; ++i) {
+            EXPECT_TRUE(co_await tenant.link->pread(call, tenant.file,
+                                                    fs::Window::local(Bytes(memory)), 0));
+        }
+    }
+    // Eight at a time.
+    Duration time_of_reads(DpuTenant& tenant, int times) {
+        const auto begun = std::chrono::steady_clock::now();
+        run_blocking(*reactor, [&]() -> Task<> {
+            Nursery nursery(*reactor, 8);
+            for (int i = 0; i < 8; ++i) co_await nursery.spawn(read(tenant, times / 8));
+            co_await nursery.join();
+        });
+        return std::chrono::steady_clock::now() - begun;
+    }
+
+    TemporaryDirectory directory;
+    DpuProcess dpu{directory.path("dpu"),
+                   fmt::format("directories: {{lustre/train: {}}}\n", directory.path("served"))};
+    std::unique_ptr<OsReactor> reactor;
+};
+
+TEST_F(Limits, ARateDelaysItsTenantAndNobodyElse) {
+    dpu.limit(R"("CN=bob": {requests: 200, burst: 100ms})");
+    ASSERT_TRUE(dpu.start()) << dpu.log();
+    DpuTenant alice, bob;
+    run_blocking(*reactor,
+                 [&] { return alice.open(*reactor, options("alice"), "train", "alices", mib); });
+    run_blocking(*reactor,
+                 [&] { return bob.open(*reactor, options("bob"), "train", "bobs", mib); });
+    // 20 of 200 are the burst; the others take 0.9 s.
+    EXPECT_GE(time_of_reads(bob, 200), 850ms);
+    EXPECT_LT(time_of_reads(alice, 200), 850ms);
+    // A new session brings no new burst.
+    run_blocking(*reactor, [&] { return bob.close(); });
+    DpuTenant again;
+    run_blocking(*reactor,
+                 [&] { return again.open(*reactor, options("bob"), "train", "bobs2", mib); });
+    EXPECT_GE(time_of_reads(again, 40), 90ms);
+    const std::string metrics = dpu.metrics();
+    EXPECT_THAT(metrics, HasSubstr(R"(ros2store_tenant_delayed_total{tenant="CN=alice"} 0)"));
+    EXPECT_THAT(metrics, HasSubstr(R"(ros2store_tenant_delayed_total{tenant="CN=bob"} )"));
+    EXPECT_THAT(metrics, testing::Not(HasSubstr(R"(delayed_total{tenant="CN=bob"} 0)")));
+    run_blocking(*reactor, [&] { return again.close(); });
+    run_blocking(*reactor, [&] { return alice.close(); });
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+}
+
+}  // namespace
+}  // namespace ros2s::tests
