@@ -65,7 +65,8 @@ Result<SessionUse> SessionTable::open(SessionRequest request) {
     Subject& subject = subjects_[request.subject];
     if (subject.sessions++ == 0) subject.account = accounts_.open(request.subject);
     const SessionId id = draw();
-    auto session = std::make_unique<Session>(reactor_, id, subject.account->number, std::move(request));
+    auto session =
+        std::make_unique<Session>(reactor_, id, subject.account->number, std::move(request));
     session->last_use = reactor_.now();
     Session& opened = *sessions_.emplace(id, std::move(session)).first->second;
     metrics_.opened.add();
