@@ -110,6 +110,20 @@ def what_io_costs_a_host():
 
 
 @test
+def what_tenants_of_one_dpu_get():
+    def look(top):
+        done = bench(top, "fairness", "--seconds", "1", "--turns", "1", "--json", "build/fairness.json")
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        found = {row["case"]: row for row in json.loads((top / "build" / "fairness.json").read_text())["rows"]}
+        assert len(found) == 4 and found["equal weights"]["jain"] > 0.5, found
+        assert all(one["iops"] > 0 and one["p99_us"] > 0 for row in found.values() for one in row["tenants"]), found
+        rates = {one["weight"]: one["iops"] for one in found["weights 1:2:4"]["tenants"]}
+        assert rates[4] > rates[1], rates
+
+    in_a_place(look)
+
+
+@test
 def a_row_that_is_not_there():
     def look(top):
         done = bench(top, "--rows", "randread-33")

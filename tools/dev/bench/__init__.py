@@ -16,7 +16,7 @@ import compare
 import console
 import guard
 import shown
-from bench import figures, host_cpu, memory, micro, mounts, names, pools, report, set_up_rows
+from bench import fairness, figures, host_cpu, memory, micro, mounts, names, pools, report, set_up_rows
 
 LOG = Path("build/bench.log")
 
@@ -41,10 +41,14 @@ KINDS = {
     "micro": Kind(micro.measure, "the modules' own benchmarks", 3, 0, 0, 0),
     "costs": Kind(set_up_rows.costs, "processor time of each process per operation and MiB", 3, 2, 256),
     "host-cpu": Kind(host_cpu.measure, "what I/O costs a host: CPU, context switches, system calls, page faults", 3, 2, 256),
+    "fairness": Kind(fairness.measure, "tenants of one DPU beside each other, in memory", 3, 4, 64),
     "fig3": Kind(figures.local, "local disks, 1 to 16 jobs", 1, 2, 1024, 0),
     "fig4": Kind(figures.target, "an NVMe-oF target (--target), by processors of the client", 1, 2, 0, 0),
     "fig5": Kind(figures.set_ups, "providers, host and DPU, 1 to 16 jobs", 1, 2, 512),
 }
+
+
+IN_MEMORY = ("null", "fairness")
 
 
 def add_arguments(parser):
@@ -78,7 +82,7 @@ def run(options):
         if not guard.lock_alone(lock):
             tally.add("stopped: another bench runs in this checkout; wait for its end", False)
             return tally.close()
-        place = Path("build/bench").absolute() if options.kind != "null" else \
+        place = Path("build/bench").absolute() if options.kind not in IN_MEMORY else \
             Path(tempfile.mkdtemp(prefix="ros2store-bench.", dir="/dev/shm"))
         watch = guard.Guard(place, lock.fileno())
         try:

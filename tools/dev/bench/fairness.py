@@ -1,0 +1,155 @@
+"""What tenants of one DPU get beside each other: by equal weights, by weights 1:2:4, and a reader beside a flood of
+writes. Each tenant is an fio of its own with a certificate of its own; all start together. The pool is in memory, so
+that the DPU is what they share."""
+
+import dataclasses
+import json
+import statistics
+import subprocess
+
+import build
+import compare
+import console
+import shown
+from bench import pools, report
+
+NAMES = ("alice", "bob", "carol", "dave")
+READS = dict(rw="randread", bs="4k", iodepth=256)
+ONE_READ = dict(rw="randread", bs="4k", iodepth=1)
+FLOOD = dict(rw="write", bs="1m", iodepth=256)
+RAMP_SECONDS = 1  # the others have started by then
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    name: str
+    loads: tuple  # of fio, by tenant
+    weights: tuple = ()  # empty: no `limits:` in the settings
+    shares: bool = True  # each has requests waiting at all times, so that shares mean something
+
+
+CASES = (
+    Case("equal weights", (READS,) * 4),
+    Case("weights 1:2:4", (READS,) * 3, (1, 2, 4)),
+    Case("a reader alone", (ONE_READ,), shares=False),
+    Case("a reader beside a flood of 1 MiB writes", (ONE_READ, FLOOD), shares=False),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Got:
+    """By one tenant in one turn."""
+    iops: float
+    bytes_per_s: float
+    p50_us: float
+    p99_us: float
+
+
+class Tenants:
+    """A pool with daemons, and for each tenant a directory that looks like the pool's to its clients."""
+
+    def __init__(self, ours, place, mib):
+        self.program = ours.program
+        self.built = ours.built
+        self.mib = mib
+        self.pool = ours.with_daemons(("shm",))
+        self.settings = self.pool.directory / "dpu.yaml"
+        self.without_limits = self.settings.read_text(encoding="utf-8")
+        certs = self.pool.directory / "certs/hosts"
+        self.sides = []
+        given = ""
+        for name in NAMES:
+            shown.run(self.program, "certs", "issue", certs, name, quiet=True)
+            directory = place / name
+            (directory / "certs/hosts").mkdir(parents=True)
+            (directory / "run").symlink_to(self.pool.directory / "run")
+            for theirs, own in (("ca.crt", "ca.crt"), (f"{name}.crt", "client.crt"), (f"{name}.key", "client.key")):
+                (directory / "certs/hosts" / own).symlink_to(certs / theirs)
+            uri = f"ros2s+dpu:///pool/main?dir={directory}"
+            self.sides.append(compare.pool_side(name, self.built, uri, name))
+            given += f'  "CN={name}": {{write: "pool/*"}}\n'
+        self.without_limits = self.without_limits.replace("access:\n", f"access:\n{given}")
+        self.begin(())
+        for side in self.sides:
+            compare.fill(side, f"{mib}m")
+
+    def begin(self, weights):
+        """The daemons anew, with these weights."""
+        self.pool.down()
+        limits = "".join(f'  "CN={name}": {{weight: {weight}}}\n' for name, weight in zip(NAMES, weights))
+        self.settings.write_text(self.without_limits + (f"limits:\n{limits}" if limits else ""), encoding="utf-8")
+        self.pool.up()
+
+    def turn(self, case, seconds):
+        """What each tenant got."""
+        shared = compare.time_based(f"{self.mib}m", seconds) | dict(ramp_time=RAMP_SECONDS)
+        running = []
+        for side, load in zip(self.sides, case.loads):
+            command = [word for word in compare.fio_command(compare.Row("tenant", "", load), side, shared)
+                       if not word.startswith("--path_report")]
+            console.command(command)
+            running.append(subprocess.Popen([*command, "--thread"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE, text=True))
+        said = [each.communicate(timeout=60 + 4 * seconds) for each in running]
+        for each, (out, errors) in zip(running, said):
+            if each.returncode != 0:
+                raise shown.Failed(f"{case.name}: fio: {out[-500:]}{errors[-1500:]}")
+        return [parse(out, load) for (out, _), load in zip(said, case.loads)]
+
+
+def parse(text, load):
+    job = json.loads(text[text.find("{"):])["jobs"][0]
+    if job["error"] != 0:
+        raise shown.Failed(f"fio reports error {job['error']}")
+    moved = job["write" if "write" in load["rw"] else "read"]
+    latency = moved["lat_ns"]["percentile"]
+    return Got(moved["iops"], moved["bw_bytes"], latency["50.000000"] / 1000, latency["99.000000"] / 1000)
+
+
+def jain(rates):
+    """1: all are equal; 1/n: one has everything."""
+    return sum(rates) ** 2 / (len(rates) * sum(rate * rate for rate in rates))
+
+
+def measure(options, place, document, tally):
+    ours = pools.Pools("this", build.folder("release").absolute(), place, len(NAMES) * options.mib)
+    tenants = Tenants(ours, place, options.mib)
+    made = []
+    for case in CASES:
+        tenants.begin(case.weights)
+        turns = [tenants.turn(case, options.seconds) for _ in range(options.turns)]
+        made.append(told(case, turns))
+        tally.add(f"{case.name}: " + summary(made[-1]), True)
+    ours.down()
+    document["rows"] = made
+    return lines(made), ()
+
+
+def told(case, turns):
+    """Medians. `by_weight`: a tenant's part of all requests, by what its weight entitles it to."""
+    weights = case.weights or (1,) * len(case.loads)
+    rows = []
+    for number, weight in enumerate(weights):
+        own = [turn[number] for turn in turns]
+        row = {"tenant": NAMES[number], "weight": weight,
+               **{field.name: statistics.median(getattr(each, field.name) for each in own)
+                  for field in dataclasses.fields(Got)}}
+        if case.shares:
+            row["by_weight"] = statistics.median(
+                turn[number].iops / sum(each.iops for each in turn) * sum(weights) / weight for turn in turns)
+        rows.append(row)
+    fairness = statistics.median(jain([each.iops / weight for each, weight in zip(turn, weights)])
+                                 for turn in turns) if case.shares else None
+    return {"case": case.name, "jain": fairness, "tenants": rows}
+
+
+def summary(row):
+    each = "; ".join(f"{one['tenant']} {one['iops']:,.0f}/s, p99 {one['p99_us']:,.0f} µs" for one in row["tenants"])
+    return each + (f"; Jain {row['jain']:.4f}" if row["jain"] else "")
+
+
+def lines(made):
+    return report.table(("case", "tenant", "weight", "operations/s", "of its share", "p50, p99 µs", "Jain's index"), (
+        (row["case"], one["tenant"], str(one["weight"]), f"{one['iops']:,.0f}",
+         report.number(one.get("by_weight"), 3), f"{one['p50_us']:,.0f}, {one['p99_us']:,.0f}",
+         report.number(row["jain"], 4)) for row in made for one in row["tenants"]))
