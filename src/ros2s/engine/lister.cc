@@ -51,11 +51,10 @@ Task<Result<ListReply>> Lister::list(const Call& call, object::ContainerId conta
     ROS2S_CO_TRY(object::validate(request));
     ROS2S_CO_TRY(call.check(home.env.reactor.now()));
     if (!state_.has_container(container)) co_return fail(Code::not_found);
-    switch (request.what) {
-        case ListRequest::What::objects: co_return co_await list_objects(container, request);
-        case ListRequest::What::dkeys: co_return co_await list_dkeys(container, request);
-        default: co_return co_await list_akeys(container, request);
+    if (request.what == ListRequest::What::objects) {
+        co_return co_await list_objects(container, request);
     }
+    co_return co_await list_entries(container, request);
 }
 
 Task<Result<ListReply>> Lister::list_objects(object::ContainerId container,
@@ -92,52 +91,15 @@ Task<Result<ListReply>> Lister::list_objects(object::ContainerId container,
     co_return reply;
 }
 
-Task<Result<ListReply>> Lister::list_dkeys(object::ContainerId container,
-                                           const ListRequest& request) {
+// The dkeys of an object, or the akeys of a dkey.
+Task<Result<ListReply>> Lister::list_entries(object::ContainerId container,
+                                             const ListRequest& request) {
+    const bool of_dkey = request.what == ListRequest::What::akeys;
+    const std::string_view akey = of_dkey ? std::string_view() : request.akey.bytes;
     ListReply reply;
     KeyBuilder prefix(Table::entries);
     prefix.container(container).object(request.object);
-    std::string from = prefix.take();
-    if (request.after) {
-        KeyBuilder last(Table::entries);
-        last.container(container).object(request.object).string(*request.after);
-        from = prefix_end(last.view());
-    }
-    for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(
-            const Loader::Page page,
-            co_await cores_.scan(from, prefix_end(prefix.view()), page_size(request)));
-        for (const Loader::Item& item : page.items) {
-            auto key = parse_entry_key(item.key);
-            if (!key) co_return fail(Code::corrupt);
-            if (key->segment != 0) continue;
-            if (!request.akey.bytes.empty() && key->akey != request.akey.bytes) continue;
-            ROS2S_CO_TRY_ASSIGN(Head head, head_of(item));
-            if (!reply.entries.empty() && reply.entries.back().key == key->dkey) {
-                ListEntry& entry = reply.entries.back();
-                entry.epoch = std::max(entry.epoch, head.epoch);
-                continue;
-            }
-            if (reply.entries.size() == request.limit) {
-                reply.more = true;
-                co_return reply;
-            }
-            ListEntry& entry = reply.entries.emplace_back();
-            entry.key = std::move(key->dkey);
-            entry.epoch = head.epoch;
-            if (!request.akey.bytes.empty()) entry.value = std::move(head.single);
-        }
-        more = page.more;
-        from = page.next;
-    }
-    co_return reply;
-}
-
-Task<Result<ListReply>> Lister::list_akeys(object::ContainerId container,
-                                           const ListRequest& request) {
-    ListReply reply;
-    KeyBuilder prefix(Table::entries);
-    prefix.container(container).object(request.object).string(request.dkey.bytes);
+    if (of_dkey) prefix.string(request.dkey.bytes);
     std::string from = prefix.take();
     if (request.after) {
         KeyBuilder last = prefix;
@@ -152,13 +114,22 @@ Task<Result<ListReply>> Lister::list_akeys(object::ContainerId container,
             auto key = parse_entry_key(item.key);
             if (!key) co_return fail(Code::corrupt);
             if (key->segment != 0) continue;
+            if (!akey.empty() && key->akey != akey) continue;
+            std::string& name = of_dkey ? key->akey : key->dkey;
+            ROS2S_CO_TRY_ASSIGN(Head head, head_of(item));
+            if (!reply.entries.empty() && reply.entries.back().key == name) {
+                ListEntry& entry = reply.entries.back();
+                entry.epoch = std::max(entry.epoch, head.epoch);
+                continue;
+            }
             if (reply.entries.size() == request.limit) {
                 reply.more = true;
                 co_return reply;
             }
-            ROS2S_CO_TRY_ASSIGN(const Head head, head_of(item));
-            reply.entries.push_back(
-                {.key = std::move(key->akey), .value = {}, .epoch = head.epoch});
+            ListEntry& entry = reply.entries.emplace_back();
+            entry.key = std::move(name);
+            entry.epoch = head.epoch;
+            if (!akey.empty()) entry.value = std::move(head.single);
         }
         more = page.more;
         from = page.next;

@@ -24,10 +24,8 @@ class Lister {
   private:
     Task<Result<object::ListReply>> list_objects(object::ContainerId container,
                                                  const object::ListRequest& request);
-    Task<Result<object::ListReply>> list_dkeys(object::ContainerId container,
-                                               const object::ListRequest& request);
-    Task<Result<object::ListReply>> list_akeys(object::ContainerId container,
-                                               const object::ListRequest& request);
+    Task<Result<object::ListReply>> list_entries(object::ContainerId container,
+                                                 const object::ListRequest& request);
     Task<Result<object::QueryReply>> query_object(object::ContainerId container,
                                                   object::ObjectId object,
                                                   const object::Akey& akey);
