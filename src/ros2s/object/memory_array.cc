@@ -1,6 +1,7 @@
 #include "memory_array.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "checksum.h"
 
@@ -47,12 +48,13 @@ void MemoryEntry::set_size(uint64_t size_now) {
 }
 
 void MemoryEntry::read(uint64_t offset, Bytes into) const {
-    std::ranges::fill(into, std::byte{0});
     for_each_piece(offset, into, [&](uint64_t at, Bytes piece) {
         const auto block = blocks.find(at / block_bytes);
-        if (block == blocks.end()) return;
-        std::copy_n(block->second->begin() + static_cast<ptrdiff_t>(at % block_bytes), piece.size(),
-                    piece.begin());
+        if (block == blocks.end()) {
+            std::memset(piece.data(), 0, piece.size());
+        } else {
+            std::memcpy(piece.data(), block->second->data() + at % block_bytes, piece.size());
+        }
     });
 }
 
