@@ -44,10 +44,11 @@ class ExactlyOnce : public testing::Test {
         first_ = co_await mount();
         second_ = co_await mount();
     }
-    Task<std::unique_ptr<Dfs>> mount() {
+    Task<std::unique_ptr<Dfs>> mount(const bool* leaves_orphans = nullptr) {
         Report report;
-        auto mounted = co_await Dfs::mount({}, store_, container_, world_.core(),
-                                           {.write_bytes_max = chunk_bytes}, report);
+        auto mounted = co_await Dfs::mount(
+            {}, store_, container_, world_.core(),
+            {.write_bytes_max = chunk_bytes, .leaves_orphans = leaves_orphans}, report);
         EXPECT_TRUE(mounted) << report.text();
         co_return std::move(*mounted);
     }
@@ -83,6 +84,14 @@ class ExactlyOnce : public testing::Test {
         EXPECT_TRUE(run(first_->close({}, handle)));
         return text;
     }
+    size_t objects() {
+        const auto found =
+            run(store_.list({}, container_, {.what = object::ListRequest::What::objects}));
+        EXPECT_TRUE(found);
+        return found ? found->entries.size() : 0;
+    }
+    // Longer than the mounts wait before they look for orphans.
+    Task<> rest() { co_await sleep_for(world_.core(), std::chrono::minutes(1)); }
     Result<Attributes> look(const char* name) { return run(first_->lookup({}, root_node, name)); }
 
     sim::World world_{1};
@@ -185,6 +194,32 @@ TEST_F(ExactlyOnce, NamesAreRemovedOnce) {
     ASSERT_TRUE(run(first_->rmdir(next(), root_node, "d")));
     EXPECT_TRUE(run(second_->rmdir(again(), root_node, "d")));
     EXPECT_EQ(run(second_->rmdir(next(), root_node, "d")).error().code, Code::not_found);
+}
+
+// The file was open at a mount that has ended. Only the store knows the orphan, and that the
+// repeated removal made it.
+TEST_F(ExactlyOnce, ARepeatedRemovalReapsTheOrphanOfTheFirst) {
+    constexpr bool leaves_orphans = true;
+    for (const bool replaced : {false, true}) {
+        const auto ended = run(mount(&leaves_orphans));
+        made(*first_, "new");
+        const NodeId file = made(*ended, "f");  // and stays open
+        ASSERT_TRUE(write({}, *ended, opened(*ended, file), "content"));
+        const auto remove = [&](const Call& call, FileSystem& files) {
+            return run(replaced ? files.rename(call, root_node, "new", root_node, "f", {})
+                                : files.unlink(call, root_node, "f"));
+        };
+        ASSERT_TRUE(remove(next(), *ended));
+        world_.run(ended->close_all());
+        memory_.session_ended(0);  // and its pins
+        const size_t with_orphan = objects();
+        world_.run(rest());
+        EXPECT_EQ(objects(), with_orphan) << "somebody else knows of it";
+        ASSERT_TRUE(remove(again(), *second_));
+        world_.run(rest());
+        // The file, and the object that lists orphans.
+        EXPECT_EQ(objects(), with_orphan - 2);
+    }
 }
 
 TEST_F(ExactlyOnce, ARenameIsDoneOnce) {

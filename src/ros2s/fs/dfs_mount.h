@@ -179,6 +179,8 @@ class DfsMount final : public Dfs {
     // Turns a failure into success if it occurs only because an earlier execution has done the
     // call.
     Task<Result<>> unless_done(const Call& call, Result<> outcome);
+    // The same for what removes a name.
+    Task<Result<>> unless_removed(const Call& call, Result<> outcome);
     // Waits and returns true if the error is a conflict: try again.
     Task<bool> conflicted(const Error& error, int attempt);
     Task<Result<NodeId>> next_node(const Call& call);

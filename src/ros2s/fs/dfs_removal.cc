@@ -106,12 +106,12 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
 
 Task<Result<>> DfsMount::unlink(const Call& call, NodeId parent, std::string_view name) {
     const auto removed = co_await remove_name(call, parent, name, false);
-    co_return co_await unless_done(call, removed);
+    co_return co_await unless_removed(call, removed);
 }
 
 Task<Result<>> DfsMount::rmdir(const Call& call, NodeId parent, std::string_view name) {
     const auto removed = co_await remove_name(call, parent, name, true);
-    co_return co_await unless_done(call, removed);
+    co_return co_await unless_removed(call, removed);
 }
 
 Task<Result<>> DfsMount::punch_chunks(const Call& call, NodeId node, uint64_t first) {

@@ -212,7 +212,7 @@ Task<Result<>> DfsMount::rename(const Call& call, NodeId parent, std::string_vie
         done = fail(Code::busy);
     }
     if (renaming.holds_directory_lock) directory_renames_.release();
-    co_return co_await unless_done(call, done);
+    co_return co_await unless_removed(call, done);
 }
 
 }  // namespace ros2s::fs
