@@ -42,7 +42,10 @@ void AdmissionMetrics::visit(const MetricVisitor& visit) const {
 // ---- lines ----------------------------------------------------------------------------------
 
 Line::Line(Admission& admission, uint64_t tenant)
-    : admission_(admission), number_(tenant), tenant_(admission.tenants_[tenant]) {
+    : admission_(admission),
+      number_(tenant),
+      tenant_(admission.tenants_[tenant]),
+      keeps_rates_(admission.limits_.keeps_rates) {
     if (tenant_.lines == 0) tenant_.account = admission.account_of(tenant);
     ++tenant_.lines;
     ++admission_.lines_;
@@ -95,7 +98,7 @@ void Line::leave_list() noexcept {
 }
 
 bool Line::is_in_rate(uint64_t bytes) noexcept {
-    if (!admission_.limits_.keeps_rates || !tenant_.account->has_rates()) return true;
+    if (!keeps_rates_ || !tenant_.account->has_rates()) return true;
     const Time now = admission_.reactor_.now();
     if (!has_used_rates_) {
         const Time begins = tenant_.account->use(bytes, now);
@@ -125,6 +128,12 @@ void Line::leave_queue(Waiter& waiter) noexcept {
 void Line::turn_away() noexcept {
     turned_away_ = true;
     while (!waiters_.empty()) leave_queue(waiters_.front());
+}
+
+void Line::end_rates() noexcept {
+    keeps_rates_ = false;
+    look();
+    admission_.admit();
 }
 
 // Other requests may fit where this one did not.

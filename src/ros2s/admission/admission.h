@@ -118,6 +118,8 @@ class Line {
     [[nodiscard]] Entering enter(uint64_t bytes, StopToken stop) noexcept;
     // Requests that wait, and all later ones, get an empty Place.
     void turn_away() noexcept;
+    // The line ends when its requests are done: rates do not delay them any more.
+    void end_rates() noexcept;
     // No request waits in it or is inside.
     [[nodiscard]] bool is_idle() const noexcept {
         return inside_.requests == 0 && waiters_.empty();
@@ -162,6 +164,7 @@ class Line {
     uint64_t turn_ = 0;
     Amount inside_{};
     bool turned_away_ = false;
+    bool keeps_rates_;
     List<Waiter> waiters_;
     Where where_ = Where::nowhere;
     Links<Line> links_{};

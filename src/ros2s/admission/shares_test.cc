@@ -256,6 +256,29 @@ TEST(Rates, AreKeptOnceOnTheWay) {
     }(line));
 }
 
+Task<> end_rates(sim::World& world, Admission& admission, uint64_t tenant) {
+    Line line(admission, tenant);
+    Nursery nursery(world.core(), 100);
+    for (int i = 0; i < 100; ++i) {
+        co_await nursery.spawn([](Line& its) -> Task<> {
+            const Place place = co_await its.enter(1, {});
+            EXPECT_TRUE(place);
+        }(line));
+    }
+    EXPECT_EQ(admission.metrics().waiting.value(), 98U);  // one a second, one of the burst
+    const Time begun = world.core().now();
+    line.end_rates();
+    co_await nursery.join();
+    EXPECT_EQ(world.core().now(), begun);
+}
+TEST(Rates, DoNotDelayTheEndOfALine) {
+    sim::World world(1);
+    Accounts accounts(world.core(), allowances_of({{.requests = 1, .burst = 1s}}));
+    const auto account = accounts.open(subject_of(0));
+    Admission admission(world.core(), {}, &accounts);
+    world.run(end_rates(world, admission, account->number));
+}
+
 // What was reserved for requests that were cancelled is free again.
 Task<> cancel_many(sim::World& world, Admission& admission, uint64_t tenant) {
     Line line(admission, tenant), other(admission, tenant);

@@ -39,6 +39,7 @@ Task<> ServerConnection::run(StopToken closing) {
     }
     co_await watching_.spawn(stop_at_end(*this));
     co_await serve_all(closing);
+    line_->end_rates();
     co_await serving_.join();
     co_await endpoint_->close();
     co_await watching_.join();
