@@ -116,6 +116,7 @@ Task<Result<>> Dpu::open_control(Report& report) {
                                                                 .pools = catalog_,
                                                                 .access = settings_.access,
                                                                 .mounts = &mounts_,
+                                                                .admission = &group_.admission,
                                                                 .tenant_listeners = &tenants_,
                                                                 .log = environment_.log},
                                                                control_options(), report));

@@ -109,6 +109,25 @@ TEST_F(Limits, ARateDelaysItsTenantAndNobodyElse) {
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
+// Also those that come over gRPC.
+TEST_F(Limits, TheRateOfNamesCoversTheControlPlane) {
+    dpu.limit(R"("CN=bob": {names: 50, burst: 20ms})");
+    ASSERT_TRUE(dpu.start()) << dpu.log();
+    DpuTenant bob;
+    run_blocking(*reactor,
+                 [&] { return bob.open(*reactor, options("bob"), "train", "bobs", mib); });
+    const auto begun = std::chrono::steady_clock::now();
+    run_blocking(*reactor, [&]() -> Task<> {
+        for (int i = 0; i < 25; ++i) {
+            EXPECT_TRUE(co_await bob.names->get_attributes(call, fs::root_node));
+            EXPECT_TRUE(co_await bob.link->get_attributes(call, fs::root_node));
+        }
+    });
+    EXPECT_GE(std::chrono::steady_clock::now() - begun, 900ms);
+    run_blocking(*reactor, [&] { return bob.close(); });
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+}
+
 // 64 reads would take a minute.
 TEST_F(Limits, ARateDoesNotDelayTheEndOfTheDaemon) {
     dpu.limit(R"("CN=bob": {requests: 1})");

@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "ros2s/admission/admission.h"
 #include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
@@ -91,6 +92,8 @@ struct ControlParts {
     PoolCatalog& pools;
     const session::AccessTable& access;           // the rights of subjects
     session::Mounts* mounts = nullptr;            // null: no file services (an engine)
+    admission::Admission* admission = nullptr;    // of the data plane: calls of the file services
+                                                  // take turns with its requests. Null: they do not
     TenantListeners* tenant_listeners = nullptr;  // null: all sessions use the addresses in
                                                   // ControlOptions::data
     Log log{};

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "fields.h"
+#include "name_turn.h"
 #include "ros2s/base/digest.h"
 #include "ros2s/session/mount_names.h"
 
@@ -16,25 +17,30 @@ using fs::NodeId;
 // Entries of one reply, so that it stays below a client's limit of message size.
 constexpr uint32_t entries_max = 2048;
 
-// The mount and the session of a request, held while it runs.
+// The mount and the session of a request, and its turn among the requests of all tenants. Held
+// while it runs.
 struct Using {
     session::SessionUse session;
     session::MountUse mount;
     session::MountNames names;
+    NameTurn turn;
 };
 
-// Errors: stale.
-Result<Using> enter(const ServerState& state, Served& served, const v1::Place& place) {
-    ROS2S_TRY_ASSIGN(auto session, state.session(served, place.session()));
+// Waits for the request's turn, also within its tenant's rates, as a request on the data plane
+// does. Errors: stale, cancelled.
+Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Place& place) {
+    ROS2S_CO_TRY_ASSIGN(auto session, state.session(served, place.session()));
+    NameTurn turn(state, session->tenant);
+    ROS2S_CO_TRY(co_await turn.begin(served.call));
     auto mount = state.parts.mounts->find(*session, {place.mount()});
     if (!mount) {
-        return served.report.fail(mount.error(),
-                                  fmt::format("session {} has no mount {}; it was unmounted, "
-                                              "or belongs to another session",
-                                              place.session(), place.mount()));
+        co_return served.report.fail(mount.error(),
+                                     fmt::format("session {} has no mount {}; it was unmounted, "
+                                                 "or belongs to another session",
+                                                 place.session(), place.mount()));
     }
     session::MountNames names(**mount, served.report);
-    return Using{std::move(session), std::move(*mount), names};
+    co_return Using{std::move(session), std::move(*mount), names, std::move(turn)};
 }
 
 // The digest of a request without the number of its mount, which differs in a later process.
@@ -76,12 +82,12 @@ Result<> name_update(Served& served, const session::Session& session, const Requ
     return {};
 }
 
-// For a change. Errors: stale, invalid.
+// For a change. Errors: stale, cancelled, invalid.
 template <class Request>
-Result<Using> enter_to_change(const ServerState& state, Served& served, const Request& request) {
-    ROS2S_TRY_ASSIGN(auto entered, enter(state, served, request.place()));
-    ROS2S_TRY(name_update(served, *entered.session, request));
-    return entered;
+Task<Result<Using>> enter_to_change(ServerState& state, Served& served, const Request& request) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state, served, request.place()));
+    ROS2S_CO_TRY(name_update(served, *entered.session, request));
+    co_return entered;
 }
 
 fs::Owner decode(const v1::Owner& owner) { return {.uid = owner.uid(), .gid = owner.gid()}; }
@@ -133,7 +139,7 @@ Task<Result<>> MountService::unmount(Served& served, const v1::UnmountRequest& r
 
 Task<Result<>> FileService::lookup(Served& served, const v1::LookupRequest& request,
                                    v1::NodeReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
     const auto found =
         co_await entered.names.lookup(served.call, NodeId{request.parent()}, request.name());
     co_return answer(found, reply);
@@ -141,7 +147,7 @@ Task<Result<>> FileService::lookup(Served& served, const v1::LookupRequest& requ
 
 Task<Result<>> FileService::make_directory(Served& served, const v1::MakeDirectoryRequest& request,
                                            v1::NodeReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
     const auto made =
         co_await entered.names.mkdir(served.call, NodeId{request.parent()}, request.name(),
                                      request.mode(), decode(request.owner()));
@@ -150,7 +156,7 @@ Task<Result<>> FileService::make_directory(Served& served, const v1::MakeDirecto
 
 Task<Result<>> FileService::make_node(Served& served, const v1::MakeNodeRequest& request,
                                       v1::NodeReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
     const auto made =
         co_await entered.names.mknod(served.call, NodeId{request.parent()}, request.name(),
                                      request.mode(), request.device(), decode(request.owner()));
@@ -159,7 +165,7 @@ Task<Result<>> FileService::make_node(Served& served, const v1::MakeNodeRequest&
 
 Task<Result<>> FileService::symlink(Served& served, const v1::SymlinkRequest& request,
                                     v1::NodeReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
     const auto made =
         co_await entered.names.symlink(served.call, NodeId{request.parent()}, request.name(),
                                        request.target(), decode(request.owner()));
@@ -168,7 +174,7 @@ Task<Result<>> FileService::symlink(Served& served, const v1::SymlinkRequest& re
 
 Task<Result<>> FileService::link(Served& served, const v1::LinkRequest& request,
                                  v1::NodeReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
     const auto made = co_await entered.names.link(served.call, NodeId{request.node()},
                                                   NodeId{request.parent()}, request.name());
     co_return answer(made, reply);
@@ -176,20 +182,20 @@ Task<Result<>> FileService::link(Served& served, const v1::LinkRequest& request,
 
 Task<Result<>> FileService::unlink(Served& served, const v1::UnlinkRequest& request,
                                    v1::EmptyReply&) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
     co_return co_await entered.names.unlink(served.call, NodeId{request.parent()}, request.name());
 }
 
 Task<Result<>> FileService::remove_directory(Served& served,
                                              const v1::RemoveDirectoryRequest& request,
                                              v1::EmptyReply&) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
     co_return co_await entered.names.rmdir(served.call, NodeId{request.parent()}, request.name());
 }
 
 Task<Result<>> FileService::rename(Served& served, const v1::RenameRequest& request,
                                    v1::EmptyReply&) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
     co_return co_await entered.names.rename(
         served.call, NodeId{request.parent()}, request.name(), NodeId{request.new_parent()},
         request.new_name(), {.no_replace = request.no_replace(), .exchange = request.exchange()});
@@ -197,7 +203,7 @@ Task<Result<>> FileService::rename(Served& served, const v1::RenameRequest& requ
 
 Task<Result<>> FileService::read_link(Served& served, const v1::ReadLinkRequest& request,
                                       v1::ReadLinkReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
     ROS2S_CO_TRY_ASSIGN(auto target,
                         co_await entered.names.readlink(served.call, NodeId{request.node()}));
     reply.set_target(std::move(target));
@@ -206,7 +212,7 @@ Task<Result<>> FileService::read_link(Served& served, const v1::ReadLinkRequest&
 
 Task<Result<>> FileService::get_attributes(Served& served, const v1::GetAttributesRequest& request,
                                            v1::NodeReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
     co_return answer(co_await entered.names.get_attributes(served.call, NodeId{request.node()}),
                      reply);
 }
@@ -214,14 +220,14 @@ Task<Result<>> FileService::get_attributes(Served& served, const v1::GetAttribut
 Task<Result<>> FileService::set_attributes(Served& served, const v1::SetAttributesRequest& request,
                                            v1::NodeReply& reply) {
     const fs::SetAttributes changes = control::decode(request);
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
     co_return answer(
         co_await entered.names.set_attributes(served.call, NodeId{request.node()}, changes), reply);
 }
 
 Task<Result<>> FileService::get_xattr(Served& served, const v1::GetXattrRequest& request,
                                       v1::GetXattrReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
     ROS2S_CO_TRY_ASSIGN(auto value, co_await entered.names.get_xattr(
                                         served.call, NodeId{request.node()}, request.name()));
     reply.set_value(std::move(value));
@@ -231,21 +237,21 @@ Task<Result<>> FileService::get_xattr(Served& served, const v1::GetXattrRequest&
 Task<Result<>> FileService::set_xattr(Served& served, const v1::SetXattrRequest& request,
                                       v1::EmptyReply&) {
     ROS2S_CO_TRY_ASSIGN(const auto how, control::decode(request.how(), served.report));
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
     co_return co_await entered.names.set_xattr(served.call, NodeId{request.node()}, request.name(),
                                                as_bytes(request.value()), how);
 }
 
 Task<Result<>> FileService::remove_xattr(Served& served, const v1::RemoveXattrRequest& request,
                                          v1::EmptyReply&) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
     co_return co_await entered.names.remove_xattr(served.call, NodeId{request.node()},
                                                   request.name());
 }
 
 Task<Result<>> FileService::list_xattrs(Served& served, const v1::ListXattrsRequest& request,
                                         v1::ListXattrsReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
     ROS2S_CO_TRY_ASSIGN(auto names,
                         co_await entered.names.list_xattrs(served.call, NodeId{request.node()}));
     for (std::string& name : names) reply.add_names(std::move(name));
@@ -256,8 +262,8 @@ Task<Result<>> FileService::open(Served& served, const v1::OpenFileRequest& requ
                                  v1::OpenFileReply& reply) {
     const fs::OpenFlags flags = control::decode(request.flags());
     const bool changes = flags.write || flags.append || flags.truncate;
-    ROS2S_CO_TRY_ASSIGN(auto entered, changes ? enter_to_change(state_, served, request)
-                                              : enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, changes ? co_await enter_to_change(state_, served, request)
+                                              : co_await enter(state_, served, request.place()));
     const auto opened = co_await entered.names.open(served.call, NodeId{request.node()}, flags);
     co_return answer(opened, reply);
 }
@@ -265,7 +271,7 @@ Task<Result<>> FileService::open(Served& served, const v1::OpenFileRequest& requ
 Task<Result<>> FileService::create(Served& served, const v1::CreateFileRequest& request,
                                    v1::OpenFileReply& reply) {
     const fs::OpenFlags flags = control::decode(request.flags());
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter_to_change(state_, served, request));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
     const auto opened =
         co_await entered.names.create(served.call, NodeId{request.parent()}, request.name(),
                                       request.mode(), flags, decode(request.owner()));
@@ -274,7 +280,7 @@ Task<Result<>> FileService::create(Served& served, const v1::CreateFileRequest& 
 
 Task<Result<>> FileService::close(Served& served, const v1::CloseFileRequest& request,
                                   v1::EmptyReply&) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
     co_return co_await entered.names.close(served.call, {request.handle()});
 }
 
@@ -283,7 +289,7 @@ Task<Result<>> FileService::read_directory(Served& served, const v1::ReadDirecto
     if (request.limit() == 0) {
         co_return served.report.fail(Code::invalid, "limit is 0; request at least one entry");
     }
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
     ROS2S_CO_TRY_ASSIGN(auto entries, co_await entered.names.readdir(
                                           served.call, {request.handle()}, request.cookie(),
                                           std::min(request.limit(), entries_max)));
@@ -304,7 +310,7 @@ Task<Result<>> FileService::forget(Served& served, const v1::ForgetRequest& requ
                                      fmt::format("nodes has {} entries; the limit is {}",
                                                  request.nodes_size(), forgets_max));
     }
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
     for (const auto& each : request.nodes()) {
         entered.names.forget(NodeId{each.node()}, each.count());
     }
@@ -313,7 +319,7 @@ Task<Result<>> FileService::forget(Served& served, const v1::ForgetRequest& requ
 
 Task<Result<>> FileService::space(Served& served, const v1::SpaceRequest& request,
                                   v1::SpaceReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
     ROS2S_CO_TRY_ASSIGN(const auto space, co_await entered.names.space(served.call));
     reply.set_total_bytes(space.total_bytes);
     reply.set_free_bytes(space.free_bytes);

@@ -12,6 +12,7 @@ struct ServerState {
     ControlParts parts;
     const ControlOptions& options;
     bool draining = false;
+    std::map<uint64_t, admission::Line> name_lines{};  // by tenant (name_turn.h)
 
     // The caller's session. Errors: stale.
     [[nodiscard]] Result<session::SessionUse> session(Served& served, uint64_t number) const;

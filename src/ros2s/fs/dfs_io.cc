@@ -372,13 +372,15 @@ Task<Result<>> DfsMount::punch_hole(const Call& call, FileHandle handle, uint64_
     if (length == 0 || offset > file_bytes_max || length > file_bytes_max - offset) {
         co_return fail(Code::invalid);
     }
-    const NodeId node = file->node.node;
     ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call));
     if (before) co_return Result<>();
     if (file->node.has_set_id) ROS2S_CO_TRY(co_await clear_set_ids(call, file->node));
-    ROS2S_CO_TRY(co_await punch_range(call, node, offset, length));
-    if (call.update == nullptr) co_return Result<>();
     // The steps have names of this mount. Only the completion of all has the call's name.
+    Call step = call;
+    step.update = nullptr;
+    ROS2S_CO_TRY(co_await check_held(step, file->node));
+    ROS2S_CO_TRY(co_await punch_range(step, file->node, offset, length));
+    if (call.update == nullptr) co_return Result<>();
     co_await slots_.wait();
     auto lease = slots_.take();
     const auto done = co_await commit_named(call, lease);
@@ -386,27 +388,29 @@ Task<Result<>> DfsMount::punch_hole(const Call& call, FileHandle handle, uint64_
     co_return Result<>();
 }
 
-Task<Result<>> DfsMount::punch_range(const Call& call, NodeId node, uint64_t offset,
+Task<Result<>> DfsMount::punch_range(const Call& call, NodeState& state, uint64_t offset,
                                      uint64_t length) {
+    const NodeId node = state.node;
     ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, node, S_IFREG));
     const uint64_t end = std::min(offset + length, file_size(contents, chunk_bytes_));
     // Whole chunks are removed at once, except the file's last one, which determines the size.
     const uint64_t whole_end = std::min(end / chunk_bytes_, contents.highest_dkey.number());
     for (uint64_t at = offset; at < end;) {
         if (at % chunk_bytes_ == 0 && at / chunk_bytes_ < whole_end) {
-            ROS2S_CO_TRY(co_await punch_whole_chunks(call, node, at / chunk_bytes_, whole_end));
+            ROS2S_CO_TRY(co_await punch_whole_chunks(call, state, at / chunk_bytes_, whole_end));
             at = whole_end * chunk_bytes_;
             continue;
         }
         const uint64_t count = within_chunk(at, end - at);
         co_await slots_.wait();
         auto lease = slots_.take();
+        lease.require(pinned(node));
         lease.add({.kind = Operation::Kind::punch_extent,
                    .object = object_of(node),
                    .dkey = chunk_dkey(at / chunk_bytes_),
                    .akey = data_akey(),
                    .extent = {.offset = at % chunk_bytes_, .length = count}});
-        const auto done = co_await commit(call, lease);
+        const auto done = co_await commit_held(call, lease, state);
         if (!done) co_return fail(done.error());
         at += count;
     }
@@ -415,8 +419,9 @@ Task<Result<>> DfsMount::punch_range(const Call& call, NodeId node, uint64_t off
 
 // Punches chunks in [begin, end), a number of existing ones at a time: a sparse file may have few
 // in a vast range.
-Task<Result<>> DfsMount::punch_whole_chunks(const Call& call, NodeId node, uint64_t begin,
+Task<Result<>> DfsMount::punch_whole_chunks(const Call& call, NodeState& state, uint64_t begin,
                                             uint64_t end) {
+    const NodeId node = state.node;
     object::ListRequest request{.what = object::ListRequest::What::dkeys,
                                 .object = object_of(node),
                                 .akey = data_akey(),
@@ -430,11 +435,12 @@ Task<Result<>> DfsMount::punch_whole_chunks(const Call& call, NodeId node, uint6
         const uint64_t batch_end = reply.more ? std::min(behind, end) : end;
         co_await slots_.wait();
         auto lease = slots_.take();
+        lease.require(pinned(node));
         lease.add({.kind = Operation::Kind::punch_dkeys,
                    .object = object_of(node),
                    .dkey = chunk_dkey(begin),
                    .dkey_end = chunk_dkey(batch_end)});
-        const auto done = co_await commit(call, lease);
+        const auto done = co_await commit_held(call, lease, state);
         if (!done) co_return fail(done.error());
         begin = batch_end;
     }

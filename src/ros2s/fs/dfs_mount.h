@@ -320,8 +320,10 @@ class DfsMount final : public Dfs {
                                std::vector<uint32_t>* checksums);
     Task<Result<uint64_t>> write_chunks(const Call& call, NodeState& state, Window from,
                                         uint64_t offset, std::span<const uint32_t> checksums);
-    Task<Result<>> punch_range(const Call& call, NodeId node, uint64_t offset, uint64_t length);
-    Task<Result<>> punch_whole_chunks(const Call& call, NodeId node, uint64_t begin, uint64_t end);
+    Task<Result<>> punch_range(const Call& call, NodeState& state, uint64_t offset,
+                               uint64_t length);
+    Task<Result<>> punch_whole_chunks(const Call& call, NodeState& state, uint64_t begin,
+                                      uint64_t end);
     Task<Result<uint64_t>> append_chunks(const Call& call, NodeState& state, Window from);
     [[nodiscard]] FetchItem data_item(NodeId node, Window into, uint64_t offset) const;
     // A chunk that does not exist is a hole, not an error.

@@ -261,6 +261,7 @@ TEST_F(DfsPins, WhatIsGoneIsStale) {
     EXPECT_EQ(
         world_.run(a_->pwrite(call_, file, Window::local(as_bytes(std::string(30000, 'x'))), 0)),
         Result<uint64_t>(fail(Code::stale)));
+    EXPECT_EQ(world_.run(a_->punch_hole(call_, file, 0, 4)), Result<>(fail(Code::stale)));
     EXPECT_EQ(free_bytes(), empty_);
     close(*a_, file);
 }

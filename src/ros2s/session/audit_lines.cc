@@ -13,9 +13,10 @@ void AuditLines::say(LogLevel level, std::string_view subject, std::string_view 
         std::chrono::floor<std::chrono::seconds>(reactor_.now().time_since_epoch()).count();
     if (second != second_) lines_.clear();
     second_ = second;
-    auto lines = lines_.find(subject);
-    if (lines == lines_.end()) {
-        lines = lines_.emplace(lines_.size() < audit_subjects_max ? subject : "", 0).first;
+    auto& by_subject = lines_[level];
+    auto lines = by_subject.find(subject);
+    if (lines == by_subject.end()) {
+        lines = by_subject.emplace(by_subject.size() < audit_subjects_max ? subject : "", 0).first;
     }
     if (lines->second++ >= audit_lines_per_second_max) {
         ++unsaid_;

@@ -1,8 +1,8 @@
 // AuditLines: lines "audit: …" in the log. A warning records an attempt to use something of another
 // subject. An info line records a change: a mount, a container created or destroyed. At most
-// `audit_lines_per_second_max` lines of one subject are written in a second. The rest is counted,
-// and the next line has the number. A flood of one subject therefore does not hide lines of another
-// one.
+// `audit_lines_per_second_max` lines of each kind and subject are written in a second. The rest is
+// counted, and the next line has the number. A flood of one subject therefore does not hide lines
+// of another one, and a flood of refusals does not hide what the same subject did.
 //
 // Owned by the session table; used on its core.
 #pragma once
@@ -40,8 +40,8 @@ class AuditLines {
     Reactor& reactor_;
     Log log_;
     Counter count_;
-    int64_t second_ = -1;                                 // the second of the lines counted so far
-    std::map<std::string, uint32_t, std::less<>> lines_;  // by subject
+    int64_t second_ = -1;  // the second of the lines counted so far
+    std::map<LogLevel, std::map<std::string, uint32_t, std::less<>>> lines_;  // by subject
     uint64_t unsaid_ = 0;
 };
 

@@ -531,6 +531,44 @@ TEST(Mounts, OfOneTenantAreBoundedTogether) {
     rig.world.run(hold_handles(rig));
 }
 
+// Two of the three mounts, two handles and two nodes are alice's, none is hers alone at a limit.
+Task<> share_the_server(Rig& rig) {
+    const Call call;
+    Report report;
+    auto alice = *rig.sessions.open(request());
+    auto bob = *rig.sessions.open(request("CN=bob"));
+    std::vector<MountUse> uses;
+    for (auto* session : {&alice, &alice, &bob}) {
+        const auto mounted = co_await rig.mounts.mount(call, **session, "c", false, report);
+        EXPECT_TRUE(mounted) << report.text();
+        uses.push_back(std::move(*rig.mounts.find(**session, *mounted)));
+    }
+    auto carol = *rig.sessions.open(request("CN=carol"));
+    EXPECT_EQ((co_await rig.mounts.mount(call, *carol, "c", false, report)).error().code,
+              Code::busy);
+    EXPECT_NE(report.text().find("the server has too many mounts"), std::string::npos);
+    fs::FileHandle last{};
+    for (size_t i = 0; i < uses.size(); ++i) {
+        EXPECT_TRUE(uses[i]->check_room());
+        const auto file = co_await uses[i]->file_system().create(
+            call, fs::root_node, std::to_string(i), 0644, {.read = true}, {});
+        uses[i]->opened(last = file->handle);
+        EXPECT_TRUE(uses[i]->refer(fs::NodeId{100 + i}));
+    }
+    EXPECT_EQ(uses[2]->check_room().error().code, Code::busy);
+    EXPECT_EQ(uses[2]->refer(fs::NodeId{1}).error().code, Code::busy);
+    EXPECT_TRUE(uses[2]->closing(last));
+    uses[0]->forget(fs::NodeId{100}, 1);
+    EXPECT_TRUE(uses[2]->check_room());
+    EXPECT_TRUE(uses[2]->refer(fs::NodeId{1}));
+    EXPECT_TRUE(co_await uses[2]->file_system().close(call, last));
+}
+
+TEST(Mounts, OfAllTenantsAreBoundedTogether) {
+    Rig rig(1, {.tenant = {8, 8, 8, 100}, .all = {3, 3, 3, 100}});
+    rig.world.run(share_the_server(rig));
+}
+
 // Both nodes of a walk count as looked up, or none: of a full mount, and of a call that was
 // stopped.
 Task<> walk_into_a_bound(Rig& rig) {

@@ -118,7 +118,7 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Greeting& greeti
     }
     // Its ticket stays valid if there is no room for it.
     const bool is_full = guests_.size() + ready_.size() >= options_.handshakes_max;
-    if (closed_ || (is_full && !make_room(guests_, greeting.peer))) {
+    if (closed_ || (is_full && guests_.empty())) {
         turn_away(socket.get(), Answer::busy);
         co_return fail(Code::busy);
     }
@@ -133,6 +133,8 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Greeting& greeti
         turn_away(guest.socket.get(), Answer::refused, verdict.said);
         co_return fail(Code::denied);
     }
+    // Only an admitted peer makes room: a stranger displaces no guest.
+    if (is_full) make_room(guests_, greeting.peer);
     std::erase(strangers_, &greeting);
     guests_.push_back(&greeting);
     Hello answer{.session = guest.session};

@@ -1,0 +1,21 @@
+#include "name_turn.h"
+
+namespace ros2s::control {
+
+NameTurn::~NameTurn() {
+    if (state_ == nullptr || state_->parts.admission == nullptr) return;
+    place_.release();
+    const auto line = state_->name_lines.find(tenant_);
+    if (line != state_->name_lines.end() && line->second.is_idle()) state_->name_lines.erase(line);
+}
+
+Task<Result<>> NameTurn::begin(const Call& call) {
+    if (state_->parts.admission == nullptr) co_return Result<>();
+    auto& line =
+        state_->name_lines.try_emplace(tenant_, *state_->parts.admission, tenant_).first->second;
+    place_ = co_await line.enter(0, call.stop);
+    if (!place_) co_return fail(Code::cancelled);
+    co_return Result<>();
+}
+
+}  // namespace ros2s::control

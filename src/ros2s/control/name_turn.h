@@ -1,0 +1,30 @@
+// NameTurn: the turn of a call on names among the requests of all tenants (admission). The calls of
+// a tenant share one line, which exists while it has calls.
+//
+// Used on the core. The server's state outlives it.
+#pragma once
+#include <utility>
+
+#include "session_service.h"
+
+namespace ros2s::control {
+
+class NameTurn {
+  public:
+    NameTurn(ServerState& state, uint64_t tenant) : state_(&state), tenant_(tenant) {}
+    NameTurn(NameTurn&& other) noexcept
+        : state_(std::exchange(other.state_, nullptr)),
+          tenant_(other.tenant_),
+          place_(std::move(other.place_)) {}
+    NameTurn& operator=(NameTurn&&) = delete;
+    ~NameTurn();
+    // Waits for it. Errors: cancelled.
+    Task<Result<>> begin(const Call& call);
+
+  private:
+    ServerState* state_;
+    uint64_t tenant_;
+    admission::Place place_;
+};
+
+}  // namespace ros2s::control
