@@ -25,8 +25,10 @@ struct DfsOptions {
     // Payload of one transaction of a write over several chunks.
     uint64_t write_bytes_max = 4 << 20;
     uint32_t node_ids_per_lease = 4096;
-    // Chunks that one transaction punches when a large file is removed.
+    // What one transaction punches when a large file is removed: so many chunks, and of so many
+    // bytes if they are full. A store holds the maps of all chunks of a transaction in memory.
     uint32_t punch_chunks_max = 1024;
+    uint64_t punch_bytes_max = uint64_t{1} << 30;
     // For this time after the mount, files without names are not removed, whether an earlier mount
     // left them or they lose their names now: clients that had them open will open them again. 0:
     // they are removed at the mount.

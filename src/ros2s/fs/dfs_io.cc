@@ -425,7 +425,7 @@ Task<Result<>> DfsMount::punch_whole_chunks(const Call& call, NodeState& state, 
     object::ListRequest request{.what = object::ListRequest::What::dkeys,
                                 .object = object_of(node),
                                 .akey = data_akey(),
-                                .limit = options_.punch_chunks_max};
+                                .limit = punch_chunks_max_};
     while (begin < end) {
         if (begin > 0) request.after = chunk_dkey(begin - 1).bytes;
         ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace ros2s::fs {
 namespace {
 
@@ -147,6 +149,8 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
       reactor_(reactor),
       options_(options),
       chunk_bytes_(superblock.chunk_bytes),
+      punch_chunks_max_(static_cast<uint32_t>(std::clamp<uint64_t>(
+          options.punch_bytes_max / chunk_bytes_, 1, options.punch_chunks_max))),
       slots_(reactor, container.uuid, options.slots),
       nodes_(reactor),
       node_lease_(reactor, 1),

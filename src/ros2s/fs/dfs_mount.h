@@ -348,6 +348,7 @@ class DfsMount final : public Dfs {
     Reactor& reactor_;
     DfsOptions options_;
     uint64_t chunk_bytes_;
+    const uint32_t punch_chunks_max_;  // of one transaction
     OperationSlots slots_;
     NodeTable nodes_;
     ListingMemory listings_;

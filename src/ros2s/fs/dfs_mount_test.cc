@@ -378,8 +378,14 @@ TEST_F(DfsMountTest, ARenameTakesTwoTrips) {
     unmount();
 }
 
-TEST_F(DfsMountTest, PunchesLargeFilesInBatches) {
-    start({.punch_chunks_max = 4});
+// In steps of four chunks, by their number or by their bytes.
+class DfsSteps : public DfsMountTest, public testing::WithParamInterface<DfsOptions> {};
+INSTANTIATE_TEST_SUITE_P(Of, DfsSteps,
+                         testing::Values(DfsOptions{.punch_chunks_max = 4},
+                                         DfsOptions{.punch_bytes_max = uint64_t{4} * 8192}));
+
+TEST_P(DfsSteps, RemoveALargeFile) {
+    start(GetParam());
     const Opened file = create("file");
     const uint64_t free_before = world_.run(fs_->space(call_))->free_bytes;
     write(file.handle, 30 * 8192, 0);

@@ -120,7 +120,7 @@ Task<> DfsMount::hold_again(DfsMount& self) {
 
 Task<Result<bool>> DfsMount::reap(const Call& call, NodeId node) {
     ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, node, S_IFREG));
-    if (contents.exists && contents.highest_dkey.number() >= options_.punch_chunks_max) {
+    if (contents.exists && contents.highest_dkey.number() >= punch_chunks_max_) {
         // In steps. The first step removes the node's record, so that no reader finds half of the
         // contents.
         ROS2S_CO_TRY_ASSIGN(const bool begun,

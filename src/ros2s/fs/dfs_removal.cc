@@ -19,7 +19,7 @@ Task<> DfsMount::plan_removal(const Entry& entry, const Whole& node, Removal& re
     removal.last_name = removal.left.links == 0;
     if (!removal.last_name) co_return;
     const bool large = contents.exists && S_ISREG(inode.record.mode) &&
-                       contents.highest_dkey.number() >= options_.punch_chunks_max;
+                       contents.highest_dkey.number() >= punch_chunks_max_;
     removal.becomes_orphan = large || state.pins > 1 || removal.open_elsewhere || spares_orphans();
     removal.orphan.node = entry.record.node;
     // From here on no call starts to use the node. A call that wants to waits, and then finds it
@@ -119,12 +119,12 @@ Task<Result<>> DfsMount::punch_chunks(const Call& call, NodeId node, uint64_t fi
         ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
                             co_await query_contents(call, node, S_IFREG));
         const uint64_t end = contents.exists ? contents.highest_dkey.number() + 1 : 0;
-        if (end <= first || end - first <= options_.punch_chunks_max) co_return Result<>();
+        if (end <= first || end - first <= punch_chunks_max_) co_return Result<>();
         co_await slots_.wait();
         auto lease = slots_.take();
         lease.add({.kind = Operation::Kind::punch_dkeys,
                    .object = object_of(node),
-                   .dkey = chunk_dkey(end - options_.punch_chunks_max),
+                   .dkey = chunk_dkey(end - punch_chunks_max_),
                    .dkey_end = chunks_end()});
         const auto done = co_await commit(call, lease);
         if (!done) co_return fail(done.error());
