@@ -60,15 +60,16 @@ class Limits : public testing::Test {
                                                     fs::Window::local(Bytes(memory)), 0));
         }
     }
+    static Task<> read_at_once(Reactor& reactor, DpuTenant& tenant, int times, int at_once) {
+        Nursery nursery(reactor, static_cast<size_t>(at_once));
+        for (int i = 0; i < at_once; ++i) {
+            co_await nursery.spawn(read(tenant, times / at_once));
+        }
+        co_await nursery.join();
+    }
     Duration time_of_reads(DpuTenant& tenant, int times, int at_once = 8) {
         const auto begun = std::chrono::steady_clock::now();
-        run_blocking(*reactor, [&]() -> Task<> {
-            Nursery nursery(*reactor, static_cast<size_t>(at_once));
-            for (int i = 0; i < at_once; ++i) {
-                co_await nursery.spawn(read(tenant, times / at_once));
-            }
-            co_await nursery.join();
-        });
+        run_blocking(*reactor, [&] { return read_at_once(*reactor, tenant, times, at_once); });
         return std::chrono::steady_clock::now() - begun;
     }
 
@@ -109,6 +110,13 @@ TEST_F(Limits, ARateDelaysItsTenantAndNobodyElse) {
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
+Task<> look_both_ways(DpuTenant& tenant, int times) {
+    for (int i = 0; i < times; ++i) {
+        EXPECT_TRUE(co_await tenant.names->get_attributes(call, fs::root_node));
+        EXPECT_TRUE(co_await tenant.link->get_attributes(call, fs::root_node));
+    }
+}
+
 // Also those that come over gRPC.
 TEST_F(Limits, TheRateOfNamesCoversTheControlPlane) {
     dpu.limit(R"("CN=bob": {names: 50, burst: 20ms})");
@@ -117,12 +125,7 @@ TEST_F(Limits, TheRateOfNamesCoversTheControlPlane) {
     run_blocking(*reactor,
                  [&] { return bob.open(*reactor, options("bob"), "train", "bobs", mib); });
     const auto begun = std::chrono::steady_clock::now();
-    run_blocking(*reactor, [&]() -> Task<> {
-        for (int i = 0; i < 25; ++i) {
-            EXPECT_TRUE(co_await bob.names->get_attributes(call, fs::root_node));
-            EXPECT_TRUE(co_await bob.link->get_attributes(call, fs::root_node));
-        }
-    });
+    run_blocking(*reactor, [&] { return look_both_ways(bob, 25); });
     EXPECT_GE(std::chrono::steady_clock::now() - begun, 900ms);
     run_blocking(*reactor, [&] { return bob.close(); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();

@@ -332,15 +332,15 @@ TEST_F(DfsPins, ALeakIsFoundAndFreed) {
     close(*a_, kept);
 }
 
+Task<> remove_f(Dfs& mount) { EXPECT_TRUE(co_await mount.unlink({}, root_node, "f")); }
+
 // In requests to the store, for a file that is open only here.
 TEST_F(DfsPins, WhatGoesDuringReadManyIsNotReadAsZeros) {
     const FileHandle file = create(*a_, "f");
     ASSERT_TRUE(write(*a_, file, "before"));
     close(*a_, file);
     pass(std::chrono::seconds(1));
-    store_.meanwhile = [this]() -> Task<> {
-        EXPECT_TRUE(co_await b_->unlink(call_, root_node, "f"));
-    };
+    store_.meanwhile = [this] { return remove_f(*b_); };
     std::string text(100, '?');
     ReadManyItem item{.name = "f",
                       .window = Window::local(std::as_writable_bytes(std::span(text)))};
@@ -376,16 +376,18 @@ TEST_F(DfsPins, WhatItCosts) {
     EXPECT_EQ(cost([&] { close(*a_, file); }), 1U + 2U);
 }
 
+Task<> write_and_remove(Dfs& mount) {
+    const auto there = co_await mount.lookup({}, root_node, "f");
+    const auto opened = co_await mount.open({}, there->node, {.write = true});
+    const std::string text = "x";
+    EXPECT_TRUE(co_await mount.pwrite({}, opened->handle, Window::local(as_bytes(text)), 0));
+    EXPECT_TRUE(co_await mount.close({}, opened->handle));
+    co_await remove_f(mount);
+}
+
 // The first request's answer was lost. It pinned the file all the same.
 TEST_F(DfsPins, ACreationThatWasRepeatedAndFailsLeavesNoPin) {
-    store_.before_repetition = [this]() -> Task<> {
-        const auto there = co_await b_->lookup(call_, root_node, "f");
-        const auto opened = co_await b_->open(call_, there->node, {.write = true});
-        const std::string text = "x";
-        EXPECT_TRUE(co_await b_->pwrite(call_, opened->handle, Window::local(as_bytes(text)), 0));
-        EXPECT_TRUE(co_await b_->close(call_, opened->handle));
-        EXPECT_TRUE(co_await b_->unlink(call_, root_node, "f"));
-    };
+    store_.before_repetition = [this] { return write_and_remove(*b_); };
     const auto made = world_.run(a_->create(call_, root_node, "f", 0644, {.write = true}, {}));
     EXPECT_EQ(made.error().code, Code::stale);
     pass(std::chrono::seconds(1));
