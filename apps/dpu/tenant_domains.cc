@@ -9,6 +9,7 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/base/log_fields.h"
+#include "ros2s/daemon/tenant_sources.h"
 
 namespace ros2s::dpud {
 
@@ -248,36 +249,14 @@ Task<> TenantDomains::drain() {
 }
 
 std::vector<exporter::Source> TenantDomains::metrics() const {
-    std::vector<exporter::Source> all;
-    std::map<std::string, std::pair<std::string, uint64_t>, std::less<>> others;
-    const auto add = [&others](std::string_view name, std::string_view help, uint64_t value) {
-        auto& [text, sum] = others[std::string(name)];
-        text = help;
-        sum += value;
-    };
-    size_t labelled = 0;
+    daemon::TenantSources all;
     for (const auto& [number, tenant] : tenants_) {
         if (!tenant->listens) continue;  // no more
         std::vector<exporter::Source> sources;
         tenant->data.add_metrics(sources);
-        const bool has_label = labelled++ < labels_max;
-        for (exporter::Source& source : sources) {
-            if (!has_label) {
-                source.list(add);
-                continue;
-            }
-            source.labels.emplace_back("tenant", tenant->subject);
-            all.push_back(std::move(source));
-        }
+        all.add(tenant->subject, std::move(sources));
     }
-    if (others.empty()) return all;
-    all.push_back({.labels = {{"tenant", "(others)"}},
-                   .list = [others = std::move(others)](const MetricVisitor& visit) {
-                       for (const auto& [name, value] : others) {
-                           visit(name, value.first, value.second);
-                       }
-                   }});
-    return all;
+    return all.take();
 }
 
 }  // namespace ros2s::dpud

@@ -53,9 +53,6 @@ class ClosedGate final : public rpc::Gate {
 
 class TenantDomains final : public control::TenantListeners, public session::SessionWatcher {
   public:
-    // Tenants with counters of their own in the metrics; all further ones are "(others)" together.
-    static constexpr size_t labels_max = 64;
-
     TenantDomains(Reactor& reactor, rpc::ServerGroup& group, session::SessionTable& sessions,
                   Log log);
     ~TenantDomains() override;

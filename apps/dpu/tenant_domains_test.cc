@@ -14,6 +14,7 @@
 #include <set>
 #include <tuple>
 
+#include "ros2s/daemon/tenant_sources.h"
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -180,7 +181,7 @@ TEST_F(TenantDomainsTest, OneTenantsComingTakesNoTimeOfOthers) {
     ::close(listener);
 }
 
-constexpr size_t over_the_bound = TenantDomains::labels_max + 3;
+constexpr size_t over_the_bound = daemon::TenantSources::labels_max + 3;
 
 Task<> be_many(TenantDomainsTest&, Rig& rig) {
     for (size_t i = 0; i < over_the_bound; ++i) {
@@ -196,7 +197,7 @@ Task<> be_many(TenantDomainsTest&, Rig& rig) {
         source.list([&listed](std::string_view, std::string_view, uint64_t) { ++listed; });
         EXPECT_GT(listed, 20U);
     }
-    EXPECT_EQ(labels.size(), TenantDomains::labels_max + 1);
+    EXPECT_EQ(labels.size(), daemon::TenantSources::labels_max + 1);
     EXPECT_TRUE(labels.contains("(others)"));
 }
 TEST_F(TenantDomainsTest, LabelsAreBounded) { run(be_many); }

@@ -1,15 +1,47 @@
 // A tenant of a real ros2store-dpu, as a test plays it: one process's core, another's certificate.
 #pragma once
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 
+#include "dpu_process.h"
 #include "ros2s/connection/connection.h"
 #include "ros2s/control/remote_namespace.h"
 #include "ros2s/hostlink/link_client.h"
 
 namespace ros2s::tests {
+
+// Certificates of hosts with these names. Before their tenants connect.
+inline void issue_certificates(const DpuProcess& dpu, std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+        std::string said;
+        EXPECT_EQ(run_program(fmt::format("'{}' certs issue '{}' {}", PROGRAM_CLI,
+                                          dpu.places().host_certs, name),
+                              said),
+                  0)
+            << said;
+    }
+}
+
+// How the tenant with this certificate connects, over shm.
+[[nodiscard]] inline connection::Options tenant_options(const DpuProcess& dpu,
+                                                        const std::string& name,
+                                                        const std::string& pool) {
+    const auto server = dpu.options();
+    return {.control = {.address = server.control,
+                        .identity = pki::identity_in(dpu.places().host_certs, name),
+                        .server_name = server.server_name},
+            .wish = {.client = {},
+                     .purpose = session::Purpose::link,
+                     .pool = pool,
+                     .program = "test",
+                     .providers = {"shm"}},
+            .service = hostlink::file_service,
+            .ucx_device = {}};
+}
 
 // A session, a mount of a container, and a file there. Used on the reactor's core.
 struct DpuTenant {

@@ -45,28 +45,11 @@ class DpuTenants : public testing::Test {
         auto made = OsReactor::create({.thread_name = "hosts"}, report);
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
         reactor = std::move(*made);
-        for (const char* name : {"alice", "bob"}) {
-            std::string said;
-            EXPECT_EQ(run_program(fmt::format("'{}' certs issue '{}' {}", PROGRAM_CLI,
-                                              dpu.places().host_certs, name),
-                                  said),
-                      0)
-                << said;
-        }
+        issue_certificates(dpu, {"alice", "bob"});
     }
     void give(const std::string& access) { dpu.give(access); }
     [[nodiscard]] connection::Options options(const std::string& name) const {
-        const auto server = dpu.options();
-        return {.control = {.address = server.control,
-                            .identity = pki::identity_in(dpu.places().host_certs, name),
-                            .server_name = server.server_name},
-                .wish = {.client = {},
-                         .purpose = session::Purpose::link,
-                         .pool = "lustre",
-                         .program = "test",
-                         .providers = {"shm"}},
-                .service = hostlink::file_service,
-                .ucx_device = {}};
+        return tenant_options(dpu, name, "lustre");
     }
     // Both connected, then `attack`, and all is as before. Each line must be in the log.
     void run(Task<> (*attack)(OsReactor&, Tenant& alice, Tenant& bob),
@@ -405,13 +388,34 @@ TEST_F(DpuTenants, WhoIsGivenNothingGetsNoSession) {
                           "lustre/CONTAINER}} [tenant=\"CN=bob\" peer=unix:]"));
 }
 
+// Both clients end on the core.
+Task<> try_all(std::unique_ptr<control::ControlClient>& owner,
+               std::unique_ptr<control::ControlClient>& bob, std::string engine_data,
+               Report& report) {
+    EXPECT_TRUE(co_await owner->create_container(call, "pool", {.label = "secret"}, {}, report));
+    EXPECT_EQ((co_await bob->destroy_container(call, "pool", "secret", report)).error().code,
+              Code::denied);
+    EXPECT_EQ(
+        (co_await bob->create_container(call, "pool", {.label = "x"}, {}, report)).error().code,
+        Code::denied);
+    const auto seen = co_await bob->list_containers(call, "pool", report);
+    EXPECT_TRUE(seen && seen->empty());
+    const auto facts = co_await bob->query_pool(call, "pool", report);
+    EXPECT_TRUE(facts) << report.text();
+    EXPECT_EQ(facts->containers, 0U);
+    EXPECT_THAT(facts->path, HasSubstr("shm to its engine"));
+    EXPECT_THAT(facts->path, testing::Not(HasSubstr(engine_data)));
+    EXPECT_TRUE(co_await owner->destroy_container(call, "pool", "secret", report));
+    bob.reset();
+    owner.reset();
+}
+
 // In front of an engine, whose containers can be made and destroyed.
 TEST(DpuAccess, AStrangerMakesAndDestroysNothingAndLearnsNoAddress) {
     EngineProcess engine;
     DpuProcess dpu(engine, "shm");
-    std::string said;
     const std::string certs = dpu.places().host_certs;
-    EXPECT_EQ(run_program(fmt::format("'{}' certs issue '{}' bob", PROGRAM_CLI, certs), said), 0);
+    issue_certificates(dpu, {"bob"});
     dpu.give(R"("CN=client": {write: pool/*, create: pool/*, destroy: pool/*}, )"
              R"("CN=bob": {read: pool/images})");
     ASSERT_TRUE(engine.start() && dpu.start());
@@ -429,27 +433,8 @@ TEST(DpuAccess, AStrangerMakesAndDestroysNothingAndLearnsNoAddress) {
     auto bob = client("bob");
     auto owner = client("client");
     ASSERT_TRUE(bob && owner) << report.text();
-    const auto try_all = [&]() -> Task<> {
-        EXPECT_TRUE(
-            co_await (*owner)->create_container(call, "pool", {.label = "secret"}, {}, report));
-        EXPECT_EQ((co_await (*bob)->destroy_container(call, "pool", "secret", report)).error().code,
-                  Code::denied);
-        EXPECT_EQ((co_await (*bob)->create_container(call, "pool", {.label = "x"}, {}, report))
-                      .error()
-                      .code,
-                  Code::denied);
-        const auto seen = co_await (*bob)->list_containers(call, "pool", report);
-        EXPECT_TRUE(seen && seen->empty());
-        const auto facts = co_await (*bob)->query_pool(call, "pool", report);
-        EXPECT_TRUE(facts) << report.text();
-        EXPECT_EQ(facts->containers, 0U);
-        EXPECT_THAT(facts->path, HasSubstr("shm to its engine"));
-        EXPECT_THAT(facts->path, testing::Not(HasSubstr(engine.places().engine_data)));
-        EXPECT_TRUE(co_await (*owner)->destroy_container(call, "pool", "secret", report));
-        bob->reset();
-        owner->reset();
-    };
-    run_blocking(reactor, [&] { return try_all(); });
+    run_blocking(reactor,
+                 [&] { return try_all(*owner, *bob, engine.places().engine_data, report); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
     for (const char* line :

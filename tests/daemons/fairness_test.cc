@@ -214,27 +214,10 @@ class Fairness : public testing::Test {
             *reactor = std::move(*made);
         }
         dpu.give(R"("CN=alice": {write: pool/*}, "CN=bob": {write: pool/*})");
-        for (const char* name : {"alice", "bob"}) {
-            std::string said;
-            EXPECT_EQ(run_program(fmt::format("'{}' certs issue '{}' {}", PROGRAM_CLI,
-                                              dpu.places().host_certs, name),
-                                  said),
-                      0)
-                << said;
-        }
+        issue_certificates(dpu, {"alice", "bob"});
     }
     [[nodiscard]] connection::Options options(const std::string& name) const {
-        const auto server = dpu.options();
-        return {.control = {.address = server.control,
-                            .identity = pki::identity_in(dpu.places().host_certs, name),
-                            .server_name = server.server_name},
-                .wish = {.client = {},
-                         .purpose = session::Purpose::link,
-                         .pool = "pool",
-                         .program = "test",
-                         .providers = {"shm"}},
-                .service = hostlink::file_service,
-                .ucx_device = {}};
+        return tenant_options(dpu, name, "pool");
     }
     // Of a counter, in a second.
     static double pace(const std::atomic<uint64_t>& done) {

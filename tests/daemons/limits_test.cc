@@ -30,28 +30,11 @@ class Limits : public testing::Test {
         auto made = OsReactor::create({.thread_name = "hosts"}, report);
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
         reactor = std::move(*made);
-        for (const char* name : {"alice", "bob"}) {
-            std::string said;
-            EXPECT_EQ(run_program(fmt::format("'{}' certs issue '{}' {}", PROGRAM_CLI,
-                                              dpu.places().host_certs, name),
-                                  said),
-                      0)
-                << said;
-        }
+        issue_certificates(dpu, {"alice", "bob"});
         dpu.give(R"("CN=alice": {write: lustre/*}, "CN=bob": {write: lustre/*})");
     }
     [[nodiscard]] connection::Options options(const std::string& name) const {
-        const auto server = dpu.options();
-        return {.control = {.address = server.control,
-                            .identity = pki::identity_in(dpu.places().host_certs, name),
-                            .server_name = server.server_name},
-                .wish = {.client = {},
-                         .purpose = session::Purpose::link,
-                         .pool = "lustre",
-                         .program = "test",
-                         .providers = {"shm"}},
-                .service = hostlink::file_service,
-                .ucx_device = {}};
+        return tenant_options(dpu, name, "lustre");
     }
     static Task<> read(DpuTenant& tenant, int times) {
         std::vector<std::byte> memory(4096);

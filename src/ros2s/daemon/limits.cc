@@ -5,12 +5,13 @@
 
 #include <algorithm>
 
+#include "ros2s/daemon/tenant_sources.h"
+#include "ros2s/session/access_table.h"
+
 namespace ros2s::daemon {
 namespace {
 
 constexpr std::string_view everybody_else = "*";
-// Accounts with metrics of their own; the others are added up.
-constexpr size_t labels_max = 64;
 
 std::vector<config::Field> fields_of(admission::Allowance& a) {
     using namespace std::chrono_literals;
@@ -75,13 +76,13 @@ Result<admission::Allowances> parse_limits(const LimitSettings& settings, std::s
                                            Report& report) {
     admission::Allowances allowances;
     for (const auto& [subject, entries] : settings) {
-        if (subject != everybody_else && subject.find('=') == subject.npos) {
-            return report.fail(
-                Code::invalid,
-                fmt::format("{}: limits: '{}' is not the subject of a certificate; `ros2store "
-                            "certs show FILE.crt` prints it, for example CN={}; \"*\" is everybody "
-                            "who is not named",
-                            where, subject, subject.empty() ? "alice" : subject));
+        if (subject != everybody_else) {
+            const auto checked =
+                session::check_subject(subject, fmt::format("{}: limits", where), report);
+            if (!checked) {
+                report.say("\"*\" is everybody who is not named");
+                return fail(checked.error());
+            }
         }
         ROS2S_TRY_ASSIGN(
             const admission::Allowance allowance,
@@ -96,29 +97,13 @@ Result<admission::Allowances> parse_limits(const LimitSettings& settings, std::s
 }
 
 std::vector<exporter::Source> sources_of(const admission::Accounts& accounts) {
-    std::vector<exporter::Source> sources;
-    std::map<std::string, std::pair<std::string, uint64_t>, std::less<>> others;
+    TenantSources sources;
     for (const auto& account : accounts.all()) {
-        if (sources.size() < labels_max) {
-            sources.push_back(
-                {.labels = {{"tenant", account->subject}},
-                 .list = [account](const MetricVisitor& visit) { account->metrics.visit(visit); }});
-            continue;
-        }
-        account->metrics.visit([&](std::string_view name, std::string_view help, uint64_t value) {
-            auto& [text, sum] = others[std::string(name)];
-            text = help;
-            sum += value;
-        });
+        sources.add(
+            account->subject,
+            {{.list = [account](const MetricVisitor& visit) { account->metrics.visit(visit); }}});
     }
-    if (others.empty()) return sources;
-    sources.push_back({.labels = {{"tenant", "(others)"}},
-                       .list = [others = std::move(others)](const MetricVisitor& visit) {
-                           for (const auto& [name, value] : others) {
-                               visit(name, value.first, value.second);
-                           }
-                       }});
-    return sources;
+    return sources.take();
 }
 
 }  // namespace ros2s::daemon

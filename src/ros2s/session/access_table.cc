@@ -19,6 +19,15 @@ std::string_view without_spaces(std::string_view text) {
 
 }  // namespace
 
+// A name without '=' is the likely mistake.
+Result<> check_subject(std::string_view subject, std::string_view where, Report& report) {
+    if (subject.find('=') != subject.npos) return {};
+    return report.fail(Code::invalid,
+                       fmt::format("{}: '{}' is not the subject of a certificate; `ros2store "
+                                   "certs show FILE.crt` prints it, for example CN={}",
+                                   where, subject, subject.empty() ? "alice" : subject));
+}
+
 bool AccessTable::Containers::contain(std::string_view pool_name,
                                       std::string_view container) const {
     if (pool != pool_name) return false;
@@ -44,14 +53,7 @@ Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_vie
                                        Report& report) {
     AccessTable access;
     for (const auto& [subject, given] : settings) {
-        // A name without '=' is the likely mistake.
-        if (subject.find('=') == subject.npos) {
-            return report.fail(
-                Code::invalid,
-                fmt::format("{}: access: '{}' is not the subject of a certificate; `ros2store "
-                            "certs show FILE.crt` prints it, for example CN={}",
-                            where, subject, subject.empty() ? "alice" : subject));
-        }
+        ROS2S_TRY(check_subject(subject, fmt::format("{}: access", where), report));
         Rights& rights = access.subjects_[subject];
         for (const auto& [name, list] : given) {
             const auto right = std::ranges::find(right_names, name);

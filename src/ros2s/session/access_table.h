@@ -25,6 +25,10 @@ inline constexpr std::array<std::string_view, 4> right_names{"read", "write", "c
     return right_names[static_cast<size_t>(right)];
 }
 
+// For settings by subject. Errors: invalid, with a sentence that begins with `where`.
+[[nodiscard]] Result<> check_subject(std::string_view subject, std::string_view where,
+                                     Report& report);
+
 class AccessTable {
   public:
     // By subject ("CN=alice") and name of the right: containers, separated by commas.
