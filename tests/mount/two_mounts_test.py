@@ -5,11 +5,9 @@ One container mounted twice, behind an engine and behind a DPU daemon: what one 
 the other has open, and what they do together.
 The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
 """
-import ctypes
 import errno
 import json
 import os
-import random
 import signal
 import sys
 import threading
@@ -18,13 +16,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import mounted_pool  # noqa: E402
 import runner  # noqa: E402
+from modelled_file import ModelledFile  # noqa: E402
 from mounted_pool import DIRECT, SERVED, Pool, pattern, write  # noqa: E402
 from runner import wait_until  # noqa: E402
 
 test = runner.Tests()
 MIB = 1 << 20
-LIBC = ctypes.CDLL(None, use_errno=True)
-PUNCH_KEEP_SIZE = 3
 
 
 def free_bytes(pool):
@@ -134,47 +131,18 @@ def an_open_file_without_a_name_outlives_the_engine(scheme):
         assert leaks(pool) == 0
 
 
-def change(rng, files, expected, turn):
-    """One operation through one of the descriptors of a file, and what it then holds."""
-    file = files[rng.randrange(len(files))]
-    offset, length = rng.randrange(3 * MIB), rng.randrange(1, 300_000)
-    operation = rng.choice(["write", "write", "read", "read", "truncate", "punch"])
-    if operation == "write":
-        data = pattern(length, turn)
-        assert os.pwrite(file, data, offset) == length
-        expected.extend(bytes(max(0, offset + length - len(expected))))
-        expected[offset:offset + length] = data
-    elif operation == "truncate":
-        os.ftruncate(file, offset)
-        del expected[offset:]
-        expected.extend(bytes(offset - len(expected)))
-    elif operation == "punch":
-        end = min(offset + length, len(expected))
-        punched = LIBC.fallocate(file, PUNCH_KEEP_SIZE, ctypes.c_long(offset),
-                                 ctypes.c_long(length))
-        assert punched == 0, os.strerror(ctypes.get_errno())
-        expected[offset:end] = bytes(max(0, end - offset))
-    assert os.fstat(file).st_size == len(expected), f"{turn}: {operation}"
-    found = os.pread(file, length, offset)
-    assert found == bytes(expected[offset:offset + length]), f"{turn}: {operation} at {offset}"
-
-
 # Each operation through one mount or the other, as it comes.
 @test.each(*SERVED)
 def two_mounts_in_turn_agree_with_a_model(scheme):
     with Pool(scheme=scheme) as pool:
         pool.mount()
-        second = pool.mount_second()
-        write(pool.path("f"), b"")
-        files = [os.open(f"{top}/f", os.O_RDWR) for top in (pool.mount_point, second)]
-        rng, expected = random.Random(7), bytearray()
-        for turn in range(300):
-            change(rng, files, expected, turn)
-        os.unlink(pool.path("f"))
-        for turn in range(300, 400):
-            change(rng, files, expected, turn)
-        for file in files:
-            os.close(file)
+        file = ModelledFile([pool.mount_point, pool.mount_second()], "f", seed=7)
+        for _ in range(300):
+            file.change()
+        file.unlink()
+        for _ in range(100):
+            file.change()
+        file.close()
 
 
 # Both want the name: one by rename, the other by creating it. Nobody gets what nobody did.
