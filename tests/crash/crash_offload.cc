@@ -85,7 +85,8 @@ std::string command(const Options& options, uint64_t seed) {
 
 // All trials together.
 struct Sum {
-    uint64_t operations = 0, storage_strikes = 0, dpu_kills = 0, repeated = 0, replayed = 0;
+    uint64_t operations = 0, storage_strikes = 0, dpu_kills = 0, clock_steps = 0, repeated = 0,
+             replayed = 0;
     SharedWork::Totals shared;
     NetworkTrouble::Totals trouble;
 
@@ -93,6 +94,7 @@ struct Sum {
         operations += report.operations;
         storage_strikes += report.storage_strikes;
         dpu_kills += report.dpu_kills;
+        clock_steps += report.clock_steps;
         repeated += report.requests_repeated;
         replayed += report.replayed;
         shared += report.shared;
@@ -108,6 +110,7 @@ struct Sum {
         // A third to a half of what campaigns have met.
         const Floor floors[] = {
             {"DPUs killed", dpu_kills, 20},
+            {"clock steps", clock_steps, 20},
             {"faults of the network", trouble.all(), 50},
             {"strikes between commit and answer", storage_strikes, 5},
             {"requests sent again", repeated, 50},
@@ -125,10 +128,11 @@ struct Sum {
     }
     void print() const {
         fmt::print(
-            "  {} DPUs killed, {} strikes between commit and answer; network: {} connections lost, "
+            "  {} DPUs killed, {} clock steps, {} strikes between commit and answer; network: {} "
+            "connections lost, "
             "{} cut in a transfer, {} processes stalled, {} times lossy, {} times slow\n",
-            dpu_kills, storage_strikes, trouble.lost, trouble.cut, trouble.stalled, trouble.lossy,
-            trouble.slow);
+            dpu_kills, clock_steps, storage_strikes, trouble.lost, trouble.cut, trouble.stalled,
+            trouble.lossy, trouble.slow);
         fmt::print(
             "  {} operations in directories of one client; shared: {} appends, {} exclusive "
             "creations, {} renames, {} writes, {} reads judged\n",

@@ -19,6 +19,7 @@ inline constexpr uint64_t rounds = 12;
 // One client's part of a test.
 struct Part {
     remote::RemoteStore* store;  // null behind a DPU
+    Reactor& storage;            // has the clock of the storage server
     fs::FileSystem& files;
     object::ContainerId container;
     uint64_t number;

@@ -5,12 +5,12 @@
 namespace ros2s::sim {
 
 AppHost::AppHost(World& world, fabric::sim::Network& network, Dpu& dpu, uint8_t number)
-    : world_(world),
+    : core_(world.core()),
       network_(network),
       dpu_(dpu),
       process_(fmt::format("host {}", number)),
-      following_(world.core(), 1),
-      reopening_(world.core(), 1) {
+      following_(core_, 1),
+      reopening_(core_, 1) {
     client_.bytes[0] = number;
     client_.bytes[15] = 2;
 }
@@ -25,9 +25,9 @@ Task<Result<std::string>> AppHost::take(Report& /*report*/) {
 
 Task<> AppHost::connect() {
     Report report;
-    domain_ = network_.open_domain(world_.core(), process_);
+    domain_ = network_.open_domain(core_, process_);
     auto channel =
-        co_await rpc::Channel::open(world_.core(), *domain_, dpu_.process(), *this,
+        co_await rpc::Channel::open(core_, *domain_, dpu_.process(), *this,
                                     {.service = hostlink::file_service, .client = client_}, report);
     ROS2S_CHECK(channel);
     channel_ = std::move(*channel);
@@ -35,7 +35,7 @@ Task<> AppHost::connect() {
     ROS2S_CHECK(mounted);
     place_ = {.session = session_, .mount = *mounted};
     link_ = std::make_unique<hostlink::LinkClient>(
-        world_.core(), *channel_, *this,
+        core_, *channel_, *this,
         hostlink::LinkClient::Options{.client = client_, .behind = "a simulated DPU"});
     co_await following_.spawn(follow(*this));
 }
@@ -43,7 +43,7 @@ Task<> AppHost::connect() {
 Task<> AppHost::follow(AppHost& self) {
     const Call call;
     while (!self.leaving_) {
-        co_await sleep_for(self.world_.core(), std::chrono::milliseconds(1));
+        co_await sleep_for(self.core_, std::chrono::milliseconds(1));
         if (self.session_ == self.place_.session) continue;
         const session::SessionId session = self.session_;
         const auto mounted = co_await self.dpu_.mount(session);
@@ -55,7 +55,7 @@ Task<> AppHost::follow(AppHost& self) {
 
 Task<bool> AppHost::moved(const Call& /*call*/, session::MountLocation from) {
     while (place_ == from && !dpu_.has(from.session) && !leaving_) {
-        co_await sleep_for(world_.core(), std::chrono::milliseconds(1));
+        co_await sleep_for(core_, std::chrono::milliseconds(1));
     }
     co_return place_ != from;
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "dpu.h"
+#include "own_clock.h"
 #include "ros2s/hostlink/link_client.h"
 #include "ros2s/session/mount_location.h"
 
@@ -20,6 +21,7 @@ class AppHost final : public rpc::TicketSource, public session::MountLocator {
     Task<> disconnect();
     [[nodiscard]] fs::FileSystem& files() { return *link_; }
     [[nodiscard]] const Uuid& client() const { return client_; }
+    void set_clock(Duration offset) { core_.set(offset); }
     // Its name for the network's faults.
     [[nodiscard]] const std::string& process() const { return process_; }
     [[nodiscard]] const rpc::ChannelMetrics& metrics() const { return channel_->metrics(); }
@@ -30,7 +32,7 @@ class AppHost final : public rpc::TicketSource, public session::MountLocator {
     Task<bool> moved(const Call& call, session::MountLocation from) override;
     static Task<> follow(AppHost& self);
 
-    World& world_;
+    OwnClock core_;
     fabric::sim::Network& network_;
     Dpu& dpu_;
     const std::string process_;

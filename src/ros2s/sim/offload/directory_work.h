@@ -9,15 +9,22 @@
 
 #include "ros2s/base/random.h"
 #include "ros2s/fs/file_system.h"
+#include "ros2s/runtime/reactor.h"
 
 namespace ros2s::sim {
 
 class DirectoryWork {
   public:
     // Works in the directory `name` of the root, which begin() creates. Another mount of the
-    // container, `other`, removes names of open files.
-    DirectoryWork(fs::FileSystem& files, fs::FileSystem& other, std::string name, Random& random)
-        : files_(files), other_(other), name_(std::move(name)), random_(random) {}
+    // container, `other`, removes names of open files. `storage` has the clock of the storage
+    // server, which writes get their times from.
+    DirectoryWork(Reactor& storage, fs::FileSystem& files, fs::FileSystem& other, std::string name,
+                  Random& random)
+        : storage_(storage),
+          files_(files),
+          other_(other),
+          name_(std::move(name)),
+          random_(random) {}
 
     Task<Result<>> begin();
     // Does one operation. what() names it.
@@ -37,6 +44,7 @@ class DirectoryWork {
     Task<Result<>> create();
     Task<Result<>> put(const std::string& name, fs::OpenFlags flags, std::string bytes,
                        uint64_t offset);
+    Task<Result<>> check_time(std::string name, WallTime before, Time begin, WallTime wall_begin);
     Task<Result<>> append();
     Task<Result<>> append_to(Model::iterator at);
     Task<Result<>> write();
@@ -52,6 +60,7 @@ class DirectoryWork {
     Task<std::string> compare_file(fs::FileSystem& files, std::string name,
                                    std::string expected) const;
 
+    Reactor& storage_;
     fs::FileSystem& files_;
     fs::FileSystem& other_;
     const std::string name_;

@@ -65,13 +65,14 @@ class Dpu::Struck final : public ForwardingStore {
 Dpu::Dpu(World& world, fabric::sim::Network& network, StorageServer& server, uint64_t seed,
          DpuOptions options)
     : world_(world),
+      core_(world.core()),
       network_(network),
       storage_(server),
       random_(seed),
       options_(options),
       process_(fmt::format("dpu {}", options.number)),
       client_process_(process_ + ", as a client"),
-      struck_(world.core()) {}
+      struck_(core_) {}
 Dpu::~Dpu() = default;
 
 // Each process is a new client instance.
@@ -81,7 +82,7 @@ Task<bool> Dpu::reach_store() {
                                                 Uuid::make(Secrets(random_)));
         if (co_await engine_->connect()) co_return true;
         engine_.reset();
-        co_await sleep_for(world_.core(), std::chrono::milliseconds(10));
+        co_await sleep_for(core_, std::chrono::milliseconds(10));
     }
     co_return false;
 }
@@ -93,21 +94,20 @@ Task<bool> Dpu::start() {
 }
 
 Task<> Dpu::serve() {
-    Reactor& core = world_.core();
     Report report;
-    verified_ = std::make_unique<client::ClientStore>(core, engine_->store());
+    verified_ = std::make_unique<client::ClientStore>(core_, engine_->store());
     store_ = std::make_unique<Struck>(*this, *verified_);
     tickets_ = std::make_unique<session::TicketTable>(
-        core, session::TicketTable::Options{.entropy = [this] { return random_.next(); }});
+        core_, session::TicketTable::Options{.entropy = [this] { return random_.next(); }});
     sessions_ =
-        std::make_unique<session::SessionTable>(core, *tickets_, session::SessionTable::Options{});
+        std::make_unique<session::SessionTable>(core_, *tickets_, session::SessionTable::Options{});
     mounts_ =
-        std::make_unique<session::Mounts>(core, *sessions_, *this, session::Mounts::Options{});
+        std::make_unique<session::Mounts>(core_, *sessions_, *this, session::Mounts::Options{});
     gate_ = std::make_unique<session::SessionGate>(*sessions_, session::Purpose::link);
-    link_ = std::make_unique<hostlink::LinkServer>(core, *sessions_, *mounts_);
-    domain_ = network_.open_domain(core, process_);
+    link_ = std::make_unique<hostlink::LinkServer>(core_, *sessions_, *mounts_);
+    domain_ = network_.open_domain(core_, process_);
     auto listening =
-        co_await rpc::Server::listen(core, *domain_, process_, *link_, *gate_, {}, report);
+        co_await rpc::Server::listen(core_, *domain_, process_, *link_, *gate_, {}, report);
     ROS2S_CHECK(listening);
     server_ = std::move(*listening);
     gate_->add(*server_);
@@ -141,7 +141,7 @@ Task<> Dpu::keep_running(Dpu& self) {
         while (self.up_ && !self.over_) co_await self.struck_;
         co_await self.halt();
         if (self.over_) co_return;
-        co_await sleep_for(self.world_.core(), std::chrono::milliseconds(self.random_.below(50)));
+        co_await sleep_for(self.core_, std::chrono::milliseconds(self.random_.below(50)));
         if (!co_await self.start()) co_return;
     }
 }
@@ -184,7 +184,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Dpu::open(const Call& call, const 
     const fs::DfsOptions options{.orphan_grace = options_.orphan_grace,
                                  .orphan_sweep = std::chrono::milliseconds(100)};
     ROS2S_CO_TRY_ASSIGN(auto mounted, co_await fs::Dfs::mount(call, *store_, storage_.container(),
-                                                              world_.core(), options, report));
+                                                              core_, options, report));
     co_return std::unique_ptr<fs::FileSystem>(std::move(mounted));
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "own_clock.h"
 #include "ros2s/client/client_store.h"
 #include "ros2s/hostlink/link_server.h"
 #include "ros2s/session/mount_location.h"
@@ -37,6 +38,7 @@ class Dpu final : public session::FileSystemSource {
     // Restarts after each kill, until stop().
     static Task<> keep_running(Dpu& self);
     void calm() { until_strike_ = 0; }
+    void set_clock(Duration offset) { core_.set(offset); }
     void stop();
 
     // Replace the control plane. Errors: disconnected while it is down; stale.
@@ -70,6 +72,7 @@ class Dpu final : public session::FileSystemSource {
                                                        Report& report) override;
 
     World& world_;
+    OwnClock core_;
     fabric::sim::Network& network_;
     StorageServer& storage_;
     Random random_;

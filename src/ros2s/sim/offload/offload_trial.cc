@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "app_host.h"
 #include "directory_work.h"
@@ -18,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t hosts = 3;
+constexpr size_t hosts_per_dpu = 2;
 constexpr size_t clients_per_host = 3;
 // Of virtual time: far more than the crashes take.
 constexpr Duration patience = std::chrono::minutes(10);
@@ -62,7 +63,8 @@ class OffloadTrial {
           rig_(factory(world, random_)),
           crashes_(random_.next()),
           storage_(world, network_, *rig_, random_.next(), storage_options()),
-          shared_(world.core(), hosts * clients_per_host) {}
+          host_count_(options.dpus * hosts_per_dpu),
+          shared_(world.core(), host_count_ * clients_per_host) {}
 
     Task<> run();
 
@@ -85,6 +87,7 @@ class OffloadTrial {
     static Task<> client(OffloadTrial& self, size_t number, Random random);
     static Task<> pause(OffloadTrial& self, Random& random, Duration most);
     static Task<> kill_now_and_then(OffloadTrial& self, Dpu& dpu, Random random);
+    static Task<> set_clocks(OffloadTrial& self, Random random);
     [[nodiscard]] std::vector<std::string> processes() const;
     void note(size_t client, std::string_view what, const Result<>& done);
     [[nodiscard]] bool is_condemned() const {
@@ -104,6 +107,7 @@ class OffloadTrial {
     std::vector<std::unique_ptr<AppHost>> hosts_;
     std::vector<std::unique_ptr<Random>> randoms_;  // of the clients' directories
     std::vector<std::unique_ptr<DirectoryWork>> directories_;
+    const size_t host_count_;
     SharedWork shared_;
     uint64_t free_bytes_ = 0;  // of the store, before any client worked
     Pace pace_ = fast;
@@ -136,8 +140,8 @@ Task<> OffloadTrial::run() {
     co_await begin();
     for (const auto& dpu : dpus_) co_await keeping.spawn(Dpu::keep_running(*dpu));
 
-    Nursery working(world_.core(), hosts * clients_per_host);
-    Nursery troubling(world_.core(), 1 + options_.dpus);
+    Nursery working(world_.core(), host_count_ * clients_per_host);
+    Nursery troubling(world_.core(), 2 + options_.dpus);
     NetworkTrouble trouble(world_.core(), network_, processes(), random_.next());
     co_await work(working);
     armed_ = true;
@@ -146,6 +150,7 @@ Task<> OffloadTrial::run() {
     for (const auto& dpu : dpus_) {
         co_await troubling.spawn(kill_now_and_then(*this, *dpu, Random(random_.next())));
     }
+    co_await troubling.spawn(set_clocks(*this, Random(random_.next())));
     co_await wait_for_crashes();
     over_ = true;
     armed_ = false;
@@ -171,7 +176,7 @@ Task<> OffloadTrial::begin() {
         dpus_.push_back(std::make_unique<Dpu>(world_, network_, storage_, random_.next(), options));
         ROS2S_CHECK(co_await dpus_.back()->start());
     }
-    for (size_t i = 0; i < hosts; ++i) {
+    for (size_t i = 0; i < host_count_; ++i) {
         hosts_.push_back(std::make_unique<AppHost>(world_, network_, *dpus_[i % dpus_.size()],
                                                    static_cast<uint8_t>(i + 1)));
         co_await hosts_.back()->connect();
@@ -179,11 +184,13 @@ Task<> OffloadTrial::begin() {
 }
 
 Task<> OffloadTrial::work(Nursery& working) {
-    for (size_t i = 0; i < hosts * clients_per_host; ++i) {
+    for (size_t i = 0; i < host_count_ * clients_per_host; ++i) {
+        // The first neighbour, the next one, and so on: of the same DPU, and of others.
+        const size_t other = i + 1 + i / host_count_ % (host_count_ - 1);
         randoms_.push_back(std::make_unique<Random>(random_.next()));
         directories_.push_back(std::make_unique<DirectoryWork>(
-            hosts_[i % hosts]->files(), hosts_[(i + 1) % hosts]->files(), fmt::format("of-{}", i),
-            *randoms_.back()));
+            world_.core(), hosts_[i % host_count_]->files(), hosts_[other % host_count_]->files(),
+            fmt::format("of-{}", i), *randoms_.back()));
         co_await working.spawn(client(*this, i, Random(random_.next())));
     }
     storage_.arm();
@@ -266,7 +273,7 @@ Task<std::unique_ptr<fs::FileSystem>> OffloadTrial::mount_directly() {
 // ---- clients and kills ---------------------------------------------------------------------
 
 Task<> OffloadTrial::client(OffloadTrial& self, size_t number, Random random) {
-    fs::FileSystem& files = self.hosts_[number % hosts]->files();
+    fs::FileSystem& files = self.hosts_[number % self.host_count_]->files();
     DirectoryWork& directory = *self.directories_[number];
     Result<> done = co_await directory.begin();
     self.note(number, directory.what(), done);
@@ -309,6 +316,25 @@ Task<> OffloadTrial::kill_now_and_then(OffloadTrial& self, Dpu& dpu, Random rand
     while (!self.over_) {
         co_await pause(self, random, self.pace_.kills);
         if (!self.over_) dpu.kill();
+    }
+}
+
+// Of one machine at a time: the storage server's, a DPU's, a host's.
+Task<> OffloadTrial::set_clocks(OffloadTrial& self, Random random) {
+    const Duration offsets[] = {0s, 366 * 24h, -366 * 24h, 1h, -1ms};
+    Duration of_storage{};
+    while (!self.over_) {
+        co_await pause(self, random, self.pace_.kills);
+        const Duration offset = offsets[random.below(std::size(offsets))];
+        const size_t machine = random.below(3);
+        if (machine == 0) {
+            self.world_.step_clock(offset - std::exchange(of_storage, offset));
+        } else if (machine == 1) {
+            self.dpus_[random.below(self.dpus_.size())]->set_clock(offset);
+        } else {
+            self.hosts_[random.below(self.hosts_.size())]->set_clock(offset);
+        }
+        ++self.report_.clock_steps;
     }
 }
 

@@ -1,7 +1,8 @@
 // OffloadTrial: one seed's test of hosts, DPUs and a storage server. The hosts' clients use one
 // container through FileSystem. Meanwhile the store crashes at device operations, also during
 // recovery; the storage server and the DPUs are killed between commit and reply; DPUs are killed at
-// any moment; and the network loses, cuts and delays messages. Hosts survive all of it: each of
+// any moment; the clocks of the machines are set, by up to a year, each by itself; and the network
+// loses, cuts and delays messages. Hosts survive all of it: each of
 // their calls must succeed, once. Their observations and the final contents are checked.
 #pragma once
 #include <chrono>
@@ -20,7 +21,7 @@ namespace ros2s::sim {
 inline constexpr Duration offload_grace = std::chrono::seconds(10);
 
 struct OffloadOptions {
-    size_t dpus = 1;                        // the hosts are spread over them
+    size_t dpus = 1;                        // each has two hosts
     uint64_t points = 12;                   // crashes of the store, after which the clients end
     Duration orphan_grace = offload_grace;  // of the DPUs' file systems
     bool keeps_replies = true;  // false: the store forgets operation ids; the test must detect that
@@ -37,6 +38,7 @@ struct OffloadReport {
     SharedWork::Totals shared;          // on shared files and names
     uint64_t storage_strikes = 0;       // kills between commit and reply
     uint64_t dpu_kills = 0;
+    uint64_t clock_steps = 0;
     NetworkTrouble::Totals trouble;
     uint64_t requests_repeated = 0;  // sent again by a host's channel
     uint64_t replayed = 0;           // stored replies that the store returned

@@ -32,18 +32,20 @@ class OffloadTrial : public testing::TestWithParam<size_t> {};  // number of DPU
 INSTANTIATE_TEST_SUITE_P(Dpus, OffloadTrial, testing::Values(1, 2));
 
 TEST_P(OffloadTrial, KeepsItsPromises) {
-    uint64_t points = 0, kills = 0, replayed = 0, trouble = 0;
+    uint64_t points = 0, kills = 0, clock_steps = 0, replayed = 0, trouble = 0;
     for (uint64_t seed = 1; seed <= 4; ++seed) {
         const OffloadReport report = run(seed, {.dpus = GetParam()}).report;
         for (const std::string& text : report.problems)
             ADD_FAILURE() << "seed " << seed << ": " << text;
         points += report.points.size();
         kills += report.dpu_kills;
+        clock_steps += report.clock_steps;
         replayed += report.replayed;
         trouble += report.trouble.all();
     }
     EXPECT_GE(points, 48U);
     EXPECT_GT(kills, 4U);
+    EXPECT_GT(clock_steps, 4U);
     EXPECT_GT(replayed, 0U);
     EXPECT_GT(trouble, 20U);
 }
@@ -75,6 +77,11 @@ TEST_P(OffloadTrial, ForgottenRepliesAreNoticed) {
 TEST_P(OffloadTrial, AcknowledgingBeforeTheJournalIsNoticed) {
     EngineRigOptions rig = intact;
     rig.rules.acknowledge_durable = false;
+    expect_it_is_noticed({.dpus = GetParam()}, rig);
+}
+TEST_P(OffloadTrial, TimesThatDoNotFollowTheClockAreNoticed) {
+    EngineRigOptions rig = intact;
+    rig.rules.follow_clock = false;
     expect_it_is_noticed({.dpus = GetParam()}, rig);
 }
 // After a restart of the store, open files are then punched.
