@@ -266,6 +266,64 @@ void add_files(CLI::App& app, Arguments& arguments) {
     add("stat", "everything about files", stat, 1);
 }
 
+struct TenantSetting {
+    const char *option, *name, *help;
+};
+constexpr TenantSetting tenant_settings[] = {
+    {"--subject", "subjects", "of its certificates, separated by commas: CN=alice"},
+    {"--read", "read", "containers that it may mount for reading: images, run-*"},
+    {"--write", "write", "containers that it may mount, read and change"},
+    {"--create", "create", "containers that it may create"},
+    {"--destroy", "destroy", "containers that it may destroy, with their contents"},
+    {"--until", "until", "when its rights end: 2027-01-31, or 2027-01-31T18:00:00Z"},
+    {"--weight", "weight", "of its share of a DPU's and the engine's time, 1 to 1000"},
+    {"--requests", "requests", "reads and writes per second"},
+    {"--bytes", "bytes", "bytes read and written per second: 500MiB"},
+    {"--names", "names", "requests per second on names and attributes"},
+    {"--burst", "burst", "for how long a rate may be exceeded after a pause: 100ms"},
+};
+
+void add_tenant(CLI::App& app, Arguments& arguments) {
+    CLI::App& tenant = *app.add_subcommand(
+        "tenant", "create, list, show, change or revoke tenants: who may do what in a pool");
+    tenant.require_subcommand(1);
+    const auto add = [&](const char* name, const char* help,
+                         Command<TenantOptions>::Function function) -> Command<TenantOptions> {
+        Command<TenantOptions> command(tenant, arguments, name, help, function);
+        command.app
+            .add_option(
+                "place", command.options->place,
+                "the engine with the pool: ros2s://HOST:PORT/POOL, or the directory of `up`")
+            ->required();
+        command.app.add_option("--certs", command.options->certificates,
+                               "a directory with the certificate of an administrator");
+        return command;
+    };
+    const auto named = [](const Command<TenantOptions>& command) {
+        command.app.add_option("name", command.options->name, "the tenant's name")->required();
+    };
+    const auto with_settings = [&](const Command<TenantOptions>& command) {
+        named(command);
+        for (const TenantSetting& each : tenant_settings) {
+            command.app.add_option_function<std::string>(
+                each.option,
+                [options = command.options, name = each.name](const std::string& text) {
+                    options->settings.insert_or_assign(name, text);
+                },
+                each.help);
+        }
+    };
+    with_settings(
+        add("create", "a tenant, with its certificates, rights and limits", tenant_create));
+    with_settings(
+        add("set", "change some settings, also of a revoked tenant; '' removes one", tenant_set));
+    named(add("revoke", "end its rights and its sessions; it stays in the list", tenant_revoke));
+    named(add("show", "a tenant's settings", tenant_show));
+    add("list", "the tenants of a pool", tenant_list);
+    tenant.footer(
+        "A change is durable when the command returns. DPU daemons take it up within a second.");
+}
+
 void add_certificates(CLI::App& app, Arguments& arguments) {
     CLI::App& certs = *app.add_subcommand(
         "certs", "a development authority, and the certificates of engines, DPUs and clients");
@@ -339,6 +397,7 @@ std::optional<Arguments> parse_arguments(int count, char** values, int& status) 
     add_pool_life(app, arguments);
     add_pool(app, arguments);
     add_container(app, arguments);
+    add_tenant(app, arguments);
     add_files(app, arguments);
     add_certificates(app, arguments);
     add_questions(app, arguments);

@@ -4,6 +4,7 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,6 +84,19 @@ Task<Result<>> container_list(Workplace work, ContainerOptions options);
 Task<Result<>> container_query(Workplace work, ContainerOptions options);
 Task<Result<>> container_destroy(Workplace work, ContainerOptions options);
 Task<Result<>> container_check(Workplace work, ContainerOptions options);
+
+struct TenantOptions {
+    std::string place;         // an engine's URI, or the pool directory of `up`
+    std::string name;          // not list
+    std::string certificates;  // a directory of them; empty: the usual one
+    // create, set: by the names in tenancy/tenant.h. An empty text removes a setting.
+    std::map<std::string, std::string> settings;
+};
+Task<Result<>> tenant_create(Workplace work, TenantOptions options);
+Task<Result<>> tenant_set(Workplace work, TenantOptions options);
+Task<Result<>> tenant_revoke(Workplace work, TenantOptions options);
+Task<Result<>> tenant_list(Workplace work, TenantOptions options);
+Task<Result<>> tenant_show(Workplace work, TenantOptions options);
 
 struct FileOptions {
     std::vector<std::string> places;

@@ -30,6 +30,8 @@ Dpu::Dpu(Environment environment, Settings settings)
       catalog_(environment_.reactor, environment_.blocking),
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_, {.accounts = &accounts_}, environment_.log),
+      followed_(environment_.reactor, {settings_.access, settings_.allowances}, settings_.access,
+                accounts_, sessions_),
       mounts_(environment_.reactor, sessions_, catalog_, mount_bounds()),
       group_(environment_.reactor, {.lines_of_one = connections_of_tenant_max}, &accounts_),
       tenants_(environment_.reactor, group_, sessions_, environment_.log),
@@ -57,6 +59,7 @@ Task<Result<>> Dpu::begin(Report& report) {
     ROS2S_CO_TRY(co_await control::ControlServer::check(environment_.reactor, environment_.blocking,
                                                         control_options(), report));
     ROS2S_CO_TRY(co_await open_pools(report));
+    ROS2S_CO_TRY(co_await follow_tenants(report));
     ROS2S_CO_TRY_ASSIGN(const auto places,
                         daemon::parse_listen(settings_.data, "'data: listen'", report));
     for (const daemon::Listen& place : places) {
@@ -92,6 +95,15 @@ Task<Result<>> Dpu::open_pools(Report& report) {
     co_return Result<>{};
 }
 
+Task<Result<>> Dpu::follow_tenants(Report& report) {
+    if (settings_.pools.empty()) co_return Result<>{};
+    co_return co_await followed_.begin(
+        {.address = settings_.engine,
+         .identity = pki::identity_in(settings_.engine_certificates, "client"),
+         .server_name = settings_.engine_name},
+        daemon::parts_of(settings_.pools), environment_.log, report);
+}
+
 Task<Result<>> Dpu::open_directories(Report& report) {
     for (const auto& [name, path] : settings_.directories) {
         ROS2S_CO_TRY(co_await catalog_.served.add(name, path, environment_.log, report));
@@ -125,6 +137,7 @@ Task<Result<>> Dpu::open_control(Report& report) {
 
 Task<> Dpu::stop() {
     co_await catalog_.pools.stop();
+    co_await followed_.stop();
     if (control_) co_await control_->stop(settings_.common.drain);
     co_await front_.drain();
     co_await tenants_.drain();

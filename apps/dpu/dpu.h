@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "catalog.h"
+#include "followed_tenants.h"
 #include "ros2s/daemon/data_plane.h"
 #include "ros2s/hostlink/link_server.h"
 #include "settings.h"
@@ -39,6 +40,7 @@ class Dpu final : public daemon::Daemon {
     Task<Result<>> begin(Report& report);
     [[nodiscard]] control::ControlOptions control_options() const;
     Task<Result<>> open_pools(Report& report);
+    Task<Result<>> follow_tenants(Report& report);
     Task<Result<>> open_directories(Report& report);
     Task<Result<>> open_control(Report& report);
 
@@ -48,6 +50,7 @@ class Dpu final : public daemon::Daemon {
     Catalog catalog_;
     session::TicketTable tickets_;
     session::SessionTable sessions_;
+    FollowedTenants followed_;
     session::Mounts mounts_;
     // The tenants' shares of this process. Each of their servers belongs to it.
     rpc::ServerGroup group_;

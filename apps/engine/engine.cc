@@ -80,7 +80,8 @@ control::ControlOptions Engine::control_options() const {
             .identity = pki::identity_in(settings_.certificates, "server"),
             .purpose = session::Purpose::store,
             .data = data_ ? data_->addresses() : std::vector<control::DataAddress>{},
-            .program = "ros2store-engine " ROS2STORE_VERSION};
+            .program = "ros2store-engine " ROS2STORE_VERSION,
+            .administrators = daemon::parts_of(settings_.administrators)};
 }
 
 Task<Result<>> Engine::open_control(Report& report) {

@@ -30,6 +30,13 @@ Task<Result<>> Pools::open(Environment environment, std::string directory, Repor
         co_await pool->close();
         co_return fail(Code::exists);
     }
+    auto tenants =
+        co_await tenancy::TenantRegistry::open(environment, pool->tenants_file(), report);
+    if (!tenants) {
+        co_await pool->close();
+        co_return fail(tenants.error());
+    }
+    tenants_.emplace(pool->name(), std::move(*tenants));
     environment.log.info(
         fmt::format("serving the pool '{}' in {}: {}", pool->name(), directory, pool->path()));
     const std::string name = pool->name();
@@ -38,6 +45,8 @@ Task<Result<>> Pools::open(Environment environment, std::string directory, Repor
 }
 
 Task<> Pools::close() {
+    for (auto& [name, tenants] : tenants_) co_await tenants->stop();
+    tenants_.clear();
     for (auto& [name, pool] : pools_) co_await pool->close();
     pools_.clear();
 }
@@ -58,6 +67,11 @@ Task<Result<object::ContainerRecord>> Pools::create_container(
     Report& report) {
     co_return co_await pools_.find(pool)->second->create_container(call, std::move(properties),
                                                                    owner, report);
+}
+
+tenancy::TenantRegistry* Pools::tenants(std::string_view pool) {
+    const auto found = tenants_.find(pool);
+    return found == tenants_.end() ? nullptr : found->second.get();
 }
 
 void Pools::add_metrics(std::vector<exporter::Source>& sources) const {

@@ -24,6 +24,7 @@ class Pools final : public control::PoolCatalog {
     [[nodiscard]] std::string path(const std::string& pool) const override {
         return pools_.at(pool)->path();
     }
+    [[nodiscard]] tenancy::TenantRegistry* tenants(std::string_view pool) override;
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
                                                            object::ContainerProperties properties,
                                                            fs::Owner owner,
@@ -33,6 +34,7 @@ class Pools final : public control::PoolCatalog {
 
   private:
     std::map<std::string, std::unique_ptr<pool::EmbeddedPool>, std::less<>> pools_;
+    std::map<std::string, std::unique_ptr<tenancy::TenantRegistry>, std::less<>> tenants_;
 };
 
 }  // namespace ros2s::engined

@@ -4,6 +4,7 @@
 
 #include "ros2s/config/config.h"
 #include "ros2s/daemon/trusted_network.h"
+#include "ros2s/session/access_table.h"
 
 namespace ros2s::engined {
 namespace {
@@ -26,7 +27,11 @@ config::Table describe(Settings& s) {
                            "The directories of the pools, separated by commas, as made by "
                            "`ros2store pool create`. This process owns them exclusively while it "
                            "runs.")
-                  .required()}},
+                  .required(),
+              config::text("administrators", s.administrators,
+                           "Subjects of certificates, separated by commas, that may create, change "
+                           "and revoke the tenants of the pools with `ros2store tenant`. Empty: "
+                           "nobody.")}},
             {"control",
              "The control plane: gRPC over mutual TLS 1.3.",
              {config::text("listen", s.control,
@@ -63,6 +68,10 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     if (settings.control_addresses().empty()) {
         return report.fail(Code::invalid,
                            fmt::format("{}: 'control: listen' names no address", where));
+    }
+    for (const std::string& subject : daemon::parts_of(settings.administrators)) {
+        ROS2S_TRY(
+            session::check_subject(subject, fmt::format("{}: administrators", where), report));
     }
     ROS2S_TRY(settings.data_addresses(where, report));
     ROS2S_TRY_ASSIGN(settings.allowances,

@@ -104,6 +104,7 @@ std::string_view trust_in(std::string_view providers) {
 std::string engine_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
     return fmt::format(
         "pools: {}\n"
+        "administrators: CN=client\n"
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}, trusted_network: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",

@@ -51,18 +51,40 @@ bool Account::owes_nothing(Time now) const noexcept {
     return std::max({requests_paid_, bytes_paid_, names_paid_}) <= now;
 }
 
+std::string_view Accounts::name_for(std::string_view subject) const {
+    const auto found = allowances_.accounts.find(subject);
+    return found == allowances_.accounts.end() ? subject : std::string_view(found->second);
+}
+
+const Allowance& Accounts::allowance_of(std::string_view name) const {
+    const auto found = allowances_.by_account.find(name);
+    return found == allowances_.by_account.end() ? allowances_.others : found->second;
+}
+
 std::shared_ptr<Account> Accounts::open(std::string_view subject) {
-    if (const auto found = numbers_.find(subject); found != numbers_.end()) {
+    const std::string_view name = name_for(subject);
+    if (const auto found = numbers_.find(name); found != numbers_.end()) {
         return by_number_.at(found->second);
     }
     if (by_number_.size() >= kept_max) forget_some();
-    const auto allowed = allowances_.by_subject.find(subject);
-    auto account = std::make_shared<Account>(
-        ++last_number_, std::string(subject),
-        allowed != allowances_.by_subject.end() ? allowed->second : allowances_.others);
-    numbers_.emplace(account->subject, account->number);
+    auto account = std::make_shared<Account>(++last_number_, std::string(name), allowance_of(name));
+    numbers_.emplace(account->name, account->number);
     by_number_.emplace(account->number, account);
     return account;
+}
+
+void Accounts::set(Allowances allowances) {
+    allowances_ = std::move(allowances);
+    for (const auto& [number, account] : by_number_) {
+        const Allowance& allowed = allowance_of(account->name);
+        if (account->allowance_ == allowed) continue;
+        account->allowance_ = allowed;
+        // What the old rates have not paid for is no debt to the new ones.
+        for (Time* paid :
+             {&account->requests_paid_, &account->bytes_paid_, &account->names_paid_}) {
+            *paid = std::min(*paid, reactor_.now());
+        }
+    }
 }
 
 std::shared_ptr<Account> Accounts::find(uint64_t number) const {
@@ -80,7 +102,7 @@ void Accounts::forget_some() {
     const Time now = reactor_.now();
     std::erase_if(by_number_, [&](const auto& each) {
         const bool unused = each.second.use_count() == 1 && each.second->owes_nothing(now);
-        if (unused) numbers_.erase(each.second->subject);
+        if (unused) numbers_.erase(each.second->name);
         return unused;
     });
 }

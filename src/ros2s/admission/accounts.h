@@ -1,5 +1,6 @@
-// Accounts: what each tenant may have of a server, and what it used. A tenant is the subject of a
-// certificate. Every Admission of a process uses the same accounts.
+// Accounts: what each tenant may have of a server, and what it used. A tenant has one or more
+// subjects of certificates; a subject without a tenant is one by itself. Every Admission of a
+// process uses the same accounts.
 //
 // A rate is kept by the generic cell rate algorithm (ITU-T I.371): one time for each rate, at which
 // all that was used is paid for. A tenant that was idle has a burst. A request that is larger than
@@ -34,8 +35,10 @@ struct Allowance {
 };
 
 struct Allowances {
-    std::map<std::string, Allowance, std::less<>> by_subject;
+    std::map<std::string, Allowance, std::less<>> by_account;
     Allowance others;
+    // The account of a subject. Not listed: an account of its own, named as the subject.
+    std::map<std::string, std::string, std::less<>> accounts;
 };
 
 struct AccountMetrics {
@@ -46,11 +49,11 @@ struct AccountMetrics {
 
 class Account {
   public:
-    Account(uint64_t its_number, std::string its_subject, const Allowance& allowance)
-        : number(its_number), subject(std::move(its_subject)), allowance_(allowance) {}
+    Account(uint64_t its_number, std::string its_name, const Allowance& allowance)
+        : number(its_number), name(std::move(its_name)), allowance_(allowance) {}
 
     const uint64_t number;
-    const std::string subject;
+    const std::string name;
 
     [[nodiscard]] uint32_t weight() const noexcept { return allowance_.weight; }
     [[nodiscard]] bool has_rates() const noexcept {
@@ -72,7 +75,8 @@ class Account {
     };
     std::array<Use, 2> rates_of(uint64_t bytes) noexcept;
 
-    const Allowance allowance_;
+    friend class Accounts;
+    Allowance allowance_;
     // All that was used of the rate is paid for at this time.
     Time requests_paid_{}, bytes_paid_{}, names_paid_{};
 };
@@ -83,18 +87,24 @@ class Accounts {
     explicit Accounts(Reactor& reactor, Allowances allowances = {})
         : reactor_(reactor), allowances_(std::move(allowances)) {}
 
-    // Made when it is opened first. The number is not used for another subject later.
+    // The subject's account, made when it is opened first. The number is not used for another one
+    // later.
     [[nodiscard]] std::shared_ptr<Account> open(std::string_view subject);
+    // Of the subject's account.
+    [[nodiscard]] std::string_view name_for(std::string_view subject) const;
+    // From the next request on.
+    void set(Allowances allowances);
     // Null: no such account.
     [[nodiscard]] std::shared_ptr<Account> find(uint64_t number) const;
     // Oldest first.
     [[nodiscard]] std::vector<std::shared_ptr<const Account>> all() const;
 
   private:
+    [[nodiscard]] const Allowance& allowance_of(std::string_view name) const;
     void forget_some();
 
     Reactor& reactor_;
-    const Allowances allowances_;
+    Allowances allowances_;
     uint64_t last_number_ = 0;
     std::map<uint64_t, std::shared_ptr<Account>> by_number_;
     std::map<std::string, uint64_t, std::less<>> numbers_;

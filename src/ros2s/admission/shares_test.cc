@@ -30,7 +30,7 @@ std::string subject_of(size_t tenant) { return fmt::format("CN={}", tenant); }
 
 Allowances allowances_of(const std::vector<Allowance>& tenants) {
     Allowances all;
-    for (size_t i = 0; i < tenants.size(); ++i) all.by_subject.emplace(subject_of(i), tenants[i]);
+    for (size_t i = 0; i < tenants.size(); ++i) all.by_account.emplace(subject_of(i), tenants[i]);
     return all;
 }
 

@@ -16,6 +16,7 @@
 #include "server.grpc.pb.h"
 #include "session.grpc.pb.h"
 #include "store.grpc.pb.h"
+#include "tenants.grpc.pb.h"
 #include "watched_identity.h"
 
 namespace ros2s::control {
@@ -30,12 +31,14 @@ struct Stubs {
           sessions(channel),
           pools(channel),
           containers(channel),
+          tenants(channel),
           mounts(channel),
           files(channel) {}
     v1::Server::Stub server;
     v1::Sessions::Stub sessions;
     v1::Pools::Stub pools;
     v1::Containers::Stub containers;
+    v1::Tenants::Stub tenants;
     v1::Mounts::Stub mounts;
     v1::Files::Stub files;
 };
@@ -141,6 +144,7 @@ using ServerAsync = v1::Server::StubInterface::async_interface;
 using SessionsAsync = v1::Sessions::StubInterface::async_interface;
 using PoolsAsync = v1::Pools::StubInterface::async_interface;
 using ContainersAsync = v1::Containers::StubInterface::async_interface;
+using TenantsAsync = v1::Tenants::StubInterface::async_interface;
 using MountsAsync = v1::Mounts::StubInterface::async_interface;
 using FilesAsync = v1::Files::StubInterface::async_interface;
 

@@ -141,6 +141,12 @@ class GrpcClient final : public ControlClient {
                                                           Report& report) override;
     Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
                                      Report& report) override;
+    Task<Result<tenancy::SeenTenant>> change_tenant(const Call& call, std::string pool,
+                                                    tenancy::Change what, std::string name,
+                                                    config::Entries settings,
+                                                    Report& report) override;
+    Task<Result<ListedTenants>> list_tenants(const Call& call, std::string pool, uint64_t known,
+                                             Report& report) override;
     Task<Result<MountedAt>> mount(const Call& call, session::SessionId id, std::string container,
                                   bool read_only, Report& report) override;
     Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
@@ -309,6 +315,59 @@ Task<Result<>> GrpcClient::destroy_container(const Call& call, std::string pool,
     ROS2S_CO_TRY(co_await change_container(*parts_, call, &ContainersAsync::Destroy,
                                            std::move(request), report));
     co_return Result<>{};
+}
+
+namespace {
+
+Result<tenancy::SeenTenant> decode(const v1::Tenant& tenant, Report& report) {
+    tenancy::SeenTenant seen{
+        .tenant = {.name = tenant.name(),
+                   .generation = tenant.generation(),
+                   .revoked = tenant.revoked(),
+                   .settings = {tenant.settings().begin(), tenant.settings().end()}},
+        .active = tenant.active()};
+    Report problem;
+    const auto parsed = tenancy::parse_settings(seen.tenant, "a tenant", problem);
+    if (!parsed) return nonsense("tenant", report);
+    return seen;
+}
+
+}  // namespace
+
+Task<Result<tenancy::SeenTenant>> GrpcClient::change_tenant(const Call& call, std::string pool,
+                                                            tenancy::Change what, std::string name,
+                                                            config::Entries settings,
+                                                            Report& report) {
+    v1::ChangeTenantRequest request;
+    request.set_pool(std::move(pool));
+    request.set_kind(what == tenancy::Change::create ? v1::ChangeTenantRequest::CREATE
+                     : what == tenancy::Change::set  ? v1::ChangeTenantRequest::SET
+                                                     : v1::ChangeTenantRequest::REVOKE);
+    request.set_name(std::move(name));
+    for (auto& [key, text] : settings) (*request.mutable_settings())[key] = std::move(text);
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask(*parts_, &Stubs::tenants, &TenantsAsync::Change, call,
+                                     std::move(request), report));
+    co_return decode(reply.tenant(), report);
+}
+
+Task<Result<ListedTenants>> GrpcClient::list_tenants(const Call& call, std::string pool,
+                                                     uint64_t known, Report& report) {
+    v1::ListTenantsRequest request;
+    request.set_pool(std::move(pool));
+    request.set_known(known);
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask(*parts_, &Stubs::tenants, &TenantsAsync::List, call,
+                                     std::move(request), report));
+    ListedTenants listed{.version = reply.version()};
+    if (listed.version == known) co_return listed;
+    listed.tenants.emplace();
+    for (const v1::Tenant& each : reply.tenants()) {
+        ROS2S_CO_TRY_ASSIGN(auto seen, decode(each, report));
+        std::string name = seen.tenant.name;
+        listed.tenants->emplace(std::move(name), std::move(seen));
+    }
+    co_return listed;
 }
 
 Task<Result<MountedAt>> GrpcClient::mount(const Call& call, session::SessionId id,

@@ -15,6 +15,7 @@
 // deadline, cancelled. Each comes with a sentence in the report.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,8 @@
 #include "ros2s/runtime/task.h"
 #include "ros2s/session/mounts.h"
 #include "ros2s/session/sessions.h"
+#include "ros2s/tenancy/policy.h"
+#include "ros2s/tenancy/registry.h"
 
 namespace ros2s::control {
 
@@ -82,6 +85,12 @@ struct ServerFacts {
     std::vector<std::pair<std::string, WallTime>> absent;
 };
 
+struct ListedTenants {
+    uint64_t version = 0;
+    // None if the version is the one that the caller knew.
+    std::optional<tenancy::SeenTenants> tenants;
+};
+
 class ControlClient {
   public:
     // Reads the files. The first call connects. Errors, with a sentence: those of
@@ -121,6 +130,16 @@ class ControlClient {
                                                                   Report& report) = 0;
     virtual Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
                                              Report& report) = 0;
+
+    // Errors: unsupported (a DPU, or a server that is older than this call), denied.
+    virtual Task<Result<tenancy::SeenTenant>> change_tenant(const Call& call, std::string pool,
+                                                            tenancy::Change what, std::string name,
+                                                            config::Entries settings,
+                                                            Report& report) = 0;
+    // `known`: a version, 0 for none. Returns at once if it is not the current one, otherwise after
+    // the next change or tenancy::TenantRegistry::heartbeat. Errors: unsupported.
+    virtual Task<Result<ListedTenants>> list_tenants(const Call& call, std::string pool,
+                                                     uint64_t known, Report& report) = 0;
 
     virtual Task<Result<MountedAt>> mount(const Call& call, session::SessionId id,
                                           std::string container, bool read_only,

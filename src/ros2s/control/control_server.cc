@@ -18,6 +18,7 @@
 #include "server_service.h"
 #include "session_service.h"
 #include "store_service.h"
+#include "tenant_service.h"
 #include "tls.h"
 
 namespace ros2s::control {
@@ -91,6 +92,7 @@ struct ControlServer::Parts {
     SessionService sessions{state};
     PoolService pools{state};
     ContainerService containers{state};
+    TenantService tenants{state};
     MountService mounts{state};
     FileService files{state};
     HealthService health{gate, state.parts.access};
@@ -126,7 +128,7 @@ Result<> ControlServer::Parts::build(Report& report) {
     credentials = server_credentials(options.identity, state.parts.log);
     using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
     acceptor = builder.experimental().AddExternalConnectionAcceptor(External::FROM_FD, credentials);
-    std::vector<OfferedService*> offered{&about, &sessions, &pools, &containers, &health};
+    std::vector<OfferedService*> offered{&about, &sessions, &pools, &containers, &tenants, &health};
     if (state.parts.mounts != nullptr) offered.insert(offered.end(), {&mounts, &files});
     std::vector<std::string> names;
     for (const OfferedService* service : offered) names.push_back(service->name());

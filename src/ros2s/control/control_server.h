@@ -35,6 +35,7 @@
 #include "ros2s/session/access_table.h"
 #include "ros2s/session/mounts.h"
 #include "ros2s/session/sessions.h"
+#include "ros2s/tenancy/registry.h"
 
 namespace ros2s::control {
 
@@ -57,6 +58,10 @@ class PoolCatalog {
         return {};
     }
     [[nodiscard]] virtual std::vector<AbsentPool> absent() const { return {}; }
+    // The tenants of a pool that find() knows. Null: another server keeps them.
+    [[nodiscard]] virtual tenancy::TenantRegistry* tenants(std::string_view /*pool*/) {
+        return nullptr;
+    }
     // The transport of the I/O of a pool that find() knows, in a form that clients may see.
     [[nodiscard]] virtual std::string path(const std::string& pool) const = 0;
     // Creates a container with an empty file system in a pool that find() knows. Errors come with a
@@ -105,7 +110,8 @@ struct ControlOptions {
     pki::Identity identity;
     session::Purpose purpose = session::Purpose::store;  // the purpose of sessions here
     std::vector<DataAddress> data;
-    std::string program{};                   // for people: "ros2store-engine 0.1.0"
+    std::string program{};                      // for people: "ros2store-engine 0.1.0"
+    std::vector<std::string> administrators{};  // subjects that may change tenants
     uint32_t message_bytes_max = 128 << 10;  // of a request; the largest is an attribute of 64 KiB
     uint32_t requests_max = 2048;            // being received, of all subjects; for one subject:
                                              // the same limit as for calls

@@ -24,7 +24,7 @@ TEST(Limits, AreBySubjectAndTheRestHasTheDefault) {
                                       {"*", {{"bytes", "1MiB"}}}},
                                      "dpu.yaml", report);
     ASSERT_TRUE(parsed) << report.text();
-    EXPECT_EQ(parsed->by_subject.at("CN=alice"), (admission::Allowance{.weight = 4,
+    EXPECT_EQ(parsed->by_account.at("CN=alice"), (admission::Allowance{.weight = 4,
                                                                        .requests = 20000,
                                                                        .bytes = uint64_t{500} << 20,
                                                                        .names = 50,

@@ -104,6 +104,8 @@ uint32_t EmbeddedPool::targets() const { return engine_->targets(); }
 
 std::string EmbeddedPool::read_only_reason() const { return engine_->read_only_reason(); }
 
+std::string EmbeddedPool::tenants_file() const { return in(directory(), tenants_name); }
+
 std::string EmbeddedPool::shown() const {
     return fmt::format("the pool '{}' in {}", name(), directory());
 }

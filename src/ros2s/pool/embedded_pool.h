@@ -46,6 +46,8 @@ class EmbeddedPool {
     Task<> close();
 
     [[nodiscard]] const std::string& name() const { return directory_.config.pool; }
+    // The file of the pool's tenants, which the engine that serves the pool keeps.
+    [[nodiscard]] std::string tenants_file() const;
     [[nodiscard]] const std::string& directory() const { return directory_.directory; }
     // The top of the stack. Containers and free space are managed through it.
     [[nodiscard]] object::ObjectStore& store();

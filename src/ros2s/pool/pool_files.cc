@@ -14,7 +14,7 @@ namespace {
 
 // replace_file() uses NAME.new.
 constexpr std::string_view replaced_names[] = {config_name, half_made_name, growing_name,
-                                               served_name};
+                                               served_name, tenants_name};
 
 bool is_pool_file(std::string_view name) {
     const auto may_be_new = [name](std::string_view each) {
@@ -93,32 +93,6 @@ Result<std::vector<std::string>> data_names(const std::string& directory) {
     std::erase_if(names,
                   [](const auto& name) { return !is_device_name(name) && name != index_name; });
     return names;
-}
-
-Result<> replace_file(const std::string& path, std::string_view text) {
-    const std::string fresh = path + ".new";
-    const int descriptor = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (descriptor < 0) return fail_errno(errno);
-    Result<> written;
-    while (written && !text.empty()) {
-        const ssize_t count = ::write(descriptor, text.data(), text.size());
-        if (count > 0) text.remove_prefix(static_cast<size_t>(count));
-        if (count < 0 && errno != EINTR) written = fail_errno(errno);
-    }
-    if (written && ::fsync(descriptor) != 0) written = fail_errno(errno);
-    ::close(descriptor);
-    ROS2S_TRY(written);
-    if (::rename(fresh.c_str(), path.c_str()) != 0) return fail_errno(errno);
-    return sync_directory(std::filesystem::path(path).parent_path());
-}
-
-Result<> sync_directory(const std::string& directory) {
-    const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return fail_errno(errno);
-    Result<> synced;
-    if (::fsync(descriptor) != 0) synced = fail_errno(errno);
-    ::close(descriptor);
-    return synced;
 }
 
 Result<> remove_device(const std::string& path) {

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ros2s/base/durable_file.h"
 #include "ros2s/base/result.h"
 
 namespace ros2s::pool {
@@ -18,6 +19,9 @@ inline constexpr std::string_view growing_name = "growing";
 // Exists once an engine has served the pool. After a restart its clients may connect again and pin
 // the files that they have open.
 inline constexpr std::string_view served_name = "served";
+// The pool's tenants (tenancy/tenant.h). The engine that serves the pool makes it with the first
+// one.
+inline constexpr std::string_view tenants_name = "tenants.yaml";
 
 [[nodiscard]] std::string device_name(size_t number);  // "device-0"
 [[nodiscard]] bool is_device_name(std::string_view name);
@@ -32,11 +36,6 @@ std::unexpected<Error> cannot(std::string_view do_what, const std::string& path,
 
 // Names in the directory that may hold a pool's data: device files and the index.
 [[nodiscard]] Result<std::vector<std::string>> data_names(const std::string& directory);
-
-// Replaces the file's content atomically and durably. Errors: those of the file system.
-[[nodiscard]] Result<> replace_file(const std::string& path, std::string_view text);
-// Makes created and removed names in the directory durable.
-[[nodiscard]] Result<> sync_directory(const std::string& directory);
 
 // Removes a device file (if it is a link, the file behind it first) and leftovers of its creation.
 // A missing file is no error. For a namespace only the link is removed.

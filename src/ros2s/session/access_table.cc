@@ -34,6 +34,10 @@ bool AccessTable::Containers::contain(std::string_view pool_name,
     return is_prefix ? container.starts_with(label) : container == label;
 }
 
+bool AccessTable::Containers::contain(const Containers& others) const {
+    return contain(others.pool, others.label) && (is_prefix || !others.is_prefix);
+}
+
 Result<AccessTable::Containers> AccessTable::parse_containers(std::string_view text) {
     const size_t slash = text.find('/');
     if (slash == text.npos) return fail(Code::invalid);
@@ -86,6 +90,42 @@ AccessTable AccessTable::everything() {
     AccessTable access;
     access.everything_ = true;
     return access;
+}
+
+void AccessTable::add(const std::string& subject, Right right, const std::string& pool,
+                      std::string_view containers) {
+    const bool is_prefix = containers.ends_with('*');
+    if (is_prefix) containers.remove_suffix(1);
+    subjects_[subject][static_cast<size_t>(right)].push_back(
+        {.pool = pool, .label = std::string(containers), .is_prefix = is_prefix});
+}
+
+void AccessTable::remove(std::string_view subject, std::string_view pool) {
+    const auto found = subjects_.find(subject);
+    if (found == subjects_.end()) return;
+    for (auto& containers : found->second) {
+        std::erase_if(containers, [&](const Containers& each) { return each.pool == pool; });
+    }
+}
+
+bool AccessTable::covers(const AccessTable& other, std::string_view subject,
+                         std::string_view pool) const {
+    if (everything_) return true;
+    const Rights* const theirs = other.rights_of(subject);
+    if (theirs == nullptr) return true;
+    const Rights none{};
+    const Rights* const found = rights_of(subject);
+    const Rights& ours = found == nullptr ? none : *found;
+    for (size_t right = 0; right < right_names.size(); ++right) {
+        for (const Containers& each : (*theirs)[right]) {
+            if (each.pool == pool && std::ranges::none_of(ours[right], [&](const auto& some) {
+                    return some.contain(each);
+                })) {
+                return false;
+            }
+        }
+    }
+    return true;
 }
 
 const AccessTable::Rights* AccessTable::rights_of(std::string_view subject) const {

@@ -1,7 +1,7 @@
-// AccessTable: the rights of certificate subjects on containers. It is made from a daemon's
-// settings at start and does not change. The control plane asks it about each call that names a
-// pool or a container. A mount keeps its answer (read only, or also write), which the data plane
-// uses, too.
+// AccessTable: the rights of certificate subjects on containers, from a daemon's settings and from
+// the tenants of pools (tenancy). The control plane asks it about each call that names a pool or a
+// container. A mount keeps its answer (read only, or also write), which the data plane uses, too.
+// A daemon that takes rights away therefore ends the sessions of the subject.
 //
 // A right is given for POOL/CONTAINER. A '*' at the end matches the rest of a name: pool/scratch-*,
 // pool/*. `write` includes `read`. The default is no right.
@@ -41,6 +41,15 @@ class AccessTable {
 
     AccessTable() = default;  // no rights for any subject
 
+    // `containers`: a name, or the beginning of names and a '*'.
+    void add(const std::string& subject, Right right, const std::string& pool,
+             std::string_view containers);
+    // Takes away all rights of the subject in the pool.
+    void remove(std::string_view subject, std::string_view pool);
+    // True if the subject has every right in the pool that it has by `other`.
+    [[nodiscard]] bool covers(const AccessTable& other, std::string_view subject,
+                              std::string_view pool) const;
+
     [[nodiscard]] bool allows(std::string_view subject, Right right, std::string_view pool,
                               std::string_view container) const;
     // True if the subject has any right. Without one, the container or pool does not exist for it.
@@ -54,6 +63,7 @@ class AccessTable {
         std::string label;  // or the beginning of labels, if is_prefix
         bool is_prefix = false;
         [[nodiscard]] bool contain(std::string_view pool_name, std::string_view container) const;
+        [[nodiscard]] bool contain(const Containers& others) const;
     };
     using Rights = std::array<std::vector<Containers>, right_names.size()>;
     static Result<Containers> parse_containers(std::string_view text);

@@ -63,7 +63,9 @@ Result<SessionUse> SessionTable::open(SessionRequest request) {
         return fail(Code::no_memory, options_.sessions_max);
     }
     Subject& subject = subjects_[request.subject];
-    if (subject.sessions++ == 0) subject.account = accounts_.open(request.subject);
+    // Also for a subject with sessions: its account may be another one by now.
+    subject.account = accounts_.open(request.subject);
+    ++subject.sessions;
     const SessionId id = draw();
     auto session =
         std::make_unique<Session>(reactor_, id, subject.account->number, std::move(request));

@@ -4,8 +4,7 @@
 // certificate is no longer valid, or when it was unused for a while without a connection. That time
 // is short if it had a connection before, because then the client has usually died.
 //
-// Until tenants can be administered, the tenant is the certificate's subject: sessions of one
-// subject share an account (admission/accounts.h). Its number is the tenant's.
+// Sessions of one tenant share an account (admission/accounts.h). Its number is the tenant's.
 //
 //     open ──► live ──► ending ──► gone
 //               │ ▲       tickets revoked, calls drained, watchers done

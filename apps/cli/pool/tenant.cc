@@ -1,0 +1,142 @@
+// ros2store tenant: the tenants of a pool, at the engine that has it.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "commands.h"
+#include "output/json.h"
+#include "pool_place.h"
+#include "ros2s/api/server_place.h"
+#include "ros2s/control/control_client.h"
+#include "ros2s/pool/pool_directory.h"
+
+namespace ros2s::cli {
+namespace {
+
+constexpr auto patience = std::chrono::seconds(10);
+
+struct Engine {
+    std::unique_ptr<control::ControlClient> control;
+    std::string pool;
+};
+
+// The engine of a URI (ros2s://HOST/POOL), or the one that `ros2store up DIR` started.
+Result<Engine> engine_of(const Workplace& work, const std::string& place,
+                         const std::string& certificates) {
+    Report& report = work.report;
+    api::ServerPlace server;
+    std::string pool;
+    if (is_uri(place)) {
+        ROS2S_TRY_ASSIGN(const api::Uri uri, api::Uri::parse(place, report));
+        if (uri.transport != api::Uri::Transport::direct) {
+            return report.fail(Code::invalid,
+                               fmt::format("'{}' does not name an engine, which keeps the tenants; "
+                                           "write ros2s://HOST:PORT/POOL, or the directory of `up`",
+                                           place));
+        }
+        ROS2S_TRY_ASSIGN(server, api::server_place(uri, report));
+        pool = uri.pool;
+    } else {
+        ROS2S_TRY_ASSIGN(const auto directory, pool::read_pool_directory(place, report));
+        server = api::server_in(place, api::Uri::Transport::direct);
+        if (!api::is_running(server)) {
+            return report.fail(Code::not_found,
+                               fmt::format("no engine serves {}; start it: ros2store up {}", place,
+                                           shell_word(place)));
+        }
+        pool = directory.config.pool;
+    }
+    if (!certificates.empty()) server.certificates = certificates;
+    ROS2S_TRY_ASSIGN(auto control, control::ControlClient::create(
+                                       work.environment.reactor,
+                                       {.address = server.control,
+                                        .identity = pki::identity_in(server.certificates, "client"),
+                                        .server_name = server.name},
+                                       report));
+    return Engine{std::move(control), std::move(pool)};
+}
+
+Call bounded(const Workplace& work) {
+    return {.deadline = work.environment.reactor.now() + patience, .stop = work.call.stop};
+}
+
+std::string_view state_of(const tenancy::SeenTenant& seen) {
+    if (seen.tenant.revoked) return "revoked";
+    return seen.active ? "active" : "expired";
+}
+
+Json json_of(const tenancy::SeenTenant& seen) {
+    std::vector<Json::Member> settings;
+    for (const auto& [key, text] : seen.tenant.settings) settings.emplace_back(key, text);
+    return Json::object({{"name", seen.tenant.name},
+                         {"state", state_of(seen)},
+                         {"generation", seen.tenant.generation},
+                         {"settings", Json::object(settings)}});
+}
+
+Task<Result<>> change(Workplace work, tenancy::Change what, TenantOptions options,
+                      std::string_view done) {
+    ROS2S_CO_TRY_ASSIGN(const Engine engine, engine_of(work, options.place, options.certificates));
+    ROS2S_CO_TRY_ASSIGN(const auto seen, co_await engine.control->change_tenant(
+                                             bounded(work), engine.pool, what, options.name,
+                                             std::move(options.settings), work.report));
+    work.session.say(fmt::format("tenant {} of the pool '{}': {}, generation {}", seen.tenant.name,
+                                 engine.pool, done, seen.tenant.generation));
+    work.session.answer(json_of(seen));
+    co_return Result<>{};
+}
+
+Task<Result<tenancy::SeenTenants>> read(Workplace work, const TenantOptions& options) {
+    ROS2S_CO_TRY_ASSIGN(const Engine engine, engine_of(work, options.place, options.certificates));
+    ROS2S_CO_TRY_ASSIGN(auto listed, co_await engine.control->list_tenants(
+                                         bounded(work), engine.pool, 0, work.report));
+    co_return listed.tenants ? std::move(*listed.tenants) : tenancy::SeenTenants();
+}
+
+}  // namespace
+
+Task<Result<>> tenant_create(Workplace work, TenantOptions options) {
+    co_return co_await change(work, tenancy::Change::create, std::move(options), "created");
+}
+Task<Result<>> tenant_set(Workplace work, TenantOptions options) {
+    co_return co_await change(work, tenancy::Change::set, std::move(options), "changed");
+}
+Task<Result<>> tenant_revoke(Workplace work, TenantOptions options) {
+    co_return co_await change(work, tenancy::Change::revoke, std::move(options), "revoked");
+}
+
+Task<Result<>> tenant_list(Workplace work, TenantOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const auto tenants, co_await read(work, options));
+    std::vector<Json> all;
+    for (const auto& [name, seen] : tenants) {
+        work.session.say(fmt::format("{:<20} {:<8} {}", name, state_of(seen),
+                                     fmt::join(seen.tenant.subjects, ", ")));
+        all.push_back(json_of(seen));
+    }
+    if (tenants.empty()) {
+        work.session.say(
+            "no tenant; make one: ros2store tenant create PLACE NAME --subject CN=NAME "
+            "--write CONTAINER");
+    }
+    work.session.answer(Json::object({{"tenants", Json::array(all)}}));
+    co_return Result<>{};
+}
+
+Task<Result<>> tenant_show(Workplace work, TenantOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const auto tenants, co_await read(work, options));
+    const auto found = tenants.find(options.name);
+    if (found == tenants.end()) {
+        co_return work.report.fail(Code::not_found,
+                                   fmt::format("there is no tenant '{}'", options.name));
+    }
+    work.session.say(fmt::format("{}: {}, generation {}", options.name, state_of(found->second),
+                                 found->second.tenant.generation));
+    for (const auto& [key, text] : found->second.tenant.settings) {
+        work.session.say(fmt::format("  {:<9} {}", key, text));
+    }
+    work.session.answer(json_of(found->second));
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::cli

@@ -1,0 +1,84 @@
+#include "followed_tenants.h"
+
+#include <fmt/format.h>
+
+namespace ros2s::dpud {
+namespace {
+
+constexpr Duration answer_max = std::chrono::seconds(5);
+constexpr Duration pause_after_failure = std::chrono::milliseconds(100);
+
+}  // namespace
+
+FollowedTenants::FollowedTenants(Reactor& reactor, tenancy::Policy settings,
+                                 session::AccessTable& access, admission::Accounts& accounts,
+                                 session::SessionTable& sessions)
+    : reactor_(reactor),
+      settings_(std::move(settings)),
+      access_(access),
+      accounts_(accounts),
+      sessions_(sessions) {}
+
+Task<Result<>> FollowedTenants::begin(control::ClientOptions engine, std::vector<std::string> pools,
+                                      Log log, Report& report) {
+    log_ = std::move(log);
+    ROS2S_CO_TRY_ASSIGN(engine_,
+                        control::ControlClient::create(reactor_, std::move(engine), report));
+    following_ = std::make_unique<Nursery>(reactor_, pools.size());
+    for (std::string& pool : pools) {
+        Report problem;
+        const auto read_now = co_await read(pool, problem);
+        if (!read_now && read_now.error().code == Code::unsupported) {
+            log_.warning(
+                fmt::format("the engine of the pool '{}' is older than this program and "
+                            "has no tenants: only the settings say who may use the pool",
+                            pool));
+            continue;
+        }
+        if (!read_now) co_return report.fail(read_now.error(), problem.text());
+        ROS2S_CHECK(following_->try_spawn(follow(*this, std::move(pool))));
+    }
+    co_return Result<>{};
+}
+
+Task<> FollowedTenants::stop() {
+    stopping_.request_stop();
+    if (following_) co_await following_->join();
+}
+
+Task<Result<>> FollowedTenants::read(const std::string& pool, Report& report) {
+    const Call call{.deadline = reactor_.now() + answer_max, .stop = stopping_.token()};
+    uint64_t& version = versions_[pool];
+    ROS2S_CO_TRY_ASSIGN(auto listed, co_await engine_->list_tenants(call, pool, version, report));
+    version = listed.version;
+    if (!listed.tenants || *listed.tenants == tenants_[pool]) co_return Result<>{};
+    tenants_[pool] = std::move(*listed.tenants);
+    apply();
+    co_return Result<>{};
+}
+
+Task<> FollowedTenants::follow(FollowedTenants& self, std::string pool) {
+    while (!self.stopping_.stop_requested()) {
+        Report report;
+        if (co_await self.read(pool, report)) continue;
+        // The log says elsewhere that the engine is away.
+        if (!co_await sleep_for(self.reactor_, pause_after_failure, self.stopping_.token())) break;
+    }
+}
+
+void FollowedTenants::apply() {
+    tenancy::Policy policy = tenancy::with_tenants(settings_, tenants_);
+    const session::AccessTable before = std::exchange(access_, std::move(policy.access));
+    accounts_.set(std::move(policy.allowances));
+    for (const session::Session* const session : sessions_.all()) {
+        const std::string& subject = session->request.subject;
+        if (!access_.covers(before, subject, session->request.pool)) {
+            sessions_.expel(session->id, "rights of its subject were taken away");
+        } else if (const auto account = accounts_.find(session->tenant);
+                   account == nullptr || account->name != accounts_.name_for(subject)) {
+            sessions_.expel(session->id, "its subject belongs to another tenant now");
+        }
+    }
+}
+
+}  // namespace ros2s::dpud

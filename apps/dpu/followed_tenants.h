@@ -1,0 +1,56 @@
+// FollowedTenants: keeps the rights and limits of this DPU as the engines of its pools have them.
+//
+//     engine's TenantRegistry ─ Tenants.List, again and again ─► Policy ─► access, accounts
+//                                                                     └─► sessions that lost rights
+//
+// A change takes effect here when its call returns, within milliseconds. While an engine cannot be
+// reached, what it said last stays valid: its pools cannot be used meanwhile.
+//
+// Owned by Dpu; used on the reactor's core; stop() before destruction.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/base/log.h"
+#include "ros2s/control/control_client.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/session/sessions.h"
+#include "ros2s/tenancy/policy.h"
+
+namespace ros2s::dpud {
+
+class FollowedTenants {
+  public:
+    // `settings`: what the DPU's own settings say. All references outlive this. `access` and
+    // `accounts` are changed.
+    FollowedTenants(Reactor& reactor, tenancy::Policy settings, session::AccessTable& access,
+                    admission::Accounts& accounts, session::SessionTable& sessions);
+
+    // Reads the tenants of these pools, and then follows them until stop(). Errors, with a
+    // sentence: those of control::ControlClient.
+    Task<Result<>> begin(control::ClientOptions engine, std::vector<std::string> pools, Log log,
+                         Report& report);
+    Task<> stop();
+
+  private:
+    // Errors: unsupported (an engine that has no tenants yet).
+    Task<Result<>> read(const std::string& pool, Report& report);
+    static Task<> follow(FollowedTenants& self, std::string pool);
+    void apply();
+
+    Reactor& reactor_;
+    const tenancy::Policy settings_;
+    session::AccessTable& access_;
+    admission::Accounts& accounts_;
+    session::SessionTable& sessions_;
+    Log log_;
+    std::unique_ptr<control::ControlClient> engine_;
+    std::map<std::string, uint64_t> versions_;
+    std::map<std::string, tenancy::SeenTenants> tenants_;
+    StopSource stopping_;
+    std::unique_ptr<Nursery> following_;
+};
+
+}  // namespace ros2s::dpud

@@ -1,0 +1,18 @@
+// Small files that are replaced whole. Blocking system calls; any thread.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "ros2s/base/result.h"
+
+namespace ros2s {
+
+// Errors: those of the file system; not_found; too_large (over `bytes_max`).
+[[nodiscard]] Result<std::string> read_file(const std::string& path, size_t bytes_max);
+// Replaces the file's content atomically and durably, by way of PATH.new. Errors: those of the file
+// system.
+[[nodiscard]] Result<> replace_file(const std::string& path, std::string_view text);
+// Makes created and removed names in the directory durable.
+[[nodiscard]] Result<> sync_directory(const std::string& directory);
+
+}  // namespace ros2s

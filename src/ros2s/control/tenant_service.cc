@@ -1,0 +1,91 @@
+#include "tenant_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "fields.h"
+#include "ros2s/base/log_fields.h"
+
+namespace ros2s::control {
+namespace {
+
+void encode(const tenancy::Tenant& tenant, WallTime now, v1::Tenant& into) {
+    into.set_name(tenant.name);
+    into.set_generation(tenant.generation);
+    for (const auto& [key, text] : tenant.settings) (*into.mutable_settings())[key] = text;
+    into.set_revoked(tenant.revoked);
+    into.set_active(tenant.is_active(now));
+}
+
+Result<tenancy::Change> change_of(const v1::ChangeTenantRequest& request, Report& report) {
+    switch (request.kind()) {
+        case v1::ChangeTenantRequest::CREATE: return tenancy::Change::create;
+        case v1::ChangeTenantRequest::SET: return tenancy::Change::set;
+        case v1::ChangeTenantRequest::REVOKE:
+            if (request.settings().empty()) return tenancy::Change::revoke;
+            return report.fail(Code::invalid, "a revocation has no settings");
+        default:
+            return report.fail(Code::invalid, fmt::format("there is no change of kind {}",
+                                                          static_cast<int>(request.kind())));
+    }
+}
+
+constexpr std::array<std::string_view, 3> done_names{"created", "changed", "revoked"};
+
+}  // namespace
+
+Result<tenancy::TenantRegistry*> TenantService::registry(Served& served,
+                                                         const std::string& pool) const {
+    ROS2S_TRY(check_label("pool", pool, served.report));
+    ROS2S_TRY(state_.permit(served, pool));
+    if (tenancy::TenantRegistry* const found = state_.parts.pools.tenants(pool)) return found;
+    if (state_.parts.pools.find(pool) == nullptr) {
+        return served.report.fail(Code::not_found, fmt::format("there is no pool '{}' here", pool));
+    }
+    return served.report.fail(
+        Code::unsupported,
+        "the engine that has the pool keeps its tenants: name the engine, as in "
+        "ros2s://HOST:PORT/POOL");
+}
+
+Task<Result<>> TenantService::change(Served& served, const v1::ChangeTenantRequest& request,
+                                     v1::ChangeTenantReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(tenancy::TenantRegistry* const tenants, registry(served, request.pool()));
+    const auto& administrators = state_.options.administrators;
+    if (std::ranges::find(administrators, served.subject) == administrators.end()) {
+        state_.parts.sessions.audit().refused(
+            served.subject,
+            fmt::format("{} ({}) may not change tenants of the pool '{}': refused; to allow it, "
+                        "the settings need: administrators: \"{}\"",
+                        served.subject, served.peer, request.pool(), served.subject),
+            log_fields({{"tenant", served.subject}, {"peer", served.peer}}));
+        co_return served.report.fail(
+            Code::denied, fmt::format("{} may not change tenants; the engine's settings name who "
+                                      "may, under 'administrators'",
+                                      served.subject));
+    }
+    ROS2S_CO_TRY_ASSIGN(const tenancy::Change what, change_of(request, served.report));
+    config::Entries settings(request.settings().begin(), request.settings().end());
+    ROS2S_CO_TRY_ASSIGN(
+        const tenancy::Tenant tenant,
+        co_await tenants->change(what, request.name(), std::move(settings), served.report));
+    state_.audit(served, fmt::format("{} the tenant '{}' of the pool '{}', generation {}",
+                                     done_names[static_cast<size_t>(what)], tenant.name,
+                                     request.pool(), tenant.generation));
+    encode(tenant, state_.parts.reactor.wall_time(), *reply.mutable_tenant());
+    co_return Result<>{};
+}
+
+Task<Result<>> TenantService::list(Served& served, const v1::ListTenantsRequest& request,
+                                   v1::ListTenantsReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(tenancy::TenantRegistry* const tenants, registry(served, request.pool()));
+    co_await tenants->wait(request.known());
+    reply.set_version(tenants->version());
+    if (tenants->version() == request.known()) co_return Result<>{};
+    const WallTime now = state_.parts.reactor.wall_time();
+    for (const auto& [name, tenant] : tenants->tenants()) encode(tenant, now, *reply.add_tenants());
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::control

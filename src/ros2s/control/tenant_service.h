@@ -1,0 +1,21 @@
+// Tenants: the tenants of pools over gRPC.
+#pragma once
+#include "session_service.h"
+#include "tenants.grpc.pb.h"
+
+namespace ros2s::control {
+
+class TenantService final : public OfferedService {
+  public:
+    explicit TenantService(ServerState& state)
+        : OfferedService(state.gate, v1::Tenants::service_full_name()), state_(state) {}
+
+  private:
+    ROS2S_SERVE(Change, ChangeTenantRequest, ChangeTenantReply, change)
+    ROS2S_SERVE(List, ListTenantsRequest, ListTenantsReply, list)
+    Result<tenancy::TenantRegistry*> registry(Served& served, const std::string& pool) const;
+
+    ServerState& state_;
+};
+
+}  // namespace ros2s::control

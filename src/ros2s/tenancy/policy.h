@@ -1,0 +1,33 @@
+// Policy: what the subjects may do at a DPU: its settings, and the tenants of each pool.
+//
+// - A subject has the rights of its settings, and those of its tenant in the pool.
+// - A subject of a tenant that was revoked or has expired has no rights in that pool, whatever the
+//   settings say.
+// - Subjects of one tenant share an account. A tenant's limits replace those of the settings.
+//
+// A plain function; any thread.
+#pragma once
+#include <map>
+#include <string>
+
+#include "ros2s/tenancy/tenant.h"
+
+namespace ros2s::tenancy {
+
+// A tenant as the engine sees it now.
+struct SeenTenant {
+    Tenant tenant;
+    bool active = false;
+    friend bool operator==(const SeenTenant&, const SeenTenant&) = default;
+};
+using SeenTenants = std::map<std::string, SeenTenant, std::less<>>;
+
+struct Policy {
+    session::AccessTable access;
+    admission::Allowances allowances;
+};
+// `settings`: the policy without tenants. `pools`: the tenants of each pool.
+[[nodiscard]] Policy with_tenants(const Policy& settings,
+                                  const std::map<std::string, SeenTenants>& pools);
+
+}  // namespace ros2s::tenancy

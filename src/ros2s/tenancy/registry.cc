@@ -1,0 +1,125 @@
+#include "registry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ros2s/base/durable_file.h"
+
+namespace ros2s::tenancy {
+namespace {
+
+constexpr size_t document_bytes_max = 1 << 20;  // config::parse() takes no more
+
+}  // namespace
+
+TenantRegistry::TenantRegistry(Environment environment, std::string path)
+    : environment_(std::move(environment)),
+      path_(std::move(path)),
+      version_(static_cast<uint64_t>(environment_.reactor.wall_time().time_since_epoch().count())),
+      turn_(environment_.reactor, 1),
+      news_(environment_.reactor),
+      time_(environment_.reactor, 1) {}
+
+Task<Result<std::unique_ptr<TenantRegistry>>> TenantRegistry::open(Environment environment,
+                                                                   std::string path,
+                                                                   Report& report) {
+    std::unique_ptr<TenantRegistry> registry(
+        new TenantRegistry(std::move(environment), std::move(path)));
+    TenantRegistry& self = *registry;
+    const auto text = co_await self.environment_.blocking.run(
+        self.environment_.reactor, [&self] { return read_file(self.path_, document_bytes_max); });
+    if (text) {
+        ROS2S_CO_TRY_ASSIGN(self.tenants_, parse_document(*text, self.path_, report));
+    } else if (text.error().code != Code::not_found) {
+        co_return report.fail(
+            text.error(), fmt::format("cannot read the tenants of the pool in {}: {}", self.path_,
+                                      describe(text.error())));
+    }
+    self.active_ = self.active();
+    ROS2S_CHECK(self.time_.try_spawn(keep_time(self)));
+    co_return registry;
+}
+
+Task<> TenantRegistry::stop() {
+    stopping_.request_stop();
+    co_await time_.join();
+    news_.set();  // nobody waits any more
+}
+
+size_t TenantRegistry::active() const {
+    const WallTime now = environment_.reactor.wall_time();
+    return static_cast<size_t>(std::ranges::count_if(
+        tenants_, [&](const auto& each) { return each.second.is_active(now); }));
+}
+
+Task<> TenantRegistry::keep_time(TenantRegistry& self) {
+    while (co_await sleep_for(self.environment_.reactor, heartbeat, self.stopping_.token())) {
+        const size_t active = self.active();
+        if (active != std::exchange(self.active_, active)) ++self.version_;
+        self.news_.wake_all();
+    }
+}
+
+Task<> TenantRegistry::wait(uint64_t known) {
+    if (version_ == known) co_await news_;
+}
+
+Result<Tenant> TenantRegistry::changed(Change what, const std::string& name,
+                                       const config::Entries& settings, Report& report) const {
+    const auto present = tenants_.find(name);
+    if (what == Change::create && present != tenants_.end()) {
+        return report.fail(Code::exists,
+                           fmt::format("there is a tenant '{}'{}; change it with `ros2store tenant "
+                                       "set`",
+                                       name, present->second.revoked ? ", which is revoked" : ""));
+    }
+    if (what != Change::create && present == tenants_.end()) {
+        return report.fail(Code::not_found, fmt::format("there is no tenant '{}'", name));
+    }
+    if (what == Change::create && tenants_.size() >= tenants_max) {
+        return report.fail(Code::too_large,
+                           fmt::format("the pool has {} tenants, which is the most", tenants_max));
+    }
+    Tenant tenant{.name = name};
+    if (present != tenants_.end()) {
+        tenant.generation = present->second.generation + 1;
+        tenant.settings = present->second.settings;
+    }
+    tenant.revoked = what == Change::revoke;
+    for (const auto& [key, text] : settings) {
+        tenant.settings.insert_or_assign(key, text);
+        if (text.empty()) tenant.settings.erase(key);
+    }
+    ROS2S_TRY(parse_settings(tenant, fmt::format("tenant '{}'", name), report));
+    ROS2S_TRY(check_subjects(tenants_, tenant, report));
+    return tenant;
+}
+
+Task<Result<Tenant>> TenantRegistry::change(Change what, std::string name, config::Entries settings,
+                                            Report& report) {
+    co_await turn_.acquire();
+    const SemaphoreHold turn(turn_);
+    ROS2S_CO_TRY_ASSIGN(const Tenant tenant, changed(what, name, settings, report));
+    TenantsByName next = tenants_;
+    next.insert_or_assign(name, tenant);
+    const std::string text = document_of(next);
+    if (text.size() > document_bytes_max) {
+        co_return report.fail(
+            Code::too_large,
+            fmt::format("the settings of all tenants have more than {} bytes", document_bytes_max));
+    }
+    const auto written = co_await environment_.blocking.run(
+        environment_.reactor, [this, &text] { return replace_file(path_, text); });
+    if (!written) {
+        co_return report.fail(written.error(),
+                              fmt::format("cannot write {}: {}", path_, describe(written.error())));
+    }
+    tenants_ = std::move(next);
+    active_ = active();
+    ++version_;
+    news_.wake_all();
+    co_return tenant;
+}
+
+}  // namespace ros2s::tenancy

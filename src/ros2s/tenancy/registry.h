@@ -1,0 +1,70 @@
+// TenantRegistry: the tenants of one pool, at its engine, which is the authority for them. A change
+// is durable before change() returns (a file in the pool's directory, replaced whole). Expiry
+// follows this machine's clock.
+//
+// Owned by the program; stop() before destruction. Used on one core; the file is written by the
+// blocking pool.
+//
+// Invariants
+// - A change is applied whole or not at all; changes are done one after the other.
+// - Generations of a tenant increase, also after its revocation. A revoked tenant is kept, so that
+//   its subjects stay refused. It becomes active again only by set().
+#pragma once
+#include <memory>
+#include <string>
+
+#include "ros2s/runtime/environment.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sync.h"
+#include "ros2s/tenancy/tenant.h"
+
+namespace ros2s::tenancy {
+
+enum class Change : uint8_t { create, set, revoke };
+
+class TenantRegistry {
+  public:
+    // Waiting calls return after this time at the latest, so that they show that the engine lives.
+    static constexpr Duration heartbeat = std::chrono::milliseconds(250);
+
+    // A missing file: no tenants. Errors, with a sentence: those of parse_document(), of reading.
+    [[nodiscard]] static Task<Result<std::unique_ptr<TenantRegistry>>> open(Environment environment,
+                                                                            std::string path,
+                                                                            Report& report);
+    ~TenantRegistry() = default;
+    TenantRegistry(const TenantRegistry&) = delete;
+    TenantRegistry& operator=(const TenantRegistry&) = delete;
+    Task<> stop();
+
+    [[nodiscard]] const TenantsByName& tenants() const { return tenants_; }
+    // Differs after each change and each expiry. Random at first, so that it differs from those of
+    // an earlier process.
+    [[nodiscard]] uint64_t version() const { return version_; }
+    // Returns when version() is not `known`, or after a heartbeat.
+    Task<> wait(uint64_t known);
+
+    // create: all settings. set: those that change; an empty text removes one; a revoked tenant is
+    // active again. revoke: none. Errors, with a sentence: exists, not_found, invalid, too_large
+    // (tenants_max), no_space, io.
+    Task<Result<Tenant>> change(Change what, std::string name, config::Entries settings,
+                                Report& report);
+
+  private:
+    TenantRegistry(Environment environment, std::string path);
+    [[nodiscard]] Result<Tenant> changed(Change what, const std::string& name,
+                                         const config::Entries& settings, Report& report) const;
+    [[nodiscard]] size_t active() const;
+    static Task<> keep_time(TenantRegistry& self);
+
+    Environment environment_;
+    const std::string path_;
+    TenantsByName tenants_;
+    uint64_t version_;
+    size_t active_ = 0;  // at the last heartbeat
+    Semaphore turn_;     // of changes
+    Event news_;         // woken by changes and heartbeats
+    StopSource stopping_;
+    Nursery time_;
+};
+
+}  // namespace ros2s::tenancy

@@ -1,0 +1,253 @@
+// Tenants' settings, their file, changes that are kept, and what they mean at a DPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "policy.h"
+#include "registry.h"
+#include "ros2s/base/durable_file.h"
+#include "ros2s/runtime/sim/world.h"
+#include "tenant.h"
+
+namespace ros2s::tenancy {
+namespace {
+
+using session::Right;
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+Tenant tenant_of(const std::string& name, config::Entries settings) {
+    Tenant tenant{.name = name, .settings = std::move(settings)};
+    Report report;
+    EXPECT_TRUE(parse_settings(tenant, "a test", report)) << report.text();
+    return tenant;
+}
+
+TEST(Tenant, SettingsAreParsed) {
+    const Tenant alice = tenant_of("alice", {{"subjects", "CN=alice, CN=alice-2"},
+                                             {"read", "images, run-*"},
+                                             {"until", "2027-01-31"},
+                                             {"weight", "4"},
+                                             {"bytes", "1MiB"}});
+    EXPECT_THAT(alice.subjects, testing::ElementsAre("CN=alice", "CN=alice-2"));
+    EXPECT_THAT(alice.containers[0], testing::ElementsAre("images", "run-*"));
+    ASSERT_TRUE(alice.allowance);
+    EXPECT_EQ(alice.allowance->weight, 4U);
+    EXPECT_EQ(alice.allowance->bytes, 1U << 20);
+    // 2027-01-31 in seconds since 1970.
+    EXPECT_TRUE(alice.is_active(WallTime(std::chrono::seconds(1801353599))));
+    EXPECT_FALSE(alice.is_active(WallTime(std::chrono::seconds(1801353600))));
+}
+
+TEST(Tenant, ABadSettingIsRefusedWithItsNameAndWhatToWrite) {
+    const auto refused = [](const std::string& name, config::Entries settings) {
+        Tenant tenant{.name = name, .settings = std::move(settings)};
+        Report report;
+        EXPECT_FALSE(parse_settings(tenant, "tenant", report));
+        return report.text();
+    };
+    EXPECT_THAT(refused("a/b", {{"subjects", "CN=a"}}), HasSubstr("not the name of a tenant"));
+    EXPECT_THAT(refused("a", {}), HasSubstr("'subjects' names no certificate"));
+    EXPECT_THAT(refused("a", {{"subjects", "alice"}}), HasSubstr("tenant: subjects: 'alice'"));
+    EXPECT_THAT(
+        refused("a", {{"subjects", "CN=a"}, {"raed", "x"}}),
+        HasSubstr("tenant: raed: there is no such setting; the settings are subjects, read"));
+    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"read", "pool/x"}}),
+                HasSubstr("tenant: read: 'pool/x' is not the name of a container"));
+    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"until", "soon"}}), HasSubstr("2027-01-31"));
+    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"until", "9999-01-01"}}), HasSubstr("2200"));
+    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"weight", "0"}}), HasSubstr("weight"));
+    EXPECT_THAT(refused("a", {{"subjects", "CN=a\nrevoked: no"}}), HasSubstr("one line"));
+}
+
+TEST(Tenant, TheFileHasEverything) {
+    TenantsByName tenants;
+    tenants.emplace("alice", tenant_of("alice", {{"subjects", R"(CN=al"ice\)"}, {"read", "*"}}));
+    Tenant bob = tenant_of("bob", {{"subjects", "CN=bob: yes #"}, {"burst", "1s"}});
+    bob.generation = 7;
+    bob.revoked = true;
+    tenants.emplace("bob", bob);
+    Report report;
+    const auto read = parse_document(document_of(tenants), "tenants.yaml", report);
+    ASSERT_TRUE(read) << report.text();
+    EXPECT_EQ(*read, tenants);
+    const auto none = parse_document(document_of({}), "tenants.yaml", report);
+    ASSERT_TRUE(none) << report.text();
+    EXPECT_TRUE(none->empty());
+}
+
+TEST(Tenant, ADamagedFileIsRefusedWhole) {
+    const auto refused = [](std::string_view text) {
+        Report report;
+        EXPECT_FALSE(parse_document(text, "tenants.yaml", report));
+        return report.text();
+    };
+    EXPECT_THAT(refused("format: 2\n"), HasSubstr("format"));
+    EXPECT_THAT(refused("format: 1\ntenants:\n  a: {subjects: CN=a, raed: x}\n"),
+                HasSubstr("tenants.yaml"));
+    EXPECT_THAT(refused("format: 1\ntenants:\n  a: {subjects: CN=a}\n  b: {subjects: CN=a}\n"),
+                HasSubstr("'CN=a' is a subject of the tenant 'a'"));
+    EXPECT_THAT(refused("format: 1\ntenants:\n  a: {subjects: CN=a, generation: -1}\n"),
+                HasSubstr("-1"));
+}
+
+class Registry : public testing::Test {
+  protected:
+    Registry() : directory(std::filesystem::temp_directory_path() / "tenancy_test.XXXXXX") {
+        EXPECT_NE(::mkdtemp(directory.data()), nullptr);
+    }
+    ~Registry() override { std::filesystem::remove_all(directory); }
+    [[nodiscard]] std::string file() const { return directory + "/tenants.yaml"; }
+
+    // Opens the registry, runs `work` on it and closes it.
+    template <class Work>
+    void with(Work work) {
+        Report report;
+        std::unique_ptr<TenantRegistry> registry;
+        world.run(open_and(*this, registry, report, work));
+    }
+    template <class Work>
+    static Task<> open_and(Registry& self, std::unique_ptr<TenantRegistry>& registry,
+                           Report& report, Work& work) {
+        auto opened = co_await TenantRegistry::open(
+            {.reactor = self.world.core(), .blocking = self.world.blocking()}, self.file(), report);
+        EXPECT_TRUE(opened) << report.text();
+        if (!opened) co_return;
+        registry = std::move(*opened);
+        co_await work(*registry);
+        co_await registry->stop();
+    }
+
+    std::string directory;
+    sim::World world{1};
+};
+
+const config::Entries alices{{"subjects", "CN=alice"}, {"write", "alice-*"}};
+
+Task<> change_in_turn(TenantRegistry& registry) {
+    Report report;
+    const auto created = co_await registry.change(Change::create, "alice", alices, report);
+    EXPECT_TRUE(created) << report.text();
+    EXPECT_EQ((co_await registry.change(Change::create, "alice", alices, report)).error().code,
+              Code::exists);
+    EXPECT_EQ((co_await registry.change(Change::set, "bob", {}, report)).error().code,
+              Code::not_found);
+    EXPECT_EQ((co_await registry.change(Change::create, "bob", alices, report)).error().code,
+              Code::exists);  // alice's subject
+    const auto changed =
+        co_await registry.change(Change::set, "alice", {{"weight", "4"}, {"write", ""}}, report);
+    EXPECT_TRUE(changed);
+    if (!changed) co_return;
+    EXPECT_EQ(changed->generation, 2U);
+    EXPECT_EQ(changed->settings, (config::Entries{{"subjects", "CN=alice"}, {"weight", "4"}}));
+    const uint64_t version = registry.version();
+    EXPECT_EQ(
+        (co_await registry.change(Change::set, "alice", {{"weight", "x"}}, report)).error().code,
+        Code::invalid);
+    EXPECT_EQ(registry.version(), version);
+    EXPECT_TRUE(co_await registry.change(Change::revoke, "alice", {}, report));
+    EXPECT_NE(registry.version(), version);
+}
+
+Task<> find_alice_revoked(TenantRegistry& registry) {
+    const auto found = registry.tenants().find("alice");
+    EXPECT_NE(found, registry.tenants().end());
+    if (found == registry.tenants().end()) co_return;
+    EXPECT_TRUE(found->second.revoked);
+    EXPECT_EQ(found->second.generation, 3U);
+    Report report;
+    EXPECT_TRUE(co_await registry.change(Change::set, "alice", {}, report));
+    EXPECT_FALSE(registry.tenants().at("alice").revoked);
+}
+
+TEST_F(Registry, ChangesAreKept) {
+    with(change_in_turn);
+    with(find_alice_revoked);
+}
+
+Task<> fail_to_write(TenantRegistry& registry) {
+    Report report;
+    const uint64_t version = registry.version();
+    EXPECT_FALSE(co_await registry.change(Change::create, "alice", alices, report));
+    EXPECT_THAT(report.text(), HasSubstr("cannot write"));
+    EXPECT_TRUE(registry.tenants().empty());
+    EXPECT_EQ(registry.version(), version);
+}
+
+TEST_F(Registry, AChangeThatCannotBeWrittenChangesNothing) {
+    std::filesystem::create_directory(file() + ".new");  // in the way
+    with(fail_to_write);
+}
+
+Task<> wait_for_the_end(sim::World& world, TenantRegistry& registry) {
+    Report report;
+    config::Entries settings = alices;
+    settings["until"] = "2100-01-01";
+    EXPECT_TRUE(co_await registry.change(Change::create, "alice", settings, report));
+    const uint64_t version = registry.version();
+    const Time begun = world.now();
+    co_await registry.wait(version);
+    EXPECT_EQ(registry.version(), version);
+    EXPECT_LE(world.now() - begun, TenantRegistry::heartbeat);
+    // The engine's clock decides, also when it jumps.
+    world.step_clock(std::chrono::hours(24 * 365 * 140));
+    co_await registry.wait(version);
+    EXPECT_NE(registry.version(), version);
+    EXPECT_FALSE(registry.tenants().at("alice").is_active(world.core().wall_time()));
+}
+
+TEST_F(Registry, WaitingReturnsAfterAHeartbeatAndAtExpiry) {
+    with([this](TenantRegistry& registry) { return wait_for_the_end(world, registry); });
+}
+
+session::AccessTable access_of(const session::AccessTable::Settings& settings) {
+    Report report;
+    auto access = session::AccessTable::parse(settings, "settings", report);
+    EXPECT_TRUE(access) << report.text();
+    return *access;
+}
+
+TEST(Policy, RightsOfSettingsAndOfTenantsAreAdded) {
+    Policy settings{.access = access_of({{"CN=alice", {{"read", "pool/old, lustre/*"}}},
+                                         {"CN=bob", {{"read", "pool/images"}}}})};
+    SeenTenants tenants;
+    tenants["alice"] = {
+        .tenant = tenant_of(
+            "alice", {{"subjects", "CN=alice, CN=alice-2"}, {"write", "alice-*"}, {"weight", "4"}}),
+        .active = true};
+    const Policy policy = with_tenants(settings, {{"pool", tenants}});
+    for (const char* const subject : {"CN=alice", "CN=alice-2"}) {
+        EXPECT_TRUE(policy.access.allows(subject, Right::write, "pool", "alice-1"));
+        EXPECT_FALSE(policy.access.allows(subject, Right::write, "other", "alice-1"));
+        EXPECT_FALSE(policy.access.allows(subject, Right::destroy, "pool", "alice-1"));
+        EXPECT_EQ(policy.allowances.accounts.find(subject)->second, "alice");
+    }
+    EXPECT_TRUE(policy.access.allows("CN=alice", Right::read, "pool", "old"));
+    EXPECT_TRUE(policy.access.allows("CN=bob", Right::read, "pool", "images"));
+    EXPECT_EQ(policy.allowances.by_account.at("alice").weight, 4U);
+
+    // A tenant without rights has none by the settings either, in that pool.
+    tenants["alice"].active = false;
+    const Policy revoked = with_tenants(settings, {{"pool", tenants}});
+    EXPECT_FALSE(revoked.access.sees_pool("CN=alice", "pool"));
+    EXPECT_TRUE(revoked.access.allows("CN=alice", Right::read, "lustre", "x"));
+    EXPECT_FALSE(revoked.access.covers(policy.access, "CN=alice", "pool"));
+    EXPECT_TRUE(revoked.access.covers(policy.access, "CN=alice", "lustre"));
+    EXPECT_TRUE(revoked.access.covers(policy.access, "CN=bob", "pool"));
+}
+
+TEST(Policy, FewerContainersDoNotCoverMore) {
+    const auto wide = access_of({{"CN=a", {{"read", "pool/*"}}}});
+    const auto narrow = access_of({{"CN=a", {{"read", "pool/run-*"}}}});
+    const auto one = access_of({{"CN=a", {{"read", "pool/run-1"}}}});
+    EXPECT_TRUE(wide.covers(narrow, "CN=a", "pool"));
+    EXPECT_TRUE(narrow.covers(one, "CN=a", "pool"));
+    EXPECT_FALSE(narrow.covers(wide, "CN=a", "pool"));
+    EXPECT_FALSE(one.covers(narrow, "CN=a", "pool"));
+    EXPECT_TRUE(one.covers(one, "CN=a", "pool"));
+    EXPECT_TRUE(one.covers(wide, "CN=b", "pool"));
+}
+
+}  // namespace
+}  // namespace ros2s::tenancy

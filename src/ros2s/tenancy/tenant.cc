@@ -1,0 +1,217 @@
+#include "tenant.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <ctime>
+#include <ranges>
+
+#include "allowance_settings.h"
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::tenancy {
+namespace {
+
+constexpr std::string_view subjects_key = "subjects";
+constexpr std::string_view until_key = "until";
+// Only in the file.
+constexpr std::string_view generation_key = "generation";
+constexpr std::string_view revoked_key = "revoked";
+constexpr uint64_t document_format = 1;
+
+std::vector<std::string> parts_of(std::string_view list) {
+    std::vector<std::string> parts;
+    for (const auto part : std::views::split(list, ',')) {
+        std::string_view text(part.begin(), part.end());
+        while (text.starts_with(' ')) text.remove_prefix(1);
+        while (text.ends_with(' ')) text.remove_suffix(1);
+        if (!text.empty()) parts.emplace_back(text);
+    }
+    return parts;
+}
+
+Result<WallTime> parse_time(const std::string& text, std::string_view where, Report& report) {
+    for (const char* const form : {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d"}) {
+        std::tm fields{};
+        const char* const end = ::strptime(text.c_str(), form, &fields);
+        // A WallTime ends in 2262.
+        if (end == nullptr || *end != '\0' || fields.tm_year > 2200 - 1900) continue;
+        return WallTime(std::chrono::seconds(::timegm(&fields)));
+    }
+    return report.fail(Code::invalid,
+                       fmt::format("{}: '{}' is no time; write a day or a time in UTC up to the "
+                                   "year 2200, as in 2027-01-31 or 2027-01-31T18:00:00Z",
+                                   where, text));
+}
+
+bool is_text(std::string_view text) {
+    return std::ranges::none_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
+Result<> parse_containers(Tenant& tenant, session::Right right, const std::string& list,
+                          std::string_view where, Report& report) {
+    for (std::string& each : parts_of(list)) {
+        const bool is_prefix = each.ends_with('*');
+        const std::string_view label = std::string_view(each).substr(0, each.size() - is_prefix);
+        const bool any = is_prefix && label.empty();
+        if (!any && !object::is_valid_label(label)) {
+            return report.fail(Code::invalid,
+                               fmt::format("{}: '{}' is not the name of a container; a * at the "
+                                           "end matches the rest of a name: images, run-*, *",
+                                           where, each));
+        }
+        tenant.containers[static_cast<size_t>(right)].push_back(std::move(each));
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report) {
+    if (!object::is_valid_label(tenant.name)) {
+        return report.fail(Code::invalid,
+                           fmt::format("{}: '{}' is not the name of a tenant; use 1 to 127 of "
+                                       "A-Z a-z 0-9 . _ -",
+                                       where, tenant.name));
+    }
+    config::Entries limits;
+    for (const auto& [name, text] : tenant.settings) {
+        const std::string place = fmt::format("{}: {}", where, name);
+        if (text.size() > setting_bytes_max || !is_text(text)) {
+            return report.fail(Code::invalid,
+                               fmt::format("{}: a setting has up to {} bytes, in one line", place,
+                                           setting_bytes_max));
+        }
+        if (name == subjects_key) {
+            for (std::string& subject : parts_of(text)) {
+                ROS2S_TRY(session::check_subject(subject, place, report));
+                tenant.subjects.push_back(std::move(subject));
+            }
+        } else if (name == until_key) {
+            ROS2S_TRY_ASSIGN(tenant.until, parse_time(text, place, report));
+        } else if (const auto right = std::ranges::find(session::right_names, name);
+                   right != session::right_names.end()) {
+            ROS2S_TRY(parse_containers(
+                tenant, static_cast<session::Right>(right - session::right_names.begin()), text,
+                place, report));
+        } else if (is_limit(name)) {
+            limits.emplace(name, text);
+        } else {
+            return report.fail(
+                Code::invalid,
+                fmt::format("{}: there is no such setting; the settings are {}, {}, {}, {}", place,
+                            subjects_key, fmt::join(session::right_names, ", "), until_key,
+                            fmt::join(limit_names(), ", ")));
+        }
+    }
+    if (tenant.subjects.empty()) {
+        return report.fail(Code::invalid,
+                           fmt::format("{}: '{}' names no certificate; `ros2store certs show "
+                                       "FILE.crt` prints its subject, for example CN={}",
+                                       where, subjects_key, tenant.name));
+    }
+    if (!limits.empty()) {
+        ROS2S_TRY_ASSIGN(tenant.allowance, parse_allowance(limits, where, report));
+    }
+    return {};
+}
+
+Result<> check_subjects(const TenantsByName& tenants, const Tenant& changed, Report& report) {
+    for (const auto& [name, other] : tenants) {
+        if (name == changed.name) continue;
+        for (const std::string& subject : changed.subjects) {
+            if (std::ranges::find(other.subjects, subject) == other.subjects.end()) continue;
+            return report.fail(Code::exists,
+                               fmt::format("'{}' is a subject of the tenant '{}', and a subject "
+                                           "has one tenant; remove it there first",
+                                           subject, name));
+        }
+    }
+    return {};
+}
+
+namespace {
+
+// Double-quoted YAML. Control characters were refused.
+std::string yaml_text(std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') out += '\\';
+        out += c;
+    }
+    return out + '"';
+}
+
+struct Document {
+    uint64_t format = document_format;
+    std::map<std::string, config::Entries> tenants;
+};
+
+config::Table describe(Document& document) {
+    config::Records records{.into = &document.tenants};
+    records.keys = {{subjects_key, ""}, {until_key, ""}, {generation_key, ""}, {revoked_key, ""}};
+    for (const std::string_view right : session::right_names) records.keys.push_back({right, ""});
+    for (const std::string_view limit : limit_names()) records.keys.push_back({limit, ""});
+    return {{"",
+             "",
+             {config::count("format", document.format, document_format, document_format,
+                            "Of this file.")}},
+            {"tenants", "", {}, nullptr, std::move(records)}};
+}
+
+// Moves the entry, if it is there, into the field's variable.
+Result<> take(config::Entries& entries, const config::Field& field, std::string_view where,
+              Report& report) {
+    const auto found = entries.extract(std::string(field.name()));
+    if (!found) return {};
+    Report problem;
+    const auto value = field.read(found.mapped(), problem);
+    if (!value) {
+        return report.fail(value.error(),
+                           fmt::format("{}: {}: {}", where, field.name(), problem.text()));
+    }
+    field.store(*value);
+    return {};
+}
+
+}  // namespace
+
+std::string document_of(const TenantsByName& tenants) {
+    std::string text = fmt::format(
+        "# The tenants of this pool. `ros2store tenant` changes them while the engine runs.\n"
+        "format: {}\ntenants:{}\n",
+        document_format, tenants.empty() ? " {}" : "");
+    for (const auto& [name, tenant] : tenants) {
+        text +=
+            fmt::format("  {}:\n    {}: {}\n", yaml_text(name), generation_key, tenant.generation);
+        if (tenant.revoked) text += fmt::format("    {}: true\n", revoked_key);
+        for (const auto& [key, value] : tenant.settings) {
+            text += fmt::format("    {}: {}\n", key, yaml_text(value));
+        }
+    }
+    return text;
+}
+
+Result<TenantsByName> parse_document(std::string_view yaml, std::string_view where,
+                                     Report& report) {
+    Document document;
+    ROS2S_TRY(config::parse(yaml, where, describe(document), report));
+    TenantsByName tenants;
+    for (auto& [name, entries] : document.tenants) {
+        const std::string place = fmt::format("{}: '{}'", where, name);
+        Tenant tenant{.name = name};
+        ROS2S_TRY(take(entries,
+                       config::count(generation_key, tenant.generation, 1, UINT64_MAX, "Changes."),
+                       place, report));
+        ROS2S_TRY(take(entries, config::flag(revoked_key, tenant.revoked, "It has no rights."),
+                       place, report));
+        tenant.settings = std::move(entries);
+        ROS2S_TRY(parse_settings(tenant, place, report));
+        ROS2S_TRY(check_subjects(tenants, tenant, report));
+        tenants.emplace(name, std::move(tenant));
+    }
+    return tenants;
+}
+
+}  // namespace ros2s::tenancy

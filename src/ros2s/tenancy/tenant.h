@@ -1,0 +1,61 @@
+// Tenant: who may do what in one pool. The engine keeps the pool's tenants (TenantRegistry). DPUs
+// follow them (Policy).
+//
+// A tenant has subjects of certificates, rights on containers of the pool, and limits. Its settings
+// are texts, and have the same form on the command line, on the wire and in the file:
+//
+//     subjects  "CN=alice, CN=alice-2"        read, write, create, destroy  "images, alice-*"
+//     until     "2027-01-01T00:00:00Z"        weight, requests, bytes, names, burst  as in `limits`
+//
+// Plain values; any thread.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ros2s/admission/accounts.h"
+#include "ros2s/base/result.h"
+#include "ros2s/config/config.h"
+#include "ros2s/session/access_table.h"
+
+namespace ros2s::tenancy {
+
+inline constexpr size_t tenants_max = 1024;  // of a pool
+inline constexpr size_t setting_bytes_max = 4096;
+
+struct Tenant {
+    std::string name;            // as a container's label: 1 to 127 of [A-Za-z0-9._-]
+    uint64_t generation = 1;     // increases with each change
+    bool revoked = false;        // it has no rights any more, and its subjects none in the pool
+    config::Entries settings{};  // as they were given
+
+    // The parsed form.
+    std::vector<std::string> subjects{};
+    std::array<std::vector<std::string>, session::right_names.size()> containers{};  // by Right
+    std::optional<WallTime> until{};
+    std::optional<admission::Allowance> allowance{};  // none: no limit is set
+
+    [[nodiscard]] bool is_active(WallTime now) const {
+        return !revoked && (!until || now < *until);
+    }
+    friend bool operator==(const Tenant&, const Tenant&) = default;
+};
+using TenantsByName = std::map<std::string, Tenant, std::less<>>;
+
+// Fills the parsed form. Errors: invalid, with a sentence that begins with `where`.
+[[nodiscard]] Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report);
+// A subject has one tenant. Errors: exists, with a sentence.
+[[nodiscard]] Result<> check_subjects(const TenantsByName& tenants, const Tenant& changed,
+                                      Report& report);
+
+// The YAML file with all tenants of a pool, and back. Errors: invalid, too_large; the report names
+// the line or the tenant and its setting.
+[[nodiscard]] std::string document_of(const TenantsByName& tenants);
+[[nodiscard]] Result<TenantsByName> parse_document(std::string_view yaml, std::string_view where,
+                                                   Report& report);
+
+}  // namespace ros2s::tenancy

@@ -1,0 +1,192 @@
+// Tenants of a real ros2store-engine, as a real ros2store-dpu follows them.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "dpu_process.h"
+#include "dpu_tenant.h"
+#include "ros2s/control/control_client.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/run_blocking.h"
+
+namespace ros2s::tests {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+using tenancy::Change;
+using testing::HasSubstr;
+
+const Call call;
+
+class Tenants : public testing::Test {
+  protected:
+    Tenants() {
+        Report report;
+        auto made = OsReactor::create({.thread_name = "hosts"}, report);
+        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
+        reactor = std::move(*made);
+        issue_certificates(dpu, {"alice", "alice-2", "bob"});
+        dpu.give(R"("CN=bob": {write: pool/main})");
+        engine.write_settings("administrators: CN=client\n");
+    }
+    // As the engine's administrator.
+    std::string change(Change what, const std::string& name, config::Entries settings) {
+        Report report;
+        auto client =
+            control::ControlClient::create(*reactor,
+                                           {.address = engine.options("shm").control,
+                                            .identity = engine.options("shm").identity,
+                                            .server_name = engine.options("shm").server_name},
+                                           report);
+        EXPECT_TRUE(client) << report.text();
+        run_blocking(*reactor,
+                     [&]() -> Task<> { return change_by(**client, what, name, settings, report); });
+        return report.text();
+    }
+    static Task<> change_by(control::ControlClient& client, Change what, std::string name,
+                            config::Entries settings, Report& report) {
+        (void)co_await client.change_tenant(call, "pool", what, std::move(name),
+                                            std::move(settings), report);
+    }
+    connection::Options options(const std::string& name) const {
+        return tenant_options(dpu, name, "pool");
+    }
+    // What the DPU answers to a new session.
+    Result<> tries(const std::string& name) {
+        Result<> answer;
+        run_blocking(*reactor, [&] { return open_session(*reactor, options(name), answer); });
+        return answer;
+    }
+    static Task<> open_session(OsReactor& reactor, connection::Options options, Result<>& answer) {
+        Report report;
+        auto opened = co_await connection::Connection::open(reactor, std::move(options), report);
+        answer = opened ? Result<>() : fail(opened.error());
+        if (opened) co_await (*opened)->close();
+    }
+    template <class Condition>
+    static bool within_a_second(Condition condition) {
+        const auto begun = steady_clock::now();
+        do {
+            if (condition()) return true;
+            std::this_thread::sleep_for(5ms);
+        } while (steady_clock::now() - begun < 1s);
+        return false;
+    }
+    bool is_alive(const DpuTenant& tenant) {
+        bool alive = false;
+        run_blocking(*reactor, [&] { return keep_alive(tenant, alive); });
+        return alive;
+    }
+    static Task<> keep_alive(const DpuTenant& tenant, bool& alive) {
+        Report report;
+        alive = bool(co_await tenant.connection->control().keep_alive(
+            call, tenant.location().session, report));
+    }
+
+    EngineProcess engine;
+    DpuProcess dpu{engine, "shm"};
+    std::unique_ptr<OsReactor> reactor;
+};
+
+TEST_F(Tenants, RightsComeAndGoWhileTheDaemonsRun) {
+    ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
+    EXPECT_EQ(tries("alice").error().code, Code::denied);
+    EXPECT_EQ(change(Change::create, "alice", {{"subjects", "CN=alice"}, {"write", "main"}}), "");
+    ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
+    DpuTenant alice, bob;
+    run_blocking(*reactor,
+                 [&] { return alice.open(*reactor, options("alice"), "main", "alices", 4096); });
+    run_blocking(*reactor,
+                 [&] { return bob.open(*reactor, options("bob"), "main", "bobs", 4096); });
+
+    // More rights end nothing; fewer end her session, and nobody else's.
+    EXPECT_EQ(change(Change::set, "alice", {{"create", "alice-*"}}), "");
+    std::this_thread::sleep_for(300ms);
+    EXPECT_TRUE(is_alive(alice));
+    EXPECT_EQ(change(Change::set, "alice", {{"write", ""}, {"read", "main"}}), "");
+    EXPECT_TRUE(within_a_second([&] { return !is_alive(alice); })) << dpu.log();
+    EXPECT_TRUE(tries("alice"));
+    EXPECT_EQ(change(Change::revoke, "alice", {}), "");
+    EXPECT_TRUE(within_a_second([&] { return !tries("alice"); })) << dpu.log();
+    EXPECT_TRUE(is_alive(bob));
+    EXPECT_THAT(dpu.log(), HasSubstr("rights of its subject were taken away"));
+    EXPECT_THAT(engine.log(), HasSubstr("revoked the tenant 'alice' of the pool 'pool'"));
+
+    run_blocking(*reactor, [&] { return bob.close(); });
+    run_blocking(*reactor, [&] { return alice.close(); });
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+TEST_F(Tenants, ARevocationOutlivesEveryProcess) {
+    ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
+    // The DPU's settings name bob.
+    EXPECT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"read", "main"}}), "");
+    EXPECT_EQ(change(Change::revoke, "bob", {}), "");
+    engine.kill_hard();
+    ASSERT_TRUE(engine.start()) << engine.log();
+    EXPECT_TRUE(within_a_second([&] { return !tries("bob"); })) << dpu.log();
+    dpu.kill_hard();
+    ASSERT_TRUE(dpu.start()) << dpu.log();
+    EXPECT_EQ(tries("bob").error().code, Code::denied);
+    EXPECT_EQ(change(Change::set, "bob", {}), "");
+    EXPECT_TRUE(within_a_second([&] { return tries("bob").has_value(); })) << dpu.log();
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+TEST_F(Tenants, OnlyAnAdministratorChangesThem) {
+    engine.write_settings();
+    ASSERT_TRUE(engine.start()) << engine.log();
+    EXPECT_THAT(change(Change::create, "eve", {{"subjects", "CN=client"}, {"write", "*"}}),
+                HasSubstr("under 'administrators'"));
+    EXPECT_THAT(engine.log(), HasSubstr("the settings need: administrators: \"CN=client\""));
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+Duration time_of_reads(OsReactor& reactor, DpuTenant& tenant, int times) {
+    const auto begun = steady_clock::now();
+    for (int i = 0; i < times; ++i) {
+        std::vector<std::byte> memory(4096);
+        const auto read = run_blocking(reactor, [&] {
+            return tenant.link->pread(call, tenant.file, fs::Window::local(Bytes(memory)), 0);
+        });
+        EXPECT_TRUE(read);
+    }
+    return steady_clock::now() - begun;
+}
+
+// Two certificates of one tenant share its rate, which changes while they are connected.
+TEST_F(Tenants, LimitsChangeWhileTheyAreConnected) {
+    ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
+    EXPECT_EQ(
+        change(Change::create, "alice", {{"subjects", "CN=alice, CN=alice-2"}, {"write", "main"}}),
+        "");
+    ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
+    DpuTenant one, two;
+    run_blocking(*reactor,
+                 [&] { return one.open(*reactor, options("alice"), "main", "ones", 4096); });
+    run_blocking(*reactor,
+                 [&] { return two.open(*reactor, options("alice-2"), "main", "twos", 4096); });
+    EXPECT_EQ(change(Change::set, "alice", {{"requests", "100"}, {"burst", "10ms"}}), "");
+    std::this_thread::sleep_for(300ms);
+    // 100 of 100 per second, of which one is the burst.
+    const Duration limited = time_of_reads(*reactor, one, 50) + time_of_reads(*reactor, two, 50);
+    EXPECT_GE(limited, 900ms);
+    EXPECT_THAT(dpu.metrics(), HasSubstr(R"(ros2store_tenant_requests_total{tenant="alice"})"));
+    EXPECT_EQ(change(Change::set, "alice", {{"requests", ""}, {"burst", ""}}), "");
+    std::this_thread::sleep_for(300ms);
+    EXPECT_LT(time_of_reads(*reactor, one, 100), 900ms);
+    EXPECT_TRUE(is_alive(one) && is_alive(two));
+    run_blocking(*reactor, [&] { return one.close(); });
+    run_blocking(*reactor, [&] { return two.close(); });
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+}  // namespace
+}  // namespace ros2s::tests
