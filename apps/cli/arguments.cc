@@ -291,9 +291,9 @@ void add_tenant(CLI::App& app, Arguments& arguments) {
                          Command<TenantOptions>::Function function) -> Command<TenantOptions> {
         Command<TenantOptions> command(tenant, arguments, name, help, function);
         command.app
-            .add_option(
-                "place", command.options->place,
-                "the engine with the pool: ros2s://HOST:PORT/POOL, or the directory of `up`")
+            .add_option("place", command.options->place,
+                        "the directory of `up`, or the engine and any container of the pool: "
+                        "ros2s://HOST:PORT/POOL/CONTAINER")
             ->required();
         command.app.add_option("--certs", command.options->certificates,
                                "a directory with the certificate of an administrator");

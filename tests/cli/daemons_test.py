@@ -322,6 +322,63 @@ class Life(WithDirectory):
         self.assertEqual((certs / "server.crt").read_bytes(), before)
         self.assertEqual(answer("status", self.pool)["containers"], ["main"])
 
+    def test_tenants_are_kept_at_the_engine(self):
+        self.up("--size", SIZE)
+        hosts = self.pool / "certs/hosts"
+        run("certs", "issue", hosts, "alice")
+        alices = self.scratch / "alice"
+        alices.mkdir()
+        for source, name in (("ca.crt", "ca.crt"), ("alice.crt", "client.crt"), ("alice.key", "client.key")):
+            shutil.copy(hosts / source, alices / name)
+        files = f"ros2s+dpu:///pool/main?socket={self.pool}/run/dpu.control"
+        environment = {**os.environ, "ROS2STORE_CERTS": str(alices)}
+
+        def sees(expected):
+            """A DPU takes a change up within a second."""
+            until = time.monotonic() + 10
+            while run("ls", files, env=environment, expect=None).returncode != (0 if expected else 1):
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.05)
+
+        self.assertEqual(answer("tenant", "list", self.pool), {"tenants": []})
+        sees(False)
+        run("tenant", "create", self.pool, "alice", "--subject", "CN=alice", "--write", "main, alice-*",
+            "--weight", "4")
+        sees(True)
+        self.assertEqual(answer("tenant", "list", self.pool)["tenants"], [
+            {"name": "alice", "state": "active", "generation": 1,
+             "settings": {"subjects": "CN=alice", "weight": "4", "write": "main, alice-*"}}])
+        run("tenant", "set", self.pool, "alice", "--weight", "", "--until", "2020-01-01")
+        sees(False)
+        engine = f"ros2s:///pool/main?dir={self.pool}"
+        shown = answer("tenant", "show", engine, "alice")
+        self.assertEqual((shown["state"], shown["generation"]), ("expired", 2))
+        self.assertNotIn("weight", shown["settings"])
+        run("tenant", "set", self.pool, "alice", "--until", "")
+        sees(True)
+        run("tenant", "revoke", self.pool, "alice")
+        sees(False)
+        self.assertRegex(run("tenant", "list", self.pool).stdout, "alice +revoked +CN=alice")
+
+        self.refused("tenant", "create", self.pool, "alice", "--subject", "CN=a",
+                     says=["there is a tenant 'alice', which is revoked", "tenant set"])
+        self.refused("tenant", "create", self.pool, "bob", "--subject", "CN=alice",
+                     says=["'CN=alice' is a subject of the tenant 'alice'"])
+        self.refused("tenant", "create", self.pool, "bob", says=["'subjects' names no certificate", "certs show"])
+        self.refused("tenant", "set", self.pool, "alice", "--weight", "x", says=["weight", "1 to 1000"])
+        self.refused("tenant", "show", self.pool, "eve", says="no tenant 'eve'")
+        self.refused("tenant", "list", files, says=["does not name an engine", "ros2s://HOST:PORT/POOL"])
+        # A file that was edited badly is refused whole, with the tenant and its setting.
+        run("down", self.pool)
+        self.refused("tenant", "list", self.pool, says=["no engine serves", "ros2store up"])
+        kept = self.pool / "tenants.yaml"
+        kept.write_text(kept.read_text().replace('"main, alice-*"', '"/etc"'))
+        done = run("up", self.pool, expect=1)
+        self.assertIn("tenants.yaml: 'alice': write: '/etc' is not the name of a container", done.stderr)
+        kept.write_text(kept.read_text().replace('"/etc"', '"main"'))
+        self.up()
+        self.assertEqual(answer("tenant", "show", self.pool, "alice")["state"], "revoked")
+
     def uri(self, container):
         return f"ros2s+local:///pool/{container}?dir={self.pool}"
 

@@ -30,10 +30,11 @@ Result<Engine> engine_of(const Workplace& work, const std::string& place,
     if (is_uri(place)) {
         ROS2S_TRY_ASSIGN(const api::Uri uri, api::Uri::parse(place, report));
         if (uri.transport != api::Uri::Transport::direct) {
-            return report.fail(Code::invalid,
-                               fmt::format("'{}' does not name an engine, which keeps the tenants; "
-                                           "write ros2s://HOST:PORT/POOL, or the directory of `up`",
-                                           place));
+            return report.fail(
+                Code::invalid,
+                fmt::format("'{}' does not name an engine, which keeps the tenants; "
+                            "write ros2s://HOST:PORT/POOL/CONTAINER, or the directory of `up`",
+                            place));
         }
         ROS2S_TRY_ASSIGN(server, api::server_place(uri, report));
         pool = uri.pool;

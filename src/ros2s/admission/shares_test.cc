@@ -332,5 +332,24 @@ TEST(Accounts, AreKeptWhileTheyOweSomethingOrAreUsed) {
     world.run(use_up(world, accounts));
 }
 
+TEST(Accounts, NewAllowancesApplyAtOnceAndForgetDebts) {
+    sim::World world(1);
+    Accounts accounts(world.core(), allowances_of({{.bytes = 1, .burst = 1ms}}));
+    const auto account = accounts.open(subject_of(0));
+    const Time now = world.core().now();
+    (void)account->use(1000, now);
+    EXPECT_GT(account->use(1, now), now + 900s);
+    accounts.set(allowances_of({{.weight = 5, .bytes = 1000, .burst = 1ms}}));
+    EXPECT_EQ(account->weight(), 5U);
+    EXPECT_EQ(account->use(1, now), now);
+    EXPECT_EQ(accounts.open(subject_of(0)), account);
+    // A subject that becomes a tenant's has the tenant's account from then on.
+    Allowances joined = allowances_of({{.weight = 5}});
+    joined.accounts.emplace(subject_of(0), "alice");
+    accounts.set(joined);
+    EXPECT_EQ(accounts.open(subject_of(0))->name, "alice");
+    EXPECT_EQ(accounts.name_for(subject_of(0)), "alice");
+}
+
 }  // namespace
 }  // namespace ros2s::admission

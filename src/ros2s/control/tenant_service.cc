@@ -46,7 +46,7 @@ Result<tenancy::TenantRegistry*> TenantService::registry(Served& served,
     return served.report.fail(
         Code::unsupported,
         "the engine that has the pool keeps its tenants: name the engine, as in "
-        "ros2s://HOST:PORT/POOL");
+        "ros2s://HOST:PORT/POOL/CONTAINER");
 }
 
 Task<Result<>> TenantService::change(Served& served, const v1::ChangeTenantRequest& request,
