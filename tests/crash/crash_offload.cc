@@ -28,6 +28,8 @@ struct Options {
     uint64_t seed = 1;
     size_t dpus = 1;
     uint32_t groups = 1;
+    uint32_t cores = 1;
+    bool errors = false;
     IndexKind index = IndexKind::ordered;
     bool keeps_replies = true;
     std::string remove_rule;
@@ -36,8 +38,8 @@ struct Options {
 };
 
 constexpr const char* usage =
-    "usage: crash_offload [--points N] [--seed S] [--dpus 1|2] [--groups G]\n"
-    "                     [--index ordered|rocksdb] [--replies keep|forget]\n"
+    "usage: crash_offload [--points N] [--seed S] [--dpus 1|2] [--groups G] [--cores N]\n"
+    "                     [--index ordered|rocksdb] [--errors yes|no] [--replies keep|forget]\n"
     "                     [--remove-rule NAME]\n"
     "Hosts work through DPUs on a storage server, whose engine crashes at N points of its device\n"
     "operations, trial by trial from seed S on, while DPUs are killed and the network is in "
@@ -61,6 +63,10 @@ std::optional<Options> parse(int argc, char** argv) {
             options.dpus = *n;
         } else if (name == "--groups" && n && *n > 0 && *n <= 16) {
             options.groups = static_cast<uint32_t>(*n);
+        } else if (name == "--cores" && n && *n > 0 && *n <= 16) {
+            options.cores = static_cast<uint32_t>(*n);
+        } else if (name == "--errors" && (word == "yes" || word == "no")) {
+            options.errors = word == "yes";
         } else if (name == "--index" && (word == "ordered" || word == "rocksdb")) {
             options.index = word == "ordered" ? IndexKind::ordered : IndexKind::rocksdb;
         } else if (name == "--replies" && (word == "keep" || word == "forget")) {
@@ -76,17 +82,18 @@ std::optional<Options> parse(int argc, char** argv) {
 }
 
 std::string command(const Options& options, uint64_t seed) {
-    return fmt::format("crash_offload --seed {} --points 1 --dpus {} --groups {} --index {}{}{}",
-                       seed, options.dpus, options.groups,
-                       options.index == IndexKind::ordered ? "ordered" : "rocksdb",
-                       options.keeps_replies ? "" : " --replies forget",
-                       options.remove_rule.empty() ? "" : " --remove-rule " + options.remove_rule);
+    return fmt::format(
+        "crash_offload --seed {} --points 1 --dpus {} --groups {} --index {}{}{}{}{}", seed,
+        options.dpus, options.groups, options.index == IndexKind::ordered ? "ordered" : "rocksdb",
+        options.cores > 1 ? fmt::format(" --cores {}", options.cores) : "",
+        options.errors ? " --errors yes" : "", options.keeps_replies ? "" : " --replies forget",
+        options.remove_rule.empty() ? "" : " --remove-rule " + options.remove_rule);
 }
 
 // All trials together.
 struct Sum {
-    uint64_t operations = 0, storage_strikes = 0, dpu_kills = 0, clock_steps = 0, repeated = 0,
-             replayed = 0;
+    uint64_t operations = 0, storage_strikes = 0, dpu_kills = 0, clock_steps = 0, device_errors = 0,
+             repeated = 0, replayed = 0;
     SharedWork::Totals shared;
     NetworkTrouble::Totals trouble;
 
@@ -95,6 +102,7 @@ struct Sum {
         storage_strikes += report.storage_strikes;
         dpu_kills += report.dpu_kills;
         clock_steps += report.clock_steps;
+        device_errors += report.device_errors;
         repeated += report.requests_repeated;
         replayed += report.replayed;
         shared += report.shared;
@@ -128,11 +136,12 @@ struct Sum {
     }
     void print() const {
         fmt::print(
-            "  {} DPUs killed, {} clock steps, {} strikes between commit and answer; network: {} "
+            "  {} DPUs killed, {} clock steps, {} strikes between commit and answer, {} ends by "
+            "device errors; network: {} "
             "connections lost, "
             "{} cut in a transfer, {} processes stalled, {} times lossy, {} times slow\n",
-            dpu_kills, clock_steps, storage_strikes, trouble.lost, trouble.cut, trouble.stalled,
-            trouble.lossy, trouble.slow);
+            dpu_kills, clock_steps, storage_strikes, device_errors, trouble.lost, trouble.cut,
+            trouble.stalled, trouble.lossy, trouble.slow);
         fmt::print(
             "  {} operations in directories of one client; shared: {} appends, {} exclusive "
             "creations, {} renames, {} writes, {} reads judged\n",
@@ -155,16 +164,19 @@ Trial run_one(const Options& options, uint64_t seed) {
     EngineRigOptions rig{.groups_in_flight = options.groups,
                          .index = options.index,
                          .data_bytes = data_bytes,
+                         .cores = options.cores,
+                         .device_errors = options.errors,
                          .pin_grace = offload_grace,
                          .trace = &trace};
     if (!options.remove_rule.empty()) rig.rules.*find_rule(options.remove_rule)->rule = false;
     const auto factory = [&](World& world, Random& random) {
         return make_engine_rig(world, random, rig);
     };
-    Trial trial{
-        .report = run_offload_trial(
-            seed, factory,
-            {.dpus = options.dpus, .keeps_replies = options.keeps_replies, .trace = &trace})};
+    Trial trial{.report = run_offload_trial(seed, factory,
+                                            {.dpus = options.dpus,
+                                             .cores = options.cores,
+                                             .keeps_replies = options.keeps_replies,
+                                             .trace = &trace})};
     trial.trace = trace.value();
     return trial;
 }
@@ -206,6 +218,9 @@ int run(const Options& options) {
     if (options.points >= points_of_campaign && !options.is_broken()) {
         lacking = distribution.lacks();
         for (std::string& text : sum.lacks(options.points)) lacking.push_back(std::move(text));
+        if (options.errors && sum.device_errors * 20 < options.points) {
+            lacking.emplace_back("device errors that ended the server");
+        }
     }
     for (const std::string& what : lacking) fmt::print("FAILED: too little happened: {}\n", what);
     fmt::print("{} passed, {} failed\n", trials - failed, failed + lacking.size());

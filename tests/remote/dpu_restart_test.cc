@@ -71,7 +71,7 @@ Task<Outcome> trial(sim::World& world, uint64_t seed, const Kind& kind, Options 
     for (uint64_t i = 0; i < hosts * tasks_per_host; ++i) {
         sim::AppHost& app = *apps[i % hosts];
         co_await working.spawn(run_part(kind, {.store = nullptr,
-                                               .storage = world.core(),
+                                               .world = world,
                                                .files = app.files(),
                                                .container = server.container(),
                                                .number = i,

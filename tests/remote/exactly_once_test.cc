@@ -75,7 +75,7 @@ Task<Outcome> trial(sim::World& world, uint64_t seed, const Kind& kind,
     for (uint64_t i = 0; i < hosts * tasks_per_host; ++i) {
         Client& one = clients[i % hosts];
         co_await working.spawn(run_part(kind, {.store = &one.host->store(),
-                                               .storage = world.core(),
+                                               .world = world,
                                                .files = *one.files,
                                                .container = server.container(),
                                                .number = i,

@@ -9,6 +9,7 @@
 #include "ros2s/base/random.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/remote/remote_store.h"
+#include "ros2s/runtime/sim/world.h"
 
 namespace ros2s {
 
@@ -19,7 +20,7 @@ inline constexpr uint64_t rounds = 12;
 // One client's part of a test.
 struct Part {
     remote::RemoteStore* store;  // null behind a DPU
-    Reactor& storage;            // has the clock of the storage server
+    sim::World& world;
     fs::FileSystem& files;
     object::ContainerId container;
     uint64_t number;

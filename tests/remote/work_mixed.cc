@@ -10,7 +10,7 @@ using namespace object;
 constexpr int steps = 40;
 
 Task<> work(Part& part) {
-    sim::DirectoryWork directory(part.storage, part.files, part.files,
+    sim::DirectoryWork directory(part.world, part.files, part.files,
                                  fmt::format("of-{}", part.number), part.random);
     Result<> done = co_await directory.begin();
     for (int i = 0; i < steps && done; ++i) done = co_await directory.step();

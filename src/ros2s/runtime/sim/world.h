@@ -37,7 +37,11 @@ class World {
     [[nodiscard]] const Secrets& secrets() const { return secrets_; }
     [[nodiscard]] Time now() const { return now_; }
     // Sets the machine's clock: wall time jumps, in either direction. Monotonic time does not.
-    void step_clock(Duration by) { wall_offset_ += by; }
+    void step_clock(Duration by) {
+        wall_offset_ += by;
+        ++clock_steps_;
+    }
+    [[nodiscard]] uint64_t clock_steps() const { return clock_steps_; }
 
     // Runs the task on core 0, and all other work, until the task is done. If nothing can run any
     // more and the task is unfinished, a CHECK fails.
@@ -75,6 +79,7 @@ class World {
     const Secrets secrets_{random_};
     Time now_{};
     Duration wall_offset_{};
+    uint64_t clock_steps_ = 0;
     uint64_t timers_armed_ = 0;
     SimReactor* current_ = nullptr;
     std::set<std::pair<Timer*, SimReactor*>,

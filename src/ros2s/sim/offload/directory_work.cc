@@ -63,27 +63,27 @@ Task<Result<>> DirectoryWork::put(const std::string& name, fs::OpenFlags flags, 
                                   uint64_t offset) {
     ROS2S_CO_TRY_ASSIGN(const auto found, co_await files_.lookup(no_call, node_, name));
     ROS2S_CO_TRY_ASSIGN(const auto file, co_await files_.open(no_call, found.node, flags));
-    const Time begin = storage_.now();
-    const WallTime wall_begin = storage_.wall_time();
+    const WallTime called = world_.core().wall_time();
+    const uint64_t steps = world_.clock_steps();
     ROS2S_CO_TRY(
         co_await files_.pwrite(no_call, file.handle, fs::Window::local(as_bytes(bytes)), offset));
-    ROS2S_CO_TRY(co_await check_time(name, found.modified, begin, wall_begin));
+    ROS2S_CO_TRY(co_await check_time(name, found.modified, called, steps));
     co_return co_await files_.close(no_call, file.handle);
 }
 
 // A write that has just ended gave the file its time, for all mounts. Unless the clock was set
 // meanwhile, the time is between the beginning of the write and now.
-Task<Result<>> DirectoryWork::check_time(std::string name, WallTime before, Time begin,
-                                         WallTime wall_begin) {
-    const WallTime wall_end = storage_.wall_time();
-    const bool was_set = wall_end - wall_begin != storage_.now() - begin;
+Task<Result<>> DirectoryWork::check_time(std::string name, WallTime before, WallTime called,
+                                         uint64_t steps) {
+    const WallTime returned = world_.core().wall_time();
+    const bool was_set = world_.clock_steps() != steps;
     for (fs::FileSystem* files : {&files_, &other_}) {
         ROS2S_CO_TRY_ASSIGN(const auto found, co_await files->lookup(no_call, node_, name));
         const WallTime time = found.modified;
-        if (time != before && (was_set || (wall_begin <= time && time <= wall_end))) continue;
+        if (time != before && (was_set || (called <= time && time <= returned))) continue;
         differs_.push_back(fmt::format(
             "{}/{} was written between {} and {} ns, and modified at {} ns, before at {} ns", name_,
-            name, wall_begin.time_since_epoch().count(), wall_end.time_since_epoch().count(),
+            name, called.time_since_epoch().count(), returned.time_since_epoch().count(),
             time.time_since_epoch().count(), before.time_since_epoch().count()));
     }
     co_return Result<>{};

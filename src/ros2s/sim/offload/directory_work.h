@@ -9,22 +9,18 @@
 
 #include "ros2s/base/random.h"
 #include "ros2s/fs/file_system.h"
-#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::sim {
 
 class DirectoryWork {
   public:
     // Works in the directory `name` of the root, which begin() creates. Another mount of the
-    // container, `other`, removes names of open files. `storage` has the clock of the storage
+    // container, `other`, removes names of open files. `world` has the clock of the storage
     // server, which writes get their times from.
-    DirectoryWork(Reactor& storage, fs::FileSystem& files, fs::FileSystem& other, std::string name,
+    DirectoryWork(World& world, fs::FileSystem& files, fs::FileSystem& other, std::string name,
                   Random& random)
-        : storage_(storage),
-          files_(files),
-          other_(other),
-          name_(std::move(name)),
-          random_(random) {}
+        : world_(world), files_(files), other_(other), name_(std::move(name)), random_(random) {}
 
     Task<Result<>> begin();
     // Does one operation. what() names it.
@@ -44,7 +40,7 @@ class DirectoryWork {
     Task<Result<>> create();
     Task<Result<>> put(const std::string& name, fs::OpenFlags flags, std::string bytes,
                        uint64_t offset);
-    Task<Result<>> check_time(std::string name, WallTime before, Time begin, WallTime wall_begin);
+    Task<Result<>> check_time(std::string name, WallTime before, WallTime called, uint64_t steps);
     Task<Result<>> append();
     Task<Result<>> append_to(Model::iterator at);
     Task<Result<>> write();
@@ -60,7 +56,7 @@ class DirectoryWork {
     Task<std::string> compare_file(fs::FileSystem& files, std::string name,
                                    std::string expected) const;
 
-    Reactor& storage_;
+    World& world_;
     fs::FileSystem& files_;
     fs::FileSystem& other_;
     const std::string name_;

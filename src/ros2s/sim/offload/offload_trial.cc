@@ -189,7 +189,7 @@ Task<> OffloadTrial::work(Nursery& working) {
         const size_t other = i + 1 + i / host_count_ % (host_count_ - 1);
         randoms_.push_back(std::make_unique<Random>(random_.next()));
         directories_.push_back(std::make_unique<DirectoryWork>(
-            world_.core(), hosts_[i % host_count_]->files(), hosts_[other % host_count_]->files(),
+            world_, hosts_[i % host_count_]->files(), hosts_[other % host_count_]->files(),
             fmt::format("of-{}", i), *randoms_.back()));
         co_await working.spawn(client(*this, i, Random(random_.next())));
     }
@@ -223,6 +223,7 @@ Task<> OffloadTrial::end() {
 Task<> OffloadTrial::judge() {
     report_.points = storage_.points();
     report_.storage_strikes = storage_.strikes();
+    report_.device_errors = storage_.device_errors();
     report_.replayed = storage_.replayed();
     if (co_await storage_.start()) {
         co_await sleep_for(world_.core(), offload_grace);
@@ -353,7 +354,7 @@ std::vector<std::string> OffloadTrial::processes() const {
 OffloadReport run_offload_trial(uint64_t seed, const RigFactory& factory,
                                 const OffloadOptions& options) {
     OffloadReport report{.seed = seed};
-    World world(seed);
+    World world(seed, options.cores);
     OffloadTrial trial(world, seed, factory, options, report);
     world.run(trial.run());
     return report;

@@ -22,6 +22,7 @@ inline constexpr Duration offload_grace = std::chrono::seconds(10);
 
 struct OffloadOptions {
     size_t dpus = 1;                        // each has two hosts
+    uint32_t cores = 1;                     // of the store; the rig has as many
     uint64_t points = 12;                   // crashes of the store, after which the clients end
     Duration orphan_grace = offload_grace;  // of the DPUs' file systems
     bool keeps_replies = true;  // false: the store forgets operation ids; the test must detect that
@@ -37,6 +38,7 @@ struct OffloadReport {
     uint64_t operations = 0;            // of the clients in their own directories
     SharedWork::Totals shared;          // on shared files and names
     uint64_t storage_strikes = 0;       // kills between commit and reply
+    uint64_t device_errors = 0;         // that ended the storage server
     uint64_t dpu_kills = 0;
     uint64_t clock_steps = 0;
     NetworkTrouble::Totals trouble;

@@ -69,6 +69,7 @@ class RemoteRig final : public Rig {
     std::optional<Duration> reply_lease() const override { return behind_->reply_lease(); }
     void arm(const CrashPlan& plan) override { behind_->arm(plan); }
     void disarm() override { behind_->disarm(); }
+    const bool& failing() const override { return behind_->failing(); }
     void crash(CrashKind kind) override { behind_->crash(kind); }
     void on_crash(std::function<void()> told) override { behind_->on_crash(std::move(told)); }
     const bool& crashed() const override { return behind_->crashed(); }

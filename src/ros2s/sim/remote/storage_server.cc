@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/forwarding_store.h"
 
@@ -14,7 +16,8 @@ constexpr uint64_t down_ms_max = 50;
 }
 
 // The store as the server sees it: at some updates the machine is struck before the server gets the
-// result.
+// result. The server also ends when a request fails after a device reported an error: its clients
+// go on with the next one.
 class StorageServer::Struck final : public ForwardingStore {
   public:
     Struck(StorageServer& server, ObjectStore& below) : ForwardingStore(below), server_(server) {}
@@ -29,10 +32,38 @@ class StorageServer::Struck final : public ForwardingStore {
             commit = co_await below().update(call, container, nameless);
         }
         if (commit && !commit->replayed) server_.committed();
-        co_return commit;
+        co_return seen(std::move(commit));
+    }
+    Task<Result<>> fetch(const Call& call, ContainerId container,
+                         std::span<FetchItem> items) override {
+        co_return seen(co_await below().fetch(call, container, items), items);
+    }
+    Task<Result<ListReply>> list(const Call& call, ContainerId container,
+                                 const ListRequest& request) override {
+        co_return seen(co_await below().list(call, container, request));
+    }
+    Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
+                                   const Akey& akey) override {
+        co_return seen(co_await below().query(call, container, object, akey));
+    }
+    Task<Result<>> fetch_chain(const Call& call, ContainerId container, const Holder& holder,
+                               std::span<FetchItem> items, std::span<Link> links) override {
+        co_return seen(co_await below().fetch_chain(call, container, holder, items, links), items);
+    }
+    Task<Result<>> pin(const Call& call, ContainerId container, const Holder& holder,
+                       FetchItem& item) override {
+        co_return seen(co_await below().pin(call, container, holder, item), {&item, 1});
     }
 
   private:
+    template <class T>
+    T seen(T result, std::span<const FetchItem> items = {}) {
+        const auto failed = [](const FetchItem& item) {
+            return !item.status && item.status.error().code == Code::io;
+        };
+        if (!result || std::ranges::any_of(items, failed)) server_.failed();
+        return result;
+    }
     StorageServer& server_;
 };
 
@@ -86,6 +117,10 @@ Task<bool> StorageServer::open_rig() {
         rig_.disarm();
         if (store) opened_ = *store;
         if (store) co_return true;
+        if (rig_.failing()) {
+            co_await rig_.close();
+            continue;
+        }
         problems_.push_back(fmt::format("the store could not be opened again: {} ({})",
                                         describe(store.error()), report.text()));
         co_await rig_.close();
@@ -170,6 +205,15 @@ void StorageServer::committed() {
     if (until_strike_ > 0) return;
     if (++strikes_ < options_.strikes) arm();
     strike();
+}
+
+// No client learns of the error.
+void StorageServer::failed() {
+    if (!up_ || !rig_.failing()) return;
+    ++device_errors_;
+    striking_ = true;
+    rig_.crash(random_.one_in(2) ? CrashKind::power : CrashKind::process);
+    striking_ = false;
 }
 
 // No client knows of the update that was just committed.

@@ -1,5 +1,6 @@
 // StorageServer: a storage server in a simulation: the store of a Rig, behind a server that takes
-// tickets. It ends when its rig crashes. It can also be killed ("struck") right after an update was
+// tickets. It ends when its rig crashes, and when a
+// request fails because of a device. It can also be killed ("struck") right after an update was
 // committed, before the client gets the reply. It restarts by itself.
 //
 // Plain calls replace the control plane; a server that is down does not answer them. World, network
@@ -59,6 +60,8 @@ class StorageServer {
     // The store itself, without the network. Only while the server runs.
     [[nodiscard]] object::ObjectStore& store() { return *opened_; }
     [[nodiscard]] uint64_t strikes() const { return strikes_; }
+    // Ends because a request failed after a device had reported an error.
+    [[nodiscard]] uint64_t device_errors() const { return device_errors_; }
     // Crashes of the rig, without kills between commit and reply.
     [[nodiscard]] const std::vector<CrashPoint>& points() const { return points_; }
     [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
@@ -77,6 +80,7 @@ class StorageServer {
     void arm_rig(bool in_recovery);
     void note_point(bool in_recovery);
     void committed();
+    void failed();
     void strike();
     void fall();
 
@@ -98,6 +102,7 @@ class StorageServer {
     bool calm_ = false;
     bool over_ = false;
     uint64_t strikes_ = 0;
+    uint64_t device_errors_ = 0;
     uint64_t replayed_ = 0;
     uint64_t until_strike_ = 0;  // updates until the next kill; 0: none is planned
     bool striking_ = false;      // the rig crashes now because of a kill
