@@ -270,7 +270,7 @@ struct TenantSetting {
     const char *option, *name, *help;
 };
 constexpr TenantSetting tenant_settings[] = {
-    {"--subject", "subjects", "of its certificates, separated by commas: CN=alice"},
+    {"--subject", "subjects", "of its certificates, separated by semicolons: CN=alice"},
     {"--read", "read", "containers that it may mount for reading: images, run-*"},
     {"--write", "write", "containers that it may mount, read and change"},
     {"--create", "create", "containers that it may create"},

@@ -81,7 +81,7 @@ control::ControlOptions Engine::control_options() const {
             .purpose = session::Purpose::store,
             .data = data_ ? data_->addresses() : std::vector<control::DataAddress>{},
             .program = "ros2store-engine " ROS2STORE_VERSION,
-            .administrators = daemon::parts_of(settings_.administrators)};
+            .administrators = settings_.administrators};
 }
 
 Task<Result<>> Engine::open_control(Report& report) {

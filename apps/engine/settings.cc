@@ -21,40 +21,41 @@ config::Group describe_service(Settings& s) {
 }
 
 config::Table describe(Settings& s) {
-    return {{"",
-             "ros2store-engine: serves pools to clients on other machines, and on this one.",
-             {config::text("pools", s.pools,
-                           "The directories of the pools, separated by commas, as made by "
-                           "`ros2store pool create`. This process owns them exclusively while it "
-                           "runs.")
-                  .required(),
-              config::text("administrators", s.administrators,
-                           "Subjects of certificates, separated by commas, that may create, change "
-                           "and revoke the tenants of the pools with `ros2store tenant`. Empty: "
-                           "nobody.")}},
-            {"control",
-             "The control plane: gRPC over mutual TLS 1.3.",
-             {config::text("listen", s.control,
-                           "Addresses, separated by commas: HOST:PORT, [IPv6]:PORT, or unix:PATH."),
-              config::text("certificates", s.certificates,
-                           "A directory with ca.crt, server.crt and server.key, as made by "
-                           "`ros2store certs init`. Renewed files are used without a restart.")}},
-            {"data",
-             "The data plane: bytes of trusted clients that the control plane has admitted.",
-             {config::text(
-                  "listen", s.data,
-                  "Providers and their addresses, separated by commas: shm PATH (this machine), "
-                  "ofi+verbs IP:PORT (RDMA), or, if `trusted_network` allows it, IP:PORT with "
-                  "ucx+tcp, ofi+tcp;ofi_rxm, ucx+rc, ucx+dc_x or ofi+verbs;ofi_rxm. A client uses "
-                  "the first of its own providers that is listed here."),
-              daemon::describe_trusted_network(s.trusted_network),
-              config::text("ucx_device", s.ucx_device,
-                           "The network device of the ucx and ofi providers: lo, eth0, or "
-                           "mlx5_0:1. In a list with commas, each provider uses the first device "
-                           "that it supports, so ucx+tcp and ucx+rc can be used together.")}},
-            daemon::describe_limits(s.limits_given),
-            daemon::describe_metrics(s.common),
-            describe_service(s)};
+    return {
+        {"",
+         "ros2store-engine: serves pools to clients on other machines, and on this one.",
+         {config::text("pools", s.pools,
+                       "The directories of the pools, separated by commas, as made by "
+                       "`ros2store pool create`. This process owns them exclusively while it "
+                       "runs.")
+              .required(),
+          config::text("administrators", s.administrators_given,
+                       "Subjects of certificates, separated by semicolons, that may create, "
+                       "change and revoke the tenants of the pools with `ros2store tenant`. Empty: "
+                       "nobody.")}},
+        {"control",
+         "The control plane: gRPC over mutual TLS 1.3.",
+         {config::text("listen", s.control,
+                       "Addresses, separated by commas: HOST:PORT, [IPv6]:PORT, or unix:PATH."),
+          config::text("certificates", s.certificates,
+                       "A directory with ca.crt, server.crt and server.key, as made by "
+                       "`ros2store certs init`. Renewed files are used without a restart.")}},
+        {"data",
+         "The data plane: bytes of trusted clients that the control plane has admitted.",
+         {config::text(
+              "listen", s.data,
+              "Providers and their addresses, separated by commas: shm PATH (this machine), "
+              "ofi+verbs IP:PORT (RDMA), or, if `trusted_network` allows it, IP:PORT with "
+              "ucx+tcp, ofi+tcp;ofi_rxm, ucx+rc, ucx+dc_x or ofi+verbs;ofi_rxm. A client uses "
+              "the first of its own providers that is listed here."),
+          daemon::describe_trusted_network(s.trusted_network),
+          config::text("ucx_device", s.ucx_device,
+                       "The network device of the ucx and ofi providers: lo, eth0, or "
+                       "mlx5_0:1. In a list with commas, each provider uses the first device "
+                       "that it supports, so ucx+tcp and ucx+rc can be used together.")}},
+        daemon::describe_limits(s.limits_given),
+        daemon::describe_metrics(s.common),
+        describe_service(s)};
 }
 
 }  // namespace
@@ -69,10 +70,9 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
         return report.fail(Code::invalid,
                            fmt::format("{}: 'control: listen' names no address", where));
     }
-    for (const std::string& subject : daemon::parts_of(settings.administrators)) {
-        ROS2S_TRY(
-            session::check_subject(subject, fmt::format("{}: administrators", where), report));
-    }
+    ROS2S_TRY_ASSIGN(settings.administrators,
+                     session::parse_subjects(settings.administrators_given,
+                                             fmt::format("{}: administrators", where), report));
     ROS2S_TRY(settings.data_addresses(where, report));
     ROS2S_TRY_ASSIGN(settings.allowances,
                      daemon::parse_limits(settings.limits_given, where, report));

@@ -17,7 +17,8 @@ struct Settings {
     std::string data = "shm /run/ros2store/engine/data.sock";
     std::string trusted_network = "no";
     std::string ucx_device = "lo";
-    std::string administrators;
+    std::string administrators_given;
+    std::vector<std::string> administrators;  // the parsed form
     uint32_t reactors = 0;
     daemon::LimitSettings limits_given;
     admission::Allowances allowances;  // the parsed form

@@ -164,7 +164,7 @@ Duration time_of_reads(OsReactor& reactor, DpuTenant& tenant, int times) {
 TEST_F(Tenants, LimitsChangeWhileTheyAreConnected) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     EXPECT_EQ(
-        change(Change::create, "alice", {{"subjects", "CN=alice, CN=alice-2"}, {"write", "main"}}),
+        change(Change::create, "alice", {{"subjects", "CN=alice; CN=alice-2"}, {"write", "main"}}),
         "");
     ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
     DpuTenant one, two;

@@ -28,6 +28,30 @@ Result<> check_subject(std::string_view subject, std::string_view where, Report&
                                    where, subject, subject.empty() ? "alice" : subject));
 }
 
+Result<std::vector<std::string>> parse_subjects(std::string_view list, std::string_view where,
+                                                Report& report) {
+    std::vector<std::string> subjects(1);
+    for (size_t i = 0; i < list.size(); ++i) {
+        if (list[i] == ';') {
+            subjects.emplace_back();
+            continue;
+        }
+        subjects.back() += list[i];
+        if (list[i] == '\\' && i + 1 < list.size()) subjects.back() += list[++i];
+    }
+    for (std::string& subject : subjects) subject = without_spaces(subject);
+    std::erase(subjects, "");
+    for (const std::string& subject : subjects) {
+        ROS2S_TRY(check_subject(subject, where, report));
+        if (subject.find(", ") == subject.npos) continue;
+        return report.fail(Code::invalid,
+                           fmt::format("{}: '{}': write a ; between two subjects, and no space "
+                                       "after a comma in one",
+                                       where, subject));
+    }
+    return subjects;
+}
+
 bool AccessTable::Containers::contain(std::string_view pool_name,
                                       std::string_view container) const {
     if (pool != pool_name) return false;

@@ -28,6 +28,12 @@ inline constexpr std::array<std::string_view, 4> right_names{"read", "write", "c
 // For settings by subject. Errors: invalid, with a sentence that begins with `where`.
 [[nodiscard]] Result<> check_subject(std::string_view subject, std::string_view where,
                                      Report& report);
+// Subjects separated by semicolons. A subject has commas ("CN=alice,O=Example"), and writes its own
+// semicolons as "\;" (RFC 2253). Errors: those of check_subject(); also invalid for ", ", which no
+// subject has and a list of commas does.
+[[nodiscard]] Result<std::vector<std::string>> parse_subjects(std::string_view list,
+                                                              std::string_view where,
+                                                              Report& report);
 
 class AccessTable {
   public:

@@ -25,7 +25,7 @@ Tenant tenant_of(const std::string& name, config::Entries settings) {
 }
 
 TEST(Tenant, SettingsAreParsed) {
-    const Tenant alice = tenant_of("alice", {{"subjects", "CN=alice, CN=alice-2"},
+    const Tenant alice = tenant_of("alice", {{"subjects", "CN=alice; CN=alice-2"},
                                              {"read", "images, run-*"},
                                              {"until", "2027-01-31"},
                                              {"weight", "4"},
@@ -38,6 +38,12 @@ TEST(Tenant, SettingsAreParsed) {
     // 2027-01-31 in seconds since 1970.
     EXPECT_TRUE(alice.is_active(WallTime(std::chrono::seconds(1801353599))));
     EXPECT_FALSE(alice.is_active(WallTime(std::chrono::seconds(1801353600))));
+}
+
+// As RFC 2253 writes the name in a certificate.
+TEST(Tenant, ASubjectMayHaveCommasAndSemicolons) {
+    const Tenant tenant = tenant_of("a", {{"subjects", R"(CN=a\,b,O=Example; CN=c\;d;)"}});
+    EXPECT_THAT(tenant.subjects, testing::ElementsAre(R"(CN=a\,b,O=Example)", R"(CN=c\;d)"));
 }
 
 TEST(Tenant, ABadSettingIsRefusedWithItsNameAndWhatToWrite) {
@@ -58,6 +64,7 @@ TEST(Tenant, ABadSettingIsRefusedWithItsNameAndWhatToWrite) {
     EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"until", "soon"}}), HasSubstr("2027-01-31"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"until", "9999-01-01"}}), HasSubstr("2200"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"weight", "0"}}), HasSubstr("weight"));
+    EXPECT_THAT(refused("a", {{"subjects", "CN=a, CN=b"}}), HasSubstr("write a ; between two"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a\nrevoked: no"}}), HasSubstr("one line"));
 }
 
@@ -214,7 +221,7 @@ TEST(Policy, RightsOfSettingsAndOfTenantsAreAdded) {
     SeenTenants tenants;
     tenants["alice"] = {
         .tenant = tenant_of(
-            "alice", {{"subjects", "CN=alice, CN=alice-2"}, {"write", "alice-*"}, {"weight", "4"}}),
+            "alice", {{"subjects", "CN=alice; CN=alice-2"}, {"write", "alice-*"}, {"weight", "4"}}),
         .active = true};
     const Policy policy = with_tenants(settings, {{"pool", tenants}});
     for (const char* const subject : {"CN=alice", "CN=alice-2"}) {

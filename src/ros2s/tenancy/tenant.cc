@@ -84,10 +84,7 @@ Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report) 
                                            setting_bytes_max));
         }
         if (name == subjects_key) {
-            for (std::string& subject : parts_of(text)) {
-                ROS2S_TRY(session::check_subject(subject, place, report));
-                tenant.subjects.push_back(std::move(subject));
-            }
+            ROS2S_TRY_ASSIGN(tenant.subjects, session::parse_subjects(text, place, report));
         } else if (name == until_key) {
             ROS2S_TRY_ASSIGN(tenant.until, parse_time(text, place, report));
         } else if (const auto right = std::ranges::find(session::right_names, name);

@@ -4,7 +4,7 @@
 // A tenant has subjects of certificates, rights on containers of the pool, and limits. Its settings
 // are texts, and have the same form on the command line, on the wire and in the file:
 //
-//     subjects  "CN=alice, CN=alice-2"        read, write, create, destroy  "images, alice-*"
+//     subjects  "CN=alice; CN=alice-2"        read, write, create, destroy  "images, alice-*"
 //     until     "2027-01-01T00:00:00Z"        weight, requests, bytes, names, burst  as in `limits`
 //
 // Plain values; any thread.
