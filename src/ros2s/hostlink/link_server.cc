@@ -141,7 +141,7 @@ Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
     const uint64_t digest =
         digest_of(request, file).add(file.mount.value).add(file.handle.value).value();
     ROS2S_CO_TRY_ASSIGN(const StoredReplies::Reply* stored,
-                        co_await replies_.begin(session, id, digest));
+                        co_await replies_.begin(session, entered.session->tenant, id, digest));
     StoredReplies::Reply reply;
     if (stored != nullptr) {
         reply = *stored;

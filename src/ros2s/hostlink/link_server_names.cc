@@ -78,7 +78,7 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto 
     Report report;
     StoredReplies::Reply reply;
     ROS2S_CO_TRY_ASSIGN(const StoredReplies::Reply* stored,
-                        co_await replies_.begin(session, id, digest));
+                        co_await replies_.begin(session, entered.session->tenant, id, digest));
     if (stored != nullptr) {
         reply = *stored;
     } else {

@@ -2,12 +2,43 @@
 
 namespace ros2s::hostlink {
 
+Result<StoredReplies::Slot*> StoredReplies::slot_of(session::SessionId session, uint64_t tenant,
+                                                    uint32_t number) {
+    if (const auto present = sessions_.find(session); present != sessions_.end()) {
+        const auto slot = present->second.slots.find(number);
+        if (slot != present->second.slots.end()) return &slot->second;
+    }
+    uint32_t& of_tenant = slots_of_[tenant];
+    if (of_tenant >= bounds_.of_tenant) return fail(Code::busy, bounds_.of_tenant);
+    if (slots_ >= bounds_.of_all && of_tenant >= bounds_.sure_of_tenant) {
+        return fail(Code::busy, bounds_.of_all);
+    }
+    ++of_tenant;
+    ++slots_;
+    OfSession& of = sessions_[session];
+    of.tenant = tenant;
+    return &of.slots[number];
+}
+
+void StoredReplies::forget(session::SessionId session) {
+    const auto found = sessions_.find(session);
+    if (found == sessions_.end()) return;
+    const auto count = static_cast<uint32_t>(found->second.slots.size());
+    slots_ -= count;
+    const auto of_tenant = slots_of_.find(found->second.tenant);
+    of_tenant->second -= count;
+    if (of_tenant->second == 0) slots_of_.erase(of_tenant);
+    sessions_.erase(found);
+}
+
 Task<Result<const StoredReplies::Reply*>> StoredReplies::begin(session::SessionId session,
+                                                               uint64_t tenant,
                                                                const rpc::OperationId& id,
                                                                uint64_t digest) {
     if (id.slot >= slots_max || id.sequence == 0) co_return fail(Code::invalid);
     for (;;) {
-        Slot& slot = slots_[session][id.slot];
+        ROS2S_CO_TRY_ASSIGN(Slot* const its, slot_of(session, tenant, id.slot));
+        Slot& slot = *its;
         if (id.sequence < slot.sequence) co_return fail(Code::stale);
         if (id.sequence > slot.sequence && !slot.running) {
             slot = {.sequence = id.sequence, .digest = digest, .running = true};
@@ -25,7 +56,7 @@ Task<Result<const StoredReplies::Reply*>> StoredReplies::begin(session::SessionI
 }
 
 void StoredReplies::end(session::SessionId session, const rpc::OperationId& id, Reply reply) {
-    Slot& slot = slots_[session][id.slot];
+    Slot& slot = sessions_.at(session).slots.at(id.slot);
     slot.running = false;
     slot.reply = std::move(reply);
     ended_.wake_all();

@@ -6,7 +6,12 @@
 // its last reply is sufficient: when the next update comes, the client has seen it. Another update
 // with the last one's name is refused, by the digest of its contents.
 //
-// Replies are in memory and do not survive the process. Used on one core.
+// Replies are in memory and do not survive the process. A slot is kept until its session ends, so
+// their number is bounded per tenant and in sum. A client uses as many slots as it had updates in
+// progress at once, which is far fewer. A tenant with few slots gets one also when others have used
+// the sum. A refused update was not done.
+//
+// Used on one core.
 #pragma once
 #include <map>
 #include <vector>
@@ -23,7 +28,13 @@ class StoredReplies {
   public:
     static constexpr uint32_t slots_max = UpdateName::slots_max;  // of one session
 
-    explicit StoredReplies(Reactor& reactor) : ended_(reactor) {}
+    struct Bounds {
+        uint32_t of_tenant = 65'536;
+        uint32_t of_all = 262'144;
+        uint32_t sure_of_tenant = 256;  // also if others have used the sum
+    };
+    explicit StoredReplies(Reactor& reactor) : StoredReplies(reactor, Bounds()) {}
+    StoredReplies(Reactor& reactor, Bounds bounds) : bounds_(bounds), ended_(reactor) {}
 
     struct Reply {
         Result<> status{};
@@ -33,14 +44,15 @@ class StoredReplies {
     // Returns null for a new update; end() must be called when it is done. Otherwise returns its
     // reply, and suspends while the first execution runs. The reply stays valid until the next
     // await. Errors: invalid (an impossible slot or number), stale (older than the slot's last),
-    // name_taken (not the update that the slot had under this number).
-    Task<Result<const Reply*>> begin(session::SessionId session, const rpc::OperationId& id,
-                                     uint64_t digest);
+    // name_taken (not the update that the slot had under this number), busy (a bound of slots).
+    Task<Result<const Reply*>> begin(session::SessionId session, uint64_t tenant,
+                                     const rpc::OperationId& id, uint64_t digest);
     // A call in every build: tests kill a daemon that enters it (tests/daemons/strike.h).
     [[gnu::noinline]] void end(session::SessionId session, const rpc::OperationId& id, Reply reply);
     // Call it after the session's last update has ended.
-    void forget(session::SessionId session) { slots_.erase(session); }
+    void forget(session::SessionId session);
 
+    [[nodiscard]] uint32_t slots() const { return slots_; }  // of all sessions
     [[nodiscard]] const Counter& returned() const { return returned_; }
 
   private:
@@ -50,7 +62,17 @@ class StoredReplies {
         bool running = false;
         Reply reply;
     };
-    std::map<session::SessionId, std::map<uint32_t, Slot>> slots_;
+    struct OfSession {
+        uint64_t tenant = 0;
+        std::map<uint32_t, Slot> slots;
+    };
+    [[nodiscard]] Result<Slot*> slot_of(session::SessionId session, uint64_t tenant,
+                                        uint32_t number);
+
+    const Bounds bounds_;
+    std::map<session::SessionId, OfSession> sessions_;
+    std::map<uint64_t, uint32_t> slots_of_;  // by tenant
+    uint32_t slots_ = 0;
     Event ended_;  // woken whenever an update ends
     Counter returned_;
 };

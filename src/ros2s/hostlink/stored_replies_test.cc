@@ -1,0 +1,54 @@
+// Bounds of stored replies.
+#include "stored_replies.h"
+
+#include <gtest/gtest.h>
+
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::hostlink {
+namespace {
+
+constexpr uint64_t alice = 1, bob = 2;
+constexpr session::SessionId hers{11}, hers_too{12}, his{21};
+
+Task<Result<>> update(StoredReplies& replies, session::SessionId session, uint64_t tenant,
+                      uint32_t slot, uint64_t sequence = 1) {
+    const rpc::OperationId id{.slot = slot, .sequence = sequence};
+    ROS2S_CO_TRY_ASSIGN(const auto* const stored, co_await replies.begin(session, tenant, id, 7));
+    if (stored == nullptr) replies.end(session, id, {});
+    co_return Result<>{};
+}
+
+Task<> use_all(StoredReplies& replies) {
+    // Ten for each, twelve in all, and three for whoever comes late.
+    for (uint32_t slot = 0; slot < 6; ++slot) {
+        EXPECT_TRUE(co_await update(replies, hers, alice, slot));
+        if (slot < 4) EXPECT_TRUE(co_await update(replies, hers_too, alice, slot));
+    }
+    EXPECT_EQ(co_await update(replies, hers_too, alice, 9), Result<>(fail(Code::busy, 10)));
+    // What has a slot goes on, and repetitions get their reply.
+    EXPECT_TRUE(co_await update(replies, hers, alice, 5, 2));
+    EXPECT_TRUE(co_await update(replies, hers, alice, 5, 2));
+    EXPECT_EQ(replies.returned().value(), 1U);
+    for (uint32_t slot = 0; slot < 3; ++slot) {
+        EXPECT_TRUE(co_await update(replies, his, bob, slot));
+    }
+    EXPECT_EQ(co_await update(replies, his, bob, 3), Result<>(fail(Code::busy, 12)));
+    // The end of a session frees its slots.
+    replies.forget(hers_too);
+    EXPECT_EQ(replies.slots(), 9U);
+    EXPECT_TRUE(co_await update(replies, his, bob, 3));
+    replies.forget(hers);
+    replies.forget(his);
+    replies.forget(his);
+    EXPECT_EQ(replies.slots(), 0U);
+}
+
+TEST(StoredReplies, AreBoundedByTenantAndInSum) {
+    sim::World world(1);
+    StoredReplies replies(world.core(), {.of_tenant = 10, .of_all = 12, .sure_of_tenant = 3});
+    world.run(use_all(replies));
+}
+
+}  // namespace
+}  // namespace ros2s::hostlink
