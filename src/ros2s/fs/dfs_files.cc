@@ -121,7 +121,7 @@ Task<Result<std::vector<DirectoryEntry>>> DfsMount::read_names(const Call& call,
                         co_await store_.list(call, container_, request));
     std::vector<DirectoryEntry> entries;
     entries.reserve(reply.entries.size());
-    uint64_t next = file.cookies.begin(cookie);
+    uint64_t next = file.cookies.begin(cookie, call.tenant);
     for (const object::ListEntry& listed : reply.entries) {
         ROS2S_CO_TRY_ASSIGN(const auto record, decode<EntryRecord>(as_bytes(listed.value)));
         entries.push_back({.name = listed.key,

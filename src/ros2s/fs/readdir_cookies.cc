@@ -5,8 +5,11 @@
 namespace ros2s::fs {
 
 ReaddirCookies::~ReaddirCookies() {
+    if (share_ == nullptr) return;
     memory_.bytes_ -= bytes_;
-    if (place_) memory_.handles_.erase(*place_);
+    share_->bytes -= bytes_;
+    share_->handles.erase(place_);
+    if (share_->handles.empty()) memory_.shares_.erase(tenant_);
 }
 
 std::string_view ReaddirCookies::name_in(const Page& page, uint64_t cookie) const {
@@ -21,7 +24,12 @@ std::optional<std::string> ReaddirCookies::find(uint64_t cookie) const {
     return std::string(name_in(*page, cookie));
 }
 
-uint64_t ReaddirCookies::begin(uint64_t cookie) {
+uint64_t ReaddirCookies::begin(uint64_t cookie, uint64_t tenant) {
+    if (share_ == nullptr) {
+        tenant_ = tenant;
+        share_ = &memory_.shares_[tenant];
+        place_ = share_->handles.insert(share_->handles.end(), this);
+    }
     went_on_from_ = cookie;
     return next_;
 }
@@ -50,6 +58,7 @@ void ReaddirCookies::recount() {
     size_t bytes = 0;
     for (const Page& page : pages_) bytes += page.bytes();
     memory_.bytes_ = memory_.bytes_ - bytes_ + bytes;
+    share_->bytes = share_->bytes - bytes_ + bytes;
     bytes_ = bytes;
 }
 
@@ -73,19 +82,23 @@ void ReaddirCookies::forget_all_but_last() {
 }
 
 void ListingMemory::used(ReaddirCookies& cookies) {
-    if (cookies.place_) {
-        handles_.splice(handles_.end(), handles_, *cookies.place_);
-    } else {
-        cookies.place_ = handles_.insert(handles_.end(), &cookies);
-    }
-    make_room();
+    std::list<ReaddirCookies*>& handles = cookies.share_->handles;
+    handles.splice(handles.end(), handles, cookies.place_);
+    if (bytes_ > bytes_max) make_room();
 }
 
 void ListingMemory::make_room() {
+    std::vector<const Share*> by_size;
+    for (const auto& [tenant, share] : shares_) by_size.push_back(&share);
+    std::ranges::sort(by_size, std::greater(), &Share::bytes);
+    for (const Share* share : by_size) make_room(*this, *share);
+}
+
+void ListingMemory::make_room(const ListingMemory& memory, const Share& share) {
     for (const auto forget :
          {&ReaddirCookies::forget_before_last_call, &ReaddirCookies::forget_all_but_last}) {
-        for (ReaddirCookies* handle : handles_) {
-            if (bytes_ <= bytes_max) return;
+        for (ReaddirCookies* handle : share.handles) {
+            if (memory.bytes_ <= bytes_max) return;
             (handle->*forget)();
         }
     }

@@ -4,14 +4,17 @@
 //
 // Names are kept in pages, for seeks to earlier names. They are bounded per handle, and for all
 // handles of a file system together (ListingMemory). A handle over the first limit loses its oldest
-// names. Over the second limit, handles that were not read for the longest time lose theirs: first
-// all names except those of the last call and the one before them, which a reader may still need;
-// if that is not enough, all except the last name. A seek to a forgotten name fails (`invalid`).
+// names. Over the second limit, the tenant with the most loses names, and only if that is not
+// enough the one with the second most. Its handles that were not read for the longest time lose
+// theirs: first all names except those of the last call and the one before them, which a reader may
+// still need; if that is not enough, all except the last name. A seek to a forgotten name fails
+// (`invalid`).
 //
 // Owned by the open directory; used on one core. The ListingMemory outlives the cookies.
 #pragma once
 #include <cstdint>
 #include <list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,10 +33,15 @@ class ListingMemory {
 
   private:
     friend class ReaddirCookies;
+    struct Share {
+        size_t bytes = 0;
+        std::list<ReaddirCookies*> handles{};  // the most recently read one is last
+    };
     void used(ReaddirCookies& cookies);
     void make_room();
+    static void make_room(const ListingMemory& memory, const Share& share);
     size_t bytes_ = 0;
-    std::list<ReaddirCookies*> handles_;  // handles with names; the most recently read one is last
+    std::map<uint64_t, Share> shares_;  // by tenant; of handles with names
 };
 
 class ReaddirCookies {
@@ -56,8 +64,9 @@ class ReaddirCookies {
         return cookie >= next_ && (reached_end_ || cookie > names_max);
     }
     // Begins a call that continues after `cookie`. Returns the cookie of the first name that it
-    // adds; the following names have the following cookies.
-    uint64_t begin(uint64_t cookie);
+    // adds; the following names have the following cookies. All calls of a handle are of one
+    // tenant.
+    uint64_t begin(uint64_t cookie, uint64_t tenant);
     void add(std::string_view name);
     // Ends the call. Names of other handles may then be forgotten.
     void end();
@@ -86,9 +95,11 @@ class ReaddirCookies {
     std::vector<Page> pages_;
     uint64_t next_ = 1;
     bool reached_end_ = false;
-    uint64_t went_on_from_ = 0;  // the cookie of the last call
-    size_t bytes_ = 0;           // as counted by ListingMemory
-    std::optional<std::list<ReaddirCookies*>::iterator> place_;
+    uint64_t went_on_from_ = 0;              // the cookie of the last call
+    size_t bytes_ = 0;                       // as counted by ListingMemory
+    ListingMemory::Share* share_ = nullptr;  // from the first call on
+    uint64_t tenant_ = 0;
+    std::list<ReaddirCookies*>::iterator place_;
 };
 
 }  // namespace ros2s::fs

@@ -17,8 +17,8 @@ namespace {
 std::string name_of(uint64_t number) { return fmt::format("a name that is long: {:08}", number); }
 
 // A call that continues after the last name; returns the last cookie.
-uint64_t read_on(ReaddirCookies& cookies, uint64_t from, size_t count) {
-    const uint64_t first = cookies.begin(from);
+uint64_t read_on(ReaddirCookies& cookies, uint64_t from, size_t count, uint64_t tenant = 1) {
+    const uint64_t first = cookies.begin(from, tenant);
     for (size_t i = 0; i < count; ++i) cookies.add(name_of(first + i));
     cookies.end();
     return first + count - 1;
@@ -84,6 +84,24 @@ TEST(ReaddirCookies, TheLastNameStaysWhateverComes) {
     for (const auto& cookies : handles) EXPECT_EQ(cookies->find(1000), name_of(1000));
     EXPECT_EQ(read_on(*handles.front(), 1000, 10), 1010u);
     EXPECT_EQ(handles.front()->find(1000), name_of(1000));
+}
+
+TEST(ReaddirCookies, ATenantWithManyNamesCostsNobodyElseTheirs) {
+    constexpr uint64_t alice = 1, bob = 2;
+    ListingMemory memory;
+    ReaddirCookies bobs(memory);
+    const uint64_t last = read_on(bobs, read_on(bobs, 0, 1000, bob), 1000, bob);
+    std::vector<std::unique_ptr<ReaddirCookies>> alices;
+    for (int i = 0; i < 2000; ++i) {
+        read_on(*alices.emplace_back(std::make_unique<ReaddirCookies>(memory)), 0, 1000, alice);
+        EXPECT_LE(memory.bytes(), ListingMemory::bytes_max);
+    }
+    for (uint64_t cookie = 1; cookie <= last; ++cookie) {
+        ASSERT_EQ(bobs.find(cookie), name_of(cookie));
+    }
+    EXPECT_FALSE(alices.front()->find(1));
+    alices.clear();
+    EXPECT_LT(memory.bytes(), ReaddirCookies::bytes_max);
 }
 
 Task<> walk(FileSystem& fs, FileHandle handle, size_t& names) {
