@@ -69,27 +69,39 @@ Result<> Mount::closing(fs::FileHandle handle) {
     return {};
 }
 
-Result<> Mount::refer(fs::NodeId node) {
+void Mount::refer(fs::NodeId node) {
+    Held& held = nodes_[node];
+    held.is_recent = true;
+    if (++held.count > 1) return;
+    count_nodes(1);
+    while (is_full_of_nodes()) forget_one();
+}
+
+bool Mount::is_full_of_nodes() const {
     const MountBounds& bounds = owner_.bounds;
-    const bool is_full = nodes_.size() >= bounds.nodes_max ||
-                         owner_.tenant.nodes >= bounds.tenant.nodes_max ||
-                         owner_.all.nodes >= bounds.all.nodes_max;
-    if (is_full && !nodes_.contains(node)) {
-        file_system_.forget(node, 1);
-        return fail(Code::busy, nodes_.size());
+    return nodes_.size() > bounds.nodes_max ||
+           (nodes_.size() > bounds.nodes_sure && (owner_.tenant.nodes > bounds.tenant.nodes_max ||
+                                                  owner_.all.nodes > bounds.all.nodes_max));
+}
+
+void Mount::forget_one() {
+    for (auto i = nodes_.upper_bound(hand_);; ++i) {
+        if (i == nodes_.end()) i = nodes_.begin();
+        hand_ = i->first;
+        if (std::exchange(i->second.is_recent, false)) continue;
+        forget(i->first, i->second.count);
+        return;
     }
-    if (++nodes_[node] == 1) count_nodes(1);
-    return {};
 }
 
 void Mount::forget(fs::NodeId node, uint64_t count) {
-    const auto held = nodes_.find(node);
-    if (held == nodes_.end()) return;
-    const uint64_t dropped = std::min(count, held->second);
+    const auto found = nodes_.find(node);
+    if (found == nodes_.end()) return;
+    const uint64_t dropped = std::min(count, found->second.count);
     file_system_.forget(node, dropped);
-    held->second -= dropped;
-    if (held->second > 0) return;
-    nodes_.erase(held);
+    found->second.count -= dropped;
+    if (found->second.count > 0) return;
+    nodes_.erase(found);
     count_nodes(-1);
 }
 
@@ -110,7 +122,7 @@ Result<> Mounts::check_room(const Session& session, Report& report) const {
     if (count >= options_.per_session_max) {
         return report.fail(Code::busy, "the session has too many mounts; unmount some");
     }
-    const auto tenant = tenants_.find(session.request.subject);
+    const auto tenant = tenants_.find(session.tenant);
     if (tenant != tenants_.end() && tenant->second.mounts >= options_.tenant.mounts_max) {
         return report.fail(Code::busy, fmt::format("{} has too many mounts; unmount some",
                                                    session.request.subject));
@@ -194,7 +206,7 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
         co_return fail(room.error());
     }
     Shared& shared = shared_.at(key);
-    MountShare& tenant = tenants_[session.request.subject];
+    MountShare& tenant = tenants_[session.tenant];
     ++tenant.mounts;
     ++all_.mounts;
     const MountId id = draw();
@@ -245,12 +257,12 @@ Task<> Mounts::close(Key key) {
         mount.owner_.holders.erase(handle);
         (void)co_await mount.file_system_.close(call, handle);
     }
-    for (const auto& [node, count] : mount.nodes_) mount.file_system_.forget(node, count);
+    for (const auto& [node, held] : mount.nodes_) mount.file_system_.forget(node, held.count);
     mount.count_handles(-static_cast<int64_t>(mount.handles_.size()));
     mount.count_nodes(-static_cast<int64_t>(mount.nodes_.size()));
     --all_.mounts;
-    const std::string subject = mount.owner_.session.request.subject;
-    if (--mount.owner_.tenant.mounts == 0) tenants_.erase(subject);
+    const uint64_t tenant = mount.owner_.session.tenant;
+    if (--mount.owner_.tenant.mounts == 0) tenants_.erase(tenant);
     const std::string shared_key = mount.key_;
     mounts_.erase(key);
     holders_.erase(key.second);

@@ -56,12 +56,13 @@ struct MountBounds {
     uint32_t per_session_max = 64;     // mounts
     uint32_t handles_max = 64 * 1024;  // per mount
     uint32_t nodes_max = 1 << 20;      // per mount
+    uint32_t nodes_sure = 64;          // per mount, whatever others have
     struct Together {
         uint64_t mounts_max, handles_max, nodes_max;
         uint64_t descriptors_max;  // of FileSystemSource::holds_descriptors()
     };
-    Together tenant{1024, 64 * 1024, 4 << 20, 4096};
-    Together all{16 * 1024, 256 * 1024, 16 << 20, 8192};
+    Together tenant{1024, 64 * 1024, 1 << 20, 4096};
+    Together all{16 * 1024, 256 * 1024, 4 << 20, 8192};
 };
 
 // Resources of one tenant in all its mounts, or of all tenants.
@@ -108,11 +109,13 @@ class Mount {
     }
     // The caller closes the handle next. Errors: stale.
     [[nodiscard]] Result<> closing(fs::FileHandle handle);
-    // The client gets a reference to the node. Errors: busy (too many nodes in this mount, of its
-    // tenant, or in all; the file system's reference was given back).
-    [[nodiscard]] Result<> refer(fs::NodeId node);
+    // The client gets a reference to the node. If there are too many in this mount, of its tenant,
+    // or in all, the mount forgets a node that was not looked up for long. Our file systems find a
+    // node again by its number; of others it is `stale` then, and is looked up again.
+    void refer(fs::NodeId node);
     // The client drops references. Excess ones are ignored.
     void forget(fs::NodeId node, uint64_t count);
+    [[nodiscard]] size_t nodes() const { return nodes_.size(); }
 
   private:
     friend class Mounts;
@@ -120,12 +123,19 @@ class Mount {
     void say_if_foreign(fs::FileHandle handle) const;
     void count_handles(int64_t more);
     void count_nodes(int64_t more);
+    [[nodiscard]] bool is_full_of_nodes() const;
+    void forget_one();
+    struct Held {
+        uint64_t count = 0;
+        bool is_recent = true;  // looked up since the hand was here
+    };
     Owner owner_;
     fs::FileSystem& file_system_;
     std::string key_;
     bool read_only_;
     std::set<fs::FileHandle> handles_;
-    std::map<fs::NodeId, uint64_t> nodes_;
+    std::map<fs::NodeId, Held> nodes_;
+    fs::NodeId hand_{};  // where the search for a node to forget goes on (the clock algorithm)
     bool ending_ = false;
     uint32_t in_use_ = 0;
     Event idle_;  // woken when in_use_ becomes 0
@@ -205,7 +215,7 @@ class Mounts final : public SessionWatcher {
     std::map<std::string, Shared> shared_;
     std::map<Key, std::unique_ptr<Mount>> mounts_;
     std::map<MountId, const Session*> holders_;
-    std::map<std::string, MountShare> tenants_;  // by subject; only those that have mounts
+    std::map<uint64_t, MountShare> tenants_;  // by Session::tenant; only those that have mounts
     MountShare all_;
 };
 
