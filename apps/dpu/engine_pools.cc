@@ -22,6 +22,7 @@ Task<Result<>> EnginePools::open(connection::DirectOptions options, const Log& l
     ROS2S_CO_TRY_ASSIGN(auto pool,
                         co_await connection::DirectPool::open(reactor_, options, log, report));
     log.info(fmt::format("the pool '{}': {}", name, pool->path()));
+    log_ = log;
     pools_.emplace(name, Pool{.direct = std::move(pool), .engine = options.control});
     co_return Result<>{};
 }
@@ -113,7 +114,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call
     }
     co_return co_await fs::open_container(
         call, reactor_, *store, fmt::format("the pool '{}'", pool), container,
-        {.orphan_grace = orphan_grace, .leaves_orphans = &leaves_orphans_}, report);
+        {.orphan_grace = orphan_grace, .leaves_orphans = &leaves_orphans_, .log = log_}, report);
 }
 
 void EnginePools::add_metrics(std::vector<exporter::Source>& sources) const {

@@ -58,6 +58,7 @@ class EnginePools {
     void look_at(const std::string& name, Pool& pool, const Log& log, const Heard& heard) const;
 
     Reactor& reactor_;
+    Log log_;
     bool leaves_orphans_ = false;
     std::map<std::string, Pool, std::less<>> pools_;
     StopSource stopping_;

@@ -160,10 +160,11 @@ Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
                                        .ucx_device = way.ucx_device},
                                       environment_.log, report)));
     ROS2S_CO_TRY_ASSIGN(
-        file_system_, stack_.push("Dfs", co_await fs::open_container(
-                                             call, environment_.reactor, pool->store(),
-                                             fmt::format("the pool '{}'", uri.pool), uri.container,
-                                             {.reaps = !options_.read_only}, report)));
+        file_system_,
+        stack_.push("Dfs", co_await fs::open_container(
+                               call, environment_.reactor, pool->store(),
+                               fmt::format("the pool '{}'", uri.pool), uri.container,
+                               {.reaps = !options_.read_only, .log = environment_.log}, report)));
     path_ = pool->path();
     co_return Result<>{};
 }
@@ -194,8 +195,9 @@ Task<Result<>> Deployment::offload(Uri uri, Report& report) {
 Task<Result<fs::FileSystem*>> Deployment::mount(const Call& call, std::string container,
                                                 Report& report) {
     co_return stack_.push("Dfs",
-                          co_await pool_->open_container(call, std::move(container),
-                                                         {.reaps = !options_.read_only}, report));
+                          co_await pool_->open_container(
+                              call, std::move(container),
+                              {.reaps = !options_.read_only, .log = environment_.log}, report));
 }
 
 Task<> Deployment::unmount(fs::FileSystem& file_system) {

@@ -28,6 +28,7 @@ Task<Result<std::unique_ptr<FileSystem>>> open_container(const Call& call, React
                                                          object::ObjectStore& store,
                                                          std::string where, std::string label,
                                                          DfsOptions options, Report& report) {
+    options.shown = fmt::format("the container '{}' of {}", label, where);
     ROS2S_CO_TRY_ASSIGN(const auto record, co_await find_container(call, store, std::move(where),
                                                                    std::move(label), report));
     ROS2S_CO_TRY_ASSIGN(auto mounted,

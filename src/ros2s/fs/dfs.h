@@ -11,7 +11,9 @@
 // file that another one has open: the store keeps pins (docs/decisions/0505-pins.md).
 #pragma once
 #include <memory>
+#include <string>
 
+#include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/object/object_store.h"
@@ -40,6 +42,9 @@ struct DfsOptions {
     bool reaps = true;
     // Interval for checking files without names that other mounts have open.
     Duration orphan_sweep = std::chrono::seconds(30);
+    // Gets an error line if the mount stops changing the container (DfsMount::commit).
+    Log log{};
+    std::string shown = "a container";  // in that line; open_container() sets it
 };
 
 // Objects without an inode and without an orphan record: space that cannot be reached.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace ros2s::fs {
 namespace {
@@ -178,7 +179,13 @@ Task<Result<Commit>> DfsMount::commit(const Call& call, const OperationSlots::Le
     const auto done = co_await store_.update(call, container_, lease.transaction());
     // Another client's request was done under a name that only this mount should know. The store's
     // replies for this mount's names can no longer be trusted.
-    if (!done && done.error().code == Code::name_taken && own) stopped_ = true;
+    if (!done && done.error().code == Code::name_taken && own && !std::exchange(stopped_, true)) {
+        options_.log.error(fmt::format(
+            "{}: another client made a request under a name of this mount, which is an attack or "
+            "an error in a program. This mount changes nothing any more: changes fail with EIO. "
+            "Mount it again; if that happens again, find out who uses the pool",
+            options_.shown));
+    }
     co_return done;
 }
 
@@ -257,6 +264,8 @@ void DfsMount::visit_metrics(const MetricVisitor& visit) const {
           "Transactions repeated after a conflict with another "
           "one",
           metrics_.conflicts.value());
+    visit("ros2store_fs_stopped", "1: the mount changes nothing any more; the log says why",
+          stopped_ ? 1 : 0);
     visit("ros2store_fs_orphans_reaped_total", "Files without a name that were removed",
           metrics_.orphans_reaped.value());
     visit("ros2store_fs_set_ids_cleared_total", "Writes that cleared set-user or set-group bits",

@@ -543,7 +543,9 @@ TEST_F(DfsMountTest, AnAnswerToAnothersRequestStopsItsUpdates) {
     start();
     (void)create("before");
     unmount();
-    ASSERT_EQ(mount(), std::nullopt);
+    std::vector<std::string> lines;
+    const Log log([&](LogLevel, std::string_view line) { lines.emplace_back(line); });
+    ASSERT_EQ(mount({.log = log, .shown = "the container 'main'"}), std::nullopt);
     store_.robbed = 1;  // a mount's first update takes node ids
     const auto made = world_.run(fs_->mkdir(call_, root_node, "a", 0755, {}));
     EXPECT_EQ(outcome_of(made), Code::name_taken);
@@ -551,6 +553,8 @@ TEST_F(DfsMountTest, AnAnswerToAnothersRequestStopsItsUpdates) {
     EXPECT_EQ(outcome_of(world_.run(fs_->mkdir(call_, root_node, "b", 0755, {}))),
               Code::name_taken);
     EXPECT_TRUE(world_.run(fs_->lookup(call_, root_node, "before")));
+    ASSERT_EQ(lines.size(), 1U);
+    EXPECT_TRUE(lines.front().starts_with("the container 'main': another client"));
     unmount();
     ASSERT_EQ(mount(), std::nullopt);
     EXPECT_EQ(outcome_of(world_.run(fs_->mkdir(call_, root_node, "b", 0755, {}))), std::nullopt);
