@@ -107,11 +107,22 @@ Task<Result<NodeUse>> LocalDirectory::use_above(NodeId id) {
     co_return used;
 }
 
-// Opens it by names, starting at the nearest parent that has a descriptor.
+Task<Result<NodeUse>> LocalDirectory::use_to_add(NodeId id) {
+    ROS2S_CO_TRY_ASSIGN(NodeUse used, co_await use_above(id));
+    size_t depth = 0;
+    for (const LocalNode* above = nodes_.find(id); above != nullptr; above = above->parent) {
+        if (++depth > depth_max) co_return fail(Code::name_too_long);
+    }
+    co_return used;
+}
+
+// Opens it by names, starting at the nearest parent that has a descriptor. Directories that were
+// moved with what is below them may be deeper than depth_max.
 Task<Result<>> LocalDirectory::open_again(LocalNode& node) {
     std::vector<std::string> names;
     LocalNode* above = &node;
     while (above != nullptr && !above->is_open()) {
+        if (names.size() == depth_max) co_return fail(Code::name_too_long);
         names.push_back(above->name);
         above = above->parent;
     }
@@ -204,7 +215,7 @@ Task<Result<Attributes>> LocalDirectory::lookup(const Call& call, NodeId parent,
         co_return found;
     }
     ROS2S_CO_TRY(check_name(name));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(parent));
     const std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(Found found,
                         co_await pool_.run(reactor_, [&] { return find(directory.fd(), owned); }));
@@ -215,7 +226,7 @@ Task<Result<Attributes>> LocalDirectory::mkdir(const Call& call, NodeId parent,
                                                std::string_view name, mode_t mode, Owner owner) {
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(parent));
     const std::string owned(name);
     mode = allowed(S_IFDIR, mode);
     ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
@@ -235,7 +246,7 @@ Task<Result<Attributes>> LocalDirectory::mknod(const Call& call, NodeId parent,
     if (!known) co_return fail(Code::invalid);
     if (options_.gives_no_power && (S_ISCHR(mode) || S_ISBLK(mode))) co_return fail_errno(EPERM);
     mode = allowed(mode, mode);
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(parent));
     const std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
         ROS2S_TRY(checked(::mknodat(directory.fd(), owned.c_str(), mode, device)));
@@ -250,7 +261,7 @@ Task<Result<Attributes>> LocalDirectory::symlink(const Call& call, NodeId parent
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
     if (target.find('\0') != target.npos) co_return fail(Code::invalid);
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(parent));
     const std::string owned(name);
     const std::string owned_target(target);
     ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
@@ -265,7 +276,7 @@ Task<Result<Attributes>> LocalDirectory::link(const Call& call, NodeId id, NodeI
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
     ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(parent));
     const std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
         // Linking by a link's own descriptor would need CAP_DAC_READ_SEARCH; through /proc it would
@@ -314,7 +325,7 @@ Task<Result<>> LocalDirectory::rename(const Call& call, NodeId parent, std::stri
     ROS2S_CO_TRY(check_name(new_name));
     if (flags.exchange && flags.no_replace) co_return fail(Code::invalid);
     ROS2S_CO_TRY_ASSIGN(const NodeUse from, co_await use_above(parent));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse to, co_await use_above(new_parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse to, co_await use_to_add(new_parent));
     const std::string owned(name);
     const std::string owned_new(new_name);
     const unsigned bits =

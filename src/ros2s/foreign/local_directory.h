@@ -136,6 +136,11 @@ class LocalDirectory final : public fs::FileSystem {
     Task<Result<>> open_again(LocalNode& node);
     // The same, for a directory whose names are used. Errors also: not_found (it was removed here).
     Task<Result<NodeUse>> use_above(NodeId id);
+    // The same for a directory in which a name becomes a node. Errors: also name_too_long: it is
+    // depth_max directories deep. Opening a node again takes a system call for each directory above
+    // it, on threads that all tenants share.
+    Task<Result<NodeUse>> use_to_add(NodeId id);
+    static constexpr size_t depth_max = 1024;
     // Records that a file was moved to `name`.
     void moved(const struct stat& status, LocalNode& parent, const std::string& name);
     [[nodiscard]] Result<fs::Opened> add_handle(LocalNode& node, Descriptor descriptor,

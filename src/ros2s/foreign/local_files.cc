@@ -58,7 +58,7 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
                                                 Owner owner) {
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(fs::check_name(name));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(parent));
     const std::string owned(name);
     mode = allowed(S_IFREG, mode);
     constexpr int attempts_max = 100;  // the name may appear and disappear meanwhile

@@ -2,6 +2,7 @@
 // LocalFs.
 #include "local_fs.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -85,6 +86,54 @@ TEST(LocalFs, SaysWhyADirectoryCannotBeOpened) {
     ASSERT_FALSE(opened.has_value());
     EXPECT_EQ(opened.error().code, Code::not_found);
     EXPECT_NE(report.text().find("/none"), std::string::npos);
+}
+
+Task<> descend(fs::FileSystem& fs, size_t& depth) {
+    const Call call;
+    fs::NodeId node = fs::root_node;
+    for (;; ++depth) {
+        const auto below = co_await fs.lookup(call, node, "d");
+        if (!below) {
+            EXPECT_EQ(below.error().code, Code::name_too_long);
+            break;
+        }
+        node = below->node;
+    }
+    EXPECT_EQ((co_await fs.mkdir(call, node, "e", 0755, {})).error().code, Code::name_too_long);
+    EXPECT_TRUE(co_await fs.get_attributes(call, node));
+    const auto shallow = co_await fs.mkdir(call, fs::root_node, "shallow", 0755, {});
+    EXPECT_TRUE(shallow);
+    EXPECT_EQ((co_await fs.rename(call, fs::root_node, "shallow", node, "s", {})).error().code,
+              Code::name_too_long);
+    EXPECT_TRUE(co_await fs.lookup(call, fs::root_node, "shallow"));
+    // What is there can be removed.
+    EXPECT_EQ((co_await fs.rmdir(call, node, "d")).error().code, Code::not_empty);
+    co_await fs.close_all();
+}
+
+// 1,200 directories, each in the one before.
+void make_deep(const std::string& path) {
+    int above = ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; i < 1200; ++i) {
+        ASSERT_EQ(::mkdirat(above, "d", 0755), 0);
+        const int below = ::openat(above, "d", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        ::close(above);
+        above = below;
+    }
+    ::close(above);
+}
+
+// Every node of a tenant's deep tree would otherwise cost as many system calls as it has parents,
+// on threads that all tenants share.
+TEST(LocalFs, ATreeHasABoundedDepth) {
+    const TemporaryDirectory directory;
+    make_deep(directory.path());
+    sim::World world(1);
+    std::unique_ptr<fs::FileSystem> fs;
+    world.run(open_into(directory.path(), world, fs, {.descriptors_max = 1}));
+    size_t depth = 0;
+    world.run(descend(*fs, depth));
+    EXPECT_EQ(depth, 1024U);
 }
 
 Task<> read_past_a_swapped_link(fs::FileSystem& fs, const std::string& path) {
