@@ -1,7 +1,9 @@
 #include "ros2s/api/deployment.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -28,7 +30,9 @@ class DeploymentTest : public testing::Test {
             Deployment::open({}, {*reactor_, blocking_}, std::move(uri), {}, report_));
     }
 
-    const std::string directory_ = testing::TempDir() + "deployment_test";
+    // Tests of one program run at the same time.
+    const std::string directory_ =
+        fmt::format("{}deployment_test.{}", testing::TempDir(), getpid());
     Report report_;
     ThreadPool blocking_{2};
     std::unique_ptr<OsReactor> reactor_ = *OsReactor::create({}, report_);

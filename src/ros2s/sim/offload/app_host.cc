@@ -41,7 +41,6 @@ Task<> AppHost::connect() {
 }
 
 Task<> AppHost::follow(AppHost& self) {
-    const Call call;
     while (!self.leaving_) {
         co_await sleep_for(self.core_, std::chrono::milliseconds(1));
         if (self.session_ == self.place_.session) continue;
@@ -49,7 +48,7 @@ Task<> AppHost::follow(AppHost& self) {
         const auto mounted = co_await self.dpu_.mount(session);
         if (!mounted) continue;
         self.place_ = {.session = session, .mount = *mounted};
-        (void)self.reopening_.try_spawn(self.link_->reopen_all(call));
+        (void)self.reopening_.try_spawn(self.link_->reopen_all(self.call_));
     }
 }
 

@@ -44,6 +44,7 @@ class AppHost final : public rpc::TicketSource, public session::MountLocator {
     std::unique_ptr<rpc::Channel> channel_;
     std::unique_ptr<hostlink::LinkClient> link_;
     Nursery following_;
+    const Call call_{};  // of what `reopening_` runs
     Nursery reopening_;
 };
 
