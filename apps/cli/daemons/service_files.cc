@@ -16,6 +16,7 @@
 #include "certificate_names.h"
 #include "daemon_process.h"
 #include "process.h"
+#include "ros2s/config/config.h"
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/pki/authority.h"
 #include "ros2s/pki/certificate.h"
@@ -68,16 +69,6 @@ Result<> make_certificates(const Workplace& work, const std::string& directory,
     return {};
 }
 
-// Double-quoted YAML.
-std::string yaml_text(std::string_view text) {
-    std::string out = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\') out += '\\';
-        out += c;
-    }
-    return out + '"';
-}
-
 std::vector<std::string> names_in(std::string_view providers) {
     std::vector<std::string> names;
     for (const auto part : std::views::split(providers, ',')) {
@@ -108,14 +99,14 @@ std::string engine_wish(const api::ServicePlaces& places, const ServiceFilesWish
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}, trusted_network: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
-        yaml_text(wish.directory), yaml_text("unix:" + places.engine_control),
-        yaml_text(places.storage_certs), yaml_text(engine_listens(places, wish)),
-        trust_in(wish.providers), yaml_text(places.run + "/engine.metrics"));
+        config::quoted(wish.directory), config::quoted("unix:" + places.engine_control),
+        config::quoted(places.storage_certs), config::quoted(engine_listens(places, wish)),
+        trust_in(wish.providers), config::quoted(places.run + "/engine.metrics"));
 }
 
 // The holder of the client's certificate may do everything in the pool.
 std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
-    const std::string all = yaml_text(wish.pool + "/*");
+    const std::string all = config::quoted(wish.pool + "/*");
     return fmt::format(
         "pools: {}\n"
         "access: {{\"CN=client\": {{write: {}, create: {}, destroy: {}}}}}\n"
@@ -124,11 +115,11 @@ std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& w
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
-        yaml_text(wish.pool), all, all, all, yaml_text("unix:" + places.engine_control),
-        yaml_text(wish.providers.empty() ? "shm" : wish.providers), trust_in(wish.providers),
-        yaml_text(places.storage_certs), yaml_text("unix:" + places.dpu_control),
-        yaml_text(places.host_certs), yaml_text("shm " + places.dpu_data),
-        yaml_text(places.run + "/dpu.metrics"));
+        config::quoted(wish.pool), all, all, all, config::quoted("unix:" + places.engine_control),
+        config::quoted(wish.providers.empty() ? "shm" : wish.providers), trust_in(wish.providers),
+        config::quoted(places.storage_certs), config::quoted("unix:" + places.dpu_control),
+        config::quoted(places.host_certs), config::quoted("shm " + places.dpu_data),
+        config::quoted(places.run + "/dpu.metrics"));
 }
 
 Result<> replace_file(const std::string& path, const std::string& text, Report& report) {
@@ -169,7 +160,7 @@ Result<> set_providers(const Workplace& work, const DaemonPlaces& dpu,
     while (std::getline(file, line)) {
         if (line.starts_with(key) || line.starts_with(commented)) {
             before = line.substr(line.starts_with(key) ? key.size() : commented.size());
-            line = std::string(key) + yaml_text(providers);
+            line = std::string(key) + config::quoted(providers);
         }
         text += line + '\n';
     }
@@ -179,7 +170,7 @@ Result<> set_providers(const Workplace& work, const DaemonPlaces& dpu,
                                        "yourself, and leave --provider out",
                                        dpu.settings, key));
     }
-    if (before == yaml_text(providers)) return {};
+    if (before == config::quoted(providers)) return {};
     ROS2S_TRY_ASSIGN(const Running running, find_running(dpu.pid));
     if (running.pid != 0) {
         return work.report.fail(
@@ -187,7 +178,7 @@ Result<> set_providers(const Workplace& work, const DaemonPlaces& dpu,
                                     dpu.program, before));
     }
     work.session.say(fmt::format("{}: the providers are now {}; they were {}", dpu.settings,
-                                 yaml_text(providers), before));
+                                 config::quoted(providers), before));
     return replace_file(dpu.settings, text, work.report);
 }
 

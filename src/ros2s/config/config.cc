@@ -62,9 +62,6 @@ void Field::store(const Value& value) const {
     std::visit(Write{value}, target_);
 }
 
-namespace {
-
-// YAML's double-quoted style, which can hold any text.
 std::string quoted(std::string_view text) {
     std::string out = "\"";
     for (const char c : text) {
@@ -83,8 +80,6 @@ std::string quoted(std::string_view text) {
     }
     return out + '"';
 }
-
-}  // namespace
 
 std::string Field::format(const Value& value) const {
     switch (kind_) {

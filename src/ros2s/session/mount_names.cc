@@ -154,8 +154,8 @@ Task<Result<fs::Walked>> MountNames::walk(const Call& call, std::string_view pat
         const NodeId node = walked->attributes->node;
         if (!given) {
             fs().forget(node, 1);
-        } else if (given = give(call, node); !given && has_parent) {
-            mount_.forget(walked->parent, 1);
+        } else {
+            given = give(call, node);
         }
     }
     if (!given) co_return fail(given.error());

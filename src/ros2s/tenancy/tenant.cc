@@ -130,16 +130,6 @@ Result<> check_subjects(const TenantsByName& tenants, const Tenant& changed, Rep
 
 namespace {
 
-// Double-quoted YAML. Control characters were refused.
-std::string yaml_text(std::string_view text) {
-    std::string out = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\') out += '\\';
-        out += c;
-    }
-    return out + '"';
-}
-
 struct Document {
     uint64_t format = document_format;
     std::map<std::string, config::Entries> tenants;
@@ -180,11 +170,11 @@ std::string document_of(const TenantsByName& tenants) {
         "format: {}\ntenants:{}\n",
         document_format, tenants.empty() ? " {}" : "");
     for (const auto& [name, tenant] : tenants) {
-        text +=
-            fmt::format("  {}:\n    {}: {}\n", yaml_text(name), generation_key, tenant.generation);
+        text += fmt::format("  {}:\n    {}: {}\n", config::quoted(name), generation_key,
+                            tenant.generation);
         if (tenant.revoked) text += fmt::format("    {}: true\n", revoked_key);
         for (const auto& [key, value] : tenant.settings) {
-            text += fmt::format("    {}: {}\n", key, yaml_text(value));
+            text += fmt::format("    {}: {}\n", key, config::quoted(value));
         }
     }
     return text;
