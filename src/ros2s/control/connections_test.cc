@@ -37,19 +37,20 @@ class FewDescriptors {
     rlimit before_{};
 };
 
-// Takes all free descriptors.
+// Takes all descriptors that are free now.
 class AllDescriptors {
   public:
-    AllDescriptors() {
+    AllDescriptors() = default;
+    AllDescriptors(const AllDescriptors&) = delete;
+    AllDescriptors& operator=(const AllDescriptors&) = delete;
+    ~AllDescriptors() { release(); }
+    void take() {
         for (;;) {
             const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
             if (fd < 0) break;
             taken_.push_back(fd);
         }
     }
-    AllDescriptors(const AllDescriptors&) = delete;
-    AllDescriptors& operator=(const AllDescriptors&) = delete;
-    ~AllDescriptors() { release(); }
     void release() {
         for (const int fd : taken_) ::close(fd);
         taken_.clear();
@@ -141,18 +142,23 @@ TEST_F(Connections, DescriptorsRunOutAndComeBack) {
     Rig rig;
     ASSERT_TRUE(gets_in(rig));
     const FewDescriptors few(40);
-    const int stranger = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    std::vector<int> strangers(20);
+    for (int& socket : strangers) socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     AllDescriptors all;
-    ASSERT_TRUE(connect_to(stranger, rig.port()));
+    // gRPC may close descriptors of the first client late: a connection can get one of them.
+    EXPECT_TRUE(eventually(*rig.client_reactor, [&, next = strangers.begin()]() mutable {
+        all.take();
+        if (next != strangers.end()) EXPECT_TRUE(connect_to(*next++, rig.port()));
+        return rig.server->counters().without_descriptors >= 1;
+    }));
     run_blocking(*rig.client_reactor, [&] { return wait_for(*rig.client_reactor, 300ms); });
     all.release();
     EXPECT_TRUE(gets_in(rig));
-    EXPECT_GE(rig.server->counters().without_descriptors, 1u);
     // Once for each time that descriptors ran out.
     const size_t said = rig.lines.with("cannot be accepted").size();
     EXPECT_GE(said, 1u);
     EXPECT_LE(said, rig.lines.with("file descriptors are available again").size() + 1);
-    ::close(stranger);
+    for (const int socket : strangers) ::close(socket);
 }
 
 TEST_F(Connections, StrangersDoNotUseUpDescriptors) {
