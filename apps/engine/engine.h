@@ -40,6 +40,7 @@ class Engine final : public daemon::Daemon {
     [[nodiscard]] std::vector<exporter::Source> metrics() const override;
     [[nodiscard]] std::vector<std::string> addresses() const override;
     [[nodiscard]] uint64_t control_rounds() const override { return control_->rounds(); }
+    [[nodiscard]] std::vector<OsReactor*> more_reactors() const override { return reactors_.all(); }
 
   private:
     Engine(Environment environment, Settings settings);

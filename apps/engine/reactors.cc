@@ -36,6 +36,12 @@ Result<> Reactors::start(uint32_t more, Duration poll, Report& report) {
     return {};
 }
 
+std::vector<OsReactor*> Reactors::all() const {
+    std::vector<OsReactor*> all;
+    for (const auto& reactor : reactors_) all.push_back(reactor.get());
+    return all;
+}
+
 void Reactors::add_metrics(std::vector<exporter::Source>& sources) const {
     for (uint32_t i = 0; i < reactors_.size(); ++i) {
         sources.push_back(daemon::reactor_source(*reactors_[i], i + 1));

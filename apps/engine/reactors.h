@@ -24,6 +24,7 @@ class Reactors {
     [[nodiscard]] Result<> start(uint32_t more, Duration poll, Report& report);
     // For Environment.
     [[nodiscard]] std::span<Reactor* const> list() const { return pointers_; }
+    [[nodiscard]] std::vector<OsReactor*> all() const;
     // Without the daemon's own, number 0.
     void add_metrics(std::vector<exporter::Source>& sources) const;
 

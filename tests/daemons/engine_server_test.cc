@@ -2,14 +2,18 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <deque>
 #include <filesystem>
+#include <fstream>
+#include <ranges>
 #include <thread>
 
 #include "append_load.h"
@@ -242,17 +246,66 @@ class Watchdog {
         return {text, bytes > 0 ? static_cast<size_t>(bytes) : 0};
     }
 
+    // Drops what has come, and counts it.
+    [[nodiscard]] int forget() const {
+        int count = 0;
+        for (char text[4096]; ::recv(socket_, text, sizeof text, MSG_DONTWAIT) > 0;) ++count;
+        return count;
+    }
+
   private:
     int socket_;
 };
 
-TEST(EngineWatchdog, HearsThatAllIsWell) {
+// Stops a thread of another process as long as it lives: the oldest of that name but its main
+// thread.
+class StoppedThread {
+  public:
+    StoppedThread(int pid, const std::string& name) {
+        const auto tasks = std::filesystem::path("/proc") / std::to_string(pid) / "task";
+        for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+            std::ifstream file(task.path() / "comm");
+            std::string line;
+            std::getline(file, line);
+            const int id = std::stoi(task.path().filename());
+            if (line == name && id != pid && (id_ == 0 || id < id_)) id_ = id;
+        }
+        EXPECT_EQ(::ptrace(PTRACE_SEIZE, id_, nullptr, nullptr), 0) << name;
+        EXPECT_EQ(::ptrace(PTRACE_INTERRUPT, id_, nullptr, nullptr), 0);
+        EXPECT_EQ(::waitpid(id_, nullptr, __WALL), id_);
+    }
+    StoppedThread(const StoppedThread&) = delete;
+    StoppedThread& operator=(const StoppedThread&) = delete;
+    ~StoppedThread() { ::ptrace(PTRACE_DETACH, id_, nullptr, nullptr); }
+
+  private:
+    int id_ = 0;
+};
+
+TEST(EngineWatchdog, IsNotAnsweredWhileAThreadIsStuck) {
     EngineProcess engine;
-    engine.write_settings();
+    engine.write_settings("service: {reactors: 2}\n");
     const Watchdog watchdog(engine.path("notify"));
     ASSERT_TRUE(engine.start());
     EXPECT_EQ(watchdog.hear().substr(0, 7), "READY=1");
-    for (int i = 0; i < 2; ++i) EXPECT_EQ(watchdog.hear(), "WATCHDOG=1");
+    for (const auto& [thread, complaint] : {std::pair{"ros2store-engin", "reactor 0 does not run"},
+                                            {"ros2store-1", "reactor 1 does not run"},
+                                            {"ros2s-accept", "does not accept connections"}}) {
+        EXPECT_EQ(watchdog.hear(), "WATCHDOG=1") << "before " << thread << " is stopped";
+        const StoppedThread stopped(engine.pid(), thread);
+        // The first check after that may still find what the thread did before.
+        const auto complaints = [&, part = std::string(complaint)] {
+            return std::ranges::distance(std::views::split(engine.log(), part)) - 1;
+        };
+        for (int i = 0; i < 400 && complaints() == 0; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        (void)watchdog.forget();
+        for (int i = 0; i < 400 && complaints() < 2; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        EXPECT_GE(complaints(), 2) << engine.log();
+        EXPECT_EQ(watchdog.forget(), 0) << thread << " is stopped";
+    }
+    EXPECT_EQ(watchdog.hear(), "WATCHDOG=1") << "all run again";
     EXPECT_EQ(engine.stop(), 0);
 }
 

@@ -425,26 +425,49 @@ def use_directly(path):
     os.close(descriptor)
 
 
-@test
-def memory_is_given_back():
+def memory_is_given_back(pool, *pids):
+    """By each of the processes, after many threads have used files and removed them."""
+    before = [resident_mib(pid) for pid in pids]
+    users = [threading.Thread(target=use_directly, args=(pool.path(f"file{i}"),))
+             for i in range(64)]
+    for each in users:
+        each.start()
+    for each in users:
+        each.join()
+    for name in os.listdir(pool.mount_point):
+        os.unlink(pool.path(name))
+    busy = [resident_mib(pid) for pid in pids]
+    for i, pid in enumerate(pids):
+        allowed = before[i] + 8
+        wait_until(lambda: resident_mib(pid) <= allowed,
+                   f"{before} MiB before, {busy} MiB at work; process {i} at rest again at most "
+                   f"{allowed}")
+
+
+def keeps_freed_memory():
+    """As a sanitizer does."""
     with open(FUSE, "rb") as program:
-        if b"__asan_init" in program.read():
-            return  # a sanitizer keeps what was freed
+        return b"__asan_init" in program.read()
+
+
+@test
+def the_memory_of_a_mount_is_given_back():
+    if keeps_freed_memory():
+        return
     with Pool("512MiB") as pool:
         pid = pool.mount()
-        before = resident_mib(pid)
-        users = [threading.Thread(target=use_directly, args=(pool.path(f"file{i}"),))
-                 for i in range(64)]
-        for each in users:
-            each.start()
-        for each in users:
-            each.join()
-        for name in os.listdir(pool.mount_point):
-            os.unlink(pool.path(name))
-        busy = resident_mib(pid)
-        allowed = before + 8
-        wait_until(lambda: resident_mib(pid) <= allowed,
-                   f"{before} MiB before, {busy} MiB at work; at rest again at most {allowed}")
+        memory_is_given_back(pool, pid)
+        pool.unmount(pid)
+
+
+@test
+def the_memory_of_daemons_is_given_back():
+    if keeps_freed_memory():
+        return
+    with Pool("512MiB", scheme=OFFLOAD) as pool:
+        pid = pool.mount()
+        memory_is_given_back(
+            pool, *map(pool.daemon, ("ros2store-engine", "ros2store-dpu")))
         pool.unmount(pid)
 
 

@@ -16,11 +16,12 @@
 #include <cstring>
 
 #include "ros2s/base/check.h"
+#include "ros2s/runtime/thread.h"
 
 namespace ros2s::control {
 namespace {
 
-constexpr int round_ms = 1000;
+constexpr int round_ms = 500;
 constexpr int starved_ms = 50;
 constexpr int accepted_per_round = 64;  // for each listening socket
 
@@ -91,7 +92,7 @@ Result<> Connections::start(std::function<void(int descriptor)> take) {
     };
     ROS2S_TRY(watch(wake_.get()));
     for (const Socket& socket : listening_) ROS2S_TRY(watch(socket.get()));
-    thread_ = std::thread([this] { run(); });
+    ROS2S_TRY_ASSIGN(thread_, start_thread("ros2s-accept", [this] { run(); }));
     return {};
 }
 

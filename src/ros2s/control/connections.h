@@ -49,7 +49,7 @@ class Connections {
     // Errors: those of open_listening().
     [[nodiscard]] Result<std::string> listen(const std::string& address, Report& report);
     // From now on `take` gets each connection, and owns its descriptor. It is called on the
-    // accepting thread. Errors: io (no descriptors).
+    // accepting thread. Errors: io (no descriptors), no_memory.
     [[nodiscard]] Result<> start(std::function<void(int descriptor)> take);
     // Stops accepting. gRPC ends the existing connections. Blocks for a short time.
     void stop();

@@ -12,9 +12,11 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <sstream>
 #include <utility>
 
+#include "core_watch.h"
 #include "daemon_log.h"
 #include "metrics_password.h"
 #include "ros2s/daemon/reactor_source.h"
@@ -79,23 +81,24 @@ void say_ready(const std::vector<std::string>& addresses) {
     ::sd_notify(0, message.c_str());
 }
 
-Task<> pass_through() { co_return; }
-
-// Reports to systemd that the daemon works. Waits for the core, so that a stuck core reports
-// nothing.
-void say_well(OsReactor& reactor, const Daemon& daemon, uint64_t& rounds, const Log& log) {
-    run_blocking(reactor, [] { return pass_through(); });
+// Reports to systemd that the daemon works, or logs why it does not.
+void say_well(CoreWatch& cores, const Daemon& daemon, uint64_t& rounds, const Log& log) {
+    constexpr std::string_view consequence =
+        "the watchdog is not answered, so that systemd restarts this process";
+    const std::optional<size_t> stuck = cores.stuck();
     const uint64_t now = daemon.control_rounds();
-    if (std::exchange(rounds, now) == now) {
+    const bool accepts = std::exchange(rounds, now) != now;
+    if (stuck) {
+        log.error(fmt::format("reactor {} does not run any more; {}", *stuck, consequence));
+    } else if (!accepts) {
         log.error(
-            "the control plane does not accept connections any more; the watchdog is not "
-            "answered, so that systemd restarts this process");
-        return;
+            fmt::format("the control plane does not accept connections any more; {}", consequence));
+    } else {
+        ::sd_notify(0, "WATCHDOG=1");
     }
-    ::sd_notify(0, "WATCHDOG=1");
 }
 
-int wait_for_signal(OsReactor& reactor, const Daemon& daemon, const sigset_t& signals,
+int wait_for_signal(CoreWatch cores, const Daemon& daemon, const sigset_t& signals,
                     const Log& log) {
     constexpr uint64_t rest_after_us = 5'000'000;
     uint64_t watchdog_us = 0;
@@ -109,8 +112,8 @@ int wait_for_signal(OsReactor& reactor, const Daemon& daemon, const sigset_t& si
         const int signal = ::sigtimedwait(&signals, nullptr, &pause);
         if (signal > 0) return signal;
         if (errno != EAGAIN) continue;
-        if (watched) say_well(reactor, daemon, rounds, log);
-        if (rest.came_to_rest(reactor.counters().resumed.value())) give_free_memory_back();
+        if (watched) say_well(cores, daemon, rounds, log);
+        if (rest.came_to_rest(cores.work())) give_free_memory_back();
     }
 }
 
@@ -134,7 +137,9 @@ Result<> attend(OsReactor& reactor, const Daemon& daemon, const CommonSettings& 
     }
     log.info("ready");
     say_ready(addresses);
-    const int signal = wait_for_signal(reactor, daemon, signals, log);
+    std::vector<OsReactor*> cores = daemon.more_reactors();
+    cores.insert(cores.begin(), &reactor);
+    const int signal = wait_for_signal(CoreWatch(std::move(cores)), daemon, signals, log);
     ::sd_notify(0, "STOPPING=1");
     log.info(fmt::format("told to stop (signal {}): draining", signal));
     if (metrics) {

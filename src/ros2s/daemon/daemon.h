@@ -3,8 +3,8 @@
 //
 // The daemon reports by sd_notify(3) that it is ready, and its addresses: the message has a line
 // X_ROS2STORE_ADDRESS=… for each. If the service manager requests a watchdog (WatchdogSec= of a
-// unit), the daemon reports three times in that interval that the core runs and that the control
-// plane accepts connections. systemd ends and restarts a process that does not report.
+// unit), the daemon reports at least three times in that interval that all its cores run and that
+// the control plane accepts connections. systemd ends and restarts a process that does not report.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -16,6 +16,7 @@
 #include "ros2s/config/config.h"
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/runtime/environment.h"
+#include "ros2s/runtime/os_reactor.h"
 
 namespace ros2s::daemon {
 
@@ -29,6 +30,8 @@ class Daemon {
     [[nodiscard]] virtual std::vector<std::string> addresses() const = 0;
     // Increases at least once a second while its control plane accepts connections. Any thread.
     [[nodiscard]] virtual uint64_t control_rounds() const = 0;
+    // In addition to that of the environment, in the order of their numbers: 1, 2, …
+    [[nodiscard]] virtual std::vector<OsReactor*> more_reactors() const { return {}; }
     // Drains and closes everything. Must be called.
     virtual Task<> stop() = 0;
 };

@@ -23,5 +23,17 @@ TEST(RestWatch, SlowWorkAddsUp) {
     EXPECT_TRUE(watch.came_to_rest(RestWatch::least_work));
 }
 
+// A heartbeat is not idle, and returns the memory of a burst all the same, once.
+TEST(RestWatch, LittleAfterMuchIsRest) {
+    RestWatch watch;
+    constexpr uint64_t burst = 1'000'000, beat = 10 * RestWatch::least_work;
+    EXPECT_TRUE(watch.came_to_rest(0));
+    EXPECT_FALSE(watch.came_to_rest(burst));
+    EXPECT_FALSE(watch.came_to_rest(burst + burst / RestWatch::part));
+    uint64_t work = burst + burst / RestWatch::part;
+    EXPECT_TRUE(watch.came_to_rest(work += beat));
+    for (int i = 0; i < 100; ++i) EXPECT_FALSE(watch.came_to_rest(work += beat));
+}
+
 }  // namespace
 }  // namespace ros2s

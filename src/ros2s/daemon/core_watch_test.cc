@@ -1,0 +1,84 @@
+#include "core_watch.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "ros2s/runtime/run_blocking.h"
+#include "ros2s/runtime/thread.h"
+
+namespace ros2s::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+
+Task<> do_nothing() { co_return; }
+
+Task<> wait_a_moment(Reactor& reactor) { co_await sleep_for(reactor, 1ms); }
+
+// The core does not run until the pipe has a byte.
+Task<> read_a_byte(int descriptor) {
+    char byte = 0;
+    EXPECT_EQ(::read(descriptor, &byte, 1), 1);
+    co_return;
+}
+
+class Cores : public testing::Test {
+  protected:
+    void SetUp() override {
+        Report report;
+        for (auto& reactor : reactors_) {
+            auto made = OsReactor::create({}, report);
+            ASSERT_TRUE(made) << report.text();
+            reactor = std::move(*made);
+        }
+        ASSERT_TRUE(reactors_[0]->start(report) && reactors_[1]->start(report)) << report.text();
+    }
+    [[nodiscard]] CoreWatch watch() const {
+        return CoreWatch({reactors_[0].get(), reactors_[1].get()});
+    }
+    // Asks, and waits until that core has slept again.
+    std::optional<size_t> ask(CoreWatch& watch, size_t core) const {
+        const Counter& sleeps = reactors_[core]->counters().sleeps;
+        const uint64_t before = sleeps.value();
+        const auto answer = watch.stuck();
+        OsReactor& own = *reactors_[2];
+        for (int i = 0; i < 20'000 && sleeps.value() == before; ++i) own.run(wait_a_moment(own));
+        return answer;
+    }
+    // The third is that of the calling thread.
+    std::unique_ptr<OsReactor> reactors_[3];
+};
+
+TEST_F(Cores, ThatSleepRun) {
+    for (int core : {0, 1}) run_blocking(*reactors_[core], do_nothing);
+    CoreWatch cores = watch();
+    const uint64_t work = cores.work();
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(ask(cores, 0), std::nullopt);
+        EXPECT_EQ(ask(cores, 1), std::nullopt);
+    }
+    run_blocking(*reactors_[1], do_nothing);
+    EXPECT_EQ(cores.work(), work + 1);
+}
+
+TEST_F(Cores, OneThatIsStuckIsFound) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    CoreWatch cores = watch();
+    auto user = start_thread(
+        "user", [&] { run_blocking(*reactors_[1], [&] { return read_a_byte(ends[0]); }); });
+    ASSERT_TRUE(user);
+    // Until the core has come to the read.
+    std::optional<size_t> stuck;
+    for (int i = 0; i < 20 && !stuck; ++i) stuck = ask(cores, 0);
+    EXPECT_EQ(stuck, 1u);
+    EXPECT_EQ(::write(ends[1], "x", 1), 1);
+    user->join();
+    EXPECT_EQ(ask(cores, 1), std::nullopt);
+    EXPECT_EQ(ask(cores, 1), std::nullopt);
+    ::close(ends[0]);
+    ::close(ends[1]);
+}
+
+}  // namespace
+}  // namespace ros2s::daemon
