@@ -67,6 +67,16 @@ class Container {
         EXPECT_EQ(ros2s_file_close(file), 0);
         return content;
     }
+    // What pwrite() returned.
+    ssize_t append(const std::string& name, const std::string& content) {
+        ros2s_file* file = nullptr;
+        EXPECT_EQ(ros2s_file_open(fs_, name.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644, &file), 0)
+            << ros2s_last_error();
+        if (file == nullptr) return -EIO;
+        const ssize_t written = ros2s_pwrite(file, content.data(), content.size(), 0);
+        EXPECT_EQ(ros2s_file_close(file), 0) << ros2s_last_error();
+        return written;
+    }
     int truncate(const std::string& name, uint64_t size) {
         return ros2s_truncate(fs_, name.c_str(), size);
     }
@@ -86,12 +96,25 @@ class FullPool : public testing::Test {
     int cli(const std::string& arguments, std::string& said) const {
         return run_program(fmt::format("'{}' {}", PROGRAM_CLI, arguments), said);
     }
+    // Each append adds what it returns, until the pool is full, and nothing after that.
+    static void append_until_full(Container& container, const std::string& name) {
+        std::string content;
+        ssize_t written = 0;
+        for (uint64_t seed = 10; written >= 0; ++seed) {
+            const std::string record = noise(300'000, seed);
+            written = container.append(name, record);
+            if (written > 0) content += record.substr(0, static_cast<size_t>(written));
+            ASSERT_EQ(container.read(name, content.size() + mib), content) << written;
+        }
+        EXPECT_EQ(written, -ENOSPC) << ros2s_last_error();
+    }
     // Until not even a block has room.
     void fill(Container& container, const std::string& bytes) {
         for (const size_t size : {mib, size_t{64} << 10, size_t{4} << 10}) {
             const std::string name = fmt::format("filler-{}", size);
             ASSERT_EQ(container.write(name, bytes.substr(0, size), 4096), -ENOSPC)
                 << ros2s_last_error();
+            if (size == mib) append_until_full(container, "log");
         }
     }
     EngineProcess engine;
@@ -121,6 +144,11 @@ TEST_F(FullPool, IsToldAndGoesOnAndTakesWritesAgain) {
     EXPECT_EQ(cli(fmt::format("cp '{}' {}.back", uri("second", "/kept"), file), said), 0) << said;
     EXPECT_EQ(cli(fmt::format("ls '{}'", uri("main")), said), 0) << said;
     EXPECT_THAT(said, HasSubstr("kept"));
+    // Overwriting takes none, and cutting off within a block neither.
+    const std::string over = noise(mib, 3);
+    EXPECT_EQ(second.write("kept", over), 0) << ros2s_last_error();
+    EXPECT_EQ(second.truncate("kept", mib - 5), 0) << ros2s_last_error();
+    EXPECT_EQ(second.read("kept", mib), over.substr(0, mib - 5));
     const std::string counters = dpu.metrics();
     for (const char* end : {"violation", "over_budget", "failed"}) {
         EXPECT_NE(counters.find(fmt::format("ros2store_fabric_ended_{}_total{{provider=\"shm\","
@@ -130,9 +158,9 @@ TEST_F(FullPool, IsToldAndGoesOnAndTakesWritesAgain) {
             << end;
     }
 
-    // Nor does cutting off whole blocks.
+    // Nor does cutting off whole blocks take room.
     EXPECT_EQ(second.truncate("kept", 4096), 0) << ros2s_last_error();
-    EXPECT_EQ(second.read("kept", mib), kept.substr(0, 4096));
+    EXPECT_EQ(second.read("kept", mib), over.substr(0, 4096));
     // Removing takes no room. In its first half minute a DPU keeps the contents of what hosts
     // remove (0521), so most is removed by the direct way; it can be used once the record of it is
     // durable.
