@@ -147,7 +147,7 @@ std::string table_head(const Totals& totals) {
         "\n"
         "- There are {} rules and {} rows. A rule is tried with one and with three groups in "
         "flight,\n"
-        "  on several cores, or with devices that report errors.\n"
+        "  on several cores, with devices that report errors, or both.\n"
         "- Each rule is noticed within {} crash points, about {} of which are one trial.\n"
         "- The engine with all its rules passes the same trials: {} crash points in {} trials.\n"
         "- `acknowledge-durable` is the promise that the others protect. Without it the engine\n"

@@ -23,9 +23,11 @@ inline constexpr SetUp by_errors[] = {{.groups = 3, .errors = true},
                                       {.groups = 3, .cores = 2, .errors = true}};
 inline constexpr SetUp by_cores[] = {{.groups = 3, .cores = 2}, {.groups = 3, .cores = 4}};
 inline constexpr SetUp by_many_cores[] = {{.groups = 3, .cores = 4}};
+inline constexpr SetUp by_errors_on_cores[] = {{.groups = 3, .cores = 4, .errors = true}};
 
-inline constexpr SetUp all_set_ups[] = {by_crashes[0], by_crashes[1], by_errors[0],
-                                        by_errors[1],  by_cores[0],   by_cores[1]};
+inline constexpr SetUp all_set_ups[] = {by_crashes[0],        by_crashes[1], by_errors[0],
+                                        by_errors[1],         by_cores[0],   by_cores[1],
+                                        by_errors_on_cores[0]};
 
 struct NamedRule {
     std::string_view name;
@@ -60,13 +62,13 @@ inline constexpr std::array<NamedRule, 48> named_rules = {{
     {"flush-index", &engine::CommitRules::flush_index, by_three_groups},
     {"heed-failed-index", &engine::CommitRules::heed_failed_index, by_three_groups},
     {"trim-after-slot", &engine::CommitRules::trim_after_slot, by_three_groups},
-    {"flush-checkpoint", &engine::CommitRules::flush_checkpoint, by_three_groups},
+    {"flush-checkpoint", &engine::CommitRules::flush_checkpoint, by_errors_on_cores},
     {"cut-between-groups", &engine::CommitRules::cut_between_groups, by_cores},
     {"cut-all-regions", &engine::CommitRules::cut_all_regions, by_three_groups},
     {"erase-absent", &engine::CommitRules::erase_absent, by_three_groups},
     {"erase-containers", &engine::CommitRules::erase_containers, by_three_groups},
     {"checkpoint-replies", &engine::CommitRules::checkpoint_replies, by_three_groups},
-    {"checkpoint-marks", &engine::CommitRules::checkpoint_marks, by_three_groups},
+    {"checkpoint-marks", &engine::CommitRules::checkpoint_marks, by_errors_on_cores},
     {"hold-nodes", &engine::CommitRules::hold_nodes, by_many_cores},
     {"count-all-reads", &engine::CommitRules::count_all_reads, by_cores},
     {"settle-in-order", &engine::CommitRules::settle_in_order, by_cores},
