@@ -9,7 +9,7 @@ import tempfile
 
 from runner import wait_until
 
-CLI = FUSE = None
+CLI = FUSE = STEPPED_CLOCK = None
 LOCAL, DIRECT, OFFLOAD = SCHEMES = "ros2s+local", "ros2s", "ros2s+dpu"
 SERVED = DIRECT, OFFLOAD  # through daemons: others may have it mounted, too
 
@@ -161,8 +161,9 @@ def enter_own_namespace():
 
 def use(build):
     """The programs of a build directory. False where this machine cannot mount."""
-    global CLI, FUSE
+    global CLI, FUSE, STEPPED_CLOCK
     CLI, FUSE = (f"{os.path.abspath(build)}/bin/{name}" for name in ("ros2store", "ros2store-fuse"))
+    STEPPED_CLOCK = f"{os.path.abspath(build)}/tests/mount/libstepped_clock.so"
     if not os.path.exists("/dev/fuse") or not stat.S_ISCHR(os.stat("/dev/fuse").st_mode):
         print("SKIPPED: there is no /dev/fuse on this machine: NOTHING WAS MOUNTED OR TESTED")
         return False

@@ -1,6 +1,7 @@
 """A pool that clients share: an engine with four reactors and two devices, and two DPU daemons."""
 import os
 import signal
+import struct
 import subprocess
 
 import mounted_pool
@@ -14,6 +15,7 @@ class SharedPool(Pool):
     def __init__(self):
         super().__init__("512MiB", scheme=OFFLOAD, devices=2)
         self.second_dpu, self.mounts = None, []
+        self.clocks = f"{self.top}/clocks"
 
     def start(self):
         self.run(mounted_pool.CLI, "down", self.directory)
@@ -43,6 +45,20 @@ class SharedPool(Pool):
                 stdout=log, stderr=log)
         wait_until(lambda: os.path.exists(control), "the second DPU")
 
+    def give_daemons_clocks(self):
+        """Before start(): their clocks can be set, and no other program's."""
+        os.mkdir(self.clocks)
+        for program in ("ros2store-engine", "ros2store-dpu"):
+            self.set_clock(program, 0)
+        os.environ["ROS2STORE_TEST_CLOCKS"] = self.clocks
+        os.environ["LD_PRELOAD"] = mounted_pool.STEPPED_CLOCK
+
+    def set_clock(self, program, ahead_seconds):
+        """Of all daemons that run this program, while they run."""
+        file = os.open(f"{self.clocks}/{program}", os.O_WRONLY | os.O_CREAT)
+        os.pwrite(file, struct.pack("q", ahead_seconds * 10**9), 0)
+        os.close(file)
+
     def kill(self, turn):
         """In turn the engine and each DPU; and starts it again."""
         if turn % 3 == 2:
@@ -55,6 +71,7 @@ class SharedPool(Pool):
             self.run(mounted_pool.CLI, "up", self.directory)
 
     def __exit__(self, *error):
+        os.environ.pop("LD_PRELOAD", None)
         for top in self.mounts:
             subprocess.run(["umount", "-l", top], capture_output=True, check=False)
         if self.second_dpu is not None:

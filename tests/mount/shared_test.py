@@ -3,11 +3,14 @@
 
 Two DPU daemons with two hosts each, and a client of the engine, share a container of an engine with
 four reactors and two devices, while daemons are killed (KILLS times, default 3) and started again: appends, renames
-against creates, and files that one host has open and another one removes or replaces.
+against creates, files that one host has open and another one removes or replaces, locks, and times
+of files after the daemons' clocks were set.
 The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
 """
 import errno
+import fcntl
 import os
+import struct
 import sys
 import threading
 import time
@@ -16,13 +19,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import mounted_pool  # noqa: E402
 import runner  # noqa: E402
-from mounted_pool import DIRECT, pattern  # noqa: E402
+from mounted_pool import DIRECT, pattern, write  # noqa: E402
 from runner import wait_until  # noqa: E402
 from shared_pool import SharedPool  # noqa: E402
 
 test = runner.Tests()
 KILLS = 3
 SIZE = 100_000
+# Daemons' certificates are valid for a year.
+AHEAD_SECONDS = 300 * 86400
 
 
 class Host(threading.Thread):
@@ -93,6 +98,41 @@ class Host(threading.Thread):
                 raise
 
 
+class Locker(threading.Thread):
+    """Asks for locks of one file through all mounts. Each is refused, and at once."""
+
+    WHOLE_FILE = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    LOCKS = (lambda file: fcntl.flock(file, fcntl.LOCK_EX),
+             lambda file: fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB),
+             lambda file: fcntl.lockf(file, fcntl.LOCK_EX),
+             lambda file: fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB),
+             lambda file: fcntl.fcntl(file, fcntl.F_OFD_SETLK, Locker.WHOLE_FILE))
+
+    def __init__(self, mounts):
+        super().__init__()
+        self.files = [os.open(f"{top}/lock", os.O_RDWR | os.O_CREAT) for top in mounts]
+        self.refused, self.stops, self.failure = 0, False, None
+
+    def run(self):
+        while not self.stops and self.failure is None:
+            for mount, file in enumerate(self.files):
+                for kind, lock in enumerate(self.LOCKS):
+                    self.ask(lock, file, f"lock {kind} through mount {mount}")
+            time.sleep(0.01)
+        for file in self.files:
+            os.close(file)
+
+    def ask(self, lock, file, what):
+        try:
+            lock(file)
+            self.failure = f"{what} was granted"
+        except OSError as error:
+            if error.errno == errno.ENOLCK:
+                self.refused += 1
+            else:
+                self.failure = f"{what}: {error!r}"
+
+
 def free_bytes(top):
     space = os.statvfs(top)
     return space.f_bfree * space.f_frsize
@@ -104,21 +144,24 @@ def hosts_of_two_dpus_share_a_container():
         pool.start()
         before = free_bytes(pool.mounts[0])
         hosts = [Host(pool.mounts, number) for number in range(5)]
-        for host in hosts:
-            host.start()
+        locker = Locker(pool.mounts)
+        for thread in (*hosts, locker):
+            thread.start()
         try:
             for turn in range(KILLS):
                 turns = [host.turns for host in hosts]
                 wait_until(lambda: any(host.failure for host in hosts) or all(
                     host.turns > at + 3 for host, at in zip(hosts, turns, strict=True)), "work")
+                refused = locker.refused
                 pool.kill(turn)
+                assert locker.refused > refused, "locks wait for daemons"
             time.sleep(1)
         finally:
-            for host in hosts:
-                host.stops = True
-            for host in hosts:
-                host.join()
-        failures = [host.failure for host in hosts if host.failure]
+            for thread in (*hosts, locker):
+                thread.stops = True
+            for thread in (*hosts, locker):
+                thread.join()
+        failures = [thread.failure for thread in (*hosts, locker) if thread.failure]
         assert not failures, "\n".join(failures)
         for top in pool.mounts:
             with open(f"{top}/log", "rb") as log:
@@ -135,6 +178,43 @@ def hosts_of_two_dpus_share_a_container():
         direct = f"{DIRECT}:///pool/main?dir={pool.directory}"
         said = pool.run(mounted_pool.CLI, "container", "check", direct).stdout
         assert "every object" in said, said
+
+
+def make(pool, ahead_seconds):
+    """Through each mount a source is written, and then what is made of it. To others both have the
+    engine's times, so that they see what is newer."""
+    for number, top in enumerate(pool.mounts):
+        for name in ("source", "target"):
+            called = time.time_ns()
+            write(f"{top}/{name}", pattern(5000, number))
+            returned = time.time_ns()
+            modified = os.stat(f"{pool.mounts[number - 1]}/{name}").st_mtime_ns
+            modified -= ahead_seconds * 10**9
+            assert called <= modified <= returned, \
+                f"{name} through mount {number}: {(modified - called) / 1e9} s after it was called"
+
+
+# gRPC's timers, which connect to servers again, wait for points in wall time, a second ahead.
+@test
+def times_follow_clocks_that_are_set():
+    with SharedPool() as pool:
+        pool.give_daemons_clocks()
+        pool.start()
+        make(pool, 0)
+        for turn in range(max(2, KILLS // 3)):
+            engine = (AHEAD_SECONDS, 0, 0, AHEAD_SECONDS)[turn % 4]
+            dpus = (AHEAD_SECONDS, 0)[turn % 2]
+            pool.set_clock("ros2store-engine", engine)
+            pool.set_clock("ros2store-dpu", dpus)
+            make(pool, engine)
+            time.sleep(1.5)
+            for daemon in range(3):
+                killer = threading.Thread(target=pool.kill, args=(daemon,))
+                killer.start()
+                while killer.is_alive():
+                    make(pool, engine)
+                killer.join()
+                make(pool, engine)
 
 
 def main():

@@ -53,11 +53,15 @@ struct ControlClient::Parts {
     // If the identity's files have changed, later calls use a new channel; calls in progress keep
     // theirs. Checks once a second. Errors: those of open_channel().
     Result<> renew(Report& report);
+    // Connects again at once, if gRPC waits to do so. Its timers wait for points in wall time, so
+    // after the clock was set back they do not end for as long as it was wrong.
+    void connect_again();
 
     Reactor& reactor;
     ClientOptions options;
     WatchedIdentity identity;
-    Time next_look{};
+    Time next_look{}, next_connection{};
+    std::shared_ptr<grpc::Channel> channel;
     std::unique_ptr<Stubs> stubs;
     // How many creations and destructions of containers may be in progress at once.
     static constexpr uint32_t changes_max = 16;
@@ -135,8 +139,11 @@ Task<Result<Reply>> ask(ControlClient::Parts& parts, Stub Stubs::* stub,
                                                   std::move(done));
     };
     co_await pending.run(start);
-    if (!pending.status().ok())
-        co_return fail(failure(parts.options.address, pending.status(), report));
+    if (!pending.status().ok()) {
+        const Error error = failure(parts.options.address, pending.status(), report);
+        if (error.code == Code::disconnected) parts.connect_again();
+        co_return fail(error);
+    }
     co_return std::move(reply);
 }
 

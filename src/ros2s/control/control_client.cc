@@ -40,6 +40,8 @@ Result<object::ContainerRecord> decode(const v1::Container& container, Report& r
     return record;
 }
 
+constexpr std::chrono::milliseconds reconnect_pause_max{2000};
+
 grpc::ChannelArguments arguments_of(const ClientOptions& options) {
     grpc::ChannelArguments arguments;
     if (!options.server_name.empty()) arguments.SetSslTargetNameOverride(options.server_name);
@@ -49,7 +51,7 @@ grpc::ChannelArguments arguments_of(const ClientOptions& options) {
     // Reconnects soon to a server that was away; gRPC would wait up to two minutes.
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // the time for one attempt
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, reconnect_pause_max.count());
     // Each client has its own connection. Otherwise clients of the same server would share one.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     return arguments;
@@ -175,10 +177,16 @@ Result<> ControlClient::Parts::renew(Report& report) {
     next_look = reactor.now() + renewal_glance;
     Pem unused;
     if (identity.look(unused) != WatchedIdentity::Look::changed && stubs != nullptr) return {};
-    ROS2S_TRY_ASSIGN(const auto channel, open_channel(options.address, options.identity,
-                                                      arguments_of(options), report));
+    ROS2S_TRY_ASSIGN(
+        channel, open_channel(options.address, options.identity, arguments_of(options), report));
     stubs = std::make_unique<Stubs>(channel);
     return {};
+}
+
+void ControlClient::Parts::connect_again() {
+    if (reactor.now() < next_connection) return;
+    next_connection = reactor.now() + reconnect_pause_max;
+    grpc::experimental::ChannelResetConnectionBackoff(channel.get());
 }
 
 Task<Result<ServerFacts>> GrpcClient::query_server(const Call& call, Report& report) {
