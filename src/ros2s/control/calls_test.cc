@@ -34,6 +34,20 @@ class Calls : public testing::Test {
         result = mounted ? Result<session::MountId>(mounted->id) : fail(mounted.error());
         ended_.add();
     }
+    Task<> mount_slow_after_a_step_back(const Call& call, grpc::Status& status) {
+        PendingCall pending(*rig_->client_reactor, call);
+        pending.context().set_deadline(std::chrono::system_clock::now() + 24h);
+        v1::MountRequest request;
+        request.set_session(session_.value);
+        request.set_container("slow");
+        v1::MountReply reply;
+        const auto begin = [&](const PendingCall::Done& done) {
+            client_->parts().stubs->mounts.async()->Mount(&pending.context(), &request, &reply,
+                                                          done);
+        };
+        co_await pending.run(begin);
+        status = pending.status();
+    }
     // Tries again while a limit refuses it.
     Task<> mount_slow_in_the_end(const Call& call, Result<session::MountId>& result) {
         do {
@@ -68,6 +82,18 @@ TEST_F(Calls, ADeadlineTravels) {
     const Call passed{.deadline = rig_->client_reactor->now() - 1s};
     rig_->here([&] { return mount_slow(passed, result); });
     EXPECT_EQ(result.error().code, Code::deadline);
+}
+
+// After a clock was set back, gRPC's deadline is later.
+TEST_F(Calls, ADeadlineDoesNotNeedTheClock) {
+    start();
+    const Call late{.deadline = rig_->client_reactor->now() + 100ms};
+    grpc::Status status;
+    rig_->here([&] { return mount_slow_after_a_step_back(late, status); });
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+    EXPECT_TRUE(eventually(*rig_->client_reactor, [&] {
+        return rig_->pool.slow_stopped.value() == rig_->pool.slow_begun.value();
+    }));
 }
 
 TEST_F(Calls, ACancelledCallIsStopped) {

@@ -9,8 +9,12 @@
 namespace ros2s::control {
 
 PendingCall::PendingCall(Reactor& home, const Call& call)
-    : home_(home), stopped_(call.stop.source(), context_) {
+    : home_(home),
+      stopped_(call.stop.source(), context_),
+      deadline_(
+          home, [](void* self) noexcept { static_cast<PendingCall*>(self)->time_out(); }, this) {
     if (call.deadline == Time::max()) return;
+    deadline_.set(call.deadline);
     const auto left = call.deadline - home.now();
     context_.set_deadline(std::chrono::system_clock::now() +
                           std::chrono::duration_cast<std::chrono::system_clock::duration>(left));
@@ -21,6 +25,16 @@ PendingCall::Done PendingCall::done() {
         status_ = std::move(status);
         home_.post_remote(post_);  // from here on the frame may not exist
     };
+}
+
+void PendingCall::time_out() {
+    is_late_ = true;
+    context_.TryCancel();
+}
+
+void PendingCall::finish() {
+    if (!is_late_ || status_.error_code() != grpc::StatusCode::CANCELLED) return;
+    status_ = grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded");
 }
 
 std::string why_unanswered(std::string_view grpc_text) {

@@ -11,6 +11,7 @@
 #include "error_status.h"
 #include "files.grpc.pb.h"
 #include "ros2s/rpc/update_slots.h"
+#include "ros2s/runtime/alarm.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
 #include "server.grpc.pb.h"
@@ -69,7 +70,8 @@ struct ControlClient::Parts {
     bool has_found_server = false;  // a change is worth sending again
 };
 
-// The parts of a call that do not depend on its types. Lives in the waiting frame.
+// The parts of a call that do not depend on its types. Lives in the waiting frame. It ends the call
+// at its deadline itself: gRPC's timers may be late (Parts::connect_again).
 class PendingCall {
   public:
     using Done = std::function<void(grpc::Status)>;
@@ -93,7 +95,7 @@ class PendingCall {
                 pending.post_.handle = handle;
                 start(pending.done());
             }
-            void await_resume() const noexcept {}
+            void await_resume() const noexcept { pending.finish(); }
         };
         return Awaiter{*this, std::move(start)};
     }
@@ -109,12 +111,16 @@ class PendingCall {
         grpc::ClientContext& context;
     };
     [[nodiscard]] Done done();
+    void time_out();
+    void finish();
 
     Reactor& home_;
     grpc::ClientContext context_;
     grpc::Status status_;
     RemotePost post_;
     Stopped stopped_;
+    Alarm deadline_;
+    bool is_late_ = false;
 };
 
 // The meaning of gRPC's message if no server answered: "nothing listens there: the daemon does not
