@@ -124,7 +124,6 @@ std::vector<exporter::Source> Engine::metrics() const {
     router_->add_metrics(sources);
     pools_.add_metrics(sources);
     data_->add_metrics(sources);
-    reactors_.add_metrics(sources);
     sources.push_back({.list = {}, .others = [this] { return daemon::sources_of(accounts_); }});
     return sources;
 }

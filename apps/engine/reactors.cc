@@ -6,8 +6,6 @@
 
 #include <algorithm>
 
-#include "ros2s/daemon/reactor_source.h"
-
 namespace ros2s::engined {
 
 uint32_t usable_cpus() {
@@ -40,12 +38,6 @@ std::vector<OsReactor*> Reactors::all() const {
     std::vector<OsReactor*> all;
     for (const auto& reactor : reactors_) all.push_back(reactor.get());
     return all;
-}
-
-void Reactors::add_metrics(std::vector<exporter::Source>& sources) const {
-    for (uint32_t i = 0; i < reactors_.size(); ++i) {
-        sources.push_back(daemon::reactor_source(*reactors_[i], i + 1));
-    }
 }
 
 }  // namespace ros2s::engined

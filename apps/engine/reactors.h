@@ -8,7 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "ros2s/exporter/metrics_server.h"
 #include "ros2s/runtime/os_reactor.h"
 
 namespace ros2s::engined {
@@ -24,9 +23,8 @@ class Reactors {
     [[nodiscard]] Result<> start(uint32_t more, Duration poll, Report& report);
     // For Environment.
     [[nodiscard]] std::span<Reactor* const> list() const { return pointers_; }
+    // For Daemon::more_reactors().
     [[nodiscard]] std::vector<OsReactor*> all() const;
-    // Without the daemon's own, number 0.
-    void add_metrics(std::vector<exporter::Source>& sources) const;
 
   private:
     std::vector<std::unique_ptr<OsReactor>> reactors_;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ros2s/daemon/reactor_source.h"
+
 namespace ros2s::engined {
 namespace {
 
@@ -30,10 +32,10 @@ TEST(Reactors, RunBesideEachOther) {
     ASSERT_TRUE(reactors.start(2, Duration{0}, report)) << report.text();
     ASSERT_EQ(reactors.list().size(), 2U);
     EXPECT_NE(reactors.list()[0], reactors.list()[1]);
-    std::vector<exporter::Source> sources;
-    reactors.add_metrics(sources);
-    ASSERT_EQ(sources.size(), 2U);
-    EXPECT_EQ(sources[1].labels.front().second, "2");
+    const std::vector<OsReactor*> all = reactors.all();
+    ASSERT_EQ(all.size(), 2U);
+    EXPECT_EQ(all[1], reactors.list()[1]);
+    EXPECT_EQ(daemon::reactor_source(*all[1], 2).labels.front().second, "2");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@
 namespace ros2s::control {
 namespace {
 
-constexpr int round_ms = 500;
+constexpr int round_ms = 500;  // half of what rounds() promises, for machines that are late
 constexpr int starved_ms = 50;
 constexpr int accepted_per_round = 64;  // for each listening socket
 

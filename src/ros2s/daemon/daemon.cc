@@ -121,10 +121,14 @@ int wait_for_signal(CoreWatch cores, const Daemon& daemon, const sigset_t& signa
 Result<> attend(OsReactor& reactor, const Daemon& daemon, const CommonSettings& common,
                 const std::string& password, const sigset_t& signals, const Log& log,
                 Report& report) {
+    std::vector<OsReactor*> cores = daemon.more_reactors();
+    cores.insert(cores.begin(), &reactor);
     std::unique_ptr<exporter::MetricsServer> metrics;
     if (!common.metrics.empty()) {
         std::vector<exporter::Source> sources = daemon.metrics();
-        sources.push_back(reactor_source(reactor, 0));
+        for (uint32_t number = 0; number < cores.size(); ++number) {
+            sources.push_back(reactor_source(*cores[number], number));
+        }
         ROS2S_TRY_ASSIGN(metrics, run_blocking(reactor, [&] {
                              return exporter::MetricsServer::start(
                                  reactor, common.metrics, password, std::move(sources), report);
@@ -137,8 +141,6 @@ Result<> attend(OsReactor& reactor, const Daemon& daemon, const CommonSettings& 
     }
     log.info("ready");
     say_ready(addresses);
-    std::vector<OsReactor*> cores = daemon.more_reactors();
-    cores.insert(cores.begin(), &reactor);
     const int signal = wait_for_signal(CoreWatch(std::move(cores)), daemon, signals, log);
     ::sd_notify(0, "STOPPING=1");
     log.info(fmt::format("told to stop (signal {}): draining", signal));
