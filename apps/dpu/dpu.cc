@@ -160,6 +160,9 @@ std::vector<exporter::Source> Dpu::metrics() const {
                                visit("ros2store_shm_segments_bytes",
                                      "Shared memory mapped for the hosts of all tenants",
                                      tenants_.segments_bytes());
+                               visit("ros2store_dpu_listing_bytes",
+                                     "Memory for names that open directories keep for seeks",
+                                     catalog_.pools.listing_bytes());
                            },
                        .times =
                            [this](const HistogramVisitor& visit) {

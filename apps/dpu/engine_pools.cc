@@ -112,9 +112,13 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call
     if (store == nullptr) {
         co_return report.fail(Code::not_found, fmt::format("there is no pool '{}' here", pool));
     }
-    co_return co_await fs::open_container(
-        call, reactor_, *store, fmt::format("the pool '{}'", pool), container,
-        {.orphan_grace = orphan_grace, .leaves_orphans = &leaves_orphans_, .log = log_}, report);
+    co_return co_await fs::open_container(call, reactor_, *store,
+                                          fmt::format("the pool '{}'", pool), container,
+                                          {.orphan_grace = orphan_grace,
+                                           .leaves_orphans = &leaves_orphans_,
+                                           .listings = &listings_,
+                                           .log = log_},
+                                          report);
 }
 
 void EnginePools::add_metrics(std::vector<exporter::Source>& sources) const {

@@ -11,6 +11,7 @@
 #include "ros2s/control/control_server.h"
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/fs/file_system.h"
+#include "ros2s/fs/listing_memory.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::dpud {
@@ -44,6 +45,8 @@ class EnginePools {
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
                                                        const std::string& container,
                                                        Report& report);
+    // What open directories keep of names, in bytes.
+    [[nodiscard]] size_t listing_bytes() const { return listings_.bytes(); }
     // Their counters, labelled by side (engine), pool, and the provider of the connection to the
     // engine. They include `ros2store_engine_reachable`, and live as long as this.
     void add_metrics(std::vector<exporter::Source>& sources) const;
@@ -60,6 +63,7 @@ class EnginePools {
     Reactor& reactor_;
     Log log_;
     bool leaves_orphans_ = false;
+    fs::ListingMemory listings_{size_t{64} << 20};  // of all mounts
     std::map<std::string, Pool, std::less<>> pools_;
     StopSource stopping_;
     Nursery watching_;

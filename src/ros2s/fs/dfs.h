@@ -16,6 +16,7 @@
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/fs/file_system.h"
+#include "ros2s/fs/listing_memory.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/runtime/reactor.h"
 
@@ -40,6 +41,8 @@ struct DfsOptions {
     const bool* leaves_orphans = nullptr;
     // False: a mount for reading only. It never punches anything.
     bool reaps = true;
+    // For the names that open directories keep. Null: the mount's own.
+    ListingMemory* listings = nullptr;
     // Interval for checking files without names that other mounts have open.
     Duration orphan_sweep = std::chrono::seconds(30);
     // Gets an error line if the mount stops changing the container (DfsMount::commit).

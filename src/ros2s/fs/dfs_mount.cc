@@ -154,6 +154,7 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
           options.punch_bytes_max / chunk_bytes_, 1, options.punch_chunks_max))),
       slots_(reactor, container.uuid, options.slots),
       nodes_(reactor),
+      listings_(options.listings == nullptr ? own_listings_ : *options.listings),
       node_lease_(reactor, 1),
       directory_renames_(reactor, 1),
       holder_(slots_.holder()),

@@ -351,7 +351,8 @@ class DfsMount final : public Dfs {
     const uint32_t punch_chunks_max_;  // of one transaction
     OperationSlots slots_;
     NodeTable nodes_;
-    ListingMemory listings_;
+    ListingMemory own_listings_;
+    ListingMemory& listings_;
     HandleTable handles_;
     Semaphore node_lease_;         // one caller at a time leases ids
     Semaphore directory_renames_;  // reduces conflicts on the container-wide key

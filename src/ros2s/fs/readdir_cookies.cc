@@ -84,21 +84,21 @@ void ReaddirCookies::forget_all_but_last() {
 void ListingMemory::used(ReaddirCookies& cookies) {
     std::list<ReaddirCookies*>& handles = cookies.share_->handles;
     handles.splice(handles.end(), handles, cookies.place_);
-    if (bytes_ > bytes_max) make_room();
+    if (bytes_ > bytes_max_) make_room();
 }
 
 void ListingMemory::make_room() {
     std::vector<const Share*> by_size;
     for (const auto& [tenant, share] : shares_) by_size.push_back(&share);
     std::ranges::sort(by_size, std::greater(), &Share::bytes);
-    for (const Share* share : by_size) make_room(*this, *share);
+    for (const Share* share : by_size) make_room(*share);
 }
 
-void ListingMemory::make_room(const ListingMemory& memory, const Share& share) {
+void ListingMemory::make_room(const Share& share) const {
     for (const auto forget :
          {&ReaddirCookies::forget_before_last_call, &ReaddirCookies::forget_all_but_last}) {
         for (ReaddirCookies* handle : share.handles) {
-            if (memory.bytes_ <= bytes_max) return;
+            if (bytes_ <= bytes_max_) return;
             (handle->*forget)();
         }
     }

@@ -2,47 +2,22 @@
 // name, counted from 1 in the order of return. It is never reused. Reading continues after that
 // name.
 //
-// Names are kept in pages, for seeks to earlier names. They are bounded per handle, and for all
-// handles of a file system together (ListingMemory). A handle over the first limit loses its oldest
-// names. Over the second limit, the tenant with the most loses names, and only if that is not
-// enough the one with the second most. Its handles that were not read for the longest time lose
-// theirs: first all names except those of the last call and the one before them, which a reader may
-// still need; if that is not enough, all except the last name. A seek to a forgotten name fails
-// (`invalid`).
+// Names are kept in pages, for seeks to earlier names. They are bounded per handle, and for many
+// handles together (ListingMemory). A handle over the first limit loses its oldest names. A seek to
+// a forgotten name fails (`invalid`).
 //
 // Owned by the open directory; used on one core. The ListingMemory outlives the cookies.
 #pragma once
 #include <cstdint>
 #include <list>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ros2s/fs/listing_memory.h"
+
 namespace ros2s::fs {
-
-class ReaddirCookies;
-
-// The names that the handles of one file system keep.
-class ListingMemory {
-  public:
-    static constexpr size_t bytes_max = size_t{8} << 20;
-
-    [[nodiscard]] size_t bytes() const { return bytes_; }
-
-  private:
-    friend class ReaddirCookies;
-    struct Share {
-        size_t bytes = 0;
-        std::list<ReaddirCookies*> handles{};  // the most recently read one is last
-    };
-    void used(ReaddirCookies& cookies);
-    void make_room();
-    static void make_room(const ListingMemory& memory, const Share& share);
-    size_t bytes_ = 0;
-    std::map<uint64_t, Share> shares_;  // by tenant; of handles with names
-};
 
 class ReaddirCookies {
   public:

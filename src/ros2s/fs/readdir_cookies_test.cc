@@ -60,7 +60,7 @@ TEST(ReaddirCookies, ManyHandlesForgetAllButTheirLastCalls) {
         ReaddirCookies& cookies = *handles.emplace_back(std::make_unique<ReaddirCookies>(memory));
         uint64_t last = 0;
         for (int call = 0; call < 100; ++call) last = read_on(cookies, last, 100);
-        EXPECT_LE(memory.bytes(), ListingMemory::bytes_max);
+        EXPECT_LE(memory.bytes(), memory.bytes_max());
     }
     // A reader that is within its last call, or repeats it, can continue.
     for (const auto& cookies : handles) {
@@ -79,7 +79,7 @@ TEST(ReaddirCookies, TheLastNameStaysWhateverComes) {
     std::vector<std::unique_ptr<ReaddirCookies>> handles;
     for (int i = 0; i < 1000; ++i) {
         read_on(*handles.emplace_back(std::make_unique<ReaddirCookies>(memory)), 0, 1000);
-        EXPECT_LE(memory.bytes(), ListingMemory::bytes_max);
+        EXPECT_LE(memory.bytes(), memory.bytes_max());
     }
     for (const auto& cookies : handles) EXPECT_EQ(cookies->find(1000), name_of(1000));
     EXPECT_EQ(read_on(*handles.front(), 1000, 10), 1010u);
@@ -94,7 +94,7 @@ TEST(ReaddirCookies, ATenantWithManyNamesCostsNobodyElseTheirs) {
     std::vector<std::unique_ptr<ReaddirCookies>> alices;
     for (int i = 0; i < 2000; ++i) {
         read_on(*alices.emplace_back(std::make_unique<ReaddirCookies>(memory)), 0, 1000, alice);
-        EXPECT_LE(memory.bytes(), ListingMemory::bytes_max);
+        EXPECT_LE(memory.bytes(), memory.bytes_max());
     }
     for (uint64_t cookie = 1; cookie <= last; ++cookie) {
         ASSERT_EQ(bobs.find(cookie), name_of(cookie));
@@ -142,6 +142,38 @@ TEST(ReaddirCookies, OpenDirectoriesCostLittle) {
     sim::World world(1);
     object::MemoryStore store(world.core());
     world.run(open_and_walk(world, store));
+}
+
+Task<> walk_in_several_mounts(sim::World& world, object::MemoryStore& store) {
+    constexpr size_t names = 5'000;
+    const Call call;
+    Report report;
+    ListingMemory shared(size_t{1} << 18);
+    const auto made = co_await store.create_container(call, {.label = "c"});
+    EXPECT_TRUE(co_await Dfs::format(call, store, made->id, world.core(), {}, report));
+    std::vector<std::unique_ptr<Dfs>> mounts;
+    for (int i = 0; i < 4; ++i) {
+        const auto& fs = mounts.emplace_back(*co_await Dfs::mount(
+            call, store, made->id, world.core(), {.listings = &shared}, report));
+        for (size_t n = 0; i == 0 && n < names; ++n) {
+            EXPECT_TRUE(co_await fs->mknod(call, root_node, name_of(n), S_IFREG | 0644, 0, {}));
+        }
+        const auto opened = co_await fs->open(call, root_node, {.read = true});
+        size_t seen = 0;
+        co_await walk(*fs, opened->handle, seen);
+        EXPECT_EQ(seen, names);
+        EXPECT_GT(shared.bytes(), 0u);
+        EXPECT_LE(shared.bytes(), shared.bytes_max());
+    }
+    for (const auto& fs : mounts) co_await fs->close_all();
+    EXPECT_EQ(shared.bytes(), 0u);
+}
+
+// As those of a server, whose tenants may mount many containers.
+TEST(ReaddirCookies, MountsShareALimit) {
+    sim::World world(1);
+    object::MemoryStore store(world.core());
+    world.run(walk_in_several_mounts(world, store));
 }
 
 }  // namespace
