@@ -22,9 +22,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
+#include "resident_peak.h"
 #include "ros2s/base/random.h"
 #include "ros2s/pool/embedded_pool.h"
 #include "ros2s/pool/pool_directory.h"
@@ -67,16 +67,6 @@ struct Load {
         return load;
     }
 };
-
-// The most that was ever resident.
-uint64_t peak_bytes() {
-    std::ifstream status("/proc/self/status");
-    for (std::string word; status >> word;) {
-        uint64_t kib = 0;
-        if (word == "VmHWM:" && status >> kib) return kib << 10;
-    }
-    return 0;
-}
 
 uint64_t disk_bytes(const std::string& directory) {
     uint64_t bytes = 0;
@@ -255,7 +245,7 @@ class MemoryCap : public testing::Test {
     void show_peak(std::string_view after) const {
         fmt::print("{}: cap {} MiB, {} records, index {} MiB, resident peak {} MiB\n", after,
                    load_.cap >> 20, load_.records, disk_bytes(base_ + "/pool/index") >> 20,
-                   peak_bytes() >> 20);
+                   resident_peak() >> 20);
     }
 
     const Load load_ = Load::from_environment();
@@ -274,7 +264,7 @@ TEST_F(MemoryCap, HoldsForAProcessWithAnIndexSeveralTimesAsLarge) {
     for (const bool first : {true, false}) {
         ASSERT_TRUE(reactor_->run(live(first))) << report_.text();
         EXPECT_GE(disk_bytes(base_ + "/pool/index"), load_.index_bytes);
-        const uint64_t peak = peak_bytes();
+        const uint64_t peak = resident_peak();
         RecordProperty("resident_peak", std::to_string(peak));
         EXPECT_GT(peak, load_.cap / 4);  // less would mean that it was not measured
         EXPECT_LE(peak, load_.cap + allowance);
