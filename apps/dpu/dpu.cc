@@ -156,7 +156,7 @@ std::vector<exporter::Source> Dpu::metrics() const {
                                tickets_.metrics().visit(visit);
                                control_->visit_metrics(visit);
                                link_.metrics().visit(visit);
-                               group_.admission.metrics().visit(visit);
+                               group_.admission.visit_metrics(visit);
                                visit("ros2store_shm_segments_bytes",
                                      "Shared memory mapped for the hosts of all tenants",
                                      tenants_.segments_bytes());

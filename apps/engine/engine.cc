@@ -114,7 +114,7 @@ std::vector<exporter::Source> Engine::metrics() const {
                                sessions_.metrics().visit(visit);
                                tickets_.metrics().visit(visit);
                                control_->visit_metrics(visit);
-                               group_.admission.metrics().visit(visit);
+                               group_.admission.visit_metrics(visit);
                            },
                        .times =
                            [this](const HistogramVisitor& visit) {

@@ -62,6 +62,15 @@ class Limits : public testing::Test {
         return at != metrics.npos && metrics[at + name.size()] != '0';
     }
 
+    // Of ros2store_tenant_NAME. -1: it is not there.
+    static double value_in(const std::string& metrics, std::string_view name,
+                           std::string_view tenant) {
+        const std::string line =
+            fmt::format("\nros2store_tenant_{}{{tenant=\"CN={}\"}} ", name, tenant);
+        const size_t at = metrics.find(line);
+        return at == metrics.npos ? -1 : std::atof(metrics.c_str() + at + line.size());
+    }
+
     TemporaryDirectory directory;
     DpuProcess dpu{directory.path("dpu"),
                    fmt::format("directories: {{lustre/train: {}}}\n", directory.path("served"))};
@@ -88,6 +97,13 @@ TEST_F(Limits, ARateDelaysItsTenantAndNobodyElse) {
     const std::string metrics = dpu.metrics();
     EXPECT_THAT(metrics, HasSubstr(R"(ros2store_tenant_delayed_total{tenant="CN=alice"} 0)"));
     EXPECT_TRUE(delays(metrics));
+    // Eight of Bob's requests were on their way at once, and all of them waited.
+    EXPECT_GE(value_in(metrics, "throttled_seconds_total", "bob"), 4);
+    EXPECT_EQ(value_in(metrics, "throttled_seconds_total", "alice"), 0);
+    EXPECT_GE(value_in(metrics, "request_duration_seconds_sum", "bob"),
+              value_in(metrics, "throttled_seconds_total", "bob"));
+    EXPECT_GE(value_in(metrics, "request_duration_seconds_count", "bob"), 240);
+    EXPECT_EQ(value_in(metrics, "refused_total", "bob"), 0);
     run_blocking(*reactor, [&] { return again.close(); });
     run_blocking(*reactor, [&] { return alice.close(); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
@@ -110,6 +126,10 @@ TEST_F(Limits, TheRateOfNamesCoversTheControlPlane) {
     const auto begun = std::chrono::steady_clock::now();
     run_blocking(*reactor, [&] { return look_both_ways(bob, 25); });
     EXPECT_GE(std::chrono::steady_clock::now() - begun, 900ms);
+    const std::string metrics = dpu.metrics();
+    EXPECT_GE(value_in(metrics, "names_total", "bob"), 50);
+    EXPECT_GE(value_in(metrics, "request_duration_seconds_count", "bob"), 50);
+    EXPECT_GE(value_in(metrics, "throttled_seconds_total", "bob"), 0.9);
     run_blocking(*reactor, [&] { return bob.close(); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }

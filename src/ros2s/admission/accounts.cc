@@ -23,8 +23,19 @@ void AccountMetrics::visit(const MetricVisitor& visit) const {
     visit("ros2store_tenant_bytes_total", "Payload of requests that began", bytes.value());
     visit("ros2store_tenant_delayed_total", "Requests that a rate of the tenant delayed",
           delayed.value());
-    visit("ros2store_tenant_delayed_ns_total", "Time for which rates delayed requests",
-          delayed_ns.value());
+    visit("ros2store_tenant_throttled_seconds_total",
+          "Time for which requests waited because of a rate of the tenant", throttled_ns.value());
+    visit("ros2store_tenant_queued_seconds_total", "Time for which requests waited for their turn",
+          queued_ns.value());
+    visit("ros2store_tenant_refused_total",
+          "Requests, connections and sessions that were refused: not permitted, over a limit, or "
+          "malformed",
+          refused.value());
+}
+
+void AccountMetrics::visit_times(const HistogramVisitor& visit) const {
+    visit("ros2store_tenant_request_duration_seconds",
+          "From the arrival of a tenant's request to its reply", {}, latency.read());
 }
 
 Time Account::use(uint64_t bytes, Time now) noexcept {
@@ -90,6 +101,11 @@ void Accounts::set(Allowances allowances) {
 std::shared_ptr<Account> Accounts::find(uint64_t number) const {
     const auto found = by_number_.find(number);
     return found == by_number_.end() ? nullptr : found->second;
+}
+
+void Accounts::count_refusal(std::string_view subject) const noexcept {
+    const auto found = numbers_.find(name_for(subject));
+    if (found != numbers_.end()) by_number_.at(found->second)->metrics.refused.add();
 }
 
 std::vector<std::shared_ptr<const Account>> Accounts::all() const {

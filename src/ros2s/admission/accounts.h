@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/runtime/reactor.h"
 
@@ -41,10 +42,17 @@ struct Allowances {
     std::map<std::string, std::string, std::less<>> accounts;
 };
 
+// The core of the accounts counts, any thread reads.
 struct AccountMetrics {
     Counter requests, names, bytes;
-    Counter delayed, delayed_ns;  // requests that a rate delayed, and for how long in all
+    Counter delayed;  // requests that a rate delayed, without those behind them
+    // How long requests waited, in all, before they began: while a rate delayed the first of their
+    // line, and otherwise.
+    Counter throttled_ns, queued_ns;
+    Counter refused;          // requests, connections and sessions
+    CoarseHistogram latency;  // from the arrival of a request to its reply
     void visit(const MetricVisitor& visit) const;
+    void visit_times(const HistogramVisitor& visit) const;
 };
 
 class Account {
@@ -96,6 +104,8 @@ class Accounts {
     void set(Allowances allowances);
     // Null: no such account.
     [[nodiscard]] std::shared_ptr<Account> find(uint64_t number) const;
+    // Counts something that was refused to the subject, if it has an account.
+    void count_refusal(std::string_view subject) const noexcept;
     // Oldest first.
     [[nodiscard]] std::vector<std::shared_ptr<const Account>> all() const;
 

@@ -45,7 +45,7 @@ Line::Line(Admission& admission, uint64_t tenant)
     : admission_(admission),
       number_(tenant),
       tenant_(admission.tenants_[tenant]),
-      keeps_rates_(admission.limits_.keeps_rates) {
+      keeps_rates_(admission.limits_.keeps_accounts) {
     if (tenant_.lines == 0) tenant_.account = admission.account_of(tenant);
     ++tenant_.lines;
     ++admission_.lines_;
@@ -72,7 +72,7 @@ void Line::look() noexcept {
         admission_.waiting_.insert(tenant_, &Tenant::turn);
     } else if (where == Where::delayed) {
         delayed_since_ = admission_.reactor_.now();
-        tenant_.account->metrics.delayed.add();
+        metrics().delayed.add();
         admission_.delayed_.insert(*this, &Line::not_before_);
         if (admission_.delayed_.first() == this) admission_.alarm_.set(Time(Duration(not_before_)));
     }
@@ -91,10 +91,20 @@ void Line::leave_list() noexcept {
         if (tenant_.ready.empty()) admission_.waiting_.erase(tenant_);
     } else if (where_ == Where::delayed) {
         admission_.delayed_.erase(*this);
-        const Duration delay = admission_.reactor_.now() - delayed_since_;
-        tenant_.account->metrics.delayed_ns.add(static_cast<uint64_t>(delay.count()));
+        throttled_ = throttled(admission_.reactor_.now());
     }
     where_ = Where::nowhere;
+}
+
+Duration Line::throttled(Time now) const noexcept {
+    return where_ == Where::delayed ? throttled_ + (now - delayed_since_) : throttled_;
+}
+
+void Line::count_wait(const Waiter& waiter, Time now) noexcept {
+    const Duration throttled_since = throttled(now) - waiter.throttled_before;
+    const Duration queued = now - waiter.since - throttled_since;
+    metrics().throttled_ns.add(static_cast<uint64_t>(throttled_since.count()));
+    metrics().queued_ns.add(static_cast<uint64_t>(queued.count()));
 }
 
 bool Line::is_in_rate(uint64_t bytes) noexcept {
@@ -111,6 +121,7 @@ bool Line::is_in_rate(uint64_t bytes) noexcept {
 // Removes it from the line; it was not admitted.
 void Line::leave_queue(Waiter& waiter) noexcept {
     if (waiter.state != Waiter::State::waiting) return;
+    if (admission_.limits_.keeps_accounts) count_wait(waiter, admission_.reactor_.now());
     if (&waiter == &waiters_.front() && has_used_rates_) {
         tenant_.account->give_back(waiter.bytes);
         has_used_rates_ = false;
@@ -145,7 +156,7 @@ void Line::Entering::stopped() noexcept {
 bool Line::Entering::await_ready() noexcept {
     if (line_.turned_away_ || stop_.stop_requested()) return true;
     Admission& admission = line_.admission_;
-    admission.note(line_, waiter_.bytes);
+    admission.note(line_, waiter_.bytes, waiter_.since);
     // Waiting requests come first.
     const bool first = line_.waiters_.empty() && line_.tenant_.ready.empty();
     if (!first || !admission.fits(line_, waiter_.bytes) ||
@@ -160,6 +171,10 @@ bool Line::Entering::await_ready() noexcept {
 void Line::Entering::await_suspend(std::coroutine_handle<> handle) noexcept {
     waiter_.handle = handle;
     waiter_.state = Waiter::State::waiting;
+    if (line_.admission_.limits_.keeps_accounts) {
+        line_.admission_.read_once(waiter_.since);
+        waiter_.throttled_before = line_.throttled(waiter_.since);
+    }
     line_.waiters_.push_back(waiter_);
     ++line_.tenant_.waiting.requests;
     line_.tenant_.waiting.bytes += waiter_.bytes;
@@ -178,6 +193,12 @@ Admission::Admission(Reactor& reactor, Limits limits, const Accounts* accounts)
       alarm_(reactor, &Admission::end_delays, this) {}
 
 Admission::~Admission() { ROS2S_CHECK(lines_ == 0); }
+
+void Admission::visit_metrics(const MetricVisitor& visit) const {
+    metrics_.visit(visit);
+    visit("ros2store_admission_inside", "Requests in progress, without those that wait",
+          inside_.requests);
+}
 
 std::shared_ptr<Account> Admission::account_of(uint64_t tenant) const {
     auto account = accounts_ != nullptr ? accounts_->find(tenant) : nullptr;
@@ -234,8 +255,10 @@ void Admission::take(Line& line, uint64_t bytes) noexcept {
     pass(clock_, line.tenant_.turn, by_weight(cost, account));
     pass(line.tenant_.clock, line.turn_, cost);
     line.has_used_rates_ = false;
-    (bytes > 0 ? account.metrics.requests : account.metrics.names).add();
-    account.metrics.bytes.add(bytes);
+    if (limits_.keeps_accounts) {
+        (bytes > 0 ? account.metrics.requests : account.metrics.names).add();
+        account.metrics.bytes.add(bytes);
+    }
     for (Amount* each : {&line.inside_, &line.tenant_.inside, &inside_}) {
         ++each->requests;
         each->bytes += bytes;
@@ -252,16 +275,21 @@ void Admission::give_back(Line& line, uint64_t bytes) noexcept {
 }
 
 void Admission::admit() noexcept {
+    Time now{};
     for (Tenant* tenant = waiting_.first(); tenant != nullptr;) {
         if (inside_.requests >= limits_.all.requests) return;
-        tenant = admit_one(*tenant) ? waiting_.first() : List<Tenant>::next(*tenant);
+        tenant = admit_one(*tenant, now) ? waiting_.first() : List<Tenant>::next(*tenant);
     }
 }
 
-bool Admission::admit_one(Tenant& tenant) noexcept {
+bool Admission::admit_one(Tenant& tenant, Time& now) noexcept {
     Line& line = tenant.ready.front();
     Line::Waiter& waiter = line.waiters_.front();
     if (!fits(tenant, waiter.bytes)) return false;
+    if (limits_.keeps_accounts) {
+        read_once(now);
+        line.count_wait(waiter, now);
+    }
     line.waiters_.erase(waiter);
     waiter.state = Line::Waiter::State::inside;
     --tenant.waiting.requests;
@@ -305,9 +333,9 @@ void Admission::Highest::see(const Tenant& tenant, uint64_t cost) noexcept {
 
 // What a tenant wanted in the last span still counts, so that no other tenant fills its room before
 // it comes back.
-void Admission::note(Line& line, uint64_t bytes) noexcept {
+void Admission::note(Line& line, uint64_t bytes, Time& now) noexcept {
     if (tenants_.size() == 1) return;
-    const Time now = reactor_.now();
+    read_once(now);
     if (now >= next_span_) {
         // No request came in a whole span.
         if (now >= next_span_ + limits_.span) begin_span(now);

@@ -66,8 +66,9 @@ struct Limits {
     // occasional user therefore takes nothing from the others.
     Duration span = std::chrono::milliseconds(50);
     uint32_t asked_least = 8;
-    // False if requests have passed another Admission that keeps the rates of their tenants.
-    bool keeps_rates = true;
+    // False if requests have passed another Admission with the same accounts. It has kept the rates
+    // and counted the requests.
+    bool keeps_accounts = true;
 };
 
 struct AdmissionMetrics {
@@ -113,9 +114,11 @@ class Line {
     Line& operator=(const Line&) = delete;
 
     // co_await line.enter(bytes, stop): a Place. It is empty if the request was stopped, or the
-    // line turned away, while it waited.
+    // line turned away, while it waited. `arrived`: when the request did, if the caller knows it.
     class Entering;
-    [[nodiscard]] Entering enter(uint64_t bytes, StopToken stop) noexcept;
+    [[nodiscard]] Entering enter(uint64_t bytes, StopToken stop, Time arrived = {}) noexcept;
+    // Of its tenant's account.
+    [[nodiscard]] AccountMetrics& metrics() const noexcept { return tenant_.account->metrics; }
     // Requests that wait, and all later ones, get an empty Place.
     void turn_away() noexcept;
     // The line ends when its requests are done: rates do not delay them any more.
@@ -132,6 +135,8 @@ class Line {
     struct Waiter {
         std::coroutine_handle<> handle{};
         uint64_t bytes = 0;
+        Time since{};
+        Duration throttled_before{};  // the line's, when the request began to wait
         enum class State : uint8_t { outside, waiting, inside } state = State::outside;
         Links<Waiter> links{};
     };
@@ -157,6 +162,10 @@ class Line {
     // Uses the tenant's rates for the line's first request, if that was not done. Returns true if
     // it may begin now.
     [[nodiscard]] bool is_in_rate(uint64_t bytes) noexcept;
+    // For how long rates have delayed its first requests, in all.
+    [[nodiscard]] Duration throttled(Time now) const noexcept;
+    // The request has waited until `now`.
+    void count_wait(const Waiter& waiter, Time now) noexcept;
 
     Admission& admission_;
     const uint64_t number_;
@@ -171,6 +180,7 @@ class Line {
     bool has_used_rates_ = false;  // for its first request
     uint64_t not_before_ = 0;      // that request, in nanoseconds of the reactor's clock
     Time delayed_since_{};
+    Duration throttled_{};  // until then
 };
 
 class Admission {
@@ -186,6 +196,12 @@ class Admission {
     [[nodiscard]] bool has_room_for_line(uint64_t tenant) const noexcept;
     [[nodiscard]] Amount inside() const noexcept { return inside_; }
     [[nodiscard]] const AdmissionMetrics& metrics() const noexcept { return metrics_; }
+    // Lists the metrics, and what is inside. On its core.
+    void visit_metrics(const MetricVisitor& visit) const;
+    // Counts something of the tenant that never came to a line.
+    void count_refusal(uint64_t tenant) const noexcept {
+        account_of(tenant)->metrics.refused.add();
+    }
 
   private:
     friend class Line;
@@ -196,11 +212,16 @@ class Admission {
     [[nodiscard]] bool fits(const Line& line, uint64_t bytes) const noexcept;
     void take(Line& line, uint64_t bytes) noexcept;
     void give_back(Line& line, uint64_t bytes) noexcept;
+    // Reads the clock if `now` is not known yet ({}). Reading it costs as much as admitting a
+    // request, so it is read only where it is needed, and once.
+    void read_once(Time& now) const noexcept {
+        if (now == Time{}) now = reactor_.now();
+    }
     // Admits all requests that have room, by turn.
     void admit() noexcept;
-    bool admit_one(Tenant& tenant) noexcept;
+    bool admit_one(Tenant& tenant, Time& now) noexcept;
     // Adds `bytes` to what the line's tenant wants.
-    void note(Line& line, uint64_t bytes) noexcept;
+    void note(Line& line, uint64_t bytes, Time& now) noexcept;
     void begin_span(Time now) noexcept;
     // Recomputes what the tenants want.
     void count() noexcept;
@@ -238,9 +259,10 @@ class Admission {
 
 class [[nodiscard]] Line::Entering {
   public:
-    Entering(Line& line, uint64_t bytes, StopToken stop) noexcept
+    Entering(Line& line, uint64_t bytes, StopToken stop, Time arrived) noexcept
         : line_(line), stop_(stop), callback_(*this) {
         waiter_.bytes = bytes;
+        waiter_.since = arrived;
     }
     Entering(const Entering&) = delete;
     Entering& operator=(const Entering&) = delete;
@@ -268,8 +290,8 @@ class [[nodiscard]] Line::Entering {
     Stopped callback_;
 };
 
-inline Line::Entering Line::enter(uint64_t bytes, StopToken stop) noexcept {
-    return {*this, bytes, stop};
+inline Line::Entering Line::enter(uint64_t bytes, StopToken stop, Time arrived) noexcept {
+    return {*this, bytes, stop, arrived};
 }
 
 inline void Place::release() noexcept {

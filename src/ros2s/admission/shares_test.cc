@@ -246,7 +246,7 @@ TEST(Rates, AreKeptOnceOnTheWay) {
     sim::World world(1);
     Accounts accounts(world.core(), allowances_of({{.requests = 1}}));
     const auto account = accounts.open(subject_of(0));
-    Admission admission(world.core(), {.keeps_rates = false}, &accounts);
+    Admission admission(world.core(), {.keeps_accounts = false}, &accounts);
     Line line(admission, account->number);
     world.run([](Line& its) -> Task<> {
         for (int i = 0; i < 100; ++i) {
@@ -254,6 +254,69 @@ TEST(Rates, AreKeptOnceOnTheWay) {
             EXPECT_TRUE(place);
         }
     }(line));
+    EXPECT_EQ(account->metrics.requests.value(), 0U) << "counted once on the way, too";
+    EXPECT_EQ(account->metrics.bytes.value(), 0U);
+}
+
+// Three requests at once. One at a time is inside, and each stays for 15 ms.
+Task<> wait_for(sim::World& world, Admission& admission, const Account& account) {
+    Line line(admission, account.number);
+    Nursery nursery(world.core(), 3);
+    for (int i = 0; i < 3; ++i) {
+        co_await nursery.spawn([](Line& its, Reactor& core) -> Task<> {
+            const Place place = co_await its.enter(1, {}, core.now());
+            co_await sleep_for(core, 15ms);
+        }(line, world.core()));
+    }
+    co_await nursery.join();
+}
+TEST(Rates, WaitingForThemAndForATurnAreCountedApart) {
+    struct Case {
+        uint64_t rate;
+        Duration throttled, queued;
+    };
+    for (const Case& each : {
+             Case{.rate = 0, .throttled = {}, .queued = 15ms + 30ms},
+             // The second may begin at 10 ms and begins at 15. Then the third may begin at 20 ms,
+             // and begins at 30. Until 10 ms it waits behind one that the rate delays.
+             Case{.rate = 100, .throttled = 10ms + 10ms + 5ms, .queued = 5ms + 5ms + 10ms},
+             Case{.rate = 10, .throttled = 100ms + 200ms, .queued = {}},
+         }) {
+        sim::World world(1);
+        Accounts accounts(world.core(), allowances_of({{.requests = each.rate, .burst = 0ms}}));
+        const auto account = accounts.open(subject_of(0));
+        Limits limits;
+        limits.all.requests = 1;
+        Admission admission(world.core(), limits, &accounts);
+        world.run(wait_for(world, admission, *account));
+        EXPECT_EQ(Duration(account->metrics.throttled_ns.value()), each.throttled) << each.rate;
+        EXPECT_EQ(Duration(account->metrics.queued_ns.value()), each.queued) << each.rate;
+    }
+}
+
+// Who gives up has waited, too.
+Task<> give_up(sim::World& world, Admission& admission, const Account& account) {
+    Line line(admission, account.number);
+    Nursery nursery(world.core(), 2);
+    StopSource stop;
+    EXPECT_TRUE(co_await line.enter(1, {}));
+    for (int i = 0; i < 2; ++i) {
+        co_await nursery.spawn([](Line& its, StopToken token) -> Task<> {
+            EXPECT_FALSE(co_await its.enter(1, token));
+        }(line, stop.token()));
+    }
+    co_await sleep_for(world.core(), 30ms);
+    stop.request_stop();
+    co_await nursery.join();
+}
+TEST(Rates, AWaitThatWasCancelledIsCounted) {
+    sim::World world(1);
+    Accounts accounts(world.core(), allowances_of({{.requests = 1, .burst = 0ms}}));
+    const auto account = accounts.open(subject_of(0));
+    Admission admission(world.core(), {}, &accounts);
+    world.run(give_up(world, admission, *account));
+    EXPECT_EQ(Duration(account->metrics.throttled_ns.value()), 60ms);
+    EXPECT_EQ(account->metrics.queued_ns.value(), 0U);
 }
 
 Task<> end_rates(sim::World& world, Admission& admission, uint64_t tenant) {

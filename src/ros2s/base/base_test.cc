@@ -7,12 +7,37 @@
 #include "ros2s/base/crc32c.h"
 #include "ros2s/base/digest.h"
 #include "ros2s/base/inline_vector.h"
+#include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/random.h"
 #include "ros2s/base/result.h"
 #include "ros2s/base/uuid.h"
 
 namespace ros2s {
 namespace {
+
+TEST(CoarseHistogram, BoundsArePowersOfTwoAndInclusive) {
+    constexpr size_t buckets = CoarseHistogram::bounds_ns.size() + 1;
+    EXPECT_EQ(buckets, 16U);
+    EXPECT_EQ(CoarseHistogram::bounds_ns.front(), 32'768U);
+    EXPECT_EQ(CoarseHistogram::bounds_ns.back(), 536'870'912U);
+    for (size_t i = 0; i < buckets; ++i) {
+        CoarseHistogram times;
+        const uint64_t least = i == 0 ? 0 : CoarseHistogram::bounds_ns[i - 1] + 1;
+        const uint64_t most =
+            i + 1 < buckets ? CoarseHistogram::bounds_ns[i] : uint64_t{3600} * 1'000'000'000;
+        times.add(least);
+        times.add(most);
+        std::vector<uint64_t> expected(buckets);
+        expected[i] = 2;
+        HistogramReading reading = times.read();
+        EXPECT_EQ(reading.counts, expected);
+        EXPECT_EQ(reading.sum_ns, least + most);
+        reading.add(times.read());
+        expected[i] = 4;
+        EXPECT_EQ(reading.counts, expected);
+        EXPECT_EQ(reading.sum_ns, 2 * (least + most));
+    }
+}
 
 TEST(Crc32c, AgreesWithPublishedVectors) {
     EXPECT_EQ(crc32c(as_bytes("")), 0u);

@@ -1,19 +1,37 @@
 // LatencyHistogram: durations, in buckets whose bounds are the same everywhere. Histograms of
-// several cores and machines can therefore be added.
+// several cores and machines can therefore be added. CoarseHistogram has fewer buckets, for
+// histograms of which there are many: one for each tenant, say.
 //
 // Thread rule: as for Counter: one core adds, any thread reads. A reader may see a bucket before
 // its share of the sum.
 #pragma once
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "ros2s/base/metrics.h"
 
 namespace ros2s {
+
+// What a histogram had counted when it was read.
+struct HistogramReading {
+    std::span<const uint64_t> bounds_ns;  // upper bounds, inclusive
+    // By bucket, not cumulative. One more than there are bounds, for longer durations.
+    std::vector<uint64_t> counts;
+    uint64_t sum_ns = 0;
+
+    // `other` has the same bounds.
+    void add(const HistogramReading& other) {
+        for (size_t i = 0; i < counts.size(); ++i) counts[i] += other.counts[i];
+        sum_ns += other.sum_ns;
+    }
+};
 
 class LatencyHistogram {
   public:
@@ -30,9 +48,39 @@ class LatencyHistogram {
         counts_[static_cast<size_t>(bound - bounds_ns.begin())].add();
         sum_ns_.add(nanoseconds);
     }
-    // The count of one bucket, not cumulative. Bucket `bounds_ns.size()` counts longer durations.
-    [[nodiscard]] uint64_t count(size_t bucket) const noexcept { return counts_[bucket].value(); }
-    [[nodiscard]] uint64_t sum_ns() const noexcept { return sum_ns_.value(); }
+    [[nodiscard]] HistogramReading read() const {
+        HistogramReading reading{.bounds_ns = bounds_ns, .counts = {}, .sum_ns = sum_ns_.value()};
+        for (const Counter& each : counts_) reading.counts.push_back(each.value());
+        return reading;
+    }
+
+  private:
+    std::array<Counter, bounds_ns.size() + 1> counts_;
+    Counter sum_ns_;
+};
+
+class CoarseHistogram {
+  public:
+    // Upper bounds, inclusive, in nanoseconds: 2^15 (33 µs) to 2^29 (0.54 s), each twice the one
+    // before. One more bucket counts longer durations.
+    static constexpr unsigned first_bits = 15;
+    static constexpr auto bounds_ns = [] {
+        std::array<uint64_t, 15> bounds{};
+        for (size_t i = 0; i < bounds.size(); ++i) bounds[i] = uint64_t{1} << (first_bits + i);
+        return bounds;
+    }();
+
+    void add(uint64_t nanoseconds) noexcept {
+        const auto bits = static_cast<unsigned>(std::bit_width(nanoseconds - (nanoseconds > 0)));
+        const size_t bucket = bits > first_bits ? bits - first_bits : 0;
+        counts_[std::min(bucket, bounds_ns.size())].add();
+        sum_ns_.add(nanoseconds);
+    }
+    [[nodiscard]] HistogramReading read() const {
+        HistogramReading reading{.bounds_ns = bounds_ns, .counts = {}, .sum_ns = sum_ns_.value()};
+        for (const Counter& each : counts_) reading.counts.push_back(each.value());
+        return reading;
+    }
 
   private:
     std::array<Counter, bounds_ns.size() + 1> counts_;
@@ -40,9 +88,9 @@ class LatencyHistogram {
 };
 
 // Called once per histogram with a Prometheus name (ros2store_…_seconds), a help sentence, and the
-// operation, which is one of a fixed set of words.
+// operation, which is one of a fixed set of words, or empty.
 using HistogramVisitor =
     std::function<void(std::string_view name, std::string_view help, std::string_view operation,
-                       const LatencyHistogram& histogram)>;
+                       const HistogramReading& times)>;
 
 }  // namespace ros2s

@@ -24,7 +24,8 @@ class Counter {
     std::atomic<uint64_t> value_ = 0;
 };
 
-// Called once per metric: a Prometheus name (ros2store_…), a help sentence, the value.
+// Called once per metric: a Prometheus name (ros2store_…), a help sentence, the value. Values of
+// names that end in _seconds_total are nanoseconds.
 using MetricVisitor =
     std::function<void(std::string_view name, std::string_view help, uint64_t value)>;
 

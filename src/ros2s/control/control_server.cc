@@ -246,7 +246,7 @@ void ControlServer::visit_metrics(const MetricVisitor& visit) const {
 void ControlServer::visit_times(const HistogramVisitor& visit) const {
     for (const auto& [method, times] : parts_->gate.times) {
         visit("ros2store_control_call_duration_seconds",
-              "From a call's arrival on the core to its answer, by method", method, times);
+              "From a call's arrival on the core to its answer, by method", method, times.read());
     }
 }
 

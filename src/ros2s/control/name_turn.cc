@@ -6,14 +6,20 @@ NameTurn::~NameTurn() {
     if (state_ == nullptr || state_->parts.admission == nullptr) return;
     place_.release();
     const auto line = state_->name_lines.find(tenant_);
-    if (line != state_->name_lines.end() && line->second.is_idle()) state_->name_lines.erase(line);
+    if (line == state_->name_lines.end()) return;
+    if (arrived_ != Time{}) {
+        const Duration took = state_->parts.reactor.now() - arrived_;
+        line->second.metrics().latency.add(static_cast<uint64_t>(took.count()));
+    }
+    if (line->second.is_idle()) state_->name_lines.erase(line);
 }
 
 Task<Result<>> NameTurn::begin(const Call& call) {
     if (state_->parts.admission == nullptr) co_return Result<>();
     auto& line =
         state_->name_lines.try_emplace(tenant_, *state_->parts.admission, tenant_).first->second;
-    place_ = co_await line.enter(0, call.stop);
+    arrived_ = state_->parts.reactor.now();
+    place_ = co_await line.enter(0, call.stop, arrived_);
     if (!place_) co_return fail(Code::cancelled);
     co_return Result<>();
 }

@@ -1,5 +1,6 @@
 // NameTurn: the turn of a call on names among the requests of all tenants (admission). The calls of
-// a tenant share one line, which exists while it has calls.
+// a tenant share one line, which exists while it has calls. They count like its requests on the
+// data plane.
 //
 // Used on the core. The server's state outlives it.
 #pragma once
@@ -15,6 +16,7 @@ class NameTurn {
     NameTurn(NameTurn&& other) noexcept
         : state_(std::exchange(other.state_, nullptr)),
           tenant_(other.tenant_),
+          arrived_(other.arrived_),
           place_(std::move(other.place_)) {}
     NameTurn& operator=(NameTurn&&) = delete;
     ~NameTurn();
@@ -24,6 +26,7 @@ class NameTurn {
   private:
     ServerState* state_;
     uint64_t tenant_;
+    Time arrived_{};  // when it began to wait
     admission::Place place_;
 };
 

@@ -42,12 +42,9 @@ std::string fields_of(const Served& served) {
 // `what` the caller wanted of `object`, and the setting that would allow it.
 Result<> refuse(const ServerState& state, Served& served, std::string_view what,
                 std::string_view object, std::string_view setting) {
-    state.parts.sessions.audit().refused(
-        served.subject,
-        fmt::format("{} ({}) may not {} {}: refused; to allow it, the settings need: access: "
-                    "{{\"{}\": {{{}}}}}",
-                    served.subject, served.peer, what, object, served.subject, setting),
-        fields_of(served));
+    state.parts.sessions.count_refusal(served.subject);
+    state.parts.sessions.audit().not_allowed(served.subject, served.peer, what, object, setting,
+                                             fields_of(served));
     return served.report.fail(
         Code::denied, fmt::format("{} may not {} {}, or it does not exist; the administrator "
                                   "of the server can allow it under 'access' in its settings",

@@ -54,7 +54,7 @@ Task<Result<>> TenantService::change(Served& served, const v1::ChangeTenantReque
     ROS2S_CO_TRY_ASSIGN(tenancy::TenantRegistry* const tenants, registry(served, request.pool()));
     const auto& administrators = state_.options.administrators;
     if (std::ranges::find(administrators, served.subject) == administrators.end()) {
-        state_.parts.sessions.audit().refused(
+        state_.parts.sessions.refused(
             served.subject,
             fmt::format("{} ({}) may not change tenants of the pool '{}': refused; to allow it, "
                         "the settings need: administrators: \"{}\"",

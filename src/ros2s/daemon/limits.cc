@@ -63,7 +63,11 @@ std::vector<exporter::Source> sources_of(const admission::Accounts& accounts) {
     for (const auto& account : accounts.all()) {
         sources.add(
             account->name,
-            {{.list = [account](const MetricVisitor& visit) { account->metrics.visit(visit); }}});
+            {{.list = [account](const MetricVisitor& visit) { account->metrics.visit(visit); },
+              .times =
+                  [account](const HistogramVisitor& visit) {
+                      account->metrics.visit_times(visit);
+                  }}});
     }
     return sources.take();
 }

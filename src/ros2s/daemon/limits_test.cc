@@ -59,9 +59,13 @@ TEST(Limits, MetricsAreByTenantAndBoundedInNumber) {
     sim::World world(1);
     admission::Accounts accounts(world.core());
     for (int i = 0; i < 70; ++i) {
-        accounts.open(fmt::format("CN={}", i))->metrics.bytes.add(2);
+        admission::AccountMetrics& metrics = accounts.open(fmt::format("CN={}", i))->metrics;
+        metrics.bytes.add(2);
+        metrics.latency.add(40'000);
+        metrics.latency.add(uint64_t{2} << 30);
     }
     uint64_t bytes = 0, others = 0;
+    HistogramReading all{}, of_others{};
     const auto sources = sources_of(accounts);
     EXPECT_EQ(sources.size(), 65U);
     for (const exporter::Source& source : sources) {
@@ -71,9 +75,27 @@ TEST(Limits, MetricsAreByTenantAndBoundedInNumber) {
             bytes += value;
             if (source.labels[0].second == "(others)") others = value;
         });
+        ASSERT_TRUE(source.times);
+        source.times([&](std::string_view name, std::string_view, std::string_view operation,
+                         const HistogramReading& times) {
+            EXPECT_EQ(name, "ros2store_tenant_request_duration_seconds");
+            EXPECT_EQ(operation, "");
+            if (all.counts.empty()) {
+                all = times;
+            } else {
+                all.add(times);
+            }
+            if (source.labels[0].second == "(others)") of_others = times;
+        });
     }
     EXPECT_EQ(bytes, 140U);
     EXPECT_EQ(others, 12U);
+    EXPECT_EQ(all.sum_ns, 70 * (40'000 + (uint64_t{2} << 30)));
+    EXPECT_EQ(all.counts.at(1), 70U);
+    EXPECT_EQ(all.counts.back(), 70U);
+    EXPECT_EQ(of_others.sum_ns, 6 * (40'000 + (uint64_t{2} << 30)));
+    EXPECT_EQ(of_others.counts.at(1), 6U);
+    EXPECT_EQ(of_others.counts.back(), 6U);
 }
 
 }  // namespace

@@ -23,7 +23,10 @@ class TenantSources {
     size_t tenants_ = 0;
     std::vector<exporter::Source> labelled_;
     // By name: the help, and the sum.
-    std::map<std::string, std::pair<std::string, uint64_t>, std::less<>> others_;
+    template <class Value>
+    using Sums = std::map<std::string, std::pair<std::string, Value>, std::less<>>;
+    Sums<uint64_t> others_;
+    Sums<HistogramReading> times_of_others_;  // tenants' histograms have no operation
 };
 
 }  // namespace ros2s::daemon

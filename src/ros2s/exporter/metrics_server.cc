@@ -29,26 +29,27 @@ prometheus::MetricFamily& family_of(Families& families, std::string_view name,
     return family;
 }
 
-prometheus::ClientMetric::Histogram picture_of(const LatencyHistogram& times) {
-    constexpr double nanoseconds = 1e9;
+constexpr double nanoseconds = 1e9;  // of a second
+
+prometheus::ClientMetric::Histogram picture_of(const HistogramReading& times) {
     prometheus::ClientMetric::Histogram picture;
-    for (size_t i = 0; i <= LatencyHistogram::bounds_ns.size(); ++i) {
-        picture.sample_count += times.count(i);
-        const double bound = i < LatencyHistogram::bounds_ns.size()
-                                 ? static_cast<double>(LatencyHistogram::bounds_ns[i]) / nanoseconds
+    for (size_t i = 0; i < times.counts.size(); ++i) {
+        picture.sample_count += times.counts[i];
+        const double bound = i < times.bounds_ns.size()
+                                 ? static_cast<double>(times.bounds_ns[i]) / nanoseconds
                                  : std::numeric_limits<double>::infinity();
         picture.bucket.push_back({picture.sample_count, bound});
     }
-    picture.sample_sum = static_cast<double>(times.sum_ns()) / nanoseconds;
+    picture.sample_sum = static_cast<double>(times.sum_ns) / nanoseconds;
     return picture;
 }
 
 void visit_times(const Source& source, Families& families) {
     source.times([&](std::string_view name, std::string_view help, std::string_view operation,
-                     const LatencyHistogram& times) {
+                     const HistogramReading& times) {
         prometheus::ClientMetric metric;
         for (const auto& [label, text] : source.labels) metric.label.push_back({label, text});
-        metric.label.push_back({"operation", std::string(operation)});
+        if (!operation.empty()) metric.label.push_back({"operation", std::string(operation)});
         metric.histogram = picture_of(times);
         family_of(families, name, help, prometheus::MetricType::Histogram)
             .metric.push_back(std::move(metric));
@@ -68,7 +69,8 @@ void visit_sources(const std::vector<Source>& sources, Families& families) {
                 is_counter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge);
             prometheus::ClientMetric metric;
             for (const auto& [label, text] : source.labels) metric.label.push_back({label, text});
-            (is_counter ? metric.counter.value : metric.gauge.value) = static_cast<double>(value);
+            (is_counter ? metric.counter.value : metric.gauge.value) =
+                static_cast<double>(value) / (name.ends_with("_seconds_total") ? nanoseconds : 1);
             family.metric.push_back(std::move(metric));
         });
         if (source.times) visit_times(source, families);

@@ -24,11 +24,12 @@
 
 namespace ros2s::exporter {
 
-// Counters that share labels. Names that end in _total are counters, all others gauges.
+// Counters that share labels. Names that end in _total are counters, all others gauges. Values of
+// names that end in _seconds_total are nanoseconds, and are shown as seconds.
 struct Source {
     std::vector<std::pair<std::string, std::string>> labels{};
     std::function<void(const MetricVisitor&)> list;
-    // Histograms, in addition to `list`. They get one more label, `operation`.
+    // Histograms, in addition to `list`. They get one more label, `operation`, if they name one.
     std::function<void(const HistogramVisitor&)> times{};
     // Sources that change over time, queried at each scrape; instead of `list`.
     std::function<std::vector<Source>()> others{};

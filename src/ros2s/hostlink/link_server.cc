@@ -52,11 +52,10 @@ Task<> LinkServer::serve(rpc::Request& request) {
         scratch = std::move(unused_.back());
         unused_.pop_back();
     }
-    const Time begun = reactor_.now();
     if (const Result<> done = co_await answer(request, *scratch); !done) {
         co_await request.fail(done.error());
     }
-    times_.add(request.method(), reactor_.now() - begun);
+    times_.add(request.method(), request.took());
     if (unused_.size() < Scratch::kept_max) unused_.push_back(std::move(scratch));
 }
 

@@ -22,7 +22,7 @@ admission::Limits credits_of(uint32_t requests, uint64_t bytes) {
             .line_bytes = bytes,
             .lines = UINT32_MAX,
             .lines_of_one = 1,
-            .keeps_rates = false};
+            .keeps_accounts = false};
 }
 
 }  // namespace

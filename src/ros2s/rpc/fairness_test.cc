@@ -1,6 +1,7 @@
 // One tenant attacks; another one keeps at least a fraction of its speed. Processor time is
 // modelled: a core does one step at a time, first come, first served, as a reactor does.
 #include <map>
+#include <numeric>
 
 #include "rpc_test_support.h"
 
@@ -113,7 +114,10 @@ struct SharedStage {
     fabric::sim::Network network{world.random()};
     Report report;
     CostlyService service{world.core()};
-    ServerGroup group{world.core()};
+    admission::Accounts accounts{world.core()};
+    std::shared_ptr<admission::Account> of_good = accounts.open("bystander"),
+                                        of_bad = accounts.open("attacker");
+    ServerGroup group{world.core(), {}, &accounts};
     Side good{*this, 1, "bystander"};
     Side bad{*this, 2, "attacker"};
 };
@@ -131,6 +135,9 @@ Task<> many_requests(SharedStage& stage) {
     }
     EXPECT_GE(4 * co_await stage.bystander(), alone);
     EXPECT_GT(stage.service.served[2], 1000U);
+    // Nearly all of them wait, all the time.
+    EXPECT_GE(Duration(stage.of_bad->metrics.queued_ns.value()), 1000 * 70ms);
+    EXPECT_EQ(stage.of_bad->metrics.throttled_ns.value(), 0U);
     stop = true;
     co_await nursery.join();
     for (auto& channel : channels) co_await channel->close();
@@ -177,6 +184,13 @@ Task<> no_windows(SharedStage& stage) {
     EXPECT_EQ(answers.size(), 1U);
     EXPECT_GT(answers[Code::too_large], 100U);
     EXPECT_EQ(stage.bad.server->metrics().undeliverable.value(), answers[Code::too_large]);
+    EXPECT_EQ(stage.of_bad->metrics.refused.value(), answers[Code::too_large]);
+    EXPECT_EQ(stage.of_good->metrics.refused.value(), 0U);
+    const HistogramReading times = stage.of_good->metrics.latency.read();
+    EXPECT_EQ(std::accumulate(times.counts.begin(), times.counts.end(), uint64_t{0}),
+              stage.service.served[1]);
+    // Each takes 9 µs of the core, and longer beside the attack.
+    EXPECT_GE(times.sum_ns, stage.service.served[1] * 9000);
 }
 TEST(Fairness, WhatCouldNotBeDeliveredIsNotBegun) { SharedStage().run(no_windows); }
 

@@ -23,7 +23,7 @@ class MethodTimes {
         for (size_t i = 0; i < times_.size(); ++i) {
             visit("ros2store_request_duration_seconds",
                   "From a request's arrival to its answer, by what was asked",
-                  i == 0 ? "other" : names_[i - 1], times_[i]);
+                  i == 0 ? "other" : names_[i - 1], times_[i].read());
         }
     }
 

@@ -7,6 +7,13 @@
 #include "ros2s/fabric/deadline.h"
 
 namespace ros2s::rpc {
+namespace {
+
+bool is_refusal(Code code) {
+    return code == Code::denied || code == Code::read_only || code == Code::busy;
+}
+
+}  // namespace
 
 Result<> Request::check() const {
     const bool timed = call_.deadline != Time::max();
@@ -18,16 +25,15 @@ void Request::begin(fabric::Message message, const Frame& frame) {
     message_ = std::move(message);
     frame_ = frame;
     body_ = frame.body;
-    answered_ = false;
+    answered_ = refused_ = false;
+    arrived_ = environment_.endpoint.reactor().now();
     stop_.emplace();
     call_ = {.stop = stop_->token(), .tenant = guest_.tenant};
     const uint64_t remaining = frame.header.remaining_ns;
     const bool traced = frame.header.trace != 0;
     if (remaining == FrameHeader::no_deadline && !traced) return;
-    const Time now = environment_.endpoint.reactor().now();
-    const auto most = static_cast<uint64_t>((Time::max() - now).count());
-    if (remaining < most) call_.deadline = now + Duration(remaining);
-    arrived_ = now;
+    const auto most = static_cast<uint64_t>((Time::max() - arrived_).count());
+    if (remaining < most) call_.deadline = arrived_ + Duration(remaining);
     if (traced) call_.trace = &trace_.emplace();
 }
 
@@ -153,6 +159,7 @@ Task<Result<>> Request::move_part(Way way, WindowDescriptor window, uint64_t off
 
 std::unexpected<Error> Request::end_for_false_window() {
     environment_.metrics.malformed.add();
+    refused_ = true;
     environment_.endpoint.abandon();
     return ros2s::fail(Code::disconnected);
 }
@@ -190,6 +197,7 @@ Task<> Request::fail(Error error, std::string_view text) {
     FrameHeader header;
     header.kind = Kind::failure;
     environment_.metrics.failures.add();
+    refused_ = refused_ || is_refusal(error.code);
     const FailureBody failure{.error = error, .text = text};
     co_await answer(header, encode(failure, memory), {});
 }
@@ -218,6 +226,7 @@ Task<> Request::answer(FrameHeader header, ConstBytes body, ConstBytes inline_pa
             ? environment_.endpoint.reply(message_, head, inline_payload)
             : co_await send_large(head, inline_payload);
     if (!sent) environment_.metrics.answers_lost.add();
+    answered_at_ = environment_.endpoint.reactor().now();
 }
 
 Task<Result<>> Request::send_large(ConstBytes head, ConstBytes payload) {

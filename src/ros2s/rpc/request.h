@@ -96,6 +96,8 @@ class Request {
     // Sends an error as the reply, with a sentence for people.
     Task<> fail(Error error, std::string_view text = {});
     [[nodiscard]] bool answered() const { return answered_; }
+    // From its arrival until its reply was queued. Call it after that.
+    [[nodiscard]] Duration took() const { return answered_at_ - arrived_; }
 
   private:
     friend class ServerConnection;
@@ -117,6 +119,9 @@ class Request {
     [[nodiscard]] size_t trace_bytes() const { return trace_ ? trace_bytes_max : 0; }
     Task<Result<>> fetch_body();
     void end();
+    [[nodiscard]] Time arrived() const { return arrived_; }
+    // Not done because its client may not do it or has no room left, or because it is malformed.
+    [[nodiscard]] bool refused() const { return refused_; }
     [[nodiscard]] uint64_t number() const { return frame_.header.request; }
     [[nodiscard]] bool is_live() const { return stop_.has_value(); }
     void give_up() {
@@ -146,8 +151,9 @@ class Request {
     std::optional<StopSource> stop_;  // while it is being served
     Call call_;
     std::optional<Trace> trace_;
-    Time arrived_{};  // if it is traced or has a deadline
+    Time arrived_{}, answered_at_{};
     bool answered_ = false;
+    bool refused_ = false;
     std::vector<std::byte> head_;  // of the reply; its memory is reused, unless it is large
 };
 

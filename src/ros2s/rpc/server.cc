@@ -106,6 +106,7 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
     const admission::Admission& admission = group_.admission;
     if (!admission.has_room_for_line(guest->tenant)) {
         metrics_.refused_busy.add();
+        admission.count_refusal(guest->tenant);
         gate_.left(*guest);
         return report.fail(Code::busy,
                            fmt::format("this server has as many connections as it takes, {} of one "

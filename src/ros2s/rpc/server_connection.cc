@@ -80,6 +80,7 @@ Result<> ServerConnection::take(fabric::Message message) {
         return {};
     }
     server_.metrics_.malformed.add();
+    line_->metrics().refused.add();
     return fail(Code::corrupt);
 }
 
@@ -89,6 +90,7 @@ Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
     if (place && place->is_live()) {
         if (!place->answered()) {
             server_.metrics_.over_credit.add();
+            line_->metrics().refused.add();
             return fail(Code::busy);
         }
         finishing_.push_back(std::exchange(place, nullptr));
@@ -97,6 +99,7 @@ Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
     const uint64_t most = server_.options_.payload_bytes_max;
     if (header.payload_bytes > most || header.sink_bytes > most) {
         server_.metrics_.malformed.add();
+        line_->metrics().refused.add();
         return fail(Code::too_large, most);
     }
     server_.metrics_.requests.add();
@@ -109,8 +112,8 @@ Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
 Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
     // Refusals wait for their turn, too: a flood of them would fill the core.
     const bool undeliverable = request.is_undeliverable();
-    const admission::Place place =
-        co_await self.line_->enter(undeliverable ? 0 : request.bytes_most(), request.call().stop);
+    const admission::Place place = co_await self.line_->enter(
+        undeliverable ? 0 : request.bytes_most(), request.call().stop, request.arrived());
     Result<> entered = request.check();
     if (undeliverable) {
         self.server_.metrics_.undeliverable.add();
@@ -123,6 +126,8 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
         const Span span(request.call().trace, self.server_.reactor_, self.server_.service_.name());
         co_await self.server_.service_.serve(request);
     }
+    self.line_->metrics().latency.add(static_cast<uint64_t>(request.took().count()));
+    if (undeliverable || request.refused()) self.line_->metrics().refused.add();
     request.end();
     std::erase_if(self.finishing_, [&](const auto& each) { return each.get() == &request; });
     self.finished_.wake_all();

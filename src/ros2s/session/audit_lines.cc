@@ -6,6 +6,16 @@
 
 namespace ros2s::session {
 
+void AuditLines::not_allowed(std::string_view subject, std::string_view peer, std::string_view what,
+                             std::string_view object, std::string_view right,
+                             std::string_view fields) {
+    refused(subject,
+            fmt::format("{0} ({1}) may not {2} {3}: refused; to allow it, the settings need: "
+                        "access: {{\"{0}\": {{{4}}}}}",
+                        subject, peer, what, object, right),
+            fields);
+}
+
 void AuditLines::say(LogLevel level, std::string_view subject, std::string_view what,
                      std::string_view fields) {
     count_.add();

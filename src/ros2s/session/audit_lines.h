@@ -27,6 +27,10 @@ class AuditLines {
     void refused(std::string_view subject, std::string_view what, std::string_view fields = {}) {
         say(LogLevel::warning, subject, what, fields);
     }
+    // A refusal that the settings under `access` could change: `what` the subject wanted of
+    // `object`, and the right that is missing ("read: pool/images").
+    void not_allowed(std::string_view subject, std::string_view peer, std::string_view what,
+                     std::string_view object, std::string_view right, std::string_view fields);
     // An action of that subject.
     void done(std::string_view subject, std::string_view what, std::string_view fields = {}) {
         say(LogLevel::info, subject, what, fields);

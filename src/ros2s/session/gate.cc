@@ -22,7 +22,7 @@ Result<rpc::Guest> admit(SessionTable& sessions, ListenerScope scope, std::strin
         return rpc::Guest{.session = use->id.value, .tenant = use->tenant, .owner = use->owner};
     };
     if (const auto guest = enter()) return guest;
-    sessions.audit().refused(
+    sessions.refused(
         whose.subject,
         fmt::format("a connection to the data plane{}{} by {} was refused: its ticket is {}",
                     of.empty() ? "" : " of ", of, peer.name,

@@ -56,6 +56,7 @@ Result<SessionUse> SessionTable::open(SessionRequest request) {
     const auto known = subjects_.find(request.subject);
     if (known != subjects_.end() && known->second.sessions >= options_.per_subject_max) {
         metrics_.refused.add();
+        accounts_.count_refusal(request.subject);
         return fail(Code::busy, options_.per_subject_max);
     }
     if (sessions_.size() >= options_.sessions_max) {

@@ -179,8 +179,16 @@ class SessionTable {
     // Counts and logs a request of a subject for something that belongs to another one.
     void foreign(std::string_view subject, std::string_view what, std::string_view fields) {
         metrics_.foreign.add();
+        refused(subject, what, fields);
+    }
+    // A refusal to that subject that no reply on the data plane counts: an audit line, and one of
+    // its tenant's refusals.
+    void refused(std::string_view subject, std::string_view what, std::string_view fields) {
+        count_refusal(subject);
         audit_.refused(subject, what, fields);
     }
+    // For refusals with an audit line of another form.
+    void count_refusal(std::string_view subject) { accounts_.count_refusal(subject); }
     [[nodiscard]] AuditLines& audit() { return audit_; }
 
     // All sessions, oldest first. The pointers are valid until the next await.

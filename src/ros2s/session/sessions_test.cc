@@ -131,6 +131,22 @@ TEST(Sessions, OfOneSubjectShareATenant) {
     EXPECT_NE((*rig.sessions.open(request("CN=bob")))->tenant, first);
 }
 
+TEST(Sessions, RefusalsAreCountedForTheirTenant) {
+    sim::World world(1);
+    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
+    admission::Accounts accounts(world.core());
+    SessionTable sessions(world.core(), tickets, {.per_subject_max = 2, .accounts = &accounts});
+    const SessionId id = (*sessions.open(request()))->id;
+    EXPECT_FALSE(sessions.find(id, "CN=bob")) << "who has no account";
+    EXPECT_TRUE(sessions.open(request("CN=bob")));
+    EXPECT_FALSE(sessions.find(id, "CN=bob"));
+    EXPECT_TRUE(sessions.open(request("CN=bob")));
+    EXPECT_FALSE(sessions.open(request("CN=bob")));
+    EXPECT_EQ(accounts.open("CN=bob")->metrics.refused.value(), 2U);
+    EXPECT_EQ(accounts.open("CN=alice")->metrics.refused.value(), 0U);
+    world.run(sessions.close_all());
+}
+
 TEST(Sessions, AreBounded) {
     Rig rig;
     for (int i = 0; i < 4; ++i) EXPECT_TRUE(rig.sessions.open(request()));
