@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/un.h>
 
+#include "ros2s/daemon/access.h"
 #include "ros2s/daemon/trusted_network.h"
 #include "tenant_domains.h"
 
@@ -24,20 +25,13 @@ config::Table describe(Settings& s) {
          "is durable only after fsync, and ROS2 adds no checksums (docs/decisions/0532).",
          {},
          &s.directories},
-        {"access",
-         "What hosts may do, by the subject of their certificate, as printed by `ros2store "
-         "certs show FILE`. Everything else is refused, with a line in the log. Each right is "
-         "for containers: POOL/CONTAINER, separated by commas; a * at the end matches the rest "
-         "of a name. Users and modes of files are not checked: a host that may write to a "
-         "container may read, change and remove everything in it. Read at start.",
-         {},
-         nullptr,
-         {{{"read", "containers that it may mount for reading."},
-           {"write", "containers that it may mount, read and change."},
-           {"create", "containers that it may create."},
-           {"destroy", "containers that it may destroy, with their contents."}},
-          &s.access_given,
-          R"("CN=alice": {write: pool/alice-*, create: pool/alice-*, read: pool/images})"}},
+        daemon::describe_access(
+            s.access_given,
+            "What hosts may do, by the subject of their certificate, as printed by `ros2store "
+            "certs show FILE`. Everything else is refused, with a line in the log. Each right is "
+            "for containers: POOL/CONTAINER, separated by commas; a * at the end matches the rest "
+            "of a name. Users and modes of files are not checked: a host that may write to a "
+            "container may read, change and remove everything in it. Read at start."),
         {"engine",
          "The storage server behind this DPU.",
          {config::text("control", s.engine,

@@ -7,8 +7,8 @@
 namespace ros2s::engined {
 namespace {
 
-// A client is trusted, and may be a DPU with many hosts. Beside a client with one request at a
-// time, its queue stays long enough for good commit groups.
+// A client may be a DPU with many hosts. Beside a client with one request at a time, its queue
+// stays long enough for good commit groups.
 constexpr admission::Amount least_of_client{.requests = 32, .bytes = uint64_t{8} << 20};
 
 }  // namespace
@@ -66,7 +66,7 @@ Task<Result<>> Engine::begin(Report& report) {
     for (const std::string& directory : settings_.pool_directories()) {
         ROS2S_CO_TRY(co_await pools_.open(environment_, directory, report));
     }
-    router_ = std::make_unique<StoreRouter>(environment_.reactor, sessions_, pools_);
+    router_ = std::make_unique<StoreRouter>(sessions_, pools_, settings_.access);
     data_ = std::make_unique<daemon::DataPlane>(environment_.reactor, group_, *router_, gate_);
     for (const std::string& line : daemon::trust_warnings(places)) environment_.log.warning(line);
     for (const daemon::Listen& place : places) {
@@ -91,7 +91,7 @@ Task<Result<>> Engine::open_control(Report& report) {
                                                                 .sessions = sessions_,
                                                                 .tickets = tickets_,
                                                                 .pools = pools_,
-                                                                .access = access_,
+                                                                .access = settings_.access,
                                                                 .log = environment_.log},
                                                                control_options(), report));
     co_return Result<>{};

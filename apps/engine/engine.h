@@ -58,9 +58,6 @@ class Engine final : public daemon::Daemon {
     session::TicketTable tickets_;
     session::SessionTable sessions_;
     session::SessionGate gate_;
-    // The engine's authority gives certificates only to trusted machines: DPUs, and clients without
-    // a DPU. On the data plane they may use the whole pool.
-    const session::AccessTable access_ = session::AccessTable::everything();
     rpc::ServerGroup group_;
     std::unique_ptr<StoreRouter> router_;
     std::unique_ptr<daemon::DataPlane> data_;

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "ros2s/config/config.h"
+#include "ros2s/daemon/access.h"
 #include "ros2s/daemon/trusted_network.h"
-#include "ros2s/session/access_table.h"
 
 namespace ros2s::engined {
 namespace {
@@ -33,6 +33,13 @@ config::Table describe(Settings& s) {
                        "Subjects of certificates, separated by semicolons, that may create, "
                        "change and revoke the tenants of the pools with `ros2store tenant`. Empty: "
                        "nobody.")}},
+        daemon::describe_access(
+            s.access_given,
+            "What clients may do, by the subject of their certificate, as printed by `ros2store "
+            "certs show FILE`. A client is a DPU, or a program that uses a pool without one. "
+            "Everything else is refused, with a line in the log. Each right is for containers: "
+            "POOL/CONTAINER, separated by commas; a * at the end matches the rest of a name. A DPU "
+            "needs the rights of all its hosts. Read at start."),
         {"control",
          "The control plane: gRPC over mutual TLS 1.3.",
          {config::text("listen", s.control,
@@ -74,6 +81,8 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
                      session::parse_subjects(settings.administrators_given,
                                              fmt::format("{}: administrators", where), report));
     ROS2S_TRY(settings.data_addresses(where, report));
+    ROS2S_TRY_ASSIGN(settings.access,
+                     session::AccessTable::parse(settings.access_given, where, report));
     ROS2S_TRY_ASSIGN(settings.allowances,
                      daemon::parse_limits(settings.limits_given, where, report));
     return settings;

@@ -7,6 +7,7 @@
 #include "ros2s/daemon/daemon.h"
 #include "ros2s/daemon/limits.h"
 #include "ros2s/daemon/places.h"
+#include "ros2s/session/access_table.h"
 
 namespace ros2s::engined {
 
@@ -20,6 +21,8 @@ struct Settings {
     std::string administrators_given;
     std::vector<std::string> administrators;  // the parsed form
     uint32_t reactors = 0;
+    session::AccessTable::Settings access_given;
+    session::AccessTable access;  // the parsed form
     daemon::LimitSettings limits_given;
     admission::Allowances allowances;  // the parsed form
     daemon::CommonSettings common;

@@ -2,13 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ros2s/base/check.h"
 
 namespace ros2s::engined {
+namespace {
 
-StoreRouter::StoreRouter(Reactor& reactor, session::SessionTable& sessions,
-                         control::PoolCatalog& pools)
-    : reactor_(reactor), sessions_(sessions) {
+constexpr size_t known_max = 16384;
+
+using Use = remote::ContainerPolicy::Use;
+constexpr std::array<session::Right, 3> rights_by_use{session::Right::read, session::Right::write,
+                                                      session::Right::destroy};
+constexpr size_t index_of(Use use) { return static_cast<size_t>(use); }
+
+}  // namespace
+
+StoreRouter::StoreRouter(session::SessionTable& sessions, control::PoolCatalog& pools,
+                         const session::AccessTable& access)
+    : sessions_(sessions), pools_(pools), access_(access) {
     for (const std::string& name : pools.names()) {
         servers_.emplace(name, std::make_unique<remote::StoreServer>(*pools.find(name), this));
     }
@@ -20,6 +32,8 @@ StoreRouter::~StoreRouter() { sessions_.unwatch(*this); }
 Task<> StoreRouter::session_ending(session::Session& session) {
     const auto server = servers_.find(session.request.pool);
     if (server != servers_.end()) server->second->session_ended(session.id.value);
+    known_.erase(known_.lower_bound({session.id.value, Uuid{}}),
+                 known_.lower_bound({session.id.value + 1, Uuid{}}));
     co_return;
 }
 
@@ -31,20 +45,76 @@ Task<> StoreRouter::serve(rpc::Request& request) {
         co_return co_await request.fail({.code = Code::not_found},
                                         "the session's pool is not served here");
     }
-    const Time begun = reactor_.now();
     co_await server->second->serve(request);
-    times_.add(request.method(), reactor_.now() - begun);
+    times_.add(request.method(), request.took());
 }
 
-// The request's session exists until it is answered.
-void StoreRouter::audit(const rpc::Request& request, std::string_view what) {
+const session::Session& StoreRouter::session_of(const rpc::Request& request) const {
     const session::Session* const session = sessions_.look({request.guest().session});
     ROS2S_CHECK(session != nullptr);
-    const session::SessionRequest& who = session->request;
+    return *session;
+}
+
+// ---- rights ---------------------------------------------------------------------------------
+
+bool StoreRouter::permits(const rpc::Request& request, object::ContainerId container,
+                          Use use) const {
+    const auto found = known_.find({request.guest().session, container.uuid});
+    return found != known_.end() && found->second.may[index_of(use)];
+}
+
+Task<Result<>> StoreRouter::decide(const rpc::Request& request, object::ContainerId container,
+                                   Use use) {
+    const KnownKey key{request.guest().session, container.uuid};
+    if (!known_.contains(key)) {
+        const session::SessionRequest& who = session_of(request).request;
+        ROS2S_CO_TRY_ASSIGN(const auto all,
+                            co_await pools_.find(who.pool)->list_containers(request.call()));
+        const auto record = std::ranges::find(all, container, &object::ContainerRecord::id);
+        if (record == all.end()) co_return Result<>{};
+        Known known{.label = record->properties.label};
+        for (size_t each = 0; each < rights_by_use.size(); ++each) {
+            known.may[each] =
+                access_.allows(who.subject, rights_by_use[each], who.pool, known.label);
+        }
+        if (known_.size() >= known_max) known_.clear();
+        known_.emplace(key, std::move(known));
+    }
+    const Known& known = known_.find(key)->second;
+    if (known.may[index_of(use)]) co_return Result<>{};
+    co_return permit(request, rights_by_use[index_of(use)], known.label);
+}
+
+Result<> StoreRouter::permit_creation(const rpc::Request& request, const std::string& label) {
+    return permit(request, session::Right::create, label);
+}
+
+bool StoreRouter::shows(const rpc::Request& request, const std::string& label) const {
+    const session::SessionRequest& who = session_of(request).request;
+    return access_.sees(who.subject, who.pool, label);
+}
+
+Result<> StoreRouter::permit(const rpc::Request& request, session::Right right,
+                             const std::string& label) {
+    const session::Session& session = session_of(request);
+    const session::SessionRequest& who = session.request;
+    if (access_.allows(who.subject, right, who.pool, label)) return {};
+    const std::string container = fmt::format("{}/{}", who.pool, label);
+    sessions_.audit().not_allowed(
+        who.subject, who.from, session::to_string(right), "the container " + container,
+        fmt::format("{}: {}", session::to_string(right), container), session::fields_of(session));
+    return fail(Code::denied);
+}
+
+// ---- what was done --------------------------------------------------------------------------
+
+void StoreRouter::audit(const rpc::Request& request, std::string_view what) {
+    const session::Session& session = session_of(request);
+    const session::SessionRequest& who = session.request;
     sessions_.audit().done(who.subject,
                            fmt::format("{} ({}) {} in the pool '{}', on the data plane",
                                        who.subject, who.from, what, who.pool),
-                           session::fields_of(*session));
+                           session::fields_of(session));
 }
 
 void StoreRouter::made(const rpc::Request& request, const object::ContainerRecord& container) {

@@ -1,27 +1,31 @@
 // StoreRouter: the data plane's service: each request goes to the pool for which its session was
-// opened. Containers that clients create and destroy through it leave audit lines.
+// opened, if the session's subject has the right (`access` in the settings). Refusals, and
+// containers that clients create and destroy, leave audit lines.
 //
-// Owned by the engine; sessions and pools outlive it. Used on their core.
+// Owned by the engine; sessions, pools and the table of rights outlive it. Used on their core.
 #pragma once
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "ros2s/control/control_server.h"
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/remote/store_server.h"
 #include "ros2s/rpc/method_times.h"
+#include "ros2s/session/access_table.h"
 #include "ros2s/session/sessions.h"
 
 namespace ros2s::engined {
 
 class StoreRouter final : public rpc::Service,
-                          public remote::ContainerWatcher,
+                          public remote::ContainerPolicy,
                           public session::SessionWatcher {
   public:
     // Makes one server for each existing pool.
-    StoreRouter(Reactor& reactor, session::SessionTable& sessions, control::PoolCatalog& pools);
-
+    StoreRouter(session::SessionTable& sessions, control::PoolCatalog& pools,
+                const session::AccessTable& access);
     ~StoreRouter() override;
     StoreRouter(const StoreRouter&) = delete;
     StoreRouter& operator=(const StoreRouter&) = delete;
@@ -34,14 +38,35 @@ class StoreRouter final : public rpc::Service,
     void visit_times(const HistogramVisitor& visit) const { times_.visit(visit); }
 
     Task<> session_ending(session::Session& session) override;
+
+    bool permits(const rpc::Request& request, object::ContainerId container,
+                 Use use) const override;
+    Task<Result<>> decide(const rpc::Request& request, object::ContainerId container,
+                          Use use) override;
+    Result<> permit_creation(const rpc::Request& request, const std::string& label) override;
+    bool shows(const rpc::Request& request, const std::string& label) const override;
     void made(const rpc::Request& request, const object::ContainerRecord& container) override;
     void destroyed(const rpc::Request& request, object::ContainerId container) override;
 
   private:
+    // A container, and what a session may do with it.
+    struct Known {
+        std::string label;
+        std::array<bool, 3> may{};  // by Use
+    };
+    using KnownKey = std::pair<uint64_t, Uuid>;  // session, container
+
+    // The session of a request exists until the request is answered.
+    [[nodiscard]] const session::Session& session_of(const rpc::Request& request) const;
+    [[nodiscard]] Result<> permit(const rpc::Request& request, session::Right right,
+                                  const std::string& label);
     void audit(const rpc::Request& request, std::string_view what);
 
-    Reactor& reactor_;
     session::SessionTable& sessions_;
+    control::PoolCatalog& pools_;
+    const session::AccessTable& access_;
+    // Of live sessions; a container's label does not change. Bounded: emptied when it is full.
+    std::map<KnownKey, Known> known_;
     std::map<std::string, std::unique_ptr<remote::StoreServer>, std::less<>> servers_;
     rpc::MethodTimes times_{remote::method_names};
 };

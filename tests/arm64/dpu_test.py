@@ -20,6 +20,7 @@ PROMISE_BYTES = 24  # an acknowledgement of kill_writer
 TREE = Path("/usr/include/fmt")
 ENGINE = """
 pools: {scratch}/pool
+access: {{"CN=client": {{write: pool/*}}}}
 control: {{listen: "unix:{scratch}/engine.ctl", certificates: {scratch}/certs}}
 data: {{listen: "ucx+tcp 127.0.0.1:0", trusted_network: loopback}}
 """

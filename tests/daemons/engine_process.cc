@@ -23,17 +23,28 @@ EngineProcess::EngineProcess() {
         run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, places().storage_certs), said),
         0)
         << said;
+    give_pools();
     write_settings();
 }
 
+void EngineProcess::give_pools() {
+    give("CN=client",
+         fmt::format("write: \"{0}\", create: \"{0}\", destroy: \"{0}\"", containers_));
+}
+
 void EngineProcess::write_settings(const std::string& extra) {
+    std::string access;
+    for (const auto& [subject, rights] : rights_) {
+        access += fmt::format("  \"{}\": {{{}}}\n", subject, rights);
+    }
     std::ofstream(path("engine.yaml")) << fmt::format(
         "pools: {}{}\n"
+        "access:\n{}"
         "control: {{listen: \"unix:{}\", certificates: {}}}\n"
         "data: {{listen: \"shm {}, ucx+tcp 127.0.0.1:{}, ofi+tcp;ofi_rxm 127.0.0.1:{}\", "
         "trusted_network: loopback}}\n"
         "metrics: {{listen: \"127.0.0.1:{}\", password_file: {}}}\n{}",
-        pool_directory(), more_pools_, places().engine_control, places().storage_certs,
+        pool_directory(), more_pools_, access, places().engine_control, places().storage_certs,
         places().engine_data, data_port_, ofi_port_, metrics_port_, path("engine.metrics"), extra);
 }
 
@@ -45,6 +56,8 @@ void EngineProcess::add_pool(const std::string& name) {
               0)
         << said;
     more_pools_ += ", " + path(name);
+    containers_ += fmt::format(", {}/*", name);
+    give_pools();
     write_settings();
 }
 

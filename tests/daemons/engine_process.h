@@ -1,6 +1,7 @@
 // A ros2store-engine on a pool and with certificates in a temporary directory, laid out as
 // `ros2store up` does it, and how tests reach it.
 #pragma once
+#include <map>
 #include <string>
 
 #include "daemon_process.h"
@@ -33,12 +34,18 @@ class EngineProcess {
     // What its metrics server answers.
     [[nodiscard]] std::string metrics() const;
     void write_settings(const std::string& extra = {});
+    // What a subject may do, before the settings are written; "CN=client" may do everything.
+    void give(const std::string& subject, const std::string& rights) { rights_[subject] = rights; }
     // One more, of that name, before it is started.
     void add_pool(const std::string& name);
 
   private:
     TemporaryDirectory directory_;
+    // "CN=client" may do everything in them.
+    void give_pools();
     std::string more_pools_;
+    std::string containers_ = "pool/*";
+    std::map<std::string, std::string> rights_;  // by subject
     uint16_t data_port_ = free_port(), ofi_port_ = free_port(), metrics_port_ = free_port();
     DaemonProcess process_{PROGRAM_ENGINE, directory_.path("engine.yaml"), directory_.path("log")};
 };

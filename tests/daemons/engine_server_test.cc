@@ -348,8 +348,8 @@ TEST_F(EngineRefuses, WhatItDoesNotHave) {
     std::string sentence, said;
     auto options = engine.options("shm");
     options.pool = "other";
-    EXPECT_EQ(open(options, sentence).code, Code::not_found);
-    EXPECT_NE(sentence.find("available: pool"), std::string::npos) << sentence;
+    EXPECT_EQ(open(options, sentence).code, Code::denied);  // nobody has a right there
+    EXPECT_NE(sentence.find("the pool 'other'"), std::string::npos) << sentence;
     EXPECT_EQ(open(engine.options("ucx+rc"), sentence).code, Code::unsupported);
     EXPECT_NE(sentence.find("ucx+tcp"), std::string::npos) << sentence;
     // A certificate of somebody else's authority.

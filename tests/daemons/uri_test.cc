@@ -146,7 +146,7 @@ TEST_F(NetworkUri, EachBadOneGetsASentence) {
          "no DPU daemon of " + engine.pool_directory() + " is running"},
         {"ros2s:///pool/main?dir=/nowhere", -ENOENT, "start it: ros2store up /nowhere"},
         {uri("ros2s", "&provider=ucx+rc"), -EOPNOTSUPP, "ucx+rc"},
-        {fmt::format("ros2s:///other/main?dir={}", engine.pool_directory()), -ENOENT, "'other'"},
+        {fmt::format("ros2s:///other/main?dir={}", engine.pool_directory()), -EPERM, "'other'"},
         {fmt::format("ros2s:///pool/other?dir={}", engine.pool_directory()), -ENOENT,
          "the pool 'pool' has no container 'other'; it has: main"},
         {uri("ros2s", "&provider=carrier-pigeon"), -EOPNOTSUPP, "carrier-pigeon"},

@@ -35,6 +35,7 @@ USES = (
         give /authority-hosts client /etc/ros2store/certs
         ros2store up --no-daemons /var/lib/ros2store/pool --size 128MiB >/dev/null
         mkdir -p /run/ros2store/engine /run/ros2store/dpu
+        echo 'access: {"CN=client": {write: pool/*}}' >>/etc/ros2store/engine.yaml
         ros2store-engine --config /etc/ros2store/engine.yaml 2>/log &
         for i in $(seq 600); do grep -q "info: ready" /log && break; sleep 0.1; done
         cat /log

@@ -92,30 +92,39 @@ std::string_view trust_in(std::string_view providers) {
     return std::ranges::any_of(names, fabric::trusts_its_network) ? "loopback" : "no";
 }
 
+// The holder of the client's certificate may do everything in the pool. The two authorities each
+// have such a client: the engine's is the DPU, and the user without a DPU.
+std::string access_wish(const ServiceFilesWish& wish) {
+    const std::string all = config::quoted(wish.pool + "/*");
+    return fmt::format("access: {{\"CN=client\": {{write: {0}, create: {0}, destroy: {0}}}}}\n",
+                       all);
+}
+
 std::string engine_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
     return fmt::format(
         "pools: {}\n"
         "administrators: CN=client\n"
+        "{}"
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}, trusted_network: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
-        config::quoted(wish.directory), config::quoted("unix:" + places.engine_control),
-        config::quoted(places.storage_certs), config::quoted(engine_listens(places, wish)),
-        trust_in(wish.providers), config::quoted(places.run + "/engine.metrics"));
+        config::quoted(wish.directory), access_wish(wish),
+        config::quoted("unix:" + places.engine_control), config::quoted(places.storage_certs),
+        config::quoted(engine_listens(places, wish)), trust_in(wish.providers),
+        config::quoted(places.run + "/engine.metrics"));
 }
 
-// The holder of the client's certificate may do everything in the pool.
 std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
-    const std::string all = config::quoted(wish.pool + "/*");
     return fmt::format(
         "pools: {}\n"
-        "access: {{\"CN=client\": {{write: {}, create: {}, destroy: {}}}}}\n"
+        "{}"
         "engine: {{control: {}, name: localhost, providers: {}, trusted_network: {}, "
         "certificates: {}}}\n"
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
-        config::quoted(wish.pool), all, all, all, config::quoted("unix:" + places.engine_control),
+        config::quoted(wish.pool), access_wish(wish),
+        config::quoted("unix:" + places.engine_control),
         config::quoted(wish.providers.empty() ? "shm" : wish.providers), trust_in(wish.providers),
         config::quoted(places.storage_certs), config::quoted("unix:" + places.dpu_control),
         config::quoted(places.host_certs), config::quoted("shm " + places.dpu_data),

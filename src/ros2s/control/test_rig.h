@@ -116,11 +116,14 @@ class OnePool final : public PoolCatalog, public session::FileSystemSource {
     object::MemoryStore store_;
 };
 
+// Everything, for the clients of tests of other things, in the pools that they name.
+[[nodiscard]] session::AccessTable all_rights();
+
 struct RigOptions {
     session::TicketTable::Options tickets{};
     session::SessionTable::Options sessions{};
     ControlOptions control{};
-    session::AccessTable access = session::AccessTable::everything();
+    session::AccessTable access = all_rights();
 };
 
 class Rig {

@@ -87,6 +87,19 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> OnePool::open(const Call& call, co
     co_return report.fail(Code::not_found, "there is no container of that name");
 }
 
+session::AccessTable all_rights() {
+    session::AccessTable access;
+    for (const char* subject : {"CN=alice", "CN=mallory"}) {
+        for (const char* pool : {"pool", "lake", "none"}) {
+            for (const auto right :
+                 {session::Right::write, session::Right::create, session::Right::destroy}) {
+                access.add(subject, right, pool, "*");
+            }
+        }
+    }
+    return access;
+}
+
 Rig::Rig(RigOptions options)
     : tickets(*server_reactor, options.tickets),
       sessions(*server_reactor, tickets, options.sessions, lines.log()),

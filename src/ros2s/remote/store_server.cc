@@ -10,6 +10,8 @@ namespace ros2s::remote {
 
 using namespace object;
 
+using Use = ContainerPolicy::Use;
+
 namespace {
 
 constexpr size_t workspaces_kept_max = 64;
@@ -61,8 +63,8 @@ class StoreServer::Borrowed {
     std::unique_ptr<Workspace> work_;
 };
 
-StoreServer::StoreServer(ObjectStore& store, ContainerWatcher* watcher)
-    : store_(store), watcher_(watcher) {}
+StoreServer::StoreServer(ObjectStore& store, ContainerPolicy* policy)
+    : store_(store), policy_(policy) {}
 StoreServer::~StoreServer() = default;
 
 Task<> StoreServer::serve(rpc::Request& request) {
@@ -132,6 +134,8 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
             ObjectId object;
             Akey akey;
             ROS2S_CO_TRY(read(decode_query(request.body(), work.container, object, akey)));
+            if (!permits(request, work.container, Use::read))
+                ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
             ROS2S_CO_TRY_ASSIGN(const QueryReply reply,
                                 co_await store_.query(call, work.container, object, akey));
             body = encode_queried(work.body, reply);
@@ -139,28 +143,38 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
         }
         case Method::create_container: {
             ROS2S_CO_TRY_ASSIGN(const Creation creation, read(decode_create(request.body())));
+            if (policy_ != nullptr)
+                ROS2S_CO_TRY(policy_->permit_creation(request, creation.properties.label));
             name.owner = owner_of(request, creation.owner);
             name.digest = creation.digest;
             ROS2S_CO_TRY_ASSIGN(const ContainerRecord record,
                                 co_await store_.create_container(call, creation.properties));
-            if (watcher_ != nullptr) watcher_->made(request, record);
+            if (policy_ != nullptr) policy_->made(request, record);
             body = encode_created(work.body, record);
             break;
         }
         case Method::destroy_container: {
             ROS2S_CO_TRY_ASSIGN(const Destruction destruction,
                                 read(decode_destroy(request.body())));
+            if (!permits(request, destruction.container, Use::destroy))
+                ROS2S_CO_TRY(
+                    co_await policy_->decide(request, destruction.container, Use::destroy));
             name.owner = owner_of(request, destruction.owner);
             name.digest = destruction.digest;
             ROS2S_CO_TRY(co_await store_.destroy_container(call, destruction.container));
-            if (watcher_ != nullptr) watcher_->destroyed(request, destruction.container);
+            if (policy_ != nullptr) policy_->destroyed(request, destruction.container);
             break;
         }
         case Method::list_containers: {
             ROS2S_CO_TRY_ASSIGN(const std::string after,
                                 read(decode_list_containers(request.body())));
-            ROS2S_CO_TRY_ASSIGN(const std::vector<ContainerRecord> records,
+            ROS2S_CO_TRY_ASSIGN(std::vector<ContainerRecord> records,
                                 co_await store_.list_containers(call));
+            if (policy_ != nullptr) {
+                std::erase_if(records, [&](const ContainerRecord& each) {
+                    return !policy_->shows(request, each.properties.label);
+                });
+            }
             body = encode_containers(work.body, records, after, request.reply_body_bytes_max());
             break;
         }
@@ -173,6 +187,8 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
             Holder holder = holder_of(request);
             ObjectId object;
             ROS2S_CO_TRY(read(decode_unpin(request.body(), work.container, holder.client, object)));
+            if (!permits(request, work.container, Use::read))
+                ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
             ROS2S_CO_TRY_ASSIGN(const bool is_wanted,
                                 co_await store_.unpin(call, work.container, holder, object));
             body = encode_unpinned(work.body, is_wanted);
@@ -188,6 +204,8 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
 
 Task<Result<>> StoreServer::fetch(rpc::Request& request, Workspace& work) {
     ROS2S_CO_TRY(read(decode_fetch(request.body(), work.container, work.items)));
+    if (!permits(request, work.container, Use::read))
+        ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
     ROS2S_CO_TRY(co_await store_.fetch(request.call(), work.container, work.items));
     co_return co_await send_fetched(request, work, encode_fetched(work.body, work.items),
@@ -197,6 +215,8 @@ Task<Result<>> StoreServer::fetch(rpc::Request& request, Workspace& work) {
 Task<Result<>> StoreServer::pin(rpc::Request& request, Workspace& work) {
     Holder holder = holder_of(request);
     ROS2S_CO_TRY(read(decode_pin(request.body(), work.container, holder.client, work.items)));
+    if (!permits(request, work.container, Use::read))
+        ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
     ROS2S_CO_TRY(co_await store_.pin(request.call(), work.container, holder, work.items.front()));
     co_return co_await send_fetched(request, work, encode_fetched(work.body, work.items),
@@ -207,6 +227,8 @@ Task<Result<>> StoreServer::fetch_chain(rpc::Request& request, Workspace& work) 
     Holder holder = holder_of(request);
     ROS2S_CO_TRY(
         read(decode_chain(request.body(), work.container, holder.client, work.items, work.links)));
+    if (!permits(request, work.container, Use::read))
+        ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
     ROS2S_CO_TRY(co_await store_.fetch_chain(request.call(), work.container, holder, work.items,
                                              work.links));
@@ -268,6 +290,8 @@ Task<Result<>> StoreServer::send_fetched(rpc::Request& request, Workspace& work,
 Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     Transaction& transaction = work.transaction;
     ROS2S_CO_TRY(read(decode_update(request.body(), work.container, transaction)));
+    if (!permits(request, work.container, Use::write))
+        ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::write));
     const rpc::OperationId id = request.operation();
     transaction.id.client = id.client;
     transaction.id.slot = id.slot;
@@ -304,6 +328,8 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
 
 Task<Result<>> StoreServer::list(rpc::Request& request, Workspace& work) {
     ROS2S_CO_TRY(read(decode_list(request.body(), work.container, work.list)));
+    if (!permits(request, work.container, Use::read))
+        ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     work.list.limit = std::min(work.list.limit, list_entries_max);
     ROS2S_CO_TRY_ASSIGN(const ListReply reply,
                         co_await store_.list(request.call(), work.container, work.list));

@@ -15,6 +15,7 @@
 
 #include "ros2s/base/metrics.h"
 #include "ros2s/object/object_store.h"
+#include "ros2s/remote/container_policy.h"
 #include "ros2s/remote/wire.h"
 #include "ros2s/rpc/request.h"
 
@@ -27,19 +28,10 @@ struct StoreServerMetrics {
     void visit(const MetricVisitor& visit) const;
 };
 
-// Is informed of each container that was made or destroyed for a client. Owned by the composing
-// code.
-class ContainerWatcher {
-  public:
-    virtual ~ContainerWatcher() = default;
-    virtual void made(const rpc::Request& request, const object::ContainerRecord& container) = 0;
-    virtual void destroyed(const rpc::Request& request, object::ContainerId container) = 0;
-};
-
 class StoreServer final : public rpc::Service {
   public:
-    // The watcher, if there is one, outlives it.
-    explicit StoreServer(object::ObjectStore& store, ContainerWatcher* watcher = nullptr);
+    // The policy, if there is one, outlives it.
+    explicit StoreServer(object::ObjectStore& store, ContainerPolicy* policy = nullptr);
     ~StoreServer() override;
 
     [[nodiscard]] const StoreServerMetrics& metrics() const { return metrics_; }
@@ -56,6 +48,11 @@ class StoreServer final : public rpc::Service {
 
     // The owner of a request's update names: the client, or a client that it serves (a DPU's host).
     [[nodiscard]] Uuid owner_of(const rpc::Request& request, const Uuid& served);
+    // True without a policy. False: ask policy_->decide().
+    [[nodiscard]] bool permits(const rpc::Request& request, object::ContainerId container,
+                               ContainerPolicy::Use use) const {
+        return policy_ == nullptr || policy_->permits(request, container, use);
+    }
     Task<Result<>> fetch(rpc::Request& request, Workspace& work);
     Task<Result<>> pin(rpc::Request& request, Workspace& work);
     Task<Result<>> fetch_chain(rpc::Request& request, Workspace& work);
@@ -75,7 +72,7 @@ class StoreServer final : public rpc::Service {
     }
 
     object::ObjectStore& store_;
-    ContainerWatcher* const watcher_;
+    ContainerPolicy* const policy_;
     StoreServerMetrics metrics_;
     std::vector<std::unique_ptr<Workspace>> idle_;
     std::map<std::pair<Uuid, Uuid>, Uuid> owners_;  // a bounded cache of computed owners

@@ -110,12 +110,6 @@ Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_vie
     return access;
 }
 
-AccessTable AccessTable::everything() {
-    AccessTable access;
-    access.everything_ = true;
-    return access;
-}
-
 void AccessTable::add(const std::string& subject, Right right, const std::string& pool,
                       std::string_view containers) {
     const bool is_prefix = containers.ends_with('*');
@@ -134,7 +128,6 @@ void AccessTable::remove(std::string_view subject, std::string_view pool) {
 
 bool AccessTable::covers(const AccessTable& other, std::string_view subject,
                          std::string_view pool) const {
-    if (everything_) return true;
     const Rights* const theirs = other.rights_of(subject);
     if (theirs == nullptr) return true;
     const Rights none{};
@@ -159,7 +152,6 @@ const AccessTable::Rights* AccessTable::rights_of(std::string_view subject) cons
 
 bool AccessTable::allows(std::string_view subject, Right right, std::string_view pool,
                          std::string_view container) const {
-    if (everything_) return true;
     const Rights* const rights = rights_of(subject);
     if (rights == nullptr) return false;
     const auto given = [&](Right each) {
@@ -178,7 +170,6 @@ bool AccessTable::sees(std::string_view subject, std::string_view pool,
 }
 
 bool AccessTable::sees_pool(std::string_view subject, std::string_view pool) const {
-    if (everything_) return true;
     const Rights* const rights = rights_of(subject);
     return rights != nullptr && std::ranges::any_of(*rights, [&](const auto& containers) {
                return std::ranges::find(containers, pool, &Containers::pool) != containers.end();

@@ -42,8 +42,6 @@ class AccessTable {
     // Errors: invalid, with a sentence that begins with `where`.
     [[nodiscard]] static Result<AccessTable> parse(const Settings& settings, std::string_view where,
                                                    Report& report);
-    // All rights for every subject: for servers whose clients are all trusted.
-    [[nodiscard]] static AccessTable everything();
 
     AccessTable() = default;  // no rights for any subject
 
@@ -75,7 +73,6 @@ class AccessTable {
     static Result<Containers> parse_containers(std::string_view text);
     [[nodiscard]] const Rights* rights_of(std::string_view subject) const;
 
-    bool everything_ = false;
     std::map<std::string, Rights, std::less<>> subjects_;
 };
 

@@ -65,12 +65,6 @@ TEST(AccessTable, ARightIsOneSubjectsOverThoseContainers) {
     EXPECT_FALSE(access.sees_pool("CN=bob", "pool"));
 }
 
-TEST(AccessTable, AllMayBeGivenToAll) {
-    const AccessTable all = AccessTable::everything();
-    EXPECT_TRUE(all.allows("CN=anybody", Right::destroy, "pool", "main"));
-    EXPECT_TRUE(all.sees_pool("CN=anybody", "pool"));
-}
-
 TEST(AccessTable, WhatMakesNoSenseIsRefused) {
     struct Case {
         AccessTable::Settings settings;

@@ -54,6 +54,7 @@ check "and one for hosts" ros2store certs init $place/hosts --name 10.77.1.2
 check "a pool" ros2store up --no-daemons $place/pool --size 128MiB
 cat >$place/ros2store-engine.yaml <<EOF
 pools: $place/pool
+access: {"CN=client": {write: pool/*}}
 control: {listen: "10.77.2.2:7400", certificates: $place/storage}
 data: {listen: "ucx+tcp 10.77.2.2:7401", trusted_network: yes, ucx_device: to-dpu}
 EOF

@@ -1,0 +1,15 @@
+// The setting `access`: what each subject may do with this server's containers
+// (session/access_table.h).
+#pragma once
+#include <string_view>
+
+#include "ros2s/config/config.h"
+#include "ros2s/session/access_table.h"
+
+namespace ros2s::daemon {
+
+// `help`: for people who edit the settings; a literal.
+[[nodiscard]] config::Group describe_access(session::AccessTable::Settings& settings,
+                                            std::string_view help);
+
+}  // namespace ros2s::daemon
