@@ -175,8 +175,9 @@ Task<Result<>> wait_for_end(Workplace work, const DaemonPlaces& places, const Lo
 
 std::array<DaemonPlaces, 2> daemons_of(const api::ServicePlaces& places) {
     return {{{std::string(pool::engine_program), places.engine_settings, places.engine_log,
-              places.engine_pid},
-             {"ros2store-dpu", places.dpu_settings, places.dpu_log, places.dpu_pid}}};
+              places.engine_pid, places.engine_metrics},
+             {"ros2store-dpu", places.dpu_settings, places.dpu_log, places.dpu_pid,
+              places.dpu_metrics}}};
 }
 
 Result<std::string> daemon_program(const std::string& name, Report& report) {

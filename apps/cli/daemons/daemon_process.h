@@ -20,6 +20,7 @@ namespace ros2s::cli {
 struct DaemonPlaces {
     std::string program;  // "ros2store-engine"
     std::string settings, log, pid;
+    std::string metrics_password;  // unless the settings name another file
 };
 // The engine, and the DPU daemon, which needs it.
 [[nodiscard]] std::array<DaemonPlaces, 2> daemons_of(const api::ServicePlaces& places);

@@ -111,7 +111,7 @@ std::string engine_wish(const api::ServicePlaces& places, const ServiceFilesWish
         config::quoted(wish.directory), access_wish(wish),
         config::quoted("unix:" + places.engine_control), config::quoted(places.storage_certs),
         config::quoted(engine_listens(places, wish)), trust_in(wish.providers),
-        config::quoted(places.run + "/engine.metrics"));
+        config::quoted(places.engine_metrics));
 }
 
 std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
@@ -128,7 +128,7 @@ std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& w
         config::quoted(wish.providers.empty() ? "shm" : wish.providers), trust_in(wish.providers),
         config::quoted(places.storage_certs), config::quoted("unix:" + places.dpu_control),
         config::quoted(places.host_certs), config::quoted("shm " + places.dpu_data),
-        config::quoted(places.run + "/dpu.metrics"));
+        config::quoted(places.dpu_metrics));
 }
 
 Result<> replace_file(const std::string& path, const std::string& text, Report& report) {

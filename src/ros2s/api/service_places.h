@@ -24,19 +24,22 @@ struct ServicePlaces {
           engine_control(run + "/engine.control"),
           engine_data(run + "/engine.data"),
           engine_log(run + "/engine.log"),
+          engine_metrics(run + "/engine.metrics"),
           engine_pid(run + "/engine.pid"),
           dpu_control(run + "/dpu.control"),
           dpu_data(run + "/dpu.data"),
           dpu_log(run + "/dpu.log"),
+          dpu_metrics(run + "/dpu.metrics"),
           dpu_pid(run + "/dpu.pid") {}
 
     std::string storage_certs, host_certs;
     std::string engine_settings, dpu_settings;
     std::string run;
-    // Unix sockets of the control plane (gRPC), and of the data plane over shm; the log; and the
-    // file that names the running daemon, which has it locked.
-    std::string engine_control, engine_data, engine_log, engine_pid;
-    std::string dpu_control, dpu_data, dpu_log, dpu_pid;
+    // Unix sockets of the control plane (gRPC), and of the data plane over shm; the log; the
+    // password of the metrics, unless the settings name another file; and the file that names the
+    // running daemon, which has it locked.
+    std::string engine_control, engine_data, engine_log, engine_metrics, engine_pid;
+    std::string dpu_control, dpu_data, dpu_log, dpu_metrics, dpu_pid;
 };
 
 }  // namespace ros2s::api
