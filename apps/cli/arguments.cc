@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <memory>
 
 #include "pool/pool_place.h"
@@ -61,6 +62,22 @@ CLI::Validator offset() {
                 }
                 word = std::to_string(*bytes);
                 return {};
+            },
+            ""};
+}
+
+// Accepts seconds, as they are or with a fraction.
+CLI::Validator interval() {
+    return {[](std::string& word) -> std::string {
+                constexpr double least = 0.1, most = 3600;
+                double seconds = 0;
+                const char* const end = word.data() + word.size();
+                const auto [at, error] = std::from_chars(word.data(), end, seconds);
+                if (error == std::errc() && at == end && seconds >= least && seconds <= most) {
+                    return {};
+                }
+                return fmt::format("'{}' is no interval; write seconds from {} to {}", word, least,
+                                   most);
             },
             ""};
 }
@@ -378,6 +395,32 @@ void add_questions(CLI::App& app, Arguments& arguments) {
     doctor_command.app.add_option("--certs", doctor_command.options->certificates,
                                   "a directory of certificates to look at (default: those of the "
                                   "directory's services, $ROS2STORE_CERTS, /etc/ros2store/certs)");
+    Command<TopOptions> top_command(app, arguments, "top",
+                                    "what the tenants of daemons do, as their metrics say", top);
+    top_command.app
+        .add_option("place", top_command.options->places,
+                    "pool directories with daemons, and addresses of metrics "
+                    "(http://127.0.0.1:9400)")
+        ->option_text("(any number) [.]");
+    top_command.app
+        .add_option("--interval", top_command.options->interval,
+                    "between two pictures, over which rates are taken; 0.1 to 3600")
+        ->check(interval())
+        ->type_name("SECONDS")
+        ->capture_default_str();
+    top_command.app.add_flag("--once", top_command.options->once,
+                             "print one table after one interval; also if standard output is no "
+                             "terminal, and with --json");
+    top_command.app.add_option(
+        "--password-file", top_command.options->password_file,
+        "its first line is the password of all of them; needed for addresses "
+        "(default for directories: DIR/run/engine.metrics and "
+        "DIR/run/dpu.metrics)");
+    top_command.app.footer(
+        "Tenants whose requests take the most time come first. REQ and NAMES are requests with\n"
+        "and without payload. P50 and P99 are between arrival and reply. BUSY is the time of all\n"
+        "requests together, of which QUEUED went by because others had their turn, and THROTTLED\n"
+        "because of a rate of the tenant. For an engine, a DPU is a tenant. Ctrl-C ends it.");
 }
 
 }  // namespace

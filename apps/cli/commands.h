@@ -57,6 +57,14 @@ struct StatusOptions {
 };
 Task<Result<>> status(Workplace work, StatusOptions options);
 
+struct TopOptions {
+    std::vector<std::string> places{"."};  // directories of `up`, and http://HOST:PORT
+    std::string password_file;             // empty: of a directory, the usual one
+    double interval = 2;                   // seconds
+    bool once = false;
+};
+Task<Result<>> top(Workplace work, TopOptions options);
+
 struct PoolOptions {
     std::string directory = ".";
     bool yes = false;  // destroy

@@ -1,0 +1,56 @@
+// Rates: what a daemon did between two of its pages of metrics, by tenant, and the table of them.
+//
+// Plain values; any thread.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "output/json.h"
+#include "samples.h"
+
+namespace ros2s::cli {
+
+// Since the daemon began to count them.
+struct TenantCounts {
+    double requests = 0, names = 0, bytes = 0, refused = 0;
+    double busy = 0, queued = 0, throttled = 0;  // seconds of all requests together
+    std::map<double, double> buckets{};          // cumulative, by upper bound in seconds
+};
+
+struct DaemonCounts {
+    double sessions = 0, inside = 0, waiting = 0;  // now
+    std::map<std::string, TenantCounts, std::less<>> tenants{};
+};
+
+// Errors: corrupt, with a sentence (the page is not one of a daemon of this version).
+[[nodiscard]] Result<DaemonCounts> counts_in(const std::vector<Sample>& samples, Report& report);
+
+struct Latency {
+    double seconds = 0;
+    bool or_more = false;  // it is in the last bucket, which has no end
+    friend bool operator==(const Latency&, const Latency&) = default;
+};
+
+struct TenantRates {
+    std::string tenant;
+    double requests = 0, names = 0, bytes = 0, refused = 0;  // per second
+    double busy = 0, queued = 0, throttled = 0;              // seconds per second
+    std::optional<Latency> p50{}, p99{};                     // none: no request ended
+};
+
+// Those whose requests took the most time come first. Counters that fell began at 0.
+[[nodiscard]] std::vector<TenantRates> rates_between(const DaemonCounts& before,
+                                                     const DaemonCounts& now, double seconds);
+
+// "812 requests/s, 120 names/s, 203 MiB/s, 3 in progress, 0 waiting, 2 sessions"
+[[nodiscard]] std::string totals_of(const DaemonCounts& counts,
+                                    const std::vector<TenantRates>& tenants);
+// Two lines of headings, and at most `most` tenants. What a certificate says does not reach the
+// terminal except as printable ASCII.
+[[nodiscard]] std::vector<std::string> table_of(const std::vector<TenantRates>& tenants,
+                                                size_t most);
+[[nodiscard]] Json value_of(const std::vector<TenantRates>& tenants);
+
+}  // namespace ros2s::cli

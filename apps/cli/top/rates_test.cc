@@ -1,0 +1,189 @@
+#include "rates.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace ros2s::cli {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr std::string_view gauges =
+    "ros2store_sessions 3\nros2store_admission_inside 2\nros2store_admission_waiting 1\n";
+
+Result<DaemonCounts> counts(const std::string& page, Report& report) {
+    const auto samples = parse_samples(page, report);
+    return samples ? counts_in(*samples, report) : fail(samples.error());
+}
+
+TenantRates rates(const TenantCounts& before, const TenantCounts& now, double seconds = 2) {
+    return rates_between({.tenants = {{"a", before}}}, {.tenants = {{"a", now}}}, seconds).at(0);
+}
+
+TEST(Counts, OfAPage) {
+    Report report;
+    const auto all = counts(
+        std::string(gauges) +
+            "ros2store_tenant_requests_total{tenant=\"CN=a\"} 7\n"
+            "ros2store_tenant_names_total{tenant=\"CN=a\"} 8\n"
+            "ros2store_tenant_bytes_total{tenant=\"CN=b\"} 4096\n"
+            "ros2store_tenant_refused_total{tenant=\"CN=b\"} 1\n"
+            "ros2store_tenant_queued_seconds_total{tenant=\"CN=a\"} 0.5\n"
+            "ros2store_tenant_throttled_seconds_total{tenant=\"CN=a\"} 0.25\n"
+            "ros2store_tenant_request_duration_seconds_sum{tenant=\"CN=a\"} 1.5\n"
+            "ros2store_tenant_request_duration_seconds_bucket{tenant=\"CN=a\",le=\"0.001\"} 2\n"
+            "ros2store_tenant_request_duration_seconds_bucket{tenant=\"CN=a\",le=\"+Inf\"} 3\n"
+            "something_else{tenant=\"CN=c\"} 4\n",
+        report);
+    ASSERT_TRUE(all) << report.text();
+    EXPECT_EQ(all->sessions, 3);
+    EXPECT_EQ(all->inside, 2);
+    EXPECT_EQ(all->waiting, 1);
+    ASSERT_EQ(all->tenants.size(), 2U);
+    const TenantCounts& a = all->tenants.at("CN=a");
+    EXPECT_EQ(a.requests, 7);
+    EXPECT_EQ(a.names, 8);
+    EXPECT_EQ(a.queued, 0.5);
+    EXPECT_EQ(a.throttled, 0.25);
+    EXPECT_EQ(a.busy, 1.5);
+    EXPECT_EQ(a.buckets, (std::map<double, double>{{0.001, 2}, {infinity, 3}}));
+    EXPECT_EQ(all->tenants.at("CN=b").bytes, 4096);
+    EXPECT_EQ(all->tenants.at("CN=b").refused, 1);
+}
+
+TEST(Counts, OfAnotherProgramsPage) {
+    for (const std::string& page :
+         {std::string("go_goroutines 7\n"), std::string("ros2store_sessions 1\n"),
+          std::string(gauges) + "ros2store_tenant_bytes_total 1\n",
+          std::string(gauges) + "ros2store_tenant_bytes_total{tenant=\"a\"} -1\n",
+          std::string(gauges) + "ros2store_tenant_bytes_total{tenant=\"a\"} NaN\n",
+          std::string(gauges) +
+              "ros2store_tenant_request_duration_seconds_bucket{tenant=\"a\",le=\"x\"} 1\n"}) {
+        Report report;
+        const auto all = counts(page, report);
+        ASSERT_FALSE(all) << page;
+        EXPECT_EQ(all.error().code, Code::corrupt);
+        EXPECT_NE(report.text(), "");
+    }
+}
+
+TEST(Rates, PerSecond) {
+    const TenantRates rate =
+        rates({.requests = 10, .names = 20, .bytes = 30, .refused = 1, .busy = 1, .queued = 2},
+              {.requests = 14, .names = 20, .bytes = 4126, .refused = 2, .busy = 4, .queued = 3});
+    EXPECT_EQ(rate.requests, 2);
+    EXPECT_EQ(rate.names, 0);
+    EXPECT_EQ(rate.bytes, 2048);
+    EXPECT_EQ(rate.refused, 0.5);
+    EXPECT_EQ(rate.busy, 1.5);
+    EXPECT_EQ(rate.queued, 0.5);
+    EXPECT_EQ(rate.throttled, 0);
+    EXPECT_FALSE(rate.p50);
+    EXPECT_FALSE(rate.p99);
+}
+
+// One counter that fell shows that all of them began at 0, also those that are larger than before.
+TEST(Rates, CountersThatBeganAgain) {
+    const TenantRates rate =
+        rates({.requests = 1000, .names = 2, .buckets = {{1, 1}, {infinity, 1000}}},
+              {.requests = 10, .names = 6, .buckets = {{1, 10}, {infinity, 10}}});
+    EXPECT_EQ(rate.requests, 5);
+    EXPECT_EQ(rate.names, 3);
+    ASSERT_TRUE(rate.p50);
+    EXPECT_EQ(rate.p50->seconds, 0.5);
+    // Of the buckets alone.
+    EXPECT_EQ(rates({.buckets = {{1, 5}, {infinity, 5}}}, {.buckets = {{1, 4}, {infinity, 5}}})
+                  .p50->seconds,
+              0.625);
+}
+
+TEST(Rates, ATenantThatIsNew) {
+    const DaemonCounts now{.tenants = {{"a", {.requests = 4}}, {"b", {.requests = 8}}}};
+    const auto all = rates_between({.tenants = {{"a", {.requests = 4}}}}, now, 2);
+    ASSERT_EQ(all.size(), 2U);
+    EXPECT_EQ(all[0].requests, 0);
+    EXPECT_EQ(all[1].requests, 4);
+}
+
+// Its counts are those of hours, and were among the others' before.
+TEST(Rates, ATenantThatGetsALabel) {
+    const auto all =
+        rates_between({.tenants = {{"(others)", {.requests = 1e6}}}},
+                      {.tenants = {{"(others)", {.requests = 1e5}}, {"a", {.requests = 9e5}}}}, 2);
+    ASSERT_EQ(all.size(), 2U);
+    for (const TenantRates& each : all) EXPECT_EQ(each.requests, 0) << each.tenant;
+}
+
+TEST(Rates, TheBusiestComesFirst) {
+    const DaemonCounts now{.tenants = {{"a", {.bytes = 9, .busy = 1}},
+                                       {"b", {.bytes = 1, .busy = 3}},
+                                       {"c", {.busy = 2}}}};
+    std::string order;
+    for (const TenantRates& each : rates_between({}, now, 1)) order += each.tenant;
+    EXPECT_EQ(order, "bca");
+}
+
+TEST(Quantiles, AreThoseOfTheDifference) {
+    const TenantCounts before{.buckets = {{1, 100}, {2, 100}, {4, 100}, {infinity, 100}}};
+    const auto now = [&](double one, double two, double four, double more) {
+        TenantCounts counts = before;
+        counts.buckets[1] += one;
+        counts.buckets[2] += two;
+        counts.buckets[4] += four;
+        counts.buckets[infinity] += more;
+        return rates(before, counts);
+    };
+    EXPECT_FALSE(now(0, 0, 0, 0).p50);
+    EXPECT_EQ(now(10, 10, 10, 10).p50, (Latency{.seconds = 0.5}));
+    EXPECT_EQ(now(0, 0, 10, 10).p50, (Latency{.seconds = 3}));  // empty buckets come first
+    EXPECT_EQ(now(5, 10, 10, 10).p50, (Latency{.seconds = 1}));
+    EXPECT_EQ(now(50, 100, 100, 100).p99, (Latency{.seconds = 1.98}));
+    EXPECT_EQ(now(98, 98, 98, 100).p50->seconds, 50.0 / 98);
+    EXPECT_EQ(now(98, 98, 98, 100).p99, (Latency{.seconds = 4, .or_more = true}));
+    EXPECT_EQ(now(0, 0, 0, 1).p50, (Latency{.seconds = 4, .or_more = true}));
+    // The first picture has no buckets, or only the last one.
+    EXPECT_EQ(rates({}, {.buckets = {{infinity, 3}}}).p50,
+              (Latency{.seconds = 0, .or_more = true}));
+}
+
+TEST(Table, OfTenants) {
+    const std::vector<TenantRates> tenants{{.tenant = "CN=alice",
+                                            .requests = 812.4,
+                                            .names = 1.5,
+                                            .bytes = 203.1 * (1 << 20),
+                                            .busy = 1.25,
+                                            .queued = 0.051,
+                                            .p50 = Latency{.seconds = 0.0009},
+                                            .p99 = Latency{.seconds = 0.5369, .or_more = true}},
+                                           {.tenant = "CN=b"}};
+    EXPECT_EQ(table_of(tenants, 9),
+              (std::vector<std::string>{"              REQ    NAMES      MiB     P50     P99    "
+                                        "BUSY  QUEUED  THROTTLED  REFUSED",
+                                        "TENANT         /s       /s       /s      ms      ms    "
+                                        "ms/s    ms/s       ms/s       /s",
+                                        "CN=alice      812     1.50      203    0.90    >537    "
+                                        "1250    51.0          0        0",
+                                        "CN=b            0        0        0       -       -       "
+                                        "0       0          0        0"}));
+    const auto one = table_of(tenants, 1);
+    ASSERT_EQ(one.size(), 4U);
+    EXPECT_EQ(one.back(), "and 1 more");
+    EXPECT_EQ(table_of({}, 9), std::vector<std::string>{"no tenant"});
+    EXPECT_EQ(totals_of({.sessions = 1, .inside = 3, .waiting = 4}, tenants),
+              "812 requests/s, 1.50 names/s, 203 MiB/s, 3 in progress, 4 waiting, 1 session");
+}
+
+TEST(Table, ANameCannotMoveTheCursor) {
+    const auto shown = [](const std::string& name) {
+        const std::string line = table_of({{.tenant = name}}, 1).at(2);
+        return line.substr(0, line.find(' '));
+    };
+    EXPECT_EQ(shown("CN=\x1b[2J\r\n\x7f\xc2\x9b"
+                    "1A"),
+              "CN=\\x1b[2J\\x0d\\x0a\\x7f\\xc2\\x9b1A");
+    EXPECT_EQ(shown(std::string(1000, '\x1b')).size(), 40U);
+    EXPECT_EQ(shown(std::string(40, 'a')), std::string(40, 'a'));
+}
+
+}  // namespace
+}  // namespace ros2s::cli

@@ -1,0 +1,247 @@
+"""`ros2store top`: of real daemons under load, and of servers that say what a daemon may say.
+
+usage: top_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
+
+import contextlib
+import http.server
+import os
+import pty
+import select
+import signal
+import socket
+import subprocess
+import termios
+import threading
+import time
+import unittest
+
+from daemons_test import PATIENCE_SECONDS, SIZE, WithDirectory, answer, run, wait_until
+from program import PROGRAM, Refusal
+
+GAUGES = "ros2store_sessions 1\nros2store_admission_inside 0\nros2store_admission_waiting 0\n"
+
+
+def page(tenant, count):
+    return (f'{GAUGES}ros2store_tenant_requests_total{{tenant="{tenant}"}} {count}\n'
+            f'ros2store_tenant_bytes_total{{tenant="{tenant}"}} {count * 1048576}\n')
+
+
+@contextlib.contextmanager
+def server(*pages):
+    """Its URL. It serves the pages one after the other, then the last one."""
+    left = list(pages)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):  # noqa: N802: the name is http.server's
+            text = (left.pop(0) if len(left) > 1 else left[0]).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.server_address[1]}"
+        finally:
+            listening.shutdown()
+            thread.join()
+
+
+class Terminal:
+    """A program on a terminal of its own."""
+
+    def __init__(self, *arguments):
+        self.master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (30, 200))
+        self.modes = termios.tcgetattr(slave)
+        self.process = subprocess.Popen([PROGRAM, *map(str, arguments)], stdin=slave, stdout=slave,
+                                        stderr=subprocess.PIPE)
+        self.slave = slave
+
+    def read_until(self, words):
+        """What it writes, up to those words."""
+        said, end = "", time.monotonic() + PATIENCE_SECONDS
+        while words not in said:
+            assert time.monotonic() < end, f"waited in vain for '{words}': {said[-2000:]}"
+            if select.select([self.master], [], [], 1)[0]:
+                said += os.read(self.master, 65536).decode()
+        return said
+
+    def interrupt(self):
+        """Its status and its complaints."""
+        self.process.send_signal(signal.SIGINT)
+        complaints = self.process.communicate(timeout=PATIENCE_SECONDS)[1]
+        assert termios.tcgetattr(self.slave) == self.modes
+        os.close(self.master)
+        os.close(self.slave)
+        return self.process.returncode, complaints
+
+
+class OfDaemons(WithDirectory):
+    def load(self):
+        """Copies a file through the DPU until the test ends."""
+        file = self.scratch / "file"
+        file.write_bytes(os.urandom(4 << 20))
+        ended = threading.Event()
+
+        def copy():
+            while not ended.is_set():
+                run("cp", file, f"ros2s+dpu:///pool/main/file?dir={self.pool}", expect=None)
+
+        thread = threading.Thread(target=copy)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(ended.set)
+
+    def top(self, *arguments):
+        """By program."""
+        return {each["program"]: each
+                for each in answer("top", self.pool, "--interval", 1, *arguments)["daemons"]}
+
+    def test_rates_under_load(self):
+        self.up("--size", SIZE)
+        run("down", self.pool)
+        with (self.pool / "dpu.yaml").open("a", encoding="utf-8") as settings:
+            settings.write('limits: {"CN=client": {bytes: 4MiB}}\n')
+        self.up()
+        self.load()
+        rates = {}
+
+        def busy():
+            for program, daemon in self.top().items():
+                self.assertIsNone(daemon["trouble"])
+                self.assertGreaterEqual(daemon["seconds"], 1)
+                rates[program] = {each["tenant"]: each for each in daemon["tenants"]}
+            # For the engine, the DPU is a client, and has no rate.
+            return all(rates[program].get("CN=client", {}).get(f"{each}_per_second", 0) > 0
+                       for program, each in (("ros2store-engine", "bytes"),
+                                             ("ros2store-dpu", "bytes"),
+                                             ("ros2store-dpu", "throttled_seconds")))
+
+        wait_until(busy, "rates")
+        mine = rates["ros2store-dpu"]["CN=client"]
+        for each in ("requests_per_second", "names_per_second", "latency_p50_seconds",
+                     "latency_p99_seconds", "busy_seconds_per_second", "throttled_seconds_per_second"):
+            self.assertGreater(mine[each], 0, each)
+        self.assertLessEqual(mine["latency_p50_seconds"], mine["latency_p99_seconds"])
+
+        # For people, without a terminal: one table, also without --once.
+        for once in ([], ["--once"]):
+            lines = run("top", self.pool, "--interval", 3, *once).stdout.splitlines()
+            first = next(i for i, line in enumerate(lines)
+                         if line.startswith(f"ros2store-dpu of {self.pool}: "))
+            self.assertRegex(lines[first], r"requests/s, .* sessions?$")
+            self.assertTrue(lines[first + 2].startswith("TENANT "), lines)
+            row = next(line for line in lines[first + 3:] if line.startswith("CN=client "))
+            requests, names, mib = map(float, row.split()[1:4])
+            self.assertGreater(min(requests, names, mib), 0, row)
+            self.assertGreater(float(row.split()[8]), 0, row)  # throttled
+
+    def test_a_daemon_that_ends_and_comes_back(self):
+        self.up("--size", SIZE)
+        shown = Terminal("top", self.pool, "--interval", 0.3)
+        self.addCleanup(shown.process.kill)
+        dpu = f"ros2store-dpu of {self.pool}"
+        self.assertIn(f"{dpu}: its rates follow", shown.read_until("\033[J"))
+        shown.read_until(f"{dpu}: 0 requests/s")
+        os.kill(self.daemons()["ros2store-dpu"]["pid"], signal.SIGKILL)
+        said = shown.read_until(f"{dpu}: it does not run; start it with: ros2store up {self.pool}")
+        self.assertIn(f"ros2store-engine of {self.pool}: ", said)
+        run("up", self.pool)
+        said = shown.read_until(" requests/s, ") + shown.read_until(f"{dpu}: 0")
+        self.assertNotRegex(said, r" -\d")
+        self.assertEqual(shown.interrupt(), (0, b""))
+
+    def test_daemons_without_numbers(self):
+        self.refused("top", self.scratch, says=[f"{self.scratch}: no daemons were started here",
+                                                f"ros2store up {self.scratch}"])
+        self.up("--size", SIZE)
+        wrong = self.scratch / "wrong"
+        wrong.write_text("guess\n", encoding="ascii")
+        self.refused("top", "--once", self.pool, "--password-file", wrong,
+                     says=["ros2store-dpu of ", "ros2store-engine of ", "it refuses the password",
+                           f"first line of {wrong}", "--password-file"])
+        self.refused("top", "--once", self.pool, "--password-file", self.scratch / "none",
+                     says=[f"{self.scratch}/none: No such file", "'metrics: password_file'"])
+
+        # The engine hangs, and the DPU daemon has no metrics.
+        settings = self.pool / "dpu.yaml"
+        text = settings.read_text(encoding="utf-8")
+        run("down", self.pool)
+        listen = '  listen: "127.0.0.1:0"\n'
+        self.assertEqual(text.count(listen), 1)
+        settings.write_text(text.replace(listen, ""), encoding="utf-8")
+        self.up()
+        top = self.top()
+        self.assertIn(f"in {settings}, set 'listen' in the group 'metrics'",
+                      top["ros2store-dpu"]["trouble"])
+        self.assertIn(f'"{self.pool}/run/dpu.metrics"', top["ros2store-dpu"]["trouble"])
+        self.assertIsNone(top["ros2store-dpu"]["tenants"])
+        self.assertEqual(top["ros2store-engine"]["sessions"], 1)
+        engine = self.daemons()["ros2store-engine"]["pid"]
+        os.kill(engine, signal.SIGSTOP)
+        try:
+            self.refused("top", "--once", self.pool, says=["does not answer within 5 s"])
+        finally:
+            os.kill(engine, signal.SIGCONT)
+        run("down", self.pool)
+        self.refused("top", self.pool, says=["ros2store-engine of ", "it does not run"])
+
+
+class OfServers(Refusal):
+    def setUp(self):
+        super().setUp()
+        self.password = ("--password-file", self.scratch / "password")
+        self.password[1].write_text("secret\n", encoding="ascii")
+
+    def test_counters_that_begin_again(self):
+        with server(page("CN=a", 1000), page("CN=a", 3)) as url:
+            said = run("top", url, "--interval", 0.5, *self.password).stdout
+        row = next(line for line in said.splitlines() if line.startswith("CN=a "))
+        requests, _, mib = map(float, row.split()[1:4])
+        self.assertGreater(requests, 0)
+        self.assertLessEqual(requests, 6)
+        self.assertGreater(mib, 0)
+        self.assertNotIn(" -1", said)
+
+    def test_a_name_cannot_write_to_the_terminal(self):
+        with server(page("CN=\x1b]0;x\x07\u009b2J\\n", 1)) as url:
+            said = run("top", url, "--interval", 0.1, *self.password).stdout
+            self.assertIn(r"CN=\x1b]0;x\x07\xc2\x9b2J\x0a ", said)
+            self.assertTrue(all(each == "\n" or " " <= each <= "~" for each in said), said)
+            tenants = answer("top", url, "--interval", 0.1, *self.password)["daemons"][0]["tenants"]
+            self.assertEqual(tenants[0]["tenant"], "CN=\x1b]0;x\x07\u009b2J\n")
+
+    def test_the_rest_goes_on(self):
+        with socket.socket() as silent, server(page("CN=a", 1)) as url:
+            silent.bind(("127.0.0.1", 0))
+            gone = f"http://127.0.0.1:{silent.getsockname()[1]}"
+            said = run("top", gone, url, "--interval", 0.1, *self.password).stdout
+            self.assertIn(f"{gone}: nobody listens at ", said)
+            self.assertIn("CN=a ", said)
+            self.refused("top", gone, "--once", *self.password, says=["nobody listens"])
+
+    def test_what_is_no_daemon(self):
+        with server("<html>\x1b[2J</html>\n") as url:
+            self.refused("top", url, *self.password, says=["line 1 is no metric", "is no daemon of"])
+        with server("go_goroutines 7\n") as url:
+            self.refused("top", url, *self.password, says="it has no ros2store_sessions")
+
+    def test_arguments(self):
+        self.refused("top", "http://127.0.0.1:1", says=["needs a password", "--password-file"])
+        for url in ("http://", "http://127.0.0.1:1/other"):
+            self.refused("top", url, *self.password, says="is no address of metrics")
+        self.refused("top", "http://localhost:1", *self.password, says="is no address: give IP:PORT")
+        self.refused("top", "ros2s://192.0.2.1:1/pool/main", says="is behind a network")
+        for seconds in ("0", "x", "-1", "nan", "4000"):
+            self.refused("top", "--interval", seconds, says=["write seconds from 0.1 to 3600"],
+                         status=2)
+
+
+if __name__ == "__main__":
+    unittest.main()
