@@ -54,13 +54,5 @@ if(ROS2S_SANITIZE)
 endif()
 option(ROS2S_FUZZ "build the libFuzzer targets" OFF)
 if(ROS2S_FUZZ)
-  # What is fuzzed tells the fuzzer which of its inputs reach new code; without this it is blind.
-  add_compile_options(-fsanitize=fuzzer-no-link)
   add_link_options(-fsanitize=fuzzer-no-link)
-endif()
-
-# Tests and contract suites need not tell fuzzers of their branches.
-set(ROS2S_TEST_OPTIONS)
-if(ROS2S_FUZZ)
-  set(ROS2S_TEST_OPTIONS -fno-sanitize=fuzzer-no-link)
 endif()

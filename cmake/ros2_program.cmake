@@ -43,7 +43,6 @@ function(ros2_program name dir)
 
   if(tests AND BUILD_TESTING)
     add_executable(${name}_test ${tests})
-    target_compile_options(${name}_test PRIVATE ${ROS2S_TEST_OPTIONS})
     target_link_libraries(${name}_test PRIVATE ${objects} ${A_MODULES} ${A_TEST_MODULES} ${A_LIBS}
                           GTest::gmock GTest::gtest_main)
     ros2_tests(${name}_test LABELS ${name})
