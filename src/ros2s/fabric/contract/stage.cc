@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ros2s/fabric/socket/socket_listener.h"
 #include "ros2s/runtime/sync.h"
 
 namespace ros2s::fabric::contract {
@@ -14,8 +15,13 @@ std::unique_ptr<OsReactor> make_reactor() {
     return std::move(*made);
 }
 
-Stage::Stage(OpenDomain open, ListenOptions listening)
-    : open_(std::move(open)), listening_(listening), reactor_(make_reactor()) {}
+Stage::Stage(OpenDomain open, ListenOptions listening, std::string address,
+             ConnectOptions connecting)
+    : open_(std::move(open)),
+      listening_(listening),
+      address_(std::move(address)),
+      connecting_(std::move(connecting)),
+      reactor_(make_reactor()) {}
 
 Task<> Stage::perform(std::function<Task<>()> test) {
     Report report;
@@ -25,11 +31,11 @@ Task<> Stage::perform(std::function<Task<>()> test) {
     if (!opened || !opened_too) co_return;
     server = std::move(*opened);
     honest = std::move(*opened_too);
-    auto listening = co_await server->listen("127.0.0.1:0", listening_, report);
+    auto listening = co_await server->listen(address_, listening_, report);
     EXPECT_TRUE(listening) << report.text();
     if (listening) {
         listener = std::move(*listening);
-        auto connected = co_await honest->connect(address(), {}, report);
+        auto connected = co_await honest->connect(address(), connecting_, report);
         EXPECT_TRUE(connected) << report.text();
         if (connected) {
             bystander = std::move(*connected);
@@ -93,6 +99,34 @@ Task<> Stage::another_connects() {
     EXPECT_TRUE((co_await (*accepted)->receive()).has_value());
     co_await (*connected)->close();
     co_await (*accepted)->close();
+}
+
+Task<std::optional<Welcome>> say_hello(Stage& stage, Descriptor& socket, std::string_view provider,
+                                       uint64_t domain, std::vector<std::byte> greeting) {
+    Report report;
+    auto connected = co_await connect_to(stage.core(), stage.address(), {}, report);
+    EXPECT_TRUE(connected) << report.text();
+    if (!connected) co_return std::nullopt;
+    socket = std::move(*connected);
+    const int fd = socket.get();
+    Hello hello{.domain = domain,
+                .message_bytes_max = 65536,
+                .incoming_bytes_max = 1 << 20,
+                .operations_max = 16};
+    hello.set_provider(provider);
+    EXPECT_TRUE(co_await ask_admission(stage.core(), fd, hello, stage.address(), {}, {}, report));
+    hello.appended_bytes = static_cast<uint32_t>(greeting.size());
+    hello.seal();
+    EXPECT_TRUE(co_await send_all(stage.core(), fd, object_bytes(hello), {}));
+    (void)co_await send_all(stage.core(), fd, greeting, {});
+    std::array<std::byte, sizeof(Hello)> bytes{};
+    if (!co_await receive_all(stage.core(), fd, bytes, {})) co_return std::nullopt;
+    const auto answer = Hello::decode(bytes);
+    EXPECT_TRUE(answer);
+    if (!answer || answer->answer != Answer::welcome) co_return std::nullopt;
+    Welcome welcome{.hello = *answer, .greeting = std::vector<std::byte>(answer->appended_bytes)};
+    EXPECT_TRUE(co_await receive_all(stage.core(), fd, welcome.greeting, {}));
+    co_return welcome;
 }
 
 }  // namespace ros2s::fabric::contract

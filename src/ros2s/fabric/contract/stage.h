@@ -3,9 +3,14 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "ros2s/fabric/domain.h"
+#include "ros2s/fabric/hello.h"
+#include "ros2s/fabric/socket/socket.h"
 #include "ros2s/runtime/os_reactor.h"
 
 namespace ros2s::fabric::contract {
@@ -14,7 +19,9 @@ using OpenDomain = std::function<Result<std::unique_ptr<Domain>>(Reactor&, Repor
 
 class Stage {
   public:
-    Stage(OpenDomain open, ListenOptions listening);
+    // `open` is called for the server's domain, then for the honest client's.
+    Stage(OpenDomain open, ListenOptions listening, std::string address = "127.0.0.1:0",
+          ConnectOptions connecting = {});
     Reactor& core() { return *reactor_; }
     const std::string& address() const { return listener->address(); }
     // Opens all below, runs the test, and closes it again.
@@ -34,10 +41,22 @@ class Stage {
     Task<> perform(std::function<Task<>()> test);
     OpenDomain open_;
     ListenOptions listening_;
+    std::string address_;
+    ConnectOptions connecting_;
     std::unique_ptr<OsReactor> reactor_;
 };
 
 [[nodiscard]] std::unique_ptr<OsReactor> make_reactor();
+
+// The server's answer to a hello, and what it appended.
+struct Welcome {
+    Hello hello;
+    std::vector<std::byte> greeting;
+};
+// A handshake by hand over `socket`, which it connects, with any bytes as the greeting. Empty: the
+// server refused.
+Task<std::optional<Welcome>> say_hello(Stage& stage, Descriptor& socket, std::string_view provider,
+                                       uint64_t domain, std::vector<std::byte> greeting);
 
 // A peer stops in the middle: it neither reads nor dies, and is killed later. It costs only its own
 // session, within its budget. Forks, so call it before the provider's library is loaded.

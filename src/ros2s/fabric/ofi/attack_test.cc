@@ -58,30 +58,10 @@ class Attacker {
 
     // Sends the hello with this greeting; false if it is refused.
     Task<bool> say_hello(Stage& stage, std::vector<std::byte> greeting) {
-        Report report;
-        auto connected = co_await connect_to(stage.core(), stage.address(), {}, report);
-        EXPECT_TRUE(connected) << report.text();
-        if (!connected) co_return false;
-        socket_ = std::move(*connected);
-        Hello hello{.domain = stage.honest->id() + 1,
-                    .message_bytes_max = 65536,
-                    .incoming_bytes_max = 1 << 20,
-                    .operations_max = 16};
-        hello.set_provider("ofi+tcp;ofi_rxm");
-        EXPECT_TRUE(co_await ask_admission(stage.core(), socket_.get(), hello, stage.address(), {},
-                                           {}, report));
-        hello.appended_bytes = static_cast<uint32_t>(greeting.size());
-        hello.seal();
-        EXPECT_TRUE(co_await send_all(stage.core(), socket_.get(), object_bytes(hello), {}));
-        (void)co_await send_all(stage.core(), socket_.get(), greeting, {});
-        std::array<std::byte, sizeof(Hello)> bytes{};
-        if (!co_await receive_all(stage.core(), socket_.get(), bytes, {})) co_return false;
-        const auto answer = Hello::decode(bytes);
-        EXPECT_TRUE(answer);
-        if (!answer || answer->answer != Answer::welcome) co_return false;
-        std::vector<std::byte> theirs(answer->appended_bytes);
-        EXPECT_TRUE(co_await receive_all(stage.core(), socket_.get(), theirs, {}));
-        const auto decoded = lanes::decode_greeting(theirs);
+        const auto welcome = co_await contract::say_hello(
+            stage, socket_, "ofi+tcp;ofi_rxm", stage.honest->id() + 1, std::move(greeting));
+        if (!welcome) co_return false;
+        const auto decoded = lanes::decode_greeting(welcome->greeting);
         EXPECT_TRUE(decoded);
         if (!decoded) co_return false;
         channel = decoded->channel;

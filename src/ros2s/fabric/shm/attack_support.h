@@ -1,5 +1,5 @@
-// What the attack tests share: a server with a bystander, whose session must not be affected, and a
-// client that does the handshake by hand and then writes any bytes anywhere.
+// What the attack tests share: a stage (fabric/contract/stage.h), and a client that does the
+// handshake by hand and then writes any bytes anywhere.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "layout.h"
+#include "ros2s/fabric/contract/stage.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/packet/packet.h"
 #include "ros2s/fabric/shm/shm.h"
@@ -16,30 +17,19 @@
 
 namespace ros2s::fabric::shm {
 
-// One core, one server domain, an honest client of its own domain.
-class Stage {
+class Stage : public contract::Stage {
   public:
+    // `options` are those of the server's domain.
     explicit Stage(ListenOptions listening = {.limits = {.reply_bytes = 256}},
                    Options options = {});
     ~Stage();
-    Reactor& core() { return *reactor_; }
-    const std::string& address() const { return address_; }
-    void run(Task<> (*test)(Stage&)) { reactor_->run(perform(test)); }
-    // The honest client sends a hundred requests and gets a hundred replies.
-    Task<> bystander_is_served();
-
-    std::unique_ptr<Domain> server;
-    std::unique_ptr<Domain> honest;
-    std::unique_ptr<Listener> listener;
-    std::unique_ptr<Endpoint> bystander;         // the client's side
-    std::unique_ptr<Endpoint> bystander_server;  // the server's
+    void run(Task<> (*test)(Stage&)) {
+        contract::Stage::run([this, test] { return test(*this); });
+    }
 
   private:
-    Task<> perform(Task<> (*test)(Stage&));
-    ListenOptions listening_;
+    Stage(const std::string& directory, ListenOptions listening, Options options);
     std::string directory_;
-    std::string address_;
-    std::unique_ptr<OsReactor> reactor_;
 };
 
 // A hostile client, and the server's endpoint for it.

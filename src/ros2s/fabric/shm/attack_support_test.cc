@@ -9,12 +9,9 @@
 namespace ros2s::fabric::shm {
 namespace {
 
-std::unique_ptr<OsReactor> make_reactor() {
-    Report report;
-    auto made = OsReactor::create({}, report);
-    if (!made) std::fprintf(stderr, "%s\n", report.text().c_str());
-    ROS2S_CHECK(made);
-    return std::move(*made);
+std::string make_directory() {
+    char name[] = "/tmp/ros2store-test-XXXXXX";
+    return mkdtemp(name);
 }
 
 Bytes map(int fd, uint64_t size) {
@@ -26,66 +23,19 @@ Bytes map(int fd, uint64_t size) {
 }  // namespace
 
 Stage::Stage(ListenOptions listening, Options options)
-    : listening_(listening), reactor_(make_reactor()) {
-    char name[] = "/tmp/ros2store-test-XXXXXX";
-    directory_ = mkdtemp(name);
-    address_ = directory_ + "/fabric";
-    server = open_domain(*reactor_, options);
-    honest = open_domain(*reactor_);
-}
+    : Stage(make_directory(), listening, options) {}
+
+Stage::Stage(const std::string& directory, ListenOptions listening, Options options)
+    : contract::Stage(
+          // Only the server's domain, which is opened first, has the options.
+          [options, opened = 0](Reactor& reactor,
+                                Report&) mutable -> Result<std::unique_ptr<Domain>> {
+              return open_domain(reactor, opened++ == 0 ? options : Options{});
+          },
+          listening, directory + "/fabric", {.limits = {.memory_bytes_max = 1 << 20}}),
+      directory_(directory) {}
 
 Stage::~Stage() { rmdir(directory_.c_str()); }
-
-Task<> Stage::perform(Task<> (*test)(Stage&)) {
-    Report report;
-    auto listening = co_await server->listen(address_, listening_, report);
-    EXPECT_TRUE(listening) << report.text();
-    if (!listening) co_return;
-    listener = std::move(*listening);
-    auto connected =
-        co_await honest->connect(address_, {.limits = {.memory_bytes_max = 1 << 20}}, report);
-    EXPECT_TRUE(connected) << report.text();
-    if (connected) {
-        bystander = std::move(*connected);
-        auto accepted = co_await listener->accept();
-        EXPECT_TRUE(accepted);
-        bystander_server = std::move(*accepted);
-        co_await test(*this);
-        co_await bystander_is_served();
-        co_await bystander->close();
-        co_await bystander_server->close();
-        bystander.reset();
-        bystander_server.reset();
-    }
-    co_await listener->close();
-    co_await server->close();
-    co_await honest->close();
-}
-
-Task<> Stage::bystander_is_served() {
-    auto memory = bystander->allocate(8192);
-    EXPECT_TRUE(memory);
-    if (!memory) co_return;
-    auto region = bystander->grant(*memory, Rights::write);
-    EXPECT_TRUE(region);
-    if (!region) co_return;
-    for (int i = 0; i < 100; ++i) {
-        EXPECT_TRUE(co_await bystander->send(object_bytes(region->key())));
-        auto request = co_await bystander_server->receive();
-        EXPECT_TRUE(request) << describe(request.error());
-        if (!request) break;
-        AlignedBuffer buffer(8192);
-        std::memset(buffer.data(), i, buffer.size());
-        const auto put = co_await bystander_server->put(region->key(), 0, buffer.bytes());
-        EXPECT_TRUE(put) << describe(put.error());
-        EXPECT_TRUE(bystander_server->reply(*request, as_bytes("done")));
-        auto answer = co_await bystander->receive();
-        EXPECT_TRUE(answer);
-        EXPECT_EQ((*memory)[8191], static_cast<std::byte>(i));
-    }
-    co_await region->revoke();
-    bystander->free(*memory);
-}
 
 Attacker::~Attacker() {
     if (!control.empty()) munmap(control.data(), control.size());

@@ -64,31 +64,11 @@ std::vector<std::byte> RawUcx::address() const {
 }
 
 Task<bool> say_hello(Stage& stage, Attacker& attacker, std::vector<std::byte> greeting) {
-    Report report;
-    auto socket = co_await connect_to(stage.core(), stage.address(), {}, report);
-    EXPECT_TRUE(socket) << report.text();
-    if (!socket) co_return false;
-    attacker.socket = std::move(*socket);
-    const int fd = attacker.socket.get();
-    Hello hello{.domain = stage.honest->id() + 1,
-                .message_bytes_max = 65536,
-                .incoming_bytes_max = 1 << 20,
-                .operations_max = 16};
-    hello.set_provider("ucx+tcp");
-    EXPECT_TRUE(co_await ask_admission(stage.core(), fd, hello, stage.address(), {}, {}, report));
-    hello.appended_bytes = static_cast<uint32_t>(greeting.size());
-    hello.seal();
-    EXPECT_TRUE(co_await send_all(stage.core(), fd, object_bytes(hello), {}));
-    (void)co_await send_all(stage.core(), fd, greeting, {});
-    std::array<std::byte, sizeof(Hello)> bytes{};
-    if (!co_await receive_all(stage.core(), fd, bytes, {})) co_return false;
-    const auto answer = Hello::decode(bytes);
-    EXPECT_TRUE(answer);
-    if (!answer || answer->answer != Answer::welcome) co_return false;
-    attacker.hello = *answer;
-    std::vector<std::byte> theirs(answer->appended_bytes);
-    EXPECT_TRUE(co_await receive_all(stage.core(), fd, theirs, {}));
-    const auto server = decode_greeting(theirs);
+    const auto welcome = co_await contract::say_hello(stage, attacker.socket, "ucx+tcp",
+                                                      stage.honest->id() + 1, std::move(greeting));
+    if (!welcome) co_return false;
+    attacker.hello = welcome->hello;
+    const auto server = decode_greeting(welcome->greeting);
     EXPECT_TRUE(server);
     if (server) attacker.server = *server;
     co_return server.has_value();
