@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <span>
 #include <sstream>
 #include <utility>
 #include <vector>
 
 #include "field_text.h"
+#include "ros2s/engine/format/value_fields.h"
+#include "ros2s/engine/format/values.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/key.h"
 #include "ros2s/fabric/lanes/greeting.h"
@@ -117,17 +120,38 @@ TEST(Formats, StructuresLieAsThePagesSay) {
                   &InodeRecord::changed_epoch, &InodeRecord::reserved2));
 }
 
-// ---- bodies ---------------------------------------------------------------------------------
+// ---- fields ---------------------------------------------------------------------------------
+
+std::string row(const auto&... cells) {
+    std::string text = "|";
+    ((text += fmt::format(" {} |", cells)), ...);
+    return text;
+}
+void expect_rows(const std::string& name, std::span<const std::string> rows) {
+    const std::string text = page(name);
+    for (const std::string& row : rows) {
+        EXPECT_TRUE(text.find('\n' + row + '\n') != std::string::npos)
+            << "docs/formats/" << name << " should say:\n"
+            << row;
+    }
+}
+
+TEST(Formats, ValuesOfTheIndexHaveTheFieldsThatThePageSays) {
+    using namespace engine;
+    const std::string rows[] = {
+        row("4", "summary", field_text<SummaryValue>(summary_fields)),
+        row("6", "container", field_text<ContainerValue>(container_fields)),
+        row("7", "meta", field_text<MetaValue>(meta_fields)),
+        row("9", "reply", field_text<ReplyValue>(reply_fields)),
+        row("10", "owner", field_text<OwnerValue>(owner_fields)),
+    };
+    expect_rows("index.md", rows);
+}
 
 TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {
     using namespace object;
     namespace s = remote;
     namespace f = hostlink;
-    const auto row = [](const auto&... cells) {
-        std::string text = "|";
-        ((text += fmt::format(" {} |", cells)), ...);
-        return text;
-    };
     const std::string fetched = field_text<std::vector<FetchItem>>(s::fetched_fields);
     const std::string file = field_text<f::FileBody>(f::file_fields);
     const std::string moved = field_text<f::MovedBody>(f::moved_fields);
@@ -201,12 +225,7 @@ TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {
         row("27 walk", field_text<f::WalkBody>(f::walk_fields),
             field_text<fs::Walked>(f::walked_fields)),
     };
-    const std::string text = page("rpc.md");
-    for (const std::string& row : rows) {
-        EXPECT_TRUE(text.find('\n' + row + '\n') != std::string::npos)
-            << "docs/formats/rpc.md should say:\n"
-            << row;
-    }
+    expect_rows("rpc.md", rows);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 namespace ros2s::control {
 
-inline constexpr size_t label_bytes_max = 127;
+using object::label_bytes_max;
 inline constexpr size_t program_bytes_max = 256;
 inline constexpr size_t provider_bytes_max = 32;
 inline constexpr int providers_max = 16;

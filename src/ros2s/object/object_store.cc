@@ -53,7 +53,8 @@ uint64_t digest_of(const Transaction& transaction) {
 }
 
 bool is_valid_label(std::string_view label) {
-    if (label.empty() || label.size() > 127 || label == "." || label == "..") return false;
+    if (label.empty() || label.size() > label_bytes_max || label == "." || label == "..")
+        return false;
     for (const char c : label) {
         const bool ok = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
                         (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';

@@ -207,7 +207,7 @@ struct Link {
 // ---- containers, space ---------------------------------------------------------------------
 
 struct ContainerProperties {
-    std::string label;               // 1 to 127 of [A-Za-z0-9._-], unique in the pool
+    std::string label;               // 1 to label_bytes_max of [A-Za-z0-9._-], unique in the pool
     uint64_t chunk_bytes = 1 << 20;  // DFS's chunk size
     friend bool operator==(const ContainerProperties&, const ContainerProperties&) = default;
 };

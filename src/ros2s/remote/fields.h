@@ -8,7 +8,6 @@
 
 namespace ros2s::remote {
 
-inline constexpr size_t label_bytes_max = 127;
 inline constexpr size_t path_bytes_max = 1024;
 
 inline constexpr auto object_fields = [](auto& io, auto& object) {
@@ -196,7 +195,7 @@ inline constexpr auto chained_fields = [](auto& io, auto& items, auto& links) {
 // ---- containers, the pool -------------------------------------------------------------------
 
 inline constexpr auto properties_fields = [](auto& io, auto& properties) {
-    io.text("label", properties.label, label_bytes_max);
+    io.text("label", properties.label, object::label_bytes_max);
     io("chunk bytes", properties.chunk_bytes);
 };
 inline constexpr auto container_fields = [](auto& io, auto& record) {
@@ -215,7 +214,7 @@ inline constexpr auto destroy_fields = [](auto& io, auto& destruction) {
     io("container", destruction.container.uuid);
 };
 inline constexpr auto list_containers_fields = [](auto& io, auto& after) {
-    io.text("label to start behind", after, label_bytes_max);
+    io.text("label to start behind", after, object::label_bytes_max);
 };
 inline constexpr auto containers_fields = [](auto& io, auto& records, auto& more) {
     page_fields(io, records, more, container_fields);

@@ -158,7 +158,7 @@ Result<Destruction> decode_destroy(ConstBytes body) {
 }
 
 ConstBytes encode_list_containers(Buffer& buffer, std::string_view after) {
-    return build(buffer, list_containers_fields, after.substr(0, label_bytes_max));
+    return build(buffer, list_containers_fields, after.substr(0, object::label_bytes_max));
 }
 Result<std::string> decode_list_containers(ConstBytes body) {
     return read_body<std::string>(body, list_containers_fields);

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "ros2s/base/codec.h"
 #include "ros2s/base/crc32c.h"
+#include "value_fields.h"
 
 namespace ros2s::engine {
 namespace {
@@ -23,8 +23,8 @@ class Builder {
         encoder_.number(tag);
         encoder_.number(version_value);
     }
-    Encoder& operator*() { return encoder_; }
-    Encoder* operator->() { return &encoder_; }
+    FieldWriter<Encoder>& operator*() { return encoder_; }
+    FieldWriter<Encoder>* operator->() { return &encoder_; }
     std::string finish() {
         const size_t used = encoder_.size();
         encoder_.number(crc32c(memory().first(used)));
@@ -35,13 +35,13 @@ class Builder {
   private:
     Bytes memory() { return std::as_writable_bytes(std::span(text_.data(), text_.size())); }
     std::string text_;
-    Encoder encoder_;
+    FieldWriter<Encoder> encoder_;
 };
 
 // The fields of a value with a valid CRC; `tag` is the kind that it claims.
 struct Opened {
     uint8_t tag;
-    Decoder fields;
+    FieldReader fields;
 };
 Result<Opened> open(std::string_view value) {
     if (value.size() < 6) return fail(Code::corrupt);
@@ -49,16 +49,33 @@ Result<Opened> open(std::string_view value) {
     std::memcpy(&crc, value.data() + value.size() - sizeof crc, sizeof crc);
     value.remove_suffix(sizeof crc);
     if (crc32c(as_bytes(value)) != crc) return fail(Code::corrupt);
-    Decoder fields(as_bytes(value));
+    FieldReader fields(as_bytes(value));
     const auto tag = fields.number<uint8_t>();
     const auto version = fields.number<uint8_t>();
     if (version != version_value) return fail(Code::bad_version, version);
     return Opened{tag, fields};
 }
-Result<Decoder> open(std::string_view value, uint8_t tag) {
+Result<FieldReader> open(std::string_view value, uint8_t tag) {
     ROS2S_TRY_ASSIGN(Opened opened, open(value));
     if (opened.tag != tag) return fail(Code::corrupt);
     return opened.fields;
+}
+
+template <class Value>
+std::string encode_fields(uint8_t tag, const Value& value, auto fields) {
+    FieldWriter<Measure> measure;
+    fields(measure, value);
+    Builder built(tag, measure.size());
+    fields(*built, value);
+    return built.finish();
+}
+template <class Value>
+Result<Value> decode_fields(uint8_t tag, std::string_view text, auto fields) {
+    ROS2S_TRY_ASSIGN(FieldReader reader, open(text, tag));
+    Value value;
+    fields(reader, value);
+    if (!reader.done()) return fail(Code::corrupt);
+    return value;
 }
 
 int64_t to_ns(WallTime time) { return time.time_since_epoch().count(); }
@@ -113,7 +130,7 @@ size_t map_bytes_max(const BlockMap& map) { return 2 + map.used() * (12 + sizeof
 
 Result<EntryValue> decode_entry(std::string_view value, bool with_map) {
     ROS2S_TRY_ASSIGN(Opened opened, open(value));
-    Decoder& fields = opened.fields;
+    FieldReader& fields = opened.fields;
     if (opened.tag < 1 || opened.tag > 3) return fail(Code::corrupt);
     EntryValue entry{.kind = static_cast<EntryValue::Kind>(opened.tag)};
     if ((fields.number<uint16_t>() & ~flags_known) != 0) return fail(Code::bad_version);
@@ -123,7 +140,7 @@ Result<EntryValue> decode_entry(std::string_view value, bool with_map) {
         entry.time = from_ns(fields.number<int64_t>());
     }
     if (entry.kind == EntryValue::Kind::single) {
-        entry.single = fields.text(object::value_bytes_max);
+        fields.text("value", entry.single, object::value_bytes_max);
         if (entry.single.size() != entry.size) return fail(Code::corrupt);
     } else if (!with_map) {
         return entry;
@@ -147,7 +164,7 @@ std::string encode(const EntryValue& entry) {
         value->number(to_ns(entry.time));
     }
     if (entry.kind == EntryValue::Kind::single) {
-        value->text(entry.single);
+        value->text("value", entry.single, object::value_bytes_max);
     } else {
         encode_map(*value, entry.map);
     }
@@ -157,100 +174,36 @@ Result<EntryValue> decode_entry(std::string_view value) { return decode_entry(va
 Result<EntryValue> decode_entry_head(std::string_view value) { return decode_entry(value, false); }
 
 std::string encode(const SummaryValue& summary) {
-    Builder value(tag_summary, 64 + summary.highest.size());
-    value->number(summary.entries);
-    value->number(summary.blocks);
-    value->number(summary.last_epoch.value);
-    value->number(to_ns(summary.last_time));
-    value->number(uint8_t{summary.highest_known});
-    value->text(summary.highest);
-    return value.finish();
+    return encode_fields(tag_summary, summary, summary_fields);
 }
 Result<SummaryValue> decode_summary(std::string_view value) {
-    ROS2S_TRY_ASSIGN(Decoder fields, open(value, tag_summary));
-    SummaryValue summary;
-    summary.entries = fields.number<uint64_t>();
-    summary.blocks = fields.number<uint64_t>();
-    summary.last_epoch = {fields.number<uint64_t>()};
-    summary.last_time = from_ns(fields.number<int64_t>());
-    summary.highest_known = fields.number<uint8_t>() != 0;
-    summary.highest = fields.text(object::key_bytes_max);
-    if (!fields.done()) return fail(Code::corrupt);
-    return summary;
+    return decode_fields<SummaryValue>(tag_summary, value, summary_fields);
 }
 
 std::string encode(const ReplyValue& reply) {
-    Builder value(tag_reply, 33);
-    value->number(reply.sequence);
-    value->number(reply.epoch.value);
-    value->number(to_ns(reply.time));
-    value->number(reply.digest);
-    value->number(uint8_t{reply.whole});
-    return value.finish();
+    return encode_fields(tag_reply, reply, reply_fields);
 }
 Result<ReplyValue> decode_reply(std::string_view value) {
-    ROS2S_TRY_ASSIGN(Decoder fields, open(value, tag_reply));
-    ReplyValue reply;
-    reply.sequence = fields.number<uint64_t>();
-    reply.epoch = {fields.number<uint64_t>()};
-    reply.time = from_ns(fields.number<int64_t>());
-    reply.digest = fields.number<uint64_t>();
-    const auto whole = fields.number<uint8_t>();
-    if (!fields.done() || whole > 1) return fail(Code::corrupt);
-    reply.whole = whole == 1;
-    return reply;
+    return decode_fields<ReplyValue>(tag_reply, value, reply_fields);
 }
 
 std::string encode(const OwnerValue& owner) {
-    Builder value(tag_owner, 8);
-    value->number(owner.dropped_upto);
-    return value.finish();
+    return encode_fields(tag_owner, owner, owner_fields);
 }
 Result<OwnerValue> decode_owner(std::string_view value) {
-    ROS2S_TRY_ASSIGN(Decoder fields, open(value, tag_owner));
-    const OwnerValue owner{.dropped_upto = fields.number<uint64_t>()};
-    if (!fields.done()) return fail(Code::corrupt);
-    return owner;
+    return decode_fields<OwnerValue>(tag_owner, value, owner_fields);
 }
 
 std::string encode(const ContainerValue& container) {
-    Builder value(tag_container, 32 + container.properties.label.size());
-    value->text(container.properties.label);
-    value->number(container.properties.chunk_bytes);
-    value->number(to_ns(container.created));
-    value->number(uint8_t{container.retired});
-    return value.finish();
+    return encode_fields(tag_container, container, container_fields);
 }
 Result<ContainerValue> decode_container(std::string_view value) {
-    ROS2S_TRY_ASSIGN(Decoder fields, open(value, tag_container));
-    ContainerValue container;
-    container.properties.label = fields.text(127);
-    container.properties.chunk_bytes = fields.number<uint64_t>();
-    container.created = from_ns(fields.number<int64_t>());
-    container.retired = fields.number<uint8_t>() != 0;
-    if (!fields.done()) return fail(Code::corrupt);
-    return container;
+    return decode_fields<ContainerValue>(tag_container, value, container_fields);
 }
 
-std::string encode(const MetaValue& meta) {
-    Builder value(tag_meta, 48);
-    value->uuid(meta.pool);
-    value->number(meta.applied);
-    value->number(meta.next_epoch);
-    value->number(meta.wall_time_ns);
-    value->number(meta.replies_dropped_upto);
-    return value.finish();
-}
+std::string encode(const MetaValue& meta) { return encode_fields(tag_meta, meta, meta_fields); }
 Result<MetaValue> decode_meta(std::string_view value) {
-    ROS2S_TRY_ASSIGN(Decoder fields, open(value, tag_meta));
-    MetaValue meta;
-    meta.pool = fields.uuid();
-    meta.applied = fields.number<uint64_t>();
-    meta.next_epoch = fields.number<uint64_t>();
-    meta.wall_time_ns = fields.number<int64_t>();
-    meta.replies_dropped_upto = fields.number<uint64_t>();
-    if (!fields.done()) return fail(Code::corrupt);
-    return meta;
+    return decode_fields<MetaValue>(tag_meta, value, meta_fields);
 }
 
 std::string encode_space(std::string_view bits) {
@@ -259,7 +212,7 @@ std::string encode_space(std::string_view bits) {
     return value.finish();
 }
 Result<std::string_view> decode_space(std::string_view value) {
-    ROS2S_TRY_ASSIGN(const Decoder fields, open(value, tag_space));
+    ROS2S_TRY_ASSIGN(const FieldReader fields, open(value, tag_space));
     return value.substr(2, fields.left());
 }
 
