@@ -375,13 +375,13 @@ print(*results)
             pool.unmount(pid)
 
 
-@test
-def set_id_bits_go_when_others_punch_holes():
+@test.each(*SCHEMES)
+def set_id_bits_go_when_others_punch_holes(scheme):
     if os.geteuid() != 0:
         return
     script = "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); " \
              "os.execvp('fallocate', ['fallocate', '--length', '4096', *sys.argv[1:]])"
-    with Pool("64MiB") as pool:
+    with Pool("64MiB", scheme=scheme) as pool:
         os.chmod(pool.top, 0o755)
         pid = pool.mount("--allow-other")
         path = pool.path("f")
