@@ -145,8 +145,8 @@ void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* file) {
     server.run(fsync_task(server, request, handle_of(*file)));
 }
 
-// Makes the file at least as long, with zeros before its new end. The last byte is written, because
-// setting the size would cut off what another client has written behind it meanwhile.
+// Makes the file at least as long. The last byte is overwritten with zero, because setting the size
+// would cut off what another client has written behind it meanwhile.
 Task<Result<>> reach(Server& server, fs::NodeId node, fuse_file_info file, uint64_t size) {
     const Call call;
     ROS2S_CO_TRY_ASSIGN(const auto now, co_await server.file_system().get_attributes(call, node));
@@ -160,10 +160,14 @@ Task<Result<>> reach(Server& server, fs::NodeId node, fuse_file_info file, uint6
 Task<> punch_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
                   uint64_t offset, uint64_t length, bool keep_size) {
     const Call call;
-    Result<> punched =
-        co_await server.file_system().punch_hole(call, handle_of(file), offset, length);
-    if (punched && !keep_size) punched = co_await reach(server, node, file, offset + length);
-    reply(request, punched);
+    // The size first: the byte that this overwrites is in the range. Afterwards, it could be one of
+    // a block that another client has written since the range was punched.
+    Result<> done;
+    if (!keep_size) done = co_await reach(server, node, file, offset + length);
+    if (done) {
+        done = co_await server.file_system().punch_hole(call, handle_of(file), offset, length);
+    }
+    reply(request, done);
 }
 void fallocate(fuse_req_t request, fuse_ino_t node, int mode, off_t offset, off_t length,
                fuse_file_info* file) {

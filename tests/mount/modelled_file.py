@@ -10,6 +10,11 @@ KEEP_SIZE, PUNCH, ZERO = 1, 2, 16
 OFFSET_MAX, LENGTH_MAX = 3 << 20, 300_000
 
 
+def fallocate(file, mode, offset, length):
+    if LIBC.fallocate(file, mode, ctypes.c_long(offset), ctypes.c_long(length)) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
 class ModelledFile:
     """Each operation goes through a mount that the seed chooses, and what it changed is read
     through another one."""
@@ -76,12 +81,12 @@ class ModelledFile:
         self.extend(offset)
 
     def punch(self, through, offset, length):
-        self.fallocate(through, PUNCH | KEEP_SIZE, offset, length)
+        fallocate(self.files[through], PUNCH | KEEP_SIZE, offset, length)
         self.clear(offset, length)
 
     def zero(self, through, offset, length):
         keeps_size = self.random.random() < 0.5
-        self.fallocate(through, ZERO | (KEEP_SIZE if keeps_size else 0), offset, length)
+        fallocate(self.files[through], ZERO | (KEEP_SIZE if keeps_size else 0), offset, length)
         if not keeps_size:
             self.extend(offset + length)
         self.clear(offset, length)
@@ -89,12 +94,6 @@ class ModelledFile:
     def clear(self, offset, length):
         end = min(offset + length, len(self.expected))
         self.expected[offset:end] = bytes(max(0, end - offset))
-
-    def fallocate(self, through, mode, offset, length):
-        done = LIBC.fallocate(self.files[through], mode, ctypes.c_long(offset),
-                              ctypes.c_long(length))
-        if done != 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     def reopen(self, through, _offset, _length):
         if self.is_nameless():

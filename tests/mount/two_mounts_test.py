@@ -8,15 +8,17 @@ The last line is "N passed, N failed". Exit status 77 where this machine cannot 
 import errno
 import json
 import os
+import random
 import signal
 import sys
 import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import mounted_pool  # noqa: E402
 import runner  # noqa: E402
-from modelled_file import ModelledFile  # noqa: E402
+from modelled_file import ZERO, ModelledFile, fallocate  # noqa: E402
 from mounted_pool import DIRECT, SERVED, Pool, pattern, write  # noqa: E402
 from runner import wait_until  # noqa: E402
 
@@ -143,6 +145,33 @@ def two_mounts_in_turn_agree_with_a_model(scheme):
         for _ in range(100):
             file.change()
         file.close()
+
+
+# One mount zeroes a block behind the file's end, the other one writes it. Whichever is later, the
+# block is never a mixture of both.
+@test.each(*SERVED)
+def zeroing_meets_writing(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        pool.mount()
+        zeroing, writing = (os.open(f"{top}/f", os.O_RDWR | os.O_CREAT)
+                            for top in (pool.mount_point, pool.mount_second()))
+        delays = random.Random(1)
+
+        def write_late(delay):
+            time.sleep(delay)
+            os.pwrite(writing, b"x" * 4096, 4096)
+
+        for turn in range(500):
+            os.ftruncate(zeroing, 0)
+            writer = threading.Thread(target=write_late, args=(delays.random() / 1000,))
+            writer.start()
+            fallocate(zeroing, ZERO, 4096, 4096)
+            writer.join()
+            found = os.pread(writing, 10_000, 0)
+            assert len(found) == 8192, (turn, len(found))
+            assert found[4096:] in (b"x" * 4096, bytes(4096)), (turn, found[4096:].count(b"x"))
+        os.close(zeroing)
+        os.close(writing)
 
 
 # Both want the name: one by rename, the other by creating it. Nobody gets what nobody did.
