@@ -94,9 +94,9 @@ Task<Result<std::vector<DirectoryEntry>>> DfsMount::readdir(const Call& call, Fi
     if (!file->is_directory) co_return fail(Code::not_directory);
     if (file->cookies.is_behind_end(cookie)) co_return std::vector<DirectoryEntry>{};
     // The number is not one that this handle has returned: a seek behind the end, or a cookie of
-    // another handle. Reading on distinguishes them.
-    for (size_t lists = 0; file->cookies.last() < cookie; ++lists) {
-        if (lists == seek_lists_max) co_return fail(Code::invalid);
+    // another handle. Reading on distinguishes them. Each list checks the deadline; a call that is
+    // repeated goes on where it ended.
+    while (file->cookies.last() < cookie) {
         ROS2S_CO_TRY(
             co_await read_names(call, *file, file->cookies.last(), object::fetch_items_max));
         if (file->cookies.is_behind_end(cookie)) co_return std::vector<DirectoryEntry>{};

@@ -110,8 +110,6 @@ class DfsMount final : public Dfs {
   private:
     // How often an operation starts again after conflicts.
     static constexpr int attempts_max = 256;
-    // Limit of lists for a seek to a cookie that was not returned.
-    static constexpr size_t seek_lists_max = 64;
 
     struct Inode {
         InodeRecord record;

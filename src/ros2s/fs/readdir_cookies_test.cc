@@ -144,6 +144,39 @@ TEST(ReaddirCookies, OpenDirectoriesCostLittle) {
     world.run(open_and_walk(world, store));
 }
 
+Task<> seek_in_a_large_directory(sim::World& world, object::MemoryStore& store) {
+    constexpr size_t names = 70'000;
+    const Call call;
+    Report report;
+    const auto made = co_await store.create_container(call, {.label = "c"});
+    EXPECT_TRUE(co_await Dfs::format(call, store, made->id, world.core(), {}, report));
+    const auto fs = *co_await Dfs::mount(call, store, made->id, world.core(), {}, report);
+    for (size_t i = 0; i < names; ++i) {
+        EXPECT_TRUE(co_await fs->mknod(call, root_node, name_of(i), S_IFREG | 0644, 0, {}));
+    }
+    struct Seek {
+        uint64_t cookie;
+        size_t left;
+    };
+    for (const Seek& seek : {Seek{uint64_t{1} << 40, 0}, Seek{names, 0}, Seek{names - 5, 5}}) {
+        const auto opened = co_await fs->open(call, root_node, {.read = true});
+        const auto entries = co_await fs->readdir(call, opened->handle, seek.cookie, 1000);
+        EXPECT_TRUE(entries) << seek.cookie;
+        if (entries) EXPECT_EQ(entries->size(), seek.left) << seek.cookie;
+        const auto first = co_await fs->readdir(call, opened->handle, 0, 1000);
+        EXPECT_TRUE(first);
+        if (first) EXPECT_EQ(first->size(), 1000u);
+    }
+    co_await fs->close_all();
+}
+
+// The seeks failed where a directory had more than 65,536 names.
+TEST(ReaddirCookies, ASeekBehindTheEndOfALargeDirectoryFindsNothing) {
+    sim::World world(1);
+    object::MemoryStore store(world.core());
+    world.run(seek_in_a_large_directory(world, store));
+}
+
 Task<> walk_in_several_mounts(sim::World& world, object::MemoryStore& store) {
     constexpr size_t names = 5'000;
     const Call call;
