@@ -1,16 +1,21 @@
-// A real ros2store-dpu in front of directories of this machine, without an engine. This process is
-// the host, over shared memory and gRPC.
+// A real ros2store-dpu in front of directories of this machine, mostly without an engine. This
+// process is the host, over shared memory and gRPC.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <atomic>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "dpu_process.h"
+#include "dpu_tenant.h"
 #include "ros2s/connection/host_files.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
@@ -296,6 +301,61 @@ TEST_F(DpuDirectories, WhatIsNotServedIsSaid) {
     EXPECT_EQ(open(gone), nullptr);
     EXPECT_THAT(gone.text(), HasSubstr("cannot be opened"));
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+}
+
+std::unique_ptr<HostFiles> open_as(OsReactor& reactor, const DpuProcess& dpu,
+                                   const std::string& name, const std::string& pool,
+                                   const std::string& container, Report& report) {
+    connection::HostOptions options = dpu.options(pool, container);
+    options.identity = pki::identity_in(dpu.places().host_certs, name);
+    auto opened =
+        run_blocking(reactor, [&] { return HostFiles::open(reactor, std::move(options), report); });
+    return opened ? std::move(*opened) : nullptr;
+}
+
+// While one tenant waits for an engine that does not answer, another one mounts a directory, which
+// needs no engine.
+TEST_F(DpuDirectories, AreMountedWhileAnotherTenantWaitsForTheEngine) {
+    EngineProcess engine;
+    DpuProcess both(engine, "shm");
+    both.serve_directory("lustre/train", served);
+    both.give(R"("CN=alice": {write: pool/*}, "CN=bob": {write: lustre/*})");
+    issue_certificates(both, {"alice", "bob"});
+    Report said;
+    const auto hers = OsReactor::create({.thread_name = "alice"}, said);
+    ASSERT_TRUE(hers && (*hers)->start(said)) << said.text();
+    ASSERT_TRUE(engine.start() && both.start());
+    ASSERT_EQ(::kill(engine.pid(), SIGSTOP), 0);
+    std::unique_ptr<HostFiles> alice;
+    Report alices, bobs;
+    std::atomic<bool> has_waited = false;
+    std::thread waiting([&] {
+        alice = open_as(**hers, both, "alice", "pool", "main", alices);
+        has_waited = true;
+    });
+    const std::string entered =
+        "ros2store_server_connections_greeted_total{provider=\"shm\",tenant=\"CN=alice\"} 1\n";
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (both.metrics().find(entered) == std::string::npos &&
+           std::chrono::steady_clock::now() < until) {
+        ::usleep(10'000);
+    }
+    ::usleep(200'000);
+    auto bob = open_as(*reactor, both, "bob", "lustre", "train", bobs);
+    EXPECT_NE(bob, nullptr) << bobs.text();
+    if (bob != nullptr) {
+        EXPECT_TRUE(run_blocking(*reactor, [&] {
+            return bob->file_system().mkdir(call, fs::root_node, "bobs", 0755, {});
+        }));
+        close(bob);
+    }
+    EXPECT_FALSE(has_waited) << "it did not wait for the engine: " << alices.text();
+    EXPECT_EQ(::kill(engine.pid(), SIGCONT), 0);
+    waiting.join();
+    EXPECT_NE(alice, nullptr) << alices.text() << both.log();
+    if (alice != nullptr) run_blocking(**hers, [&] { return alice->close(); });
+    EXPECT_EQ(both.stop(), 0) << both.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // ---- settings

@@ -66,6 +66,11 @@ void DpuProcess::limit(const std::string& limits) {
     std::ofstream(places_.dpu_settings, std::ios::app) << "limits: {" << limits << "}\n";
 }
 
+void DpuProcess::serve_directory(const std::string& name, const std::string& path) {
+    std::ofstream(places_.dpu_settings, std::ios::app)
+        << "directories: {" << name << ": " << path << "}\n";
+}
+
 void DpuProcess::place_payload(std::string_view where) {
     replace_data(data({}, fmt::format(", placement: {}", where)));
 }

@@ -24,6 +24,8 @@ class DpuProcess {
     void give(const std::string& access);
     // Before it is started: shares and rates of hosts.
     void limit(const std::string& limits);
+    // Before it is started: a directory, with a name as "lustre/train".
+    void serve_directory(const std::string& name, const std::string& path);
     // Before it is started: `dpu` or `host`.
     void place_payload(std::string_view where);
     // Before it is started: hosts come over this adapter, too, and `options()` over it alone.
