@@ -3,6 +3,7 @@
 #include <sys/xattr.h>
 
 #include <cerrno>
+#include <optional>
 #include <string>
 
 #include "request.h"
@@ -11,10 +12,18 @@
 namespace ros2s::fuse {
 namespace {
 
-// A time that cannot be stored is cut, as the kernel does for file systems whose limits it knows.
-WallTime kept_time(Server& server, fs::NodeId node, const timespec& time) {
-    if (!is_representable(time)) server.note_cut_time(node, time.tv_sec);
-    return to_wall_time(time);
+// The seconds of times that a program sets.
+struct TimesSet {
+    std::optional<time_t> accessed, modified;
+};
+
+// A time that cannot be stored is cut, as the kernel does for file systems whose limits it knows:
+// here, or by the file system under a directory that a DPU serves. All of them keep times of 32
+// bits. A client that sets another time meanwhile is therefore not taken for a cut.
+void note_if_cut(Server& server, fs::NodeId node, std::optional<time_t> set, WallTime kept) {
+    if (!set || *set == static_cast<int32_t>(*set)) return;
+    const time_t seconds = to_timespec(kept).tv_sec;
+    if (seconds != *set) server.note_cut_time(node, *set, seconds);
 }
 
 Task<> getattr_task(Server& server, fuse_req_t request, fs::NodeId node) {
@@ -26,14 +35,20 @@ void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
     server.run(getattr_task(server, request, node_of(node)));
 }
 
-Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node,
-                    fs::SetAttributes changes) {
+Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node, fs::SetAttributes changes,
+                    TimesSet times) {
     const Call call;
-    reply_attributes(request, co_await server.file_system().set_attributes(call, node, changes));
+    const auto changed = co_await server.file_system().set_attributes(call, node, changes);
+    if (changed) {
+        note_if_cut(server, node, times.accessed, changed->accessed);
+        note_if_cut(server, node, times.modified, changed->modified);
+    }
+    reply_attributes(request, changed);
 }
 void setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int which, fuse_file_info*) {
     Server& server = server_of(request);
     fs::SetAttributes changes;
+    TimesSet times;
     if ((which & FUSE_SET_ATTR_MODE) != 0) changes.mode = wanted->st_mode & fs::permission_bits;
     if ((which & FUSE_SET_ATTR_UID) != 0) changes.uid = wanted->st_uid;
     if ((which & FUSE_SET_ATTR_GID) != 0) changes.gid = wanted->st_gid;
@@ -42,14 +57,16 @@ void setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int which
     if ((which & FUSE_SET_ATTR_ATIME_NOW) != 0) {
         changes.accessed = now;
     } else if ((which & FUSE_SET_ATTR_ATIME) != 0) {
-        changes.accessed = kept_time(server, node_of(node), wanted->st_atim);
+        changes.accessed = to_wall_time(wanted->st_atim);
+        times.accessed = wanted->st_atim.tv_sec;
     }
     if ((which & FUSE_SET_ATTR_MTIME_NOW) != 0) {
         changes.modified = now;
     } else if ((which & FUSE_SET_ATTR_MTIME) != 0) {
-        changes.modified = kept_time(server, node_of(node), wanted->st_mtim);
+        changes.modified = to_wall_time(wanted->st_mtim);
+        times.modified = wanted->st_mtim.tv_sec;
     }
-    server.run(setattr_task(server, request, node_of(node), changes));
+    server.run(setattr_task(server, request, node_of(node), changes, times));
 }
 
 Task<> statfs_task(Server& server, fuse_req_t request) {

@@ -136,13 +136,13 @@ void Server::note_failure(fs::NodeId node, const Error& error) {
         node.value, options_.mount_point, describe(error)));
 }
 
-void Server::note_cut_time(fs::NodeId node, int64_t seconds) {
+void Server::note_cut_time(fs::NodeId node, int64_t set, int64_t kept) {
     constexpr uint32_t lines_max = 100;
     if (++cut_times_ > lines_max) return;
     options_.log.warning(
-        fmt::format("inode {} on {}: a time was set to {} s from 1970 and became the nearest "
-                    "possible one: times are of the years 1677 to 2262{}",
-                    node.value, options_.mount_point, seconds,
+        fmt::format("inode {} on {}: a time was set to {} s from 1970 and became {} s, the nearest "
+                    "one that can be stored{}",
+                    node.value, options_.mount_point, set, kept,
                     cut_times_ == lines_max ? " (further ones are not logged)" : ""));
 }
 

@@ -93,8 +93,8 @@ class Server {
     [[nodiscard]] WriteHandles& write_handles() noexcept { return write_handles_; }
     // Logs the file, and the position in it, if the error is `corrupt`: the program only gets EIO.
     void note_failure(fs::NodeId node, const Error& error);
-    // Logs that a time, in seconds since 1970, was cut to the range that can be stored.
-    void note_cut_time(fs::NodeId node, int64_t seconds);
+    // Logs that a time was cut to the range that can be stored. Both are seconds since 1970.
+    void note_cut_time(fs::NodeId node, int64_t set, int64_t kept);
     // Continues the request that is being dispatched in this task. At most once a request.
     void run(Task<> task);
     // The memory of the request that is being dispatched: the caller keeps its payload alive.

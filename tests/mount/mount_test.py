@@ -175,6 +175,36 @@ def times_that_cannot_be_kept_are_cut(scheme):
         pool.unmount(pid)
 
 
+def cut_times(pool, uri, wanted):
+    """What these times of a file become, and what the mount's log says."""
+    mount = subprocess.Popen([FUSE, "-f", uri, pool.mount_point], stderr=subprocess.PIPE, text=True)
+    wait_until(pool.is_mounted, "the mount")
+    kept = []
+    for seconds in wanted:
+        write(pool.path("f"), b"")
+        os.utime(pool.path("f"), (0, seconds))
+        kept.append(os.stat(pool.path("f")).st_mtime_ns // 10**9)
+    subprocess.run(["fusermount3", "-u", pool.mount_point], check=True)
+    return kept, mount.communicate(timeout=runner.PATIENCE_SECONDS)[1]
+
+
+# Our limits are 1677 and 2262. ext4 keeps nothing before 1901; it says nothing, and the mount does.
+@test
+def times_that_were_cut_are_logged():
+    wanted = (-10**10, -8 * 10**9, -10**9, 5 * 10**9, 10**10)
+    with Pool("64MiB", scheme=OFFLOAD) as pool:
+        served = f"{pool.top}/served"
+        os.mkdir(served)
+        for uri in (pool.uri, pool.serve(served)):
+            kept, said = cut_times(pool, uri, wanted)
+            assert kept[2] == wanted[2] and kept[0] != wanted[0] and kept[4] != wanted[4], kept
+            for seconds, became in zip(wanted, kept, strict=True):
+                line = f"a time was set to {seconds} s from 1970 and became {became} s"
+                assert (line in said) == (seconds != became), (uri, seconds, became, said)
+            assert said.count("a time was set") == sum(
+                seconds != became for seconds, became in zip(wanted, kept, strict=True)), said
+
+
 @test.each(*SERVED)
 def locks_are_refused_where_others_share_the_mount(scheme):
     with Pool("64MiB", scheme=scheme) as pool:

@@ -65,6 +65,16 @@ class Pool:
             f"{' '.join(words)}: status {done.returncode}: {done.stdout}{done.stderr}"
         return done
 
+    def serve(self, directory):
+        """A directory of this machine through the DPU daemon, too; its URI."""
+        self.run(CLI, "down", self.directory)
+        with open(f"{self.directory}/dpu.yaml") as settings:
+            text = settings.read().replace("pool/*", "pool/*, served/*")
+        with open(f"{self.directory}/dpu.yaml", "w") as settings:
+            settings.write(f"{text}\ndirectories: {{served/files: {directory}}}\n")
+        self.run(CLI, "up", self.directory)
+        return f"{OFFLOAD}:///served/files?dir={self.directory}"
+
     def mount(self, *options):
         done = self.run(FUSE, *options, self.uri, self.mount_point)
         assert done.stderr == "" and done.stdout == "", done.stderr + done.stdout
