@@ -56,9 +56,7 @@ CLI::Validator offset() {
                 const auto bytes = config::parse_size(word);
                 if (!bytes || *bytes > most) {
                     return fmt::format(
-                        "'{}' is no place in a file; write how many bytes are in "
-                        "front of it, as in 4096 or 1M",
-                        word);
+                        "'{}' is not an offset; write a number of bytes, as in 4096 or 1M", word);
                 }
                 word = std::to_string(*bytes);
                 return {};
@@ -160,8 +158,8 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
         ->excludes(no_daemons);
     up_command.app
         .add_flag("--trusted-network", up_command.options->trusted_network,
-                  "every user of this machine may write into the daemons, which providers other "
-                  "than shm let whoever reaches their ports (trusted_network in the settings)")
+                  "trust all users of this machine: providers other than shm let every user "
+                  "write into the daemons (trusted_network in the settings)")
         ->excludes(no_daemons);
     up_command.app.footer(
         "The daemons run in the background, on Unix sockets in DIR/run, with\n"
@@ -170,16 +168,16 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
         "and DIR/dpu.yaml, may be edited; logs are DIR/run/*.log. `up` again starts what does not\n"
         "run; `ros2store status DIR` shows them, `ros2store down DIR` stops them.");
     Command<DownOptions> down_command(app, arguments, "down",
-                                      "unmount a pool and stop its daemons, so that nobody has "
-                                      "it open",
+                                      "unmount a pool and stop its daemons, so that no process "
+                                      "has it open",
                                       down);
     down_command.app.add_option("place", down_command.options->place, pool_help)->required();
     down_command.app.add_flag("--kill", down_command.options->kill,
                               "end the daemons at once, without letting them finish what they "
                               "were asked; what they acknowledged is kept");
     Command<StatusOptions> status_command(
-        app, arguments, "status", "what is in a pool directory, who has it open, and its daemons",
-        status);
+        app, arguments, "status",
+        "what is in a pool directory, which process has it open, and its daemons", status);
     status_command.app.add_option("place", status_command.options->place, pool_help)
         ->capture_default_str();
     Command<MountOptions> mount_command(app, arguments, "mount",
@@ -386,7 +384,7 @@ void add_questions(CLI::App& app, Arguments& arguments) {
     why_command.app.add_option("--trace-file", why_command.options->trace_file,
                                "also write the steps to this file, for ui.perfetto.dev");
     Command<DoctorOptions> doctor_command(
-        app, arguments, "doctor", "what this machine lacks, and the command that mends it", doctor);
+        app, arguments, "doctor", "what this machine lacks, and the command that fixes it", doctor);
     doctor_command.app
         .add_option("place", doctor_command.options->place,
                     "a directory where pools are or shall be, or a URI: then the server that it "

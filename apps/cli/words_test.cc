@@ -80,7 +80,7 @@ TEST(Words, Sizes) {
     EXPECT_EQ(size_of("512MiB", report), uint64_t{512} << 20);
     EXPECT_FALSE(size_of("four", report));
     EXPECT_EQ(report.text(),
-              "'four' is no size; write a whole number and K, M, G or T, as in 512M or 4G");
+              "'four' is not a size; write a whole number and K, M, G or T, as in 512M or 4G");
 }
 
 TEST(Words, ShellWordsSurviveTheShell) {

@@ -102,7 +102,7 @@ class PythonFileSystem {
         }
         if (flags == -1 || mode.find_first_not_of("rwxab+") != std::string::npos) {
             throw py::value_error("mode '" + mode +
-                                  "' is none of r, r+, w, w+, x, x+, a, a+ (all are binary)");
+                                  "' is not one of r, r+, w, w+, x, x+, a, a+ (all are binary)");
         }
         const py::gil_scoped_release unlocked;
         return PythonFile(fs().open(path, flags));
@@ -258,7 +258,7 @@ PYBIND11_MODULE(ros2store, m) {
             },
             py::arg("source"), py::arg("target"), unlocked)
         .def("close", &PythonFileSystem::close,
-             "Lets go of the container; the pool is closed when its last file is.")
+             "Releases the container; the pool is closed when its last file is.")
         .def(
             "__enter__", [](PythonFileSystem& self) -> PythonFileSystem& { return self; },
             py::return_value_policy::reference_internal)

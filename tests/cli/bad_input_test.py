@@ -83,7 +83,7 @@ class Files(OnePool):
 
     def test_a_truncated_device(self):
         os.truncate(self.pool / "device-0", 1 << 20)
-        self.refused("cat", self.uri, says=[f"{self.pool}/device-0", "cut off", "Restore"])
+        self.refused("cat", self.uri, says=[f"{self.pool}/device-0", "truncated", "Restore"])
         os.truncate(self.pool / "device-0", 0)
         self.refused("cat", self.uri, says=[f"{self.pool}/device-0", "truncated"])
         os.unlink(self.pool / "device-0")

@@ -53,7 +53,7 @@ class BadPlaces(Refusal):
             self.refused(command, "", says="a place is empty")
         self.refused("rm", "-r", "", says="a place is empty")
         self.refused("ls", "ros2s+local:///pool/main?dir=/etc/passwd",
-                     says="/etc/passwd is no directory")
+                     says="/etc/passwd is not a directory")
 
     def test_uris_of_networks_that_name_no_server(self):
         self.refused("ls", "ros2s+dpu:///pool/main", says="names no server")
@@ -65,7 +65,7 @@ class BadPlaces(Refusal):
         self.refused("down", self.scratch, says="no pool in")
 
     def test_bad_sizes(self):
-        self.refused(*UP, self.scratch / "p", "--size", "4 parsecs", says=["no size", "4G"])
+        self.refused(*UP, self.scratch / "p", "--size", "4 parsecs", says=["not a size", "4G"])
         self.refused(*UP, self.scratch / "p", "--size", "1M", says="64")
         self.assertFalse((self.scratch / "p" / "config.yaml").exists())
 

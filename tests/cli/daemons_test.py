@@ -143,14 +143,14 @@ class Life(WithDirectory):
         self.assertEqual([each["changed"] for each in down["daemons"]], [True, True])
         self.assertEqual(processes_of(self.scratch), {})
         self.assertIn("everything is closed", (self.pool / "run/engine.log").read_text())
-        self.assertIn("open by     nobody", run("status", self.pool).stdout)
+        self.assertIn("open by     no process", run("status", self.pool).stdout)
 
         again = self.up()
         self.assertFalse(again["made"])
         self.assertEqual([each["changed"] for each in again["daemons"]], [True, True])
         self.assertNotEqual(self.pids(), [engine["pid"], dpu["pid"]])
         run("down", self.pool)
-        self.assertIn("nobody has", run("down", self.pool).stdout)  # a second one is no error
+        self.assertIn("no process has", run("down", self.pool).stdout)  # a second one is no error
 
     def test_a_second_up_changes_nothing(self):
         self.up("--size", SIZE)
@@ -630,7 +630,7 @@ class Refusals(WithDirectory):
             told(control, address, address, "`ss -ltnp`", "choose another", "'control: listen'")
             told(data, f"ucx+tcp {address}", address, "in use", "choose another")
         told(control, "192.0.2.1:0", "192.0.2.1 is not an address of this machine", "ip -brief address")
-        told(data, "ucx+tcp 192.0.2.1:0", "no address of this machine", "ip -brief address")
+        told(data, "ucx+tcp 192.0.2.1:0", "not an address of this machine", "ip -brief address")
         told("/certs/storage", "/certs/none", "cannot read", "ros2store certs init")
         told(data, "ucx+rc 127.0.0.1:0", "provider ucx+rc")
         told(data, "ucx_tcp 127.0.0.1:0", "'ucx_tcp 127.0.0.1:0'", "the providers are shm, ucx+tcp")

@@ -136,7 +136,7 @@ class Running(Doctor):
         wait_until(lambda: self.daemons()["ros2store-engine"]["pid"] is None, "the engine's end")
         wrong = [each for each in self.ask(self.pool) if each["grade"] == "wrong"]
         self.assertEqual(wrong[0]["what"], "connect")
-        self.assertIn("nobody listens", wrong[0]["found"])
+        self.assertIn("no process listens", wrong[0]["found"])
         self.assertEqual(wrong[0]["remedy"], f"ros2store up {self.pool}")
 
 
@@ -149,10 +149,10 @@ class NotRunning(Doctor):
             address = f"127.0.0.1:{taken.getsockname()[1]}"
             for kind, daemon in (("", "engine"), ("+dpu", "dpu")):
                 findings = self.ask(f"ros2s{kind}://{address}/pool/main", "--certs", certs)
-                self.assert_wrong(findings, "connect", f"nobody listens at {address}",
+                self.assert_wrong(findings, "connect", f"no process listens at {address}",
                                   f"systemctl start ros2store-{daemon}")
         findings = self.ask(f"ros2s:///pool/main?socket={self.scratch}/none", "--certs", certs)
-        self.assert_wrong(findings, "connect", f"nobody listens at {self.scratch}/none", "start")
+        self.assert_wrong(findings, "connect", f"no process listens at {self.scratch}/none", "start")
 
     def test_a_uri_that_names_no_server(self):
         self.refused("doctor", "ros2s:///pool/main", says=["names no server", "?socket="])

@@ -88,7 +88,7 @@ class Files(WithPool):
         self.refused("cp", "/usr/include", self.mine(), says="cp -r")
         self.refused("cp", "/bin/true", self.mine("no/such/dir"), says="not found")
         run("cp", "/bin/true", self.mine("f"))
-        self.refused("cp", "/bin/true", "/bin/false", self.mine("f"), says="no directory")
+        self.refused("cp", "/bin/true", "/bin/false", self.mine("f"), says="not a directory")
         self.refused("cp", self.mine("f"), self.mine("f"), says="same file")
         run("mkdir", self.mine("d"))
         self.refused("cp", "-r", self.mine("d"), self.mine("d/e"), says="into itself")
@@ -224,11 +224,11 @@ class Files(WithPool):
         self.assertEqual(steps[-3:], ["device.write", "journal.write", "device.flush"])
         with open("/usr/include/stdio.h", encoding="utf-8") as file:
             self.assertEqual(run("cat", self.mine("f")).stdout, file.read(), "why wrote what it read")
-        self.refused("why", self.mine(), says="no regular file")
+        self.refused("why", self.mine(), says="not a regular file")
 
 
 class CorruptBytes(Refusal):
-    """What is corrupt is withheld, and the message names the file, the place in it, and a remedy."""
+    """Corrupt data is not returned. The message names the file, the offset, and a remedy."""
 
     def test_a_rotten_block(self):
         pool, source = self.scratch / "p", self.scratch / "source"
@@ -249,7 +249,7 @@ class CorruptBytes(Refusal):
                 said = [line for line in done.stderr.splitlines() if line.startswith("ros2store: ")]
                 self.assertIn("d/f", said[0])
                 self.assertIn(f"in the 4 KiB at byte {(1 << 20) + 8192};", said[0])
-                self.assertIn("restore this file from a copy", said[0])
+                self.assertIn("restore the file from a copy", said[0])
                 # The log says which place of which device that is.
                 self.assertIn(f"{pool}/device-0: the 4 KiB at byte {at} are not what", done.stderr)
         self.assertFalse((self.scratch / "out").exists())

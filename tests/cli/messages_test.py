@@ -25,7 +25,7 @@ class WhatStandsThere(WithPool):
 
     def test_a_tree_onto_a_file(self):
         self.refused("cp", "-r", self.tree, self.mine("f"),
-                     says=["f?", "is no directory", "name a directory, or a new name"])
+                     says=["f?", "is not a directory", "name a directory, or a new name"])
         self.assertEqual(run("cat", self.mine("f")).stdout, "words\n")
 
     def test_a_file_inside_a_tree_where_a_directory_is_to_go(self):
@@ -55,7 +55,7 @@ class WhatStandsThere(WithPool):
                         ["cat", self.mine("f/")], ["stat", self.mine("f/")], ["ls", self.mine("f/")],
                         ["rm", "-rf", self.mine("f/")]):
             with self.subTest(command=command):
-                self.refused(*command, says=["is no directory", "'/' at its end"])
+                self.refused(*command, says=["is not a directory", "'/' at its end"])
         self.assertEqual(self.listed(), "f\n")
 
     def test_a_slash_behind_a_link(self):
@@ -64,7 +64,7 @@ class WhatStandsThere(WithPool):
         self.assertEqual(run("ls", self.mine("copy")).stdout, "file\nsub/\n")
         run("cp", self.scratch / "link", self.mine())  # the link itself
         run("mkdir", self.mine("tree"))
-        self.refused("rm", "-r", self.mine("link/"), says="is no directory")
+        self.refused("rm", "-r", self.mine("link/"), says="is not a directory")
         self.assertIn("directory", run("stat", self.mine("link/")).stdout)
 
     def test_a_directory_that_is_missing(self):
@@ -80,10 +80,10 @@ class WhatStandsThere(WithPool):
     def test_a_file_where_a_directory_is_asked_for(self):
         for command in (["cp", self.file], ["mv", self.mine("f")], ["mkdir"]):
             self.refused(*command, self.mine("f/below"), says=["cannot be in " + self.mine("f"),
-                                                               "no directory"])
-        self.refused("mkdir", "-p", self.mine("f/below"), says=[self.mine("f"), "is no directory"])
+                                                               "not a directory"])
+        self.refused("mkdir", "-p", self.mine("f/below"), says=[self.mine("f"), "is not a directory"])
         run("mkdir", self.mine("d"))
-        self.refused("mv", self.mine("d"), self.mine("f"), says=["f?", "is no directory", "a new name"])
+        self.refused("mv", self.mine("d"), self.mine("f"), says=["f?", "is not a directory", "a new name"])
 
     def test_what_is_not_there(self):
         for command in ("cat", "ls", "stat"):
@@ -115,7 +115,7 @@ class Words(Refusal):
                      says="--days takes a whole number, not '-3'")
 
     def test_sizes(self):
-        for size, says in (("-1", "is no size"), ("1.5G", "a whole number"), ("8P", "K, M, G or T"),
+        for size, says in (("-1", "is not a size"), ("1.5G", "a whole number"), ("8P", "K, M, G or T"),
                            ("99999999T", "more than any disk"), ("1" * 30, "more than any disk"),
                            ("0", "too little")):
             self.refused(*UP, self.scratch / "p", f"--size={size}", says=says)
@@ -126,7 +126,7 @@ class Words(Refusal):
         self.refused(*UP, "/dev/null/x", says=["/dev/null/x", "choose another directory"])
         self.refused(*UP, "/dev/null", says=["/dev/null", "choose another directory"])
         self.refused(*UP, self.scratch / "p", "--device-dir=/dev/null",
-                     says=["/dev/null is no directory, nor a device", "/dev/ng0n1"])
+                     says=["/dev/null is not a directory or a device", "/dev/ng0n1"])
 
     def test_queries_of_uris(self):
         for query in ("?", "?dir=/x&", "?&dir=/x"):

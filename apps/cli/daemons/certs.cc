@@ -55,7 +55,7 @@ Task<Result<>> certs_init(Workplace work, CertificateOptions options) {
                         pki::make_authority(options.directory, request, now_by(work), work.report));
     work.session.say(
         fmt::format("a development authority in {} (until {}); {} signs more and stays "
-                    "here: whoever has it can pose as anybody",
+                    "here: a person who has it can issue certificates for any name",
                     options.directory, pki::to_string(issued[0].expires), issued[0].key_file));
     say_where_to_copy(work, issued[1], options.directory,
                       "the machine of the engine or DPU daemon");

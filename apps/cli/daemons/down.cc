@@ -29,9 +29,10 @@ Task<Result<>> unmount(Workplace work, const std::string& mount_point, bool lazi
     if (failure == 0) co_return Result<>{};
     if (failure == EBUSY) {
         co_return work.report.fail(
-            Code::busy, fmt::format("{0} is in use (open files, or a shell that stands in it); "
-                                    "`fuser -vm {0}` lists by whom",
-                                    shell_word(mount_point)));
+            Code::busy,
+            fmt::format("{0} is in use (open files, or a shell whose working directory is in it); "
+                        "`fuser -vm {0}` lists the processes",
+                        shell_word(mount_point)));
     }
     if (failure != EPERM) {
         co_return work.report.fail(
@@ -156,12 +157,13 @@ Task<Result<>> down(Workplace work, DownOptions options) {
     ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(pool.directory, work.report));
     if (owner.pid != 0) {
         co_return work.report.fail(
-            Code::busy, fmt::format("{} is open in process {} ({}), which is no mount and was not "
-                                    "started by `ros2store up`; end that program, for example "
-                                    "with: kill {}",
-                                    pool.directory, owner.pid, owner.program, owner.pid));
+            Code::busy,
+            fmt::format("{} is open in process {} ({}), which is not a mount and was not "
+                        "started by `ros2store up`; end that program, for example "
+                        "with: kill {}",
+                        pool.directory, owner.pid, owner.program, owner.pid));
     }
-    work.session.say(fmt::format("nobody has {} open", pool.directory));
+    work.session.say(fmt::format("no process has {} open", pool.directory));
     std::vector<Json> unmounted(ended.unmounted.begin(), ended.unmounted.end());
     work.session.answer(
         Json::object({{"directory", pool.directory},

@@ -61,9 +61,9 @@ Result<> conclude(const Workplace& work, const std::vector<Finding>& findings) {
                                        : "nothing is missing; see the warnings above");
         return {};
     }
-    return work.report.fail(Code::unsupported,
-                            fmt::format("{} thing{} missing or wrong; the remedies stand above",
-                                        problems, problems == 1 ? " is" : "s are"));
+    return work.report.fail(
+        Code::unsupported, fmt::format("{} thing{} missing or wrong; the remedies are listed above",
+                                       problems, problems == 1 ? " is" : "s are"));
 }
 
 }  // namespace

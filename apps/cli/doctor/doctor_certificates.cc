@@ -43,9 +43,9 @@ Finding unreadable(const std::string& what, const Directory& in, const Error& er
     Finding finding{.what = what, .grade = Grade::wrong, .found = report.text(), .remedy = {}};
     if (error.code == Code::denied) {
         finding.grade = Grade::slower;
-        finding.remedy =
-            fmt::format("ask as the user whose it is, or as root: sudo ros2store doctor --certs {}",
-                        shell_word(in.path));
+        finding.remedy = fmt::format(
+            "run it as the owner of the files, or as root: sudo ros2store doctor --certs {}",
+            shell_word(in.path));
     } else if (error.code == Code::not_found) {
         finding.grade = Grade::missing;
         finding.remedy = fmt::format(
@@ -53,7 +53,7 @@ Finding unreadable(const std::string& what, const Directory& in, const Error& er
             "DIR, "
             "then name that directory here: --certs DIR");
     } else {
-        finding.remedy = "copy the file anew from where the certificates were made";
+        finding.remedy = "copy the file again from where the certificates were made";
     }
     return finding;
 }
@@ -89,8 +89,8 @@ Finding look_at_authority(const Directory& in) {
                     .remedy = {}};
     if (!facts->authority) {
         finding.grade = Grade::wrong;
-        finding.found += " is no authority's certificate";
-        finding.remedy = "copy ca.crt anew from where the certificates were made";
+        finding.found += " is not the certificate of an authority";
+        finding.remedy = "copy ca.crt again from where the certificates were made";
         return finding;
     }
     look_at_time(finding, in, *facts,

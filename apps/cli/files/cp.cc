@@ -35,7 +35,7 @@ Task<Result<Target>> find_target(Workplace work, Places& places, const FileOptio
         co_return work.report.fail(
             Code::not_directory,
             fmt::format(
-                "{} is no directory, and several files cannot have one name; make it first: "
+                "{} is not a directory, and several files cannot have one name; make it first: "
                 "ros2store mkdir {}",
                 target.place.shown, shell_word(target.place.shown)));
     }
@@ -68,7 +68,7 @@ Task<Result<>> copy_one(Workplace work, const Place& from, const Target& target,
     if (S_ISDIR(source.mode) && target.is_there && !target.is_directory) {
         co_return work.report.fail(
             Code::not_directory,
-            fmt::format("{} is no directory, so the tree {} cannot become it: name a directory, "
+            fmt::format("{} is not a directory, so the tree {} cannot become it: name a directory, "
                         "or a new name",
                         target.place.shown, from.shown));
     }
@@ -111,7 +111,7 @@ std::string left_behind(const Target& target, const CopyCounts& counts) {
         fmt::format("{} file{} in {} {} whole, nothing is left of those under way", counts.files,
                     counts.files == 1 ? "" : "s", place, counts.files == 1 ? "is" : "are");
     if (counts.directories == 0 || target.is_directory) {
-        return left + "; the same command again copies all of it anew";
+        return left + "; the same command copies all of it again";
     }
     return fmt::format("{}; to begin again, first: ros2store rm -r {}", left, shell_word(place));
 }

@@ -24,7 +24,7 @@ Task<Result<>> make(Workplace work, const Place& place, bool may_exist) {
         if (S_ISDIR(there.mode)) co_return Result<>{};
         co_return work.report.fail(
             Code::not_directory,
-            fmt::format("{} is there and is no directory; choose another place", place.shown));
+            fmt::format("{} exists and is not a directory; choose another name", place.shown));
     }
     co_return explain(work, place.shown, made.error(), place.local ? place.shown : "");
 }

@@ -16,7 +16,7 @@ Task<Result<Slot>> destination(Workplace work, const Place& to, const std::strin
     if (there && S_ISDIR(source.mode)) {
         co_return work.report.fail(
             Code::not_directory,
-            fmt::format("{} is no directory, so a directory cannot take its place: name a "
+            fmt::format("{} is not a directory, so a directory cannot take its place: name a "
                         "directory, or a new name",
                         to.shown));
     }
@@ -24,7 +24,7 @@ Task<Result<Slot>> destination(Workplace work, const Place& to, const std::strin
     if (must_be_directory) {
         co_return work.report.fail(
             Code::not_directory,
-            fmt::format("{} is no directory, and several files cannot have one name", to.shown));
+            fmt::format("{} is not a directory, and several files cannot have one name", to.shown));
     }
     co_return co_await find_new_slot(work, to);
 }

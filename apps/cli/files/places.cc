@@ -174,8 +174,7 @@ Result<> check_slash(const Workplace& work, const Place& place, const fs::Attrib
     if (!place.names_directory || S_ISDIR(there.mode)) return {};
     return work.report.fail(
         Code::not_directory,
-        fmt::format("{} is no directory, which the '/' at its end asks for: leave it out",
-                    place.shown));
+        fmt::format("{} is not a directory: leave out the '/' at its end", place.shown));
 }
 
 Result<> check_slash_of_new(const Workplace& work, const Place& place) {
@@ -225,7 +224,7 @@ Task<Result<Slot>> find_new_slot(Workplace work, const Place& place) {
     if (error.code == Code::not_directory) {
         co_return work.report.fail(
             error,
-            fmt::format("{}: it cannot be in {}, which is no directory", place.shown, above));
+            fmt::format("{}: it cannot be in {}, which is not a directory", place.shown, above));
     }
     co_return explain(work, place.shown, error);
 }
@@ -337,8 +336,7 @@ std::unexpected<Error> explain(Workplace work, std::string_view what, const Erro
             break;
         case Code::corrupt:
             remedy =
-                "; the bytes on the media are not those that were written: restore this file from "
-                "a copy, and look at the disk";
+                "; corrupt data was not returned: check the disk and restore the file from a copy";
             break;
         case Code::is_directory: remedy = "; `ros2store ls` shows what is in it"; break;
         case Code::disconnected: remedy = "; " + what_starts_it(what); break;

@@ -214,7 +214,7 @@ Task<Result<>> why_one(Workplace work, Places& places, const WhyOptions& options
         co_return work.report.fail(
             Code::invalid,
             fmt::format(
-                "{} is no regular file; name one to trace a read of it, for example one that "
+                "{} is not a regular file; name one to trace a read of it, for example one that "
                 "`ros2store ls -R {}` shows",
                 place.shown, shell_word(place.shown)));
     }

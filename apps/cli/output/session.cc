@@ -71,7 +71,7 @@ Result<uint64_t> size_of(std::string_view text, Report& report) {
     }
     return report.fail(
         bytes.error(),
-        fmt::format("'{}' is no size; write a whole number and K, M, G or T, as in 512M or 4G",
+        fmt::format("'{}' is not a size; write a whole number and K, M, G or T, as in 512M or 4G",
                     text));
 }
 

@@ -119,7 +119,7 @@ Task<Result<>> container_check(Workplace work, ContainerOptions options) {
         work.session.say(fmt::format(
             "{} {} without an inode, {}: {}", leaks->objects,
             leaks->objects == 1 ? "object" : "objects", human_bytes(leaks->bytes),
-            options.free ? "freed" : "nobody can reach them; --free gives their space back"));
+            options.free ? "freed" : "no name leads to them; --free gives their space back"));
     }
     work.session.answer(Json::object({{"container", uri.container},
                                       {"objects", leaks->objects},

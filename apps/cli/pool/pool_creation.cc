@@ -117,7 +117,8 @@ Task<Result<>> pool_grow(Workplace work, GrowOptions options) {
         co_return work.report.fail(
             Code::busy,
             fmt::format(
-                "the pool in {0} is served by process {1} ({2}), and grows while nobody has "
+                "the pool in {0} is served by process {1} ({2}), and grows only while no process "
+                "has "
                 "it open: ros2store down {3} && ros2store pool grow {3}{4}{5} && ros2store up {3}",
                 before.directory, owner.pid, owner.program, place, size, device));
     }

@@ -124,7 +124,7 @@ void report_status(const Session& session, const pool::PoolDirectory& pool,
                                                       : "read-only: " + *content.read_only));
     }
     if (owner.pid == 0) {
-        session.say("open by     nobody");
+        session.say("open by     no process");
     } else if (owner.program == pool::engine_program) {
         session.say(fmt::format("open by     process {} ({})", owner.pid, owner.program));
     } else if (owner.mount_point.empty()) {

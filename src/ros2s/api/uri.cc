@@ -82,7 +82,8 @@ class Parser {
             uri_.transport = Uri::Transport::dpu;
         } else {
             return wrong(
-                0, fmt::format("the scheme '{}' is none of ros2s, ros2s+local, ros2s+dpu", scheme));
+                0,
+                fmt::format("the scheme '{}' is not one of ros2s, ros2s+local, ros2s+dpu", scheme));
         }
         at_ = end + 3;
         return {};
@@ -124,7 +125,8 @@ class Parser {
             number = number * 10 + static_cast<uint32_t>(c - '0');
         }
         if (number == 0 || number > 65535) {
-            return wrong(port_at, fmt::format("the port '{}' is no number from 1 to 65535", port));
+            return wrong(port_at,
+                         fmt::format("the port '{}' is not a number from 1 to 65535", port));
         }
         uri_.port = static_cast<uint16_t>(number);
         return {};
@@ -200,8 +202,8 @@ class Parser {
                          fmt::format("no parameter follows '{}': leave it out", text_[begin - 1]));
         }
         if (field == nullptr) {
-            return wrong(begin,
-                         fmt::format("the parameter '{}' is none of provider, socket, dir", key));
+            return wrong(
+                begin, fmt::format("the parameter '{}' is not one of provider, socket, dir", key));
         }
         if (!field->empty()) return wrong(begin, fmt::format("'{}' is given twice", key));
         if (equals == std::string_view::npos || equals + 1 == parameter.size()) {

@@ -40,7 +40,8 @@ std::string_view describe(Code code) noexcept {
         case Code::disconnected: return "the connection to the peer is lost";
         case Code::name_taken:
             return "another request was made under this request's name; this one was not done";
-        case Code::expired: return "repeated too late: whether it was done is not known any more";
+        case Code::expired:
+            return "the stored reply has expired; it is unknown whether the request was done";
     }
     return "unknown error";
 }

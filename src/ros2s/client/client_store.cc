@@ -183,9 +183,8 @@ void ClientStore::say_corrupt(ContainerId container, const FetchItem& item, Exte
     const uint64_t number = metrics_.corrupt.value() + 1;
     if (number > corrupt_lines_max) return;
     log_.error(fmt::format(
-        "corrupt bytes were withheld: {}: what came from the store is not what it has the checksum "
-        "of; look at the memory and the disk of this machine, then restore these bytes from a "
-        "copy{}",
+        "corrupt data was not returned: {}: the data from the store does not match its checksum; "
+        "check the memory and the disk of this machine, then restore the file from a copy{}",
         place_text(container, item, bad),
         number == corrupt_lines_max ? " (further ones are only counted)" : ""));
 }

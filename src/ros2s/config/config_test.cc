@@ -177,79 +177,80 @@ struct Refusal {
     std::string_view yaml, sentence;
 };
 TEST(Config, SaysWhatIsWrongWhereAndWhatToDo) {
-    for (const auto& [yaml, sentence] : std::initializer_list<Refusal>{
-             {"pool: p\nengine:\n  memroy: 1GiB\n",
-              "c.yaml:3: there is no setting \"memroy\" in \"engine\"; did you mean \"memory\"?"},
-             {"pool: p\nengin: {}\n",
-              "c.yaml:2: there is no setting \"engin\"; did you mean \"engine\"?"},
-             {"pool: p\ncolour: blue\n",
-              "c.yaml:2: there is no setting \"colour\"; remove it, or use one of: pool, engine, "
-              "log"},
-             {"pool: p\nmemory: 1GiB\n",
-              "c.yaml:2: there is no setting \"memory\"; it belongs in the group \"engine\""},
-             {"engine:\n  pool: p\n",
-              "c.yaml:2: there is no setting \"pool\" in \"engine\"; it belongs at the top of the "
-              "file, not indented"},
-             {"engine:\n  memory: lots\n",
-              "c.yaml:2: engine.memory: \"lots\" is not a size; write a whole number and a unit, "
-              "such as 1TiB or 512MiB"},
-             {"engine: {memory: 1MiB}\n",
-              "c.yaml:1: engine.memory: \"1MiB\" is out of range; write 16MiB to 1TiB"},
-             {"engine: {memory: 99999999999999999999}\n",
-              "c.yaml:1: engine.memory: \"99999999999999999999\" is out of range; write 16MiB to "
-              "1TiB"},
-             {"engine: {idle: 5}\n",
-              "c.yaml:1: engine.idle: \"5\" is not a duration; write a whole number and a unit "
-              "(ns, us, ms, s, min, h), such as 100us"},
-             {"engine: {idle: 2s}\n",
-              "c.yaml:1: engine.idle: \"2s\" is out of range; write 0 to 1s"},
-             {"engine: {groups_in_flight: many}\n",
-              "c.yaml:1: engine.groups_in_flight: \"many\" is not a whole number; write 1 to 16"},
-             {"engine: {groups_in_flight: 0}\n",
-              "c.yaml:1: engine.groups_in_flight: \"0\" is out of range; write 1 to 16"},
-             {"engine: {groups_in_flight: -1}\n",
-              "c.yaml:1: engine.groups_in_flight: \"-1\" is not a whole number; write 1 to 16"},
-             {"engine: {verify: maybe}\n",
-              "c.yaml:1: engine.verify: \"maybe\" is not true or false; write one of these"},
-             {"log: {level: loud}\n",
-              "c.yaml:1: log.level: \"loud\" is not one of the choices; write debug, info or "
-              "warning"},
-             {"engine: {memory: }\n",
-              "c.yaml:1: engine.memory: no value is given; write one, or remove the line"},
-             {"engine: {memory: [1GiB, 2GiB]}\n",
-              "c.yaml:1: engine.memory: a list or a group stands where one value is needed; Size, "
-              "16MiB to 1TiB."},
-             {"pool: p\nengine: fast\n",
-              "c.yaml:2: \"engine\" is a group, not a setting; write its settings indented below "
-              "it, one a line"},
-             {"pool: a\npool: b\n",
-              "c.yaml:2: \"pool\" is given twice, first in line 1; remove one of them"},
-             {"- a\n- b\n",
-              "c.yaml:1: the file is not a list of settings; write lines of the form `key: value`"},
-             {"[a, b]: c\n",
-              "c.yaml:1: a list or a group stands where a name is needed; write lines of the form "
-              "`key: value`"},
-             {"pool: a\n---\npool: b\n",
-              "c.yaml:2: the settings end before this line; remove what follows, or a line of --- "
-              "between them"},
-             {"pool: a\n]\n",
-              "c.yaml:2: not YAML: illegal flow end; settings are lines of the form `key: value`, "
-              "indented with spaces"},
-             {"", "c.yaml: the setting pool is missing; add it. The pool's name in URIs."},
-             {"pool: \"a",
-              "c.yaml:1: not YAML: illegal EOF in scalar; settings are lines of the form `key: "
-              "value`, indented with spaces"},
-             {"\tpool: a\n",
-              "c.yaml:1: not YAML: illegal map value; settings are lines of the form `key: value`, "
-              "indented with spaces"},
-             {"engine: {memory: 1GiB\npool: a\n",
-              "c.yaml:2: not YAML: end of map flow not found; settings are lines of the form `key: "
-              "value`, indented with spaces"},
-             {"engine: {memory: \"\x01\x02 and much more text than would fit into one line of a "
-              "terminal\"}\n",
-              "c.yaml:1: engine.memory: \"?? and much more text than would fit into one line of a "
-              "term…\" is not a size; write a whole number and a unit, such as 1TiB or 512MiB"},
-         }) {
+    for (
+        const auto& [yaml, sentence] : std::initializer_list<Refusal>{
+            {"pool: p\nengine:\n  memroy: 1GiB\n",
+             "c.yaml:3: there is no setting \"memroy\" in \"engine\"; did you mean \"memory\"?"},
+            {"pool: p\nengin: {}\n",
+             "c.yaml:2: there is no setting \"engin\"; did you mean \"engine\"?"},
+            {"pool: p\ncolour: blue\n",
+             "c.yaml:2: there is no setting \"colour\"; remove it, or use one of: pool, engine, "
+             "log"},
+            {"pool: p\nmemory: 1GiB\n",
+             "c.yaml:2: there is no setting \"memory\"; it belongs in the group \"engine\""},
+            {"engine:\n  pool: p\n",
+             "c.yaml:2: there is no setting \"pool\" in \"engine\"; it belongs at the top of the "
+             "file, not indented"},
+            {"engine:\n  memory: lots\n",
+             "c.yaml:2: engine.memory: \"lots\" is not a size; write a whole number and a unit, "
+             "such as 1TiB or 512MiB"},
+            {"engine: {memory: 1MiB}\n",
+             "c.yaml:1: engine.memory: \"1MiB\" is out of range; write 16MiB to 1TiB"},
+            {"engine: {memory: 99999999999999999999}\n",
+             "c.yaml:1: engine.memory: \"99999999999999999999\" is out of range; write 16MiB to "
+             "1TiB"},
+            {"engine: {idle: 5}\n",
+             "c.yaml:1: engine.idle: \"5\" is not a duration; write a whole number and a unit "
+             "(ns, us, ms, s, min, h), such as 100us"},
+            {"engine: {idle: 2s}\n",
+             "c.yaml:1: engine.idle: \"2s\" is out of range; write 0 to 1s"},
+            {"engine: {groups_in_flight: many}\n",
+             "c.yaml:1: engine.groups_in_flight: \"many\" is not a whole number; write 1 to 16"},
+            {"engine: {groups_in_flight: 0}\n",
+             "c.yaml:1: engine.groups_in_flight: \"0\" is out of range; write 1 to 16"},
+            {"engine: {groups_in_flight: -1}\n",
+             "c.yaml:1: engine.groups_in_flight: \"-1\" is not a whole number; write 1 to 16"},
+            {"engine: {verify: maybe}\n",
+             "c.yaml:1: engine.verify: \"maybe\" is not true or false; write one of these"},
+            {"log: {level: loud}\n",
+             "c.yaml:1: log.level: \"loud\" is not one of the choices; write debug, info or "
+             "warning"},
+            {"engine: {memory: }\n",
+             "c.yaml:1: engine.memory: no value is given; write one, or remove the line"},
+            {"engine: {memory: [1GiB, 2GiB]}\n",
+             "c.yaml:1: engine.memory: a list or a group is given where one value is needed; Size, "
+             "16MiB to 1TiB."},
+            {"pool: p\nengine: fast\n",
+             "c.yaml:2: \"engine\" is a group, not a setting; write its settings indented below "
+             "it, one a line"},
+            {"pool: a\npool: b\n",
+             "c.yaml:2: \"pool\" is given twice, first in line 1; remove one of them"},
+            {"- a\n- b\n",
+             "c.yaml:1: the file is not a list of settings; write lines of the form `key: value`"},
+            {"[a, b]: c\n",
+             "c.yaml:1: a list or a group is given where a name is needed; write lines of the form "
+             "`key: value`"},
+            {"pool: a\n---\npool: b\n",
+             "c.yaml:2: the settings end before this line; remove what follows, or a line of --- "
+             "between them"},
+            {"pool: a\n]\n",
+             "c.yaml:2: not YAML: illegal flow end; settings are lines of the form `key: value`, "
+             "indented with spaces"},
+            {"", "c.yaml: the setting pool is missing; add it. The pool's name in URIs."},
+            {"pool: \"a",
+             "c.yaml:1: not YAML: illegal EOF in scalar; settings are lines of the form `key: "
+             "value`, indented with spaces"},
+            {"\tpool: a\n",
+             "c.yaml:1: not YAML: illegal map value; settings are lines of the form `key: value`, "
+             "indented with spaces"},
+            {"engine: {memory: 1GiB\npool: a\n",
+             "c.yaml:2: not YAML: end of map flow not found; settings are lines of the form `key: "
+             "value`, indented with spaces"},
+            {"engine: {memory: \"\x01\x02 and much more text than would fit into one line of a "
+             "terminal\"}\n",
+             "c.yaml:1: engine.memory: \"?? and much more text than would fit into one line of a "
+             "term…\" is not a size; write a whole number and a unit, such as 1TiB or 512MiB"},
+        }) {
         Settings s;
         Report report;
         const auto result = parse(yaml, "c.yaml", describe(s), report);

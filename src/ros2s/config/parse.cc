@@ -65,8 +65,8 @@ class Parser {
     Result<> run(std::string_view yaml) {
         if (yaml.size() > yaml_bytes_max)
             return report_.fail(Code::too_large, std::string(where_) +
-                                                     ": larger than 1 MiB, which no file of "
-                                                     "settings is; check the path");
+                                                     ": larger than 1 MiB, the limit for "
+                                                     "settings; check the path");
         try {
             if (const auto rest = mark_behind_first_document(std::string(yaml))) {
                 wrong(*rest,
@@ -201,7 +201,7 @@ class Parser {
             return;
         }
         if (!node.IsScalar()) {
-            wrong(at.Mark(), name + ": a list or a group stands where one value is needed; " +
+            wrong(at.Mark(), name + ": a list or a group is given where one value is needed; " +
                                  std::string(field.type()));
             return;
         }
@@ -217,7 +217,7 @@ class Parser {
     std::optional<std::string> name_of(const YAML::Node& key, std::map<std::string, int>& seen) {
         if (!key.IsScalar()) {
             wrong(key.Mark(),
-                  "a list or a group stands where a name is needed; write lines of the "
+                  "a list or a group is given where a name is needed; write lines of the "
                   "form `key: value`");
             return std::nullopt;
         }

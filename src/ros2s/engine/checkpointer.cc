@@ -61,7 +61,7 @@ Task<> Checkpointer::run() {
         if (!written && cores_.rules().heed_failed_index) {
             committer_.die(written.error(),
                            "a checkpoint could not be written: " + cause_of(written.error()) +
-                               ". Close the pool, see to the disk of its index, and open it again");
+                               ". Close the pool, check the disk of its index, and open it again");
         }
         finished_.wake_all();
     }

@@ -333,10 +333,9 @@ void Committer::fail_group(Group& group, Result<> outcome) {
 void Committer::die(const Error& error, std::string reason) {
     if (dead_) return;
     dead_ = error;
-    read_only_reason_ = reason.empty()
-                            ? "a write or flush failed: " + describe(error) +
-                                  ". Close the pool, see to the device, and open it again"
-                            : std::move(reason);
+    read_only_reason_ = reason.empty() ? "a write or flush failed: " + describe(error) +
+                                             ". Close the pool, check the device, and open it again"
+                                       : std::move(reason);
     env_.log.error("The pool is read-only from now on: " + read_only_reason_);
     if (!open_->is_empty()) {
         fail_group(*open_, fail(error));

@@ -135,7 +135,7 @@ Task<> foreign_device(SmallPool& pool, SmallPool& other) {
     std::memset(zeros.data(), 0, block_bytes);
     pool.poke(1, 0, zeros.bytes());
     pool.poke(1, pool.last_block(1), zeros.bytes());
-    co_await expect_refused(pool, Code::not_found, "no device of a ros2store pool");
+    co_await expect_refused(pool, Code::not_found, "not a device of a ros2store pool");
 }
 TEST(DamagedPool, AnotherPoolsDeviceACopyAndAnEmptyOne) {
     SmallPool pool(1, 2);
@@ -153,7 +153,7 @@ Task<> truncated(SmallPool& pool) {
     pool.disks[0]->peek(0, bytes.bytes());
     half->poke(0, bytes.bytes());
     pool.disks[0] = std::move(half);
-    co_await expect_refused(pool, Code::corrupt, "it was cut off");
+    co_await expect_refused(pool, Code::corrupt, "it was truncated");
 }
 TEST(DamagedPool, ATruncatedDevice) {
     SmallPool pool(1);

@@ -307,7 +307,8 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
             d.discards);
     counter("ros2store_engine_discarded_bytes_total", "Bytes of them.", d.bytes);
     counter("ros2store_engine_discards_left_out_bytes_total",
-            "Bytes that became free without, for want of room or of time.", d.left_out_bytes);
+            "Bytes that became free without a discard, because there was no room or time.",
+            d.left_out_bytes);
     visit("ros2store_engine_used_bytes", "Data in use.", p.state.space.used_blocks() * block_bytes);
     visit("ros2store_engine_total_bytes", "Room for data.",
           p.state.space.total_blocks() * block_bytes);

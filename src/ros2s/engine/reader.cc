@@ -65,7 +65,7 @@ Result<> at_offset(Result<> read, uint64_t offset, uint64_t end) {
     return read;
 }
 
-constexpr uint64_t rotten_lines_max = 100;
+constexpr uint64_t corrupt_lines_max = 100;
 
 class BounceHeld {
   public:
@@ -121,14 +121,13 @@ bool plan_direct(object::FetchItem& item, const EntryValue& entry, BlockAddress&
     return true;
 }
 
-void say_rotten(Core& core, object::ContainerId container, const object::FetchItem& item) {
+void log_corrupt(Core& core, object::ContainerId container, const object::FetchItem& item) {
     if (item.status.error().code != Code::corrupt ||
-        core.metrics.fetch_corrupt.value() > rotten_lines_max) {
+        core.metrics.fetch_corrupt.value() > corrupt_lines_max) {
         return;
     }
     core.env.log.error(fmt::format(
-        "rotten bytes on the media were withheld: {}; look at the disk, and restore what has them "
-        "from a copy",
+        "corrupt data was not returned: {}; check the disk and restore the file from a copy",
         object::place_text(container, item, object::damaged(item))));
 }
 
@@ -217,7 +216,7 @@ Task<Result<>> read_verified(Core& core, Trace* trace, std::span<const BlockRef>
         const size_t good = matching(blocks.subspan(at, count), part);
         if (good < count) {
             core.metrics.fetch_corrupt.add();
-            if (core.metrics.fetch_corrupt.value() <= rotten_lines_max) {
+            if (core.metrics.fetch_corrupt.value() <= corrupt_lines_max) {
                 core.env.log.error(fmt::format(
                     "{}: the 4 KiB at byte {} are not what was written there",
                     core.devices[first.device()]->name(), (first.block() + good) * block_bytes));
@@ -353,7 +352,7 @@ Task<> Reader::fetch_at(Core& core, Trace* trace, object::ContainerId container,
         publisher_.read_ended(core);
         if (!read) {
             item.status = at_offset(read, item.extent.offset, item.extent.end());
-            say_rotten(core, container, item);
+            log_corrupt(core, container, item);
             item.checksums.clear();
         }
         co_return;
@@ -362,7 +361,7 @@ Task<> Reader::fetch_at(Core& core, Trace* trace, object::ContainerId container,
     item.status = co_await fetch_array(core, trace, container, item, entry.size);
     if (item.status) co_return;
     item.checksums.clear();
-    say_rotten(core, container, item);
+    log_corrupt(core, container, item);
 }
 
 Task<Result<>> Reader::fetch_array(Core& core, Trace* trace, object::ContainerId container,

@@ -15,10 +15,9 @@ constexpr uint64_t read_blocks_max = 256;
 
 std::unexpected<Error> io_error(Report& report, const device::BlockDevice& device,
                                 std::string_view doing, const Error& error) {
-    return report.fail(error,
-                       fmt::format("{} {} failed: {}. Nothing was changed; see to the device "
-                                   "and open the pool again",
-                                   doing, device.name(), describe(error)));
+    return report.fail(error, fmt::format("{} {} failed: {}. Nothing was changed; check the device "
+                                          "and open the pool again",
+                                          doing, device.name(), describe(error)));
 }
 
 }  // namespace
@@ -354,7 +353,7 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
             if (!match) {
                 co_return report.fail(match.error(),
                                       fmt::format("reading data of journal group {} failed: {}. "
-                                                  "Nothing was changed; see to the device and open "
+                                                  "Nothing was changed; check the device and open "
                                                   "the pool again",
                                                   header.sequence, describe(match.error())));
             }
@@ -369,7 +368,7 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
             if (!applied) {
                 co_return report.fail(applied.error(),
                                       fmt::format("journal group {} cannot be replayed: {}. "
-                                                  "Nothing was changed; see to the index and the "
+                                                  "Nothing was changed; check the index and the "
                                                   "devices",
                                                   header.sequence, describe(applied.error())));
             }

@@ -42,8 +42,8 @@ Task<Result<Superblock>> read_superblock(device::BlockDevice& device, Report& re
         if (expected > blocks_of(device)) {
             co_return report.fail(
                 Code::corrupt,
-                fmt::format("{}: it has {} bytes, and had {} when the pool was made: it was cut "
-                            "off. Restore it from a copy",
+                fmt::format("{}: it has {} bytes, and had {} when the pool was made: it was "
+                            "truncated. Restore it from a copy",
                             device.name(), device.size(), expected * block_bytes));
         }
         co_return *newest;
@@ -59,10 +59,10 @@ Task<Result<Superblock>> read_superblock(device::BlockDevice& device, Report& re
                                                  "Restore the device from a copy",
                                                  device.name()));
     }
-    co_return report.fail(worst,
-                          fmt::format("{}: this is no device of a ros2store pool. Make a pool with "
-                                      "`ros2store up`, or name the right device",
-                                      device.name()));
+    co_return report.fail(
+        worst, fmt::format("{}: this is not a device of a ros2store pool. Make a pool with "
+                           "`ros2store up`, or name the right device",
+                           device.name()));
 }
 
 namespace {
@@ -214,7 +214,7 @@ Task<Result<>> renew_copies(Reactor& reactor, const Devices& devices, const Supe
     for (size_t i = 0; i < results.size(); ++i) {
         if (results[i]) continue;
         const Error error = results[i].error();
-        co_return report.fail(error, fmt::format("{}: renewing its superblock failed: {}. See to "
+        co_return report.fail(error, fmt::format("{}: renewing its superblock failed: {}. Check "
                                                  "the device and open the pool again",
                                                  devices[i]->name(), describe(error)));
     }

@@ -40,10 +40,10 @@ namespace {
 
 std::string why_not_created(const object::ContainerProperties& properties, const Error& error) {
     if (error.code == Code::exists)
-        return "there is one of that name: use it, or choose another name";
+        return "the name is in use: use that container, or choose another name";
     if (error.code != Code::invalid) return describe(error);
     if (!object::is_valid_label(properties.label)) return "a name is 1 to 127 of A-Z a-z 0-9 . _ -";
-    return fmt::format("a chunk of {} bytes is no multiple of {}; give one, up to {}",
+    return fmt::format("a chunk of {} bytes is not a multiple of {}; give one, up to {}",
                        properties.chunk_bytes, block_bytes, object::transaction_bytes_max);
 }
 

@@ -32,9 +32,9 @@ class Room {
         if (!S_ISDIR(status.st_mode)) {
             return report.fail(
                 Code::invalid,
-                fmt::format("{} is no directory, nor a device that a pool goes on: name a "
+                fmt::format("{} is not a directory or a device that can hold a pool: name a "
                             "directory, an NVMe namespace's character device (/dev/ng0n1, say) or "
-                            "a devdax device of persistent memory (virtio-pmem is none)",
+                            "a devdax device of persistent memory (not virtio-pmem)",
                             directory));
         }
         struct statvfs space{};

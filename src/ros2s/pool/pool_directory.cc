@@ -88,9 +88,10 @@ Result<> check_directory(const std::string& directory, Report& report) {
     if (!names) return cannot("list", directory, names.error(), report);
     if (!names->empty()) {
         return report.fail(
-            Code::exists, fmt::format("{} is not empty (it holds '{}', which is no pool's): choose "
-                                      "a new or empty directory",
-                                      directory, names->front()));
+            Code::exists,
+            fmt::format("{} is not empty (it holds '{}', which does not belong to a pool): choose "
+                        "a new or empty directory",
+                        directory, names->front()));
     }
     return {};
 }
@@ -286,7 +287,7 @@ Result<PoolDirectory> read_pool_settings(const std::string& path, Report& report
         const int cause = missing != 0 ? missing : ENOTDIR;
         if (cause == ENOTDIR) {
             return report.fail(Code::not_directory,
-                               fmt::format("{} is no directory, and a pool is one: name the "
+                               fmt::format("{} is not a directory; a pool is a directory: name the "
                                            "directory that `ros2store up` made",
                                            directory));
         }

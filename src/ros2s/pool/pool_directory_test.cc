@@ -262,7 +262,7 @@ TEST_F(PoolDirectoryTest, WhatIsMissingIsSaid) {
     refused(directory_, "No such file or directory); `ros2store up");
     refused(base_, "there is no pool in " + base_);
     write(base_ + "/file", "");
-    refused(base_ + "/file", "is no directory");
+    refused(base_ + "/file", "is not a directory");
     ASSERT_TRUE(create(creation()));
     files::remove(directory_ + "/device-0");
     refused(directory_, "has lost its device files");

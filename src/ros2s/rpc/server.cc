@@ -24,6 +24,13 @@ std::vector<std::byte> failure_frame(Error error, std::string_view text) {
     return make_frame(header, encode(FailureBody{.error = error, .text = text}, memory));
 }
 
+// The numbers of docs/formats/rpc.md.
+std::string service_name(uint32_t number) {
+    return number == 1   ? "object store"
+           : number == 2 ? "host link"
+                         : fmt::format("service {}", number);
+}
+
 static_assert(frame_bytes(0, hello_bytes_max) <= fabric::Admission::credential_bytes_max);
 static_assert(frame_bytes(0, failure_bytes_max) <= fabric::Admission::verdict_bytes_max);
 
@@ -81,26 +88,29 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
     }
     if (!hello) {
         metrics_.malformed.add();
-        return report.fail(Code::corrupt, "what came as a hello is none");
+        return report.fail(Code::corrupt,
+                           "the client's first message is not a hello: do both sides run the same "
+                           "release?");
     }
     if (hello->service != service_.number()) {
-        return report.fail({.code = Code::unsupported, .detail = hello->service},
-                           fmt::format("service {} is not served here, but {}: is this the right "
-                                       "address?",
-                                       hello->service, service_.number()));
+        return report.fail(
+            {.code = Code::unsupported, .detail = hello->service},
+            fmt::format("the client asks for the {}, and this server is the {}: is "
+                        "this the right address?",
+                        service_name(hello->service), service_name(service_.number())));
     }
     // The ticket stays valid.
     if (attending_.running() + entrants_.size() >= attending_.limit()) {
         metrics_.refused_busy.add();
-        return report.fail(Code::busy, fmt::format("this server has {} connections, which is all "
-                                                   "that it takes: try again later",
+        return report.fail(Code::busy, fmt::format("this server has reached its limit of {} "
+                                                   "connections: try again later",
                                                    attending_.limit()));
     }
     const auto guest = gate_.admit(*hello, peer);
     if (!guest) {
         metrics_.refused_ticket.add();
         return report.fail(guest.error(),
-                           "this connection was not let in: its ticket is not valid here; ask the "
+                           "this connection was refused: its ticket is not valid here; ask the "
                            "control plane for a new one");
     }
     const admission::Admission& admission = group_.admission;

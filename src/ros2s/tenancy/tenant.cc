@@ -40,7 +40,7 @@ Result<WallTime> parse_time(const std::string& text, std::string_view where, Rep
         return WallTime(std::chrono::seconds(::timegm(&fields)));
     }
     return report.fail(Code::invalid,
-                       fmt::format("{}: '{}' is no time; write a day or a time in UTC up to the "
+                       fmt::format("{}: '{}' is not a time; write a day or a time in UTC up to the "
                                    "year 2200, as in 2027-01-31 or 2027-01-31T18:00:00Z",
                                    where, text));
 }

@@ -39,7 +39,7 @@ int refuse_memory(uint32_t kind, const char* what) {
                                         ": this version moves host memory only; copy to and from "
                                         "it, with kind ROS2S_MEMORY_HOST")
                : refuse(EINVAL, std::string(what) + ": " + std::to_string(kind) +
-                                    " is no ros2s_memory_kind");
+                                    " is not a ros2s_memory_kind");
 }
 
 bool holds(Bytes memory, const ros2s_request& request) {
@@ -52,7 +52,8 @@ bool holds(Bytes memory, const ros2s_request& request) {
 // 0, or the reason why the request is refused.
 int check_request(const ros2s_queue& queue, const ros2s_request& request) {
     if (request.opcode > ROS2S_OP_PUNCH_HOLE) [[unlikely]] {
-        return refuse(EINVAL, "submit: " + std::to_string(request.opcode) + " is no ros2s_opcode");
+        return refuse(EINVAL,
+                      "submit: " + std::to_string(request.opcode) + " is not a ros2s_opcode");
     }
     if (request.reserved != 0) [[unlikely]] {
         return refuse(EINVAL, "submit: a reserved field is not 0");

@@ -135,9 +135,9 @@ TEST_F(QueueTest, IllFormedRequestsAreNotTaken) {
         ros2s_completion completion;
         EXPECT_EQ(ros2s_queue_reap(queue, &completion, 1, 1, -1), 1);
     };
-    refused([](auto& r) { r.opcode = 99; }, -EINVAL, "99 is no ros2s_opcode");
+    refused([](auto& r) { r.opcode = 99; }, -EINVAL, "99 is not a ros2s_opcode");
     refused([](auto& r) { r.memory = ROS2S_MEMORY_GPU; }, -EOPNOTSUPP, "host memory only");
-    refused([](auto& r) { r.memory = 77; }, -EINVAL, "77 is no ros2s_memory_kind");
+    refused([](auto& r) { r.memory = 77; }, -EINVAL, "77 is not a ros2s_memory_kind");
     refused([](auto& r) { r.file = nullptr; }, -EINVAL, "the file is NULL");
     refused([](auto& r) { r.address = nullptr; }, -EINVAL, "the address is NULL");
     refused([](auto& r) { r.reserved = 1; }, -EINVAL, "reserved");

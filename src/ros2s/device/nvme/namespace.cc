@@ -240,8 +240,9 @@ std::optional<uint64_t> nvme_bytes(const std::string& path) {
 Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Report& report) {
     const auto name = namespace_name(path);
     if (!name) {
-        co_return report.fail(Code::invalid,
-                              path + ": is no NVMe namespace's character device (/dev/ng0n1, say)");
+        co_return report.fail(
+            Code::invalid,
+            path + ": is not an NVMe namespace's character device (/dev/ng0n1, say)");
     }
     const KernelVersion kernel = KernelVersion::running();
     if (!kernel.reports_dropped_commands()) {

@@ -199,7 +199,7 @@ TEST(NvmeDevice, OthersAreNoNamespaces) {
     if ((*reactor)->ring()->kind() != Ring::Kind::io_uring) GTEST_SKIP() << "no io_uring here";
     const auto opened = (*reactor)->run(NvmeDevice::open(**reactor, "/dev/null", {}, report));
     EXPECT_EQ(opened.error().code, Code::invalid);
-    EXPECT_THAT(report.text(), HasSubstr("/dev/null: is no NVMe namespace"));
+    EXPECT_THAT(report.text(), HasSubstr("/dev/null: is not an NVMe namespace"));
 }
 
 TEST(NvmeDevice, NeedsIoUring) {

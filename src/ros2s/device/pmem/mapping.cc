@@ -32,10 +32,11 @@ std::unexpected<Error> open_failed(const std::string& path, int error, Report& r
 std::unexpected<Error> no_memory_there(const std::string& path, Report& report) {
     return report.fail(
         Code::unsupported,
-        fmt::format("{}: is no persistent memory, or such as programs cannot flush by themselves "
-                    "(virtio-pmem). Name a devdax device of another region (`ndctl list -R`), or a "
-                    "file on a file system that is mounted with -o dax",
-                    path));
+        fmt::format(
+            "{}: is not persistent memory that programs can flush by themselves (virtio-pmem "
+            "is not). Name a devdax device of another region (`ndctl list -R`), or a "
+            "file on a file system that is mounted with -o dax",
+            path));
 }
 
 // Whether its memory is a region of NVDIMMs (or CXL memory, which the kernel presents as such), and
@@ -150,10 +151,10 @@ Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
     made->is_damaged = made->is_file && has_bad_memory(status.st_dev);
     if (!made->is_memory && !options.ordinary_file) co_return no_memory_there(path, report);
     if (length == 0 || length % block_bytes != 0) {
-        co_return report.fail(
-            Code::corrupt, fmt::format("{}: has {} bytes, which is no multiple of {}: it was cut "
-                                       "off. Restore it from a copy",
-                                       path, length, block_bytes));
+        co_return report.fail(Code::corrupt,
+                              fmt::format("{}: has {} bytes, which is not a multiple of {}: it was "
+                                          "truncated. Restore it from a copy",
+                                          path, length, block_bytes));
     }
     ::madvise(address, length, MADV_DONTFORK);
     co_return made;

@@ -43,7 +43,7 @@ TEST_F(PmemPlaces, AnOrdinaryFileIsNone) {
     EXPECT_EQ(pmem_bytes(path), std::nullopt);
     const auto [code, text] = refusal(path, {});
     EXPECT_EQ(code, Code::unsupported);
-    EXPECT_THAT(text, HasSubstr(path + ": is no persistent memory"));
+    EXPECT_THAT(text, HasSubstr(path + ": is not persistent memory"));
     EXPECT_THAT(text, HasSubstr("-o dax"));
 }
 

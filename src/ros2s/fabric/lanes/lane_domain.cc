@@ -60,7 +60,7 @@ class LaneDomain final : public Domain, private Handshakes {
         if (!address.empty() && address.front() != '@' && address.find('/') == std::string::npos) {
             return {};
         }
-        return report.fail(Code::invalid, "'" + address + "' is no address for provider " +
+        return report.fail(Code::invalid, "'" + address + "' is not an address for provider " +
                                               names_.provider + ": give IP:PORT or [IPv6]:PORT");
     }
     Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,

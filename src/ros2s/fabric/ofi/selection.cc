@@ -66,7 +66,7 @@ Result<std::vector<std::string>> fitting(const std::string& provider, const Mach
                                          Report& report) {
     if (provider != tcp && provider != verbs_rxm && provider != verbs) {
         return report.fail(Code::invalid, "'" + provider +
-                                              "' is no provider of libfabric: choose "
+                                              "' is not a provider of libfabric: choose "
                                               "ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm or ofi+verbs");
     }
     const auto& fit = provider == tcp ? machine.interfaces : machine.adapters;

@@ -64,7 +64,8 @@ Result<std::string> choose_device(const std::string& provider, std::string_view 
         if (std::ranges::find(fit, adapter) != fit.end()) return name;
     }
     return report.fail(Code::unsupported,
-                       fmt::format("provider {}: none of the devices {} suits it: add one of {}",
+                       fmt::format("provider {}: none of the devices {} suits it: set the device "
+                                   "(`ucx_device`) to one of {}",
                                    provider, devices, fmt::join(fit, ", ")));
 }
 

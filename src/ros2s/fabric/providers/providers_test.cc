@@ -45,7 +45,8 @@ TEST(Providers, each_takes_the_device_that_suits_it) {
     EXPECT_TRUE(report.empty());
     EXPECT_FALSE(choose_device("ucx+rc", "eth0,mlx5", adapters, report));
     EXPECT_EQ(report.text(),
-              "provider ucx+rc: none of the devices eth0,mlx5 suits it: add one of mlx5_0, mlx5_1");
+              "provider ucx+rc: none of the devices eth0,mlx5 suits it: set the device "
+              "(`ucx_device`) to one of mlx5_0, mlx5_1");
 }
 
 class OpenDomain : public testing::Test {

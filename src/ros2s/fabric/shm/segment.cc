@@ -40,7 +40,7 @@ Result<Segment> Segment::take_in(Descriptor descriptor, uint64_t size, Report& r
     if (has < 0 || (has & seals) != seals) {
         return report.fail(Code::denied,
                            "the peer sent shared memory that is not sealed against shrinking: it "
-                           "is no ros2store server of this version");
+                           "is not a ros2store server of this version");
     }
     struct statfs system{};
     if (fstatfs(descriptor.get(), &system) != 0 || system.f_type != TMPFS_MAGIC) {

@@ -49,9 +49,10 @@ class ShmDomain final : public Domain, private Handshakes {
             (address.front() == '@' || address.find('/') != std::string::npos)) {
             return {};
         }
-        return report.fail(Code::invalid, "'" + address +
-                                              "' is no address for provider shm: give the path of "
-                                              "a socket with a slash in it, or @NAME");
+        return report.fail(Code::invalid,
+                           "'" + address +
+                               "' is not an address for provider shm: give the path of "
+                               "a socket with a slash in it, or @NAME");
     }
     Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
                                                    StopToken stop) override;

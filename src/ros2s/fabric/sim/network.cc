@@ -170,7 +170,7 @@ Task<Result<std::unique_ptr<Endpoint>>> SimDomain::connect(std::string address,
     const auto found = network_.listeners_.find(address);
     if (found == network_.listeners_.end()) {
         co_return report.fail(Code::disconnected,
-                              "nobody listens at " + address + ": is the server running?");
+                              "no process listens at " + address + ": is the server running?");
     }
     const std::string server = found->second->process();
     if (network_.processes_[server].stalled) {

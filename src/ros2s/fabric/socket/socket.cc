@@ -90,9 +90,10 @@ Result<SocketAddress> parse(const std::string& address, Report& report) {
             }
         }
     }
-    return report.fail(Code::invalid, "'" + address +
-                                          "' is no address: give IP:PORT, [IPv6]:PORT, a path of a "
-                                          "socket with a slash in it, or @NAME");
+    return report.fail(Code::invalid,
+                       "'" + address +
+                           "' is not an address: give IP:PORT, [IPv6]:PORT, a path of a "
+                           "socket with a slash in it, or @NAME");
 }
 
 // Waits until the descriptor is ready. Errors: cancelled, io.
@@ -210,7 +211,8 @@ constexpr Duration dead_owner_wait = std::chrono::seconds(1);
 std::string why_not(const Error& error, const std::string& address) {
     switch (error.os_errno) {
         case EADDRNOTAVAIL:
-            return "it is no address of this machine: choose one that `ip -brief address` shows";
+            return "it is not an address of this machine: choose one that `ip -brief address` "
+                   "shows";
         case ENOENT:
             return "make the directory first: mkdir -p " + address.substr(0, address.rfind('/'));
         default: return describe(error);
@@ -330,9 +332,9 @@ Task<Result<Descriptor>> connect_to(Reactor& reactor, std::string address, StopT
         getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failed, &length);
     }
     if (failed == ENOENT || failed == ECONNREFUSED) {
-        co_return report.fail(
-            Error{Code::disconnected, failed, 0},
-            "nobody listens at " + address + ": is the server running, and is this its address?");
+        co_return report.fail(Error{Code::disconnected, failed, 0},
+                              "no process listens at " + address +
+                                  ": is the server running, and is this its address?");
     }
     if (failed != 0) {
         const auto error = fail_errno(failed).error();

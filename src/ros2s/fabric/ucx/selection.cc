@@ -76,9 +76,10 @@ Result<std::vector<std::string>> fitting(const std::string& provider, const Mach
                                          Report& report) {
     const bool dynamic = provider == "ucx+dc_x";
     if (provider != "ucx+tcp" && provider != "ucx+rc" && !dynamic) {
-        return report.fail(Code::invalid, "'" + provider +
-                                              "' is no provider of UCX: choose ucx+tcp, ucx+rc or "
-                                              "ucx+dc_x");
+        return report.fail(Code::invalid,
+                           "'" + provider +
+                               "' is not a provider of UCX: choose ucx+tcp, ucx+rc or "
+                               "ucx+dc_x");
     }
     const std::vector<std::string>& fit = provider == "ucx+tcp" ? machine.interfaces
                                           : dynamic             ? machine.connectx

@@ -94,7 +94,7 @@ check "the device's contract, devdax" contract /dev/dax0.0
 # Programs cannot flush that one by themselves.
 check "devdax on virtio-pmem is refused" eval \
     'modules virtio_pmem && ndctl create-namespace -f -e namespace1.0 -m devdax &&
-     refused_with "/dev/dax1.0 is no directory, nor a device.*virtio-pmem" ros2store up --no-daemons /run/flushed --device-dir /dev/dax1.0'
+     refused_with "/dev/dax1.0 is not a directory or a device.*virtio-pmem" ros2store up --no-daemons /run/flushed --device-dir /dev/dax1.0'
 
 # The journal in memory without a file system, the rest on a namespace without one.
 wait_for namespace_of lab1 2
