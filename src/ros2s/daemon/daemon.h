@@ -26,7 +26,7 @@ class Daemon {
     virtual ~Daemon() = default;
     [[nodiscard]] virtual std::vector<exporter::Source> metrics() const = 0;
     // Its addresses, with the actual port in place of 0: "control 127.0.0.1:7400", "shm
-    // /run/ros2store/engine.sock". They do not change. Any thread.
+    // /run/ros2store/engine.sock". The addresses do not change after the start. Any thread.
     [[nodiscard]] virtual std::vector<std::string> addresses() const = 0;
     // Increases at least once a second while its control plane accepts connections. Any thread.
     [[nodiscard]] virtual uint64_t control_rounds() const = 0;

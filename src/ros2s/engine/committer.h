@@ -66,8 +66,8 @@ class Committer {
     // before join(), the room stays. Errors: too_large, read_only.
     Task<Result<>> admit(size_t record_bytes, uint64_t blocks);
     [[nodiscard]] Group& open() { return *open_; }
-    // The blocks of this transaction, and of no other since, are staged in open(), which holds the
-    // nodes that it needs. The caller keeps these pinned until the group is done.
+    // Staging for this transaction is the last change to open(). open() also holds the nodes that
+    // the transaction needs. The caller keeps these pinned until the group is done.
     struct Ticket {
         std::shared_ptr<Group> group;
         size_t index = 0;

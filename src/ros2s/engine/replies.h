@@ -16,8 +16,8 @@
 // - Either all slots of a client are stored or none, unless the client returned after they were
 //   dropped. Then it is not `whole`, and a possible repetition in an unknown slot of it is
 //   `expired`.
-// - An owner has clients. When an owner loses its last one, the mark of its dropped replies applies
-//   to all unknown owners.
+// - When an owner loses its last client, the mark of its dropped replies applies to all unknown
+//   owners.
 #pragma once
 #include <list>
 #include <map>

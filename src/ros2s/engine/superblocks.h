@@ -1,6 +1,6 @@
 // Superblocks: each device's description of the pool, in two copies (docs/formats/superblock.md).
-// These functions find out which devices belong together, and raise their generations. By its
-// generation a device that was restored from an old copy is found
+// These functions find out which devices belong together, and raise their generations. The
+// generation shows whether a device was restored from an old copy
 // (docs/decisions/0307-generations-of-devices.md).
 //
 // Used on the pool's core.

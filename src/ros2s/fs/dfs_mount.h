@@ -49,7 +49,7 @@ class DfsMount final : public Dfs {
     Task<> close_all() override;
     Task<Result<Leaks>> check(const Call& call, bool free) override;
     void visit_metrics(const MetricVisitor& visit) const override;
-    // Punches every orphan that this mount does not have open.
+    // Punches all orphans except those that this mount has open.
     Task<Result<>> reap_orphans(const Call& call);
     // Starts the background work of a mount. Errors: of reaping.
     Task<Result<>> begin(const Call& call);
@@ -204,8 +204,8 @@ class DfsMount final : public Dfs {
     Task<Result<Attributes>> add_new_node(const Call& call, NodeId parent, NewNode& wanted);
     Task<Result<Commit>> commit_new_node(const Call& call, NodeId parent, NodeId node,
                                          const InodeRecord& record, NewNode& wanted);
-    // The node that an earlier execution added under a name. Errors: stale if the name has changed
-    // since.
+    // The node that an earlier execution of this call added under a name. Errors: stale if the
+    // name has changed since.
     Task<Result<Attributes>> node_added_at(const Call& call, NodeId parent, std::string_view name,
                                            Epoch epoch);
     Task<Result<Attributes>> add_link(const Call& call, NodeId node, NodeId parent,

@@ -47,7 +47,7 @@ void Leadership::leave() noexcept {
     const bool was_caller = leader_.load(std::memory_order_relaxed) == caller;
     if (was_caller)
         left_.store(left_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    leader_.store(nobody, std::memory_order_seq_cst);
+    leader_.store(none, std::memory_order_seq_cst);
     if (was_caller && followers_.load(std::memory_order_seq_cst) > 0) call();
 }
 
@@ -71,7 +71,7 @@ bool Leadership::stand_in() noexcept {
         futex_wait(called_, 0, grace);
         const bool is_called = called_.exchange(0, std::memory_order_seq_cst) != 0;
         if (!is_called && left != left_.load(std::memory_order_relaxed)) continue;
-        uint32_t expected = nobody;
+        uint32_t expected = none;
         if (leader_.compare_exchange_strong(expected, own, std::memory_order_seq_cst)) {
             asked_.store(false, std::memory_order_relaxed);
             return true;

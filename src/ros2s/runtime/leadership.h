@@ -7,17 +7,17 @@
 //                └─ false ─► follow(), sleep
 //                            on its own word, unfollow()
 //
-// A caller that leaves soon comes back. The own thread therefore waits until no caller has led for
-// `grace`; nobody leads meanwhile. If a thread follows, or calls, it leads at once.
+// If a caller stops leading, the own thread waits `grace` before it leads: callers usually return.
+// Meanwhile no thread leads. If a thread follows, or calls, the own thread leads at once.
 //
 // Invariants
 // - At most one thread leads; what it wrote is visible to the next one.
-// - A thread that follows never waits without a leader: leave() publishes "nobody" and then looks
+// - A thread that follows never waits without a leader: leave() publishes "none" and then looks
 //   for followers, follow() counts itself and then looks for a leader, all sequentially consistent.
-// - Two callers that overlap share the own thread: passing the lead to and fro would cost a wake-up
-//   for each request. It is handed to a caller again when `shared_for` has passed without overlap.
+// - If two callers overlap, the own thread leads for both: passing the lead to and fro would cost a
+//   wake-up for each request. A caller leads again when `shared_for` has passed without overlap.
 //
-// May be called from any thread, except stand_in(), which is the own thread's.
+// Any thread may call it, except stand_in(): only the own thread calls that.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -33,36 +33,36 @@ class Leadership {
     Leadership(const Leadership&) = delete;
     Leadership& operator=(const Leadership&) = delete;
 
-    // Leads if nobody does; never waits.
+    // Leads if no thread does; never waits.
     [[nodiscard]] bool try_lead() noexcept {
-        uint32_t expected = nobody;
+        uint32_t expected = none;
         return leader_.compare_exchange_strong(expected, caller, std::memory_order_seq_cst);
     }
-    // The same, and asks the own thread to leave if it leads; waits for its turn to end.
+    // Like try_lead(). If the own thread leads, asks it to leave and waits for its turn to end.
     [[nodiscard]] bool lead() noexcept;
     void leave() noexcept;
 
     // A caller that may not lead brackets its sleep with these.
     void follow() noexcept;
     void unfollow() noexcept { followers_.fetch_sub(1, std::memory_order_relaxed); }
-    // If nobody leads, the own thread does so at once.
+    // If no thread leads, the own thread does so at once.
     void ensure() noexcept {
-        if (leader_.load(std::memory_order_seq_cst) == nobody) call();
+        if (leader_.load(std::memory_order_seq_cst) == none) call();
     }
 
     // Waits until the own thread is needed, and leads. Returns false after close().
     [[nodiscard]] bool stand_in() noexcept;
-    // The own thread leads, and a caller wants to.
+    // The own thread leads, and a caller wants to lead.
     [[nodiscard]] bool asked() const noexcept { return asked_.load(std::memory_order_relaxed); }
     void close() noexcept;
 
   private:
-    enum Leader : uint32_t { nobody, caller, own };
+    enum Leader : uint32_t { none, caller, own };
     void call() noexcept;
     [[nodiscard]] bool is_shared() noexcept;
 
     Waker& waker_;
-    std::atomic<uint32_t> leader_ = nobody;
+    std::atomic<uint32_t> leader_ = none;
     std::atomic<uint32_t> left_ = 0;  // how often a caller has left
     std::atomic<uint32_t> followers_ = 0;
     std::atomic<bool> asked_ = false;

@@ -7,7 +7,7 @@
 // A layer's type says how it is closed: close_all(), close(), or its destructor alone. It also says
 // where its counters are: visit_metrics(), metrics() or counters().
 //
-// Owned by who composes; used on one core; close() before destruction.
+// Owned by the composing code; used on one core; close() before destruction.
 #pragma once
 #include <algorithm>
 #include <concepts>
@@ -30,20 +30,20 @@ class Stack {
     Stack& operator=(const Stack&) = delete;
     ~Stack() { ROS2S_CHECK(layers_.empty()); }
 
-    // Puts it on top. `name` is for people, and a literal.
+    // Puts `layer` on top. `name` is a literal that people read.
     template <class T>
     T* push(std::string_view name, std::unique_ptr<T> layer) {
         T* const pushed = layer.get();
         layers_.push_back(std::make_unique<Owned<T>>(name, std::move(layer)));
         return pushed;
     }
-    // The same of what could be opened; otherwise why not.
+    // The same for a result. Returns its error if it has one.
     template <class T>
     Result<T*> push(std::string_view name, Result<std::unique_ptr<T>> opened) {
         if (!opened) return fail(opened.error());
         return push(name, std::move(*opened));
     }
-    // Closes all of it. Errors: the first of a layer's close(); the others are closed anyway.
+    // Closes all layers. Returns the first error of a layer's close(); it closes the others, too.
     Task<Result<>> close() {
         Result<> closed;
         while (!layers_.empty()) {
@@ -53,7 +53,7 @@ class Stack {
         }
         co_return closed;
     }
-    // Closes one that no other stands on.
+    // Closes one layer. No other layer uses it.
     template <class T>
     Task<Result<>> close(T* layer) {
         const auto is_it = [layer](const auto& each) { return each->address() == layer; };
@@ -115,7 +115,7 @@ struct Stack::Owned final : Layer {
             layer->counters().list(visit);
         }
     }
-    // Of one that is composed itself, those of its layers.
+    // The names of its layers, if the layer is composed itself.
     [[nodiscard]] std::string names() const override {
         if constexpr (requires { layer->layers(); }) {
             return layer->layers();
