@@ -1,5 +1,5 @@
-# Cross-building for arm64, which a BlueField's cores are: Clang against a Debian 12 sysroot, which
-# `./dev build --arch arm64` makes. Programs of the build run through qemu-user.
+# Cross-builds for arm64, the architecture of a BlueField's cores, with Clang and a Debian 12 sysroot.
+# `./dev build --arch arm64` makes the sysroot. Programs of the build run through qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
@@ -22,7 +22,7 @@ set(ENV{PKG_CONFIG_SYSROOT_DIR} ${CMAKE_SYSROOT})
 set(ENV{PKG_CONFIG_LIBDIR}
     ${CMAKE_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${CMAKE_SYSROOT}/usr/share/pkgconfig)
 
-# What libraries need of each other is looked for in the sysroot too.
+# Dependencies of libraries are found in the sysroot, too.
 set(CMAKE_EXE_LINKER_FLAGS_INIT
     "-fuse-ld=lld-19 -Wl,-rpath-link,${CMAKE_SYSROOT}/usr/lib/aarch64-linux-gnu")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "${CMAKE_EXE_LINKER_FLAGS_INIT}")

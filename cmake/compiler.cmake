@@ -18,9 +18,9 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 # -O2 and -g1: line numbers in profiles and stack traces without the link time of full debug info.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
 
-# What is installed has its final run path from the start (BUILD_WITH_INSTALL_RPATH): a path that
-# CMake edits while it installs is padded with colons before, and an empty element of a run path is
-# the current directory. tests/dev/runpaths_test.sh looks.
+# Installed files are linked with their final run path (BUILD_WITH_INSTALL_RPATH). If CMake changes a
+# run path while it installs, the original is padded with colons, and an empty element of a run path
+# means the current directory. tests/dev/runpaths_test.sh checks this.
 
 find_program(ROS2S_CCACHE ccache)
 if(ROS2S_CCACHE)

@@ -1,13 +1,13 @@
 # ros2_module(<path> HEADERS <public headers> [PUBLIC <modules>] [PRIVATE <modules>] [LIBS <libs>]
 #             [TEST_MODULES <modules>] [TEST_LIBS <libs>])
 #
-# src/ros2s/<path>/*.cc becomes the static library ros2s::<path, slashes as underscores>. Only HEADERS
-# are reachable from other modules, as "ros2s/<path>/<header>": they are linked into a view under
-# the build tree and only the view is exported, so that an upward, private or transitive include
+# src/ros2s/<path>/*.cc becomes the static library ros2s::<path, slashes as underscores>. Other
+# modules can include only HEADERS, as "ros2s/<path>/<header>". These are linked into a view under
+# the build tree, and only the view is exported. An upward, private or transitive include therefore
 # does not compile. A module's own private headers are included as "header.h".
 #
-# Siblings by suffix: *_test.cc are one program <module>_test, each *_bench.cc a program of its
-# own, each *_fuzz.cc a libFuzzer program when ROS2S_FUZZ is on.
+# All *_test.cc become one program <module>_test. Each *_bench.cc becomes a program. Each *_fuzz.cc
+# becomes a libFuzzer program if ROS2S_FUZZ is on.
 # PUBLIC modules appear in the public headers, PRIVATE ones only in the .cc files.
 function(ros2_module path)
   cmake_parse_arguments(A "" "" "HEADERS;PUBLIC;PRIVATE;LIBS;TEST_MODULES;TEST_LIBS" ${ARGN})

@@ -1,9 +1,9 @@
 # ros2_program(<name> <dir> [MODULES <modules>] [LIBS <libs>] [TEST_MODULES <modules>])
 #
 # <dir>/*.cc (apps/cli, apps/fuse, …) becomes the program <name> in build/<preset>/bin. main.cc
-# parses, composes and runs; the rest, also in folders one below, is linked into the program and
-# into <name>_test, which is made of the *_test.cc beside it. Sources include headers of another
-# folder as "<folder>/<header>". Programs export nothing.
+# parses, composes and runs. The other sources, also in subfolders, are linked into the program and
+# into <name>_test, which consists of the *_test.cc there. Sources include headers of another
+# folder as "<folder>/<header>". Programs export no symbols.
 function(ros2_program name dir)
   cmake_parse_arguments(A "" "" "MODULES;LIBS;TEST_MODULES" ${ARGN})
   if(A_UNPARSED_ARGUMENTS)

@@ -1,9 +1,9 @@
 # ros2_protocol(<path> PROTOS <names> SERVICES <names>)
 #
-# src/ros2s/<path>/<name>.proto becomes generated sources under the build tree, and they the static
+# Generates sources from src/ros2s/<path>/<name>.proto under the build tree, and makes of them the static
 # library ros2s_<path, slashes as underscores>_protocol. SERVICES are the protos that have services.
-# Generated code is compiled with fewer warnings, once, and its headers belong to this module alone:
-# each costs seconds to include.
+# Generated code is compiled once, with fewer warnings. Only this module includes its headers, because
+# each takes seconds to parse.
 find_program(ROS2S_PROTOC protoc REQUIRED)
 find_program(ROS2S_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
 

@@ -1,8 +1,8 @@
 # ros2_tests(<program> <properties of its tests>)
 #
-# Registers the cases of a GoogleTest program as tests. Under a sanitizer a program takes long to start:
-# there a share of its cases is one test, in one process. Those with the most sources begin first, so that
-# no long one is left for the end.
+# Registers the cases of a GoogleTest program as tests. Under a sanitizer a program takes long to start, so
+# a share of its cases is one test, in one process. Programs with the most sources start first, so that no
+# long one remains at the end.
 function(ros2_tests program)
   if(NOT ROS2S_SANITIZE)
     gtest_discover_tests(${program} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 ${ARGN})

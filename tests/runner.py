@@ -1,7 +1,7 @@
 """Runs the tests of a Python program: functions that a decorator has collected, in their order.
 
-Each prints one line, with its seconds, and what it said where it failed; the last line is
-"N passed, N failed". Names on the command line choose among them."""
+Each test prints one line with its seconds, and its output if it failed. The last line is "N passed, N
+failed". Names on the command line select tests."""
 import functools
 import subprocess
 import sys
@@ -13,15 +13,15 @@ PATIENCE_SECONDS = 120
 
 
 class Tests(list):
-    """`test = Tests()`, then `@test` before each function."""
+    """Collects tests: `test = Tests()`, then `@test` before each function."""
 
     def __call__(self, function):
         self.append(function)
         return function
 
     def each(self, *values):
-        """`@test.each(a, b)` before a function of one argument: a test for each value, called
-        FUNCTION:VALUE."""
+        """Makes a test for each value, called FUNCTION:VALUE: `@test.each(a, b)` before a function of one
+        argument."""
         def add(function):
             for value in values:
                 one = functools.partial(function, value)
@@ -31,7 +31,7 @@ class Tests(list):
         return add
 
     def run(self, names, call=lambda function: function()):
-        """The exit status. `call` is how one is called."""
+        """Runs the tests. Returns the exit status. `call` calls a test."""
         unknown = set(names) - {function.__name__ for function in self}
         if unknown:
             print(f"there is no {', '.join(sorted(unknown))}", file=sys.stderr)
@@ -56,7 +56,7 @@ class Tests(list):
 
 
 def said(error):
-    """What a program said before it took too long."""
+    """Returns the output of a program that took too long."""
     if not isinstance(error, subprocess.TimeoutExpired):
         return ""
     texts = [each.decode(errors="replace") if isinstance(each, bytes) else each

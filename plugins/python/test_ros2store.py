@@ -1,4 +1,4 @@
-"""The Python module over a real pool, by each kind of URI. ROS2STORE_PROGRAMS is the directory of the
+"""Tests the Python module on a real pool, by each kind of URI. ROS2STORE_PROGRAMS is the directory of the
 programs that make the pool and its daemons."""
 import errno
 import multiprocessing

@@ -1,6 +1,6 @@
-"""An arm64 DPU daemon between an amd64 host and an amd64 engine, as with a BlueField: the DPU's
-program runs under qemu-user, everything else natively, so that each format on the wires and in
-shared memory is met by both architectures.
+"""Runs an arm64 DPU daemon between an amd64 host and an amd64 engine, as with a BlueField. The DPU's program
+runs under qemu-user, everything else natively. Both architectures therefore use each format on the wires and
+in shared memory.
 
 usage: dpu_test.py NATIVE-BUILD ARM64-BUILD SYSROOT [unittest options]"""
 
@@ -95,7 +95,7 @@ class ArmDpu(WithPool):
 
 class ArmPool(WithPool):
     def test_a_pool_of_the_other_architecture(self):
-        """What an amd64 program wrote an arm64 one reads."""
+        """An arm64 program reads what an amd64 program wrote."""
         uri = "ros2s+local:///pool/main", f"?dir={self.scratch}/pool"
         self.there_and_back(uri, "native")
         for path in sorted(TREE.iterdir()):
@@ -104,7 +104,7 @@ class ArmPool(WithPool):
             self.assertEqual(read, path.read_text(), path)
 
     def test_and_what_an_arm64_one_was_promised(self):
-        """It writes, and is killed; an amd64 program looks for what had been acknowledged to it."""
+        """An arm64 writer is killed. An amd64 program reads what was acknowledged to it."""
         self.store(["mkdir", self.killed()])
         with open(self.scratch / "promises", "wb") as promises:
             writer = subprocess.Popen([*EMULATED, ARM64 / "bin/kill_writer", "write", self.killed(), "64", "8", "1"],

@@ -1,4 +1,4 @@
-"""What a person may get wrong, and what a machine may lack: each is one clear line with the remedy.
+"""Tests wrong input and missing features of the machine: each gives one clear line with the remedy.
 
 usage: bad_input_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
@@ -31,7 +31,7 @@ IO_URING_SETUP = 425  # on every architecture
 
 
 def forbid_io_uring():
-    """As Docker's default seccomp filter does, in a child before it becomes the program."""
+    """Forbids io_uring as Docker's default seccomp filter does, in a child before it becomes the program."""
     def instruction(code, jump_true, jump_false, value):
         return code.to_bytes(2, "little") + bytes([jump_true, jump_false]) + value.to_bytes(4, "little")
 
@@ -55,7 +55,7 @@ def memlock(limit):
 
 
 class OnePool(Refusal):
-    """A pool with a file in it, which each test may spoil."""
+    """Makes a pool with a file, which each test may damage."""
 
     SIZE = "64M"
 
@@ -79,7 +79,7 @@ class OnePool(Refusal):
 
 
 class Files(OnePool):
-    """Files of a pool that are missing, spoilt or another's."""
+    """Tests files of a pool that are missing, damaged or another pool's."""
 
     def test_a_truncated_device(self):
         os.truncate(self.pool / "device-0", 1 << 20)
@@ -231,7 +231,7 @@ class NoIoUring(OnePool):
 
 @unittest.skipUnless(os.geteuid() == 0, "becomes another user")
 class OrdinaryUser(OnePool):
-    """Root has no limit on locked memory, and may write everywhere."""
+    """Runs as an ordinary user: root has no limit on locked memory, and may write everywhere."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-"""The command line itself: arguments, places, certificates, `doctor` without servers.
+"""Tests the command line: arguments, files, certificates, `doctor` without servers.
 
 usage: cli_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
@@ -138,7 +138,7 @@ class Doctor(Refusal):
             self.assertEqual(finding["grade"] == "ok", finding["remedy"] == "", finding)
 
     def ask(self, *arguments):
-        """What it says with --json; the machine may lack other things."""
+        """Returns what `doctor` says with --json. The machine may lack other things."""
         done = run("--json", "doctor", self.scratch, *arguments, expect=None)
         said = json.loads(done.stdout)
         self.assertEqual(done.returncode, 1 if said["missing"] + said["wrong"] else 0, said)

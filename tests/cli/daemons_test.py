@@ -1,4 +1,4 @@
-"""`ros2store up` with daemons, as a person uses it: real processes in the background.
+"""Tests `ros2store up` with daemons, as a person uses it: real processes in the background.
 
 usage: daemons_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
@@ -31,7 +31,7 @@ answer = functools.partial(program.answer, timeout=300)
 
 
 def processes_of(directory):
-    """Those whose command line names the directory, this one's own children apart."""
+    """Returns the programs of ros2store whose command line names the directory."""
     found = {}
     for each in Path("/proc").glob("[0-9]*"):
         try:
@@ -45,7 +45,7 @@ def processes_of(directory):
 
 
 def listens_on_networks(pid):
-    """The TCP ports on which a process listens."""
+    """Returns the TCP ports on which a process listens."""
     sockets = set()
     for each in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -62,7 +62,7 @@ def listens_on_networks(pid):
 
 
 def ports_of(daemon):
-    """Those that it says."""
+    """Returns the ports that the daemon reports."""
     return {int(address.rpartition(":")[2]) for address in daemon["addresses"]
             if " 127.0.0.1:" in address}
 
@@ -81,7 +81,7 @@ class WithDirectory(unittest.TestCase):
         self.addCleanup(self.leave_nothing)
 
     def leave_nothing(self):
-        """Daemons outlive this program, so that a test that fails must end them too."""
+        """Ends the daemons. They outlive this program, also if a test fails."""
         try:
             left = processes_of(self.scratch)
             if (self.pool / "config.yaml").exists():
@@ -106,7 +106,7 @@ class WithDirectory(unittest.TestCase):
         return answer("up", self.pool, *more)
 
     def daemons(self):
-        """By program."""
+        """Returns the daemons by program."""
         return {each["program"]: each for each in answer("status", self.pool)["daemons"]}
 
     def pids(self):
@@ -198,7 +198,7 @@ class Life(WithDirectory):
         self.assertNotIn("has ended", run("status", self.pool).stdout)
 
     def test_commands_after_a_kill(self):
-        """They say who does not run, and what starts it, in words of ours."""
+        """Commands say which program does not run, and what starts it, without gRPC's words."""
         uris = self.up("--size", SIZE)["uris"]
         engine, dpu = self.pids()
         # An error that it said stands beside its end.
@@ -277,7 +277,7 @@ class Life(WithDirectory):
             self.assertIn(part, went[0])
 
     def test_up_at_once_after_a_kill(self):
-        """A killed daemon has its lock until the kernel has cleared it away."""
+        """A killed daemon holds its lock until the kernel has removed the process."""
         self.up("--size", SIZE)
         for turn in range(10):
             victim = turn % 2
@@ -334,7 +334,7 @@ class Life(WithDirectory):
         environment = {**os.environ, "ROS2STORE_CERTS": str(alices)}
 
         def sees(expected):
-            """A DPU takes a change up within a second."""
+            """Waits until the DPU has the change, which takes a second at most."""
             until = time.monotonic() + 10
             while run("ls", files, env=environment, expect=None).returncode != (0 if expected else 1):
                 self.assertLess(time.monotonic(), until)
@@ -608,7 +608,7 @@ class Refusals(WithDirectory):
         self.assertEqual(processes_of(self.scratch), {})
 
     def test_what_can_be_said_before_the_pool_is_opened(self):
-        """Certificates, addresses and devices come first: opening a pool may take minutes."""
+        """Certificates, addresses and devices are checked first: opening a pool may take minutes."""
         self.up("--size", SIZE, "--provider", "shm, ucx+tcp", "--trusted-network")
         run("down", self.pool)
         settings = self.pool / "engine.yaml"
@@ -644,7 +644,7 @@ class Refusals(WithDirectory):
         self.up()
 
     def test_a_daemon_that_never_is_ready(self):
-        """Interrupted, `up` ends what it started."""
+        """If `up` is interrupted, it ends what it started."""
         (self.scratch / "bin").mkdir()
         for name in ("ros2store", "ros2store-dpu"):
             shutil.copy(BIN / name, self.scratch / "bin" / name)

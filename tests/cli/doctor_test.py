@@ -1,4 +1,4 @@
-"""`ros2store doctor` of servers: real daemons, and what keeps a client from them.
+"""Tests `ros2store doctor` with servers: real daemons, and what keeps a client from them.
 
 usage: doctor_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
@@ -13,7 +13,7 @@ from daemons_test import SIZE, WithDirectory, run, wait_until
 
 class Doctor(WithDirectory):
     def ask(self, *arguments):
-        """The findings; the machine may lack other things."""
+        """Returns the findings. The machine may lack other things."""
         done = run("--json", "doctor", *arguments, expect=None)
         said = json.loads(done.stdout)
         self.assertEqual(done.returncode, 1 if said["missing"] + said["wrong"] else 0, said)
@@ -28,7 +28,7 @@ class Doctor(WithDirectory):
         return [each["found"] for each in found]
 
     def assert_wrong(self, findings, what, says, remedy):
-        """The last of the findings."""
+        """Checks the last of the findings."""
         last = findings[-1]
         self.assertEqual((last["what"], last["grade"]), (what, "wrong"), findings)
         self.assertIn(says, last["found"])

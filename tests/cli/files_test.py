@@ -1,4 +1,4 @@
-"""The commands on files and trees: what goes in comes out, and what fails leaves nothing half.
+"""Tests the commands on files and trees: they copy exactly, and leave nothing incomplete if they fail.
 
 usage: files_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
@@ -337,7 +337,7 @@ def whole_files(directory):
 
 
 def describe(tree):
-    """Everything about a tree that a copy keeps."""
+    """Returns everything about a tree that a copy keeps."""
     names = {}
     inodes = {}
     for path in sorted(tree.rglob("*"), key=os.fsencode):

@@ -1,4 +1,5 @@
-"""What a command refuses, it refuses as its namesake does, in one line that says what to do.
+"""Tests what the commands refuse: the same as the Unix commands of that name, in one line that says what to
+do.
 
 usage: messages_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
@@ -9,8 +10,8 @@ import unittest
 from program import BIN, UP, Refusal, WithPool, answer, run
 
 
-class WhatStandsThere(WithPool):
-    """Targets of cp, mv and mkdir that are not what they should be, or not there."""
+class Targets(WithPool):
+    """Tests targets of cp, mv and mkdir that are missing or of the wrong type."""
 
     def setUp(self):
         super().setUp()
@@ -98,7 +99,7 @@ class WhatStandsThere(WithPool):
 
 
 class Words(Refusal):
-    """Commands, options and values that are none."""
+    """Tests commands, options and values that do not exist."""
 
     def test_commands_and_options(self):
         for arguments, says in (([], "a command is missing"), (["pool"], "missing behind 'pool'"),
@@ -151,7 +152,7 @@ class Words(Refusal):
                      and (BIN / "ros2store-fuse").exists(),
                      "cannot mount here")
 class Mount(WithPool):
-    """With --json a mount answers, too."""
+    """Tests that a mount answers with --json, too."""
 
     def test_mount_in_json(self):
         uri = self.uri("").replace("/?", "?")

@@ -1,4 +1,4 @@
-"""The commands that make, grow, show and remove pools and containers.
+"""Tests the commands that make, grow, show and remove pools and containers.
 
 usage: pools_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 

@@ -1,5 +1,5 @@
-"""The program `ros2store` as a person calls it, on real directories; what its tests share.
-Importing this takes the directory of the programs off the command line."""
+"""Runs the program `ros2store` as a person does, on real directories. Its tests share this module. The import
+removes the directory of the programs from the command line."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ def digest(path):
 
 
 class Refusal(unittest.TestCase):
-    """Each refusal: one line on standard error, the status, nothing on standard output."""
+    """Checks a refusal: one line on standard error, the status, nothing on standard output."""
 
     def refused(self, *arguments, says, status=1, **more):
         done = run(*arguments, expect=status, **more)
@@ -51,7 +51,7 @@ class Refusal(unittest.TestCase):
 
 
 class WithPool(Refusal):
-    """One pool for the class; each test has a directory of its own in it."""
+    """Makes one pool for the class. Each test has its own directory in it."""
 
     @classmethod
     def setUpClass(cls):

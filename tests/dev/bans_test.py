@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """usage: bans_test.py SOURCE_DIRECTORY
 
-The lint's rules on READMEs of modules, decision records and names of types find what they are for."""
+Tests that the lint finds violations of its rules on READMEs of modules, decision records and names."""
 import sys
 import unittest
 

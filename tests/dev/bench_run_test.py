@@ -1,5 +1,5 @@
-"""./dev bench, so short that its figures mean nothing: each set-up is measured, every field is there, and nothing
-stays.
+"""Runs ./dev bench for so short a time that its figures mean nothing. Each set-up is measured, every field
+has a value, and no files stay.
 
 usage: bench_run_test.py BUILD_DIRECTORY CHECKOUT [NAME…]"""
 
@@ -18,7 +18,7 @@ test = runner.Tests()
 
 
 def bench(top, *options):
-    """In a place that looks like a built checkout."""
+    """Runs the bench in a directory that looks like a built checkout."""
     (top / "build").mkdir()
     os.symlink(BUILD, top / "build" / "release")
     return subprocess.run([sys.executable, "-B", CHECKOUT / "tools" / "dev", "bench", *options, "--no-build"],

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """usage: bench_test.py SOURCE_DIRECTORY
 
-What ./dev bench makes of what it measured: rows, ratios, what counts as a regression, how often the disk was
-empty, whose samples are polling, and the plot."""
+Tests what ./dev bench computes from its measurements: rows, ratios, regressions, how often the disk was idle,
+which samples are polling, and the plot."""
 import json
 import sys
 import unittest

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """usage: build_test.py SOURCE_DIRECTORY
 
-That ./dev build says why it failed, also where no terminal shows all that ninja says."""
+Tests that ./dev build says why it failed, also without a terminal."""
 import contextlib
 import io
 import sys

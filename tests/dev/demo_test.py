@@ -1,4 +1,4 @@
-"""./dev demo, killed half-way: no process and no mount stays, and the next one works.
+"""Kills ./dev demo half-way. No process and no mount stays, and the next demo works.
 
 usage: demo_test.py BUILD_DIRECTORY CHECKOUT [NAME…]      Exit status 77 where this machine cannot mount."""
 
@@ -20,7 +20,7 @@ test = runner.Tests()
 
 
 class Checkout:
-    """A place that looks like a built checkout to the demo, and a tree for it to copy."""
+    """Makes a directory that looks like a built checkout to the demo, and a tree for it to copy."""
 
     def __init__(self):
         self.top = Path(tempfile.mkdtemp(prefix="ros2store-demo."))
@@ -54,7 +54,7 @@ class Checkout:
                                     env=os.environ | {"DEMO_TEST": self.mark})
 
     def output(self):
-        """What it noted, and what it said."""
+        """Returns the notes and the output of the demo."""
         notes = self.top / "build" / "demo.log"
         noted = notes.read_text(errors="replace") if notes.exists() else ""
         return noted + self.said.read_text(errors="replace")
@@ -75,7 +75,7 @@ class Checkout:
         return [line.split(" ")[1] for line in table.splitlines() if str(self.top) in line]
 
     def run_until(self, ready, what, *options):
-        """Starts a demo; returns it when it is so far."""
+        """Starts a demo. Returns it when it has reached the step."""
         demo = self.start(*options)
         wait_until(lambda: ready() or demo.poll() is not None, what)
         assert demo.poll() is None, f"the demo ended before {what}: {self.output()[-3000:]}"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """usage: lab_test.py SOURCE_DIRECTORY
 
-What ./dev lab says where it cannot run, without a guest; and the recorded disk on which its loss of power
-stands."""
+Tests, without a guest, what ./dev lab says where it cannot run, and the recorded disk that its loss of power
+needs."""
 import contextlib
 import io
 import os
@@ -34,7 +34,7 @@ def lab_command(*words, **environment):
 
 
 def check_says():
-    """The tally of ./dev check's part, and what was printed."""
+    """Returns the tally of ./dev check's lab part, and its output."""
     tally, out = console.Tally("check"), io.StringIO()
     with contextlib.redirect_stdout(out):
         lab.selection(tally, float("inf"))
@@ -88,10 +88,11 @@ class Kernels(unittest.TestCase):
 
 
 class Limits(unittest.TestCase):
-    """Of ./dev check's part: what is begun has time enough, and has failed when it takes more."""
+    """Tests the time limits of ./dev check's lab part: a suite that begins gets enough time, and fails if it
+    takes more."""
 
     def selected(self, minutes, seconds_of):
-        """The tally, what was printed, and the suites with their limits, where one takes seconds_of(name)."""
+        """Returns the tally, the output, and the suites with their limits, if a suite takes seconds_of(name)."""
         clock, limits = [0.0], {}
 
         def run_suite(name, seconds, tally, **_):
@@ -147,7 +148,7 @@ def request(handle, kind, offset=0, data=b"", flags=0):
 
 
 class Client:
-    """What QEMU says to a recorded disk."""
+    """Speaks to a recorded disk as QEMU does."""
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -161,7 +162,7 @@ class Client:
         return self.socket.recv(size, socket.MSG_WAITALL)
 
     def send(self, *requests):
-        """At once, so that none is answered before the next has come."""
+        """Sends all requests at once, so that none is answered before the next arrives."""
         self.socket.sendall(b"".join(requests))
 
     def answers(self, count):
@@ -193,7 +194,7 @@ class RecordedDisk(unittest.TestCase):
         self.thread.join()
 
     def left(self, position=None, share=0.0):
-        """What power leaves, of what no flush covers the share."""
+        """Returns what a loss of power leaves, with a share of what no flush covers."""
         self.end()
         chosen = random.Random(1)
         with mock.patch.object(chosen, "choice", return_value=share):

@@ -1,4 +1,4 @@
-"""The figures are of the path that they name: a pool whose I/O goes another way gives none.
+"""Tests that figures belong to the path that they name: a pool whose I/O takes another path gives none.
 
 usage: path_report_test.py BUILD_DIRECTORY CHECKOUT [NAME…]"""
 
@@ -18,7 +18,7 @@ SHARED = dict(size="8m", time_based=1, runtime=1, randrepeat=0, norandommap=1)
 
 
 class Pool:
-    """Below the build directory: a disk as the figures have it, not memory."""
+    """Makes a pool below the build directory: on a disk as for figures, not in memory."""
 
     def __enter__(self):
         self.top = Path(tempfile.mkdtemp(prefix="path-report.", dir=BUILD))

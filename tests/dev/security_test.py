@@ -1,4 +1,4 @@
-"""Every test that docs/security.md names as a proof exists.
+"""Tests that every test named by docs/security.md as a proof exists.
 
 usage: security_test.py CHECKOUT"""
 import re

@@ -1,4 +1,4 @@
-"""The trace of a host finds what a host of a DPU must not do, where somebody does it.
+"""Tests that the trace of a host finds what a host of a DPU must not do.
 
 usage: traced_test.py BUILD_DIRECTORY CHECKOUT [NAME…]      Exit status 77 where nothing can be traced."""
 
@@ -17,7 +17,7 @@ JOB = ("--name=traced", "--thread", "--rw=write", "--bs=64k", "--iodepth=4", "--
 
 
 def faults_of(lines, payload=1 << 20):
-    """But for the one that nothing of a DPU is seen."""
+    """Returns the faults, except that the trace shows no DPU."""
     trace = traced.Trace("\n".join(lines))
     return list(traced.faults(trace, payload, "/p", {"127.0.0.1:7401"}))[1:]
 

@@ -1,5 +1,5 @@
-"""What the package gives to whom: each daemon has a user of its own, certificates that the other cannot
-read, and no metrics for everybody.
+"""Tests the access rights in the package: each daemon has its own user and certificates that the other cannot
+read. The metrics are not public.
 
 usage: units_test.py SOURCES DIRECTORY-OF-THE-PROGRAMS"""
 
@@ -18,7 +18,7 @@ def unit(daemon):
 
 
 def settings(daemon):
-    """All of them, the defaults, which stand in comments, too: (group, name) to value."""
+    """Returns all settings, including the defaults, which are in comments: (group, name) to value."""
     said = subprocess.run([PROGRAMS / f"ros2store-{daemon}", "--print-config"], check=True, text=True,
                           capture_output=True).stdout
     values, group = {}, ""

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """usage: fio_test.py BUILD_DIRECTORY [NAME…]
 
-The fio plug-in on real pools, embedded, behind an engine and behind a DPU daemon, with fio's own
-verification, and what it says when it cannot work.
-The last line is "N passed, N failed".
+Tests the fio plug-in on real pools, embedded, behind an engine and behind a DPU daemon, with fio's own
+verification, and its messages when it cannot work. The last line is "N passed, N failed".
 """
 import json
 import os
@@ -22,7 +21,7 @@ WAYS = (LOCAL, "ros2s provider=shm", "ros2s provider=ucx+tcp", OFFLOAD)
 
 
 class Pool:
-    """`way`: the scheme of its URI, and a parameter."""
+    """Makes a pool. `way`: the scheme of its URI, and a parameter."""
 
     def __init__(self, size="512MiB", way=LOCAL):
         self.top = tempfile.mkdtemp(prefix="ros2store-fio.")
@@ -44,7 +43,7 @@ class Pool:
                 "--verify_state_save=0", *options]
 
     def fio(self, *options, fails=False, uri=None):
-        """Runs fio; its report and all that it said."""
+        """Runs fio. Returns its report and its whole output."""
         for _ in range(5):
             done = subprocess.run(self.command(*options, uri=uri), capture_output=True, text=True,
                                   timeout=300, cwd=self.top)

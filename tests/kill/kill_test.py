@@ -1,5 +1,5 @@
-"""The kill test as a test: one pool, a few kills of each, with the demo's own code; and that the
-watch, which counts what is lost while a load goes on, sees what is missing.
+"""Runs the kill test with the demo's own code: one pool, a few kills of each process. Tests also that the
+watch, which counts losses under load, notices missing data.
 
 usage: kill_test.py BIN_DIRECTORY DEV_DIRECTORY"""
 
@@ -31,7 +31,7 @@ def wait_until(condition, watch):
 
 
 def the_watch_counts(uri):
-    """Nothing lost of what was acknowledged; then each promise that nobody gave is a loss."""
+    """The watch counts no loss of acknowledged data. It counts each acknowledgement that was never given."""
     log = kill.Log()
     kill.write_and_kill(BIN / "kill_writer", uri, log, LEAST, 1)
     given = [struct.unpack("=IIQQ", log.bytes[at:at + kill.ACKNOWLEDGED_BYTES])

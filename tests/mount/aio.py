@@ -1,4 +1,4 @@
-"""Asynchronous O_DIRECT writes by the kernel's own interface (io_submit), which has no C library."""
+"""Writes asynchronously with O_DIRECT by the kernel's own interface (io_submit), which has no C library."""
 import ctypes
 import mmap
 import os
@@ -29,7 +29,7 @@ class DirectWriter:
         return done
 
     def write(self, content, offset):
-        """Returns when the kernel has said that it is done."""
+        """Writes a block. Returns when the kernel has reported that it is done."""
         ctypes.memmove(self.address, content, len(content))
         # struct iocb: data, key and flags, opcode, priority, descriptor, buffer, bytes, offset, …
         control = ctypes.create_string_buffer(struct.pack(

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """usage: fsx_test.py BUILD_DIRECTORY [SECONDS [SEED]]
 
-Mounts through two DPU daemons, and one past them, change a file in turn, for SECONDS (default 20),
-while the engine, which has four reactors and two devices, and the DPU daemons are killed and started
-again. Each operation's range is read through another mount, and at the end and after every 100
-operations the whole file through all. The seed chooses the operations; the moments of the kills vary.
-The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
+Changes a file in turn through mounts of two DPU daemons and one mount of the engine, for SECONDS (default
+20). Meanwhile the engine, with four reactors and two devices, and the DPU daemons are killed and started
+again. The range of each operation is read through another mount. After every 100 operations and at the end
+the whole file is read through all. The seed selects the operations; the times of the kills vary. The last
+line is "N passed, N failed". Exit status 77 where this machine cannot mount.
 """
 import os
 import random
@@ -25,7 +25,7 @@ seconds, seed = 20.0, random.SystemRandom().randrange(1 << 32)
 
 
 class Killer(threading.Thread):
-    """Kills a daemon, starts it again, pauses, and so on."""
+    """Kills a daemon, starts it again, pauses, and repeats."""
 
     def __init__(self, pool):
         super().__init__()

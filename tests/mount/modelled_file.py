@@ -1,4 +1,4 @@
-"""A file that several mounts change in turn, and a model of what it holds, as fsx does it."""
+"""A file that several mounts change in turn, as in fsx, and a model of its contents."""
 import ctypes
 import os
 import random
@@ -16,8 +16,8 @@ def fallocate(file, mode, offset, length):
 
 
 class ModelledFile:
-    """Each operation goes through a mount that the seed chooses, and what it changed is read
-    through another one."""
+    """Runs each operation through a mount that the seed selects, and reads the changed range through another
+    one."""
 
     def __init__(self, tops, name, seed):
         self.paths = [f"{top}/{name}" for top in tops]
@@ -29,7 +29,7 @@ class ModelledFile:
                                               self.reopen]
 
     def change(self):
-        """One operation. What it may have changed, and the size, must be as the model says."""
+        """Runs one operation. Checks the range that it may have changed, and the size, against the model."""
         self.turn += 1
         through = self.random.randrange(len(self.files))
         offset = self.random.randrange(OFFSET_MAX)

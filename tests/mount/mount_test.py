@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """usage: mount_test.py BUILD_DIRECTORY [NAME…]
 
-ros2store-fuse on real pools, embedded, behind an engine and behind a DPU daemon: that files mean
-what they should through the kernel, that nothing acknowledged is lost when a process is killed, and
-that it starts, refuses and ends as it says.
-The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
+Tests ros2store-fuse on real pools, embedded, behind an engine and behind a DPU daemon: the meaning of files
+through the kernel, that nothing acknowledged is lost when a process is killed, and how the program starts,
+refuses and ends. The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
 """
 import errno
 import fcntl
@@ -255,7 +254,7 @@ class Writer(threading.Thread):
             pass
 
     def expect_all(self, content):
-        """Each block as it was acknowledged; one may be as it was being written."""
+        """Checks that each block is as acknowledged. One block may be in the state of the last write."""
         for block in range(self.blocks):
             found = content[block * 4096:(block + 1) * 4096]
             turn = self.acknowledged[block]
@@ -441,7 +440,7 @@ def a_pool_is_mounted_again_at_once():
 
 
 def resident_mib(pid):
-    """Without pages of files, which come and go with what the kernel reads."""
+    """Returns the resident size without pages of files, which depend on what the kernel reads."""
     with open(f"/proc/{pid}/status") as file:
         return next(int(line.split()[1]) >> 10 for line in file if line.startswith("RssAnon"))
 
@@ -456,7 +455,7 @@ def use_directly(path):
 
 
 def memory_is_given_back(pool, *pids):
-    """By each of the processes, after many threads have used files and removed them."""
+    """Each process gives back memory after many threads have used files and removed them."""
     before = [resident_mib(pid) for pid in pids]
     users = [threading.Thread(target=use_directly, args=(pool.path(f"file{i}"),))
              for i in range(64)]
@@ -475,7 +474,7 @@ def memory_is_given_back(pool, *pids):
 
 
 def keeps_freed_memory():
-    """As a sanitizer does."""
+    """Returns whether the program keeps freed memory, as a sanitizer does."""
     with open(FUSE, "rb") as program:
         return b"__asan_init" in program.read()
 

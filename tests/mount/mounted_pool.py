@@ -1,4 +1,4 @@
-"""Pools with mounts, for the tests that mount; program paths once use() has been called."""
+"""Makes pools with mounts, for the tests that mount. Program paths are known after use()."""
 import json
 import os
 import shutil
@@ -28,8 +28,8 @@ def is_running(pid):
 
 
 class Pool:
-    """A fresh pool, with daemons where the scheme needs them, and a mount point; all ended,
-    unmounted and removed at the end."""
+    """Makes a fresh pool, with daemons if the scheme needs them, and a mount point. At the end all are
+    stopped, unmounted and removed."""
 
     def __init__(self, size="256MiB", owner=None, scheme=LOCAL, devices=1):
         self.top = tempfile.mkdtemp(prefix="ros2store-mount.")
@@ -82,13 +82,13 @@ class Pool:
         return self.pid()
 
     def mount_second(self):
-        """The same container once more, and its mount point."""
+        """Mounts the same container again. Returns the mount point."""
         os.mkdir(self.second_mount_point)
         self.run(FUSE, self.uri, self.second_mount_point)
         return self.second_mount_point
 
     def pid(self):
-        """Of the process that has it mounted."""
+        """Returns the process that has the pool mounted."""
         if self.is_served:
             return process_with(self.uri, self.mount_point)
         with open(f"{self.directory}/owner") as file:
@@ -128,7 +128,7 @@ class Pool:
 
 
 def process_with(*words):
-    """The mount's process with these words in its command line."""
+    """Returns the mount's process with these words in its command line."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -153,7 +153,8 @@ def read(path):
 
 
 def enter_own_namespace():
-    """Mounts that a failing test leaves behind end with it, and the device is as Debian has it."""
+    """Enters a mount namespace: mounts that a failing test leaves behind end with it. The device file is as
+    Debian has it."""
     if os.geteuid() != 0:
         return
     if "ROS2STORE_TEST_NAMESPACE" not in os.environ:
@@ -170,7 +171,7 @@ def enter_own_namespace():
 
 
 def use(build):
-    """The programs of a build directory. False where this machine cannot mount."""
+    """Uses the programs of a build directory. Returns False if this machine cannot mount."""
     global CLI, FUSE, STEPPED_CLOCK
     CLI, FUSE = (f"{os.path.abspath(build)}/bin/{name}" for name in ("ros2store", "ros2store-fuse"))
     STEPPED_CLOCK = f"{os.path.abspath(build)}/tests/mount/libstepped_clock.so"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """usage: owner_test.py BUILD_DIRECTORY [NAME…]
 
-What `ros2store why`, `status` and `down` learn from the process that has a pool mounted, and what
-that process tells other users.
-The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
+Tests what `ros2store why`, `status` and `down` learn from the process that has a pool mounted, and what that
+process tells other users. The last line is "N passed, N failed". Exit status 77 where this machine cannot
+mount.
 """
 import errno
 import json

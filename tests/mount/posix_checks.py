@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """usage: posix_checks.py [--shared] DIRECTORY [NAME…]
 
-Uses a directory as Linux programs use one, through the kernel, and compares with what POSIX and
-open(2) promise. Runs on any file system: on ext4 it checks itself. Each check gets a directory of
-its own. The last line is "N passed, N failed"; exit status 1 where one failed.
---shared: it is a mount that others share: file locks are refused, and shared mappings need Linux
-6.6.
+Uses a directory through the kernel as Linux programs do, and compares with what POSIX and open(2) promise. It
+runs on any file system; on ext4 it checks itself. Each check gets its own directory. The last line is "N
+passed, N failed"; the exit status is 1 if one failed. --shared: the mount is one of several. File locks are
+refused, and shared mappings need Linux 6.6.
 """
 import ctypes
 import errno
@@ -360,7 +359,7 @@ def files_opened_by_handle(top):
 
 
 def handle_of(path):
-    """struct file_handle, with room for its bytes."""
+    """Returns a struct file_handle with room for its bytes."""
     libc = ctypes.CDLL(None, use_errno=True)
     handle = ctypes.create_string_buffer((128).to_bytes(4, sys.byteorder), 8 + 128)
     mount_id = ctypes.c_int()

@@ -1,4 +1,4 @@
-"""A pool that clients share: an engine with four reactors and two devices, and two DPU daemons."""
+"""Makes a pool that clients share: an engine with four reactors and two devices, and two DPU daemons."""
 import os
 import signal
 import struct
@@ -10,7 +10,7 @@ from runner import wait_until
 
 
 class SharedPool(Pool):
-    """Its engine's four reactors, a second DPU daemon, two mounts through each, one past them."""
+    """Makes the pool, two mounts through each DPU daemon, and one that uses the engine directly."""
 
     def __init__(self):
         super().__init__("512MiB", scheme=OFFLOAD, devices=2)
@@ -46,7 +46,7 @@ class SharedPool(Pool):
         wait_until(lambda: os.path.exists(control), "the second DPU")
 
     def give_daemons_clocks(self):
-        """Before start(): their clocks can be set, and no other program's."""
+        """Lets a test set the clocks of the daemons, and of no other program. Called before start()."""
         os.mkdir(self.clocks)
         for program in ("ros2store-engine", "ros2store-dpu"):
             self.set_clock(program, 0)
@@ -54,13 +54,13 @@ class SharedPool(Pool):
         os.environ["LD_PRELOAD"] = mounted_pool.STEPPED_CLOCK
 
     def set_clock(self, program, ahead_seconds):
-        """Of all daemons that run this program, while they run."""
+        """Sets the clock of all running daemons of this program."""
         file = os.open(f"{self.clocks}/{program}", os.O_WRONLY | os.O_CREAT)
         os.pwrite(file, struct.pack("q", ahead_seconds * 10**9), 0)
         os.close(file)
 
     def kill(self, turn):
-        """In turn the engine and each DPU; and starts it again."""
+        """Kills the engine and each DPU in turn, and starts it again."""
         if turn % 3 == 2:
             self.second_dpu.kill()
             self.second_dpu.wait()

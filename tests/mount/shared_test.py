@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """usage: shared_test.py BUILD_DIRECTORY [KILLS]
 
-Two DPU daemons with two hosts each, and a client of the engine, share a container of an engine with
-four reactors and two devices, while daemons are killed (KILLS times, default 3) and started again: appends, renames
-against creates, files that one host has open and another one removes or replaces, locks, and times
-of files after the daemons' clocks were set.
-The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
+Two DPU daemons with two hosts each, and a client of the engine, share a container of an engine with four
+reactors and two devices. Meanwhile daemons are killed (KILLS times, default 3) and started again. Tests
+appends, renames against creates, files that one host has open and another one removes or replaces, locks, and
+times of files after the daemons' clocks were set. The last line is "N passed, N failed". Exit status 77 where
+this machine cannot mount.
 """
 import errno
 import fcntl
@@ -31,7 +31,7 @@ AHEAD_SECONDS = 300 * 86400
 
 
 class Host(threading.Thread):
-    """Works through one mount, and, to remove and replace, through its neighbours."""
+    """Works through one mount. Removes and replaces files through the neighbour's mounts."""
 
     def __init__(self, mounts, number):
         super().__init__()
@@ -79,7 +79,7 @@ class Host(threading.Thread):
             os.unlink(f"{self.top}/{name}")
 
     def meet_others(self):
-        """All want one name. Who has it has it whole."""
+        """Several clients create one name; exactly one succeeds completely."""
         mine = pattern(5000, self.number)
         try:
             if self.number % 2 == 0:
@@ -99,7 +99,7 @@ class Host(threading.Thread):
 
 
 class Locker(threading.Thread):
-    """Asks for locks of one file through all mounts. Each is refused, and at once."""
+    """Asks for locks of one file through all mounts. Each is refused at once."""
 
     WHOLE_FILE = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     LOCKS = (lambda file: fcntl.flock(file, fcntl.LOCK_EX),
@@ -181,8 +181,8 @@ def hosts_of_two_dpus_share_a_container():
 
 
 def make(pool, ahead_seconds):
-    """Through each mount a source is written, and then what is made of it. To others both have the
-    engine's times, so that they see what is newer."""
+    """Writes a source through each mount, and then a target. Through other mounts both have the engine's
+    times, so that they see which one is newer."""
     for number, top in enumerate(pool.mounts):
         for name in ("source", "target"):
             called = time.time_ns()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """usage: two_mounts_test.py BUILD_DIRECTORY [NAME…]
 
-One container mounted twice, behind an engine and behind a DPU daemon: what one mount does to what
-the other has open, and what they do together.
-The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
+Mounts one container twice, behind an engine and behind a DPU daemon. Tests what one mount does to files that
+the other has open, and what they do together. The last line is "N passed, N failed". Exit status 77 where
+this machine cannot mount.
 """
 import errno
 import json
@@ -38,7 +38,7 @@ def leaks(pool):
 
 
 class Open:
-    """A file of some MiB that the first mount has open, and that loses its name meanwhile."""
+    """A file of some MiB that the first mount has open while its name is removed."""
 
     def __init__(self, pool, name, size=4 * MIB):
         self.pool, self.size = pool, size
@@ -46,7 +46,7 @@ class Open:
         assert os.pwrite(self.file, pattern(size, 1), 0) == size
 
     def expect_usable(self):
-        """It is all there, and takes writes that are read again."""
+        """Checks that the whole file can be read, and takes writes that can be read again."""
         assert os.pread(self.file, self.size, 0) == pattern(self.size, 1), "it was punched"
         assert os.pwrite(self.file, pattern(self.size, 2), MIB) == self.size
         os.fsync(self.file)
@@ -174,7 +174,7 @@ def zeroing_meets_writing(scheme):
         os.close(writing)
 
 
-# Both want the name: one by rename, the other by creating it. Nobody gets what nobody did.
+# One mount renames a file to a name while the other creates that name. Each result is one of the two, whole.
 @test
 def renames_meet_creates():
     with Pool(scheme=DIRECT) as pool:

@@ -1,4 +1,4 @@
-"""The part of ./dev check for arm64, which a BlueField's cores are: a cross-build, whose programs run
+"""Runs the arm64 part of ./dev check, for the cores of a BlueField. It cross-builds programs and runs them
 under qemu-user."""
 
 import shutil
@@ -12,15 +12,16 @@ import sysroot
 import system
 import test
 
-# Of `./dev check`: minutes, not more. `./dev build --arch arm64` builds the rest too.
+# The part of `./dev check` takes minutes. `./dev build --arch arm64` also builds the rest.
 MODULES = ("base", "runtime", "device_sim", "device_uring", "object", "client", "engine_format", "engine_extent", "fs",
            "fabric_shm", "rpc", "session", "hostlink")
-# And whole engines under crashes, in a simulation.
+# Whole engines under crashes, in a simulation.
 SIMULATION = ("crash_suite", ("crashes_quickly_1", "crashes_quickly_3", "crashes_memory_quickly",
                               "crashes_remote_quickly"))
 DPU_TEST = Path("tests/arm64/dpu_test.py")
 NEEDED = ("mmdebstrap", "qemu-aarch64-static")
-# qemu-user lacks io_uring, where what falls back on threads is tried, and openat2; and its name is the program's.
+# qemu-user lacks io_uring, so the fallback to threads is tested. It also lacks openat2, and its name is the
+# program's.
 NOT_UNDER_QEMU = "Uring|io_uring|LocalFs|FileDeviceTest.TellsItsPath|NamesItsOwner"
 
 
@@ -45,7 +46,8 @@ def selection(tally):
 
 
 def dpu(tally):
-    """An arm64 DPU daemon between an amd64 host and an amd64 engine; a pool of the other architecture."""
+    """Runs an arm64 DPU daemon between an amd64 host and an amd64 engine, and opens a pool of the other
+    architecture."""
     log = build.folder("arm64") / "dpu_test.log"
     with open(log, "wb") as said:
         done = subprocess.run(

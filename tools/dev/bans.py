@@ -1,4 +1,4 @@
-"""What the sources must not contain, found by reading them as text."""
+"""Reads the sources as text and finds what they must not contain."""
 
 import re
 import subprocess
@@ -85,12 +85,12 @@ def look():
 
 
 def without_comment(line, path):
-    """A C++ comment may name what the code may not use."""
+    """Returns the line without a C++ comment, which may name what the code may not use."""
     return re.sub(r"//.*", "", line) if path.endswith(CODE) else line
 
 
 def broken_links(texts):
-    """Relative links of Markdown files that lead nowhere."""
+    """Returns relative links of Markdown files to paths that do not exist."""
     complaints = []
     for path, lines in texts.items():
         if not path.endswith(".md"):
@@ -104,7 +104,7 @@ def broken_links(texts):
 
 
 def modules_without_readme(texts):
-    """Directories named in ros2_module() whose README.md is missing or does not begin with a title."""
+    """Returns the modules of ros2_module() whose README.md is missing or does not begin with a title."""
     complaints = []
     for number, line in enumerate(texts["CMakeLists.txt"], 1):
         for module in re.findall(r"^ros2_module\(\s*([\w/]+)", line):
@@ -117,7 +117,7 @@ def modules_without_readme(texts):
 
 
 def decisions(texts):
-    """Records in docs/decisions without a number of their own, a date, or a line in the index."""
+    """Returns records in docs/decisions that lack a unique number, a date, or a line in the index."""
     folder, index = "docs/decisions/", "docs/decisions/README.md"
     listed = "\n".join(texts.get(index, []))
     complaints = []

@@ -1,7 +1,8 @@
 """./dev build: configures a preset and builds it.
 
-A fresh build/release compiles a dozen sources at a time (unity), which takes half as long; after
-`./dev build` it compiles each by itself, which an edit waits less for. The sanitizers' builds are always unity."""
+A fresh build/release compiles a dozen sources at a time (unity), which takes half as long. After `./dev
+build` it compiles each source by itself, which makes rebuilds after an edit faster. The sanitizers' builds
+always use unity."""
 
 import os
 import re
@@ -15,7 +16,7 @@ import console
 import sysroot
 
 NEWS_SECONDS = 30  # without a terminal, a line of progress this often
-LAST_LINES = 20  # of the log, where nothing else tells why it failed
+LAST_LINES = 20  # of the log, printed if no error was printed
 
 
 def add_arguments(parser):
@@ -34,7 +35,8 @@ def folder(preset):
 
 
 def jobs():
-    """One per core, as far as memory goes: the largest files take about a gigabyte each."""
+    """Returns the number of parallel jobs: one per core, if memory allows. The largest files take about a
+    gigabyte each."""
     with open("/proc/meminfo", encoding="ascii") as file:
         available = int(re.search(r"MemAvailable:\s+(\d+)", file.read())[1]) // 1024
     return max(1, min(len(os.sched_getaffinity(0)), available // 1200))
@@ -45,7 +47,7 @@ def log_of(preset):
 
 
 def forget_another_checkout(preset):
-    """A build folder that came here with a copy of the checkout names files of the original."""
+    """Removes a build folder that was copied from another checkout: its cache names files there."""
     cache = folder(preset) / "CMakeCache.txt"
     if not cache.exists():
         return
@@ -53,7 +55,7 @@ def forget_another_checkout(preset):
                      cache.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
     if home is None or not Path(home[1]).exists() or not Path(home[1]).samefile("."):
         print(f"dev: {folder(preset)} belongs to {home[1] if home else 'no checkout'}: "
-              "it is made anew", flush=True)
+              "removed, and built again", flush=True)
         shutil.rmtree(folder(preset))
 
 
@@ -76,7 +78,7 @@ def configure(preset, by_file=False):
 
 
 def make(preset, targets=(), by_file=False):
-    """Configures and builds; true when it worked. The log is build/<preset>/build.log."""
+    """Configures and builds. Returns whether it worked. The log is build/<preset>/build.log."""
     if preset == "arm64" and not sysroot.prepare():
         return False
     console.step(f"build {preset}" + (f": {' '.join(targets)}" if targets else ""))
@@ -89,7 +91,8 @@ def make(preset, targets=(), by_file=False):
 
 
 def ninja_with_news(ninja, log):
-    """For logs: now and then how far it is, and the errors whole. True when it worked."""
+    """Runs ninja without a terminal: prints progress now and then, and errors whole. Returns whether it
+    worked."""
     said = time.monotonic()
     with open(log, "a", encoding="utf-8") as file, \
             subprocess.Popen(ninja, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -102,7 +105,7 @@ def ninja_with_news(ninja, log):
                 failing = True
             elif progress:
                 failing = False
-            if failing or is_its_own_word(line):
+            if failing or is_message_of_ninja(line):
                 explained = explained or failing or line.startswith("ninja: error")
                 print(line, end="", flush=True)
             elif progress and time.monotonic() - said > NEWS_SECONDS:
@@ -110,17 +113,17 @@ def ninja_with_news(ninja, log):
                 print(line, end="", flush=True)
         status = process.wait()
     if status != 0 and not explained:
-        say_how_it_ended(status, log)
+        print_end_of_log(status, log)
     return status == 0
 
 
-def is_its_own_word(line):
-    """What ninja says of itself, as that there is no such target."""
+def is_message_of_ninja(line):
+    """Returns whether ninja itself says this, for example that a target does not exist."""
     return line.startswith("ninja: ") and not line.startswith("ninja: Entering directory")
 
 
-def say_how_it_ended(status, log):
-    """For one that was killed, say, and could not tell."""
+def print_end_of_log(status, log):
+    """Prints the end of the log if ninja printed no error, for example because it was killed."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     print("\n".join(lines[-LAST_LINES:]))
     ended = f"by signal {-status}" if status < 0 else f"with status {status}"

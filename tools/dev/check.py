@@ -1,4 +1,4 @@
-"""./dev check: lint, layers, package, sanitizers, simulation, fuzzing, lab, arm64. Each thing is
+"""./dev check: runs lint, layers, package, sanitizers, simulation, fuzzing, lab and arm64. Each test is
 counted once."""
 
 import time
@@ -13,11 +13,11 @@ import lint
 import package
 import test
 
-# ThreadSanitizer sees threads, mutexes and atomics: the modules that own those, and the queue, where
-# callers' threads meet the reactor's. (./dev nightly runs the whole C ABI so.) (It cannot see what io_uring, RocksDB and libfuse do;
-# simulations are one thread each: docs/decisions/0022.)
+# ThreadSanitizer checks threads, mutexes and atomics. It runs on the modules that have them, and on the queue,
+# which callers' threads and the reactor's share. ./dev nightly also runs the whole C ABI. ThreadSanitizer does
+# not understand io_uring, RocksDB and libfuse, and each simulation has one thread: docs/decisions/0022.
 THREADED = ("runtime", "device_uring", "api_queue", "fabric_shm")
-# And a pool whose targets are spread over two threads: those cases that do the most at once.
+# A pool whose targets are on two threads: the cases with the most concurrency.
 SPREAD = ("EngineOnTwoReactors.AgreesWithTheModel", "EngineOnTwoReactors.NoDeadlock")
 RACES_OF_OTHERS = Path("tools/dev/tsan.supp").absolute()
 # Freed memory that AddressSanitizer keeps from reuse. Its default of 256 makes a process touch so many

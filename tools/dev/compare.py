@@ -1,8 +1,8 @@
-"""The figures: fio on a raw file and fio on pools, in turn, in one run; ratios of medians.
+"""Compares fio on a raw file with fio on pools: in turn, in one run, by ratios of medians.
 
-Raw is fio's io_uring with direct=1 and fixed buffers on a fully written file of the same size in
-the same file system. A write to the pool is durable when it completes, so raw writes are shown with
-an fdatasync after as many writes as are in flight, and once without any."""
+Raw is fio's io_uring with direct=1 and fixed buffers on a fully written file of the same size in the same
+file system. A write to the pool is durable when it completes. Raw writes are therefore shown with an
+fdatasync after as many writes as are in flight, and once without one."""
 
 import dataclasses
 import json
@@ -30,8 +30,8 @@ class Row:
         return self.options["bs"] == "1m"
 
 
-# The order matters: a pool never overwrites in place, so random writes scatter a file's blocks, and
-# what reads it in large pieces afterwards is slower (raw is not).
+# The order matters. A pool never overwrites in place, so random writes scatter a file's blocks. Large reads of
+# the file are then slower. Raw reads are not.
 ROWS = (
     Row("write-1m", "1 MiB write, depth 8; raw never synced",
         dict(rw="write", bs="1m", iodepth=8)),
@@ -49,14 +49,14 @@ ROWS = (
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """Whom a row measures: a name, and the fio options that say where the I/O goes."""
+    """A side to measure: a name, and the fio options that choose where the I/O goes."""
     name: str
     target: list
     is_raw: bool = False
-    served: object = None  # the pool with its daemons, where it is one (served.py)
-    daemons: tuple = ()  # those that its I/O passes: "dpu", "engine"
+    served: object = None  # the pool, if it has daemons (served.py)
+    daemons: tuple = ()  # the daemons that its I/O passes: "dpu", "engine"
     way: str = path_report.EMBEDDED  # what its path report must say
-    through: str = ""  # the provider by which its I/O reaches the engine, where that is a daemon
+    through: str = ""  # the provider between client and engine, if the engine is a daemon
 
     @property
     def mode(self):
@@ -70,13 +70,13 @@ def raw_side(file):
 
 
 def pool_side(name, built, uri, file):
-    """A file in a container, through the fio plug-in of the build in directory `built`."""
+    """Returns the side of a file in a container, through the fio plug-in of the build in directory `built`."""
     plugin = Path(built).absolute() / "plugins/fio/libros2store-fio.so"
     return Side(name, [f"--ioengine=external:{plugin}", f"--uri={uri}", f"--filename={file}"])
 
 
 def served_side(name, built, pool, scheme, way, through):
-    """The same through daemons."""
+    """Returns the side of a file in a container behind daemons."""
     further = f"&provider={through}" if scheme == "ros2s" else ""
     side = pool_side(name, built, pool.uri(scheme, further=further), "figures")
     return dataclasses.replace(side, target=[*side.target, "--thread"], served=pool, way=way,
@@ -86,15 +86,15 @@ def served_side(name, built, pool, scheme, way, through):
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """What one run of fio says, and what it costs."""
+    """The results of one run of fio, and its costs."""
     operations: int
     iops: float
     bytes_per_s: float
     p50_us: float  # from fio's submit to the completion; without what fdatasync takes
     p99_us: float
     cpu_us: dict  # user and kernel time per operation, by process: host (fio), dpu, engine
-    path: str = ""  # which way the I/O took, by the pool's own report; empty: raw
-    hops: object = None  # hops.Hops: what each process on the way counted; None: raw
+    path: str = ""  # the path of the I/O, from the pool's own report; empty: raw
+    hops: object = None  # hops.Hops: the counts of each process on the path; None: raw
     device_empty_share: float = None  # None: not sampled
 
 
@@ -113,7 +113,7 @@ def fio_command(row, side, shared):
 
 
 def measure(row, side, shared, prefix=()):
-    """`prefix`: a command that runs fio, such as perf's."""
+    """Runs fio once. `prefix`: a command that runs fio, such as perf's."""
     command = [*prefix, *fio_command(row, side, shared)]
     before = None
     meter = served.Meter(side.served) if side.served else None
@@ -126,7 +126,7 @@ def measure(row, side, shared, prefix=()):
 
     done = shown.fio(once)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # Warnings may stand before the JSON.
+    # Warnings may precede the JSON.
     text = done.stdout[done.stdout.find("{"):]
     if done.returncode != 0 or not text:
         raise shown.Failed(f"{' '.join(command)}\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
@@ -153,12 +153,12 @@ def measure(row, side, shared, prefix=()):
 
 
 def time_based(size, seconds):
-    """The options of fio that all rows and sides share."""
+    """Returns the options of fio that all rows and sides share."""
     return dict(size=size, time_based=1, runtime=seconds, randrepeat=0, norandommap=1)
 
 
 def order(turn, sides):
-    """The sides' numbers; who goes first alternates."""
+    """Returns the sides' numbers. The first side alternates."""
     numbers = range(len(sides))
     return numbers if turn % 2 == 0 else reversed(numbers)
 
@@ -180,13 +180,13 @@ def table(rows, sides, size, seconds, turns):
 
 
 def ratio(figures, base):
-    """The median of the turns' ratios and their spread, as text."""
+    """Returns the median of the turns' ratios and their spread, as text."""
     ratios = [ours.bytes_per_s / other.bytes_per_s for ours, other in zip(figures, base)]
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
 
 
 def median_rate(row, figures):
-    """In MiB/s, or in operations per second."""
+    """Returns MiB/s, or operations per second."""
     return statistics.median(figure.bytes_per_s / 2**20 if row.in_mib() else figure.iops
                              for figure in figures)
 
@@ -196,21 +196,21 @@ def rate(row, figures):
 
 
 def lines(results):
-    """Raw against one pool, as Markdown."""
+    """Returns a Markdown table of raw and one pool."""
     return ["| | raw | embedded | ratio (spread) |", "|---|---|---|---|",
             *(f"| {row.name} | {rate(row, raw)} | {rate(row, ours)} | {ratio(ours, raw)} |"
               for row, (raw, ours) in results)]
 
 
 def way(results):
-    """A line for below the table. Each turn was checked as it ended."""
+    """Returns a line with the paths of the I/O, for below the table. Each turn was checked when it ended."""
     paths = {figure.path for _, sides in results for side in sides for figure in side if figure.path}
     return (f"Path of every turn on a pool, by its own report and its devices' counters: "
             f"{'; '.join(sorted(paths))}")
 
 
 def machine():
-    """The machine in a line."""
+    """Describes the machine in a line."""
     with open("/proc/cpuinfo", encoding="utf-8") as info:
         model = next((line.split(":")[1].strip() for line in info if line.startswith("model name")),
                      os.uname().machine)

@@ -1,11 +1,11 @@
-"""What a person sees while ./dev works."""
+"""Prints what a person sees while ./dev works."""
 
 import shlex
 import sys
 import threading
 import time
 
-TABLE_SECONDS = 120  # what takes longer ends with a table of its parts
+TABLE_SECONDS = 120  # a longer command ends with a table of its parts
 
 terminal = sys.stdout.isatty()
 started = time.monotonic()
@@ -13,7 +13,7 @@ parts = []  # (title, when it began)
 
 
 def part(title):
-    """Opens a part of the closing table; its time goes until the next."""
+    """Opens a part of the closing table. Its time ends with the next part."""
     parts.append((title, time.monotonic()))
 
 
@@ -26,13 +26,13 @@ def table():
 
 
 def step(text):
-    """One line that opens a step, with the seconds since the start."""
+    """Prints a line that opens a step, with the seconds since the start."""
     mark = "\033[1m==\033[0m" if terminal else "=="
     print(f"{mark} [{time.monotonic() - started:5.0f} s] {text}", flush=True)
 
 
 def command(arguments):
-    """The command as one could retype it."""
+    """Prints a command as a person would type it."""
     note(f"$ {shlex.join(map(str, arguments))}")
 
 
@@ -40,19 +40,19 @@ notes = None  # where note() writes; None: to the screen
 
 
 def keep_notes(path):
-    """From now on, what is noted goes into this file."""
+    """Sends all later notes to this file."""
     global notes
     notes = open(path, "w", encoding="utf-8")
 
 
 def note(text):
-    """What was run and what it said, for whoever looks closer."""
+    """Prints what was run and its output, for a closer look."""
     print(text, file=notes or sys.stdout, flush=True)
 
 
 class Live:
-    """A line that tells what is under way, and is replaced by what came of it. Without a terminal there is only
-    the latter."""
+    """Shows a line for the current step, and replaces it by the result. Without a terminal it prints only the
+    result."""
 
     def __init__(self, title):
         self.title = title
@@ -81,7 +81,7 @@ class Live:
 
 
 class Tally:
-    """Counts what passed and failed; its line is the last that ./dev prints."""
+    """Counts what passed and failed. Its line is the last that ./dev prints."""
 
     def __init__(self, name=""):
         self.name = name
@@ -95,7 +95,7 @@ class Tally:
         return ok
 
     def close(self):
-        """Prints the last line; returns the exit status. Nothing run is a failure too."""
+        """Prints the last line. Returns the exit status. If nothing was run, that is a failure, too."""
         if self.passed + self.failed == 0:
             self.failed = 1
         if parts and time.monotonic() - started > TABLE_SECONDS:

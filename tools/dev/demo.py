@@ -1,7 +1,7 @@
 """./dev demo: from nothing to a mounted, measured and repeatedly killed pool.
 
-Everything lies in build/demo and is removed again, whatever ends it (guard.py). With --keep the pool
-stays, mounted, in build/demo-kept. What was run, and what it said, is in build/demo.log."""
+All files are in build/demo. guard.py removes them, however the demo ends. With --keep the pool stays,
+mounted, in build/demo-kept. The commands and their output are in build/demo.log."""
 
 import argparse
 import os
@@ -41,7 +41,7 @@ Try next:
 
 
 class Scale:
-    """How much of everything."""
+    """The amounts of a demo."""
 
     def __init__(self, options):
         self.tiny = options.tiny
@@ -51,9 +51,9 @@ class Scale:
         self.verified = "16m" if options.tiny else "128m"
         self.kills, self.acknowledged = (2, 200) if options.tiny else (5, 1000)
         self.daemon_kills = 1 if options.tiny else 2  # of each of the two
-        # Of the figures: the size of the file, seconds each, turns.
+        # The figures: size of the file, seconds each, turns.
         self.figures = ("1g", 4, 5)
-        # The same of the set-ups, and the size of each pool with daemons.
+        # The same for the set-ups, and the size of each pool with daemons.
         self.set_ups = (("32m", 1, 1) if options.tiny else ("512m", 2, 5) if options.figures else
                         ("256m", 1, 1))
         self.served_pool = "384M" if options.tiny else "1280M"
@@ -71,7 +71,7 @@ def add_arguments(parser):
     parser.add_argument("--pull-plug", nargs="?", type=int, const=0, metavar="N",
                         help="only this: kill engine or DPU under verified load, at each key press; with "
                         "N, or where there is no terminal, so many times (6) by itself")
-    # For its own test: build/release as it is, and so little that a minute is enough.
+    # For its own test: uses build/release as it is, and takes less than a minute.
     parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)
 
 
@@ -95,7 +95,7 @@ def run(options):
 
 
 class Told(console.Tally):
-    """What holds is told once a step, by Demo.run()."""
+    """Counts results without a line for each: Demo.run() prints one line per step."""
 
     def add(self, name, ok):
         self.passed += bool(ok)
@@ -118,7 +118,7 @@ def guarded(demo, place, lock):
         try:
             if not kept:
                 guard.clear(place, watch.mark)
-        except guard.Left as left:
+        except guard.NotCleared as left:
             demo.tally.add(f"stopped: {left}", False)
         watch.stand_down()
     if kept:
@@ -145,7 +145,7 @@ class Demo:
     def uri_of(self, path):
         return f"ros2s+local:///pool/main/{path}?dir={self.pool}"
 
-    # ---- the way through
+    # ---- order of the steps
 
     def prepare(self):
         free = shutil.disk_usage("build").free >> 20
@@ -227,7 +227,7 @@ class Demo:
                     return path.relative_to(self.tree)
         return "FILE"
 
-    # ---- its steps
+    # ---- the steps
 
     def up(self):
         shown.run(STORE, "up", "--no-daemons", self.pool, "--size", self.scale.pool)
@@ -252,7 +252,7 @@ class Demo:
 
     def compare_through_mount(self):
         self.mount()
-        # What `cp` put there is seen through the mount, and the CLI works beside it.
+        # The mount shows what `cp` copied, and the CLI works at the same time.
         shown.run(STORE, "ls", self.uri)
         sums = "find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum"
         there = shown.shell(f"cd {self.mount_point}/tree && {sums}", timeout=1200)
@@ -329,7 +329,7 @@ class Demo:
         return "the DPU reaches one over shm and one over ucx+tcp"
 
     def some_tree(self):
-        """A part of the tree that is soon copied."""
+        """Returns a part of the tree that is quick to copy."""
         parts = sorted(path for path in self.tree.iterdir() if path.is_dir())
         return next((path for path in parts if path.name == "linux"), self.tree)
 

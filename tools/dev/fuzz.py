@@ -1,4 +1,4 @@
-"""./dev fuzz: the libFuzzer programs under ASan and UBSan, for a bounded time each."""
+"""./dev fuzz: runs the libFuzzer programs under ASan and UBSan, for a bounded time each."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ def fuzz_all(tally, seconds, names=()):
 
 
 def fuzz(program, seconds):
-    # New inputs that reach new code collect here and are the next run's start.
+    # Inputs that reach new code are collected here. The next run starts with them.
     corpus = Path("build/corpus") / program.name
     corpus.mkdir(parents=True, exist_ok=True)
     for seeds in Path("src").rglob(f"{program.name}_seeds.txt"):

@@ -1,8 +1,8 @@
-"""Whatever ends the demo, no process and no mount of it stays.
+"""Ensures that no process and no mount of the demo stays, however the demo ends.
 
-Every process that it starts carries a mark in its environment, the mount's too, which is nobody's
-child. A guard, which the demo starts first and which no Ctrl-C reaches, notices when the demo is
-gone without having said that it is done, and clears up in its place.
+Each process of the demo carries a mark in its environment. So does the process of the mount, which has no
+parent in the demo. The demo first starts a guard, which Ctrl-C does not reach. If the demo ends without a
+message to the guard, the guard cleans up.
 
 usage: guard.py PLACE MARK      (standard input: the demo's pipe)"""
 
@@ -20,13 +20,13 @@ NAME = "ROS2STORE_DEMO"
 PATIENCE_SECONDS = 60
 
 
-class Left(Exception):
-    """Something could not be cleared; the message says what to type."""
+class NotCleared(Exception):
+    """Something could not be removed. The message says what to type."""
 
 
 class Guard:
     def __init__(self, place, lock):
-        """From here on all that this process starts carries the mark. The guard shares `lock`."""
+        """Marks all processes that this process starts from now on. The guard shares `lock`."""
         os.environ.pop(NAME, None)
         mark = f"{os.getpid()}-{secrets.token_hex(8)}"
         self.process = subprocess.Popen([sys.executable, "-B", __file__, place, mark],
@@ -39,7 +39,8 @@ class Guard:
 
 
 def lock_alone(lock):
-    """One at a time. The guard of one that was killed holds the lock until all is cleared."""
+    """Waits for the lock. The guard of a killed demo holds it until everything is removed. Returns False if
+    it takes too long."""
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -52,7 +53,7 @@ def lock_alone(lock):
 
 
 def marked(mark):
-    """The processes with this mark, but for those that are dead already."""
+    """Returns the live processes with this mark."""
     wanted = f"{NAME}={mark}".encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -75,19 +76,19 @@ def end_processes(mark):
             except ProcessLookupError:
                 pass
         if time.monotonic() > end:
-            raise Left(f"processes {left} do not end; look at them with: ps -fp {left[0]}")
+            raise NotCleared(f"processes {left} do not end; look at them with: ps -fp {left[0]}")
         time.sleep(0.02)
 
 
 def is_mounted(mount_point):
-    """By the table: a mount whose process is gone answers nothing else."""
+    """Looks in the table of mounts: a mount whose process is gone answers nothing else."""
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
         # The kernel writes a space as \040.
         return str(mount_point) in (line.split(" ")[1].replace("\\040", " ") for line in mounts)
 
 
 def clear(place, mark=None):
-    """Ends, unmounts and removes what a demo made, however far it came."""
+    """Ends, unmounts and removes what a demo made, even if it was interrupted."""
     if mark:
         end_processes(mark)
     mount_point = place / "mnt"
@@ -97,7 +98,7 @@ def clear(place, mark=None):
             break
         subprocess.run(command, stderr=subprocess.DEVNULL, check=False)
     if is_mounted(mount_point):
-        raise Left(f"{mount_point} is still mounted; end it with: umount -l {mount_point}")
+        raise NotCleared(f"{mount_point} is still mounted; end it with: umount -l {mount_point}")
     if place.exists():
         shutil.rmtree(place)
 
@@ -108,7 +109,7 @@ def main():
         return 0
     try:
         clear(place, mark)
-    except Left as left:
+    except NotCleared as left:
         print(f"dev: {left}", file=sys.stderr)
         return 1
     return 0

@@ -1,5 +1,5 @@
-"""Which way the payload of a run of fio went, by what each process that it passed counted itself: the
-host in its path report, the DPU daemon and the engine in what they export for Prometheus."""
+"""Finds which way the payload of a run of fio went, by the counters of each process: the host's are in its
+path report, the DPU daemon and the engine export theirs for Prometheus."""
 
 import dataclasses
 import re
@@ -13,7 +13,7 @@ DEVICES = ("ros2store_device_read_bytes_total", "ros2store_device_written_bytes_
 
 
 class Series:
-    """What a daemon exports: a value for each name and set of labels."""
+    """The exported metrics of a daemon: a value for each name and set of labels."""
 
     def __init__(self, values):
         self.values = values
@@ -30,7 +30,7 @@ class Series:
         return int(sum(value for (name, _), value in self.values.items() if name in names))
 
     def by_provider(self, names):
-        """The sums, for each provider that counted anything."""
+        """Returns the sums for each provider that counted anything."""
         sums = {}
         for (name, labels), value in self.values.items():
             provider = re.search(r'provider="([^"]*)"', labels)
@@ -41,7 +41,7 @@ class Series:
 
 @dataclasses.dataclass(frozen=True)
 class Hops:
-    """Bytes of payload. A dictionary: by provider."""
+    """Bytes of payload at each hop. Dictionaries are by provider."""
     fio: int  # what it read and wrote
     host: int = 0  # that its library sent or received
     link: int = 0  # between host and DPU, by the DPU
@@ -51,7 +51,7 @@ class Hops:
 
 
 def seen(report, growth):
-    """`growth`: the Series of each daemon, by name, since the run began."""
+    """Returns the hops of a run. `growth`: the Series of each daemon, by name, since the run began."""
     def own(names):
         return sum(report.counters.get(name, 0) for name in names)
 
@@ -62,8 +62,7 @@ def seen(report, growth):
 
 
 def check(hops, through, dpu):
-    """That all payload went to the engine by the provider `through`, `dpu`: over a DPU. Errors:
-    Failed."""
+    """Raises Failed unless all payload went to the engine by the provider `through`. `dpu`: through a DPU."""
     wanted = [("the host's own counters", {through: hops.host}),
               ("the engine's counters", hops.engine)]
     if dpu:
@@ -77,7 +76,7 @@ def check(hops, through, dpu):
 
 
 def total(all_hops):
-    """Of several runs."""
+    """Returns the sums of several runs."""
     def of(name):
         return sum(getattr(each, name) for each in all_hops)
 

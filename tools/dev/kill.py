@@ -1,7 +1,7 @@
-"""The kill test: what the library acknowledged is there after SIGKILL, at every round.
+"""The kill test: after each SIGKILL, everything that the library acknowledged is still there.
 
-The writer (tests/kill) reports each acknowledgement through a pipe to this process, which kills it
-with writes in flight, opens the pool again and lets the verifier read everything back."""
+The writer (tests/kill) reports each acknowledgement through a pipe to this process. This process kills it
+with writes in flight and opens the pool again. The verifier then reads everything back."""
 
 import os
 import random
@@ -18,7 +18,7 @@ DEPTH = 32
 
 
 class Log:
-    """Every acknowledgement of every round, as the writer sent it."""
+    """Holds every acknowledgement of every round, as the writer sent it."""
 
     def __init__(self):
         self.bytes = bytearray()
@@ -29,7 +29,7 @@ class Log:
 
 
 def write_and_kill(program, uri, log, least, first_sequence):
-    """One round. Returns how many were acknowledged. Errors: Failed (the writer ended by itself)."""
+    """Runs one round. Returns the number of acknowledgements. Raises Failed if the writer ends by itself."""
     command = [str(program), "write", uri, str(BLOCKS), str(DEPTH), str(first_sequence)]
     console.command(command)
     before = log.count
@@ -42,7 +42,7 @@ def write_and_kill(program, uri, log, least, first_sequence):
                 raise shown.Failed(f"the writer ended by itself with status {writer.wait()} after "
                                    f"{len(received) // ACKNOWLEDGED_BYTES} acknowledgements")
             received += part
-        # At no particular moment of the commit cycle.
+        # At a random moment of the commit cycle.
         time.sleep(random.random() * 0.003)
         writer.send_signal(signal.SIGKILL)
         while part := os.read(writer.stdout.fileno(), 1 << 16):
@@ -52,7 +52,7 @@ def write_and_kill(program, uri, log, least, first_sequence):
 
 
 def verify(program, uri, log):
-    """True when nothing that was acknowledged is lost."""
+    """Returns whether everything acknowledged is still there."""
     command = [str(program), "verify", uri]
     console.command(command)
     done = subprocess.run(command, input=bytes(log.bytes), stdout=subprocess.PIPE,

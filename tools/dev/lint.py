@@ -1,4 +1,4 @@
-"""./dev lint: layout, banned words, links in documents, clang-tidy."""
+"""./dev lint: checks layout, banned words, links in documents, and runs clang-tidy."""
 
 import re
 import subprocess
@@ -33,7 +33,7 @@ def all_checks(tally, everything=False, tree=False):
 
 
 def sources():
-    """The C and C++ files that git knows or would add."""
+    """Returns the C and C++ files that git knows or would add."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.cc", "*.h", "*.hpp",
                              "*.c"], capture_output=True, text=True, check=True)
     return sorted(Path(name) for name in listed.stdout.split() if Path(name).exists())

@@ -1,4 +1,4 @@
-"""./dev nightly: what is too long for every change. Run it before an issue or a release is called done."""
+"""./dev nightly: runs what is too long for every change. Run it before a release."""
 
 import argparse
 import subprocess

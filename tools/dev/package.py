@@ -19,16 +19,16 @@ import trial
 from system import output_of
 
 MAINTAINER = "The ros2store authors <ros2store@localhost>"
-PRIVATE = Path("usr/lib/ros2store")  # bundled libraries, found by the RUNPATH of who needs them
-# What our programs load by themselves, so that no link names it.
+PRIVATE = Path("usr/lib/ros2store")  # bundled libraries, found by the RUNPATH of their users
+# Libraries that our programs load at run time.
 LOADED = ["libucp.so.0", "libfabric.so.1", "libpmem.so.1"]
-# What UCX loads by itself: its own libraries look for it beside themselves.
+# Libraries that UCX loads at run time, from its own directory.
 UCX_MODULES = "ucx"
 SETTINGS = Path("etc/ros2store")
-# Certificates: each side's own, and none of an authority's key.
+# Certificates: each side has its own, and no key of an authority.
 CERTIFICATES = ("engine", "dpu/storage", "dpu/hosts")
 POOL = "/var/lib/ros2store/pool"
-# Where systemd is: its user, and units that are known. Nothing is started: there is no pool yet.
+# With systemd: adds users and units. Starts nothing: there is no pool yet.
 POSTINST = """#!/bin/sh
 set -e
 if [ "$1" = configure ]; then
@@ -69,7 +69,7 @@ def run(options):
 
 
 def make(tally, debian=None):
-    """Builds and checks the package; returns its path, or nothing where something is wrong."""
+    """Builds and checks the package. Returns its path, or nothing if something is wrong."""
     debian = debian or system.of(None)
     if not tally.add(f"{debian.preset} build", build.make(debian.preset, debian.targets)):
         return None
@@ -107,7 +107,7 @@ def install(debian, tree):
 
 
 def bundle(debian, tree):
-    """Adds what the binaries need and Ubuntu lacks, and what that needs; returns the packages by
+    """Adds the libraries that the binaries need and Ubuntu lacks, and their own. Returns the packages by
     library."""
     folder = tree / PRIVATE
     folder.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ def bundle(debian, tree):
 
 
 def services(debian, tree):
-    """The daemons' units, their user, and their settings: all defaults, and the pools to serve."""
+    """Adds the daemons' units, their user, and their settings: all defaults, and the pools to serve."""
     units, users = tree / "usr/lib/systemd/system", tree / "usr/lib/sysusers.d"
     for folder in (units, users, tree / SETTINGS, (tree / POOL[1:]).parent, tree / "DEBIAN"):
         folder.mkdir(parents=True)
@@ -156,7 +156,7 @@ def needed_by(path):
 
 def copy_library(source, copy):
     shutil.copy2(source.resolve(), copy)
-    # For what these need of each other.
+    # They may need each other.
     below = "" if copy.parent.name != UCX_MODULES else "/.."
     output_of("patchelf", "--set-rpath", f"$ORIGIN{below}", copy)
     return copy
@@ -168,7 +168,7 @@ def ucx_modules(source, folder):
 
 
 def documents(debian, tree, bundled):
-    """The licences of what lies in the package, and what changed."""
+    """Adds the licences of everything in the package, and the list of changes."""
     folder = tree / "usr/share/doc/ros2store"
     folder.mkdir(parents=True)
     licences = ["ros2store:\n\n" + Path("LICENSE").read_text(encoding="utf-8")]
@@ -198,8 +198,8 @@ def too_new(binaries):
 
 
 def dependencies(debian, tree, binaries, bundled):
-    """What our own binaries need, in the version that dpkg finds, and what the bundled ones need; as
-    the field of a package."""
+    """Returns the field of the package's dependencies: those of our binaries, with the versions that dpkg
+    finds, and those of the bundled libraries."""
     out = tree.parent
     control = out / "debian/control"
     control.parent.mkdir(parents=True)
@@ -252,7 +252,7 @@ Description: POSIX files on objects on a disk
  programs, a library with a C interface, a FUSE mount, and a plug-in for fio.
 """, encoding="utf-8")
     made = tree.parent / f"ros2store_{version}_{debian.architecture}.deb"
-    # Files of the build may be private to whoever built.
+    # Files of the build may be private to the user who built.
     for path in tree.rglob("*"):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)

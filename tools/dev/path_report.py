@@ -1,5 +1,5 @@
-"""What the fio plug-in's path report says of a run: which way the I/O took, and that each
-acknowledged request reached the device files. What says otherwise is no figure, but a failure."""
+"""Reads the path report of the fio plug-in: which way the I/O took, and whether each acknowledged request
+reached the device files. A run with another path, or with missing requests, is a failure."""
 
 import dataclasses
 import re
@@ -12,7 +12,7 @@ EMBEDDED = f"embedded {ENGINE}"
 
 @dataclasses.dataclass(frozen=True)
 class PathReport:
-    """Of one file, as it was closed."""
+    """The report of one file when it was closed."""
     path: str
     reads: int
     read_bytes: int
@@ -22,7 +22,7 @@ class PathReport:
 
 
 def parse(text):
-    """The reports in what fio printed, one for each file that was closed."""
+    """Returns the reports in the output of fio, one for each closed file."""
     found = []
     for part in re.split(r"^.*?: file      ", text, flags=re.MULTILINE)[1:]:
         path = re.search(r"^path +(.+)$", part, re.MULTILINE)
@@ -36,7 +36,8 @@ def parse(text):
 
 
 def together(reports):
-    """Of jobs that share a pool: its counters are in each report, those of the last are whole."""
+    """Combines the reports of jobs that share a pool. Each report has the pool's counters; those of the last
+    are complete."""
     def all_of(name):
         return sum(getattr(report, name) for report in reports)
 
@@ -48,9 +49,9 @@ def together(reports):
 
 
 def check(text, requests, wrote, way=EMBEDDED, engine=None, jobs=1):
-    """`requests` reads or writes of one file, by so many jobs, were acknowledged; returns their report.
-    Errors: Failed, when they took another path than `way`, or did not all reach the devices. `engine`: how
-    much the counters of the engine in another process grew meanwhile, as hops.Series."""
+    """Checks that `requests` reads or writes of one file, by `jobs` jobs, took the path `way` and all reached
+    the devices. Returns their report. Raises Failed. `engine`: the growth of the counters of the engine in
+    another process, as hops.Series."""
     reports = parse(text)
     if len(reports) != jobs:
         raise shown.Failed(f"{len(reports)} path reports of {jobs} jobs; fio said: {text[-1500:]}")

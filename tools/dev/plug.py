@@ -1,10 +1,10 @@
-"""Pulling the plug: an engine or a DPU daemon is killed with -9 while a writer on a host works
-through both, again and again. A watch, a host too, meanwhile reads back what the writer was told is
-durable, round after round; in the end a verifier reads back all of it.
+"""Pulls the plug: kills an engine or a DPU daemon with -9 while a writer on a host works through both, again
+and again. A watch, which is a host, too, reads back what is durable according to the acknowledgements, round
+after round. In the end a verifier reads back all of it.
 
-Writer and watch go on over each kill: their library reconnects and sends again what was under way.
-The writer creates exclusively, renames and unlinks too, and ends with an error where one of these
-was lost or done twice."""
+Writer and watch continue after each kill: their library reconnects and sends the pending requests again. The
+writer also creates exclusively, renames and unlinks. It ends with an error if one of these was lost or done
+twice."""
 
 import os
 import random
@@ -21,12 +21,12 @@ import console
 import kill
 import shown
 
-BLOCKS = 4096  # of 4 KiB: a watch is soon round
+BLOCKS = 4096  # of 4 KiB: few enough for the watch to read all of them often
 PATIENCE_SECONDS = 120
 
 
 class Watch:
-    """Reads back what is in `log` while it grows; says what it found so far."""
+    """Reads back what is in `log` while it grows. Counts what it found."""
 
     def __init__(self, program, uri, log):
         self.log = log
@@ -36,12 +36,12 @@ class Watch:
         console.command(command)
         self.process = subprocess.Popen(shown.words(command), stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE)
-        self.threads = [threading.Thread(target=work) for work in (self.tell, self.take)]
+        self.threads = [threading.Thread(target=work) for work in (self.pass_on, self.take)]
         for thread in self.threads:
             thread.start()
 
-    def tell(self):
-        """Hands on each acknowledgement."""
+    def pass_on(self):
+        """Passes each acknowledgement to the watch."""
         told = 0
         try:
             while True:
@@ -55,14 +55,14 @@ class Watch:
                 time.sleep(0.02)
             self.process.stdin.close()
         except BrokenPipeError:
-            pass  # it has ended, which its status tells
+            pass  # it has ended; end() checks its status
 
     def take(self):
         for line in self.process.stdout:
             self.known, self.read, self.lost = (int(word) for word in line.split())
 
     def end(self):
-        """Errors: Failed (it did not end well)."""
+        """Ends the watch. Raises Failed if it did not end well."""
         self.complete.set()
         try:
             status = self.process.wait(PATIENCE_SECONDS)
@@ -76,7 +76,7 @@ class Watch:
 
 
 class Load:
-    """A writer on a container, what it was told, and a watch on that."""
+    """Runs a writer on a container, and a watch on what was acknowledged to it."""
 
     def __init__(self, program, uri):
         self.program = program
@@ -99,8 +99,8 @@ class Load:
         return (f"{self.log.count:,} acknowledged, {self.watch.read:,} read back, "
                 f"{self.watch.lost} LOST")
 
-    def tell(self, more=""):
-        """The live line of a terminal, once more."""
+    def show(self, more=""):
+        """Shows the live line of a terminal."""
         if console.terminal and not console.notes:
             self.telling = True
             print(f"\r\033[K{self.so_far()}{more} ", end="", flush=True)
@@ -111,7 +111,8 @@ class Load:
         self.telling = False
 
     def wait(self, ready, what, more=""):
-        """Errors: Failed (the writer or the watch ended by itself; it takes too long)."""
+        """Waits until `ready()`. Raises Failed if the writer or the watch ends by itself, or if it takes too
+        long."""
         end = time.monotonic() + PATIENCE_SECONDS
         while not ready():
             self.expect_alive()
@@ -119,7 +120,7 @@ class Load:
                 self.leave_line()
                 raise shown.Failed(f"waited {PATIENCE_SECONDS} s in vain until {what}: "
                                    f"{self.so_far()}")
-            self.tell(more)
+            self.show(more)
             time.sleep(0.02)
 
     def expect_alive(self):
@@ -130,7 +131,7 @@ class Load:
                                    f"{self.so_far()}")
 
     def expect_more(self, count, more=""):
-        """Waits until so many more were acknowledged."""
+        """Waits until `count` more requests are acknowledged."""
         wanted = self.log.count + count
         self.wait(lambda: self.log.count >= wanted, "the writer was told more", more)
 
@@ -150,16 +151,16 @@ class Load:
         self.watch.end()
 
     def verify(self):
-        """True when nothing was lost, neither meanwhile nor in the end."""
+        """Returns whether nothing was lost, neither meanwhile nor in the end."""
         return kill.verify(self.program, self.uri, self.log) and self.watch.lost == 0
 
 
 def rounds(load, served, victims, least):
-    """Kills each of the victims, starts it again, and yields its name when the writer has gone on
-    and all that had been acknowledged was read back."""
+    """Kills each of the victims and starts it again. Yields its name when the writer has continued and
+    everything acknowledged was read back."""
     for victim in victims:
         load.expect_more(least)
-        time.sleep(random.random() * 0.003)  # at no particular moment
+        time.sleep(random.random() * 0.003)  # at a random moment
         load.leave_line()
         served.kill(victim)
         served.up()
@@ -170,7 +171,7 @@ def rounds(load, served, victims, least):
 
 
 def by_hand(load, served):
-    """Each key kills; q ends. Returns the number of kills."""
+    """Kills a daemon for each key; q ends. Returns the number of kills."""
     kills = 0
     print("Each key kills the engine or the DPU daemon; q ends.", flush=True)
     settings = termios.tcgetattr(sys.stdin)
@@ -178,10 +179,10 @@ def by_hand(load, served):
         tty.setcbreak(sys.stdin)
         while True:
             load.expect_alive()
-            load.tell(f", {kills} kills")
+            load.show(f", {kills} kills")
             if not select.select([sys.stdin], [], [], 0.2)[0]:
                 continue
-            key = os.read(sys.stdin.fileno(), 1)  # no more: select() sees nothing of a buffer
+            key = os.read(sys.stdin.fileno(), 1)  # one byte: select() does not see buffered input
             load.leave_line()
             if key in (b"q", b"\x04", b""):
                 return kills

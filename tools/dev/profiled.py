@@ -1,6 +1,8 @@
-"""./dev profile MODE WORKLOAD: the processor time of an operation, by process and layer, as perf samples it.
+"""./dev profile MODE WORKLOAD: shows the processor time of an operation, by process and layer, as perf
+samples it.
 
-One run of fio, or of name_bench for `create`, without its start. Each sample stands for the time between two."""
+It runs fio once (name_bench for `create`) and ignores its start. Each sample counts as the time between two
+samples."""
 
 from pathlib import Path
 
@@ -13,8 +15,8 @@ from bench import layers, names, pools, report, rows, samples, turns
 
 CREATE = "create"
 WORKLOADS = (*(row.key for row in compare.ROWS), CREATE)
-FUNCTIONS = 4  # named for each layer
-LEAST = 0.005  # a layer with a smaller share is not told
+FUNCTIONS = 4  # shown for each layer
+LEAST = 0.005  # a layer with a smaller share is not shown
 
 
 def add_arguments(parser):
@@ -98,7 +100,7 @@ def of_create(options, place, ours):
 
 
 def lines(process, operations, found, of_layer):
-    """A table of one process."""
+    """Returns a table of one process."""
     def cost(count):
         return f"{1e6 * count / samples.HERTZ / operations:.2f}"
 
@@ -111,7 +113,7 @@ def lines(process, operations, found, of_layer):
 
 
 def short(name):
-    """Without arguments and templates."""
+    """Returns the name without arguments and templates."""
     kept = ""
     depth = 0
     for letter in name:

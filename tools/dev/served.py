@@ -1,4 +1,4 @@
-"""A pool with its engine and DPU daemon, as `ros2store up` starts them, seen from outside."""
+"""Uses a pool with its engine and DPU daemon, as `ros2store up` starts them."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Served:
-    """One directory. `provider` is how its DPU reaches its engine."""
+    """A pool with daemons in one directory. `provider`: how its DPU reaches its engine."""
 
     def __init__(self, store, directory, provider):
         self.store = store
@@ -39,7 +39,8 @@ class Served:
         shown.run(self.store, "down", self.directory, quiet=True)
 
     def daemons(self):
-        """What `ros2store status` says of each, by the program's last word: engine, dpu."""
+        """Returns what `ros2store status` says of each daemon, by the last word of its program's name:
+        engine, dpu."""
         done = subprocess.run(shown.words([self.store, "status", self.directory, "--json"]),
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
                               timeout=60)
@@ -60,15 +61,15 @@ class Served:
 
 
 def cpu_seconds(pid):
-    """User and kernel time of all its threads."""
-    # From the state on, which stands behind the program's name.
+    """Returns the user and kernel time of all threads of a process."""
+    # The fields after the program's name, which begin with the state.
     text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
     fields = text.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 class Meter:
-    """What the daemons spend, and what they count, between two looks."""
+    """Measures the processor time of the daemons and the growth of their counters since it was made."""
 
     def __init__(self, served):
         self.daemons = served.daemons()
@@ -79,14 +80,14 @@ class Meter:
         return spent, {name: counters(each) for name, each in self.daemons.items()}
 
     def read(self):
-        """(seconds of processor time, growth of the counters), both by daemon."""
+        """Returns (seconds of processor time, growth of the counters), both by daemon."""
         (spent_before, counted_before), (spent, counted) = self.before, self.look()
         return ({name: spent[name] - spent_before[name] for name in spent},
                 {name: counted[name].since(counted_before[name]) for name in counted})
 
 
 def counters(daemon):
-    """What it exports now, as hops.Series."""
+    """Returns the daemon's exported metrics, as hops.Series."""
     name = daemon["program"].rpartition("-")[2]
     password = (Path(daemon["log"]).parent / f"{name}.metrics").read_text(encoding="ascii").strip()
     basic = base64.b64encode(f"ros2store:{password}".encode()).decode()

@@ -1,4 +1,4 @@
-"""The set-ups side by side: the raw disk, the embedded engine, direct and offloaded."""
+"""Compares the set-ups: the raw disk, the embedded engine, direct and offload."""
 
 import re
 import statistics
@@ -22,14 +22,15 @@ def direct(built, pool, provider, name):
 
 
 def offload(built, pool, provider, name):
-    """`provider`: how the DPU reaches its engine."""
+    """Returns the side of a pool behind a DPU. `provider`: how the DPU reaches its engine."""
     way = (rf"host link over shm to the DPU at {re.escape(str(pool.directory))}/run/dpu\.data\."
            rf"[0-9a-f]{{16}}, {re.escape(provider)} to its {path_report.ENGINE}")
     return compare.served_side(name, built, pool, "ros2s+dpu", way, provider)
 
 
 def sides(built, raw, embedded, over_shm, over_tcp, over_ofi=None):
-    """`over_shm`, `over_tcp`, `over_ofi`: pools whose DPU reaches its engine so."""
+    """Returns all sides. `over_shm`, `over_tcp`, `over_ofi`: pools whose DPU reaches its engine by that
+    provider."""
     made = [raw, embedded,
             direct(built, over_shm, "shm", "direct, shm (no NIC)"),
             direct(built, over_tcp, "ucx+tcp", "direct, ucx+tcp"),
@@ -42,7 +43,7 @@ def sides(built, raw, embedded, over_shm, over_tcp, over_ofi=None):
 
 
 def short_lines(the_sides, results):
-    """A table for a terminal: medians, and their ratios to raw."""
+    """Returns a table for a terminal: medians, and their ratios to raw."""
     width = max(len(side.name) for side in the_sides)
     heads = [SHORT_HEADS[row.key] for row, _ in results]
     told = [f"{'':<{width}}" + "".join(f"{head:>15}" for head in heads)]
@@ -58,7 +59,7 @@ def short_lines(the_sides, results):
 
 
 def lines(the_sides, results):
-    """As Markdown: each figure with its ratio to raw of the same turns."""
+    """Returns a Markdown table: each figure with its ratio to raw of the same turns."""
     heads = ["set-up", *(HEADS[row.key] for row, _ in results),
              "CPU µs per 4 KiB read at depth 32: host / DPU / engine"]
     reads = next(figures for row, figures in results if row.key == "randread-32")
@@ -75,8 +76,8 @@ def lines(the_sides, results):
 
 
 def hop_lines(the_sides, results):
-    """As Markdown: what each process on a row's way counted itself, over all its turns, in MiB. Each
-    turn was checked as it ended."""
+    """Returns a Markdown table: the counts of each process on a row's way, over all its turns, in MiB. Each
+    turn was checked when it ended."""
     told = as_table(["set-up", "fio moved", "host", "DPU: of its hosts", "DPU: of its engine", "engine",
                      "devices"])
     for number, side in enumerate(the_sides):

@@ -1,4 +1,4 @@
-"""Runs commands that a person could retype: each is printed before it runs."""
+"""Runs commands, and prints each before it runs, so that a person can type it again."""
 
 import shlex
 import subprocess
@@ -15,8 +15,8 @@ def words(arguments):
 
 
 def fio(call):
-    """fio gives up on a job that is not ready after five seconds, which only means that the machine
-    is busy: it is tried again."""
+    """Runs fio, up to five times: fio gives up if a job is not ready after five seconds, which only means
+    that the machine is busy."""
     for _ in range(5):
         done = call()
         if "job startup hung" not in (done.stdout or "") + (done.stderr or ""):
@@ -25,7 +25,7 @@ def fio(call):
 
 
 def run(*arguments, quiet=False, check=True, timeout=600, environment=None):
-    """Prints and runs; returns standard output. Errors: Failed, with what the command said."""
+    """Prints and runs a command. Returns its standard output. Raises Failed with the command's output."""
     console.command(arguments)
 
     def once():
@@ -45,7 +45,7 @@ def run(*arguments, quiet=False, check=True, timeout=600, environment=None):
 
 
 def shell(line, timeout=600):
-    """A line for the shell, for pipelines; only its first lines are shown."""
+    """Runs a line in the shell, for pipelines. Returns its output."""
     console.note(f"$ {line}")
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -1,4 +1,4 @@
-"""./dev sim: the crash suites at length, and docs/crash-rules.md anew."""
+"""./dev sim: runs the crash suites at length, and writes docs/crash-rules.md."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""The arm64 sysroot of a cross-build: Debian 12's own packages, extracted and never installed, in
+"""Makes the arm64 sysroot of a cross-build from Debian 12's packages, extracted and never installed, in
 build/sysroot-arm64."""
 
 import hashlib
@@ -25,7 +25,7 @@ GENERATORS = ("protoc", "grpc_cpp_plugin", "grpc_csharp_plugin", "grpc_node_plug
 
 
 def prepare():
-    """Makes it where it is missing, or of other packages; true when it is there."""
+    """Makes the sysroot if it is missing or made of other packages. Returns whether it exists."""
     packages = wanted()
     made_of = hashlib.sha256(repr((packages, Path(__file__).read_bytes())).encode()).hexdigest()
     stamp = ROOT / ".made-of"
@@ -50,7 +50,7 @@ def prepare():
         shutil.rmtree(ROOT / part, ignore_errors=True)
     links_inside()
     cmake_inside()
-    for name in GENERATORS:  # gRPC's CMake files insist that they exist
+    for name in GENERATORS:  # gRPC's CMake files require that they exist
         if Path("/usr/bin", name).exists():
             (ROOT / "usr/bin" / name).unlink(missing_ok=True)
             (ROOT / "usr/bin" / name).symlink_to(f"/usr/bin/{name}")
@@ -59,22 +59,22 @@ def prepare():
 
 
 def wanted():
-    """The libraries of tools/packages.txt."""
+    """Returns the libraries of tools/packages.txt."""
     section = re.search(r"^# Libraries\n((?:[^#\n].*\n)*)", PACKAGES.read_text(encoding="utf-8"),
                         re.MULTILINE)[1]
     return [*BASE, *(name for name in section.split() if name not in NOT_FOR_ARM64)]
 
 
 def sources():
-    """The machine's own lists of Debian packages."""
+    """Returns the machine's own lists of Debian packages."""
     folder = Path("/etc/apt")
     lists = [folder / "sources.list", *sorted((folder / "sources.list.d").glob("debian*"))]
     return [path for path in lists if path.is_file()]
 
 
 def note_packages():
-    """Fills the sysroot's dpkg database, as far as it is about shared libraries: which package a file
-    is of, and what its symbols ask of a version. `./dev package --arch arm64` reads it."""
+    """Fills the shared libraries' part of the sysroot's dpkg database: the package of each file, and the
+    versions that its symbols need. `./dev package --arch arm64` reads it."""
     info, stanzas = DATABASE / "info", []
     for deb in sorted((ROOT / "var/cache/apt/archives").glob("*.deb")):
         control = output_of("dpkg-deb", "-f", deb).decode()
@@ -101,7 +101,7 @@ def output_of(*words):
 
 
 def links_inside():
-    """Absolute links lead into the sysroot and not out of it."""
+    """Makes absolute links lead into the sysroot."""
     for folder, folders, files in os.walk(ROOT):
         for path in (Path(folder, name) for name in (*folders, *files)):
             if not path.is_symlink() or not os.readlink(path).startswith("/"):
@@ -113,7 +113,7 @@ def links_inside():
 
 
 def cmake_inside():
-    """Some packages' CMake files name /usr instead of what find_package found."""
+    """Corrects CMake files of packages that name /usr instead of what find_package found."""
     library = ROOT / "usr/lib/aarch64-linux-gnu/cmake"
     for path in (*library.rglob("*.cmake"), *(ROOT / "usr/share/cmake").rglob("*.cmake")):
         text = path.read_text(encoding="utf-8")

@@ -1,5 +1,5 @@
-"""The Debian system that a package is made from: this machine, or the sysroot of another
-architecture. Both say which package a library is of, and what dpkg-shlibdeps makes of programs."""
+"""The Debian system that a package is made from: this machine, or the sysroot of another architecture. Both
+find the package of a library, and run dpkg-shlibdeps."""
 
 import os
 import re
@@ -20,10 +20,10 @@ def output_of(*words, **more):
 
 
 class ThisMachine:
-    """Of what is installed here."""
+    """Uses the packages that are installed here."""
     preset = "release"
     targets = ("programs",)  # to build
-    runner = ()  # before a program of the build that is to run here
+    runner = ()  # the words before a program of the build, to run it here
 
     @cached_property
     def architecture(self):
@@ -31,13 +31,13 @@ class ThisMachine:
 
     @cached_property
     def libraries(self):
-        """Paths by the names that programs ask for."""
+        """Returns paths by the names that programs ask for."""
         return {name: Path(path) for name, path in re.findall(
             r"^\s*(\S+) \(.*=> (/\S+)$", output_of("ldconfig", "-p"), re.MULTILINE)}
 
     @cached_property
     def owners(self):
-        """The package of each shared library."""
+        """Returns the package of each shared library."""
         folder = output_of("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
         return self.owned(f"*/{folder}/*.so*")
 
@@ -47,8 +47,8 @@ class ThisMachine:
                 re.findall(r"^([^:,\s]+)(?::\w+)?: (\S+)$", listed, re.MULTILINE)}
 
     def owner_of(self, library):
-        """Its package, also where the name that programs ask for is a choice among several
-        (update-alternatives), which belongs to none."""
+        """Returns the package of a library. It also finds the package of a name that update-alternatives
+        manages, which belongs to none."""
         known = self.owners.get(library.name)
         return known or output_of("dpkg", "-S", library.resolve()).partition(":")[0]
 
@@ -56,12 +56,12 @@ class ThisMachine:
         return Path(f"/usr/share/doc/{package}/copyright").read_text(encoding="utf-8")
 
     def shlibdeps(self, folder, *words):
-        """dpkg-shlibdeps in a folder."""
+        """Runs dpkg-shlibdeps in a folder."""
         return output_of("dpkg-shlibdeps", *words, cwd=folder)
 
 
 class Sysroot(ThisMachine):
-    """Of what lies in the sysroot of a cross-build for arm64."""
+    """Uses the packages in the sysroot of a cross-build for arm64."""
     preset = "arm64"
     targets = ("ros2store", "ros2store-cli", "ros2store-dpu", "ros2store-engine", "ros2store-fio",
                "ros2store-fuse")
@@ -84,7 +84,7 @@ class Sysroot(ThisMachine):
         return (sysroot.ROOT / f"usr/share/doc/{package}/copyright").read_text(encoding="utf-8")
 
     def shlibdeps(self, folder, *words):
-        # It knows of no root: the lists of files name them where they lie.
+        # It has no option for a root, so the lists of files need the full paths.
         database = folder / "dpkg"
         shutil.copytree(sysroot.DATABASE, database)
         for path in (database / "info").glob("*.list"):
@@ -97,5 +97,5 @@ class Sysroot(ThisMachine):
 
 
 def of(architecture):
-    """None: this machine's."""
+    """Returns the system for an architecture; None is this machine."""
     return Sysroot() if architecture else ThisMachine()

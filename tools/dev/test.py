@@ -1,7 +1,7 @@
-"""./dev test: builds release and runs what ctest knows.
+"""./dev test: builds release and runs the tests that ctest knows.
 
-With --programs it builds the programs alone, and runs the tests that want their real speed; every other test
-is run once by ./dev check, under the sanitizers."""
+With --programs it builds only the programs, and runs the tests that need their real speed. ./dev check runs
+every other test once, under the sanitizers."""
 
 import json
 import os
@@ -12,13 +12,13 @@ import xml.etree.ElementTree as ElementTree
 import build
 import console
 
-# Simulation campaigns. What they print, where the crashes came, is shown also when they pass.
+# Simulation campaigns. They print where the crashes came; that is shown also when they pass.
 CAMPAIGN = "sim"
-# What wants the programs as users have them: fio, Python, mounts, kills, bounds of memory.
+# Tests that need the programs as users have them: fio, Python, mounts, kills, bounds of memory.
 PROGRAMS = "programs"
-# What takes minutes, or real speed and a quiet machine, is run by ./dev nightly alone.
+# Tests that take minutes, or need real speed and a quiet machine. Only ./dev nightly runs them.
 NIGHTLY = "nightly"
-OUTPUT_BYTES = 1 << 20  # of a test, kept for the report
+OUTPUT_BYTES = 1 << 20  # the output of a test that is kept for the report
 
 
 def add_arguments(parser):
@@ -47,7 +47,7 @@ def ctest(preset, tally, names=(), without=None, exclude_labels=(), label=None, 
     folder = build.folder(preset)
     results = (folder / "ctest.xml").absolute()
     results.unlink(missing_ok=True)
-    # One more than cores: a test that starts daemons waits as often as it computes.
+    # One more than cores: a test that starts daemons waits half of its time.
     command = ["ctest", "--test-dir", str(folder), f"-j{build.jobs() + 1}", "--output-on-failure",
                "--output-junit", str(results), "--no-tests=error",
                "--test-output-size-passed", str(OUTPUT_BYTES),
@@ -73,7 +73,7 @@ def ctest(preset, tally, names=(), without=None, exclude_labels=(), label=None, 
 
 
 def cases(preset, program, names, tally, environment):
-    """Some cases of a GoogleTest program."""
+    """Runs some cases of a GoogleTest program."""
     chosen = ":".join(f"{name}*" for name in names)
     command = [str(build.folder(preset) / program), "--gtest_brief=1", f"--gtest_filter={chosen}"]
     console.command(command)
@@ -88,7 +88,7 @@ def cases(preset, program, names, tally, environment):
 
 
 def count(results, tally, campaigns=()):
-    """Adds each test; passes are only counted, everything else is named: first all in short."""
+    """Adds each test. Counts those that passed, and prints the name of every other: first all in short."""
     skipped, failed = [], []
     for case in ElementTree.parse(results).getroot().iter("testcase"):
         name = f"{case.get('classname', '')} {case.get('name', '')}".split(" ", 1)[-1]
@@ -111,13 +111,13 @@ def count(results, tally, campaigns=()):
 
 
 def cases_of(output):
-    """How many cases passed in a test: one, but where a GoogleTest program is one test."""
+    """Returns how many cases passed in a test: one, unless a GoogleTest program is one test."""
     told = re.search(r"^\[  PASSED  \] (\d+) tests?\.$", output, re.MULTILINE)
     return int(told[1]) if told else 1
 
 
 def labelled(preset, label):
-    """The names of the tests with a label."""
+    """Returns the names of the tests with a label."""
     done = subprocess.run(["ctest", "--test-dir", str(build.folder(preset)), "-L", f"^{label}$",
                            "--show-only=json-v1"], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, check=False)
@@ -125,7 +125,7 @@ def labelled(preset, label):
 
 
 def gist(output):
-    """The lines of a failed test's output that say what failed; its last ones where none does."""
+    """Returns the lines of a failed test's output that say what failed, or its last lines if none does."""
     lines = [line[:300] for line in output.splitlines() if line.strip()]
     telling = [line for line in lines
                if re.match(r"FAILED\b|\[  FAILED  \]|\w*(Error|Exception|Expired)\b|.*: Failure$|FAIL: |seed \d+ FAILED|"

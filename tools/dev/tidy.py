@@ -1,7 +1,8 @@
-"""clang-tidy: what the last commit or the working tree changes gets every check of .clang-tidy; the rest of the
-product gets those of WHOLE_TREE, whose complaints a change in some header can raise in a source that nobody
-touched. Those look at a dozen sources at a time, as the sanitizers' build compiles them: most of the time goes
-into headers. `./dev lint --all` gives every source every check, which takes half an hour."""
+"""Runs clang-tidy. Files that the last commit or the working tree changes get every check of .clang-tidy. The
+rest of the product gets the checks of WHOLE_TREE: a change in a header can cause their complaints in an
+unchanged source. These checks read a dozen sources at a time, as the sanitizers' build compiles them, because
+most of the time goes into headers. `./dev lint --all` runs every check on every source, which takes half an
+hour."""
 
 import json
 import os
@@ -23,8 +24,8 @@ OURS = r"/(src|apps|plugins|include)/"
 
 
 def check(tally, files, everything, tree):
-    """Every complaint is an error. `everything`: every check for every source; `tree`: WHOLE_TREE's for those
-    that did not change."""
+    """Runs the checks. Every complaint is an error. `everything`: every check on every source. `tree`: the
+    checks of WHOLE_TREE on unchanged sources."""
     folder = build.folder("release")
     compiled, unities = commands_of(folder)
     recent = changed()
@@ -63,8 +64,8 @@ def check(tally, files, everything, tree):
 
 
 def commands_of(folder):
-    """The command of each source by its path in the checkout; and those that compile the product, without its
-    tests, several sources at a time where the build does."""
+    """Returns the command of each source by its path in the checkout, and those that compile the product
+    without its tests, several sources at a time if the build does."""
     here = str(Path.cwd()) + "/"
     single, product = {}, {}
     for entry in json.loads((folder / "compile_commands.json").read_text(encoding="utf-8")):
@@ -80,7 +81,7 @@ def commands_of(folder):
 
 
 def changed():
-    """What the last commit or the working tree changes."""
+    """Returns the files that the last commit or the working tree changes."""
     names = set()
     for asked in (["diff", "--name-only", "HEAD"], ["ls-files", "-o", "--exclude-standard"],
                   ["diff-tree", "-r", "--root", "--no-commit-id", "--name-only", "HEAD"]):
@@ -94,6 +95,6 @@ def is_test(path):
 
 
 def errors_of(text):
-    """Without clang-tidy's count of the warnings that it did not show."""
+    """Returns the errors without clang-tidy's count of warnings that it did not show."""
     return "\n".join(line for line in text.splitlines()
                      if not re.match(r"\d+ (warnings?|errors?) ", line))

@@ -1,5 +1,5 @@
-"""Promise P9: in offload over shm no payload passes the host's kernel. A host's fio is traced: what
-its system calls move is counted, and what it opens and connects to is looked at."""
+"""Checks that in offload over shm no payload passes the host's kernel. It traces a host's fio, counts the
+bytes that its system calls move, and checks what it opens and connects to."""
 
 import json
 import re
@@ -22,17 +22,17 @@ PATH = re.compile(r'"((?:[^"\\]|\\.)*)"|<(?:UNIX[^>]*"([^"]*)"[^>]*|(/[^>]*))>')
 
 
 class NotRun(Exception):
-    """Nothing can be traced here; the message says why."""
+    """This machine cannot trace. The message says why."""
 
 
 class Trace:
-    """What strace wrote, with -yy and -v."""
+    """Parses the output of strace with -yy and -v."""
 
     def __init__(self, text):
         self.moved = 0
         self.calls = 0
         self.rings = []
-        self.paths = set()  # of what was opened, connected to, or handed over
+        self.paths = set()  # opened, connected to, or passed on
         self.inet = set()  # (address, port)
         for line in text.splitlines():
             found = CALL.match(line)
@@ -58,7 +58,7 @@ class Trace:
 
 
 def probe():
-    """Errors: NotRun."""
+    """Raises NotRun if strace cannot trace here."""
     try:
         done = subprocess.run(["strace", "-f", "-o", "/dev/null", "true"],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -69,8 +69,7 @@ def probe():
 
 
 def run(command, log):
-    """Runs fio under strace; returns its trace and the bytes that its jobs read and wrote. Errors:
-    Failed."""
+    """Runs fio under strace. Returns its trace and the bytes that its jobs read and wrote. Raises Failed."""
     said = shown.run("strace", "-f", "-qq", "-yy", "-v", "-s", "256", "-o", log, "-e",
                      "trace=" + ",".join(MOVING + RINGS + OPENING), *command,
                      "--output-format=json", quiet=True)
@@ -82,7 +81,8 @@ def run(command, log):
 
 
 def faults(trace, payload, directory, engine_addresses):
-    """Sentences on what a host should not do. `engine_addresses`: "HOST:PORT" of the engine's TCP."""
+    """Yields a sentence for each thing that a host should not do. `engine_addresses`: "HOST:PORT" of the
+    engine's TCP."""
     if trace.calls == 0 or not any(path.startswith(f"{directory}/run/dpu.") for path in trace.paths):
         yield "the trace does not even show how it reached its DPU"
     if trace.moved * 100 >= payload:

@@ -1,4 +1,4 @@
-"""Two file trees compared: what `lstat` says of each name, and the bytes."""
+"""Compares two file trees: what `lstat` says of each name, and the bytes."""
 
 import hashlib
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def entries(root):
-    """Every name below a directory with what `lstat` says of it, and link targets."""
+    """Returns every name below a directory with what `lstat` says of it, and link targets."""
     root = os.fsencode(root)
     found = {}
     inodes = {}
@@ -31,7 +31,7 @@ def entries(root):
 
 
 def different(one, other):
-    """Lines that say how two trees differ, contents apart."""
+    """Returns lines that say how two trees differ, contents excepted."""
     left, right = entries(one), entries(other)
     lines = [f"  only in one: {name!r}" for name in sorted(left.keys() ^ right.keys())]
     for name in left.keys() & right.keys():

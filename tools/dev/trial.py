@@ -1,4 +1,4 @@
-"""The package in a fresh Debian 12: installed as a user would, its programs started."""
+"""Tries the package in a fresh Debian 12: installs it as a user would, and starts its programs."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 import console
 
 RELEASE = "bookworm"
-# Each must succeed in the chroot, where nothing of the build is.
+# Each must succeed in the chroot, which has no file of the build.
 USES = (
     ("the package installs", "apt-get install -q -y --no-install-recommends /ros2store.deb"),
     ("ros2store starts", "ros2store --version"),
@@ -83,13 +83,14 @@ USES = (
         apt-get purge -q -y ros2store
         ! ls -d /usr/lib/ros2store /usr/share/doc/ros2store /usr/bin/ros2store* 2>/dev/null"""),
 )
-# They read a local tree, by openat2, which qemu-user lacks.
+# These read a local tree with openat2, which qemu-user lacks.
 NOT_UNDER_QEMU = ("a pool takes a tree and gives it back",
                   "ros2store-dpu serves a host by the settings in /etc, and drains")
 
 
 def install_and_start(package, tally, architecture=None):
-    """`architecture`: another one than the machine's, whose programs qemu-user runs."""
+    """Installs the package in a chroot and starts its programs. `architecture`: another one than the
+    machine's, whose programs qemu-user runs."""
     if os.geteuid() != 0:
         tally.add("a chroot needs root: sudo ./dev package --try", False)
         return
@@ -118,7 +119,7 @@ def install_and_start(package, tally, architecture=None):
 
 
 def inside(root, script):
-    # A mount namespace of its own, so that what is mounted goes with it. UCX finds devices in /sys.
+    # Its own mount namespace: the mounts end with it. UCX finds devices in /sys.
     command = (f'mount -t proc proc "{root}/proc" && mount --rbind /sys "{root}/sys" && '
                f'exec chroot "{root}" /bin/bash -euc "$1"')
     done = subprocess.run(["unshare", "-m", "--propagation", "private", "bash", "-c", command, "_",
@@ -131,7 +132,7 @@ def inside(root, script):
 
 
 def borrow_apt(root):
-    """The machine's way to its packages: sources, keys, proxies, names."""
+    """Copies the machine's access to its packages: sources, keys, proxies, names."""
     for name in ("etc/apt", "etc/resolv.conf", "etc/hosts", "usr/share/keyrings"):
         there = root / name
         source = Path("/") / name
@@ -143,7 +144,7 @@ def borrow_apt(root):
 
 
 def mirror():
-    """Where this machine's Debian packages come from."""
+    """Returns where this machine's Debian packages come from."""
     said = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE)"],
                           capture_output=True, text=True, check=True).stdout
     for site, release in re.findall(r"^(\S+) (\S+)$", said, re.MULTILINE):

@@ -1,9 +1,8 @@
-"""./dev bench: what the set-ups do and cost, beside the raw disk and beside another build.
+"""./dev bench: measures what the set-ups do and cost, beside the raw disk and beside another build.
 
-All sides take their turns in one run, so that what else the machine does meets them alike; the
-ratios of the turns are what counts. Each build has pools of its own. Everything lies in build/bench
-(of `null`: in memory) and is removed again, whatever ends it (guard.py). What was measured goes into a
-file; what was run is in build/bench.log."""
+All sides take turns in one run, so that other load of the machine affects them equally. The ratios of the
+turns are the result. Each build has its own pools. All files are in build/bench (of `null`: in memory);
+guard.py removes them, however the bench ends. The results go to a file. The commands are in build/bench.log."""
 
 import dataclasses
 import shutil

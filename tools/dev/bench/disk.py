@@ -1,4 +1,4 @@
-"""How often the disk had nothing to do: its count of requests in flight, sampled while fio runs."""
+"""Measures how often the disk was idle: samples its count of requests in flight while fio runs."""
 
 import os
 import threading
@@ -10,14 +10,15 @@ SAMPLES_LEAST = 50  # fewer say nothing
 
 
 def inflight(place):
-    """The count's file of the disk below `place`; None where the kernel names no disk for it."""
+    """Returns the file with the count for the disk that holds `place`. Returns None if the kernel names no
+    disk for it."""
     number = os.stat(place).st_dev
     file = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/inflight")
     return file if file.exists() else None
 
 
 class Sampler:
-    """Samples on a thread of its own between `with` and its end."""
+    """Samples on its own thread until the `with` block ends."""
 
     def __init__(self, place):
         self.file = inflight(place)
@@ -43,8 +44,8 @@ class Sampler:
 
 
 def empty_share(samples, seconds):
-    """The share of samples without a request in the `seconds` that end with the last request. What is before them is
-    the start of fio. None: too few samples, or no request at all."""
+    """Returns the share of samples without a request in the last `seconds` before the last request. Earlier
+    samples belong to the start of fio. Returns None if there are too few samples or no requests."""
     end = max((at for at, requests in samples if requests > 0), default=None)
     if end is None:
         return None

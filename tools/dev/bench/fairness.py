@@ -1,6 +1,6 @@
-"""What tenants of one DPU get beside each other: by equal weights, by weights 1:2:4, and a reader beside a flood of
-writes. Each tenant is an fio of its own with a certificate of its own; all start together. The pool is in memory, so
-that the DPU is what they share."""
+"""Measures what the tenants of one DPU get: with equal weights, with weights 1:2:4, and for a reader beside a
+flood of writes. Each tenant is one fio with its own certificate. All start together. The pool is in memory,
+so the DPU is what they share."""
 
 import dataclasses
 import json
@@ -38,7 +38,7 @@ CASES = (
 
 @dataclasses.dataclass(frozen=True)
 class Got:
-    """By one tenant in one turn."""
+    """The results of one tenant in one turn."""
     iops: float
     bytes_per_s: float
     p50_us: float
@@ -46,7 +46,7 @@ class Got:
 
 
 class Tenants:
-    """A pool with daemons, and for each tenant a directory that looks like the pool's to its clients."""
+    """A pool with daemons. Each tenant has a directory that its clients use as the pool's."""
 
     def __init__(self, ours, place, mib):
         self.program = ours.program
@@ -74,14 +74,14 @@ class Tenants:
             compare.fill(side, f"{mib}m")
 
     def begin(self, weights):
-        """The daemons anew, with these weights."""
+        """Restarts the daemons with these weights."""
         self.pool.down()
         limits = "".join(f'  "CN={name}": {{weight: {weight}}}\n' for name, weight in zip(NAMES, weights))
         self.settings.write_text(self.without_limits + (f"limits:\n{limits}" if limits else ""), encoding="utf-8")
         self.pool.up()
 
     def turn(self, case, seconds):
-        """What each tenant got."""
+        """Runs all tenants once. Returns the result of each."""
         shared = compare.time_based(f"{self.mib}m", seconds) | dict(ramp_time=RAMP_SECONDS)
         running = []
         for side, load in zip(self.sides, case.loads):
@@ -107,7 +107,7 @@ def parse(text, load):
 
 
 def jain(rates):
-    """1: all are equal; 1/n: one has everything."""
+    """Returns Jain's index: 1 if all rates are equal, 1/n if one tenant has everything."""
     return sum(rates) ** 2 / (len(rates) * sum(rate * rate for rate in rates))
 
 
@@ -126,7 +126,8 @@ def measure(options, place, document, tally):
 
 
 def told(case, turns):
-    """Medians. `by_weight`: a tenant's part of all requests, by what its weight entitles it to."""
+    """Returns a row of medians for each tenant. `by_weight`: the tenant's part of all requests, divided by
+    the part that its weight entitles it to."""
     weights = case.weights or (1,) * len(case.loads)
     rows = []
     for number, weight in enumerate(weights):

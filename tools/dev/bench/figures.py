@@ -1,4 +1,5 @@
-"""The axes of the figures of the paper (arXiv 2509.13997), as far as this machine goes. Each says where it ends."""
+"""Measures the axes of the figures of the paper (arXiv 2509.13997), as far as this machine allows. Each
+figure states its limits."""
 
 import dataclasses
 import os
@@ -15,7 +16,7 @@ WORKLOADS = (("read", "1m", 8), ("write", "1m", 8), ("randread", "4k", 32), ("ra
 
 
 def works(workloads=WORKLOADS, jobs=JOBS, **more):
-    """A compare.Row for each workload and number of jobs. Jobs are threads, which share a pool."""
+    """Returns a compare.Row for each workload and number of jobs. Jobs are threads that share a pool."""
     return [compare.Row(f"{rw}-{bs}-{count}", f"{bs} {rw}, depth {depth}, {count} jobs",
                         dict(rw=rw, bs=bs, iodepth=depth, numjobs=count, thread=1) | more)
             for rw, bs, depth in workloads for count in jobs]
@@ -36,7 +37,7 @@ def table_of(document, tally, ends):
 
 
 def local(options, place, document, tally):
-    """Figure 3: the ceilings of local disks."""
+    """Measures figure 3: the limits of local disks."""
     disks = options.disks or [place]
     made, spreads, ends = [], [], []
     for count in DEVICES:
@@ -70,7 +71,8 @@ def points(options, place, sides, which, devices=1):
 
 
 def target(options, place, document, tally):
-    """Figure 4: a target over NVMe-oF, by the client's processors. Those of the server are set there."""
+    """Measures figure 4: a target over NVMe-oF, by the client's processors. The server's processors do not
+    vary."""
     if options.target is None:
         raise shown.Failed("fig4 wants the block device of a connected NVMe-oF target (--target /dev/nvme1n1), "
                            "over TCP or RDMA; this is where it ends without one")
@@ -99,7 +101,7 @@ def target(options, place, document, tally):
 
 
 def set_ups(options, place, document, tally):
-    """Figure 5: DFS over each provider, from the host and through the DPU."""
+    """Measures figure 5: DFS over each provider, from the host and through the DPU."""
     ours = pools.Pools("this", build.folder("release"), place, options.mib)
     raw = compare.raw_side((place / "raw").absolute())
     document["rows"], document["spreads"] = points(options, place, [raw, *ours.sides("full")], works())

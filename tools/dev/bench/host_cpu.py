@@ -1,5 +1,6 @@
-"""What its I/O costs a host: processor time, context switches, system calls and page faults, for fio on a raw file, on
-mounts (FUSE) and in each set-up. The processes of a mount count as the host's, daemons do not."""
+"""Measures what I/O costs a host: processor time, context switches, system calls and page faults, for fio on
+a raw file, on mounts (FUSE) and in each set-up. The processes of a mount count as the host's. Daemons do not
+count."""
 
 import dataclasses
 import os
@@ -19,12 +20,12 @@ MIB_PER_GIB = 1024
 
 
 class NotCounted(shown.Failed):
-    """Nothing can be counted here; the message says why."""
+    """This machine cannot count the events. The message says why."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """A side, and what is mounted for it, if it is a mount."""
+    """A side, and the URI that is mounted for it if it is a mount."""
     mode: str
     side: compare.Side
     uri: str = None
@@ -32,19 +33,20 @@ class Host:
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Of one turn: a rate, and each of EVENTS per operation."""
+    """The costs of one turn: a rate, and each of EVENTS per operation."""
     iops: float
     each: dict
 
 
 def counted(file, pid=None):
-    """What stands before a command whose events perf counts, or those of a process meanwhile."""
+    """Returns the words to put before a command so that perf counts its events, or those of a process
+    meanwhile."""
     of_process = ("-p", str(pid)) if pid else ()
     return ("perf", "stat", "-x", ";", "-o", str(file), "-e", ",".join(EVENTS.values()), *of_process, "--")
 
 
 def parse(text):
-    """What `perf stat -x ;` writes, by our names; the clock in µs."""
+    """Parses the output of `perf stat -x ;`. Returns the events by our names, the clock in µs."""
     found = {}
     for line in text.splitlines():
         fields = line.split(";")
@@ -60,7 +62,7 @@ def parse(text):
 
 
 def probe(file):
-    """Errors: NotCounted."""
+    """Raises NotCounted if perf cannot count here."""
     try:
         done = subprocess.run([*counted(file), "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               check=False)
@@ -73,7 +75,7 @@ def probe(file):
 
 
 def mounter(folder):
-    """The process that serves a mount."""
+    """Returns the process that serves a mount."""
     for each in Path("/proc").iterdir():
         try:
             words = (each / "cmdline").read_bytes().split(b"\0") if each.name.isdigit() else ()
@@ -85,7 +87,7 @@ def mounter(folder):
 
 
 class Counter:
-    """Counts what the host's processes spend in a run of fio. `place` has perf's files and the mount."""
+    """Counts the events of the host's processes in a run of fio. `place` holds perf's files and the mount."""
 
     def __init__(self, place, program):
         self.place = place
@@ -93,7 +95,7 @@ class Counter:
         self.folder = place / "mnt"
 
     def run(self, row, host, shared):
-        """The figure of fio, and the events by name."""
+        """Returns the figure of fio, and the events by name."""
         files = [self.place / "perf.fio"]
         prefix = counted(files[0])
         if host.uri:
@@ -108,7 +110,7 @@ class Counter:
 
 
 def hosts(ours, place, kind):
-    """Raw, the mounts, and the other set-ups."""
+    """Returns raw, the mounts, and the other set-ups."""
     sides = ours.sides(kind)
     mounted = compare.raw_side(place / "mnt" / "figures")
     made = [Host("raw", compare.raw_side((place / "raw").absolute()))]
@@ -146,7 +148,7 @@ def measure(options, place, document, tally):
 
 
 def told(host, row, costs, raw):
-    """Medians. 4 KiB: per operation; 1 MiB: per GiB."""
+    """Returns medians: per operation for 4 KiB, per GiB for 1 MiB."""
     large = row.in_mib()
     one = {"mode": host.mode, "provider": host.side.through or None, "workload": row.options["rw"],
            "bs": rows.SIZES[row.options["bs"]], "iodepth": row.options["iodepth"], "jobs": 1,

@@ -1,18 +1,18 @@
-"""Which layer a sample belongs to: the module of the innermost function, or what the kernel was asked for."""
+"""Finds the layer of a sample: the module of the innermost function, or the system call."""
 
 import re
 from collections import Counter
 from pathlib import Path
 
 CODE = Path("src/ros2s")
-# Of the innermost function's name, where it says more than its library.
+# Layers by the innermost function's name, if it says more than its library.
 WORK = (("polling", r"sched_yield"), ("checksums", r"crc32"), ("copies", r"mem(cpy|move|set)"),
         ("allocation", r"malloc|calloc|realloc|^_int_free|cfree|^free$|operator new|operator delete"),
         ("clock", r"clock_gettime|vdso"))
 LIBRARIES = (("fio", r"/fio$"), ("fio plug-in", r"libros2store-fio"), ("index (RocksDB)", r"librocksdb"),
              ("UCX", r"libuc[pst]|/ucx/"), ("libfabric", r"libfabric"), ("io_uring library", r"liburing"),
              ("bench program", r"/name_bench$"), ("C library", r"/libc\.so|/libc-|ld-linux|libpthread|libstdc\+\+"))
-# Of the functions that the kernel was in, the first that fits.
+# Layers by kernel function: the first one that matches.
 KERNEL = (("kernel: sleep and wake", r"^(schedule|futex_|ep_poll|do_sys_poll|__x64_sys_p?poll|eventfd_|try_to_wake_up)"),
           ("kernel: I/O", r"io_uring|^io_|blk_|bio_|ext4_|xfs_|nvme_|virtio|virtblk"),
           ("kernel: network", r"^(tcp_|inet_|unix_|sock_|__sys_(send|recv))"),
@@ -21,7 +21,7 @@ KERNEL = (("kernel: sleep and wake", r"^(schedule|futex_|ep_poll|do_sys_poll|__x
 
 
 def modules_of_names(code=CODE):
-    """The module of what is in the namespace ros2s itself, by its name: base and runtime declare it."""
+    """Returns the module of each name in the namespace ros2s itself. base and runtime declare these."""
     found = {}
     for module in ("base", "runtime"):
         for source in sorted((code / module).glob("*.h")) + sorted((code / module).glob("*.cc")):
@@ -59,7 +59,7 @@ class Layers:
         layer = first_of(WORK, name)
         if layer:
             return layer
-        # A name of ours decides, also in a template of the standard library.
+        # Our own name decides, also in a template of the standard library.
         for found in re.findall(r"\bros2s::(\w+)", name):
             if found in self.modules:
                 return found
@@ -71,7 +71,7 @@ class Layers:
 
 
 def by_layer(samples, layers):
-    """Lists of samples, the longest first."""
+    """Returns lists of samples by layer, the longest first."""
     found = {}
     for sample in samples:
         found.setdefault(layers.of(sample), []).append(sample)
@@ -79,5 +79,5 @@ def by_layer(samples, layers):
 
 
 def functions(samples):
-    """How many samples each function has; in the kernel, the innermost of its functions."""
+    """Counts the samples of each function. In the kernel this is the innermost kernel function."""
     return Counter((sample.kernel or sample.user or (("unknown", ""),))[0][0] for sample in samples).most_common()

@@ -1,5 +1,5 @@
-"""Resident bytes of each process, idle, after load and at rest, and how long libros2store takes to load and to
-open a pool."""
+"""Measures the resident bytes of each process, idle, after load and at rest, and the time that libros2store
+takes to load and to open a pool."""
 
 import json
 import re
@@ -16,7 +16,7 @@ import shown
 from bench import pools, report
 
 LOADED = ("write-1m", "read-1m", "randwrite-32", "randread-32")
-REST_SECONDS = 12  # two of the daemons' looks at whether they rest, and what they then give back
+REST_SECONDS = 12  # the daemons check twice whether they are idle, and give memory back
 OPENINGS = 5
 # A program that loads the library and opens a container, as an application does.
 OPENER = """
@@ -42,7 +42,7 @@ library.ros2s_close(fs)
 
 
 def resident(pid):
-    """Of them, what no file backs is `anonymous`."""
+    """Returns the resident bytes. `anonymous` counts those that no file backs."""
     text = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
 
     def of(name):
@@ -79,7 +79,7 @@ def measure(options, place, document, tally):
 
 
 def opened(library, uris):
-    """By mode: medians of several programs."""
+    """Returns the medians of several programs, by mode."""
     found = {}
     for mode, uri in uris.items():
         runs = []

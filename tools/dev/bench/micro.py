@@ -1,4 +1,5 @@
-"""The modules' own benchmarks of single steps: ring, call, checksum, look-up hit and miss, commit, turn of the loop."""
+"""Runs the modules' own benchmarks of single steps: ring, call, checksum, look-up hit and miss, commit, turn
+of the loop."""
 
 import json
 import os
@@ -8,7 +9,7 @@ import build
 import shown
 from bench import report, rows
 
-# By program: which of its benchmarks.
+# The benchmarks to run, by program.
 PROGRAMS = {"runtime_runtime_bench": "task|turn|hop_and_back|ring_operation",
             "admission_admission_bench": ".",
             "rpc_rpc_bench": ".",
@@ -18,7 +19,7 @@ UNITS = {"ns": 1, "us": 1000, "ms": 10**6, "s": 10**9}
 
 
 def parse(text):
-    """Nanoseconds for one item, a list of its repetitions for each benchmark."""
+    """Returns nanoseconds for one item: a list of repetitions for each benchmark."""
     found = {}
     for one in json.loads(text)["benchmarks"]:
         if one.get("run_type") == "iteration":

@@ -1,5 +1,5 @@
-"""What programs do with many small files, on a mount of each set-up and in the file system of the checkout: tar, git,
-cp, cat and rm. Each ends with a sync, so that all of it is durable."""
+"""Measures what programs do with many small files, on a mount of each set-up and in the file system of the
+checkout: tar, git, cp, cat and rm. Each workload ends with a sync, so that everything is durable."""
 
 import dataclasses
 import random
@@ -17,7 +17,7 @@ WORKLOADS = ("untar", "git clone", "copy", "read", "remove")
 
 @dataclasses.dataclass(frozen=True)
 class Mounted:
-    """Where a side's files are. `uri`: what is mounted at `folder`; None: the checkout's file system."""
+    """The folder with a side's files. `uri`: what is mounted there. None: the checkout's file system."""
     mode: str
     provider: str
     folder: object
@@ -25,7 +25,7 @@ class Mounted:
 
 
 class Tree:
-    """Files of a few KiB in folders, as a tree, as an archive, and as a git repository."""
+    """Files of a few KiB in folders: as a tree, as an archive, and as a git repository."""
 
     def __init__(self, place):
         self.folder, self.archive, self.repository = (place / name for name in ("tree", "tree.tar", "tree.git"))
@@ -43,7 +43,7 @@ class Tree:
                     "git -c user.name=bench -c user.email=bench@localhost commit -qm tree")
 
     def line(self, workload, top):
-        """For the shell. `copy` makes what is then read and removed."""
+        """Returns a line for the shell. `copy` makes the tree that later workloads read and remove."""
         return {"untar": f"mkdir {top}/untarred && tar -xf {self.archive} -C {top}/untarred",
                 "git clone": f"git clone -q --no-hardlinks {self.repository} {top}/clone",
                 "copy": f"cp -r {self.folder} {top}/copy",
@@ -52,7 +52,7 @@ class Tree:
 
 
 def turn(side, tree, program):
-    """Files per second, by workload. If it fails, guard.py unmounts."""
+    """Returns files per second, by workload. If it fails, guard.py unmounts."""
     if side.uri:
         shown.run(program, "mount", side.uri, side.folder, quiet=True)
     top = side.folder / f"{side.mode}-{time.monotonic_ns()}"
@@ -71,7 +71,7 @@ def turn(side, tree, program):
 def measure(options, place, document, tally):
     built = build.folder("release").absolute()
     ours = pools.Pools("this", built, place, options.mib)
-    # The sides take turns on the one that guard.py unmounts.
+    # All sides use the one mount point that guard.py unmounts.
     folder, raw = place / "mnt", place / "raw"
     for each in (folder, raw):
         each.mkdir()

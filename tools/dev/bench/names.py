@@ -1,5 +1,5 @@
-"""Creations, stats, opens and unlinks per second (bench/name_bench.c), one at a time and 32 in flight: in each
-set-up, and in the file system of the checkout, without and with fsync of file and directory."""
+"""Measures creations, stats, opens and unlinks per second (bench/name_bench.c), one at a time and 32 in
+flight: in each set-up, and in the file system of the checkout, without and with fsync of file and directory."""
 
 import dataclasses
 import statistics
@@ -18,14 +18,14 @@ SYNCED = "with fsync"
 
 @dataclasses.dataclass(frozen=True)
 class Timed:
-    """Of one turn and operation."""
+    """The times of one turn and operation."""
     per_second: float
     p50_us: float
     p99_us: float
 
 
 def parse(text):
-    """What name_bench prints, by operation."""
+    """Parses the output of name_bench, by operation."""
     found = {}
     for line in text.splitlines():
         name, done, took, p50, p99 = line.split()
@@ -36,7 +36,7 @@ def parse(text):
 
 
 class Directories:
-    """New ones, each time: in a directory of the file system, or in a container."""
+    """Makes a new directory each time: in the file system, or in a container."""
 
     def __init__(self, mode, provider, uri_of=None, place=None, synced=False):
         self.mode = mode
@@ -74,7 +74,7 @@ class Directories:
         return parse(self.run(programs, threads, seconds))
 
     def sampled(self, programs, file, pids, seconds):
-        """Creations, 32 in flight: their number, and perf's samples by process."""
+        """Runs creations, 32 in flight. Returns their number, and perf's samples by process."""
         said = self.run(programs, THREADS[-1], seconds, "creates", prefix=samples.recorded(file))
         return int(said.split()[1]), samples.during(samples.by_process(samples.read(file), pids, "name_bench"), seconds)
 
@@ -110,7 +110,7 @@ def measure(options, place, document, tally):
 
 
 def row(side, operation, threads, turns, raw):
-    """The row and its spread. `turns`, `raw`: dictionaries by operation, turn by turn."""
+    """Returns the row and its spread. `turns`, `raw`: dictionaries by operation, turn by turn."""
     own = [turn[operation] for turn in turns]
     ratios = [ours.per_second / other[operation].per_second for ours, other in zip(own, raw)]
     values = dict.fromkeys(rows.FIELDS) | {

@@ -1,4 +1,4 @@
-"""Bars as SVG, with nothing but text."""
+"""Draws bars as SVG text."""
 
 from xml.sax.saxutils import escape
 
@@ -7,7 +7,7 @@ LEFT, TOP, HEIGHT, BAR, GAP, LEGEND = 60, 30, 240, 16, 24, 18
 
 
 def bars(groups, unit):
-    """`groups`: (name, [(name of the bar, its value or None, (least, greatest) or None)])."""
+    """Returns the plot. `groups`: (name, [(name of the bar, its value or None, (least, greatest) or None)])."""
     names = list(dict.fromkeys(name for _, group in groups for name, _, _ in group))
     most = max((max(value, *(spread or ())) if spread else value
                 for _, group in groups for _, value, spread in group if value is not None), default=1) or 1

@@ -1,4 +1,4 @@
-"""The pools of a build that a bench measures, and the sides (compare.Side) that they make."""
+"""Makes the pools of a build that a bench measures, and their sides (compare.Side)."""
 
 import dataclasses
 
@@ -12,13 +12,14 @@ TCP = "ucx+tcp"
 
 
 def mib_of(mib):
-    """Of a pool for files of this size. What is overwritten comes back only after the next groups, and
-    metadata takes its part."""
+    """Returns the size of a pool for files of this size. Overwritten blocks become free only after the next
+    groups, and metadata needs space, too."""
     return max(1024, 2 * mib)
 
 
 class Pools:
-    """Below `place`: one pool for the embedded engine, and pools with daemons. `name` is the build's."""
+    """The pools of a build below `place`: one for the embedded engine, and pools with daemons. `name` is the
+    build's."""
 
     def __init__(self, name, built, place, mib):
         self.name = name
@@ -39,7 +40,8 @@ class Pools:
         return self.named(compare.pool_side("embedded", self.built, uri, "figures"))
 
     def with_daemons(self, providers):
-        """A pool whose engine is reached by each of these; its DPU takes the first. Errors: Failed."""
+        """Makes a pool whose engine listens with each of these providers. Its DPU uses the first. Raises
+        Failed."""
         directory = (self.place / "-".join(each.partition(";")[0] for each in providers)).absolute()
         pool = served.Served(self.program, directory, ", ".join(providers))
         self.running.append(pool)
@@ -56,7 +58,8 @@ class Pools:
         return side if self.name == "this" else dataclasses.replace(side, name=f"{self.name}: {side.name}")
 
     def sides(self, kind):
-        """Of `shm`, of `quick`, which has UCX where its library loads, or of `full`, which has more providers."""
+        """Returns the sides of a kind: `shm`; `quick`, with UCX if its library loads; `full`, with more
+        providers."""
         made = [self.embedded()]
         if kind == "shm":
             pool = self.with_daemons(("shm",))
@@ -84,7 +87,7 @@ class Pools:
 
 
 def in_memory(side):
-    """A side whose pool is in tmpfs: all is as it is on a disk but for the medium."""
+    """Returns the side with its pool in tmpfs. Only the medium differs from a pool on a disk."""
     return dataclasses.replace(side, way=side.way.replace("O_DIRECT", r"memory \(tmpfs: lost at reboot\)"))
 
 
@@ -93,7 +96,7 @@ def uri_of(side):
 
 
 def fill(sides, size):
-    """The file of each pool once: direct and offload use the same."""
+    """Writes the file of each pool once: direct and offload use the same file."""
     filled = set()
     for side in sides:
         pool = side.served.directory if side.served else side.name

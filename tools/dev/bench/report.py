@@ -1,4 +1,4 @@
-"""What a bench leaves: JSON, and beside it Markdown and a plot."""
+"""Writes the report of a bench: JSON, Markdown and a plot."""
 
 import datetime
 import json
@@ -13,7 +13,7 @@ from bench import plot
 
 
 def head(options, kind):
-    """What stands above the rows: without it no figure means anything."""
+    """Returns the lines above the rows: the conditions of the measurement."""
     return {"schema": 1, "bench": kind,
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "commit": revision("."), "command": f"./dev {shlex.join(sys.argv[1:])}",
@@ -34,7 +34,7 @@ def revision(folder):
 
 
 def write(file, document, lines, bars=()):
-    """`lines`: the Markdown's tables. `bars`: of the plot (plot.bars)."""
+    """Writes the report. `lines`: the tables of the Markdown. `bars`: the bars of the plot (plot.bars)."""
     document["load_after"] = load()
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -1,9 +1,9 @@
-"""The rows of a bench's JSON, and when one build is slower than another. Nothing here measures."""
+"""Makes the rows of a bench's JSON, and decides when a build is slower than another. It measures nothing."""
 
 import statistics
 
-# null: not measured here. A *_poll_* field is the time spent in sched_yield for lack of work; the
-# *_cpu_* field beside it is then without it.
+# null: not measured here. A *_poll_* field is the time in sched_yield without work. The *_cpu_* field beside
+# it then excludes that time.
 FIELDS = ("mode", "provider", "workload", "bs", "iodepth", "jobs", "devices", "iops", "bytes_per_s",
           "p50_us", "p99_us", "host_cpu_us_per_io", "host_poll_us_per_io", "dpu_cpu_us_per_io",
           "dpu_poll_us_per_io", "engine_cpu_us_per_io", "engine_poll_us_per_io",
@@ -15,18 +15,18 @@ REGRESSION = 0.95  # of the base
 
 
 def median(values):
-    """Of those that were measured, or None."""
+    """Returns the median of the measured values, or None if there are none."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
 
 
 def rounded(value):
-    """To four digits: there are no more in a measurement."""
+    """Rounds to four digits, the precision of a measurement."""
     return None if value is None else float(f"{value:.4g}")
 
 
 def row(side, work, figures, raw, poll_shares, devices=1):
-    """`figures` and `raw`: turn by turn, a compare.Figure each. `poll_shares`: by process."""
+    """Returns a row of the JSON. `figures` and `raw`: one compare.Figure per turn. `poll_shares`: by process."""
     values = {"mode": side.mode, "provider": side.through or None, "workload": work.options["rw"],
               "bs": SIZES[work.options["bs"]], "iodepth": work.options["iodepth"],
               "jobs": work.options.get("numjobs", 1), "devices": devices}
@@ -43,12 +43,12 @@ def row(side, work, figures, raw, poll_shares, devices=1):
 
 
 def ratios(figures, base):
-    """Of the rates, turn by turn."""
+    """Returns the ratios of the rates, turn by turn."""
     return [ours.bytes_per_s / other.bytes_per_s for ours, other in zip(figures, base)]
 
 
 def spread(figures, raw):
-    """The least and the greatest of what row() gives the median of."""
+    """Returns the least and the greatest value for each median of row()."""
     iops = [figure.iops for figure in figures]
     told = {"iops": [rounded(min(iops)), rounded(max(iops))]}
     if raw:
@@ -57,8 +57,8 @@ def spread(figures, raw):
 
 
 def comparison(name, figures, base):
-    """One build's turns beside those of another. A regression: the median is more than 5 % below the
-    base, and no turn reaches it."""
+    """Compares the turns of a build with those of the base. It is a regression if the median is more than 5 %
+    below the base and no turn reaches the base."""
     of_base = ratios(figures, base)
     middle = statistics.median(of_base)
     return {**name, "ratio_to_base": rounded(middle), "least": rounded(min(of_base)),

@@ -1,4 +1,4 @@
-"""What each process computes, by samples of perf's cpu-clock, which needs no hardware counter."""
+"""Samples what each process computes with perf's cpu-clock, which needs no hardware counter."""
 
 import os
 import re
@@ -6,19 +6,19 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-HERTZ = 997  # no multiple of what else is periodic
+HERTZ = 997  # a prime, so that it does not coincide with periodic work
 HEAD = re.compile(r"^(.+?)\s+(\d+)(?:/\d+)?\s+(\d+\.\d+):\s*$")
 FRAME = re.compile(r"^\s+([0-9a-f]+) (.*) \((.*)\)$")
 KERNEL = 1 << 63  # addresses from here on
 
 
 class NotRun(Exception):
-    """Nothing can be sampled here; the message says why."""
+    """This machine cannot sample. The message says why."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Frames are (symbol, library), the innermost first."""
+    """A sample. Frames are (symbol, library), the innermost first."""
     command: str
     pid: int
     at: float  # seconds
@@ -27,7 +27,7 @@ class Sample:
 
 
 def probe():
-    """Errors: NotRun."""
+    """Raises NotRun if perf cannot sample here."""
     if not shutil.which("perf"):
         raise NotRun("there is no perf here: apt-get install linux-perf")
     done = subprocess.run(["perf", "record", "-q", "-B", "-N", "-a", "-e", "cpu-clock", "-o", "/dev/null", "true"],
@@ -37,7 +37,7 @@ def probe():
 
 
 def recorded(file):
-    """What stands before a command whose time, and that of all processes meanwhile, is sampled."""
+    """Returns the words to put before a command so that perf samples it and all other processes meanwhile."""
     # Libraries are found by their paths: collecting their build ids takes a second.
     return ("perf", "record", "-q", "-B", "-N", "-a", "-e", "cpu-clock", "-F", str(HERTZ), "-g", "-o", str(file), "--")
 
@@ -50,7 +50,7 @@ def read(file):
 
 
 def parse(text):
-    """What `perf script` prints: for each sample a head, then a line for each frame."""
+    """Parses the output of `perf script`: for each sample a head, then a line for each frame."""
     found = []
     for part in text.split("\n\n"):
         lines = [line for line in part.splitlines() if line.strip()]
@@ -65,8 +65,8 @@ def parse(text):
 
 
 def by_process(samples, daemons, host="fio"):
-    """The samples of the host, whose main threads have this name, and of the daemons, whose process numbers by name
-    are given."""
+    """Groups the samples by process: the host, whose main threads are called `host`, and the daemons, given
+    as process numbers by name."""
     names = {pid: name for name, pid in daemons.items()}
     # The library's threads have names of their own.
     names |= {sample.pid: "host" for sample in samples if sample.command == host}
@@ -78,14 +78,15 @@ def by_process(samples, daemons, host="fio"):
 
 
 def during(grouped, seconds):
-    """Those of the `seconds` that end with the host: without its start."""
+    """Returns the samples of the last `seconds` before the host ended, without its start."""
     end = max((sample.at for sample in grouped.get("host", ())), default=0)
     return {name: kept for name, found in grouped.items()
             if (kept := [sample for sample in found if end - seconds < sample.at <= end])}
 
 
 def yields(sample):
-    """Whether it polls: the innermost function of the program is sched_yield, and the rest the kernel's."""
+    """Returns whether the sample is polling: the program's innermost function is sched_yield, and the rest is
+    in the kernel."""
     return bool(sample.user) and "sched_yield" in sample.user[0][0]
 
 

@@ -1,4 +1,5 @@
-"""The rows of `quick`, `full` and `null`: fio on raw and on every set-up, and on those of another build."""
+"""Measures the rows of `quick`, `full` and `null`: fio on raw and on every set-up, and on those of another
+build."""
 
 import statistics
 
@@ -76,7 +77,7 @@ def summary(result):
 
 
 def compared(of_row, own):
-    """Each side of this build beside the same of the base."""
+    """Compares each side of this build with the same side of the base."""
     others = {each.side.name.removeprefix("base: "): each for each in of_row[own:]}
     return [rows.comparison({"row": each.row.key, "side": each.side.name}, each.figures,
                             others[each.side.name].figures)
@@ -84,7 +85,7 @@ def compared(of_row, own):
 
 
 def again(first, second):
-    """What regressed twice has regressed; of the rest, the first time is told."""
+    """Combines two measurements: only what regressed twice is a regression. Other rows keep the first result."""
     return [other if told["regressed"] else told for told, other in zip(first, second)]
 
 
@@ -111,7 +112,8 @@ def bars(document):
 
 
 def costs(options, place, document, tally):
-    """As the rows of `quick`; instead of rates, what each process computes for an operation, or for a MiB."""
+    """Measures the rows of `quick`. Returns, instead of rates, the processor time of each process per
+    operation or per MiB."""
     measure(options, place, document, tally)
     made = document["costs"] = [cost(row) for row in document.pop("rows")]
     del document["spreads"]
@@ -121,7 +123,7 @@ def costs(options, place, document, tally):
 
 
 def cost(row):
-    """Polling costs no work, and is left out where it was measured."""
+    """Returns the costs of a row without polling, if polling was measured. Polling is not work."""
     large = row["bs"] >= 1 << 20
     made = {name: row[name] for name in rows.IDENTITY} | {"per": "MiB" if large else "operation"}
     for name in rows.PROCESSES:

@@ -1,19 +1,19 @@
-"""Measures rows and sides in turn: rates, the processor time of each process, how often the disk had
-nothing to do, and how much of the processor time was polling."""
+"""Measures rows and sides in turn: rates, the processor time of each process, how often the disk was idle,
+and how much of the processor time was polling."""
 
 import dataclasses
 
 import compare
 from bench import disk, samples
 
-# One read: what fio and its library spend before the first request and after the last.
+# One read: measures what fio and its library spend before the first request and after the last.
 START = compare.Row("start", "one read", dict(rw="read", bs="4k", iodepth=1, number_ios=1))
 SAMPLED_SECONDS = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """Of one row and side."""
+    """The result of one row and side."""
     row: object
     side: object
     figures: list
@@ -22,7 +22,7 @@ class Result:
 
 
 class Turns:
-    """`place` is on the disk that is measured. `sampled`: perf may be used."""
+    """Measures on the disk that holds `place`. `sampled`: perf may be used."""
 
     def __init__(self, place, options, sampled):
         self.place = place
@@ -33,7 +33,7 @@ class Turns:
         self.start_us = {}  # of a side: by process
 
     def results(self, rows, sides):
-        """Yields a list of a row's results, a side each."""
+        """Yields the results of each row: a list with one for each side."""
         for side in sides:
             self.start_us[side.name] = compare.measure(START, side, dict(size=self.size)).cpu_us
         for row, figures in compare.in_turn(rows, sides, self.options.turns, self.shared, self.measure):
@@ -53,7 +53,7 @@ class Turns:
         return samples.poll_shares(self.sample(row, side, SAMPLED_SECONDS)[1])
 
     def sample(self, row, side, seconds):
-        """A turn whose rate does not count: its figure, and perf's samples by process."""
+        """Runs a turn whose rate does not count. Returns its figure, and perf's samples by process."""
         file = self.place / "perf.data"
         figure = compare.measure(row, side, compare.time_based(self.size, seconds), samples.recorded(file))
         pids = {name: pid for name, pid in side.served.pids().items() if name in side.daemons} if side.served else {}

@@ -1,5 +1,5 @@
-"""./dev lab: the project on real interfaces that most machines lack: verbs, NVMe queues, persistent
-memory, in a small virtual machine that runs the checkout's own build."""
+"""./dev lab: runs the project on real interfaces that most machines lack (verbs, NVMe queues, persistent
+memory), in a small virtual machine that runs the checkout's own build."""
 
 import os
 import shlex
@@ -17,15 +17,15 @@ from lab import kernel, power, vm
 
 SUITES = Path(__file__).parent.absolute() / "suites"
 LOGS = Path("build/lab/logs")
-# Of ./dev check, within these minutes: one that differs from commit to commit, and these. About how many
-# seconds each takes, with its boot.
+# The suites of ./dev check, within these minutes: one that changes with the commit, and ALWAYS. The numbers
+# are about the seconds that each takes, with its boot.
 IN_TURN = {"pmem": 180, "rdma_pool": 110, "rdma_pool_ofi": 125, "nvmeof": 120, "link_down": 170,
            "rdma_link_down": 150, "nvme_polled": 135, "nvme_newer": 125, "nvme_not_polled": 115}
 ALWAYS = {"net": 50, "nvme": 90, "rdma_host": 125, "rdma_keys": 125, "power": 150, "nvme_errors": 165}
 SELECTION_MINUTES = 15
-# Of suites that need a newer one.
+# The kernels of suites that need a newer one.
 KERNELS = dict.fromkeys(("nvme_newer", "nvme_polled"), "linux-image-6.12-amd64")
-# What ./dev lab ends with where this machine has no guest, and where one came to nothing.
+# Exit statuses of ./dev lab: this machine cannot have a guest, or the guest failed.
 NO_GUEST, GUEST_FAILED = 125, 124
 
 
@@ -98,7 +98,7 @@ def run_command(command, seconds, typed=False):
 
 
 def run_shell(seconds):
-    """On a terminal of the guest's own, as large as ours."""
+    """Opens a shell on the guest's own terminal, as large as ours."""
     columns, rows = shutil.get_terminal_size()
     return run_command(f"export TERM={shlex.quote(os.environ.get('TERM', 'dumb'))}\n"
                        f"size='rows {rows} cols {columns}'\n"
@@ -117,7 +117,7 @@ def selected():
 
 
 def commit():
-    """The checkout's as a number; 0 where it is none."""
+    """Returns the commit of the checkout as a number; 0 if there is none."""
     if shutil.which("git") is None:
         return 0
     said = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
@@ -125,8 +125,9 @@ def commit():
 
 
 def selection(tally, give_up):
-    """The suites of ./dev check; not run, with the reason, where this machine can have no guest. Each
-    is begun if it ends before `give_up` (of time.monotonic()) and the selection's time."""
+    """Runs the suites of ./dev check. If this machine cannot have a guest, prints the reason instead. Begins
+    a suite only if it is expected to end before `give_up` (of time.monotonic()) and within the selection's
+    time."""
     suites = selected()
     console.step("lab")
     give_up = min(give_up, time.monotonic() + SELECTION_MINUTES * 60)
@@ -146,7 +147,7 @@ def selection(tally, give_up):
     usual = took = 0
     for name, seconds in suites.items():
         begun = time.monotonic()
-        # By this machine's pace so far. What is begun may take several times as long, and then has failed.
+        # From this machine's speed so far. A suite may take several times as long before it fails.
         expected = seconds * took / usual if usual else seconds
         if give_up - begun < expected:
             print(f"not run: {name}: it is late", flush=True)
@@ -186,7 +187,7 @@ def run_suite(name, seconds, tally, points=power.POINTS):
 
 
 def show(log, ended):
-    """What a suite's guest said; power's have logs of their own."""
+    """Prints the output of a suite's guest. The suite power has logs of its own."""
     logs = [log] if log.exists() else sorted(log.parent.glob(f"{log.stem}_*.log"))
     for each in logs:
         said = each.read_text(encoding="utf-8", errors="replace").splitlines()

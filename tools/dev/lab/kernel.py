@@ -1,5 +1,5 @@
-"""Debian's packaged kernel for the guest, unpacked and not installed, and the initramfs that takes
-it to the machine's own root file system. Kept in build/lab."""
+"""Prepares the guest's kernel, which is Debian's package, unpacked and not installed, and the initramfs that
+boots the machine's own root file system. Keeps both in build/lab."""
 
 import contextlib
 import fcntl
@@ -14,7 +14,7 @@ import console
 
 HOME = Path("build/lab").absolute()
 USUAL = "linux-image-amd64"  # Debian 12's own
-# What the initramfs needs to reach the root: a virtiofs of the host's, and memory above it.
+# Modules that the initramfs needs for the root: a virtiofs of the host, and an overlay in memory.
 TO_THE_ROOT = ("virtio_pci", "virtio_console", "virtiofs", "overlay")
 
 
@@ -23,7 +23,7 @@ class Unavailable(Exception):
 
 
 class Failure(Exception):
-    """It has that, and something went wrong."""
+    """The machine has what the lab needs, but a step failed."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Kernel:
 
 @functools.cache
 def prepare(wanted=USUAL):
-    """Downloads and unpacks what is not there yet of the kernel that the package `wanted` depends on."""
+    """Downloads and unpacks the kernel that the package `wanted` depends on, if it is not here yet."""
     with alone():
         package = here(wanted)
         home, release = HOME / package, package.removeprefix("linux-image-")
@@ -46,7 +46,7 @@ def prepare(wanted=USUAL):
 
 @contextlib.contextmanager
 def alone():
-    """One of several that are started here at once."""
+    """Excludes other processes that prepare a kernel here."""
     HOME.mkdir(parents=True, exist_ok=True)
     with open(HOME / "kernels.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -54,7 +54,7 @@ def alone():
 
 
 def here(wanted):
-    """The package whose kernel is unpacked: apt's newest, or the last one where apt has none."""
+    """Returns the package of the unpacked kernel: apt's newest, or the last one if apt has none."""
     last = HOME / f"{wanted}.last"
     try:
         package = newest_package(wanted)
@@ -70,7 +70,8 @@ def here(wanted):
 
 
 def fetch(package, wanted):
-    """Returns the package that it came to: what apt's lists name may be gone."""
+    """Downloads a kernel. Returns its package, which may be newer than `package`: apt's lists may be out of
+    date."""
     console.step(f"the guest's kernel: {package}")
     try:
         unpack(package)
@@ -109,14 +110,14 @@ def unpack(package):
     run("dpkg-deb", "-x", archive, home / "root")
     archive.unlink()
     run("depmod", "-b", home / "root", release)
-    # Last: when it is there, everything else is.
+    # Written last: if it exists, everything else does.
     new = home / "vmlinux.new"
     new.write_bytes(elf_of((home / "root/boot" / f"vmlinuz-{release}").read_bytes()))
     new.rename(home / "vmlinux")
 
 
 def elf_of(image):
-    """The kernel proper out of a bzImage, where it is an xz stream inside it; else what it was."""
+    """Returns the ELF kernel of a bzImage if it is an xz stream in it; else the image."""
     at = image.find(b"\xfd7zXZ\0")
     return image if at < 0 else lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(image[at:])
 

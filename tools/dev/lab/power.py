@@ -1,8 +1,8 @@
-"""Loss of power that loses something: a pool on an emulated NVMe namespace whose writes and flushes are
-recorded under load. Then, for points of the record drawn from a seed, the disks as a loss of power could
-have left them there, with random parts of what no flush covered; each is opened on this machine and
-asked for everything that had been acknowledged by then, written to, and asked again. Two controls must lose something: a build that
-skips its flushes, and one whose flushes do not wait for the writes before them."""
+"""Tests a loss of power that loses data. A pool on an emulated NVMe namespace runs under load while its
+writes and flushes are recorded. A seed selects points of the record. For each point the disks are made as a
+loss of power could have left them, with random parts of what no flush covered. Each pool is opened on this
+machine, read for everything that was acknowledged by then, written to, and read again. Two controls must lose
+something: a build that skips its flushes, and one whose flushes do not wait for the writes before them."""
 
 import os
 import pickle
@@ -19,28 +19,28 @@ from lab import recorder, vm
 BIN = Path("build/release/bin").absolute()
 HOME = Path("build/lab")
 POOL_BYTES, PLACE_BYTES = 96 << 20, 128 << 20
-# The programs that write under load, and what is wrong with the controls.
+# The programs that write under load, and the fault of each control.
 WRITERS = {"kill_writer": "", "kill_writer_no_flush": "skips its flushes",
            "kill_writer_early_flush": "flushes too early"}
-# Of a real load and of the controls', which end with the first loss: what an early flush misses is lost
-# only at points just behind it.
+# Points of a real load, and of the controls, which end with the first loss: what an early flush misses is
+# lost only at points shortly after it.
 POINTS = 60
 SECONDS_A_POINT = 5  # on a slow machine
 ACKNOWLEDGEMENT = 24
 LEAST = 200
-# Of the points where something was lost, so many are kept.
+# The files of this many points with a loss are kept.
 KEPT_LOSSES = 3
-# What OPEN_AND_VERIFY ends with.
+# Exit statuses of OPEN_AND_VERIFY.
 KEPT, LOST, NO_MOUNT, NOT_WRITABLE = 0, 65, 64, 66
 
 
 class Unavailable(Exception):
-    """This machine cannot look into the guest's file system, or there is no record to look at."""
+    """This machine cannot read the guest's file system, or there is no record."""
 
 
 def run(guest, script, log, seconds, tally, folder, count=POINTS):
-    """The suite's rows, of a loss of power at `count` points. Raises vm.Failure, also where all of it
-    takes longer than `seconds`, with some more for each point above the usual."""
+    """Adds the suite's results for a loss of power at `count` points. Raises vm.Failure, also if it takes
+    longer than `seconds`. More points than usual get more time."""
     give_up = time.monotonic() + seconds + SECONDS_A_POINT * max(0, count - POINTS)
     passed = True
     for writer, mistake in WRITERS.items():
@@ -59,7 +59,7 @@ def run(guest, script, log, seconds, tally, folder, count=POINTS):
 
 
 def replay(path, tally, folder, count):
-    """The points of a record that a run with a loss has left."""
+    """Tries the points again on the record that a failed run has left."""
     try:
         record = pickle.loads(path.read_bytes())
     except (OSError, EOFError, pickle.UnpicklingError) as why:
@@ -80,7 +80,7 @@ def worth_it(record, tally, mistake):
 
 
 def recorded(guest, command, log, seconds, scratch):
-    """The record of a load, and the guest's exit status."""
+    """Returns the record of a load, and the guest's exit status."""
     ended = threading.Event()
     result = {}
     thread = threading.Thread(target=lambda: result.update(
@@ -126,7 +126,7 @@ def check_all_kept(losses, tally, count):
             print(f"again: ROS2STORE_SEED={seed} ./dev lab power --points {len(chosen)} "
                   f"--record {HOME}/power.record", flush=True)
         lost.append(position)
-        losses.tell(position, status, len(lost) <= KEPT_LOSSES)
+        losses.report(position, status, len(lost) <= KEPT_LOSSES)
     return tally.add(f"power: nothing acknowledged is lost at {len(chosen)} points (seed {seed})"
                      + (f"; lost at {lost}" if lost else ""), not lost)
 
@@ -137,8 +137,8 @@ def drawn_seed():
 
 
 def points(record, seed, count):
-    """Half of them anywhere in the load, half just around flushes, where what counts happens; every one
-    where there are no more."""
+    """Returns the points to try: half of them anywhere in the load, half close to flushes, where losses are
+    likely. Returns every point if `count` is that large."""
     chosen = random.Random(seed)
     first, last = record.acknowledged[0][0], record.position
     if count >= last - first:
@@ -151,13 +151,13 @@ def points(record, seed, count):
 
 
 class Losses:
-    """What a loss of power leaves of a recorded pool, opened on this machine."""
+    """Opens a recorded pool on this machine as losses of power left it."""
 
     def __init__(self, record, scratch, give_up):
         self.record, self.scratch, self.give_up = record, scratch, give_up
 
     def at(self, position, seed):
-        """What the verification of a pool that lost power there ends with."""
+        """Verifies the pool after a loss of power at `position`. Returns the exit status of the verification."""
         if time.monotonic() > self.give_up:
             raise vm.Failure("it took too long: some points were not tried")
         chosen = random.Random(seed * 1000003 + position)
@@ -172,15 +172,15 @@ class Losses:
             done = subprocess.run(["timeout", "-k", "10", "300", "unshare", "-m", "bash", "-c",
                                    OPEN_AND_VERIFY, "verify", self.scratch, BIN],
                                   stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
-        if done.returncode in (1, NO_MOUNT):  # 1: unshare's own
+        if done.returncode in (1, NO_MOUNT):  # 1: unshare failed
             raise Unavailable(self.said() or "mount failed")
         return done.returncode
 
     def said(self):
         return (self.scratch / "said").read_text(errors="replace").strip()
 
-    def tell(self, position, status, keep):
-        """With `keep`, what is left of the pool stays in build/lab."""
+    def report(self, position, status, keep):
+        """Prints the result of a point. With `keep`, the files of the pool stay in build/lab."""
         print(f"point {position}: status {status}", *self.said().splitlines()[:8], sep="\n    ", flush=True)
         if keep:
             shutil.copytree(self.scratch, HOME / f"lost-{position}", dirs_exist_ok=True,

@@ -1,9 +1,9 @@
-"""A disk with a volatile cache, recorded: an NBD server that QEMU's emulated NVMe stands on. It notes when
-each write and each flush came and was answered, over all its disks in one order; what of that a loss
-of power would have left is made of it afterwards.
+"""Records a disk with a volatile cache: an NBD server behind QEMU's emulated NVMe. It notes when each write
+and each flush arrived and when it was answered, for all its disks in one order. Afterwards after_power_loss()
+computes what a loss of power would have left.
 
-QEMU's own blklogwrites does not tell when a write was answered, so that a flush sent too early would
-seem to cover it."""
+QEMU's own blklogwrites does not record when a write was answered. A flush sent too early would seem to cover
+it."""
 
 import os
 import selectors
@@ -19,9 +19,9 @@ ACK, INFORMATION, UNSUPPORTED = 1, 3, (1 << 31) + 1
 HAS_FLAGS, SEND_FLUSH, SEND_FUA, SEND_TRIM = 1, 4, 8, 32
 READ, WRITE, DISCONNECT, FLUSH, TRIM = range(5)
 FUA = 1
-# A write is answered after so many further events, so that later requests overtake it.
+# A write is answered after this many further events, so that later requests overtake it.
 ANSWERED_AFTER = 2
-# A flush takes so long: who acknowledges without waiting for it is heard before it has ended.
+# A flush takes so long that a writer that does not wait for it acknowledges before the flush ends.
 FLUSH_SECONDS = 0.01
 
 
@@ -37,7 +37,7 @@ class Write:
 
 @dataclass
 class Record:
-    """Positions count everything that came, of all disks, and the flushes that ended."""
+    """The recorded events. Positions count all requests, of all disks, and the ends of flushes."""
     writes: list = field(default_factory=list)
     flushes: list = field(default_factory=list)  # (position where it came, disk)
     acknowledged: list = field(default_factory=list)  # (position, bytes)
@@ -45,7 +45,7 @@ class Record:
 
 
 class Disk:
-    """One connection of QEMU's, from its greeting on."""
+    """One connection of QEMU, from its greeting on."""
 
     def __init__(self, record, number, size, connection):
         self.record, self.number, self.connection = record, number, connection
@@ -87,7 +87,7 @@ class Disk:
         self.connection.sendall(struct.pack(">IIQ", SIMPLE_REPLY_MAGIC, 0, handle) + data)
 
     def serve(self):
-        """One request. False: it was the last."""
+        """Serves one request. Returns False if it was the last."""
         magic, flags, kind, handle, offset, length = struct.unpack(">IHHQQI", self.receive(28))
         if magic != REQUEST_MAGIC or kind == DISCONNECT:
             return False
@@ -114,7 +114,7 @@ class Disk:
             self.unanswered.append((self.record.position + ANSWERED_AFTER, write, handle))
 
     def flush(self, handle):
-        """Covers what was answered before it came, and nothing else; from its end on."""
+        """Covers the writes that were answered before the flush arrived, from the end of the flush on."""
         self.record.flushes.append((self.record.position, self.number))
         covered = [write for write in self.uncovered if write.ended >= 0]
         self.uncovered = [write for write in self.uncovered if write.ended < 0]
@@ -124,7 +124,7 @@ class Disk:
         return bool(self.unanswered or self.flushing)
 
     def answer_what_is_due(self, idle):
-        """Writes whose time has come, or all of them when nothing else happens; and flushes."""
+        """Answers flushes and writes whose time has come. If nothing else happens, answers all writes."""
         while self.unanswered and (idle or self.unanswered[0][0] <= self.record.position):
             _, write, handle = self.unanswered.pop(0)
             write.ended = self.record.position
@@ -145,7 +145,7 @@ def listen(path):
 
 
 def record(folder, sizes, ended):
-    """Serves FOLDER/disk-0 … and takes acknowledgements from FOLDER/acknowledged until the disks'
+    """Serves FOLDER/disk-0 … and receives acknowledgements from FOLDER/acknowledged until the disks'
     connections are gone, or `ended` is set. Returns the Record."""
     result = Record()
     chosen = selectors.DefaultSelector()
@@ -158,7 +158,7 @@ def record(folder, sizes, ended):
         busy = any(disk.is_busy() for disk in disks)
         ready = chosen.select(0.0005 if busy else 0.2)
         for key, _ in ready:
-            gone += attend(chosen, key, result, disks)
+            gone += handle_event(chosen, key, result, disks)
         for disk in disks:
             disk.answer_what_is_due(not ready)
     for key in list(chosen.get_map().values()):
@@ -166,8 +166,8 @@ def record(folder, sizes, ended):
     return result
 
 
-def attend(chosen, key, result, disks):
-    """What has come on one socket. 1: a disk is gone."""
+def handle_event(chosen, key, result, disks):
+    """Handles one event of a socket. Returns 1 if a disk is gone."""
     what = key.data
     if isinstance(what, Disk):
         try:
@@ -198,8 +198,8 @@ def attend(chosen, key, result, disks):
 
 
 def after_power_loss(recorded, disk, size, position, random, unit):
-    """The disk's bytes where power was lost at `position`: what a flush covers, and of the rest a
-    random part, in pieces of `unit` bytes, where an older write never covers a younger one."""
+    """Returns the disk's bytes after a loss of power at `position`: all writes that a flush covers, and a
+    random part of the others, in pieces of `unit` bytes. An older write never replaces a newer one."""
     image = bytearray(size)
     share = random.choice((0.0, 0.1, 0.5, 0.9, 1.0))
     for write in recorded.writes:

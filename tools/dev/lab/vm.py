@@ -1,5 +1,4 @@
-"""One guest: QEMU without KVM, the host's root file system under it, emulated hardware, and a command
-that runs in it."""
+"""Runs one guest: QEMU without KVM, the host's root file system, emulated hardware, and a command."""
 
 import contextlib
 import os
@@ -17,20 +16,20 @@ from pathlib import Path
 from lab.kernel import Failure, Unavailable
 
 VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")
-# What a guest's boot needs, and its suites.
+# Programs that the boot of a guest needs, and its suites.
 NEEDED = ("qemu-system-x86_64", "busybox", "cpio", "depmod", "modprobe", "rdma", "nvme", "ndctl", "curl",
           VIRTIOFSD)
 GUEST = Path(__file__).parent.absolute() / "guest"
 MEMORY = "3G"
 NVME_BYTES = 2 << 30
 # Two small namespaces behind a second controller, which takes 128 KiB at once: of 512 B and of 4 KiB
-# blocks. And one behind a third, whose disk fails: here it cannot be read, there not be written.
+# blocks. One behind a third controller, whose disk fails: one place cannot be read, another cannot be written.
 SMALL_BYTES = 96 << 20
 BAD_BYTES = 256 << 20
 UNREADABLE, UNWRITABLE = (BAD_BYTES >> 9) // 2, (BAD_BYTES >> 9) // 4 * 3
 # Regions of persistent memory are 16 MiB-aligned, after a label of 2 MiB.
 PMEM_BYTES = 514 << 20
-# Memory that lasts when a hypervisor is asked to flush it.
+# Memory that is durable after a request to the hypervisor to flush it.
 FLUSHED_BYTES = 128 << 20
 
 
@@ -38,7 +37,7 @@ END_OF_INPUT = b"\x04"
 
 
 def look():
-    """Raises Unavailable where this machine lacks what a guest needs."""
+    """Raises Unavailable if this machine lacks what a guest needs."""
     for what in NEEDED:
         if shutil.which(what) is None:
             raise Unavailable(f"there is no {what}: apt-get install the packages of "
@@ -46,11 +45,11 @@ def look():
 
 
 def run(kernel, script, log, seconds, echo=False, typed=False, more=()):
-    """Boots a guest, runs the Bash script `script` (a path) there in the checkout's folder, and
-    returns its exit status. What it prints goes to the file `log` (and what its kernel says to .console
-    beside it), with `echo` to our standard output too; with `typed` it reads our standard input, from its
-    own standard output's descriptor. Raises Failure where nothing boots, and where it takes more than
-    `seconds`. `more` are further words for QEMU."""
+    """Boots a guest, runs the Bash script `script` (a path) there in the checkout's folder, and returns its
+    exit status. Its output goes to the file `log`, and the kernel's messages to .console beside it. With
+    `echo` the output also goes to our standard output. With `typed` the script reads our standard input, from
+    the descriptor of its own standard output. Raises Failure if the guest does not boot, or takes more than
+    `seconds`. `more`: further words for QEMU."""
     with tempfile.TemporaryDirectory(prefix="ros2store-lab-") as folder:
         folder = Path(folder)
         files = serve_root(folder)
@@ -192,7 +191,7 @@ def copy_input(stream):
 
 @contextlib.contextmanager
 def raw_terminal():
-    """Each key to the guest as it is pressed, Ctrl-C as well."""
+    """Passes each key to the guest as it is pressed, Ctrl-C as well."""
     if not sys.stdin.isatty():
         yield
         return
@@ -205,7 +204,7 @@ def raw_terminal():
 
 
 def read_all(stream):
-    """What comes until the other end is closed, or a whole line."""
+    """Reads until the other end is closed, or a whole line."""
     text = b""
     while not text.endswith(b"\n") and (piece := stream.recv(64)):
         text += piece

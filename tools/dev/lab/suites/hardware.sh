@@ -1,4 +1,4 @@
-# What the guest has: the interfaces that the other suites stand on, each by its own tools.
+# Checks the guest's interfaces that the other suites need, each with its own tools.
 source tools/dev/lab/guest/hardware
 check "a kernel with io_uring" grep -q " io_uring_setup\| __x64_sys_io_uring_setup" /proc/kallsyms
 soft_roce

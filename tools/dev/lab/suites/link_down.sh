@@ -1,4 +1,4 @@
-# The network of the suite `net`, and its cable between DPU and storage server drawn in mid-transfer.
+# Takes down the link between DPU and storage server in mid-transfer, in the network of the suite `net`.
 source tools/dev/lab/suites/net.sh
 source tools/dev/lab/guest/cut_link
 cut_link() {
@@ -7,7 +7,7 @@ cut_link() {
 mend_link() {
     ip -n dpu link set to-storage up
 }
-# What the DPU has of its own, in another session through the same door.
+# The DPU's own files, in another session over the same listener.
 unaffected() {
     local copy=$place/own/during-the-cut
     rm -rf $copy

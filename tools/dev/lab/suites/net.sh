@@ -1,5 +1,5 @@
-# The network's shape: host, DPU and storage server in network namespaces of their own. The host has a
-# link to the DPU and none, and no route, to the storage network; it works through the DPU all the same.
+# Puts host, DPU and storage server into their own network namespaces. The host has a link to the DPU. It has
+# no link and no route to the storage network. It uses the pool through the DPU.
 source tools/dev/lab/guest/hardware
 modules veth
 nvme_file_system
@@ -20,7 +20,7 @@ in_namespace() {
     ip netns exec "$@"
 }
 
-# started NAMESPACE PROGRAM: with its file of settings; until it says that it is ready.
+# started NAMESPACE PROGRAM: starts it with its settings file, and waits until it is ready.
 started() {
     in_namespace "$1" "$2" --config "$place/$2.yaml" >"$place/$2.log" 2>&1 &
     wait_for grep -q "info: ready" "$place/$2.log"
@@ -38,7 +38,7 @@ refused() {
     ! "$@"
 }
 
-# unreachable COMMAND…: it fails, because there is no way to the server.
+# unreachable COMMAND…: checks that it fails because there is no route to the server.
 unreachable() {
     refused "$@" && grep -qi "unreachable" /run/said
 }
@@ -74,7 +74,7 @@ check "the engine, on the storage network" started storage ros2store-engine
 check "the DPU daemon, between both" started dpu ros2store-dpu
 export ROS2STORE_CERTS=$place/hosts
 check "the host works through the DPU: a tree" there_and_back
-# What crossed the cable between DPU and storage, both ways.
+# Bytes on the link between DPU and storage, both ways.
 crossed() {
     in_namespace dpu cat /sys/class/net/to-storage/statistics/{tx,rx}_bytes | awk '{sum += $1} END {printf "%d", sum}'
 }

@@ -1,4 +1,4 @@
-# A pool straight on an NVMe namespace: commands from io_uring to /dev/ng0n1, past the block layer.
+# Tests a pool directly on an NVMe namespace: io_uring sends commands to /dev/ng0n1, past the block layer.
 source tools/dev/lab/guest/hardware
 nvme_device
 wait_for namespace_of lab1 2
@@ -8,11 +8,11 @@ PATH=$PWD/build/release/bin:$PATH
 pool=/run/pool
 source tools/dev/lab/guest/pool_load
 
-# Commands as the driver sends them, past the block layer's counters.
+# Counts commands as the driver sends them: the block layer does not count them.
 trace=/sys/kernel/tracing
 mount -t tracefs tracefs $trace
 
-# A file of a pool is written in whole when it is made, so that its blocks are its own; a namespace's are.
+# The file of a pool is written once when it is made, to allocate its blocks. A namespace does not need that.
 made_with_few_writes() {
     local bytes
     echo 1 >$trace/events/nvme/nvme_setup_cmd/enable
@@ -37,7 +37,7 @@ discarded() {
 
 check "the device's contract, 512 B blocks" nvme_contract 1
 check "the device's contract, 4 KiB blocks" nvme_contract 2
-# A copy of a pool's namespace on another one of the same size is not the pool's.
+# A copy of a pool's namespace on another one of the same size is refused.
 copy_is_refused() {
     local pool=/run/original
     umount /run/mnt && blkdiscard -z "$small" || return
@@ -49,7 +49,7 @@ copy_is_refused() {
     ros2store ls "ros2s+local:///pool/main?dir=$pool"
 }
 
-# What a dd left in the block device's page cache does not come over the pool later. While somebody has the
+# Old data of dd in the block device's page cache does not overwrite the pool later. While a process has the
 # device open, closing it flushes nothing.
 late_pages_are_early() {
     local kept tree='ros2s+local:///pool/main/tree?dir=/run/late'

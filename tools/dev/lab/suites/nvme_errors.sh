@@ -1,5 +1,6 @@
-# NVMe namespaces that fail under a pool: a sector that cannot be read, one that cannot be written, a
-# controller that is unplugged in mid-load, one that is reset. A clear error, no wrong data, and the pool says what it is.
+# Tests NVMe namespaces that fail under a pool: a sector that cannot be read, one that cannot be written, a
+# controller that is unplugged under load, one that is reset. The error is clear, no data is wrong, and the pool
+# reports its state.
 source tools/dev/lab/guest/hardware
 source tools/dev/lab/guest/writer
 modules nvme mq-deadline
@@ -11,7 +12,7 @@ failing=$(namespace_of lab2 1)
 reset=$(namespace_of lab1 1)
 PATH=$PWD/build/release/bin:$PATH
 
-# at POOL PATH: the URI of a path in it.
+# at POOL PATH: prints the URI of a path in the pool.
 at() {
     echo "ros2s+local:///pool/main/$2?dir=/run/$1"
 }
@@ -36,13 +37,13 @@ plug_in_again() {
     ln -sfn "/dev/ng$(namespace_of lab0 1 | sed 's/nvme//')" /run/unplugged/device-0
 }
 
-# workers_of PROCESS: the threads that the kernel made for it, a line per thread that they work for.
+# workers_of PROCESS: counts its kernel workers, a line for each thread that they work for.
 workers_of() {
     cat "/proc/$1/task/"*/comm 2>/dev/null | grep '^iou-wrk-' | sort | uniq -c
 }
 
-# A change of its scheduler freezes the queue for a moment: commands that come then go to a worker of the
-# kernel's, and of those each thread may have one.
+# A change of the scheduler freezes the queue for a moment. Commands that arrive then go to a kernel worker.
+# Each thread may have one.
 frozen_under_load() {
     local scheduler workers=
     start_writer "$(at reset frozen)" || return

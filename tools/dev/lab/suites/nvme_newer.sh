@@ -1,3 +1,3 @@
-# The same on Linux 6.12, where memory that fio registered is so for passthrough, too.
+# Runs the suite `nvme` on Linux 6.12, where fio's registered memory is also registered for passthrough.
 source tools/dev/lab/suites/nvme.sh
 check "memory that fio registered is so for passthrough, too" registered

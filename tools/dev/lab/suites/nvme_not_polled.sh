@@ -1,4 +1,4 @@
-# The same on Debian 12's Linux 6.1, which oopses where a process is killed that has it poll: it is not asked to.
+# Checks that polling is off on Debian 12's Linux 6.1, which oopses if a process is killed while it polls.
 source tools/dev/lab/guest/hardware
 source tools/dev/lab/guest/polled_nvme
 pool_carried_by "NVMe passthrough .io_uring, not polled before Linux 6.4\)"

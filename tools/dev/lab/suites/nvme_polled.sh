@@ -1,4 +1,4 @@
-# A namespace where the driver has poll queues, on Linux 6.12: completions raise no interrupt, and the core that waits asks.
+# Tests a namespace with poll queues on Linux 6.12: completions raise no interrupt, and the waiting core polls.
 source tools/dev/lab/guest/hardware
 source tools/dev/lab/guest/polled_nvme
 pool_carried_by "NVMe passthrough .io_uring, polled\)"

@@ -1,5 +1,5 @@
-# NVMe over Fabrics: the kernel's own target exports a namespace over TCP and over RDMA (Soft-RoCE), the
-# guest connects to itself, and fio and a pool use what appears. Function, not speed.
+# Tests NVMe over Fabrics. The kernel's own target exports a namespace over TCP and over RDMA (Soft-RoCE). The
+# guest connects to itself. fio and a pool use the new namespace. Speed is not measured.
 source tools/dev/lab/guest/hardware
 soft_roce
 ip addr add 10.77.0.1/24 dev rdma0
@@ -25,7 +25,7 @@ connected() {
         imported "$4"
 }
 
-# imported NAME: "nvme5n1", the namespace of the subsystem that was connected.
+# imported NAME: prints the namespace of the connected subsystem: "nvme5n1".
 imported() {
     local each
     for each in /sys/class/block/nvme*; do
@@ -43,7 +43,7 @@ verified() {
         --do_verify=1 "${@:3}"
 }
 
-# pool_on NAME NAMESPACE: the engine on it, by passthrough.
+# pool_on NAME NAMESPACE: makes a pool on it, by passthrough.
 pool_on() {
     local query="?dir=/run/$1"
     local uri="ros2s+local:///pool/main/tree$query"

@@ -1,4 +1,4 @@
-# A pool whose journal and small writes lie in persistent memory, by libpmem, and the rest on a disk.
+# Tests a pool with its journal and small writes in persistent memory, by libpmem, and the rest on a disk.
 source tools/dev/lab/guest/hardware
 persistent_memory
 nvme_file_system
@@ -16,8 +16,8 @@ devdax() {
     ndctl create-namespace -f -e namespace0.0 -m devdax -a 4096
 }
 
-# Acknowledged writes that lie in the journal alone, for nobody closes the pool; then one bit of a record
-# turns, with later records behind it.
+# Acknowledged writes are only in the journal, because the pool is not closed. Then one bit of a record is
+# changed, with later records behind it.
 damaged_record() {
     start_writer "$(at later)" && kill_the_writer || return
     python3 - "$(readlink -f $pool/device-0)" <<'EOF'
@@ -34,7 +34,7 @@ with open(sys.argv[1], "r+b") as file:
 EOF
 }
 
-# The kernel is told that the memory which holds a file's first bytes has lost its contents.
+# Tells the kernel that the memory with a file's first bytes has lost its contents.
 bad_memory() {
     local device block sector
     device=$(readlink -f $pool/device-0)
@@ -49,7 +49,7 @@ print(image.index(file[:512]) // 4096)' "$device" "$1")
     cat /sys/block/pmem0/badblocks
 }
 
-# lost_bytes_are_an_error FILE: it cannot be read; all others can.
+# lost_bytes_are_an_error FILE: checks that it cannot be read, and that all others can.
 lost_bytes_are_an_error() {
     local file name
     mkdir /run/rest

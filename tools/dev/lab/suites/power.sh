@@ -1,5 +1,5 @@
-# The guest's half of the power-loss suite (tools/dev/lab/power.py): a pool on a recorded namespace, its
-# directory on another; a writer, the program $writer, under load, whose acknowledgements go to the host.
+# Runs the guest's half of the power-loss suite (tools/dev/lab/power.py): a pool on a recorded namespace, and
+# its directory on another. The program $writer writes under load. Its acknowledgements go to the host.
 source tools/dev/lab/guest/hardware
 source tools/dev/lab/guest/writer
 modules nvme ext4
@@ -16,8 +16,8 @@ check "it is mounted" mount "/dev/$place" /run/place
 check "a pool on the recorded namespace" ros2store up --no-daemons /run/place/pool --device-dir "/dev/ng${pool#nvme}"
 check "a directory in it" ros2store mkdir "$uri"
 sync
-# Lives that end in the midst of it: the next one recovers, which is recorded, too, and the last but one closes
-# the pool, so that a checkpoint is.
+# Each writer is killed under load. The next one recovers the pool, which is recorded, too. The last but one
+# closes the pool, so that a checkpoint is recorded.
 for life in 1 2 3; do
     : >/run/acknowledged
     $writer write "$uri" 256 8 $((life * 1000000)) 2>/run/writer.log | tee "$acknowledged" >/run/acknowledged &

@@ -1,4 +1,4 @@
-# The fabric over verbs: its whole contract on ucx+rc, on a RoCE adapter in software.
+# Runs the whole contract of the fabric on ucx+rc, on a RoCE adapter in software.
 source tools/dev/lab/guest/hardware
 soft_roce
 export ROS2STORE_TEST_UCX="ucx+rc rxe0:1"

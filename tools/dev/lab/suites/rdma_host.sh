@@ -1,5 +1,5 @@
-# The host link over verbs: hosts reach their DPU by ofi+verbs, and its adapter reads and writes their memory.
-# Both are processes of this guest over one adapter, with one address: Soft-RoCE does not leave it.
+# Tests the host link over verbs: hosts reach their DPU by ofi+verbs, and its adapter reads and writes their
+# memory. Both are processes of this guest over one adapter with one address: Soft-RoCE does not leave the guest.
 source tools/dev/lab/guest/hardware
 soft_roce_with_address
 provider=ofi+verbs
@@ -7,7 +7,7 @@ source tools/dev/lab/guest/verbs_pool
 source tools/dev/lab/guest/writer
 host="ros2s+dpu:///pool/main DIR&provider=$provider"
 
-# Under a writer, who waits for the next one and goes on.
+# Restarts the daemon under a writer. The writer waits for the new daemon and continues.
 another_dpu() {
     local at_death
     start_writer "$(at "$host" /killed)" && kill -9 "$(pgrep ros2store-dpu)" && ros2store up $pool || return

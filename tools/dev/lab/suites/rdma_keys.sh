@@ -1,5 +1,5 @@
-# Memory keys that are not theirs, over ofi+verbs: a peer of our own making at the fabric's endpoints, and hosts
-# at a running DPU daemon. The adapter refuses, and it costs them their connection and nobody else's.
+# Uses wrong memory keys over ofi+verbs: with a test peer at the fabric's endpoints, and with hosts at a running
+# DPU daemon. The adapter refuses them, and only the attacker loses its connection.
 source tools/dev/lab/guest/hardware
 soft_roce_with_address
 nvme_file_system

@@ -1,5 +1,5 @@
-# The port of an RDMA adapter goes down in mid-transfer, under clients of an engine over ofi+verbs. Soft-RoCE itself
-# does not come back from that (rping fails, too, with nothing of ours running) until it is made anew.
+# Takes down the port of an RDMA adapter in mid-transfer, under clients of an engine over ofi+verbs. Soft-RoCE
+# itself does not recover from that until the device is made again: rping fails, too, without our programs.
 source tools/dev/lab/guest/hardware
 soft_roce_with_address
 provider=ofi+verbs

@@ -1,5 +1,5 @@
-# A pool over verbs by UCX: the DPU daemon reaches the engine by ucx+rc, and so do clients without a DPU; a
-# tree and fio through both, verified, and the adapter's own counters say that it went that way.
+# Tests a pool over verbs by UCX: the DPU daemon reaches the engine by ucx+rc, and so do clients without a DPU. A
+# tree and fio go through both and are verified. The adapter's own counters confirm the path.
 source tools/dev/lab/guest/hardware
 soft_roce
 provider=ucx+rc

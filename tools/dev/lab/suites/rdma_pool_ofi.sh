@@ -1,4 +1,4 @@
-# The same by libfabric, ofi+verbs, where the engine's adapter reads and writes its clients' memory.
+# Tests a pool over ofi+verbs, by libfabric: the engine's adapter reads and writes its clients' memory.
 source tools/dev/lab/guest/hardware
 soft_roce_with_address
 provider=ofi+verbs

@@ -1,4 +1,4 @@
-# A pool over ofi+verbs;ofi_rxm, whose connections are libfabric's and serve many sessions.
+# Tests a pool over ofi+verbs;ofi_rxm, whose connections belong to libfabric and serve many sessions.
 source tools/dev/lab/guest/hardware
 soft_roce_with_address
 provider="ofi+verbs;ofi_rxm"
