@@ -8,7 +8,7 @@ namespace ros2s::daemon {
 namespace {
 
 // For a listener that is only tested.
-class RefusesAll final : public fabric::Admission {
+class RefusesAll final : public fabric::PeerCheck {
   public:
     Verdict admit(uint64_t /*session*/, ConstBytes /*credential*/,
                   const fabric::Peer& /*peer*/) override {
@@ -33,8 +33,8 @@ Task<Result<>> DataPlane::check(Reactor& reactor, Listen where, std::string ucx_
                                 Report& report) {
     ROS2S_CO_TRY_ASSIGN(const auto domain,
                         fabric::open_domain(reactor, where.provider, ucx_device, report));
-    RefusesAll admission;
-    auto listener = co_await domain->listen(where.address, {.admission = &admission}, report);
+    RefusesAll peer_check;
+    auto listener = co_await domain->listen(where.address, {.peer_check = &peer_check}, report);
     Result<> possible;
     if (listener) {
         co_await (*listener)->close();

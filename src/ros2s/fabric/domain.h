@@ -17,7 +17,7 @@ namespace ros2s::fabric {
 // Decides which peers get an endpoint. A listener asks it as soon as it has read a peer's hello.
 // Until then the listener shares no memory with the peer and passes no byte or address of the peer
 // to a network library. Owned by the caller of listen(); outlives the listener.
-class Admission {
+class PeerCheck {
   public:
     struct Verdict {
         bool admitted = false;
@@ -26,7 +26,7 @@ class Admission {
     static constexpr size_t credential_bytes_max = 1024;
     static constexpr size_t verdict_bytes_max = 4096;
 
-    virtual ~Admission() = default;
+    virtual ~PeerCheck() = default;
     // `session` is the session of the later endpoint. Does not suspend.
     [[nodiscard]] virtual Verdict admit(uint64_t session, ConstBytes credential,
                                         const Peer& peer) = 0;
@@ -50,7 +50,7 @@ class Listener {
 
 struct ListenOptions {
     Limits limits;
-    Admission* admission = nullptr;  // null: all peers are admitted
+    PeerCheck* peer_check = nullptr;  // null: all peers are admitted
     // Applies to the peers that are not admitted yet, and again to those admitted but not accepted
     // yet.
     uint32_t handshakes_max = 64;
@@ -62,9 +62,9 @@ struct ConnectOptions {
     Limits limits;
     Duration within = std::chrono::seconds(5);
     StopToken stop{};
-    // For the listener's Admission; at most credential_bytes_max.
+    // For the listener's PeerCheck; at most credential_bytes_max.
     std::vector<std::byte> credential{};
-    // Gets the verdict, also if it refuses. Stays empty if the Admission was not asked.
+    // Gets the verdict, also if it refuses. Stays empty if the PeerCheck was not asked.
     std::vector<std::byte>* verdict = nullptr;
 };
 

@@ -7,7 +7,7 @@
 
 namespace ros2s::fabric {
 
-Limits MessageEndpoint::settle(Limits limits) noexcept {
+Limits MessageEndpoint::normalized(Limits limits) noexcept {
     limits.incoming_bytes_max =
         std::max(limits.incoming_bytes_max, 2 * (limits.message_bytes_max + message_overhead));
     return limits;

@@ -14,7 +14,7 @@ class MessageEndpoint : public Endpoint {
     static constexpr size_t piece_bytes_least = 4096;
 
     // The limits in effect: incoming_bytes_max is at least two messages.
-    [[nodiscard]] static Limits settle(Limits limits) noexcept;
+    [[nodiscard]] static Limits normalized(Limits limits) noexcept;
     Task<Result<>> send(ConstBytes head, ConstBytes body, StopToken stop) final;
 
   protected:

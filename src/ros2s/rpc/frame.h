@@ -17,7 +17,7 @@
 namespace ros2s::rpc {
 
 enum class Kind : uint8_t {
-    // These three are part of the fabric's hello and its answer (fabric::Admission).
+    // These three are part of the fabric's hello and its answer (fabric::PeerCheck).
     hello = 1,    // from the side that connects: versions, client instance, ticket
     welcome = 2,  // its answer: session index and limits
     failure = 3,  // answers a hello or a request: an error

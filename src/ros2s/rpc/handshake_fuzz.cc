@@ -66,7 +66,7 @@ class GivenTickets final : public TicketSource {
     Task<Result<std::string>> take(Report& /*report*/) override { co_return "ticket"; }
 };
 
-class Trial : private fabric::Admission {
+class Trial : private fabric::PeerCheck {
   public:
     explicit Trial(ConstBytes input) : script_(input), world_(1), network_(world_.random()) {}
 
@@ -164,7 +164,7 @@ class Trial : private fabric::Admission {
     Task<> meet_client() {
         Report report;
         auto theirs = network_.open_domain(world_.core(), "stranger");
-        auto listener = co_await theirs->listen("here", {.admission = this}, report);
+        auto listener = co_await theirs->listen("here", {.peer_check = this}, report);
         ROS2S_CHECK(listener);
         auto domain = network_.open_domain(world_.core(), "client");
         Nursery answering(world_.core(), 1);

@@ -31,8 +31,8 @@ std::string service_name(uint32_t number) {
                          : fmt::format("service {}", number);
 }
 
-static_assert(frame_bytes(0, hello_bytes_max) <= fabric::Admission::credential_bytes_max);
-static_assert(frame_bytes(0, failure_bytes_max) <= fabric::Admission::verdict_bytes_max);
+static_assert(frame_bytes(0, hello_bytes_max) <= fabric::PeerCheck::credential_bytes_max);
+static_assert(frame_bytes(0, failure_bytes_max) <= fabric::PeerCheck::verdict_bytes_max);
 
 }  // namespace
 
@@ -48,7 +48,7 @@ Server::Server(Reactor& reactor, fabric::Domain& domain, Service& service, Gate&
       memory_(group_, metrics_.memory_bytes),
       left_(reactor),
       accepting_(reactor, 1),
-      attending_(reactor, std::min<size_t>(options.connections_max, domain.endpoints_max())) {}
+      connections_(reactor, std::min<size_t>(options.connections_max, domain.endpoints_max())) {}
 
 Server::~Server() { ROS2S_CHECK(closed_ && entrants_.empty()); }
 
@@ -57,9 +57,9 @@ Task<Result<std::unique_ptr<Server>>> Server::listen(Reactor& reactor, fabric::D
                                                      Gate& gate, ServerOptions options,
                                                      Report& report) {
     std::unique_ptr<Server> server(new Server(reactor, domain, service, gate, options));
-    fabric::Admission& admission = *server;
+    fabric::PeerCheck& peer_check = *server;
     auto listener = co_await domain.listen(
-        std::move(address), {.limits = options.limits(), .admission = &admission}, report);
+        std::move(address), {.limits = options.limits(), .peer_check = &peer_check}, report);
     if (!listener) {
         server->closed_ = true;
         co_return fail(listener.error());
@@ -100,11 +100,11 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
                         service_name(hello->service), service_name(service_.number())));
     }
     // The ticket stays valid.
-    if (attending_.running() + entrants_.size() >= attending_.limit()) {
+    if (connections_.running() + entrants_.size() >= connections_.limit()) {
         metrics_.refused_busy.add();
         return report.fail(Code::busy, fmt::format("this server has reached its limit of {} "
                                                    "connections: try again later",
-                                                   attending_.limit()));
+                                                   connections_.limit()));
     }
     const auto guest = gate_.admit(*hello, peer);
     if (!guest) {
@@ -126,7 +126,7 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
     return *guest;
 }
 
-fabric::Admission::Verdict Server::admit(uint64_t session, ConstBytes credential,
+fabric::PeerCheck::Verdict Server::admit(uint64_t session, ConstBytes credential,
                                          const fabric::Peer& peer) {
     Report report;
     const auto guest = look_at(credential, peer, report);
@@ -164,12 +164,13 @@ Task<> Server::accept(Server& self) {
         if (!accepted) co_return;
         auto entrant = self.entrants_.extract((*accepted)->session());
         ROS2S_CHECK(!entrant.empty());
-        co_await self.attending_.spawn(
-            attend(self, std::move(*accepted), std::move(entrant.mapped())));
+        co_await self.connections_.spawn(
+            serve_connection(self, std::move(*accepted), std::move(entrant.mapped())));
     }
 }
 
-Task<> Server::attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint, Entrant entrant) {
+Task<> Server::serve_connection(Server& self, std::unique_ptr<fabric::Endpoint> endpoint,
+                                Entrant entrant) {
     ServerConnection connection(self, std::move(endpoint), entrant.guest, std::move(entrant.line),
                                 entrant.number);
     if (entrant.ended || self.abandoned_) connection.abandon();
@@ -203,7 +204,7 @@ Task<> Server::close() {
     closing_.request_stop();
     co_await accepting_.join();
     if (!std::exchange(closed_, true)) co_await listener_->close();
-    co_await attending_.join();
+    co_await connections_.join();
 }
 
 }  // namespace ros2s::rpc

@@ -7,7 +7,7 @@
 //
 // Invariants
 // - The hello is part of the fabric's hello. The gate admits it before the fabric sets up anything
-//   (fabric::Admission): a client without a ticket gets no memory and no connection.
+//   (fabric::PeerCheck): a client without a ticket gets no memory and no connection.
 // - A connection has at most ServerOptions::requests_max requests. One more ends the connection,
 //   and so does an invalid frame. Other connections are not affected.
 // - A request gets one reply. If its connection ends, the request is asked to stop.
@@ -31,7 +31,7 @@ namespace ros2s::rpc {
 
 class ServerConnection;
 
-class Server : private fabric::Admission {
+class Server : private fabric::PeerCheck {
   public:
     // Listens at `address`. Errors: those of fabric::Domain::listen().
     static Task<Result<std::unique_ptr<Server>>> listen(Reactor& reactor, fabric::Domain& domain,
@@ -71,7 +71,8 @@ class Server : private fabric::Admission {
     // Errors: those that the client gets; the report has the sentence.
     Result<Guest> look_at(ConstBytes credential, const fabric::Peer& peer, Report& report);
     static Task<> accept(Server& self);
-    static Task<> attend(Server& self, std::unique_ptr<fabric::Endpoint> endpoint, Entrant entrant);
+    static Task<> serve_connection(Server& self, std::unique_ptr<fabric::Endpoint> endpoint,
+                                   Entrant entrant);
 
     Reactor& reactor_;
     Service& service_;
@@ -91,7 +92,7 @@ class Server : private fabric::Admission {
     bool closed_ = false;
     bool abandoned_ = false;
     Nursery accepting_;
-    Nursery attending_;
+    Nursery connections_;
 };
 
 }  // namespace ros2s::rpc

@@ -22,7 +22,7 @@ struct Client {
     std::unique_ptr<Endpoint> endpoint{};
 };
 // Admits a peer without a credential, or with "ticket".
-struct TicketAdmission final : Admission {
+struct TicketCheck final : PeerCheck {
     Verdict admit(uint64_t session, ConstBytes credential, const Peer& peer) override;
     void withdraw(uint64_t session) noexcept override { admitted.erase(session); }
     std::set<uint64_t> admitted;  // and not withdrawn
@@ -30,7 +30,7 @@ struct TicketAdmission final : Admission {
 struct Server {
     Setup& setup;
     Reactor& core;
-    TicketAdmission admission{};
+    TicketCheck peer_check{};
     std::unique_ptr<Domain> domain{};
     std::unique_ptr<Listener> listener{};
     std::unique_ptr<Endpoint> endpoint{};

@@ -22,14 +22,14 @@ Task<> says_who_is_there_server(Server& server) {
     co_await say(*server.endpoint, "bye");
 }
 
-Task<> nobody_listens_client(Client& client) {
+Task<> no_listener_client(Client& client) {
     Report report;
-    const std::string nobody = client.setup.address_of_nobody(client.address);
-    const auto connected = co_await client.domain->connect(nobody, {}, report);
+    const std::string unused = client.setup.unused_address(client.address);
+    const auto connected = co_await client.domain->connect(unused, {}, report);
     EXPECT_FALSE(connected);
     if (!connected) {
         EXPECT_EQ(connected.error().code, Code::disconnected);
-        EXPECT_NE(report.text().find(nobody), std::string::npos) << report.text();
+        EXPECT_NE(report.text().find(unused), std::string::npos) << report.text();
     }
 }
 Task<> nothing_server(Server&) { co_return; }
@@ -86,7 +86,7 @@ Task<> admission_client(Client& client) {
 Task<> admission_server(Server& server) {
     server.endpoint = co_await accept(server);
     if (server.endpoint == nullptr) co_return;
-    EXPECT_EQ(server.admission.admitted, std::set{server.endpoint->session()});
+    EXPECT_EQ(server.peer_check.admitted, std::set{server.endpoint->session()});
     EXPECT_EQ(server.domain->counters().handshakes_refused.value(), 3U);
     EXPECT_EQ(server.domain->counters().connections.value(), 1U);
     co_await say(*server.endpoint, "welcome");
@@ -152,8 +152,7 @@ Task<> many_connections_server(Server& server) {
 
 }  // namespace
 
-Admission::Verdict TicketAdmission::admit(uint64_t session, ConstBytes credential,
-                                          const Peer& peer) {
+PeerCheck::Verdict TicketCheck::admit(uint64_t session, ConstBytes credential, const Peer& peer) {
     EXPECT_FALSE(peer.name.empty());
     const bool admits = credential.empty() || as_text(credential) == "ticket";
     if (admits) admitted.insert(session);
@@ -165,7 +164,7 @@ std::vector<Case> connection_cases() {
     return {
         {"says_who_is_there", says_who_is_there_client, says_who_is_there_server},
         {"admission", admission_client, admission_server, {}, {}, false},
-        {"nobody_listens", nobody_listens_client, nothing_server, {}, {}, false},
+        {"no_listener", no_listener_client, nothing_server, {}, {}, false},
         {"another_provider", another_provider_client, another_provider_server, {}, {}, false},
         {"address_in_use", address_in_use_client, address_in_use_server},
         {"goodbye_is_heard", goodbye_is_heard_client, goodbye_is_heard_server},

@@ -18,7 +18,7 @@ Task<> open_server(Server& server, const Case& each) {
     server.domain = std::move(*domain);
     auto listener = co_await server.domain->listen(server.setup.address(),
                                                    {.limits = each.server_limits,
-                                                    .admission = &server.admission,
+                                                    .peer_check = &server.peer_check,
                                                     .handshake_within = patience},
                                                    report);
     EXPECT_TRUE(listener) << report.text();

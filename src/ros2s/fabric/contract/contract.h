@@ -30,7 +30,7 @@ class Setup {
     // Where to listen.
     [[nodiscard]] virtual std::string address() = 0;
     // An address without a listener, derived from the server's.
-    [[nodiscard]] virtual std::string address_of_nobody(const std::string& address) {
+    [[nodiscard]] virtual std::string unused_address(const std::string& address) {
         return address + "1";
     }
     // Connects as a peer of another provider would, and returns the outcome.

@@ -26,7 +26,7 @@ OsSetup::~OsSetup() {
     server_->join();
 }
 
-std::string OsSetup::address_of_nobody(const std::string& /*address*/) {
+std::string OsSetup::unused_address(const std::string& /*address*/) {
     taken_ = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;

@@ -21,7 +21,7 @@ class OsSetup : public Setup {
     }
     std::string address() override { return "127.0.0.1:0"; }
     // A port that is bound but does not listen, so that no other program can listen there.
-    std::string address_of_nobody(const std::string& address) override;
+    std::string unused_address(const std::string& address) override;
     Task<Result<>> connect_as_another(Domain& client, std::string address, Report& report) override;
 
   private:

@@ -86,15 +86,15 @@ class LaneDomain final : public Domain, private Handshakes {
                                                           const Hello& peer, uint64_t session,
                                                           bool initiates) {
         keep_alive(socket.get());
-        PacketSession settled{.provider = names_.provider,
-                              .domain = id_,
-                              .session = session,
-                              .peer = peer,
-                              .peer_name = peer_at(socket.get(), names_.provider).name,
-                              .initiates = initiates};
+        PacketSession packet_session{.provider = names_.provider,
+                                     .domain = id_,
+                                     .session = session,
+                                     .peer = peer,
+                                     .peer_name = peer_at(socket.get(), names_.provider).name,
+                                     .initiates = initiates};
         wire->keep(std::move(socket));
         return std::make_unique<PacketEndpoint>(reactor_, counters_, worker_->flusher(), limits,
-                                                std::move(settled), std::move(wire));
+                                                std::move(packet_session), std::move(wire));
     }
 
     Reactor& reactor_;
@@ -125,7 +125,7 @@ Task<Result<PeerAddress>> LaneDomain::hear_greeting(int fd, uint32_t bytes, Stop
 Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::finish(Admitted peer, Limits limits,
                                                            StopToken stop) {
     const int fd = peer.socket.get();
-    limits = PacketEndpoint::settle(limits);
+    limits = PacketEndpoint::normalized(limits);
     Hello ours = introduce(limits);
     ours.session = peer.session;
     std::array<std::byte, sizeof(Hello)> bytes{};
@@ -170,7 +170,7 @@ Task<Result<PeerAddress>> LaneDomain::ask(int fd, std::string address, Hello& he
 Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::handshake(std::string address,
                                                               const ConnectOptions& options,
                                                               StopToken stop, Report& report) {
-    const Limits limits = PacketEndpoint::settle(options.limits);
+    const Limits limits = PacketEndpoint::normalized(options.limits);
     ROS2S_CO_TRY_ASSIGN(Descriptor socket, co_await connect_to(reactor_, address, stop, report));
     Hello hello = introduce(limits);
     ROS2S_CO_TRY(

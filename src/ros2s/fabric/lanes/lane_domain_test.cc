@@ -60,7 +60,7 @@ class AskedWorker final : public SilentWorker {
     int& asked_;
 };
 
-class OneTicket final : public Admission {
+class OneTicket final : public PeerCheck {
   public:
     Verdict admit(uint64_t /*session*/, ConstBytes credential, const Peer& /*peer*/) override {
         return {.admitted = as_text(credential) == "ticket" && !std::exchange(used_, true),
@@ -96,13 +96,14 @@ Task<> say_where(Reactor& reactor, std::string address, std::string_view credent
 
 Task<> strangers_say_where_they_are(Reactor& reactor) {
     int asked = 0;
-    OneTicket admission;
+    OneTicket peer_check;
     const auto server =
         make_domain(reactor, {.provider = "asked", .device = "none"}, [&](Counters& counters) {
             return std::make_unique<AskedWorker>(reactor, counters, asked);
         });
     Report report;
-    const auto listener = co_await server->listen("127.0.0.1:0", {.admission = &admission}, report);
+    const auto listener =
+        co_await server->listen("127.0.0.1:0", {.peer_check = &peer_check}, report);
     EXPECT_TRUE(listener) << report.text();
     if (!listener) co_return;
     for (const char* credential : {"", "forged"}) {
@@ -112,7 +113,7 @@ Task<> strangers_say_where_they_are(Reactor& reactor) {
     EXPECT_EQ(server->counters().handshakes_refused.value(), 2U);
     co_await say_where(reactor, (*listener)->address(), "ticket");
     EXPECT_EQ(asked, 1);
-    EXPECT_EQ(admission.withdrawn, 1) << "it could not be set up";
+    EXPECT_EQ(peer_check.withdrawn, 1) << "it could not be set up";
     co_await say_where(reactor, (*listener)->address(), "ticket");
     EXPECT_EQ(asked, 1) << "a ticket is for one connection";
     co_await (*listener)->close();

@@ -120,7 +120,7 @@ class Trial {
                           .incoming_bytes_max = 40'000,
                           .operations_max = 4};
         endpoint_ = std::make_unique<PacketEndpoint>(reactor_, counters_, worker_.flusher(),
-                                                     PacketEndpoint::settle(limits),
+                                                     PacketEndpoint::normalized(limits),
                                                      PacketSession{.provider = "fuzzed",
                                                                    .domain = domain,
                                                                    .session = session,

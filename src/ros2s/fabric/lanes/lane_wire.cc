@@ -25,7 +25,7 @@ Result<> LaneWire::open(PeerAddress peer, bool connects) {
 }
 
 void LaneWire::greet() noexcept {
-    worker_.rouse();
+    worker_.mark_busy();
     lane_->send(nullptr);
 }
 
@@ -41,7 +41,7 @@ void LaneWire::start(WireUser& user) noexcept {
     user_ = &user;
     const bool started = watching_.try_spawn(watch(*this));
     ROS2S_CHECK(started);
-    worker_.attend(*this);
+    worker_.queue_event(*this);
 }
 
 Task<> LaneWire::watch(LaneWire& self) {
@@ -58,16 +58,16 @@ Task<> LaneWire::watch(LaneWire& self) {
 }
 
 void LaneWire::write(Frame& frame) noexcept {
-    worker_.rouse();
+    worker_.mark_busy();
     lane_->send(&frame);
 }
 
-void LaneWire::lane_sent() noexcept { worker_.attend(*this); }
+void LaneWire::lane_sent() noexcept { worker_.queue_event(*this); }
 
 void LaneWire::fail_later(End how) noexcept {
     if (shut_) return;
     if (failure_ == End::none) failure_ = how;
-    worker_.attend(*this);
+    worker_.queue_event(*this);
     changed_.wake_all();
 }
 
@@ -94,7 +94,7 @@ void LaneWire::came(const FrameHeader& header, ConstBytes frame, bool whole) noe
     }
 }
 
-void LaneWire::settle() noexcept {
+void LaneWire::deliver_events() noexcept {
     if (user_ == nullptr) return;
     give_back();
     if (shut_) return;

@@ -7,8 +7,8 @@
 //   (farewell());
 // - the side that sees a hang-up first receives what the library still has (Worker::quiet()).
 //
-// Frames that arrive go to the user at once. All other events reach the user from settle(), which
-// the worker calls between two looks.
+// Frames that arrive go to the user at once. All other events reach the user from deliver_events(),
+// which the worker calls between two looks.
 #pragma once
 #include <vector>
 
@@ -45,8 +45,8 @@ class LaneWire final : public Wire, private LaneUser {
     Task<> close() override;
 
     // Used by the worker.
-    bool attended = false;
-    void settle() noexcept;
+    bool queued = false;
+    void deliver_events() noexcept;
     void came(const FrameHeader& header, ConstBytes frame, bool whole) noexcept;
 
   private:

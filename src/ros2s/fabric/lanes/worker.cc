@@ -16,7 +16,7 @@ Worker::Worker(Reactor& reactor, Counters& counters)
 
 Worker::~Worker() {
     ROS2S_CHECK(closed_);
-    ROS2S_CHECK(wires_.empty() && attended_.empty() && winding_up_.empty());
+    ROS2S_CHECK(wires_.empty() && queued_.empty() && winding_up_.empty());
 }
 
 Task<> Worker::close() {
@@ -25,7 +25,7 @@ Task<> Worker::close() {
     const Time until = reactor_.now() + winding_up_within;
     while (!winding_up_.empty()) {
         step_lanes(reactor_.now() >= until);
-        rouse();
+        mark_busy();
         co_await sleep_for(reactor_, std::chrono::milliseconds(1));
     }
     // From here on the library is not looked at, so the event stays set. Cancelling in the ring
@@ -51,13 +51,13 @@ uint64_t Worker::add(LaneWire& wire) {
     return channel;
 }
 
-void Worker::rouse() noexcept {
+void Worker::mark_busy() noexcept {
     armed_ = false;
-    vain_looks_ = 0;
+    empty_polls_ = 0;
 }
 
-void Worker::attend(LaneWire& wire) {
-    if (!std::exchange(wire.attended, true)) attended_.push_back(&wire);
+void Worker::queue_event(LaneWire& wire) {
+    if (!std::exchange(wire.queued, true)) queued_.push_back(&wire);
 }
 
 void Worker::take(ConstBytes header, ConstBytes frame, bool whole) noexcept {
@@ -96,13 +96,13 @@ Task<> Worker::watch(Worker& self) {
     while (!self.stopping_) {
         co_await Park{self};
         self.event_submitted_ = false;
-        self.rouse();
+        self.mark_busy();
     }
 }
 
 void Worker::wind_up(std::unique_ptr<Lane> lane) {
     winding_up_.push_back(std::move(lane));
-    rouse();
+    mark_busy();
     step_lanes(false);
     // The oldest one ends in the next turns.
     for (size_t i = 0; i + winding_up_max < winding_up_.size(); ++i) {
@@ -125,37 +125,37 @@ bool Worker::poll() noexcept {
         bool progressed = false;
         for (int i = 0; i < progress_per_turn && progress(); ++i) progressed = true;
         if (progressed) {
-            vain_looks_ = 0;
+            empty_polls_ = 0;
             found = true;
-        } else if (++vain_looks_ >= vain_looks_max) {
+        } else if (++empty_polls_ >= empty_polls_max) {
             arm();
         }
         if (!winding_up_.empty()) step_lanes(false);
     }
-    return settle() || found;
+    return deliver_events() || found;
 }
 
-bool Worker::settle() noexcept {
-    if (attended_.empty()) return false;
+bool Worker::deliver_events() noexcept {
+    if (queued_.empty()) return false;
     // The events may cause others: those are for the next turn.
     std::vector<LaneWire*> now;
-    now.swap(attended_);
-    for (LaneWire* wire : now) wire->attended = false;
-    for (LaneWire* wire : now) wire->settle();
+    now.swap(queued_);
+    for (LaneWire* wire : now) wire->queued = false;
+    for (LaneWire* wire : now) wire->deliver_events();
     return true;
 }
 
 bool Worker::prepare_sleep() noexcept {
     if (stopping_) return true;
-    if (!flusher_.empty() || !attended_.empty()) return false;
-    return arm() && attended_.empty();
+    if (!flusher_.empty() || !queued_.empty()) return false;
+    return arm() && queued_.empty();
 }
 
 Task<> Worker::quiet(Duration within) {
     constexpr uint32_t enough = 4;
     const Time until = reactor_.now() + within;
-    rouse();
-    while (!armed_ && vain_looks_ < enough && reactor_.now() < until) co_await yield(reactor_);
+    mark_busy();
+    while (!armed_ && empty_polls_ < enough && reactor_.now() < until) co_await yield(reactor_);
 }
 
 }  // namespace ros2s::fabric::lanes

@@ -56,10 +56,10 @@ class Worker : public Poller {
     [[nodiscard]] uint64_t add(LaneWire& wire);
     void remove(uint64_t channel) noexcept { wires_.erase(channel); }
     // The library has work: look in the next turn.
-    void rouse() noexcept;
-    // The wire has an event for its user: the next turn calls the wire's settle().
-    void attend(LaneWire& wire);
-    void forget(LaneWire& wire) noexcept { std::erase(attended_, &wire); }
+    void mark_busy() noexcept;
+    // The wire has an event for its user: the next turn calls the wire's deliver_events().
+    void queue_event(LaneWire& wire);
+    void forget(LaneWire& wire) noexcept { std::erase(queued_, &wire); }
     // A lane whose wire is closed: sends what it has, within a bound, and ends.
     void wind_up(std::unique_ptr<Lane> lane);
     // Returns when everything that had arrived is received, at the latest after `within`.
@@ -89,7 +89,7 @@ class Worker : public Poller {
   private:
     // Looks without result before the worker is armed on a core that has other work. Over tcp a
     // look is a system call.
-    static constexpr uint32_t vain_looks_max = 1024;
+    static constexpr uint32_t empty_polls_max = 1024;
     static constexpr int progress_per_turn = 16;
     // Lanes to peers that neither read nor die. Each may hold some 2 MiB.
     static constexpr size_t winding_up_max = 32;
@@ -97,17 +97,17 @@ class Worker : public Poller {
 
     static Task<> watch(Worker& self);
     bool arm() noexcept;
-    bool settle() noexcept;
+    bool deliver_events() noexcept;
     void step_lanes(bool force) noexcept;
 
     Reactor& reactor_;
     Counters& counters_;
     Flusher flusher_;
     std::unordered_map<uint64_t, LaneWire*> wires_;
-    std::vector<LaneWire*> attended_;
+    std::vector<LaneWire*> queued_;
     std::vector<std::unique_ptr<Lane>> winding_up_;
     bool armed_ = false;
-    uint32_t vain_looks_ = 0;
+    uint32_t empty_polls_ = 0;
 
     // The poll on the event descriptor; at most one is in the ring.
     Ring::Operation event_;

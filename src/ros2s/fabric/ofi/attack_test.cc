@@ -251,7 +251,7 @@ Task<> garbage(Stage& stage) {
 TEST(OfiAttack, garbage_in_frames) { run(garbage); }
 
 // A frame that names none of our sessions is counted, and costs no session.
-Task<> frames_for_nobody(Stage& stage) {
+Task<> frames_for_no_session(Stage& stage) {
     Attacker attacker;
     co_await attacker.connect(stage);
     if (attacker.victim == nullptr) co_return;
@@ -274,7 +274,7 @@ Task<> frames_for_nobody(Stage& stage) {
     message = {};
     co_await attacker.finish();
 }
-TEST(OfiAttack, frames_for_nobody) { run(frames_for_nobody); }
+TEST(OfiAttack, frames_for_no_session) { run(frames_for_no_session); }
 
 // More than a frame: too large for the memory that is posted, or so large that libfabric would
 // fetch it from the sender. Often enough to use up that memory if it were lost.

@@ -48,14 +48,14 @@ Task<Result<>> MessageTransfers::perform(Move& move) {
     if (move.left == 0) co_return Result<>{};
     moves_.push_back(&move);
     due_.push_back(&move);
-    worker_.rouse();
+    worker_.mark_busy();
     lane_.hand_over();
     co_await Wait{move};
     std::erase(moves_, &move);
     co_return move.result;
 }
 
-void MessageTransfers::settle(Move& move) noexcept {
+void MessageTransfers::finish(Move& move) noexcept {
     if (move.left > 0 || move.under_way > 0 || std::exchange(move.ended, true)) return;
     if (move.waiter) worker_.reactor().post(move.waiter);
 }
@@ -66,7 +66,7 @@ bool MessageTransfers::post_next(fid_ep* endpoint) noexcept {
     if (*move.revoked) {
         move.result = fail(Code::stale);
         move.left = 0;
-        settle(move);
+        finish(move);
         return true;
     }
     Slot* const slot = worker_.slots().take();
@@ -97,7 +97,7 @@ bool MessageTransfers::post_next(fid_ep* endpoint) noexcept {
     move.at.address += count;
     move.left -= count;
     if (move.left > 0) due_.push_back(&move);
-    settle(move);
+    finish(move);
     return true;
 }
 
@@ -111,7 +111,7 @@ void MessageTransfers::completed(Slot& slot, bool well) noexcept {
         std::memcpy(slot.into, slot.bytes, slot.count);
     }
     --move.under_way;
-    settle(move);
+    finish(move);
 }
 
 void MessageTransfers::stop() noexcept {
@@ -125,7 +125,7 @@ void MessageTransfers::stop() noexcept {
         move->result = fail(Code::disconnected);
         move->left = 0;
         move->under_way = 0;
-        settle(*move);
+        finish(*move);
     }
 }
 

@@ -57,7 +57,7 @@ class MessageTransfers final : public OneSided {
     static constexpr size_t pieces_max = 8;
 
     Task<Result<>> perform(Move& move);
-    void settle(Move& move) noexcept;
+    void finish(Move& move) noexcept;
 
     MessageWorker& worker_;
     MessageLane& lane_;

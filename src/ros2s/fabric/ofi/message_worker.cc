@@ -58,7 +58,7 @@ bool MessageWorker::read_completions() noexcept {
     return count > 0;
 }
 
-void MessageWorker::settle_ends() noexcept {
+void MessageWorker::finish_ends() noexcept {
     if (slots_.has_orphans()) slots_.reclaim();
     for (MessageLane* lane : lanes_) {
         if (lane->has_left()) lane->fail(End::peer_died);
@@ -118,7 +118,7 @@ bool MessageWorker::read_events() noexcept {
 
 bool MessageWorker::progress() noexcept {
     bool found = read_completions();
-    if (!found) settle_ends();
+    if (!found) finish_ends();
     if (++looks_ % looks_between_events == 0 && read_events()) {
         --looks_;  // more may follow
         found = true;

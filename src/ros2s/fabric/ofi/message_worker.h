@@ -56,7 +56,7 @@ class MessageWorker final : public lanes::Worker {
     bool read_completions() noexcept;
     bool read_error() noexcept;
     // No completion is left for now.
-    void settle_ends() noexcept;
+    void finish_ends() noexcept;
     bool read_events() noexcept;
     void asked(fi_info& request, ConstBytes data) noexcept;
     [[nodiscard]] MessageLane* lane_of(const fid* endpoint) noexcept;

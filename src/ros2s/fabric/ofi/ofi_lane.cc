@@ -87,7 +87,7 @@ bool OfiLane::wind_up(bool force) noexcept {
         waiting_ = sending.next;
         complete(sending);
     }
-    if (handed_over_ > 0) worker_.adopt(*this);
+    if (handed_over_ > 0) worker_.take_over_sends(*this);
     // When the peer is released, libfabric returns the messages that the peer did not receive.
     worker_.peers().release(*std::exchange(peer_, nullptr), !all_sent);
     return true;

@@ -70,7 +70,7 @@ void OfiWorker::remove(OfiLane& lane) noexcept {
     std::erase(waiting_, &lane);
 }
 
-void OfiWorker::adopt(const OfiLane& lane) noexcept {
+void OfiWorker::take_over_sends(const OfiLane& lane) noexcept {
     for (Sending& each : sendings_) {
         if (each.lane == &lane) each.lane = nullptr;
     }
@@ -85,7 +85,7 @@ void OfiWorker::wait(OfiLane& lane) {
 Task<> OfiWorker::retry(OfiWorker& self) {
     while (!self.waiting_.empty()) {
         if (!co_await sleep_for(self.reactor(), retry_every, self.stop_.token())) co_return;
-        self.rouse();
+        self.mark_busy();
     }
 }
 

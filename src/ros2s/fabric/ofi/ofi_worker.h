@@ -34,7 +34,7 @@ class OfiWorker final : public lanes::Worker {
     // A message of the lane waits until libfabric accepts it.
     void wait(OfiLane& lane);
     // Takes over the messages in progress of a lane that ends.
-    void adopt(const OfiLane& lane) noexcept;
+    void take_over_sends(const OfiLane& lane) noexcept;
     [[nodiscard]] Peers& peers() noexcept { return peers_; }
     [[nodiscard]] size_t message_bytes_max() const noexcept { return context_.message_bytes_max(); }
 

@@ -94,7 +94,7 @@ Task<Result<>> PacketEndpoint::put_by_adapter(const RemoteKey& key, uint64_t off
     const auto use = peer_grants_.begin(key, offset, from.size(), Rights::write, reactor_.now());
     if (!use) co_return refuse(use.error());
     const auto moved = co_await one_sided_->write(use->at(), from, placement, use->revoked());
-    ROS2S_CO_TRY(settle(*use, moved));
+    ROS2S_CO_TRY(finish_use(*use, moved));
     counters_.puts.add();
     counters_.put_bytes.add(from.size());
     counters_.one_sided.add();
@@ -111,7 +111,7 @@ Task<Result<>> PacketEndpoint::get_by_adapter(const RemoteKey& key, uint64_t off
     const auto use = peer_grants_.begin(key, offset, into.size(), Rights::read, reactor_.now());
     if (!use) co_return refuse(use.error());
     const auto moved = co_await one_sided_->read(use->at(), into, use->revoked());
-    ROS2S_CO_TRY(settle(*use, moved));
+    ROS2S_CO_TRY(finish_use(*use, moved));
     counters_.gets.add();
     counters_.get_bytes.add(into.size());
     counters_.one_sided.add();
@@ -119,7 +119,7 @@ Task<Result<>> PacketEndpoint::get_by_adapter(const RemoteKey& key, uint64_t off
     co_return Result<>{};
 }
 
-Result<> PacketEndpoint::settle(const PeerGrants::Use& use, const Result<>& moved) noexcept {
+Result<> PacketEndpoint::finish_use(const PeerGrants::Use& use, const Result<>& moved) noexcept {
     if (peer_grants_.end(use) && alive()) {
         notify(
             {about(Packet::Type::revoked, PeerGrants::slot_of(use), PeerGrants::generation_of(use)),

@@ -41,8 +41,8 @@ bool Flusher::flush() noexcept {
     return found;
 }
 
-Limits PacketEndpoint::settle(Limits limits) noexcept {
-    limits = MessageEndpoint::settle(limits);
+Limits PacketEndpoint::normalized(Limits limits) noexcept {
+    limits = MessageEndpoint::normalized(limits);
     limits.operations_max = std::clamp<uint32_t>(limits.operations_max, 1, 65536);
     return limits;
 }
@@ -55,7 +55,7 @@ void PacketEndpoint::introduce(Hello& hello, const Limits& limits) noexcept {
 
 PacketEndpoint::PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& flusher,
                                Limits limits, PacketSession session, std::unique_ptr<Wire> wire)
-    : MessageEndpoint(reactor, counters, settle(limits), session.initiates),
+    : MessageEndpoint(reactor, counters, normalized(limits), session.initiates),
       session_info_(std::move(session)),
       flusher_(flusher),
       wire_(std::move(wire)),

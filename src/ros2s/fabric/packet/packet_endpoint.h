@@ -74,7 +74,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
 
     // Writes this side's limits into its hello.
     static void introduce(Hello& hello, const Limits& limits) noexcept;
-    [[nodiscard]] static Limits settle(Limits limits) noexcept;
+    [[nodiscard]] static Limits normalized(Limits limits) noexcept;
 
     const std::string& provider() const noexcept override { return session_info_.provider; }
     Result<Bytes> allocate(uint64_t size) override;
@@ -175,7 +175,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
     Task<Result<>> put_by_adapter(const RemoteKey& key, uint64_t offset, ConstBytes from,
                                   Placement placement);
     Task<Result<>> get_by_adapter(const RemoteKey& key, uint64_t offset, Bytes into);
-    Result<> settle(const PeerGrants::Use& use, const Result<>& moved) noexcept;
+    Result<> finish_use(const PeerGrants::Use& use, const Result<>& moved) noexcept;
     void on_granted(const PacketView& packet) noexcept;
     void on_revoke(const PacketView& packet) noexcept;
     void on_revoked(const PacketView& packet) noexcept;

@@ -408,7 +408,7 @@ TEST(ShmAttack, half_open_connections) {
 }
 
 // Admits all peers except strangers.
-struct NoStrangers final : Admission {
+struct OnlyWithCredential final : PeerCheck {
     Verdict admit(uint64_t /*session*/, ConstBytes credential, const Peer& peer) override {
         EXPECT_EQ(peer.user, getuid());
         return {.admitted = as_text(credential) != "stranger", .said = {}};
@@ -459,8 +459,8 @@ Task<> strangers(Stage& stage) {
     EXPECT_GE(stage.server->counters().handshakes_refused.value(), thousand - 2 * 64U);
 }
 TEST(ShmAttack, who_is_not_admitted_costs_no_segment) {
-    NoStrangers admission;
-    Stage({.limits = {.reply_bytes = 256}, .admission = &admission}).run(strangers);
+    OnlyWithCredential peer_check;
+    Stage({.limits = {.reply_bytes = 256}, .peer_check = &peer_check}).run(strangers);
 }
 
 // The memory of all sessions together has a bound. A peer that exceeds it gets an error.

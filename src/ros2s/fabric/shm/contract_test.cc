@@ -19,7 +19,7 @@ class ShmSetup final : public contract::OsSetup {
     }
     ~ShmSetup() override { rmdir(directory_.c_str()); }
     std::string address() override { return directory_ + "/fabric"; }
-    std::string address_of_nobody(const std::string& address) override { return address + "1"; }
+    std::string unused_address(const std::string& address) override { return address + "1"; }
 
   private:
     std::string directory_;

@@ -98,7 +98,7 @@ class Trial {
                     .incoming_bytes_max = 40'000,
                     .operations_max = 16};
         victim_ = std::make_unique<ShmEndpoint>(
-            reactor_, counters_, sessions_, ShmEndpoint::settle(limits),
+            reactor_, counters_, sessions_, ShmEndpoint::normalized(limits),
             ShmSession{.domain = domain,
                        .session = session,
                        .peer = hello,

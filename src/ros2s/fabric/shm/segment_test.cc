@@ -180,8 +180,8 @@ Task<> lend_for_ever(Reactor& core, Domain& domain, std::string address) {
     Report report;
     auto connected = co_await domain.connect(address, {}, report);
     if (!connected) _exit(3);
-    auto lent = (*connected)->allocate(32 << 20);
-    auto region = (*connected)->grant(*lent, Rights::read_write);
+    auto borrowed = (*connected)->allocate(32 << 20);
+    auto region = (*connected)->grant(*borrowed, Rights::read_write);
     if (!region) _exit(4);
     (void)co_await (*connected)->send(object_bytes(region->key()));
     while (true) co_await sleep_for(core, std::chrono::seconds(1));

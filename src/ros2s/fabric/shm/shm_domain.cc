@@ -80,7 +80,7 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits 
                                                           StopToken stop) {
     const int fd = peer.socket.get();
     const Hello& hello = peer.hello;
-    limits = ShmEndpoint::settle(limits);
+    limits = ShmEndpoint::normalized(limits);
     const uint64_t wanted = std::min(hello.memory_bytes, limits.memory_bytes_max);
     ShmHello layout{.to_server_bytes = ring_bytes(limits.incoming_bytes_max),
                     .to_client_bytes = ring_bytes(
@@ -123,7 +123,7 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits 
 Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::handshake(std::string address,
                                                              const ConnectOptions& options,
                                                              StopToken stop, Report& report) {
-    const Limits limits = ShmEndpoint::settle(options.limits);
+    const Limits limits = ShmEndpoint::normalized(options.limits);
     ROS2S_CO_TRY_ASSIGN(Descriptor socket, co_await connect_to(reactor_, address, stop, report));
     ROS2S_CO_TRY(co_await ask_admission(reactor_, socket.get(), introduce(limits), address, options,
                                         stop, report));

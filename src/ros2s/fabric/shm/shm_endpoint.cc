@@ -72,34 +72,34 @@ void Sessions::woke() noexcept {
 ShmEndpoint::ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& sessions, Limits limits,
                          const ShmSession& session, Segment control, Segment payload,
                          Descriptor socket, Sessions::Room room)
-    : MessageEndpoint(reactor, counters, settle(limits), session.initiates),
+    : MessageEndpoint(reactor, counters, normalized(limits), session.initiates),
       sessions_(sessions),
       memory_(std::move(room)),
-      settled_(session),
+      shm_session_(session),
       control_(std::move(control)),
       payload_(std::move(payload)),
       socket_(std::move(socket)),
-      out_(ring_of(control_, settled_.layout, !session.initiates),
+      out_(ring_of(control_, shm_session_.layout, !session.initiates),
            session.initiates ? page().to_client_tail : page().to_server_tail,
            session.initiates ? page().to_client_head : page().to_server_head),
-      in_(ring_of(control_, settled_.layout, session.initiates),
+      in_(ring_of(control_, shm_session_.layout, session.initiates),
           session.initiates ? page().to_server_tail : page().to_client_tail,
           session.initiates ? page().to_server_head : page().to_client_head),
       wants_(own(page().server_wants, page().client_wants)),
       peer_wants_(own(page().client_wants, page().server_wants)),
-      extents_(session.initiates ? 0 : settled_.layout.payload_bytes),
+      extents_(session.initiates ? 0 : shm_session_.layout.payload_bytes),
       released_(reactor),
       drained_(reactor),
       watching_(reactor, 1) {
     peer_ = peer_at(socket_.get(), "shm");
-    peer_.domain = settled_.peer.domain;
-    session_ = settled_.session;
-    send_bytes_max_ = settled_.peer.message_bytes_max;
+    peer_.domain = shm_session_.peer.domain;
+    session_ = shm_session_.session;
+    send_bytes_max_ = shm_session_.peer.message_bytes_max;
     reply_overhead_ = entry_bytes(0) + entry_alignment;
-    limits_.memory_bytes_max = settled_.layout.payload_bytes;
-    limits_.regions_max = std::min(limits_.regions_max, settled_.layout.slots);
+    limits_.memory_bytes_max = shm_session_.layout.payload_bytes;
+    limits_.regions_max = std::min(limits_.regions_max, shm_session_.layout.slots);
     if (initiates()) {
-        uses_of_slots_.resize(settled_.layout.slots);
+        uses_of_slots_.resize(shm_session_.layout.slots);
     } else {
         generations_.resize(limits_.regions_max);
         for (uint32_t i = limits_.regions_max; i-- > 0;) free_slots_.push_back(i);

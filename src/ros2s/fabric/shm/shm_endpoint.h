@@ -167,7 +167,7 @@ class ShmEndpoint final : public MessageEndpoint {
 
     Sessions& sessions_;
     Sessions::Room memory_;  // the server's
-    const ShmSession settled_;
+    const ShmSession shm_session_;
     Segment control_;
     Segment payload_;
     Descriptor socket_;

@@ -16,11 +16,11 @@
 namespace ros2s::fabric::shm {
 
 SharedGrant& ShmEndpoint::grant_at(uint32_t slot) const noexcept {
-    auto* first = control_.bytes().data() + grants_offset(settled_.layout);
+    auto* first = control_.bytes().data() + grants_offset(shm_session_.layout);
     return reinterpret_cast<SharedGrant*>(first)[slot];
 }
 uint32_t& ShmEndpoint::use_at(uint32_t slot) const noexcept {
-    auto* first = control_.bytes().data() + uses_offset(settled_.layout);
+    auto* first = control_.bytes().data() + uses_offset(shm_session_.layout);
     return reinterpret_cast<uint32_t*>(first)[slot];
 }
 bool ShmEndpoint::in_use(uint32_t slot) const noexcept {
@@ -31,7 +31,7 @@ Result<Bytes> ShmEndpoint::allocate(uint64_t size) {
     // The payload segment is the client's: the server has no memory to expose.
     if (initiates()) return fail(Code::denied);
     if (size == 0) return Bytes{};
-    const uint64_t all = settled_.layout.payload_bytes;
+    const uint64_t all = shm_session_.layout.payload_bytes;
     if (size > all) return fail(Code::no_memory, all);
     const auto offset = extents_.take(round_up<uint64_t>(size, block_bytes));
     if (!offset) return fail(Code::no_memory, all);
@@ -54,7 +54,7 @@ Result<RemoteKey> ShmEndpoint::do_grant(Bytes memory, Rights rights, const Grant
     free_slots_.pop_back();
     const uint32_t generation = ++generations_[slot];
     RemoteKey key{.rights = rights,
-                  .domain = settled_.domain,
+                  .domain = shm_session_.domain,
                   .session = session_,
                   .lease = options.lease,
                   .slot = slot,
@@ -128,7 +128,7 @@ std::expected<std::byte*, Refusal> ShmEndpoint::locate(const RemoteKey& key, uin
 
 std::expected<void, Refusal> ShmEndpoint::check_key(const RemoteKey& key) const noexcept {
     if (auto claim = check_claim(key, peer_.domain, session_); !claim) return claim;
-    if (key.slot >= settled_.layout.slots) return std::unexpected(Refusal::stale);
+    if (key.slot >= shm_session_.layout.slots) return std::unexpected(Refusal::stale);
     return {};
 }
 

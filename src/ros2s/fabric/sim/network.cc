@@ -45,14 +45,15 @@ class SimDomain final : public Domain, private Poller {
                                                           bool initiates, const Limits& limits,
                                                           const Hello& peer, uint64_t session) {
         const size_t side = initiates ? 1 : 0;
-        PacketSession settled{.provider = provider_,
-                              .domain = id_,
-                              .session = session,
-                              .peer = peer,
-                              .peer_name = link->processes_[1 - side] + " (" + provider_ + ")",
-                              .initiates = initiates};
+        PacketSession packet_session{
+            .provider = provider_,
+            .domain = id_,
+            .session = session,
+            .peer = peer,
+            .peer_name = link->processes_[1 - side] + " (" + provider_ + ")",
+            .initiates = initiates};
         return std::make_unique<PacketEndpoint>(
-            core_, counters_, flusher_, limits, std::move(settled),
+            core_, counters_, flusher_, limits, std::move(packet_session),
             std::make_unique<SimWire>(core_, std::move(link), side));
     }
 
@@ -75,7 +76,7 @@ class SimListener final : public Listener {
   public:
     SimListener(SimDomain& domain, std::string address, ListenOptions options)
         : domain_(domain), address_(std::move(address)), options_(options), arrival_(domain.core_) {
-        options_.limits = PacketEndpoint::settle(options_.limits);
+        options_.limits = PacketEndpoint::normalized(options_.limits);
         domain_.network_.listeners_[address_] = this;
     }
     ~SimListener() override { ROS2S_CHECK(closed_); }
@@ -86,7 +87,7 @@ class SimListener final : public Listener {
         closed_ = true;
         domain_.network_.listeners_.erase(address_);
         for (Waiting& waiting : waiting_) {
-            if (options_.admission != nullptr) options_.admission->withdraw(waiting.session);
+            if (options_.peer_check != nullptr) options_.peer_check->withdraw(waiting.session);
             waiting.link->lose();
             domain_.network_.remove(*waiting.link);
         }
@@ -103,13 +104,13 @@ class SimListener final : public Listener {
         if (answer.answer == Answer::welcome && waiting_.size() >= options_.handshakes_max) {
             answer.answer = Answer::busy;
         }
-        if (from.credential.size() > Admission::credential_bytes_max) {
+        if (from.credential.size() > PeerCheck::credential_bytes_max) {
             answer.answer = Answer::refused;
         }
         answer.session = domain_.core_.secrets().next();
-        if (answer.answer == Answer::welcome && options_.admission != nullptr) {
+        if (answer.answer == Answer::welcome && options_.peer_check != nullptr) {
             const Peer peer{.name = link->processes_[0] + " (" + domain_.provider() + ")"};
-            auto verdict = options_.admission->admit(answer.session, from.credential, peer);
+            auto verdict = options_.peer_check->admit(answer.session, from.credential, peer);
             if (!verdict.admitted) answer.answer = Answer::refused;
             if (from.verdict != nullptr) *from.verdict = std::move(verdict.said);
         }
@@ -163,7 +164,7 @@ Task<Result<std::unique_ptr<Listener>>> SimDomain::listen(std::string address,
 
 Task<Result<std::unique_ptr<Endpoint>>> SimDomain::connect(std::string address,
                                                            ConnectOptions options, Report& report) {
-    options.limits = PacketEndpoint::settle(options.limits);
+    options.limits = PacketEndpoint::normalized(options.limits);
     const Time deadline = core_.now() + options.within;
     const Duration there = network_.draw_delay();
     if (!co_await sleep_for(core_, there, options.stop)) co_return fail(Code::cancelled);

@@ -59,7 +59,7 @@ Task<> SocketListener::run(SocketListener& self) {
         const int on = 1;  // Unix sockets refuse it and do not need it
         setsockopt(peer.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         Peer who = peer_at(peer.get(), self.handshakes_.provider());
-        if (self.strangers_.size() >= self.options_.handshakes_max) make_room(self.strangers_, who);
+        if (self.pending_.size() >= self.options_.handshakes_max) make_room(self.pending_, who);
         co_await self.greeting_.spawn(greet(self, std::move(peer), std::move(who)));
     }
 }
@@ -98,7 +98,7 @@ Task<Result<Hello>> SocketListener::hear(int fd, std::vector<std::byte>& credent
     ROS2S_CO_TRY(co_await receive_all(reactor_, fd, bytes, stop));
     const auto hello = Hello::decode(bytes);
     Answer answer = answer_to(hello, handshakes_.provider());
-    if (hello && hello->passed_bytes > Admission::credential_bytes_max) answer = Answer::refused;
+    if (hello && hello->passed_bytes > PeerCheck::credential_bytes_max) answer = Answer::refused;
     if (answer != Answer::welcome) {
         turn_away(fd, answer);
         co_return fail(Code::denied);
@@ -117,57 +117,57 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Greeting& greeti
         co_return fail(hello.error());
     }
     // Its ticket stays valid if there is no room for it.
-    const bool is_full = guests_.size() + ready_.size() >= options_.handshakes_max;
-    if (closed_ || (is_full && guests_.empty())) {
+    const bool is_full = admitted_.size() + ready_.size() >= options_.handshakes_max;
+    if (closed_ || (is_full && admitted_.empty())) {
         turn_away(socket.get(), Answer::busy);
         co_return fail(Code::busy);
     }
-    Admitted guest{.socket = std::move(socket), .hello = *hello, .peer = greeting.peer};
-    guest.session = random_seed();
-    Admission::Verdict verdict{.admitted = true, .said = {}};
-    if (options_.admission != nullptr) {
-        verdict = options_.admission->admit(guest.session, credential, guest.peer);
-        ROS2S_CHECK(verdict.said.size() <= Admission::verdict_bytes_max);
+    Admitted admitted{.socket = std::move(socket), .hello = *hello, .peer = greeting.peer};
+    admitted.session = random_seed();
+    PeerCheck::Verdict verdict{.admitted = true, .said = {}};
+    if (options_.peer_check != nullptr) {
+        verdict = options_.peer_check->admit(admitted.session, credential, admitted.peer);
+        ROS2S_CHECK(verdict.said.size() <= PeerCheck::verdict_bytes_max);
     }
     if (!verdict.admitted) {
-        turn_away(guest.socket.get(), Answer::refused, verdict.said);
+        turn_away(admitted.socket.get(), Answer::refused, verdict.said);
         co_return fail(Code::denied);
     }
-    // Only an admitted peer makes room: a stranger displaces no guest.
-    if (is_full) make_room(guests_, greeting.peer);
-    std::erase(strangers_, &greeting);
-    guests_.push_back(&greeting);
-    Hello answer{.session = guest.session};
+    // A peer that is not admitted yet never displaces an admitted peer.
+    if (is_full) make_room(admitted_, greeting.peer);
+    std::erase(pending_, &greeting);
+    admitted_.push_back(&greeting);
+    Hello answer{.session = admitted.session};
     answer.set_provider(handshakes_.provider());
     const auto told =
-        co_await send_all(reactor_, guest.socket.get(), encode(answer, verdict.said), stop);
+        co_await send_all(reactor_, admitted.socket.get(), encode(answer, verdict.said), stop);
     if (!told) {
-        if (options_.admission != nullptr) options_.admission->withdraw(guest.session);
+        if (options_.peer_check != nullptr) options_.peer_check->withdraw(admitted.session);
         co_return fail(told.error());
     }
-    co_return guest;
+    co_return admitted;
 }
 
 Task<> SocketListener::greet(SocketListener& self, Descriptor socket, Peer peer) {
     Greeting greeting{.peer = std::move(peer), .stop = {}};
-    self.strangers_.push_back(&greeting);
+    self.pending_.push_back(&greeting);
     if (self.closed_) greeting.stop.request_stop();
     Deadline deadline(self.reactor_, self.reactor_.now() + self.options_.handshake_within,
                       greeting.stop.token());
-    auto guest = co_await self.admit(std::move(socket), greeting, deadline.token());
+    auto admitted = co_await self.admit(std::move(socket), greeting, deadline.token());
     Result<std::unique_ptr<Endpoint>> endpoint = fail(Code::denied);
-    if (guest) {
-        const uint64_t session = guest->session;
-        endpoint = co_await self.handshakes_.finish(std::move(*guest), self.options_.limits,
+    if (admitted) {
+        const uint64_t session = admitted->session;
+        endpoint = co_await self.handshakes_.finish(std::move(*admitted), self.options_.limits,
                                                     deadline.token());
-        if (!endpoint && self.options_.admission != nullptr) {
-            self.options_.admission->withdraw(session);
+        if (!endpoint && self.options_.peer_check != nullptr) {
+            self.options_.peer_check->withdraw(session);
         }
     }
     if (!endpoint) self.counters_.handshakes_refused.add();
     co_await deadline.finish();
-    std::erase(self.strangers_, &greeting);
-    std::erase(self.guests_, &greeting);
+    std::erase(self.pending_, &greeting);
+    std::erase(self.admitted_, &greeting);
     if (!endpoint) co_return;
     self.ready_.push_back(std::move(*endpoint));
     self.arrival_.wake_all();
@@ -191,13 +191,13 @@ Task<> SocketListener::close() {
     stop_.request_stop();
     arrival_.wake_all();
     co_await accepting_.join();
-    while (make_room(strangers_, {}) || make_room(guests_, {})) {
+    while (make_room(pending_, {}) || make_room(admitted_, {})) {
     }
     co_await greeting_.join();
     while (!ready_.empty()) {
         const auto endpoint = std::move(ready_.front());
         ready_.pop_front();
-        if (options_.admission != nullptr) options_.admission->withdraw(endpoint->session());
+        if (options_.peer_check != nullptr) options_.peer_check->withdraw(endpoint->session());
         endpoint->abandon();
         co_await endpoint->close();
     }
@@ -207,7 +207,7 @@ Task<> SocketListener::close() {
 
 Task<Result<Hello>> ask_admission(Reactor& reactor, int fd, Hello hello, std::string address,
                                   const ConnectOptions& options, StopToken stop, Report& report) {
-    if (options.credential.size() > Admission::credential_bytes_max) {
+    if (options.credential.size() > PeerCheck::credential_bytes_max) {
         co_return report.fail(Code::invalid, "the credential for " + address + " is too long");
     }
     ROS2S_CO_TRY(co_await send_all(reactor, fd, encode(hello, options.credential), stop));
@@ -215,7 +215,7 @@ Task<Result<Hello>> ask_admission(Reactor& reactor, int fd, Hello hello, std::st
     ROS2S_CO_TRY(co_await receive_all(reactor, fd, bytes, stop));
     const auto answer = Hello::decode(bytes);
     if (answer && answer->passed_bytes > 0 &&
-        answer->passed_bytes <= Admission::verdict_bytes_max) {
+        answer->passed_bytes <= PeerCheck::verdict_bytes_max) {
         std::vector<std::byte> verdict(answer->passed_bytes);
         ROS2S_CO_TRY(co_await receive_all(reactor, fd, verdict, stop));
         if (options.verdict != nullptr) *options.verdict = std::move(verdict);

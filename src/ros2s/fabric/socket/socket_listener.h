@@ -1,13 +1,13 @@
 // SocketListener: a Listener over a listening socket. It accepts, reads hellos with their
-// credentials, asks the Admission, and answers. The provider sets up the rest for an admitted peer
+// credentials, asks the PeerCheck, and answers. The provider sets up the rest for an admitted peer
 // (Handshakes::finish).
 //
-//     stranger ── hello, credential ──► asked ── verdict ──► guest ── finish() ──► ready ──
+//     pending ── hello, credential ──► asked ── verdict ──► admitted ── finish() ──► ready ──
 //     accept()
 //
-// Handshakes run side by side, bounded in number and time. Those of strangers and those of guests
-// have separate bounds, so a stranger never displaces a guest. A stranger costs a descriptor and a
-// coroutine.
+// Handshakes run side by side, bounded in number and time. Peers that are not admitted yet and
+// admitted peers have separate bounds, so a peer that is not admitted yet never displaces an
+// admitted peer. It costs a descriptor and a coroutine.
 #pragma once
 #include <deque>
 #include <list>
@@ -84,8 +84,8 @@ class SocketListener final : public Listener {
     StopSource stop_;
     Event arrival_;
     std::deque<std::unique_ptr<Endpoint>> ready_;
-    Greetings strangers_;
-    Greetings guests_;
+    Greetings pending_;
+    Greetings admitted_;
     Nursery greeting_;
     Nursery accepting_;
     bool closed_ = false;

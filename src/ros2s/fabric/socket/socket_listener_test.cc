@@ -30,7 +30,7 @@ class SlowSetUp final : public Handshakes {
     const std::string name_ = "slow";
 };
 
-class WithTicket final : public Admission {
+class WithTicket final : public PeerCheck {
   public:
     Verdict admit(uint64_t, ConstBytes credential, const Peer&) override {
         return {.admitted = as_text(credential) == "ticket", .said = {}};
@@ -62,11 +62,11 @@ Task<> fill(Reactor& reactor, std::string address) {
     EXPECT_TRUE(socket) << report.text();
     if (!socket) co_return;
     SlowSetUp set_up(reactor);
-    WithTicket admission;
+    WithTicket peer_check;
     Counters counters;
     SocketListener listener(
         reactor, counters, set_up, std::move(*socket), address,
-        {.limits = {}, .admission = &admission, .handshakes_max = 2, .handshake_within = 1h});
+        {.limits = {}, .peer_check = &peer_check, .handshakes_max = 2, .handshake_within = 1h});
     std::vector<Descriptor> connections;
     for (int i = 0; i < 2; ++i) {
         EXPECT_TRUE(co_await knock(reactor, address, "ticket", connections));
@@ -84,7 +84,7 @@ Task<> fill(Reactor& reactor, std::string address) {
     EXPECT_EQ(set_up.ended, 3);
 }
 
-TEST(SocketListener, AStrangerDisplacesNoGuest) {
+TEST(SocketListener, APendingPeerDisplacesNoAdmittedPeer) {
     std::string directory = std::filesystem::temp_directory_path() / "ros2store-listener-XXXXXX";
     ASSERT_NE(::mkdtemp(directory.data()), nullptr);
     Report report;

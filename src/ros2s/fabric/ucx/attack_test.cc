@@ -118,7 +118,7 @@ Task<> garbage(Stage& stage) {
 TEST(UcxAttack, garbage_in_frames) { Stage().run(garbage); }
 
 // A frame that names none of our sessions is counted, and costs no session.
-Task<> frames_for_nobody(Stage& stage) {
+Task<> frames_for_no_session(Stage& stage) {
     RawUcx raw;
     Attacker attacker{.ucx = raw};
     co_await attack(stage, attacker);
@@ -149,7 +149,7 @@ Task<> frames_for_nobody(Stage& stage) {
     message = {};
     co_await attacker.finish(stage);
 }
-TEST(UcxAttack, frames_for_nobody) { Stage().run(frames_for_nobody); }
+TEST(UcxAttack, frames_for_no_session) { Stage().run(frames_for_no_session); }
 
 // UCX's own get, put and atomic addition, at addresses that another process chooses.
 class OneSided {

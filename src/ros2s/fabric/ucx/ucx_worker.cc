@@ -25,15 +25,15 @@ void UcxWorker::set_handlers() noexcept {
     // From the last one, so that the table grows once.
     for (unsigned id = 65536; id-- > 0;) {
         parameters.id = id;
-        parameters.cb = id == active_message_id ? came : came_for_nobody;
+        parameters.cb = id == active_message_id ? came : drop_unknown;
         const ucs_status_t status = ucx().ucp_worker_set_am_recv_handler(handle(), &parameters);
         ROS2S_CHECK(status == UCS_OK);
     }
 }
 
-ucs_status_t UcxWorker::came_for_nobody(void* self, const void* /*header*/,
-                                        size_t /*header_length*/, void* /*data*/, size_t /*length*/,
-                                        const ucp_am_recv_param_t* /*parameters*/) noexcept {
+ucs_status_t UcxWorker::drop_unknown(void* self, const void* /*header*/, size_t /*header_length*/,
+                                     void* /*data*/, size_t /*length*/,
+                                     const ucp_am_recv_param_t* /*parameters*/) noexcept {
     static_cast<UcxWorker*>(self)->refuse();
     return UCS_OK;
 }

@@ -26,9 +26,9 @@ class UcxWorker final : public lanes::Worker {
 
     static ucs_status_t came(void* self, const void* header, size_t header_length, void* data,
                              size_t length, const ucp_am_recv_param_t* parameters) noexcept;
-    static ucs_status_t came_for_nobody(void* self, const void* header, size_t header_length,
-                                        void* data, size_t length,
-                                        const ucp_am_recv_param_t* parameters) noexcept;
+    static ucs_status_t drop_unknown(void* self, const void* header, size_t header_length,
+                                     void* data, size_t length,
+                                     const ucp_am_recv_param_t* parameters) noexcept;
     void set_handlers() noexcept;
     [[nodiscard]] const UcxLibrary& ucx() const noexcept { return context_.ucx(); }
     [[nodiscard]] ucp_worker_h handle() const noexcept { return context_.worker(); }
