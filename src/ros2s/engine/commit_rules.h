@@ -82,7 +82,7 @@ struct CommitRules {
     // A displaced block is not reused while a read on any core may still access it.
     bool count_all_reads = true;
     // Changes of one summary by several cores take effect in the order of the transactions.
-    bool settle_in_order = true;
+    bool apply_totals_in_order = true;
     // Cutting off an array cuts off all of its segments.
     bool cut_all_segments = true;
     // The keys that a transaction reads and writes are locked ...
@@ -102,7 +102,7 @@ struct CommitRules {
     // A device that was restored from an old copy is refused ...
     bool refuse_old_copies = true;
     // ... and no other device: a generation counts when all devices have it.
-    bool settle_last = true;
+    bool reach_last = true;
     // When a pool grows, the new device is written first.
     bool new_device_first = true;
     // The rest of a destroyed container after a crash is removed at the next opening.

@@ -47,7 +47,7 @@ Containers::Containers(Cores& cores, State& state, Committer& committer, Checkpo
 
 Task<Result<ContainerRecord>> Containers::create(const Call& call,
                                                  const object::ContainerProperties& properties) {
-    const Gate::Hold hold(home_.gate);
+    const RequestCount::Hold hold(home_.requests);
     ROS2S_CO_TRY(object::validate(properties));
     ROS2S_CO_TRY(call.check(reactor_.now()));
     // Labels are unique: creations go one by one.
@@ -81,7 +81,7 @@ Task<Result<ContainerRecord>> Containers::create(const Call& call,
 }
 
 Task<Result<>> Containers::destroy(const Call& call, object::ContainerId container) {
-    const Gate::Hold hold(home_.gate);
+    const RequestCount::Hold hold(home_.requests);
     ROS2S_CO_TRY(call.check(reactor_.now()));
     co_await turn.acquire();
     const SemaphoreHold held(turn);
@@ -254,7 +254,7 @@ Task<Result<>> Containers::commit_steps(object::ContainerId container,
 }
 
 Task<> Containers::resume_purges() {
-    const Gate::Hold hold(home_.gate);
+    const RequestCount::Hold hold(home_.requests);
     std::vector<object::ContainerId> retired;
     for (const auto& [id, container] : state_.containers) {
         if (container.value.retired) retired.push_back(id);

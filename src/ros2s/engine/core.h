@@ -19,22 +19,22 @@
 namespace ros2s::engine {
 
 // Counts requests, so that close() can wait for them.
-class Gate {
+class RequestCount {
   public:
-    explicit Gate(Reactor& reactor) : idle_(reactor) { idle_.set(); }
+    explicit RequestCount(Reactor& reactor) : idle_(reactor) { idle_.set(); }
     class Hold {
       public:
-        explicit Hold(Gate& gate) : gate_(gate) {
-            if (gate_.count_++ == 0) gate_.idle_.reset();
+        explicit Hold(RequestCount& counted) : counted_(counted) {
+            if (counted_.count_++ == 0) counted_.idle_.reset();
         }
         Hold(const Hold&) = delete;
         Hold& operator=(const Hold&) = delete;
         ~Hold() {
-            if (--gate_.count_ == 0) gate_.idle_.set();
+            if (--counted_.count_ == 0) counted_.idle_.set();
         }
 
       private:
-        Gate& gate_;
+        RequestCount& counted_;
     };
     Task<> wait_idle() {
         while (count_ > 0) co_await idle_;
@@ -64,7 +64,7 @@ class Core {
           cache(number),
           loader(env, index, cache, partition, rules, number),
           locks(reactor),
-          gate(reactor),
+          requests(reactor),
           bounce(reactor, bounce_blocks),
           bounce_blocks(bounce_blocks),
           cache_bytes_max(cache_bytes_max),
@@ -78,7 +78,7 @@ class Core {
     Loader loader;
     LockTable locks;
     ReadPins reads;
-    Gate gate;
+    RequestCount requests;
     Semaphore bounce;  // blocks of bounce memory
     const uint64_t bounce_blocks;
     const uint64_t cache_bytes_max;  // of its nodes, if they can be dropped

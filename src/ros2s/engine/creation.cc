@@ -30,7 +30,7 @@ Result<Superblock> plan_pool(const Env& env, std::span<device::BlockDevice* cons
     Superblock pool{
         .pool = Uuid::make(env.reactor.secrets()),
         .generation = 1,
-        .settled_generation = 1,
+        .reached_generation = 1,
         .device_number = 0,
         .devices = {},
         .checkpoint_first = checkpoint_block,
@@ -120,7 +120,7 @@ Task<Result<>> EngineStore::create(const Env& env, std::span<device::BlockDevice
 Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Report& report) {
     RecoveredPool& base = *pool_->base;
     Committer& committer = pool_->committer;
-    const Gate::Hold hold(base.cores.home().gate);
+    const RequestCount::Hold hold(base.cores.home().requests);
     co_await pool_->containers.turn.acquire();
     const SemaphoreHold turn(pool_->containers.turn);
     const std::string& reason = committer.read_only_reason();
@@ -147,8 +147,8 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
     base.devices.push_back(std::move(device));
     base.cores.home().devices.push_back(base.devices[number].get());
     ROS2S_CO_TRY(co_await base.open_handles(number, report));
-    for (const uint64_t settled : {grown.settled_generation, grown.generation}) {
-        grown.settled_generation = settled;
+    for (const uint64_t reached : {grown.reached_generation, grown.generation}) {
+        grown.reached_generation = reached;
         for (uint32_t i = number + 1; i-- > 0;) {
             grown.device_number = base.cores.rules().new_device_first ? i : number - i;
             device::BlockDevice& at = *base.devices[grown.device_number];

@@ -71,7 +71,7 @@ Task<Result<>> EngineStore::close() {
     RecoveredPool& base = *pool_->base;
     Cores& cores = base.cores;
     for (uint32_t i = 0; i < cores.size(); ++i) {
-        co_await at(cores[i], cores.home(), cores[i].gate.wait_idle());
+        co_await at(cores[i], cores.home(), cores[i].requests.wait_idle());
     }
     Result<> result;
     if (co_await pool_->stop()) {
@@ -91,7 +91,7 @@ Task<Result<>> EngineStore::close() {
 
 Task<Result<>> EngineStore::checkpoint() {
     Checkpointer& checkpointer = pool_->checkpointer;
-    const Gate::Hold hold(pool_->base->cores.home().gate);
+    const RequestCount::Hold hold(pool_->base->cores.home().requests);
     if (!read_only_reason().empty()) co_return fail(Code::read_only);
     const uint64_t before = checkpointer.counters.checkpoints.value();
     // A checkpoint in progress may have cut too early for the caller: wait for a whole one.

@@ -45,7 +45,7 @@ size_t page_size(const ListRequest& request) {
 Task<Result<ListReply>> Lister::list(const Call& call, object::ContainerId container,
                                      const ListRequest& request) {
     Core& home = cores_.home();
-    const Gate::Hold hold(home.gate);
+    const RequestCount::Hold hold(home.requests);
     const Span span(call.trace, home.env.reactor, "engine.list");
     home.metrics.lists.add();
     ROS2S_CO_TRY(object::validate(request));
@@ -142,7 +142,7 @@ Task<Result<ListReply>> Lister::list_entries(object::ContainerId container,
 Task<Result<QueryReply>> Lister::query(const Call& call, object::ContainerId container,
                                        object::ObjectId object, const object::Akey& akey) {
     Core& home = cores_.home();
-    const Gate::Hold hold(home.gate);
+    const RequestCount::Hold hold(home.requests);
     const Span span(call.trace, home.env.reactor, "engine.query");
     home.metrics.queries.add();
     ROS2S_CO_TRY(object::validate(akey));

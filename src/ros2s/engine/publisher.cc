@@ -122,12 +122,12 @@ Task<> Publisher::first_round(Core& core, const AppliedGroup& group, Transaction
     unread_[core.number] = part.unread;
 }
 
-void Publisher::settle(const AppliedGroup& group, Transactions transactions,
-                       std::span<Part> parts) {
+void Publisher::apply_totals(const AppliedGroup& group, Transactions transactions,
+                             std::span<Part> parts) {
     // In the order of the transactions' changes, and an object's end after its entries': as on one
     // core.
-    using Place = std::tuple<size_t, SummaryChange::What, size_t>;
-    std::vector<std::pair<Place, const SummaryChange*>> summaries;
+    using Order = std::tuple<size_t, SummaryChange::What, size_t>;
+    std::vector<std::pair<Order, const SummaryChange*>> summaries;
     for (Part& part : parts) {
         // A block belongs to one core, and its uses are in order.
         for (const KeptEffects::Block& block : part.effects.blocks) {
@@ -140,12 +140,12 @@ void Publisher::settle(const AppliedGroup& group, Transactions transactions,
         for (KeptEffects::Summary& one : part.effects.summaries) {
             one.change.akey = one.akey;
             one.change.dkey = one.dkey;
-            summaries.emplace_back(Place{one.order, one.change.what, summaries.size()},
+            summaries.emplace_back(Order{one.order, one.change.what, summaries.size()},
                                    &one.change);
         }
     }
-    if (cores_.rules().settle_in_order) std::ranges::sort(summaries);
-    for (const auto& [place, change] : summaries) apply_summary(cores_.home().cache, *change);
+    if (cores_.rules().apply_totals_in_order) std::ranges::sort(summaries);
+    for (const auto& [order, change] : summaries) apply_summary(cores_.home().cache, *change);
     for (size_t t = 0; t < transactions.size(); ++t) {
         state_.note(group.transaction(t, transactions[t].container), transactions[t]);
     }
@@ -172,7 +172,7 @@ Task<> Publisher::publish(AppliedGroup group, Transactions transactions,
         apply_part(home, group, transactions, parts[0]);
         co_await round.join();
     }
-    settle(group, transactions, parts);
+    apply_totals(group, transactions, parts);
     const bool containers = std::ranges::any_of(transactions, [](const auto& transaction) {
         return std::ranges::any_of(transaction.changes, &Change::is_of_container);
     });

@@ -61,7 +61,7 @@ class Publisher {
     Task<> first_round(Core& core, const AppliedGroup& group, Transactions transactions,
                        Part& part);
     void apply_part(Core& core, const AppliedGroup& group, Transactions transactions, Part& part);
-    void settle(const AppliedGroup& group, Transactions transactions, std::span<Part> parts);
+    void apply_totals(const AppliedGroup& group, Transactions transactions, std::span<Part> parts);
 
     Cores& cores_;
     State& state_;

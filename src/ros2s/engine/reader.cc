@@ -234,7 +234,7 @@ Task<Result<>> Reader::fetch(const Call& call, object::ContainerId container,
                              std::span<object::FetchItem> items) {
     ROS2S_CHECK(items.size() <= object::fetch_items_max);
     Core& here = cores_.here();
-    const Gate::Hold hold(here.gate);
+    const RequestCount::Hold hold(here.requests);
     const Span span(call.trace, here.env.reactor, "engine.fetch");
     ROS2S_CO_TRY(call.check(here.env.reactor.now()));
     const bool exists =
@@ -256,7 +256,7 @@ Task<Result<>> Reader::fetch(const Call& call, object::ContainerId container,
 Task<Result<>> Reader::pin(const Call& call, object::ContainerId container,
                            const object::Holder& holder, object::FetchItem& item) {
     Core& home = cores_.home();
-    const Gate::Hold hold(home.gate);
+    const RequestCount::Hold hold(home.requests);
     ROS2S_CO_TRY(call.check(home.env.reactor.now()));
     LocksHeld locked(home.locks);
     co_await locked.lock({{Draft::lock_name(container, item.object), LockMode::intent_shared}});

@@ -67,14 +67,14 @@ Task<Result<Superblock>> read_superblock(device::BlockDevice& device, Report& re
 
 namespace {
 
-constexpr size_t nobody = SIZE_MAX;
+constexpr size_t absent = SIZE_MAX;
 
 // `places`: by device number, its index in `devices`.
 std::string missing_devices(const Superblock& pool, const Devices& devices,
                             const std::vector<size_t>& places) {
     std::string missing, present;
     for (size_t number = 0; number < places.size(); ++number) {
-        const bool here = places[number] != nobody;
+        const bool here = places[number] != absent;
         std::string& list = here ? present : missing;
         if (!list.empty()) list += ", ";
         list += here ? devices[places[number]]->name()
@@ -93,7 +93,7 @@ Result<Superblock> match_devices(Devices& devices, const std::vector<Superblock>
     const auto newest_at = std::ranges::max_element(found, {}, &Superblock::age);
     const Superblock& newest = *newest_at;
     const std::string pool = newest.pool.to_string();
-    std::vector<size_t> places(newest.devices.size(), nobody);
+    std::vector<size_t> places(newest.devices.size(), absent);
     for (size_t i = 0; i < found.size(); ++i) {
         const std::string& name = devices[i]->name();
         const uint32_t number = found[i].device_number;
@@ -111,7 +111,7 @@ Result<Superblock> match_devices(Devices& devices, const std::vector<Superblock>
             return report.fail(Code::invalid,
                                fmt::format("{} is no longer a device of pool {}", name, pool));
         }
-        if (found[i].generation < newest.settled_generation && rules.refuse_old_copies) {
+        if (found[i].generation < newest.reached_generation && rules.refuse_old_copies) {
             return report.fail(
                 Code::invalid,
                 fmt::format("{} is device {} of pool {} as it was at generation {}; since then all "
@@ -119,9 +119,9 @@ Result<Superblock> match_devices(Devices& devices, const std::vector<Superblock>
                             "what was written later is not on it. Attach the device that the pool "
                             "was last used with, or restore all devices and the index from copies "
                             "of one moment; nothing was changed",
-                            name, number, pool, found[i].generation, newest.settled_generation));
+                            name, number, pool, found[i].generation, newest.reached_generation));
         }
-        if (places[number] != nobody) {
+        if (places[number] != absent) {
             return report.fail(
                 Code::invalid,
                 fmt::format("{} and {} are both device {} of pool {}: one is a copy. "
@@ -130,7 +130,7 @@ Result<Superblock> match_devices(Devices& devices, const std::vector<Superblock>
         }
         places[number] = i;
     }
-    if (std::ranges::count(places, nobody) > 0) {
+    if (std::ranges::count(places, absent) > 0) {
         return report.fail(Code::invalid, missing_devices(newest, devices, places));
     }
     Devices ordered;
@@ -227,9 +227,9 @@ Task<Result<>> renew_superblocks(Reactor& reactor, const Devices& devices, Super
                                  const CommitRules& rules, Report& report) {
     ++superblock.generation;
     // A single device has no other to be compared with.
-    if (devices.size() > 1 && rules.settle_last)
+    if (devices.size() > 1 && rules.reach_last)
         ROS2S_CO_TRY(co_await renew_copies(reactor, devices, superblock, report));
-    superblock.settled_generation = superblock.generation;
+    superblock.reached_generation = superblock.generation;
     co_return co_await renew_copies(reactor, devices, superblock, report);
 }
 

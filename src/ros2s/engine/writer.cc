@@ -67,7 +67,7 @@ Writer::Writer(Cores& cores, State& state, Committer& committer, Checkpointer& c
 Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId container,
                                     const object::Transaction& transaction) {
     CoreMetrics& metrics = cores_.home().metrics;
-    const Gate::Hold hold(cores_.home().gate);
+    const RequestCount::Hold hold(cores_.home().requests);
     const Span span(call.trace, reactor_, "engine.update");
     metrics.updates.add();
     ROS2S_CO_TRY(object::validate(transaction));

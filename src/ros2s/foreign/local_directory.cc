@@ -163,7 +163,7 @@ Result<bool> LocalDirectory::give(const Found& found, uid_t uid, gid_t gid) cons
 Result<Found> LocalDirectory::adopt(int parent, const std::string& name, mode_t mode,
                                     Owner owner) const {
     owner = allowed(owner);
-    const auto settle = [&](Found& found) -> Result<> {
+    const auto give_owner_and_mode = [&](Found& found) -> Result<> {
         struct stat above{};
         ROS2S_TRY(checked(::fstat(parent, &above)));
         const bool inherits = (above.st_mode & S_ISGID) != 0;
@@ -177,9 +177,9 @@ Result<Found> LocalDirectory::adopt(int parent, const std::string& name, mode_t 
         return checked(::fstat(found.path.get(), &found.status));
     };
     ROS2S_TRY_ASSIGN(Found found, find(parent, name));
-    if (const auto settled = settle(found); !settled) {
+    if (const auto given = give_owner_and_mode(found); !given) {
         ::unlinkat(parent, name.c_str(), S_ISDIR(found.status.st_mode) ? AT_REMOVEDIR : 0);
-        return fail(settled.error());
+        return fail(given.error());
     }
     return found;
 }

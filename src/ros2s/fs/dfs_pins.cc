@@ -25,7 +25,7 @@ constexpr Duration era_looked_at_every = std::chrono::seconds(1);
 
 Task<std::reference_wrapper<NodeState>> DfsMount::pin(NodeId node) {
     NodeState& state = nodes_.pin(node);
-    while (state.removing) co_await state.settled;
+    while (state.removing) co_await state.removal_ended;
     co_return std::ref(state);
 }
 
@@ -38,7 +38,7 @@ Task<Result<>> DfsMount::unpin(NodeState& state) {
         state.removing = true;
         reaped = co_await let_go(state, reaps);
         state.removing = false;
-        state.settled.wake_all();
+        state.removal_ended.wake_all();
     }
     nodes_.drop(state);
     co_return reaped;

@@ -58,7 +58,7 @@ Task<> DfsMount::finish_removal(Removal& removal, bool committed) {
         state.orphaned = state.orphaned || committed;
     } else if (removal.last_name) {
         state.removing = false;
-        state.settled.wake_all();
+        state.removal_ended.wake_all();
     }
     (void)co_await unpin(state);
 }

@@ -21,7 +21,7 @@ namespace ros2s::fs {
 
 struct NodeState {
     NodeState(Reactor& reactor, NodeId id)
-        : node(id), writers(reactor, writers_max), settled(reactor) {}
+        : node(id), writers(reactor, writers_max), removal_ended(reactor) {}
 
     // A writer holds one unit; a writer at the end of the file holds all.
     static constexpr size_t writers_max = size_t{1} << 30;
@@ -37,7 +37,7 @@ struct NodeState {
     uint64_t era = 0;         // ... while pins_era() had this value
     bool has_set_id = false;  // mode may have S_ISUID or S_ISGID: a write clears them
     Semaphore writers;
-    Event settled;  // wakes the calls that wait for `removing` to end; never set
+    Event removal_ended;  // wakes the calls that wait for `removing` to end; never set
 };
 
 class NodeTable {

@@ -163,7 +163,7 @@ TEST_F(PoolGrowthTest, WhatIsRefusedChangesNothing) {
     EXPECT_GT(total(), 0U);
 }
 
-TEST_F(PoolGrowthTest, KilledAnywhereItIsSettledByTheNextOpening) {
+TEST_F(PoolGrowthTest, KilledAnywhereItIsDoneOrUndoneByTheNextOpening) {
     const uint64_t small = total();
     const int reports = static_cast<int>(pool_bytes_min >> 20);  // approximately, of the writing
     size_t undone = 0, finished = 0;

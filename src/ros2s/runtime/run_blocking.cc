@@ -5,31 +5,31 @@
 
 namespace ros2s::blocking_detail {
 
-void Gate::open() noexcept {
+void Latch::open() noexcept {
     const uint32_t before = state_.exchange(opened, std::memory_order_acq_rel);
     // The waiter may return and its stack be reused between these two lines. Then the wake-up goes
     // to an address where nobody waits, or at worst wakes another futex early; waiters re-check.
     if (before == asleep) futex_wake_one(state_);
 }
 
-void Gate::wait() noexcept {
+void Latch::wait() noexcept {
     uint32_t expected = closed;
     state_.compare_exchange_strong(expected, asleep, std::memory_order_acq_rel);
     while (!is_open()) futex_wait(state_, asleep);
 }
 
-void carry_out(OsReactor& reactor, Gate& gate, Carrier carrier) noexcept {
+void carry_out(OsReactor& reactor, Latch& latch, Carrier carrier) noexcept {
     ROS2S_CHECK(!reactor.is_current());
     ROS2S_CHECK(!reactor.in_forked_child());
     const KeptErrno kept;
     if (Lead lead(reactor); lead) {
         reactor.post(carrier.handle);
-        while (!gate.is_open()) lead.turn();
+        while (!latch.is_open()) lead.turn();
     } else {
         RemotePost post{.handle = carrier.handle};
         reactor.post_remote(post);
         const Follow follow(reactor);
-        gate.wait();
+        latch.wait();
     }
     carrier.handle.destroy();
 }

@@ -22,10 +22,10 @@ namespace ros2s {
 
 namespace blocking_detail {
 
-// A one-shot gate between the core that completes the task and the waiting thread.
-class Gate {
+// A one-shot latch between the core that completes the task and the waiting thread.
+class Latch {
   public:
-    void open() noexcept;  // the gate may be destroyed after this
+    void open() noexcept;  // the latch may be destroyed after this
     [[nodiscard]] bool is_open() const noexcept {
         return state_.load(std::memory_order_acquire) == opened;
     }
@@ -39,9 +39,9 @@ class Gate {
 // The frame that moves the task to the core. The caller's thread creates and destroys it.
 struct Carrier {
     struct promise_type {
-        Gate& gate;
+        Latch& latch;
         template <class... Rest>
-        explicit promise_type(Gate& owner, Rest&...) noexcept : gate(owner) {}
+        explicit promise_type(Latch& owner, Rest&...) noexcept : latch(owner) {}
         static void* operator new(size_t size) { return allocate_frame(size); }
         static void operator delete(void* frame, size_t size) noexcept { free_frame(frame, size); }
         Carrier get_return_object() noexcept {
@@ -51,7 +51,7 @@ struct Carrier {
         struct Finish {
             bool await_ready() const noexcept { return false; }
             void await_suspend(std::coroutine_handle<promise_type> self) const noexcept {
-                self.promise().gate.open();
+                self.promise().latch.open();
             }
             void await_resume() const noexcept {}
         };
@@ -62,14 +62,14 @@ struct Carrier {
     std::coroutine_handle<promise_type> handle;
 };
 
-void carry_out(OsReactor& reactor, Gate& gate, Carrier carrier) noexcept;
+void carry_out(OsReactor& reactor, Latch& latch, Carrier carrier) noexcept;
 
 template <class F, class T>
-Carrier carry([[maybe_unused]] Gate& gate, F& function, std::optional<T>& result) {
+Carrier carry([[maybe_unused]] Latch& latch, F& function, std::optional<T>& result) {
     result.emplace(co_await function());
 }
 template <class F>
-Carrier carry([[maybe_unused]] Gate& gate, F& function) {
+Carrier carry([[maybe_unused]] Latch& latch, F& function) {
     co_await function();
 }
 
@@ -85,12 +85,12 @@ struct Value<Task<T>> {
 template <class F>
 auto run_blocking(OsReactor& reactor, F&& function) {
     using T = blocking_detail::Value<std::invoke_result_t<F&>>::type;
-    blocking_detail::Gate gate;
+    blocking_detail::Latch latch;
     if constexpr (std::is_void_v<T>) {
-        blocking_detail::carry_out(reactor, gate, blocking_detail::carry(gate, function));
+        blocking_detail::carry_out(reactor, latch, blocking_detail::carry(latch, function));
     } else {
         std::optional<T> result;
-        blocking_detail::carry_out(reactor, gate, blocking_detail::carry(gate, function, result));
+        blocking_detail::carry_out(reactor, latch, blocking_detail::carry(latch, function, result));
         return T(std::move(*result));
     }
 }

@@ -48,7 +48,7 @@ ContainerClient::ContainerClient(Reactor& reactor, uint64_t seed, History& histo
 
 Task<> ContainerClient::work(Run& run, uint64_t requests) {
     is_named_ = !run.reply_lease;
-    co_await settle(run.store, run.container);
+    co_await resolve_pending(run.store, run.container);
     for (uint64_t i = 0; i < requests && !run.crashed && !run.wind_down && !run.failing; ++i) {
         const uint64_t kind = random_.below(16);
         if (updating_) {
@@ -71,7 +71,7 @@ Task<> ContainerClient::work(Run& run, uint64_t requests) {
 
 // ---- what a crash left open ----------------------------------------------------------------
 
-Task<> ContainerClient::settle(ObjectStore& store, ContainerId main) {
+Task<> ContainerClient::resolve_pending(ObjectStore& store, ContainerId main) {
     const auto listed = co_await store.list_containers(no_call);
     if (!listed) {
         history_.problem(
@@ -272,7 +272,7 @@ Task<> ContainerClient::read(Run& run) {
 // ---- the check -----------------------------------------------------------------------------
 
 Task<uint64_t> ContainerClient::check(ObjectStore& store, ContainerId main) {
-    co_await settle(store, main);
+    co_await resolve_pending(store, main);
     uint64_t used = 0;
     for (const Container& container : containers_) {
         bool same = co_await matches(store, container, used);

@@ -47,7 +47,7 @@ class ContainerClient {
         bool happened = false;  // the oracle has it already
     };
 
-    Task<> settle(object::ObjectStore& store, object::ContainerId main);
+    Task<> resolve_pending(object::ObjectStore& store, object::ContainerId main);
     Task<> adopt(const object::ContainerRecord& record);
     Task<> forget(object::ContainerId id);
     Task<> create(Run& run);

@@ -85,7 +85,7 @@ Task<> WorkloadClient::work(Run& run, uint64_t requests) {
 }
 
 Task<> WorkloadClient::work_here(Run& run, uint64_t requests) {
-    if (history_.pending(number_) != nullptr) co_await settle_pending(run);
+    if (history_.pending(number_) != nullptr) co_await resolve_pending(run);
     if (history_.pending(number_) != nullptr) co_return;
     for (uint64_t i = 0; i < requests && !run.crashed && !run.wind_down; ++i) {
         const uint64_t kind = random_.below(20);
@@ -108,7 +108,7 @@ Task<> WorkloadClient::work_here(Run& run, uint64_t requests) {
 
 // ---- sending -------------------------------------------------------------------------------
 
-Task<> WorkloadClient::settle_pending(Run& run) {
+Task<> WorkloadClient::resolve_pending(Run& run) {
     if (random_.below(100) < options_.abandon_percent && history_.abandon(number_)) {
         last_ = nullptr;  // an abandoned one may have happened after it
         co_return;

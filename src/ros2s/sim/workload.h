@@ -60,7 +60,7 @@ class WorkloadClient {
         uint64_t size = 0;
     };
     Task<> work_here(Run& run, uint64_t requests);
-    Task<> settle_pending(Run& run);
+    Task<> resolve_pending(Run& run);
     Task<> send(Run& run);
     Task<> repeat_last(Run& run);
     Task<> look_what_came(Run& run, const std::shared_ptr<Issued>& issued);

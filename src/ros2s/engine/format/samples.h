@@ -23,7 +23,7 @@ inline WallTime time() { return WallTime{Duration{1'700'000'000'123'456'789}}; }
 inline Superblock superblock() {
     return {.pool = uuid(0x10),
             .generation = 3,
-            .settled_generation = 2,
+            .reached_generation = 2,
             .device_number = 1,
             .devices = {{uuid(0x20), 16384}, {uuid(0x30), 32768}},
             .checkpoint_first = 1,

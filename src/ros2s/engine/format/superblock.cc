@@ -39,7 +39,7 @@ struct SuperblockLayout {
     char index_directory[64];  // ends with a zero byte
     DeviceLayout devices[pool_devices_max];
     std::array<uint8_t, 32> identities[pool_devices_max];
-    uint64_t settled_generation;
+    uint64_t reached_generation;
     std::byte reserved[4096 - 176 - pool_devices_max * (sizeof(DeviceLayout) + 32)];
 };
 static_assert(sizeof(SuperblockLayout) == block_bytes);
@@ -71,7 +71,7 @@ void encode(const Superblock& superblock, Bytes block) {
     layout.version = Superblock::version_value;
     layout.pool = superblock.pool;
     layout.generation = superblock.generation;
-    layout.settled_generation = superblock.settled_generation;
+    layout.reached_generation = superblock.reached_generation;
     layout.read_only_features = superblock.read_only_features;
     layout.device_number = superblock.device_number;
     layout.device_count = static_cast<uint32_t>(superblock.devices.size());
@@ -102,12 +102,12 @@ Result<Superblock> decode_superblock(ConstBytes block) {
     }
     if (layout.device_count == 0 || layout.device_count > pool_devices_max ||
         layout.device_number >= layout.device_count || layout.targets == 0 ||
-        layout.targets > pool_targets_max || layout.settled_generation > layout.generation) {
+        layout.targets > pool_targets_max || layout.reached_generation > layout.generation) {
         return fail(Code::corrupt);
     }
     Superblock superblock{.pool = layout.pool,
                           .generation = layout.generation,
-                          .settled_generation = layout.settled_generation,
+                          .reached_generation = layout.reached_generation,
                           .read_only_features = layout.read_only_features,
                           .device_number = layout.device_number,
                           .devices = {},

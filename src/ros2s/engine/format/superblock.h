@@ -26,7 +26,7 @@ struct Superblock {
     uint64_t generation = 0;
     // Every device of the pool durably had this generation, or a later one, before this copy was
     // written. A device with an earlier generation lacks later writes.
-    uint64_t settled_generation = 0;
+    uint64_t reached_generation = 0;
     // Bits of features without which the pool can be read but not written. This version has none.
     uint64_t read_only_features = 0;
     uint32_t device_number = 0;  // of the device that holds this copy
@@ -55,7 +55,7 @@ struct Superblock {
     [[nodiscard]] uint64_t data_end(uint32_t device) const { return devices[device].blocks - 1; }
     // Which of two copies is newer.
     [[nodiscard]] std::pair<uint64_t, uint64_t> age() const {
-        return {generation, settled_generation};
+        return {generation, reached_generation};
     }
 };
 
