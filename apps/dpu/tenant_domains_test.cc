@@ -64,7 +64,7 @@ struct Rig {
 class TenantDomainsTest : public testing::Test {
   protected:
     TenantDomainsTest() {
-        std::string pattern = std::filesystem::temp_directory_path() / "ros2store-doors-XXXXXX";
+        std::string pattern = std::filesystem::temp_directory_path() / "ros2store-tenants-XXXXXX";
         EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
         directory = pattern;
         Report report;
@@ -85,7 +85,7 @@ class TenantDomainsTest : public testing::Test {
     }
     // Everything on the reactor's core.
     void run(Task<> (*body)(TenantDomainsTest&, Rig&)) {
-        run(body, {.provider = "shm", .address = directory + "/door"});
+        run(body, {.provider = "shm", .address = directory + "/listener"});
     }
     void run(Task<> (*body)(TenantDomainsTest&, Rig&), const daemon::Listen& place) {
         run_blocking(*reactor, [&] { return whole(*this, body, place); });
@@ -141,7 +141,7 @@ Task<> meet(TenantDomainsTest&, Rig& rig) {
     co_await rig.enter(one, again);
     EXPECT_EQ(first, again);
 }
-TEST_F(TenantDomainsTest, WhoseNamesMeetHaveDoorsAllTheSame) {
+TEST_F(TenantDomainsTest, WithNamesThatMeetHaveListenersOfTheirOwn) {
     const int ports = 20000 + getpid() % 20000;
     run(meet, {.provider = "ofi+tcp;ofi_rxm", .address = fmt::format("127.0.0.1:{}", ports)});
 }
@@ -210,7 +210,7 @@ Task<> leave_a_socket(Reactor& reactor, std::string directory) {
     auto listener = co_await (*domain)->listen(elsewhere, {}, report);
     EXPECT_TRUE(listener) << report.text();
     // Closing removes it by its name.
-    std::filesystem::rename(elsewhere, directory + "/door" + listener_suffix("CN=alice"));
+    std::filesystem::rename(elsewhere, directory + "/listener" + listener_suffix("CN=alice"));
     co_await (*listener)->close();
     listener->reset();
     co_await (*domain)->close();
@@ -218,8 +218,8 @@ Task<> leave_a_socket(Reactor& reactor, std::string directory) {
 
 Task<> nothing(TenantDomainsTest&, Rig&) { co_return; }
 
-TEST_F(TenantDomainsTest, DoorsOfAKilledProcessAreClearedAway) {
-    const std::string others = directory + "/door.notes";
+TEST_F(TenantDomainsTest, ListenersOfAKilledProcessAreRemoved) {
+    const std::string others = directory + "/listener.notes";
     std::ofstream(others) << "no socket";
     run_blocking(*reactor, [&] { return leave_a_socket(*reactor, directory); });
     EXPECT_EQ(sockets(), 1U);
@@ -227,7 +227,7 @@ TEST_F(TenantDomainsTest, DoorsOfAKilledProcessAreClearedAway) {
     EXPECT_TRUE(std::filesystem::exists(others));
 }
 
-TEST(DoorAddress, FollowsFromTheTenantsName) {
+TEST(ListenerAddress, FollowsFromTheTenantsName) {
     const daemon::Listen shm{.provider = "shm", .address = "/run/dpu.sock"};
     EXPECT_EQ(listener_address(shm, "a"), "/run/dpu.sock" + listener_suffix("a"));
     const daemon::Listen verbs{.provider = "ofi+verbs", .address = "[fe80::1]:7600"};

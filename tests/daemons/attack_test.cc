@@ -234,7 +234,7 @@ const std::vector<std::string> ended_for_what_it_did{"ros2store_fabric_ended_vio
 
 constexpr const char* audited = "audit: a connection to the control plane was refused";
 
-TEST_P(Attacked, AThousandHalfOpenConnectionsAtEachDoor) {
+TEST_P(Attacked, AThousandHalfOpenConnectionsAtEachListener) {
     constexpr size_t connections = 1000;
     if (limit_descriptors(4 * connections) < 4 * connections) {
         GTEST_SKIP() << "descriptors are limited here";
@@ -288,7 +288,7 @@ std::vector<std::string> other_protocols() {
     return all;
 }
 
-TEST_P(Attacked, OtherProtocolsAtEachDoor) {
+TEST_P(Attacked, OtherProtocolsAtEachListener) {
     const size_t before = descriptors();
     const auto protocols = other_protocols();
     std::vector<Stranger> strangers;

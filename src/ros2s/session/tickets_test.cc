@@ -92,7 +92,7 @@ TEST_F(Tickets, OfAnotherClientOrPurposeIsRefusedAndSpent) {
     EXPECT_EQ(table_->metrics().refused_holder.value(), 2u);
 }
 
-TEST_F(Tickets, OpenNoOtherTenantsDoor) {
+TEST_F(Tickets, AdmitToTheOwnTenantOnly) {
     for (const uint64_t tenant : {0, 6, 8}) {
         const auto stolen = table_->issue(grant(1));
         TicketGrant whose;
