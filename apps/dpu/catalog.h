@@ -24,7 +24,7 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     }
     // Without the engine's address, which hosts must not learn.
     [[nodiscard]] std::string path(const std::string& pool) const override {
-        return pools.keeper(pool);
+        return pools.storage(pool);
     }
     [[nodiscard]] std::vector<control::AbsentPool> absent() const override {
         return pools.absent();
@@ -42,10 +42,10 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
                                          const std::string& /*container*/) const override {
         return !served.containers(pool).empty();
     }
-    [[nodiscard]] std::string keeper(const std::string& pool,
-                                     const std::string& container) const override {
-        const std::string engine = pools.keeper(pool);
-        return engine.empty() ? served.keeper(pool, container) : engine;
+    [[nodiscard]] std::string storage(const std::string& pool,
+                                      const std::string& container) const override {
+        const std::string engine = pools.storage(pool);
+        return engine.empty() ? served.storage(pool, container) : engine;
     }
 };
 

@@ -111,7 +111,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Directories::open(std::string pool
                                               for_hosts(directories_.size()));
 }
 
-std::string Directories::keeper(const std::string& pool, const std::string& container) const {
+std::string Directories::storage(const std::string& pool, const std::string& container) const {
     const auto found = directories_.find({pool, container});
     if (found == directories_.end()) return {};
     return fmt::format(

@@ -41,7 +41,7 @@ class Directories {
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(std::string pool, std::string container,
                                                        Report& report);
     // For people; empty: no such container.
-    [[nodiscard]] std::string keeper(const std::string& pool, const std::string& container) const;
+    [[nodiscard]] std::string storage(const std::string& pool, const std::string& container) const;
 
   private:
     struct Directory {

@@ -10,7 +10,7 @@ namespace {
 // As long as a host waits for its DPU: by then it has opened its files again.
 constexpr Duration orphan_grace = std::chrono::seconds(30);
 // A shorter absence is not logged.
-constexpr Duration glance = std::chrono::milliseconds(500);
+constexpr Duration watch_interval = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -34,8 +34,8 @@ Task<> EnginePools::close() {
 
 // ---- an engine that is away ------------------------------------------------------------------
 
-void EnginePools::watch(const Log& log, Heard heard) {
-    ROS2S_CHECK(watching_.try_spawn(keep_watch(*this, log, std::move(heard))));
+void EnginePools::watch(const Log& log, OnChange on_change) {
+    ROS2S_CHECK(watching_.try_spawn(keep_watch(*this, log, std::move(on_change))));
 }
 
 Task<> EnginePools::stop() {
@@ -43,19 +43,19 @@ Task<> EnginePools::stop() {
     co_await watching_.join();
 }
 
-Task<> EnginePools::keep_watch(EnginePools& self, Log log, Heard heard) {
+Task<> EnginePools::keep_watch(EnginePools& self, Log log, OnChange on_change) {
     do {
-        for (auto& [name, pool] : self.pools_) self.look_at(name, pool, log, heard);
-    } while (co_await sleep_for(self.reactor_, glance, self.stopping_.token()));
+        for (auto& [name, pool] : self.pools_) self.look_at(name, pool, log, on_change);
+    } while (co_await sleep_for(self.reactor_, watch_interval, self.stopping_.token()));
 }
 
 void EnginePools::look_at(const std::string& name, Pool& pool, const Log& log,
-                          const Heard& heard) const {
+                          const OnChange& on_change) const {
     const auto& absence = pool.direct->absence();
-    const bool is_news = absence.has_value() != pool.told_absent.has_value();
-    if (absence) pool.told_absent = absence->since;
+    const bool is_news = absence.has_value() != pool.reported_absent_since.has_value();
+    if (absence) pool.reported_absent_since = absence->since;
     if (!is_news) return;
-    heard(name, !absence);
+    on_change(name, !absence);
     if (absence) {
         log.warning(fmt::format(
             "the engine at {}, which has the pool '{}', cannot be reached ({}): start "
@@ -64,11 +64,11 @@ void EnginePools::look_at(const std::string& name, Pool& pool, const Log& log,
             pool.engine, name, absence->why.empty() ? "it closed the connection" : absence->why));
         return;
     }
-    const auto away =
-        std::chrono::round<std::chrono::seconds>(reactor_.wall_time() - *pool.told_absent);
+    const auto away = std::chrono::round<std::chrono::seconds>(reactor_.wall_time() -
+                                                               *pool.reported_absent_since);
     log.info(fmt::format("the engine at {}, which has the pool '{}', is back after {} s",
                          pool.engine, name, away.count()));
-    pool.told_absent.reset();
+    pool.reported_absent_since.reset();
 }
 
 std::vector<control::AbsentPool> EnginePools::absent() const {
@@ -92,7 +92,7 @@ object::ObjectStore* EnginePools::find(std::string_view pool) {
     return found == pools_.end() ? nullptr : &found->second.direct->store();
 }
 
-std::string EnginePools::keeper(const std::string& pool) const {
+std::string EnginePools::storage(const std::string& pool) const {
     const auto found = pools_.find(pool);
     return found == pools_.end() ? std::string() : found->second.direct->path_without_address();
 }

@@ -22,9 +22,9 @@ class EnginePools {
     // Opens one more. Errors: those of DirectPool::open().
     Task<Result<>> open(connection::DirectOptions options, const Log& log, Report& report);
     // Watches the engine until stop(). Logs one line when it cannot be reached and one when it can
-    // again, and calls `heard`.
-    using Heard = std::function<void(const std::string& pool, bool reachable)>;
-    void watch(const Log& log, Heard heard);
+    // again, and calls `on_change`.
+    using OnChange = std::function<void(const std::string& pool, bool reachable)>;
+    void watch(const Log& log, OnChange on_change);
     Task<> stop();
     Task<> close();
     // The pools whose engine cannot be reached now.
@@ -36,9 +36,8 @@ class EnginePools {
     [[nodiscard]] std::vector<std::string> names() const;
     // Null if there is none with that name.
     [[nodiscard]] object::ObjectStore* find(std::string_view pool);
-    // For hosts: the storage of that pool's files behind this DPU. Empty if there is none with that
-    // name.
-    [[nodiscard]] std::string keeper(const std::string& pool) const;
+    // The storage behind that pool, for messages to hosts. Empty if no pool has that name.
+    [[nodiscard]] std::string storage(const std::string& pool) const;
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
                                                            object::ContainerProperties properties,
                                                            fs::Owner owner, Report& report);
@@ -54,11 +53,12 @@ class EnginePools {
   private:
     struct Pool {
         std::unique_ptr<connection::DirectPool> direct;
-        std::string engine;                   // its control plane's address
-        std::optional<WallTime> told_absent;  // the log says so; since when
+        std::string engine;                             // its control plane's address
+        std::optional<WallTime> reported_absent_since;  // the log says so; since when
     };
-    static Task<> keep_watch(EnginePools& self, Log log, Heard heard);
-    void look_at(const std::string& name, Pool& pool, const Log& log, const Heard& heard) const;
+    static Task<> keep_watch(EnginePools& self, Log log, OnChange on_change);
+    void look_at(const std::string& name, Pool& pool, const Log& log,
+                 const OnChange& on_change) const;
 
     Reactor& reactor_;
     Log log_;

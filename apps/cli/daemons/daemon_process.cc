@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 // A pool that was not closed is recovered first.
 constexpr Duration start_max = 5min;
 constexpr Duration stop_max = 60s;
-constexpr Duration glance = 10ms;
+constexpr Duration poll_interval = 10ms;
 constexpr int lock_descriptor = 3;
 
 // The environment of this process, without the variables that are meant only for it.
@@ -89,7 +89,7 @@ Task<> end_child(Reactor& reactor, pid_t child) {
     const Time until = reactor.now() + 10s;
     while (!has_ended(child)) {
         if (reactor.now() > until) ::kill(child, SIGKILL);
-        co_await sleep_for(reactor, glance);
+        co_await sleep_for(reactor, poll_interval);
     }
 }
 
@@ -126,7 +126,7 @@ Task<Result<std::vector<std::string>>> wait_until_ready(Workplace work, const Da
             co_return fail(go_on.error());
         }
         waiting.update();
-        co_await sleep_for(reactor, glance, work.call.stop);
+        co_await sleep_for(reactor, poll_interval, work.call.stop);
     }
 }
 
@@ -166,7 +166,7 @@ Task<Result<>> wait_for_end(Workplace work, const DaemonPlaces& places, const Lo
                             places.log));
         }
         waiting.update();
-        co_await sleep_for(reactor, glance, work.call.stop);
+        co_await sleep_for(reactor, poll_interval, work.call.stop);
     }
     co_return Result<>{};
 }

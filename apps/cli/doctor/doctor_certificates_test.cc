@@ -128,7 +128,8 @@ TEST_F(DoctorCertificates, that_are_none) {
     EXPECT_THAT(look(), Contains(about(Grade::wrong, "client.crt", "copy the file again")));
     std::filesystem::copy_file(file("server.crt"), file("ca.crt"),
                                std::filesystem::copy_options::overwrite_existing);
-    EXPECT_THAT(look(), Contains(about(Grade::wrong, "not the certificate of an authority", "copy ca.crt")));
+    EXPECT_THAT(look(), Contains(about(Grade::wrong, "not the certificate of an authority",
+                                       "copy ca.crt")));
     std::filesystem::remove_all(directory);
     EXPECT_THAT(look(), ElementsAre(about(Grade::missing, directory, "certs init")));
     std::filesystem::create_directory(directory);

@@ -61,9 +61,9 @@ Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& r
 fs::FileSystem& HostFiles::file_system() { return *link_; }
 
 std::string HostFiles::path() const {
-    const std::string keeper = locator_->keeper();
+    const std::string storage = locator_->storage();
     return fmt::format("offload over {} to the DPU at {}{}{}", channel_->provider(),
-                       channel_->address(), keeper.empty() ? "" : ", ", keeper);
+                       channel_->address(), storage.empty() ? "" : ", ", storage);
 }
 
 }  // namespace ros2s::connection

@@ -54,7 +54,7 @@ Task<Result<>> HostMountLocator::mount_in(session::SessionId session, Report& re
     ROS2S_CO_TRY_ASSIGN(auto mounted,
                         co_await control_.mount(call_, session, container_, read_only_, report));
     place_ = {.session = session, .mount = mounted.id};
-    keeper_ = std::move(mounted.keeper);
+    storage_ = std::move(mounted.storage);
     co_return Result<>{};
 }
 

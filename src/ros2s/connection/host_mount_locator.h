@@ -30,7 +30,7 @@ class HostMountLocator final : public session::MountLocator {
     Task<> close();
 
     [[nodiscard]] session::MountLocation location() const override { return place_; }
-    [[nodiscard]] std::string keeper() const override { return keeper_; }
+    [[nodiscard]] std::string storage() const override { return storage_; }
     Task<bool> moved(const Call& call, session::MountLocation from) override;
 
   private:
@@ -43,7 +43,7 @@ class HostMountLocator final : public session::MountLocator {
     const std::string container_;
     const bool read_only_;
     session::MountLocation place_;
-    std::string keeper_;
+    std::string storage_;
     std::optional<Error> failure_;  // why there is no location now
     StopSource stop_;
     const Call call_{.stop = stop_.token()};

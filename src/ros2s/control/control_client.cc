@@ -386,7 +386,7 @@ Task<Result<MountedAt>> GrpcClient::mount(const Call& call, session::SessionId i
     request.set_read_only(read_only);
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::mounts, &MountsAsync::Mount,
                                                        call, std::move(request), report));
-    co_return MountedAt{.id = {reply.mount()}, .keeper = reply.keeper()};
+    co_return MountedAt{.id = {reply.mount()}, .storage = reply.storage()};
 }
 
 Task<Result<>> GrpcClient::unmount(const Call& call, session::SessionId id, session::MountId mount,

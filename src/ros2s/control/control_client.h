@@ -67,7 +67,7 @@ struct OpenedSession {
 
 struct MountedAt {
     session::MountId id{};
-    std::string keeper;  // the storage of its files, for people; empty: unknown
+    std::string storage;  // the storage of its files, for people; empty: unknown
 };
 
 struct PoolFacts {

@@ -127,7 +127,7 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
                                                            : "reading, because it may not "
                                                              "write"));
     reply.set_mount(mounted.value);
-    reply.set_keeper(state_.parts.mounts->keeper(pool, request.container()));
+    reply.set_storage(state_.parts.mounts->storage(pool, request.container()));
     co_return Result<>{};
 }
 

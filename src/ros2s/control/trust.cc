@@ -8,7 +8,7 @@
 namespace ros2s::control {
 namespace {
 
-constexpr Duration glance = std::chrono::seconds(1);
+constexpr Duration check_interval = std::chrono::seconds(1);
 // A chain is kept as long as its session, and peers choose what they append to it.
 constexpr size_t chain_bytes_max = 16 << 10;
 
@@ -49,7 +49,7 @@ Result<WallTime> Trust::check(const std::string& subject, const std::string& cha
 }
 
 Task<> Trust::watch(StopToken stop) {
-    while (co_await sleep_for(reactor_, glance, stop)) {
+    while (co_await sleep_for(reactor_, check_interval, stop)) {
         Pem fresh;
         const auto looked = co_await blocking_.run(
             reactor_, [&]() -> Result<WatchedIdentity::Look> { return files_.look(fresh); });

@@ -118,9 +118,9 @@ int wait_for_signal(CoreWatch cores, const Daemon& daemon, const sigset_t& signa
 }
 
 // Serves metrics, reports readiness, and waits for a signal.
-Result<> attend(OsReactor& reactor, const Daemon& daemon, const CommonSettings& common,
-                const std::string& password, const sigset_t& signals, const Log& log,
-                Report& report) {
+Result<> run_until_stopped(OsReactor& reactor, const Daemon& daemon, const CommonSettings& common,
+                           const std::string& password, const sigset_t& signals, const Log& log,
+                           Report& report) {
     std::vector<OsReactor*> cores = daemon.more_reactors();
     cores.insert(cores.begin(), &reactor);
     std::unique_ptr<exporter::MetricsServer> metrics;
@@ -172,9 +172,9 @@ int serve(const Program& program) {
     const Environment environment{.reactor = **reactor, .blocking = blocking, .log = log};
     const auto daemon = run_blocking(**reactor, [&] { return program.start(environment, report); });
     if (!daemon) return failed(program, report, daemon.error());
-    const auto attended = attend(**reactor, **daemon, common, password, signals, log, report);
+    const auto ran = run_until_stopped(**reactor, **daemon, common, password, signals, log, report);
     run_blocking(**reactor, [&] { return (*daemon)->stop(); });
-    if (!attended) return failed(program, report, attended.error());
+    if (!ran) return failed(program, report, ran.error());
     log.info("stopped; everything is closed");
     return 0;
 }

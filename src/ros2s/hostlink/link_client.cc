@@ -14,7 +14,7 @@ constexpr uint64_t cut_bytes = uint64_t{1} << 20;
 constexpr size_t behind_max = 64;
 
 // Copies a payload that did not arrive at its destination.
-void settle(const rpc::Reply& reply, Bytes into) {
+void copy_payload(const rpc::Reply& reply, Bytes into) {
     if (reply.where == rpc::Reply::Payload::placed) return;
     std::ranges::copy(reply.payload, into.begin());
 }
@@ -28,7 +28,7 @@ class ReadMoved final : public rpc::ReplyReader {
             return fail(Code::corrupt);
         }
         const Bytes found = into_.first(moved.bytes);
-        settle(reply, found);
+        copy_payload(reply, found);
         if (crc32c(found) != moved.crc) return fail(Code::corrupt);
         bytes = moved.bytes;
         return {};

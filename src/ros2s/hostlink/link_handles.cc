@@ -101,9 +101,9 @@ Result<fs::PathReport> LinkClient::path_report(fs::FileHandle handle) const {
     const auto found = open_.find(handle);
     if (found == open_.end()) return fail(Code::stale);
     fs::PathReport report = found->second.report;
-    const std::string keeper = locator_.keeper();
+    const std::string storage = locator_.storage();
     report.path = fmt::format("host link over {} to {}{}{}", channel_.provider(), options_.behind,
-                              keeper.empty() ? "" : ", ", keeper);
+                              storage.empty() ? "" : ", ", storage);
     return report;
 }
 

@@ -19,7 +19,7 @@ class MountLocator {
     virtual ~MountLocator() = default;
     [[nodiscard]] virtual MountLocation location() const = 0;
     // For people: the storage of the files; empty if unknown.
-    [[nodiscard]] virtual std::string keeper() const { return {}; }
+    [[nodiscard]] virtual std::string storage() const { return {}; }
     // Call it after a request at `from` failed with `stale` or was lost. True: the mount has moved;
     // send the request to the new location. False: it has not moved; the result is final. Waits
     // while the server is being reached again.

@@ -41,8 +41,8 @@ class FileSystemSource {
     // For people: the storage of the container's files, its path, and guarantees that are weaker
     // than those of our own stores. Contains nothing that helps to reach the storage. Empty:
     // unknown.
-    [[nodiscard]] virtual std::string keeper(const std::string& /*pool*/,
-                                             const std::string& /*container*/) const {
+    [[nodiscard]] virtual std::string storage(const std::string& /*pool*/,
+                                              const std::string& /*container*/) const {
         return {};
     }
 };
@@ -177,8 +177,8 @@ class Mounts final : public SessionWatcher {
     [[nodiscard]] Result<MountUse> find(const Session& session, MountId id) const;
 
     // See FileSystemSource.
-    [[nodiscard]] std::string keeper(const std::string& pool, const std::string& container) const {
-        return source_.keeper(pool, container);
+    [[nodiscard]] std::string storage(const std::string& pool, const std::string& container) const {
+        return source_.storage(pool, container);
     }
 
     // True if a session has the container mounted, or is mounting it.

@@ -28,7 +28,7 @@ Task<Result<>> stat_path(ros2s_fs& fs, std::string_view path, Last last, struct 
 
 Task<Result<>> make_directory(ros2s_fs& fs, std::string_view path, mode_t mode) {
     Walk walk(fs.file_system(), fs.call);
-    const auto place = co_await walk.to_place(fs.base, path);
+    const auto place = co_await walk.to_name(fs.base, path);
     // "/" and "a/.." exist already, as for mkdir(2).
     if (!place)
         co_return fail(place.error().code == Code::invalid ? Error{Code::exists} : place.error());
@@ -41,13 +41,13 @@ Task<Result<>> make_directory(ros2s_fs& fs, std::string_view path, mode_t mode) 
 
 Task<Result<>> remove_directory(ros2s_fs& fs, std::string_view path) {
     Walk walk(fs.file_system(), fs.call);
-    ROS2S_CO_TRY_ASSIGN(const auto place, co_await walk.to_place(fs.base, path));
+    ROS2S_CO_TRY_ASSIGN(const auto place, co_await walk.to_name(fs.base, path));
     co_return co_await fs.file_system().rmdir(fs.call, place.parent, place.name);
 }
 
 Task<Result<>> remove_file(ros2s_fs& fs, std::string_view path) {
     Walk walk(fs.file_system(), fs.call);
-    ROS2S_CO_TRY_ASSIGN(const auto place, co_await walk.to_place(fs.base, path));
+    ROS2S_CO_TRY_ASSIGN(const auto place, co_await walk.to_name(fs.base, path));
     if (path.ends_with('/')) co_return fail(Code::not_directory);
     co_return co_await fs.file_system().unlink(fs.call, place.parent, place.name);
 }
@@ -56,8 +56,8 @@ Task<Result<>> rename_path(ros2s_fs& fs, std::string_view from, std::string_view
                            fs::FileSystem::RenameFlags flags) {
     Walk from_walk(fs.file_system(), fs.call);
     Walk to_walk(fs.file_system(), fs.call);
-    ROS2S_CO_TRY_ASSIGN(const auto source, co_await from_walk.to_place(fs.base, from));
-    ROS2S_CO_TRY_ASSIGN(const auto target, co_await to_walk.to_place(fs.base, to));
+    ROS2S_CO_TRY_ASSIGN(const auto source, co_await from_walk.to_name(fs.base, from));
+    ROS2S_CO_TRY_ASSIGN(const auto target, co_await to_walk.to_name(fs.base, to));
     const auto renamed = co_await fs.file_system().rename(fs.call, source.parent, source.name,
                                                           target.parent, target.name, flags);
     // A directory into itself: rename(2) returns EINVAL, and ELOOP means too many symbolic links.
@@ -69,7 +69,7 @@ Task<Result<>> link_path(ros2s_fs& fs, std::string_view path, std::string_view n
     Walk walk(fs.file_system(), fs.call);
     Walk new_walk(fs.file_system(), fs.call);
     ROS2S_CO_TRY_ASSIGN(const auto node, co_await walk.to(fs.base, path, Last::keep));
-    ROS2S_CO_TRY_ASSIGN(const auto place, co_await new_walk.to_place(fs.base, new_path));
+    ROS2S_CO_TRY_ASSIGN(const auto place, co_await new_walk.to_name(fs.base, new_path));
     ROS2S_CO_TRY_ASSIGN(const auto linked, co_await fs.file_system().link(
                                                fs.call, node.node, place.parent, place.name));
     new_walk.add(linked.node);
@@ -78,7 +78,7 @@ Task<Result<>> link_path(ros2s_fs& fs, std::string_view path, std::string_view n
 
 Task<Result<>> link_symbolically(ros2s_fs& fs, std::string_view target, std::string_view path) {
     Walk walk(fs.file_system(), fs.call);
-    ROS2S_CO_TRY_ASSIGN(const auto place, co_await walk.to_place(fs.base, path));
+    ROS2S_CO_TRY_ASSIGN(const auto place, co_await walk.to_name(fs.base, path));
     ROS2S_CO_TRY_ASSIGN(const auto made,
                         co_await fs.file_system().symlink(fs.call, place.parent, place.name, target,
                                                           owner_of_new()));

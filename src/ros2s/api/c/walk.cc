@@ -33,11 +33,11 @@ Task<Result<fs::Attributes>> Walk::to(std::string_view base, std::string_view pa
     co_return fail(Code::not_found);
 }
 
-Task<Result<Place>> Walk::to_place(std::string_view base, std::string_view path) {
+Task<Result<NodeAndName>> Walk::to_name(std::string_view base, std::string_view path) {
     if (path.empty()) co_return fail(Code::not_found);
     ROS2S_CO_TRY_ASSIGN(walked_, co_await fs_.walk(call_, join(base, path), Last::unasked));
     if (walked_->name.empty()) co_return fail(Code::invalid);
-    co_return Place{walked_->parent, walked_->name};
+    co_return NodeAndName{walked_->parent, walked_->name};
 }
 
 }  // namespace ros2s::api::c

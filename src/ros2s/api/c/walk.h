@@ -13,7 +13,7 @@
 namespace ros2s::api::c {
 
 // A name in a directory, whether it exists or not.
-struct Place {
+struct NodeAndName {
     fs::NodeId parent{};
     std::string name;
 };
@@ -32,8 +32,8 @@ class Walk {
     Task<Result<fs::Attributes>> to(std::string_view base, std::string_view path, Last last);
     // The place of the path's last name, which is not looked up. Errors also: invalid (the path has
     // no last name: "/", ".", "..").
-    Task<Result<Place>> to_place(std::string_view base, std::string_view path);
-    [[nodiscard]] const Place& missing() const { return missing_; }
+    Task<Result<NodeAndName>> to_name(std::string_view base, std::string_view path);
+    [[nodiscard]] const NodeAndName& missing() const { return missing_; }
 
     // The reference to the node stays with the caller, which must forget it.
     void keep();
@@ -45,7 +45,7 @@ class Walk {
     const Call& call_;
     std::optional<fs::Walked> walked_;
     std::vector<fs::NodeId> added_;
-    Place missing_;
+    NodeAndName missing_;
 };
 
 }  // namespace ros2s::api::c
