@@ -81,7 +81,7 @@ def look():
     yield "links in documents", broken_links(texts)
     yield "a README in each module", modules_without_readme(texts)
     yield "decisions have a number, a date and a line in the index", decisions(texts)
-    yield "no type is named by a word that the glossary refuses", refused_type_names(texts)
+    yield "no name has a word that the glossary refuses", refused_names(texts)
 
 
 def without_comment(line, path):
@@ -142,8 +142,8 @@ def decisions(texts):
     return complaints
 
 
-def refused_type_names(texts):
-    """Classes and structs whose name has a word of the glossary's table "Words that we do not use"."""
+def refused_names(texts):
+    """Returns lines with a C++ name that has a word of the glossary's table "Words that we do not use"."""
     glossary = "\n".join(texts.get("docs/glossary.md", []))
     rows = re.findall(r"^\| (\w+) \| (.+) \|$", glossary.partition("## Words that we do not use")[2],
                       re.MULTILINE)
@@ -155,11 +155,10 @@ def refused_type_names(texts):
         if not path.endswith(CODE):
             continue
         for number, line in enumerate(lines, 1):
-            for name in re.findall(r"\b(?:class|struct)\s+(?:\[\[\w+\]\]\s+)?(?:\w+::)*(\w+)",
-                                   without_comment(line, path)):
-                for word in re.findall(r"[A-Z]?[a-z]+", name):  # of MyDoors, closed_door, Doorkeeper
-                    complaints += [f"{path}:{number}: {line.strip()}\n    the glossary refuses "
-                                   f"'{one}': say {instead}"
-                                   for one, instead in refused.items()
-                                   if word.lower().startswith(one)]
+            code = re.sub(r'"(?:[^"\\]|\\.)*"', "", without_comment(line, path))
+            words = re.findall(r"[A-Z]?[a-z]+", code)  # of MyDoors, closed_door, Doorkeeper
+            complaints += [f"{path}:{number}: {line.strip()}\n    the glossary refuses "
+                           f"'{one}': say {instead}"
+                           for one, instead in refused.items()
+                           if any(word.lower().startswith(one) for word in words)]
     return complaints
