@@ -64,7 +64,7 @@ config::Table describe(Settings& s) {
          {config::text(
               "listen", s.data,
               "Where it listens, separated by commas: shm PATH, ofi+verbs IP:PORT. Each "
-              "tenant, which is the subject of a certificate, gets a protection domain and a "
+              "tenant (a subject without a tenant is one by itself) gets a protection domain and a "
               "listener of its own: a socket PATH.<16 digits>, or one of the thousand ports "
               "after PORT. Other providers are for trusted peers only, and hosts are not "
               "trusted."),
