@@ -53,7 +53,7 @@ RULES = (
             "src/ros2s/fabric/ofi/attack_test.cc", "tests/"),
      "what a peer sees and what names something comes from Reactor::secrets()"),
     ("no fixes put off", r"\bFIXME\b|\bXXX\b", CODE + (".py", ".cmake"), ("tools/dev/bans.py",),
-     "mend it now, or say plainly what does not hold"),
+     "fix it now, or state what does not work"),
     ("no paths of one machine", r"(?<![\w.$}/])/(home|work|root|Users)/\w", None,
      ("tools/dev/bans.py",), "use a path relative to the checkout"),
     ("no plain ros2 program", r"add_executable\(\s*ros2\s|add_library\(\s*ros2\s|PYTHON_MODULE.*\bros2\b",

@@ -49,4 +49,4 @@ def formatted(tally, files):
                           capture_output=True, text=True, check=False)
     if not tally.add("clang-format", done.returncode == 0):
         names = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error", done.stderr, re.MULTILINE)))
-        print("\n".join(names) + "\n    `./dev fmt` mends the layout")
+        print("\n".join(names) + "\n    `./dev fmt` fixes the layout")

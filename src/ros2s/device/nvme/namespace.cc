@@ -250,7 +250,7 @@ Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Repo
             Code::unsupported,
             fmt::format("{}: this kernel (Linux {}) may call an NVMe command done that never "
                         "reached the device; update it (6.1.63, 6.5.12, 6.6.2 and 6.7 are "
-                        "mended), or make a file system on the namespace and the pool there",
+                        "fixed), or make a file system on the namespace and the pool there",
                         path, kernel.to_string()));
     }
     const auto block = block_device_of(*name);
