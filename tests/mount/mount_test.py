@@ -24,7 +24,7 @@ import mounted_pool  # noqa: E402
 import posix_checks  # noqa: E402
 import runner  # noqa: E402
 from mounted_pool import (  # noqa: E402
-    LOCAL, OFFLOAD, SCHEMES, SERVED, Pool, is_running, pattern, read, write)
+    DIRECT, LOCAL, OFFLOAD, SCHEMES, SERVED, Pool, is_running, pattern, read, write)
 from runner import wait_until  # noqa: E402
 
 test = runner.Tests()
@@ -439,10 +439,11 @@ def a_pool_is_mounted_again_at_once():
         pool.unmount(pool.pid())
 
 
-def resident_mib(pid):
-    """Returns the resident size without pages of files, which depend on what the kernel reads."""
+def resident_mib(pid, kind="RssAnon"):
+    """Returns the resident size of a kind. RssAnon has no pages of files, which depend on what the
+    kernel reads. RssShmem is memory shared with peers, and counts in both processes."""
     with open(f"/proc/{pid}/status") as file:
-        return next(int(line.split()[1]) >> 10 for line in file if line.startswith("RssAnon"))
+        return next(int(line.split()[1]) >> 10 for line in file if line.startswith(kind))
 
 
 def use_directly(path):
@@ -454,9 +455,7 @@ def use_directly(path):
     os.close(descriptor)
 
 
-def memory_is_given_back(pool, *pids):
-    """Each process gives back memory after many threads have used files and removed them."""
-    before = [resident_mib(pid) for pid in pids]
+def use_many_files(pool):
     users = [threading.Thread(target=use_directly, args=(pool.path(f"file{i}"),))
              for i in range(64)]
     for each in users:
@@ -465,6 +464,12 @@ def memory_is_given_back(pool, *pids):
         each.join()
     for name in os.listdir(pool.mount_point):
         os.unlink(pool.path(name))
+
+
+def memory_is_given_back(pool, *pids):
+    """Each process gives back memory after many threads have used files and removed them."""
+    before = [resident_mib(pid) for pid in pids]
+    use_many_files(pool)
     busy = [resident_mib(pid) for pid in pids]
     for i, pid in enumerate(pids):
         allowed = before[i] + 8
@@ -498,6 +503,24 @@ def the_memory_of_daemons_is_given_back():
         memory_is_given_back(
             pool, *map(pool.daemon, ("ros2store-engine", "ros2store-dpu")))
         pool.unmount(pid)
+
+
+# The DPU's session with the engine stays, and so does what the two share.
+@test.each(*SERVED)
+def shared_memory_ends_with_its_session(scheme):
+    with Pool("512MiB", scheme=scheme) as pool:
+        daemon = pool.daemon("ros2store-engine" if scheme == DIRECT else "ros2store-dpu")
+        pid = pool.mount()
+        use_many_files(pool)
+        shared = resident_mib(pid, "RssShmem")
+        busy = resident_mib(daemon, "RssShmem")
+        assert busy >= shared >= 8, (busy, shared)
+        pool.unmount(pid)
+        # Both count the pages that they have touched, which are not quite the same ones.
+        wait_until(lambda: resident_mib(daemon, "RssShmem") <= busy - shared // 2,
+                   f"{busy} MiB shared, {shared} MiB of it with the mount, to be given back")
+        if scheme == DIRECT:
+            assert resident_mib(daemon, "RssShmem") <= 1
 
 
 @test
