@@ -17,8 +17,10 @@ import trial
 
 
 def add_arguments(parser):
-    parser.add_argument("--points", type=int, default=100000, help="crash points of each campaign (100000)")
-    parser.add_argument("--seconds", type=int, default=60, help="for each fuzzer (60)")
+    parser.add_argument("--points", type=int, default=140_000,
+                        help="crash points of each campaign (140,000: a million in all)")
+    parser.add_argument("--seconds", type=int, default=200,
+                        help="for each fuzzer (200: an hour in all)")
     parser.add_argument("--against", metavar="BUILD_DIR",
                         help="a build of the base, beside which the bench runs; without it there is no bench")
     parser.add_argument("--only-tests", action="store_true",
