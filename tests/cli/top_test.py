@@ -222,9 +222,9 @@ class OfServers(Refusal):
             silent.bind(("127.0.0.1", 0))
             gone = f"http://127.0.0.1:{silent.getsockname()[1]}"
             said = run("top", gone, url, "--interval", 0.1, *self.password).stdout
-            self.assertIn(f"{gone}: nobody listens at ", said)
+            self.assertIn(f"{gone}: no process listens at ", said)
             self.assertIn("CN=a ", said)
-            self.refused("top", gone, "--once", *self.password, says=["nobody listens"])
+            self.refused("top", gone, "--once", *self.password, says=["no process listens"])
 
     def test_what_is_no_daemon(self):
         with server("<html>\x1b[2J</html>\n") as url:
@@ -235,8 +235,8 @@ class OfServers(Refusal):
     def test_arguments(self):
         self.refused("top", "http://127.0.0.1:1", says=["needs a password", "--password-file"])
         for url in ("http://", "http://127.0.0.1:1/other"):
-            self.refused("top", url, *self.password, says="is no address of metrics")
-        self.refused("top", "http://localhost:1", *self.password, says="is no address: give IP:PORT")
+            self.refused("top", url, *self.password, says="is not an address of metrics")
+        self.refused("top", "http://localhost:1", *self.password, says="is not an address: give IP:PORT")
         self.refused("top", "ros2s://192.0.2.1:1/pool/main", says="is behind a network")
         for seconds in ("0", "x", "-1", "nan", "4000"):
             self.refused("top", "--interval", seconds, says=["write seconds from 0.1 to 3600"],

@@ -13,7 +13,7 @@ struct MetricsPlace {
 };
 
 // Waits at most 5 s. Errors, with a sentence: not_found, denied (the password), disconnected
-// (nobody listens), deadline, corrupt (not an HTTP reply with a page), cancelled.
+// (no process listens), deadline, corrupt (not an HTTP reply with a page), cancelled.
 [[nodiscard]] Task<Result<std::string>> scrape(Workplace work, MetricsPlace place);
 
 // The page in a whole reply. Errors, with a sentence: denied, corrupt.

@@ -45,7 +45,7 @@ Result<Watched> daemon_at(const std::string& url, const TopOptions& options, Rep
     address.resize(slash);
     if (address.empty() || (!path.empty() && path != "/" && path != "/metrics")) {
         return report.fail(Code::invalid,
-                           fmt::format("'{}' is no address of metrics; write it as in "
+                           fmt::format("'{}' is not an address of metrics; write it as in "
                                        "http://127.0.0.1:9400",
                                        url));
     }
