@@ -289,6 +289,11 @@ class DfsMount final : public Dfs {
     void stamp_changed(InodeRecord& record, const QueryReply& contents) const;
 
     // ---- dfs_xattrs.cc
+    // Of one node. They are removed with it in one transaction, which the engine's memory has to
+    // hold: 16 MiB. Their names fit into xattr_list_bytes_max.
+    static constexpr size_t xattrs_max = 256;
+    Task<Result<std::vector<std::string>>> list_names(const Call& call, NodeId node);
+    Task<Result<>> check_room_for_xattr(const Call& call, NodeId node, const std::string& name);
     // `condition` on the attribute: absent fails with exists, exists with no_attribute.
     Task<Result<>> change_xattr(const Call& call, NodeId node,
                                 std::optional<Condition::Kind> condition,

@@ -2,6 +2,7 @@
 // mount.
 #include "dfs_mount.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -234,6 +235,24 @@ TEST_F(DfsMountTest, ASmallReadOrWriteIsOneRequest) {
     EXPECT_EQ(read(handle, 4096, 18'000), 2000u);
     EXPECT_EQ(store_.fetches, 2u) << "the end is found by one query, not by reading again";
     EXPECT_EQ(store_.queries, 1u);
+    unmount();
+}
+
+TEST_F(DfsMountTest, AttributesOfANodeAreBounded) {
+    start();
+    const NodeId node = create("file").attributes.node;
+    const auto set = [&](int number, SetXattr how = SetXattr::any) {
+        return outcome_of(world_.run(
+            fs_->set_xattr(call_, node, fmt::format("user.{}", number), as_bytes("value"), how)));
+    };
+    for (int i = 0; i < 256; ++i) ASSERT_EQ(set(i), std::nullopt) << i;
+    EXPECT_EQ(set(256), Code::no_space);
+    EXPECT_EQ(set(0), std::nullopt);
+    EXPECT_EQ(set(1, SetXattr::replace), std::nullopt);
+    EXPECT_EQ(world_.run(fs_->list_xattrs(call_, node))->size(), 256U);
+    ASSERT_TRUE(world_.run(fs_->remove_xattr(call_, node, "user.7")));
+    EXPECT_EQ(set(256), std::nullopt);
+    EXPECT_EQ(set(7), Code::no_space);
     unmount();
 }
 

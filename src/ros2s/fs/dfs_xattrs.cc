@@ -1,4 +1,5 @@
 // Extended attributes: single values beside the inode record, under their own names.
+#include <algorithm>
 #include <array>
 
 #include "dfs_mount.h"
@@ -20,6 +21,8 @@ Result<> check_xattr_name(std::string_view name) {
 }
 
 Akey xattr_akey(std::string_view name) { return {std::string(name)}; }
+
+bool is_xattr(std::string_view akey) { return akey.contains('.'); }
 
 }  // namespace
 
@@ -60,6 +63,10 @@ Task<Result<>> DfsMount::change_xattr(const Call& call, NodeId node,
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ROS2S_CO_TRY_ASSIGN(Whole whole, co_await fetch_whole(call, node));
         auto& [inode, contents] = whole;
+        // The commit's condition on the inode excludes other changes of attributes since then.
+        if (operation.kind == Operation::Kind::put && condition != Condition::Kind::exists) {
+            ROS2S_CO_TRY(co_await check_room_for_xattr(call, node, operation.akey.bytes));
+        }
         stamp_changed(inode.record, contents);
         co_await slots_.wait();
         auto lease = slots_.take();
@@ -83,6 +90,16 @@ Task<Result<>> DfsMount::change_xattr(const Call& call, NodeId node,
         if (!co_await conflicted(error, attempt)) co_return fail(error);
     }
     co_return fail(Code::busy);
+}
+
+// Errors: no_space.
+Task<Result<>> DfsMount::check_room_for_xattr(const Call& call, NodeId node,
+                                              const std::string& name) {
+    ROS2S_CO_TRY_ASSIGN(const std::vector<std::string> names, co_await list_names(call, node));
+    if (names.size() < xattrs_max || std::ranges::find(names, name) != names.end()) {
+        co_return Result<>();
+    }
+    co_return fail(Code::no_space);
 }
 
 Task<Result<>> DfsMount::set_xattr(const Call& call, NodeId node, std::string_view name,
@@ -115,15 +132,23 @@ Task<Result<>> DfsMount::remove_xattr(const Call& call, NodeId node, std::string
 
 Task<Result<std::vector<std::string>>> DfsMount::list_xattrs(const Call& call, NodeId node) {
     ROS2S_CO_TRY(co_await fetch_inode(call, node));
+    co_return co_await list_names(call, node);
+}
+
+Task<Result<std::vector<std::string>>> DfsMount::list_names(const Call& call, NodeId node) {
     object::ListRequest request{
         .what = object::ListRequest::What::akeys, .object = object_of(node), .dkey = record_dkey()};
     std::vector<std::string> names;
+    size_t bytes = 0;
     for (bool more = true; more;) {
         ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
                             co_await store_.list(call, container_, request));
         for (const object::ListEntry& entry : reply.entries) {
-            if (entry.key.find('.') != entry.key.npos) names.push_back(entry.key);
             request.after = entry.key;
+            if (!is_xattr(entry.key)) continue;
+            bytes += entry.key.size() + 1;
+            if (bytes > xattr_list_bytes_max) co_return fail(Code::too_large, xattr_list_bytes_max);
+            names.push_back(entry.key);
         }
         more = reply.more;
     }

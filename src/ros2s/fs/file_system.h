@@ -42,6 +42,8 @@ struct FileHandle {
 
 inline constexpr size_t name_bytes_max = 255;
 inline constexpr size_t attribute_value_bytes_max = 64 * 1024;
+// Names of a node's extended attributes, each with a zero byte: Linux lists no more.
+inline constexpr size_t xattr_list_bytes_max = 64 * 1024;
 inline constexpr size_t link_target_bytes_max = 4095;
 
 // The check of names that all file systems share. lookup accepts two more names: "." is the node
