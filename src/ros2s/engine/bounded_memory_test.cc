@@ -197,5 +197,64 @@ TEST(BoundedMemory, AJournalReplayedForReadingFitsOrIsRefused) {
     pool.world.run(replay_for_reading(pool));
 }
 
+// A list with values has at most 1 MiB of them.
+Task<> list_values(LargePool& pool) {
+    co_await pool.start();
+    constexpr uint64_t values = 40;
+    const std::string value(object::value_bytes_max, 'v');
+    for (uint64_t i = 0; i < values; ++i) {
+        object::Transaction transaction;
+        transaction.operations.push_back({.kind = object::Operation::Kind::put,
+                                          .object = {1, 1},
+                                          .dkey = object::Dkey::integer(i),
+                                          .akey = {"v"},
+                                          .window = object::Window::local(as_bytes(value))});
+        EXPECT_OK(co_await pool.store->update(pool.call, pool.container, transaction));
+    }
+    object::ListRequest request{
+        .what = object::ListRequest::What::dkeys, .object = {1, 1}, .akey = {"v"}};
+    uint64_t seen = 0;
+    for (bool more = true; more;) {
+        const auto reply = co_await pool.store->list(pool.call, pool.container, request);
+        EXPECT_OK(reply);
+        if (!reply || reply->entries.empty()) break;
+        EXPECT_LE(reply->entries.size(), 16U);
+        for (const object::ListEntry& entry : reply->entries) {
+            EXPECT_EQ(entry.key, object::Dkey::integer(seen++).bytes);
+            EXPECT_EQ(entry.value, value);
+        }
+        request.after = reply->entries.back().key;
+        more = reply->more;
+    }
+    EXPECT_EQ(seen, values);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(BoundedMemory, AListWithValuesIsShort) {
+    LargePool pool;
+    pool.world.run(list_values(pool));
+}
+
+// A list that finds nothing for long ends at its deadline.
+Task<> list_nothing(LargePool& pool) {
+    co_await pool.start();
+    co_await pool.fill({1, 1}, 0, entries);
+    const object::ListRequest request{
+        .what = object::ListRequest::What::dkeys, .object = {1, 1}, .akey = {"absent"}, .limit = 1};
+    const Time begun = pool.world.core().now();
+    const auto all = co_await pool.store->list(pool.call, pool.container, request);
+    EXPECT_TRUE(all && all->entries.empty());
+    const Duration took = pool.world.core().now() - begun;
+    Call hasty;
+    hasty.deadline = pool.world.core().now() + took / 10;
+    const auto some = co_await pool.store->list(hasty, pool.container, request);
+    EXPECT_EQ(some.error().code, Code::deadline);
+    EXPECT_LE(pool.world.core().now(), hasty.deadline + took / 10);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(BoundedMemory, AListEndsAtItsDeadline) {
+    LargePool pool;
+    pool.world.run(list_nothing(pool));
+}
+
 }  // namespace
 }  // namespace ros2s::engine

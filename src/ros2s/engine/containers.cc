@@ -72,6 +72,9 @@ Task<Result<ContainerRecord>> Containers::create(const Call& call,
             co_return fail(Code::exists);
         }
     }
+    if (state_.containers.size() >= containers_max) {
+        co_return fail(Code::too_large, containers_max);
+    }
     const object::ContainerId id{Uuid::make(reactor_.secrets())};
     Change change{.kind = Change::Kind::create_container};
     change.value = encode(ContainerValue{.properties = properties});

@@ -29,5 +29,20 @@ TEST(Containers, AreMadeOnceAndDestroyedToTheEnd) {
     bench.run(make_and_destroy(bench));
 }
 
+Task<> make_too_many(ContainersBench& bench) {
+    while (bench.state.containers.size() < Containers::containers_max) {
+        const object::ContainerId id{Uuid::make(bench.env.reactor.secrets())};
+        bench.state.containers[id].value.properties.label = id.uuid.to_string();
+    }
+    EXPECT_EQ((co_await bench.all.create(bench.call, {.label = "b"})).error(),
+              (Error{.code = Code::too_large, .detail = Containers::containers_max}));
+    bench.state.containers.erase(bench.state.containers.begin());
+    EXPECT_TRUE(co_await bench.all.create(bench.call, {.label = "b"}));
+}
+TEST(Containers, AreBounded) {
+    ContainersBench bench;
+    bench.run(make_too_many(bench));
+}
+
 }  // namespace
 }  // namespace ros2s::engine

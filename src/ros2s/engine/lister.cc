@@ -35,6 +35,9 @@ Result<Head> head_of(const Loader::Item& item) {
     return Head{entry.kind, entry.epoch, std::move(entry.single)};
 }
 
+// Values in one reply. A client cannot make the engine keep a value for each of its 1,024 entries.
+constexpr size_t value_bytes_max = size_t{1} << 20;
+
 // Index entries to read at once for a request: some more, because an object can have several keys.
 size_t page_size(const ListRequest& request) {
     return std::clamp<size_t>(request.limit + size_t{8}, 32, 4096);
@@ -52,12 +55,12 @@ Task<Result<ListReply>> Lister::list(const Call& call, object::ContainerId conta
     ROS2S_CO_TRY(call.check(home.env.reactor.now()));
     if (!state_.has_container(container)) co_return fail(Code::not_found);
     if (request.what == ListRequest::What::objects) {
-        co_return co_await list_objects(container, request);
+        co_return co_await list_objects(call, container, request);
     }
-    co_return co_await list_entries(container, request);
+    co_return co_await list_entries(call, container, request);
 }
 
-Task<Result<ListReply>> Lister::list_objects(object::ContainerId container,
+Task<Result<ListReply>> Lister::list_objects(const Call& call, object::ContainerId container,
                                              const ListRequest& request) {
     ListReply reply;
     KeyBuilder prefix(Table::summaries);
@@ -69,6 +72,7 @@ Task<Result<ListReply>> Lister::list_objects(object::ContainerId container,
         from = prefix_end(last.view());
     }
     for (bool more = true; more;) {
+        ROS2S_CO_TRY(call.check(cores_.home().env.reactor.now()));
         ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
                             co_await cores_.home().loader.scan(from, prefix_end(prefix.view()),
                                                                page_size(request)));
@@ -92,7 +96,7 @@ Task<Result<ListReply>> Lister::list_objects(object::ContainerId container,
 }
 
 // The dkeys of an object, or the akeys of a dkey.
-Task<Result<ListReply>> Lister::list_entries(object::ContainerId container,
+Task<Result<ListReply>> Lister::list_entries(const Call& call, object::ContainerId container,
                                              const ListRequest& request) {
     const bool of_dkey = request.what == ListRequest::What::akeys;
     const std::string_view akey = of_dkey ? std::string_view() : request.akey.bytes;
@@ -106,7 +110,9 @@ Task<Result<ListReply>> Lister::list_entries(object::ContainerId container,
         last.string(*request.after);
         from = prefix_end(last.view());
     }
+    size_t value_bytes = 0;
     for (bool more = true; more;) {
+        ROS2S_CO_TRY(call.check(cores_.home().env.reactor.now()));
         ROS2S_CO_TRY_ASSIGN(
             const Loader::Page page,
             co_await cores_.scan(from, prefix_end(prefix.view()), page_size(request)));
@@ -122,7 +128,9 @@ Task<Result<ListReply>> Lister::list_entries(object::ContainerId container,
                 entry.epoch = std::max(entry.epoch, head.epoch);
                 continue;
             }
-            if (reply.entries.size() == request.limit) {
+            if (!akey.empty()) value_bytes += head.single.size();
+            if (reply.entries.size() == request.limit ||
+                (value_bytes > value_bytes_max && !reply.entries.empty())) {
                 reply.more = true;
                 co_return reply;
             }

@@ -3,6 +3,7 @@
 //
 // Invariants
 // - A query's reply is of one moment: it includes all of a change or nothing.
+// - A list ends at the call's deadline, and has at most 1 MiB of values.
 // - A list includes what was present during the whole call. Entries that were added or removed
 //   meanwhile may be included.
 #pragma once
@@ -22,9 +23,9 @@ class Lister {
                                            object::ObjectId object, const object::Akey& akey);
 
   private:
-    Task<Result<object::ListReply>> list_objects(object::ContainerId container,
+    Task<Result<object::ListReply>> list_objects(const Call& call, object::ContainerId container,
                                                  const object::ListRequest& request);
-    Task<Result<object::ListReply>> list_entries(object::ContainerId container,
+    Task<Result<object::ListReply>> list_entries(const Call& call, object::ContainerId container,
                                                  const object::ListRequest& request);
     Task<Result<object::QueryReply>> query_object(object::ContainerId container,
                                                   object::ObjectId object,

@@ -41,6 +41,12 @@ namespace {
 std::string why_not_created(const object::ContainerProperties& properties, const Error& error) {
     if (error.code == Code::exists)
         return "the name is in use: use that container, or choose another name";
+    if (error.code == Code::too_large) {
+        return fmt::format(
+            "the pool has {} containers, which is the limit: destroy one that is "
+            "not needed",
+            error.detail);
+    }
     if (error.code != Code::invalid) return describe(error);
     if (!object::is_valid_label(properties.label)) return "a name is 1 to 127 of A-Z a-z 0-9 . _ -";
     return fmt::format("a chunk of {} bytes is not a multiple of {}; give one, up to {}",

@@ -255,12 +255,13 @@ class ObjectStore {
     // container).
     virtual Task<Result<Commit>> update(const Call& call, ContainerId container,
                                         const Transaction& transaction) = 0;
+    // May return fewer than `limit` entries with `more`, to bound the reply.
     virtual Task<Result<ListReply>> list(const Call& call, ContainerId container,
                                          const ListRequest& request) = 0;
     virtual Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
                                            const Akey& akey) = 0;
 
-    // Errors: exists (the label), invalid, read_only.
+    // Errors: exists (the label), invalid, read_only, too_large (detail = the most containers).
     virtual Task<Result<ContainerRecord>> create_container(
         const Call& call, const ContainerProperties& properties) = 0;
     // Errors: not_found, read_only.
