@@ -27,12 +27,37 @@ std::string pattern(uint64_t seed, size_t length) {
     return text;
 }
 
+// Permits everything, or nothing.
+struct AllOrNothing final : ContainerPolicy {
+    bool permits(const rpc::Request& /*request*/, ContainerId /*container*/,
+                 Use /*use*/) const override {
+        return !denies;
+    }
+    Task<Result<>> decide(const rpc::Request& /*request*/, ContainerId /*container*/,
+                          Use use) override {
+        denied.push_back(use);
+        co_return fail(Code::denied);
+    }
+    Result<> permit_creation(const rpc::Request& /*request*/,
+                             const std::string& /*label*/) override {
+        return denies ? Result<>(fail(Code::denied)) : Result<>();
+    }
+    bool shows(const rpc::Request& /*request*/, const std::string& /*label*/) const override {
+        return !denies;
+    }
+    void made(const rpc::Request& /*request*/, const ContainerRecord& /*container*/) override {}
+    void destroyed(const rpc::Request& /*request*/, ContainerId /*container*/) override {}
+
+    bool denies = false;
+    std::vector<Use> denied;
+};
+
 struct Bench {
     explicit Bench(const WireOptions& options = {}, uint64_t seed = 1)
         : world(seed), behind(world.core(), {}), wired(world, options) {}
     void run(Task<> (*body)(Bench&)) { world.run(whole(*this, body)); }
     static Task<> whole(Bench& self, Task<> (*body)(Bench&)) {
-        co_await self.wired.serve(self.behind);
+        co_await self.wired.serve(self.behind, &self.policy);
         co_await self.wired.connect();
         const auto made = co_await self.store().create_container({}, {.label = "c"});
         EXPECT_TRUE(made);
@@ -53,6 +78,7 @@ struct Bench {
 
     sim::World world;
     MemoryStore behind;
+    AllOrNothing policy;
     Wired wired;
     ContainerId container;
     Call call;
@@ -298,6 +324,42 @@ Task<> nonsense(Bench& bench) {
     EXPECT_EQ(bench.wired.channel().metrics().connections.value(), 1U);
     EXPECT_TRUE(co_await bench.store().space({}));
 }
+// Each method that names a container needs a right there, and reaches no store without it.
+Task<> no_rights(Bench& bench) {
+    using Use = ContainerPolicy::Use;
+    const auto denied = [](const auto& result) {
+        return !result && result.error().code == Code::denied;
+    };
+    RemoteStore& store = bench.store();
+    const Holder holder{.client = Bench::client()};
+    std::array<std::byte, 1> byte{};
+    FetchItem item{.object = first_object,
+                   .dkey = {"d"},
+                   .akey = {"a"},
+                   .extent = {.offset = 0, .length = byte.size()},
+                   .window = Window::local(Bytes(byte))};
+    std::array<Link, 1> links{};
+    const UpdateName name{.sequence = 7};
+    const Call named{.update = &name};
+    bench.policy.denies = true;
+    EXPECT_TRUE(denied(co_await store.fetch({}, bench.container, {&item, 1})));
+    EXPECT_TRUE(denied(co_await store.fetch_chain({}, bench.container, holder, {&item, 1}, links)));
+    EXPECT_TRUE(denied(co_await store.pin({}, bench.container, holder, item)));
+    EXPECT_TRUE(denied(co_await store.unpin({}, bench.container, holder, first_object)));
+    EXPECT_TRUE(denied(co_await store.list(
+        {}, bench.container, {.what = ListRequest::What::dkeys, .object = first_object})));
+    EXPECT_TRUE(denied(co_await store.query({}, bench.container, first_object, {"a"})));
+    EXPECT_TRUE(denied(co_await bench.update(Batch().put({first_object, "d", "a"}, "x"))));
+    EXPECT_TRUE(denied(co_await store.destroy_container(named, bench.container)));
+    EXPECT_EQ(bench.policy.denied,
+              (std::vector<Use>{Use::read, Use::read, Use::read, Use::read, Use::read, Use::read,
+                                Use::write, Use::destroy}));
+    EXPECT_TRUE(denied(co_await store.create_container({}, {.label = "other"})));
+    EXPECT_EQ((co_await store.list_containers({}))->size(), 0U);
+    EXPECT_EQ((co_await bench.behind.list_containers({}))->size(), 1U);
+}
+TEST(StoreServer, EachUseOfAContainerNeedsARight) { Bench().run(no_rights); }
+
 TEST(StoreServer, BodiesThatMakeNoSenseAreAnsweredByErrors) { Bench().run(nonsense); }
 
 // Lengths of body and payload that contradict each other.

@@ -47,9 +47,9 @@ class Wired {
         options_.channel.service = object_service;
         options_.channel.client.bytes[0] = 1;
     }
-    Task<> serve(object::ObjectStore& store) {
+    Task<> serve(object::ObjectStore& store, ContainerPolicy* policy = nullptr) {
         server_domain_ = network_.open_domain(world_.core(), "server");
-        service_ = std::make_unique<StoreServer>(store);
+        service_ = std::make_unique<StoreServer>(store, policy);
         auto listening = co_await rpc::Server::listen(world_.core(), *server_domain_, "store",
                                                       *service_, gate_, options_.server, report_);
         EXPECT_TRUE(listening) << report_.text();
