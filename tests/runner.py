@@ -1,8 +1,9 @@
 """Runs the tests of a Python program: functions that a decorator has collected, in their order.
 
 Each test prints one line with its seconds, and its output if it failed. The last line is "N passed, N
-failed". Names on the command line select tests."""
+failed". A test that cannot run here is counted as neither. Names on the command line select tests."""
 import functools
+import os
 import subprocess
 import sys
 import time
@@ -10,6 +11,15 @@ import traceback
 
 # Long enough for a machine that does much else: a wait ends as soon as what it waits for is there.
 PATIENCE_SECONDS = 120
+
+
+class NotHere(Exception):
+    """Raised by a test that this machine or user cannot run."""
+
+
+def need_root():
+    if os.geteuid() != 0:
+        raise NotHere("it needs root")
 
 
 class Tests(list):
@@ -45,6 +55,8 @@ class Tests(list):
                 call(function)
                 passed += 1
                 verdict = "ok    "
+            except NotHere as reason:
+                verdict = f"not run ({reason}):"
             except Exception as error:  # noqa: BLE001: any failure is a finding
                 failed += 1
                 verdict = "FAILED"

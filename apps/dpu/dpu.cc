@@ -82,13 +82,13 @@ Task<Result<>> Dpu::open_pools(Report& report) {
     }
     for (const std::string& pool : daemon::parts_of(settings_.pools)) {
         ROS2S_CO_TRY(co_await catalog_.pools.open(
-            {.control = settings_.engine,
-             .server_name = settings_.engine_name,
-             .identity = pki::identity_in(settings_.engine_certificates, "client"),
-             .pool = pool,
-             .program = "ros2store-dpu",
-             .providers = daemon::parts_of(settings_.engine_providers),
-             .ucx_device = settings_.ucx_device,
+            {.engine = {.control = settings_.engine,
+                        .server_name = settings_.engine_name,
+                        .identity = pki::identity_in(settings_.engine_certificates, "client"),
+                        .pool = pool,
+                        .program = "ros2store-dpu",
+                        .providers = daemon::parts_of(settings_.engine_providers),
+                        .ucx_device = settings_.ucx_device},
              .accounts = &accounts_},
             environment_.log, report));
     }

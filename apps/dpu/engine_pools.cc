@@ -16,14 +16,14 @@ constexpr Duration watch_interval = std::chrono::milliseconds(500);
 
 Task<Result<>> EnginePools::open(connection::DirectOptions options, const Log& log,
                                  Report& report) {
-    const std::string name = options.pool;
+    const std::string name = options.engine.pool;
     // Hosts learn that this process is there and the engine is not.
     options.absence_errno = rpc::absent_behind;
     ROS2S_CO_TRY_ASSIGN(auto pool,
                         co_await connection::DirectPool::open(reactor_, options, log, report));
     log.info(fmt::format("the pool '{}': {}", name, pool->path()));
     log_ = log;
-    pools_.emplace(name, Pool{.direct = std::move(pool), .engine = options.control});
+    pools_.emplace(name, Pool{.direct = std::move(pool), .engine = options.engine.control});
     co_return Result<>{};
 }
 

@@ -307,7 +307,7 @@ std::unique_ptr<HostFiles> open_as(OsReactor& reactor, const DpuProcess& dpu,
                                    const std::string& name, const std::string& pool,
                                    const std::string& container, Report& report) {
     connection::HostOptions options = dpu.options(pool, container);
-    options.identity = pki::identity_in(dpu.places().host_certs, name);
+    options.dpu.identity = pki::identity_in(dpu.places().host_certs, name);
     auto opened =
         run_blocking(reactor, [&] { return HostFiles::open(reactor, std::move(options), report); });
     return opened ? std::move(*opened) : nullptr;

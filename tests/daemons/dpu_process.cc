@@ -91,15 +91,17 @@ std::string DpuProcess::metrics() const {
 
 connection::HostOptions DpuProcess::options(const std::string& pool,
                                             const std::string& container) const {
-    connection::HostOptions options{.control = "unix:" + places_.dpu_control,
-                                    .server_name = "localhost",
-                                    .identity = pki::identity_in(places_.host_certs, "client"),
-                                    .pool = pool,
-                                    .container = container,
-                                    .program = "test"};
+    connection::HostOptions options{
+        .dpu = {.control = "unix:" + places_.dpu_control,
+                .server_name = "localhost",
+                .identity = pki::identity_in(places_.host_certs, "client"),
+                .pool = pool,
+                .program = "test",
+                .providers = {"shm"}},
+        .container = container};
     if (!adapter_.empty()) {
-        options.providers = {"ofi+verbs"};
-        options.ucx_device = adapter_;
+        options.dpu.providers = {"ofi+verbs"};
+        options.dpu.ucx_device = adapter_;
     }
     return options;
 }

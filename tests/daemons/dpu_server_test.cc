@@ -161,7 +161,7 @@ TEST_P(DpuServer, TheHostHasNoDescriptorOfTheStorageSide) {
     }
     // Its certificate opens nothing at the engine.
     connection::DirectOptions stolen = engine.options("shm");
-    stolen.identity = dpu.options().identity;
+    stolen.engine.identity = dpu.options().dpu.identity;
     const auto direct = run_blocking(
         *reactor, [&] { return connection::DirectPool::open(*reactor, stolen, {}, report); });
     EXPECT_FALSE(direct);

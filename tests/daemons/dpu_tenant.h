@@ -30,17 +30,10 @@ inline void issue_certificates(const DpuProcess& dpu, std::initializer_list<cons
 [[nodiscard]] inline connection::Options tenant_options(const DpuProcess& dpu,
                                                         const std::string& name,
                                                         const std::string& pool) {
-    const auto server = dpu.options();
-    return {.control = {.address = server.control,
-                        .identity = pki::identity_in(dpu.places().host_certs, name),
-                        .server_name = server.server_name},
-            .wish = {.client = {},
-                     .purpose = session::Purpose::link,
-                     .pool = pool,
-                     .program = "test",
-                     .providers = {"shm"}},
-            .service = hostlink::file_service,
-            .ucx_device = {}};
+    connection::ServerAccess server = dpu.options(pool).dpu;
+    server.identity = pki::identity_in(dpu.places().host_certs, name);
+    return connection::options_for(std::move(server), session::Purpose::link,
+                                   hostlink::file_service);
 }
 
 // A session, a mount of a container, and a file there. Used on the reactor's core.

@@ -30,7 +30,7 @@ class Subject {
                         said),
             0)
             << said;
-        options_.identity = pki::identity_in(certificates, name);
+        options_.engine.identity = pki::identity_in(certificates, name);
         name_.client = Uuid::make(reactor.secrets());
     }
     ~Subject() {

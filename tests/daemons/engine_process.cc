@@ -66,12 +66,12 @@ std::string EngineProcess::metrics() const {
 }
 
 connection::DirectOptions EngineProcess::options(const std::string& provider) const {
-    return {.control = "unix:" + places().engine_control,
-            .server_name = "localhost",
-            .identity = pki::identity_in(places().storage_certs, "client"),
-            .pool = "pool",
-            .program = "test",
-            .providers = {provider}};
+    return {.engine = {.control = "unix:" + places().engine_control,
+                       .server_name = "localhost",
+                       .identity = pki::identity_in(places().storage_certs, "client"),
+                       .pool = "pool",
+                       .program = "test",
+                       .providers = {provider}}};
 }
 
 }  // namespace ros2s::tests

@@ -347,7 +347,7 @@ TEST_F(EngineRefuses, WhatItDoesNotHave) {
     ASSERT_TRUE(engine.start());
     std::string sentence, said;
     auto options = engine.options("shm");
-    options.pool = "other";
+    options.engine.pool = "other";
     EXPECT_EQ(open(options, sentence).code, Code::denied);  // nobody has a right there
     EXPECT_NE(sentence.find("the pool 'other'"), std::string::npos) << sentence;
     EXPECT_EQ(open(engine.options("ucx+rc"), sentence).code, Code::unsupported);
@@ -357,8 +357,9 @@ TEST_F(EngineRefuses, WhatItDoesNotHave) {
         run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, engine.path("strange")), said),
         0);
     options = engine.options("shm");
-    options.identity = {engine.places().storage_certs + "/ca.crt",
-                        engine.path("strange/client.crt"), engine.path("strange/client.key")};
+    options.engine.identity = {engine.places().storage_certs + "/ca.crt",
+                               engine.path("strange/client.crt"),
+                               engine.path("strange/client.key")};
     (void)open(options, sentence);
     EXPECT_FALSE(sentence.empty());
     // It serves on: the others above did it no harm.

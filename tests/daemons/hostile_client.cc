@@ -101,27 +101,18 @@ bool misbehave(OsReactor& reactor, VerifiedLoad& load, const std::string& how, u
 Result<> open(Client& client, OsReactor& reactor, const std::string& control,
               const std::string& certificates, bool dpu, const std::string& provider,
               const std::string& device, Report& report) {
-    const auto identity = pki::identity_in(certificates, "client");
+    const connection::ServerAccess server{.control = control,
+                                          .server_name = "localhost",
+                                          .identity = pki::identity_in(certificates, "client"),
+                                          .pool = "pool",
+                                          .program = "hostile",
+                                          .providers = {provider},
+                                          .ucx_device = device};
     if (dpu) {
-        return client.open(reactor,
-                           connection::HostOptions{.control = control,
-                                                   .server_name = "localhost",
-                                                   .identity = identity,
-                                                   .pool = "pool",
-                                                   .container = "main",
-                                                   .program = "hostile",
-                                                   .providers = {provider},
-                                                   .ucx_device = device},
+        return client.open(reactor, connection::HostOptions{.dpu = server, .container = "main"},
                            report);
     }
-    return client.open(reactor,
-                       connection::DirectOptions{.control = control,
-                                                 .server_name = "localhost",
-                                                 .identity = identity,
-                                                 .pool = "pool",
-                                                 .program = "hostile",
-                                                 .providers = {provider}},
-                       report);
+    return client.open(reactor, connection::DirectOptions{.engine = server}, report);
 }
 
 int run(const std::vector<std::string>& arguments) {

@@ -36,12 +36,12 @@ class Tenants : public testing::Test {
     // As the engine's administrator.
     std::string change(Change what, const std::string& name, config::Entries settings) {
         Report report;
-        auto client =
-            control::ControlClient::create(*reactor,
-                                           {.address = engine.options("shm").control,
-                                            .identity = engine.options("shm").identity,
-                                            .server_name = engine.options("shm").server_name},
-                                           report);
+        auto client = control::ControlClient::create(
+            *reactor,
+            {.address = engine.options("shm").engine.control,
+             .identity = engine.options("shm").engine.identity,
+             .server_name = engine.options("shm").engine.server_name},
+            report);
         EXPECT_TRUE(client) << report.text();
         run_blocking(*reactor,
                      [&]() -> Task<> { return change_by(**client, what, name, settings, report); });

@@ -46,6 +46,19 @@ std::string name_of(const DeploymentOptions& options) {
                        ::getpid());
 }
 
+Result<connection::ServerAccess> server_access(const Uri& uri, const DeploymentOptions& options,
+                                               Report& report) {
+    ROS2S_TRY_ASSIGN(const ServerPlace server, server_place(uri, report));
+    ROS2S_TRY_ASSIGN(const DataWay way, data_way(server, uri, report));
+    return connection::ServerAccess{.control = server.control,
+                                    .server_name = server.name,
+                                    .identity = pki::identity_in(server.certificates, "client"),
+                                    .pool = uri.pool,
+                                    .program = name_of(options),
+                                    .providers = way.providers,
+                                    .ucx_device = way.ucx_device};
+}
+
 }  // namespace
 
 Result<pool::OwnerRecord> find_mount_for_forked_child(const Uri& uri, Report& report) {
@@ -145,19 +158,11 @@ Task<Result<>> Deployment::network(const Call& call, Uri uri, Report& report) {
 
 // Dfs → ClientStore → RemoteStore ~> ros2store-engine
 Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const ServerPlace server, server_place(uri, report));
-    ROS2S_CO_TRY_ASSIGN(const DataWay way, data_way(server, uri, report));
+    ROS2S_CO_TRY_ASSIGN(connection::ServerAccess engine, server_access(uri, options_, report));
     ROS2S_CO_TRY_ASSIGN(
         auto* const pool,
         stack_.push("DirectPool", co_await connection::DirectPool::open(
-                                      environment_.reactor,
-                                      {.control = server.control,
-                                       .server_name = server.name,
-                                       .identity = pki::identity_in(server.certificates, "client"),
-                                       .pool = uri.pool,
-                                       .program = name_of(options_),
-                                       .providers = way.providers,
-                                       .ucx_device = way.ucx_device},
+                                      environment_.reactor, {.engine = std::move(engine)},
                                       environment_.log, report)));
     ROS2S_CO_TRY_ASSIGN(
         file_system_,
@@ -171,22 +176,14 @@ Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
 
 // LinkClient ~> ros2store-dpu
 Task<Result<>> Deployment::offload(Uri uri, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const ServerPlace server, server_place(uri, report));
-    ROS2S_CO_TRY_ASSIGN(const DataWay way, data_way(server, uri, report));
-    ROS2S_CO_TRY_ASSIGN(
-        auto* const host,
-        stack_.push("HostFiles", co_await connection::HostFiles::open(
-                                     environment_.reactor,
-                                     {.control = server.control,
-                                      .server_name = server.name,
-                                      .identity = pki::identity_in(server.certificates, "client"),
-                                      .pool = uri.pool,
-                                      .container = uri.container,
-                                      .read_only = options_.read_only,
-                                      .program = name_of(options_),
-                                      .providers = way.providers,
-                                      .ucx_device = way.ucx_device},
-                                     report)));
+    ROS2S_CO_TRY_ASSIGN(connection::ServerAccess dpu, server_access(uri, options_, report));
+    ROS2S_CO_TRY_ASSIGN(auto* const host,
+                        stack_.push("HostFiles", co_await connection::HostFiles::open(
+                                                     environment_.reactor,
+                                                     {.dpu = std::move(dpu),
+                                                      .container = uri.container,
+                                                      .read_only = options_.read_only},
+                                                     report)));
     file_system_ = &host->file_system();
     path_ = host->path();
     co_return Result<>{};

@@ -7,7 +7,6 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -33,59 +32,43 @@ struct HistogramReading {
     }
 };
 
-class LatencyHistogram {
+// `bounds`: upper bounds, inclusive, in nanoseconds. One more bucket counts longer durations.
+template <const auto& bounds>
+class Histogram {
   public:
-    // Upper bounds, inclusive, in nanoseconds: 10 µs to 10 s in steps of 1, 2, 5. One more bucket
-    // counts longer durations.
-    static constexpr std::array<uint64_t, 19> bounds_ns{
-        10'000,        20'000,        50'000,        100'000,       200'000,
-        500'000,       1'000'000,     2'000'000,     5'000'000,     10'000'000,
-        20'000'000,    50'000'000,    100'000'000,   200'000'000,   500'000'000,
-        1'000'000'000, 2'000'000'000, 5'000'000'000, 10'000'000'000};
+    static constexpr const auto& bounds_ns = bounds;
 
     void add(uint64_t nanoseconds) noexcept {
-        const auto* const bound = std::ranges::lower_bound(bounds_ns, nanoseconds);
-        counts_[static_cast<size_t>(bound - bounds_ns.begin())].add();
+        const auto* const bound = std::ranges::lower_bound(bounds, nanoseconds);
+        counts_[static_cast<size_t>(bound - bounds.begin())].add();
         sum_ns_.add(nanoseconds);
     }
     [[nodiscard]] HistogramReading read() const {
-        HistogramReading reading{.bounds_ns = bounds_ns, .counts = {}, .sum_ns = sum_ns_.value()};
+        HistogramReading reading{.bounds_ns = bounds, .counts = {}, .sum_ns = sum_ns_.value()};
         for (const Counter& each : counts_) reading.counts.push_back(each.value());
         return reading;
     }
 
   private:
-    std::array<Counter, bounds_ns.size() + 1> counts_;
+    std::array<Counter, bounds.size() + 1> counts_;
     Counter sum_ns_;
 };
 
-class CoarseHistogram {
-  public:
-    // Upper bounds, inclusive, in nanoseconds: 2^15 (33 µs) to 2^29 (0.54 s), each twice the one
-    // before. One more bucket counts longer durations.
-    static constexpr unsigned first_bits = 15;
-    static constexpr auto bounds_ns = [] {
-        std::array<uint64_t, 15> bounds{};
-        for (size_t i = 0; i < bounds.size(); ++i) bounds[i] = uint64_t{1} << (first_bits + i);
-        return bounds;
-    }();
+// 10 µs to 10 s in steps of 1, 2, 5.
+inline constexpr std::array<uint64_t, 19> latency_bounds_ns{
+    10'000,        20'000,        50'000,        100'000,       200'000,
+    500'000,       1'000'000,     2'000'000,     5'000'000,     10'000'000,
+    20'000'000,    50'000'000,    100'000'000,   200'000'000,   500'000'000,
+    1'000'000'000, 2'000'000'000, 5'000'000'000, 10'000'000'000};
+using LatencyHistogram = Histogram<latency_bounds_ns>;
 
-    void add(uint64_t nanoseconds) noexcept {
-        const auto bits = static_cast<unsigned>(std::bit_width(nanoseconds - (nanoseconds > 0)));
-        const size_t bucket = bits > first_bits ? bits - first_bits : 0;
-        counts_[std::min(bucket, bounds_ns.size())].add();
-        sum_ns_.add(nanoseconds);
-    }
-    [[nodiscard]] HistogramReading read() const {
-        HistogramReading reading{.bounds_ns = bounds_ns, .counts = {}, .sum_ns = sum_ns_.value()};
-        for (const Counter& each : counts_) reading.counts.push_back(each.value());
-        return reading;
-    }
-
-  private:
-    std::array<Counter, bounds_ns.size() + 1> counts_;
-    Counter sum_ns_;
-};
+// 2^15 ns (33 µs) to 2^29 ns (0.54 s), each twice the one before.
+inline constexpr auto coarse_bounds_ns = [] {
+    std::array<uint64_t, 15> bounds{};
+    for (size_t i = 0; i < bounds.size(); ++i) bounds[i] = uint64_t{1} << (15 + i);
+    return bounds;
+}();
+using CoarseHistogram = Histogram<coarse_bounds_ns>;
 
 // Called once per histogram with a Prometheus name (ros2store_…_seconds), a help sentence, and the
 // operation, which is one of a fixed set of words, or empty.

@@ -17,6 +17,18 @@ bool may_come_back(const Error& error) {
 
 }  // namespace
 
+Options options_for(ServerAccess server, session::Purpose purpose, uint32_t service) {
+    return {.control = {.address = std::move(server.control),
+                        .identity = std::move(server.identity),
+                        .server_name = std::move(server.server_name)},
+            .wish = {.purpose = purpose,
+                     .pool = std::move(server.pool),
+                     .program = std::move(server.program),
+                     .providers = std::move(server.providers)},
+            .service = service,
+            .ucx_device = std::move(server.ucx_device)};
+}
+
 Task<Result<std::unique_ptr<Connection>>> Connection::open(Reactor& reactor, Options options,
                                                            Report& report) {
     bool was_there = false;

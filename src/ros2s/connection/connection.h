@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "ros2s/connection/server_access.h"
 #include "ros2s/control/session_tickets.h"
 #include "ros2s/fabric/domain.h"
-#include "ros2s/pki/certificate.h"
 #include "ros2s/runtime/stack.h"
 
 namespace ros2s::connection {
@@ -27,6 +27,7 @@ struct Options {
     int32_t absence_errno = 0;
     const admission::Accounts* accounts = nullptr;
 };
+[[nodiscard]] Options options_for(ServerAccess server, session::Purpose purpose, uint32_t service);
 
 class Connection {
   public:

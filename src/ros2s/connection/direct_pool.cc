@@ -19,22 +19,13 @@ Task<Result<std::unique_ptr<DirectPool>>> DirectPool::open(Reactor& reactor, Dir
 
 Task<Result<>> DirectPool::begin(Reactor& reactor, DirectOptions options, Log log, Report& report) {
     const Call call;
+    Options opening =
+        options_for(std::move(options.engine), session::Purpose::store, remote::object_service);
+    opening.absence_errno = options.absence_errno;
+    opening.accounts = options.accounts;
     ROS2S_CO_TRY_ASSIGN(
         auto* const connection,
-        stack_.push("Connection",
-                    co_await Connection::open(reactor,
-                                              {.control = {.address = options.control,
-                                                           .identity = options.identity,
-                                                           .server_name = options.server_name},
-                                               .wish = {.purpose = session::Purpose::store,
-                                                        .pool = options.pool,
-                                                        .program = options.program,
-                                                        .providers = options.providers},
-                                               .service = remote::object_service,
-                                               .ucx_device = options.ucx_device,
-                                               .absence_errno = options.absence_errno,
-                                               .accounts = options.accounts},
-                                              report)));
+        stack_.push("Connection", co_await Connection::open(reactor, std::move(opening), report)));
     channel_ = &connection->channel();
     ROS2S_CO_TRY_ASSIGN(remote_, stack_.push("RemoteStore", co_await remote::RemoteStore::open(
                                                                 call, *channel_, report)));

@@ -12,12 +12,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
+#include "ros2s/connection/server_access.h"
 #include "ros2s/object/object_store.h"
-#include "ros2s/pki/certificate.h"
 #include "ros2s/rpc/channel.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/stack.h"
@@ -35,13 +34,7 @@ class RemoteStore;
 namespace ros2s::connection {
 
 struct DirectOptions {
-    std::string control;        // "engine-1:7400", "unix:/run/ros2store/control.sock"
-    std::string server_name{};  // in its certificate; empty: the host of `control`
-    pki::Identity identity;
-    std::string pool;
-    std::string program{};               // for people
-    std::vector<std::string> providers;  // best first: "shm", "ucx+tcp"
-    std::string ucx_device = "lo";       // for all except shm
+    ServerAccess engine;
     // rpc::ChannelOptions
     int32_t absence_errno = 0;
     const admission::Accounts* accounts = nullptr;

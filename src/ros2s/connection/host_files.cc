@@ -30,18 +30,11 @@ Task<Result<std::unique_ptr<HostFiles>>> HostFiles::open(Reactor& reactor, HostO
 Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& report) {
     ROS2S_CO_TRY_ASSIGN(
         auto* const connection,
-        stack_.push("Connection",
-                    co_await Connection::open(reactor,
-                                              {.control = {.address = options.control,
-                                                           .identity = options.identity,
-                                                           .server_name = options.server_name},
-                                               .wish = {.purpose = session::Purpose::link,
-                                                        .pool = options.pool,
-                                                        .program = options.program,
-                                                        .providers = options.providers},
-                                               .service = hostlink::file_service,
-                                               .ucx_device = options.ucx_device},
-                                              report)));
+        stack_.push("Connection", co_await Connection::open(
+                                      reactor,
+                                      options_for(std::move(options.dpu), session::Purpose::link,
+                                                  hostlink::file_service),
+                                      report)));
     channel_ = &connection->channel();
     locator_ = stack_.push(
         "HostMountLocator",

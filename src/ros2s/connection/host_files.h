@@ -13,11 +13,10 @@
 #pragma once
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "ros2s/base/metrics.h"
+#include "ros2s/connection/server_access.h"
 #include "ros2s/fs/file_system.h"
-#include "ros2s/pki/certificate.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/stack.h"
 
@@ -33,14 +32,9 @@ namespace ros2s::connection {
 class HostMountLocator;
 
 struct HostOptions {
-    std::string control;        // "dpu-1:7500", "unix:/run/ros2store/dpu-control.sock"
-    std::string server_name{};  // in its certificate; empty: the host of `control`
-    pki::Identity identity;
-    std::string pool, container;
+    ServerAccess dpu;
+    std::string container;
     bool read_only = false;
-    std::string program{};                      // for people
-    std::vector<std::string> providers{"shm"};  // of the host link, best first
-    std::string ucx_device = "lo";              // of the ucx providers
 };
 
 class HostFiles {

@@ -287,7 +287,6 @@ class Endpoint {
     [[nodiscard]] bool wants_answer_room() const noexcept { return waits_for_answer_room_; }
     void end(End how) noexcept;
     [[nodiscard]] uint64_t reserved_for_replies() const noexcept { return reserved_; }
-    [[nodiscard]] size_t inbox_messages() const noexcept { return inbox_count_; }
     // Operations in progress; close() waits until there are none.
     class [[nodiscard]] Use {
       public:

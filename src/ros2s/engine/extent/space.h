@@ -130,7 +130,6 @@ class SpaceMap {
     // goes to the sink first. take() passes one more to the sink; false if none is left.
     void begin_cut(CutSink& sink);
     bool take();
-    [[nodiscard]] size_t dirty_regions() const { return dirty_.size(); }
     [[nodiscard]] size_t memory_bytes() const;
 
   private:
