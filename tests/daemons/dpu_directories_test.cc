@@ -52,7 +52,7 @@ class DpuDirectories : public testing::Test {
         return opened ? std::move(*opened) : nullptr;
     }
     void close(std::unique_ptr<HostFiles>& host) {
-        run_blocking(*reactor, [&] { return host->close(); });
+        (void)run_blocking(*reactor, [&] { return host->close(); });
         host.reset();
     }
     TemporaryDirectory directory;
@@ -353,7 +353,7 @@ TEST_F(DpuDirectories, AreMountedWhileAnotherTenantWaitsForTheEngine) {
     EXPECT_EQ(::kill(engine.pid(), SIGCONT), 0);
     waiting.join();
     EXPECT_NE(alice, nullptr) << alices.text() << both.log();
-    if (alice != nullptr) run_blocking(**hers, [&] { return alice->close(); });
+    if (alice != nullptr) (void)run_blocking(**hers, [&] { return alice->close(); });
     EXPECT_EQ(both.stop(), 0) << both.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }

@@ -53,7 +53,7 @@ class DpuServer : public testing::TestWithParam<const char*> {
         return opened ? std::move(*opened) : nullptr;
     }
     void close(std::unique_ptr<HostFiles>& host) {
-        run_blocking(*reactor, [&] { return host->close(); });
+        (void)run_blocking(*reactor, [&] { return host->close(); });
         host.reset();
     }
     EngineProcess engine;
@@ -157,7 +157,7 @@ TEST_P(DpuServer, TheHostHasNoDescriptorOfTheStorageSide) {
         const Peers now = peers_of_this_process();
         EXPECT_TRUE(now.processes.contains(engine.pid())) << provider;
         EXPECT_EQ(now.inet.empty(), provider == std::string_view("shm")) << provider;
-        run_blocking(*reactor, [&] { return (*trusted)->close(); });
+        (void)run_blocking(*reactor, [&] { return (*trusted)->close(); });
     }
     // Its certificate opens nothing at the engine.
     connection::DirectOptions stolen = engine.options("shm");
