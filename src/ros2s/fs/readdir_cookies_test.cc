@@ -115,9 +115,9 @@ Task<> walk(FileSystem& fs, FileHandle handle, size_t& names) {
     }
 }
 
-Task<> open_and_walk(sim::World& world, object::MemoryStore& store) {
-    constexpr size_t names = 40'000;
-    constexpr size_t handles = 20;
+// A file system whose root has that many files.
+Task<object::ContainerId> container_of_names(sim::World& world, object::MemoryStore& store,
+                                             size_t names) {
     const Call call;
     Report report;
     const auto made = co_await store.create_container(call, {.label = "c"});
@@ -126,6 +126,17 @@ Task<> open_and_walk(sim::World& world, object::MemoryStore& store) {
     for (size_t i = 0; i < names; ++i) {
         EXPECT_TRUE(co_await fs->mknod(call, root_node, name_of(i), S_IFREG | 0644, 0, {}));
     }
+    co_await fs->close_all();
+    co_return made->id;
+}
+
+Task<> open_and_walk(sim::World& world, object::MemoryStore& store) {
+    constexpr size_t names = 40'000;
+    constexpr size_t handles = 20;
+    const Call call;
+    Report report;
+    const object::ContainerId container = co_await container_of_names(world, store, names);
+    const auto fs = *co_await Dfs::mount(call, store, container, world.core(), {}, report);
     const size_t before = mallinfo2().uordblks;
     for (size_t i = 0; i < handles; ++i) {
         const auto opened = co_await fs->open(call, root_node, {.read = true});
@@ -148,12 +159,8 @@ Task<> seek_in_a_large_directory(sim::World& world, object::MemoryStore& store) 
     constexpr size_t names = 70'000;
     const Call call;
     Report report;
-    const auto made = co_await store.create_container(call, {.label = "c"});
-    EXPECT_TRUE(co_await Dfs::format(call, store, made->id, world.core(), {}, report));
-    const auto fs = *co_await Dfs::mount(call, store, made->id, world.core(), {}, report);
-    for (size_t i = 0; i < names; ++i) {
-        EXPECT_TRUE(co_await fs->mknod(call, root_node, name_of(i), S_IFREG | 0644, 0, {}));
-    }
+    const object::ContainerId container = co_await container_of_names(world, store, names);
+    const auto fs = *co_await Dfs::mount(call, store, container, world.core(), {}, report);
     struct Seek {
         uint64_t cookie;
         size_t left;
@@ -182,15 +189,11 @@ Task<> walk_in_several_mounts(sim::World& world, object::MemoryStore& store) {
     const Call call;
     Report report;
     ListingMemory shared(size_t{1} << 18);
-    const auto made = co_await store.create_container(call, {.label = "c"});
-    EXPECT_TRUE(co_await Dfs::format(call, store, made->id, world.core(), {}, report));
+    const object::ContainerId container = co_await container_of_names(world, store, names);
     std::vector<std::unique_ptr<Dfs>> mounts;
     for (int i = 0; i < 4; ++i) {
         const auto& fs = mounts.emplace_back(*co_await Dfs::mount(
-            call, store, made->id, world.core(), {.listings = &shared}, report));
-        for (size_t n = 0; i == 0 && n < names; ++n) {
-            EXPECT_TRUE(co_await fs->mknod(call, root_node, name_of(n), S_IFREG | 0644, 0, {}));
-        }
+            call, store, container, world.core(), {.listings = &shared}, report));
         const auto opened = co_await fs->open(call, root_node, {.read = true});
         size_t seen = 0;
         co_await walk(*fs, opened->handle, seen);
