@@ -8,14 +8,15 @@
 
 namespace ros2s::control {
 
-PendingCall::PendingCall(Reactor& home, const Call& call)
-    : home_(home),
+PendingCall::PendingCall(ControlClient::Parts& parts, const Call& call)
+    : parts_(parts),
       stopped_(call.stop.source(), context_),
       deadline_(
-          home, [](void* self) noexcept { static_cast<PendingCall*>(self)->time_out(); }, this) {
+          parts.reactor, [](void* self) noexcept { static_cast<PendingCall*>(self)->time_out(); },
+          this) {
     if (call.deadline == Time::max()) return;
     deadline_.set(call.deadline);
-    const auto left = call.deadline - home.now();
+    const auto left = call.deadline - parts.reactor.now();
     context_.set_deadline(std::chrono::system_clock::now() +
                           std::chrono::duration_cast<std::chrono::system_clock::duration>(left));
 }
@@ -23,7 +24,10 @@ PendingCall::PendingCall(Reactor& home, const Call& call)
 PendingCall::Done PendingCall::done() {
     return [this](grpc::Status status) {
         status_ = std::move(status);
-        home_.post_remote(post_);  // from here on the frame may not exist
+        ControlClient::Parts& parts = parts_;
+        parts.posting.fetch_add(1, std::memory_order_relaxed);
+        parts.reactor.post_remote(post_);  // from here on the frame may not exist
+        parts.posting.fetch_sub(1, std::memory_order_release);
     };
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -51,6 +52,12 @@ struct ControlClient::Parts {
           identity(options.identity, Log()),
           changes(core, any_uuid(), 0, changes_max) {}
 
+    // Waits for gRPC's threads to return from post_remote(). What they resumed may be the last
+    // call, after which the client ends, and then the reactor that they still use.
+    ~Parts();
+    Parts(const Parts&) = delete;
+    Parts& operator=(const Parts&) = delete;
+
     // If the identity's files have changed, later calls use a new channel; calls in progress keep
     // theirs. Checks once a second. Errors: those of open_channel().
     Result<> renew(Report& report);
@@ -67,7 +74,8 @@ struct ControlClient::Parts {
     // How many creations and destructions of containers may be in progress at once.
     static constexpr uint32_t changes_max = 16;
     rpc::UpdateSlots changes;
-    bool has_found_server = false;  // a change is worth sending again
+    bool has_found_server = false;      // a change is worth sending again
+    std::atomic<uint32_t> posting = 0;  // threads that are in post_remote()
 };
 
 // The parts of a call that do not depend on its types. Lives in the waiting frame. It ends the call
@@ -76,7 +84,7 @@ class PendingCall {
   public:
     using Done = std::function<void(grpc::Status)>;
 
-    PendingCall(Reactor& home, const Call& call);
+    PendingCall(ControlClient::Parts& parts, const Call& call);
     PendingCall(const PendingCall&) = delete;
     PendingCall& operator=(const PendingCall&) = delete;
 
@@ -114,7 +122,7 @@ class PendingCall {
     void time_out();
     void finish();
 
-    Reactor& home_;
+    ControlClient::Parts& parts_;
     grpc::ClientContext context_;
     grpc::Status status_;
     RemotePost post_;
@@ -139,7 +147,7 @@ Task<Result<Reply>> ask(ControlClient::Parts& parts, Stub Stubs::* stub,
     Report unused;  // if it fails, the old channel is used
     (void)parts.renew(unused);
     Reply reply;
-    PendingCall pending(parts.reactor, call);
+    PendingCall pending(parts, call);
     const auto start = [&](PendingCall::Done done) {
         (((*parts.stubs).*stub).async()->*method)(&pending.context(), &request, &reply,
                                                   std::move(done));
