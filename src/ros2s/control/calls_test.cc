@@ -4,12 +4,9 @@
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 
-#include <thread>
-
 #include "client_call.h"
 #include "error_status.h"
 #include "remote_namespace.h"
-#include "ros2s/runtime/forwarding_reactor.h"
 #include "test_rig.h"
 #include "tls.h"
 
@@ -457,35 +454,6 @@ TEST_F(Calls, TheServerSaysWhatItIs) {
     ASSERT_TRUE(facts) << report_.text();
     EXPECT_FALSE(facts->serving);
     EXPECT_EQ(facts->sessions, 2u);
-}
-
-// A reactor whose post_remote() returns long after the core has resumed the call.
-class SlowToReturn final : public ForwardingReactor {
-  public:
-    using ForwardingReactor::ForwardingReactor;
-    void post_remote(RemotePost& post) noexcept override {
-        inside_.add();
-        ForwardingReactor::post_remote(post);
-        std::this_thread::sleep_for(50ms);
-        returned_.add();
-    }
-    [[nodiscard]] uint64_t inside() const { return inside_.value() - returned_.value(); }
-
-  private:
-    Counter inside_, returned_;
-};
-
-// Otherwise the thread uses a reactor that its owner has destroyed after the client.
-TEST_F(Calls, AClientOutlivesTheThreadsThatEndItsCalls) {
-    start();
-    SlowToReturn reactor(*rig_->client_reactor);
-    auto client = ControlClient::create(
-        reactor, {.address = rig_->address(), .identity = rig_->certificates.of("alice")}, report_);
-    ASSERT_TRUE(client) << report_.text();
-    EXPECT_TRUE(rig_->here([&] { return (*client)->query_server(call_, report_); }));
-    EXPECT_EQ(reactor.inside(), 1u) << "nothing was tested";
-    client->reset();
-    EXPECT_EQ(reactor.inside(), 0u);
 }
 
 TEST_F(Calls, ReflectionNamesTheServices) {

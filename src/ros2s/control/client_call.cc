@@ -24,10 +24,7 @@ PendingCall::PendingCall(ControlClient::Parts& parts, const Call& call)
 PendingCall::Done PendingCall::done() {
     return [this](grpc::Status status) {
         status_ = std::move(status);
-        ControlClient::Parts& parts = parts_;
-        parts.posting.fetch_add(1, std::memory_order_relaxed);
-        parts.reactor.post_remote(post_);  // from here on the frame may not exist
-        parts.posting.fetch_sub(1, std::memory_order_release);
+        parts_.posts.post(post_);  // from here on the frame may not exist
     };
 }
 

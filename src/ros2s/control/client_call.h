@@ -3,7 +3,6 @@
 #pragma once
 #include <grpcpp/grpcpp.h>
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "ros2s/rpc/update_slots.h"
 #include "ros2s/runtime/alarm.h"
 #include "ros2s/runtime/call.h"
+#include "ros2s/runtime/foreign_posts.h"
 #include "ros2s/runtime/reactor.h"
 #include "server.grpc.pb.h"
 #include "session.grpc.pb.h"
@@ -50,13 +50,8 @@ struct ControlClient::Parts {
         : reactor(core),
           options(std::move(how)),
           identity(options.identity, Log()),
-          changes(core, any_uuid(), 0, changes_max) {}
-
-    // Waits for gRPC's threads to return from post_remote(). What they resumed may be the last
-    // call, after which the client ends, and then the reactor that they still use.
-    ~Parts();
-    Parts(const Parts&) = delete;
-    Parts& operator=(const Parts&) = delete;
+          changes(core, any_uuid(), 0, changes_max),
+          posts(core) {}
 
     // If the identity's files have changed, later calls use a new channel; calls in progress keep
     // theirs. Checks once a second. Errors: those of open_channel().
@@ -74,8 +69,8 @@ struct ControlClient::Parts {
     // How many creations and destructions of containers may be in progress at once.
     static constexpr uint32_t changes_max = 16;
     rpc::UpdateSlots changes;
-    bool has_found_server = false;      // a change is worth sending again
-    std::atomic<uint32_t> posting = 0;  // threads that are in post_remote()
+    bool has_found_server = false;  // a change is worth sending again
+    ForeignPosts posts;             // of gRPC's threads
 };
 
 // The parts of a call that do not depend on its types. Lives in the waiting frame. It ends the call

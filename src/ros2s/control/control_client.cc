@@ -1,7 +1,6 @@
 #include "control_client.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 
@@ -171,10 +170,6 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
     auto parts = std::make_unique<Parts>(reactor, std::move(options));
     ROS2S_TRY(parts->renew(report));
     return std::make_unique<GrpcClient>(std::move(parts));
-}
-
-ControlClient::Parts::~Parts() {
-    while (posting.load(std::memory_order_acquire) > 0) sched_yield();
 }
 
 Result<> ControlClient::Parts::renew(Report& report) {

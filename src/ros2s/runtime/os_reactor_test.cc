@@ -14,7 +14,9 @@
 #include <atomic>
 #include <thread>
 
+#include "ros2s/runtime/foreign_posts.h"
 #include "ros2s/runtime/fork.h"
+#include "ros2s/runtime/forwarding_reactor.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/run_blocking.h"
 #include "ros2s/runtime/thread_pool.h"
@@ -371,6 +373,43 @@ Task<> detach(Reactor& reactor, Poller& poller) {
     co_return;
 }
 Task<int> taken(CountingPoller& poller) { co_return poller.taken; }
+// A reactor whose post_remote() returns long after the core has resumed what was posted.
+class SlowToReturn final : public ForwardingReactor {
+  public:
+    using ForwardingReactor::ForwardingReactor;
+    void post_remote(RemotePost& post) noexcept override {
+        ForwardingReactor::post_remote(post);
+        ::poll(nullptr, 0, 50);
+        returned = true;
+    }
+    std::atomic<bool> returned = false;
+};
+
+// Otherwise the thread uses a reactor that its owner has destroyed.
+TEST(OsReactor, ForeignPostsOutliveTheThreadsThatPost) {
+    const auto reactor = started();
+    SlowToReturn slow(*reactor);
+    std::optional<ForeignPosts> posts(slow);
+    struct Posted {
+        ForeignPosts& posts;
+        std::thread& thread;
+        RemotePost post{};
+        bool await_ready() const noexcept { return false; }
+        void await_suspend(std::coroutine_handle<> handle) {
+            post.handle = handle;
+            thread = std::thread([this] { posts.post(post); });
+        }
+        void await_resume() const noexcept {}
+    };
+    std::thread thread;
+    const auto wait = [&]() -> Task<> { co_await Posted{*posts, thread}; };
+    run_blocking(*reactor, wait);
+    EXPECT_FALSE(slow.returned) << "nothing was tested";
+    posts.reset();
+    EXPECT_TRUE(slow.returned);
+    thread.join();
+}
+
 TEST(OsReactor, APollerIsPolledAndWoken) {
     auto reactor = started({.poll_for = 5us});
     CountingPoller poller;
