@@ -32,6 +32,7 @@ class Dpu final : public daemon::Daemon {
     // Opens no new sessions, answers the requests in progress, then closes everything.
     Task<> stop() override;
     [[nodiscard]] std::vector<exporter::Source> metrics() const override;
+    [[nodiscard]] std::string traces() const override { return group_.traces.document("hosts"); }
     [[nodiscard]] std::vector<std::string> addresses() const override;
     [[nodiscard]] uint64_t control_rounds() const override { return control_->rounds(); }
 

@@ -38,6 +38,7 @@ class Engine final : public daemon::Daemon {
     Task<> stop() override;
 
     [[nodiscard]] std::vector<exporter::Source> metrics() const override;
+    [[nodiscard]] std::string traces() const override { return group_.traces.document("clients"); }
     [[nodiscard]] std::vector<std::string> addresses() const override;
     [[nodiscard]] uint64_t control_rounds() const override { return control_->rounds(); }
     [[nodiscard]] std::vector<OsReactor*> more_reactors() const override { return reactors_.all(); }

@@ -33,6 +33,9 @@ class StoreRouter final : public rpc::Service,
     [[nodiscard]] uint32_t number() const override { return remote::object_service; }
     Task<> serve(rpc::Request& request) override;
     [[nodiscard]] std::string_view name() const override { return "engine.serve"; }
+    [[nodiscard]] std::string_view method_name(uint16_t method) const override {
+        return times_.name(method);
+    }
     // The counters of each pool's server, with its label `pool`. They live as long as this.
     void add_metrics(std::vector<exporter::Source>& sources) const;
     void visit_times(const HistogramVisitor& visit) const { times_.visit(visit); }

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -115,14 +116,14 @@ std::string password_in(const std::string& file) {
     return "Authorization: Basic " + said + "\r\n";
 }
 
-std::string metrics_at(uint16_t port, const std::string& header) {
+std::string page_at(uint16_t port, std::string_view path, const std::string& header) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
     EXPECT_EQ(::connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    const std::string request = "GET /metrics HTTP/1.0\r\n" + header + "\r\n";
+    const std::string request = fmt::format("GET {} HTTP/1.0\r\n{}\r\n", path, header);
     EXPECT_EQ(::send(descriptor, request.data(), request.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(request.size()));
     std::string answer;

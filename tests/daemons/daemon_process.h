@@ -34,8 +34,11 @@ class DaemonProcess {
 // A port of loopback that nobody has now. A daemon keeps it over restarts.
 uint16_t free_port();
 
-// What an HTTP server on that port of loopback answers to GET /metrics, with a header if wanted.
-std::string metrics_at(uint16_t port, const std::string& header);
+// What an HTTP server on that port of loopback answers to GET of the path, with a header if wanted.
+std::string page_at(uint16_t port, std::string_view path, const std::string& header);
+inline std::string metrics_at(uint16_t port, const std::string& header) {
+    return page_at(port, "/metrics", header);
+}
 // The header that presents the password in a file.
 std::string password_in(const std::string& file);
 

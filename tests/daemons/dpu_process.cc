@@ -39,7 +39,8 @@ DpuProcess::DpuProcess(const std::string& directory, const std::string& serves)
         << serves << all_for_the_client
         << fmt::format(
                "control: {{listen: \"unix:{}\", certificates: {}}}\n"
-               "metrics: {{listen: \"127.0.0.1:0\", password_file: {}/dpu.metrics}}\n",
+               "metrics: {{listen: \"127.0.0.1:0\", password_file: {}/dpu.metrics, trace_every: "
+               "1}}\n",
                places_.dpu_control, places_.host_certs, places_.run)
         << data();
 }
@@ -80,13 +81,13 @@ void DpuProcess::listen_on_verbs(const std::string& device) {
     replace_data(data(", ofi+verbs " + verbs_address(), ", device: " + device));
 }
 
-std::string DpuProcess::metrics() const {
+std::string DpuProcess::page(std::string_view path) const {
     constexpr std::string_view place = "metrics 127.0.0.1:";
     const std::string said = log();
     const size_t at = said.find(place);
     EXPECT_NE(at, said.npos) << said;
-    return metrics_at(static_cast<uint16_t>(std::stoi(said.substr(at + place.size()))),
-                      password_in(places_.run + "/dpu.metrics"));
+    return page_at(static_cast<uint16_t>(std::stoi(said.substr(at + place.size()))), path,
+                   password_in(places_.run + "/dpu.metrics"));
 }
 
 connection::HostOptions DpuProcess::options(const std::string& pool,

@@ -39,13 +39,16 @@ class DpuProcess {
     [[nodiscard]] int pid() const { return process_.pid(); }
     [[nodiscard]] std::string log() const { return process_.log(); }
     // What it exports for Prometheus now.
-    [[nodiscard]] std::string metrics() const;
+    [[nodiscard]] std::string metrics() const { return page("/metrics"); }
+    // Each request is a sample.
+    [[nodiscard]] std::string traces() const { return page("/traces"); }
     // How a host reaches it.
     [[nodiscard]] connection::HostOptions options(const std::string& pool = "pool",
                                                   const std::string& container = "main") const;
     [[nodiscard]] const api::ServicePlaces& places() const { return places_; }
 
   private:
+    [[nodiscard]] std::string page(std::string_view path) const;
     [[nodiscard]] std::string data(std::string_view listeners = {},
                                    std::string_view further = {}) const;
     void replace_data(const std::string& data);

@@ -24,6 +24,7 @@ namespace {
 
 using connection::HostFiles;
 using fs::Window;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -103,6 +104,11 @@ TEST_P(DpuServer, ServesFilesToHosts) {
     for (const char* method : {"OpenSession", "Mount"}) {
         expect_histogram(counters, "ros2store_control_call_duration_seconds", method, 1);
     }
+    // A sample has the DPU's steps and the engine's, of a tenant that is named.
+    const std::string traces = dpu.traces();
+    EXPECT_THAT(traces, AllOf(HasSubstr(R"("traceEvents":[)"), HasSubstr("\"read of CN=client\""),
+                              HasSubstr("\"dpu.serve\""), HasSubstr("\"rpc.queue\""),
+                              HasSubstr("\"engine.fetch\""), HasSubstr("\"device.read\"")));
     close(other);
     close(host);
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();

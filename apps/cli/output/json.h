@@ -1,5 +1,5 @@
 // Json: a value that is printed once, for --json. Object members keep the order in which they were
-// set. Bytes that are not UTF-8 (file names may hold any) are kept (api::NotUtf8).
+// set. Bytes that are not UTF-8 (file names may hold any) are kept (NotUtf8).
 #pragma once
 #include <concepts>
 #include <string>
@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "ros2s/api/report.h"
+#include "ros2s/base/json.h"
 
 namespace ros2s::cli {
 
 class Json {
   public:
     Json() : text_("null") {}
-    Json(std::string_view text) : text_(api::json_string(text, api::NotUtf8::kept)) {}
+    Json(std::string_view text) : text_(json_string(text, NotUtf8::kept)) {}
     Json(const std::string& text) : Json(std::string_view(text)) {}
     Json(const char* text) : Json(std::string_view(text)) {}
     Json(bool value) : text_(value ? "true" : "false") {}

@@ -119,6 +119,7 @@ class Line {
     [[nodiscard]] Entering enter(uint64_t bytes, StopToken stop, Time arrived = {}) noexcept;
     // Of its tenant's account.
     [[nodiscard]] AccountMetrics& metrics() const noexcept { return tenant_.account->metrics; }
+    [[nodiscard]] const std::string& tenant_name() const noexcept { return tenant_.account->name; }
     // Requests that wait, and all later ones, get an empty Place.
     void turn_away() noexcept;
     // The line ends when its requests are done: rates do not delay them any more.

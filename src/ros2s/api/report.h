@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "ros2s/base/json.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/trace.h"
@@ -31,10 +32,5 @@ struct TracedRead {
                                        ReportFormat format);
 
 [[nodiscard]] double microseconds(Duration duration);
-// The form in JSON of bytes that are not UTF-8: \ufffd, or for each byte a lone surrogate \udc80 to
-// \udcff. Python uses the latter: os.fsencode(json.loads(…)) returns the original bytes.
-enum class NotUtf8 : uint8_t { replaced, kept };
-// "a\"b" with its quotes.
-[[nodiscard]] std::string json_string(std::string_view text, NotUtf8 bytes = NotUtf8::replaced);
 
 }  // namespace ros2s::api

@@ -131,7 +131,8 @@ Result<> run_until_stopped(OsReactor& reactor, const Daemon& daemon, const Commo
         }
         ROS2S_TRY_ASSIGN(metrics, run_blocking(reactor, [&] {
                              return exporter::MetricsServer::start(
-                                 reactor, common.metrics, password, std::move(sources), report);
+                                 reactor, common.metrics, password, std::move(sources),
+                                 [&daemon] { return daemon.traces(); }, report);
                          }));
     }
     std::vector<std::string> addresses = daemon.addresses();
@@ -192,7 +193,11 @@ config::Group describe_metrics(CommonSettings& settings) {
                           "A file whose first line is the password of scrapers, with any user "
                           "name (HTTP basic authentication). If it does not exist, it is "
                           "created. The password is sent in clear text: listen on loopback, or "
-                          "behind a proxy with TLS.")}};
+                          "behind a proxy with TLS."),
+             config::count("trace_every", settings.trace_every, 0, 1'000'000'000,
+                           "One of so many requests is traced; 0: none. The HTTP server answers "
+                           "/traces with the latest 256 of them, step by step, as a file for "
+                           "Perfetto.")}};
 }
 
 config::Group describe_service(CommonSettings& settings) {

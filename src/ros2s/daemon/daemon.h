@@ -25,6 +25,8 @@ class Daemon {
   public:
     virtual ~Daemon() = default;
     [[nodiscard]] virtual std::vector<exporter::Source> metrics() const = 0;
+    // A trace file of sampled requests (rpc::SampledTraces).
+    [[nodiscard]] virtual std::string traces() const = 0;
     // Its addresses, with the actual port in place of 0: "control 127.0.0.1:7400", "shm
     // /run/ros2store/engine.sock". The addresses do not change after the start. Any thread.
     [[nodiscard]] virtual std::vector<std::string> addresses() const = 0;
@@ -40,6 +42,7 @@ class Daemon {
 struct CommonSettings {
     std::string metrics;
     std::string metrics_password_file;
+    uint32_t trace_every = 4096;
     Duration poll{};
     Duration drain = std::chrono::seconds(10);
 };

@@ -70,7 +70,8 @@ Verdict verdict_on(std::string_view head, std::string_view password) {
     const bool is_basic = is_same_word(credential.substr(0, credential.find(' ')), "basic");
     const std::string given = is_basic ? from_base64(trimmed(after(credential, ' '))) : "";
     if (!is_password(password, after(given, ':'))) return Verdict::unknown_password;
-    return path == "/metrics" ? Verdict::metrics : Verdict::other_path;
+    if (path == "/metrics") return Verdict::metrics;
+    return path == "/traces" ? Verdict::traces : Verdict::other_path;
 }
 
 std::string http_reply(std::string_view status, std::string_view type, std::string_view fields,

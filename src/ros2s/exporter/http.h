@@ -6,7 +6,7 @@
 
 namespace ros2s::exporter {
 
-enum class Verdict : uint8_t { metrics, unknown_password, other_method, other_path };
+enum class Verdict : uint8_t { metrics, traces, unknown_password, other_method, other_path };
 
 // What a request deserves. `head` is its first lines, up to the empty one.
 [[nodiscard]] Verdict verdict_on(std::string_view head, std::string_view password);

@@ -20,6 +20,8 @@ TEST(Http, OnlyAGetOfTheMetricsWithThePasswordIsAnswered) {
               Verdict::metrics);
     EXPECT_EQ(verdict("GET /metrics HTTP/1.1", "Authorization: Basic YW55OmE6Yg==\r\n\r\n", "a:b"),
               Verdict::metrics);
+    EXPECT_EQ(verdict("GET /traces HTTP/1.1", right), Verdict::traces);
+    EXPECT_EQ(verdict("GET /traces HTTP/1.1", "\r\n"), Verdict::unknown_password);
     EXPECT_EQ(verdict("GET / HTTP/1.1", right), Verdict::other_path);
     EXPECT_EQ(verdict("GET /metricsx HTTP/1.1", right), Verdict::other_path);
     EXPECT_EQ(verdict("POST /metrics HTTP/1.1", right), Verdict::other_method);

@@ -112,12 +112,13 @@ Task<Result<std::string>> hear(Reactor& reactor, int fd, StopToken stop) {
 
 struct MetricsServer::Parts {
     Parts(Reactor& on, fabric::Descriptor listening, std::string at, std::string wanted,
-          std::vector<Source> list)
+          std::vector<Source> list, std::function<std::string()> make_traces)
         : reactor(on),
           socket(std::move(listening)),
           address(std::move(at)),
           password(std::move(wanted)),
           sources(std::move(list)),
+          traces(std::move(make_traces)),
           // Connections that make room take a moment to end.
           connections(on, 3 * unheard_max),
           accepting(on, 1) {}
@@ -137,6 +138,7 @@ struct MetricsServer::Parts {
     std::string address;
     std::string password;
     std::vector<Source> sources;
+    std::function<std::string()> traces;
     std::list<StopSource*> unheard;  // connections without a complete request, the oldest first
     StopSource stop;
     Nursery connections;
@@ -174,6 +176,7 @@ Task<std::string> MetricsServer::Parts::reply_to(std::string request) {
         case Verdict::metrics:
             co_return http_reply("200 OK", "text/plain; version=0.0.4; charset=utf-8", {},
                                  co_await text_of(reactor, sources));
+        case Verdict::traces: co_return http_reply("200 OK", "application/json", {}, traces());
         case Verdict::unknown_password:
             co_return http_reply("401 Unauthorized", "text/plain",
                                  "WWW-Authenticate: Basic realm=\"ros2store metrics\"\r\n",
@@ -184,7 +187,8 @@ Task<std::string> MetricsServer::Parts::reply_to(std::string request) {
                                  "only GET\n");
         case Verdict::other_path: break;
     }
-    co_return http_reply("404 Not Found", "text/plain", {}, "the metrics are at /metrics\n");
+    co_return http_reply("404 Not Found", "text/plain", {},
+                         "the metrics are at /metrics, sampled traces at /traces\n");
 }
 
 Task<> MetricsServer::Parts::serve(Parts& self, fabric::Descriptor peer) {
@@ -209,18 +213,17 @@ Task<> MetricsServer::stop() {
     co_await parts_->connections.join();
 }
 
-Task<Result<std::unique_ptr<MetricsServer>>> MetricsServer::start(Reactor& reactor,
-                                                                  std::string address,
-                                                                  std::string password,
-                                                                  std::vector<Source> sources,
-                                                                  Report& report) {
+Task<Result<std::unique_ptr<MetricsServer>>> MetricsServer::start(
+    Reactor& reactor, std::string address, std::string password, std::vector<Source> sources,
+    std::function<std::string()> traces, Report& report) {
     auto listening = co_await fabric::listen_when_free(reactor, address, report);
     if (!listening) {
         co_return report.fail(listening.error(),
                               "the address of the metrics is 'metrics: listen' in the settings");
     }
-    auto parts = std::make_unique<Parts>(reactor, std::move(*listening), std::move(address),
-                                         std::move(password), std::move(sources));
+    auto parts =
+        std::make_unique<Parts>(reactor, std::move(*listening), std::move(address),
+                                std::move(password), std::move(sources), std::move(traces));
     ROS2S_CHECK(parts->accepting.try_spawn(Parts::run(*parts)));
     co_return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(parts)));
 }

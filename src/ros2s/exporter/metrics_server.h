@@ -1,4 +1,5 @@
-// MetricsServer: a program's counters over HTTP, in Prometheus' text format at /metrics.
+// MetricsServer: a program's counters over HTTP, in Prometheus' text format at /metrics, and a file
+// of its sampled traces at /traces.
 //
 // It runs on the reactor's core, between other work, so sources need no locks. It uses HTTP basic
 // authentication without TLS: the password protects against users of the machine, not against a
@@ -42,7 +43,7 @@ class MetricsServer {
     // with a sentence.
     [[nodiscard]] static Task<Result<std::unique_ptr<MetricsServer>>> start(
         Reactor& reactor, std::string address, std::string password, std::vector<Source> sources,
-        Report& report);
+        std::function<std::string()> traces, Report& report);
     ~MetricsServer();
     // Ends all connections.
     [[nodiscard]] Task<> stop();

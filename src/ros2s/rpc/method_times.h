@@ -19,11 +19,14 @@ class MethodTimes {
     void add(uint16_t method, Duration took) noexcept {
         times_[method <= names_.size() ? method : 0].add(static_cast<uint64_t>(took.count()));
     }
+    [[nodiscard]] std::string_view name(uint16_t method) const noexcept {
+        return method == 0 || method > names_.size() ? "other" : names_[method - 1];
+    }
     void visit(const HistogramVisitor& visit) const {
         for (size_t i = 0; i < times_.size(); ++i) {
             visit("ros2store_request_duration_seconds",
                   "From a request's arrival to its answer, by what was asked",
-                  i == 0 ? "other" : names_[i - 1], times_[i].read());
+                  name(static_cast<uint16_t>(i)), times_[i].read());
         }
     }
 

@@ -20,7 +20,7 @@ Result<> Request::check() const {
     return call_.check(timed ? environment_.endpoint.reactor().now() : Time{});
 }
 
-void Request::begin(fabric::Message message, const Frame& frame) {
+void Request::begin(fabric::Message message, const Frame& frame, bool sampled) {
     ROS2S_CHECK(!is_live());
     message_ = std::move(message);
     frame_ = frame;
@@ -30,7 +30,8 @@ void Request::begin(fabric::Message message, const Frame& frame) {
     stop_.emplace();
     call_ = {.stop = stop_->token(), .tenant = guest_.tenant};
     const uint64_t remaining = frame.header.remaining_ns;
-    const bool traced = frame.header.trace != 0;
+    sampled_ = sampled;
+    const bool traced = sampled || client_wants_trace();
     if (remaining == FrameHeader::no_deadline && !traced) return;
     const auto most = static_cast<uint64_t>((Time::max() - arrived_).count());
     if (remaining < most) call_.deadline = arrived_ + Duration(remaining);
@@ -216,7 +217,8 @@ Task<> Request::answer(FrameHeader header, ConstBytes body, ConstBytes inline_pa
     const uint64_t untraced = frame_bytes(0, body.size());
     head_.resize(untraced + trace_bytes());
     ConstBytes trace;
-    if (trace_ && header.kind == Kind::reply && fits_inline(body.size(), inline_payload.size())) {
+    if (client_wants_trace() && header.kind == Kind::reply &&
+        fits_inline(body.size(), inline_payload.size())) {
         trace = encode_trace(*trace_, arrived_, environment_.endpoint.reactor().now(),
                              Bytes(head_).subspan(untraced));
     }

@@ -56,7 +56,7 @@ class Request {
     [[nodiscard]] OperationId operation() const { return frame_.header.operation(); }
     // It was sent before, and may have been done.
     [[nodiscard]] bool repeated() const { return frame_.header.has(Flag::repeated); }
-    // Its deadline, stop token and tenant; a trace, if the client requests one.
+    // Its deadline, stop token and tenant; a trace, if the client requests one or it is a sample.
     [[nodiscard]] const Call& call() const { return call_; }
     [[nodiscard]] ConstBytes body() const { return body_; }
     [[nodiscard]] uint64_t payload_bytes() const { return frame_.header.payload_bytes; }
@@ -102,7 +102,8 @@ class Request {
   private:
     friend class ServerConnection;
     // Begins with a received frame. fetch_body() gets a body that is in the source windows.
-    void begin(fabric::Message message, const Frame& frame);
+    // `sampled`: it has a trace also if the client requests none.
+    void begin(fabric::Message message, const Frame& frame, bool sampled);
     // Call::check(). Without a deadline it reads no clock.
     [[nodiscard]] Result<> check() const;
     // The most payload memory that it may use.
@@ -116,12 +117,15 @@ class Request {
     [[nodiscard]] bool has_body_in_source() const {
         return frame_.header.has(Flag::body_in_source);
     }
-    [[nodiscard]] size_t trace_bytes() const { return trace_ ? trace_bytes_max : 0; }
+    [[nodiscard]] bool client_wants_trace() const { return frame_.header.trace != 0; }
+    // What the trace may take of the reply.
+    [[nodiscard]] size_t trace_bytes() const { return client_wants_trace() ? trace_bytes_max : 0; }
     Task<Result<>> fetch_body();
     void end();
     [[nodiscard]] Time arrived() const { return arrived_; }
     // Not done because its client may not do it or has no room left, or because it is malformed.
     [[nodiscard]] bool refused() const { return refused_; }
+    [[nodiscard]] bool sampled() const { return sampled_; }
     [[nodiscard]] uint64_t number() const { return frame_.header.request; }
     [[nodiscard]] bool is_live() const { return stop_.has_value(); }
     void give_up() {
@@ -154,6 +158,7 @@ class Request {
     Time arrived_{}, answered_at_{};
     bool answered_ = false;
     bool refused_ = false;
+    bool sampled_ = false;
     std::vector<std::byte> head_;  // of the reply; its memory is reused, unless it is large
 };
 
@@ -165,8 +170,12 @@ class Service {
     [[nodiscard]] virtual uint32_t number() const = 0;
     // Replies before it returns. Many run concurrently.
     virtual Task<> serve(Request& request) = 0;
-    // The name of the step that represents it in traces.
+    // The name of the step that represents it in traces; a literal.
     [[nodiscard]] virtual std::string_view name() const { return "server.serve"; }
+    // A literal, for sampled traces.
+    [[nodiscard]] virtual std::string_view method_name(uint16_t /*method*/) const {
+        return "request";
+    }
 };
 
 // Decides which clients are admitted.

@@ -103,7 +103,7 @@ Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
         return fail(Code::too_large, most);
     }
     server_.metrics_.requests.add();
-    place->begin(std::move(message), frame);
+    place->begin(std::move(message), frame, server_.group_.traces.take_next());
     const bool started = serving_.try_spawn(serve(*this, *place));
     ROS2S_CHECK(started);
     return {};
@@ -112,8 +112,13 @@ Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
 Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
     // Refusals wait for their turn, too: a flood of them would fill the core.
     const bool undeliverable = request.is_undeliverable();
+    std::optional<Span> serving(std::in_place, request.call().trace, self.server_.reactor_,
+                                self.server_.service_.name());
+    std::optional<Span> waiting(std::in_place, request.call().trace, self.server_.reactor_,
+                                "rpc.queue");
     const admission::Place place = co_await self.line_->enter(
         undeliverable ? 0 : request.bytes_most(), request.call().stop, request.arrived());
+    waiting.reset();
     Result<> entered = request.check();
     if (undeliverable) {
         self.server_.metrics_.undeliverable.add();
@@ -123,11 +128,15 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
     if (!entered) {
         co_await request.fail(entered.error());
     } else {
-        const Span span(request.call().trace, self.server_.reactor_, self.server_.service_.name());
         co_await self.server_.service_.serve(request);
     }
+    serving.reset();
     self.line_->metrics().latency.add(static_cast<uint64_t>(request.took().count()));
     if (undeliverable || request.refused()) self.line_->metrics().refused.add();
+    if (request.sampled()) {
+        self.server_.group_.traces.add(self.server_.service_.method_name(request.method()),
+                                       self.line_->tenant_name(), *request.call().trace);
+    }
     request.end();
     std::erase_if(self.finishing_, [&](const auto& each) { return each.get() == &request; });
     self.finished_.wake_all();

@@ -4,6 +4,7 @@
 // Owned by the code that composes it; outlives its servers. Used on their core.
 #pragma once
 #include "ros2s/admission/admission.h"
+#include "ros2s/rpc/sampled_traces.h"
 
 namespace ros2s::rpc {
 
@@ -17,6 +18,7 @@ struct ServerGroup {
     // Memory that all PayloadPools together keep for later requests.
     uint64_t kept_bytes = 0;
     static constexpr uint64_t kept_bytes_max = uint64_t{256} << 20;
+    SampledTraces traces;
 };
 
 }  // namespace ros2s::rpc

@@ -1,0 +1,15 @@
+// Strings in JSON. Plain functions; any thread.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace ros2s {
+
+// The form in JSON of bytes that are not UTF-8: \ufffd, or for each byte a lone surrogate \udc80 to
+// \udcff. Python uses the latter: os.fsencode(json.loads(…)) returns the original bytes.
+enum class NotUtf8 : uint8_t { replaced, kept };
+// "a\"b" with its quotes.
+[[nodiscard]] std::string json_string(std::string_view text, NotUtf8 bytes = NotUtf8::replaced);
+
+}  // namespace ros2s
