@@ -166,6 +166,10 @@ class OverTheWire final : public fs::FileSystem {
                                     mode_t mode, fs::OpenFlags flags, Owner owner) override {
         co_return rig_.here([&] { return link_->create(call, parent, name, mode, flags, owner); });
     }
+    Task<Result<fs::Opened>> open_path(const Call& call, std::string_view path,
+                                       fs::PathOpen how) override {
+        co_return rig_.here([&] { return link_->open_path(call, path, how); });
+    }
     Task<Result<>> close(const Call& call, FileHandle handle) override {
         if (const auto listed = directories_.extract(handle)) {
             EXPECT_TRUE(rig_.here([&] { return names_->close(call, listed.mapped()); }));

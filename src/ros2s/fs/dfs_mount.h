@@ -81,6 +81,8 @@ class DfsMount final : public Dfs {
     Task<Result<Opened>> open(const Call&, NodeId node, OpenFlags flags) override;
     Task<Result<Opened>> create(const Call&, NodeId parent, std::string_view name, mode_t mode,
                                 OpenFlags flags, Owner owner) override;
+    Task<Result<Opened>> create_at(const Call&, const Walked& place, mode_t mode, OpenFlags flags,
+                                   Owner owner) override;
     Task<Result<>> close(const Call&, FileHandle handle) override;
     Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
                                  uint64_t offset) override;
@@ -104,8 +106,8 @@ class DfsMount final : public Dfs {
 
   protected:
     // In one request, up to the limit of a chain.
-    Task<std::vector<Result<Attributes>>> look_up_names(
-        const Call& call, NodeId parent, std::span<const std::string_view> names) override;
+    Task<NamesFound> look_up_names(const Call& call, NodeId parent,
+                                   std::span<const std::string_view> names) override;
 
   private:
     // How often an operation starts again after conflicts.
@@ -142,6 +144,9 @@ class DfsMount final : public Dfs {
         std::string_view target;
         Owner owner;
         bool opens = false;  // pinned by the transaction that adds it, here and in the store
+        // Of the parent, if the caller has just read it. Then the first attempt reads nothing: its
+        // conditions show whether the name is free.
+        std::optional<Inherited> inherited{};
         NodeState* state = nullptr;  // afterwards, if it is pinned
         Entry existing;              // afterwards, if the error is `exists`
     };
@@ -198,7 +203,7 @@ class DfsMount final : public Dfs {
     [[nodiscard]] std::vector<Result<Attributes>> nodes_in(const RecordChain& chain,
                                                            std::span<const ChainName> names,
                                                            const ChainWhole& last) const;
-    [[nodiscard]] InodeRecord new_inode(const InodeRecord& parent, mode_t mode, Owner owner) const;
+    [[nodiscard]] InodeRecord new_inode(Inherited inherited, mode_t mode, Owner owner) const;
     // Puts a new node under a name. Errors also: exists, condition_failed never.
     Task<Result<Attributes>> add_node(const Call& call, NodeId parent, NewNode& wanted);
     Task<Result<Attributes>> add_new_node(const Call& call, NodeId parent, NewNode& wanted);

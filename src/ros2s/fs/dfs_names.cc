@@ -54,16 +54,17 @@ Task<Result<Attributes>> DfsMount::lookup(const Call& call, NodeId parent, std::
         if (!S_ISDIR(inode.record.mode)) co_return fail(Code::stale);
         co_return co_await get_attributes(call, NodeId{inode.record.parent});
     }
-    co_return (co_await look_up_names(call, parent, {&name, 1})).back();
+    co_return (co_await look_up_names(call, parent, {&name, 1})).nodes.back();
 }
 
-Task<std::vector<Result<Attributes>>> DfsMount::look_up_names(
-    const Call& call, NodeId parent, std::span<const std::string_view> names) {
+Task<Namespace::NamesFound> DfsMount::look_up_names(const Call& call, NodeId parent,
+                                                    std::span<const std::string_view> names) {
     // Two items per name, and three of the last node.
     constexpr size_t names_max = (object::chain_items_max - 3) / 2;
     size_t count = 0;
     while (count < std::min(names.size(), names_max) && check_name(names[count])) ++count;
-    std::vector<Result<Attributes>> found;
+    NamesFound result;
+    std::vector<Result<Attributes>>& found = result.nodes;
     if (count == 0) found.emplace_back(fail(check_name(names[0]).error()));
     for (int attempt = 0; found.empty(); ++attempt) {
         RecordChain chain;
@@ -80,6 +81,9 @@ Task<std::vector<Result<Attributes>>> DfsMount::look_up_names(
             break;
         }
         found = nodes_in(chain, wanted, last);
+        if (const auto named = named_of(chain, wanted.front())) {
+            result.inherited = Inherited::from(named->parent.mode, named->parent.gid);
+        }
         const bool gone = !found.back() && found.back().error().code == Code::stale;
         if (!gone) break;
         // It was unlinked between the two reads: look again.
@@ -87,7 +91,7 @@ Task<std::vector<Result<Attributes>>> DfsMount::look_up_names(
         if (attempt == attempts_max) found.emplace_back(fail(Code::corrupt));
         co_await yield(reactor_);
     }
-    co_return found;
+    co_return result;
 }
 
 std::vector<Result<Attributes>> DfsMount::nodes_in(const RecordChain& chain,
@@ -115,14 +119,14 @@ std::vector<Result<Attributes>> DfsMount::nodes_in(const RecordChain& chain,
             found.emplace_back(gone ? fail(Code::stale) : fail(inode.error()));
             break;
         }
-        found.emplace_back(Attributes{.node = node, .mode = inode->mode});
+        found.emplace_back(Attributes{.node = node, .mode = inode->mode, .gid = inode->gid});
         if (!S_ISDIR(inode->mode)) break;
     }
     return found;
 }
 
 // As Linux in a set-group directory: new nodes inherit the group, and new directories also the bit.
-InodeRecord DfsMount::new_inode(const InodeRecord& parent, mode_t mode, Owner owner) const {
+InodeRecord DfsMount::new_inode(Inherited inherited, mode_t mode, Owner owner) const {
     const int64_t now = now_ns();
     InodeRecord record{.mode = mode,
                        .links = 1,
@@ -132,8 +136,8 @@ InodeRecord DfsMount::new_inode(const InodeRecord& parent, mode_t mode, Owner ow
                        .accessed_ns = now,
                        .modified_ns = now,
                        .changed_ns = now};
-    if ((parent.mode & S_ISGID) != 0) {
-        record.gid = parent.gid;
+    if (inherited.set_group) {
+        record.gid = inherited.gid;
         if (S_ISDIR(mode)) record.mode |= S_ISGID;
     }
     return record;
@@ -156,11 +160,16 @@ Task<Result<Attributes>> DfsMount::node_added_at(const Call& call, NodeId parent
 
 Task<Result<Attributes>> DfsMount::add_new_node(const Call& call, NodeId parent, NewNode& wanted) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, wanted.name));
-        wanted.existing = named.entry;
-        if (named.entry.exists()) co_return fail(Code::exists);
+        ROS2S_CO_TRY(check_name(wanted.name));
+        if (!wanted.inherited) {
+            ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, wanted.name));
+            wanted.existing = named.entry;
+            if (named.entry.exists()) co_return fail(Code::exists);
+            wanted.inherited = Inherited::from(named.parent.mode, named.parent.gid);
+        }
         ROS2S_CO_TRY_ASSIGN(const NodeId node, co_await next_node(call));
-        InodeRecord record = new_inode(named.parent, wanted.mode, wanted.owner);
+        InodeRecord record = new_inode(*wanted.inherited, wanted.mode, wanted.owner);
+        wanted.inherited.reset();
         record.device = wanted.device;
         record.target_bytes = static_cast<uint16_t>(wanted.target.size());
         if (S_ISDIR(wanted.mode)) record.parent = parent.value;

@@ -133,12 +133,31 @@ inline constexpr int links_followed_max = 40;
 // Of a path and the links in it. Without this bound 40 links of 4 KiB would be 80,000 look-ups.
 inline constexpr size_t names_walked_max = 4096;
 
+// What a directory passes on to new nodes.
+struct Inherited {
+    bool set_group = false;  // they get its group, and directories the set-group-id bit
+    gid_t gid = 0;
+    [[nodiscard]] static Inherited from(mode_t mode, gid_t gid) {
+        return {.set_group = (mode & S_ISGID) != 0, .gid = gid};
+    }
+};
+
 // The result of a walk. The last name need not exist: then, or if it was not looked up, there are
 // no attributes, and (parent, name) is the place to create it.
 struct Walked {
     NodeId parent{};   // 0 if there is no name
     std::string name;  // empty if the path is the root's or ends in ".."
     std::optional<Attributes> attributes;
+    std::optional<Inherited> inherited{};  // of the parent, if the walk has read it
+};
+
+// How open_path() opens the file at the end of a path.
+struct PathOpen {
+    OpenFlags flags{};
+    bool creates = false;  // with flags.exclusive: the last name must not exist
+    bool follows = true;   // a symbolic link at the end; otherwise that is `loop`
+    mode_t mode = 0;       // permission bits of a new file
+    Owner owner{};         // of a new file
 };
 
 // The names and attributes of a file system, and opening and closing: the part that can use another
@@ -203,6 +222,13 @@ class Namespace {
     virtual Task<Result<Opened>> open(const Call&, NodeId node, OpenFlags flags) = 0;
     virtual Task<Result<Opened>> create(const Call&, NodeId parent, std::string_view name,
                                         mode_t mode, OpenFlags flags, Owner owner) = 0;
+    // As open(2): walk(), and open() or create_at(). The node counts as looked up. Errors also:
+    // loop, is_directory; unsupported (neither a regular file nor a directory).
+    virtual Task<Result<Opened>> open_path(const Call&, std::string_view path, PathOpen how);
+    // create() at a place that a walk of the same call returned.
+    virtual Task<Result<Opened>> create_at(const Call& call, const Walked& place, mode_t mode,
+                                           OpenFlags flags, Owner owner);
+    // The caller has no handle any more, whatever the result. The handle may end a little later.
     virtual Task<Result<>> close(const Call&, FileHandle handle) = 0;
     // Names after `cookie` (0: from the start), at most `limit`, without "." and "..". An entry
     // that exists during the whole walk is returned exactly once, whatever happens to other
@@ -216,11 +242,15 @@ class Namespace {
     virtual void forget(NodeId node, uint64_t count) = 0;
 
   protected:
+    struct NamesFound {
+        std::vector<Result<Attributes>> nodes;
+        std::optional<Inherited> inherited{};  // of `parent`, if it was read
+    };
     // For walk(): looks up the first name in `parent`, and as many others as one request finds,
     // each in the node of the one before. All but the last result are directories. Only a result
-    // for the last of `names` needs all attributes; the others need node and mode.
-    virtual Task<std::vector<Result<Attributes>>> look_up_names(
-        const Call&, NodeId parent, std::span<const std::string_view> names);
+    // for the last of `names` needs all attributes; the others need node, mode and gid.
+    virtual Task<NamesFound> look_up_names(const Call&, NodeId parent,
+                                           std::span<const std::string_view> names);
 };
 
 class FileSystem : public Namespace {

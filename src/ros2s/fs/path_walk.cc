@@ -5,36 +5,48 @@
 namespace ros2s::fs {
 namespace {
 
-// The nodes from the root to the current one. Each one except the root holds a reference.
+// The directories from the root to the current one. Each one except the root holds a reference.
 class Trail {
   public:
-    explicit Trail(Namespace& fs) : fs_(fs), nodes_{root_node} {}
+    explicit Trail(Namespace& fs) : fs_(fs), nodes_{{.node = root_node}} {}
     Trail(const Trail&) = delete;
     Trail& operator=(const Trail&) = delete;
     ~Trail() { restart(); }
 
-    [[nodiscard]] NodeId last() const { return nodes_.back(); }
-    void push(NodeId node) { nodes_.push_back(node); }
+    [[nodiscard]] NodeId last() const { return nodes_.back().node; }
+    void push(const Attributes& found) {
+        nodes_.push_back({.node = found.node, .inherited = Inherited::from(found.mode, found.gid)});
+    }
+    void note_last(std::optional<Inherited> inherited) {
+        if (inherited) nodes_.back().inherited = inherited;
+    }
     void pop() {
         if (nodes_.size() > 1) drop_last();
     }
     void restart() {
         while (nodes_.size() > 1) drop_last();
     }
-    // The last node's reference goes to the caller.
-    NodeId take_last() {
-        const NodeId node = last();
+    // A name in the last directory. The directory's reference goes to the caller.
+    Walked take_last(std::string name, std::optional<Attributes> attributes) {
+        Walked walked{.parent = last(),
+                      .name = std::move(name),
+                      .attributes = std::move(attributes),
+                      .inherited = nodes_.back().inherited};
         if (nodes_.size() > 1) nodes_.pop_back();
-        return node;
+        return walked;
     }
 
   private:
+    struct Step {
+        NodeId node{};
+        std::optional<Inherited> inherited{};
+    };
     void drop_last() {
-        fs_.forget(nodes_.back(), 1);
+        fs_.forget(last(), 1);
         nodes_.pop_back();
     }
     Namespace& fs_;
-    std::vector<NodeId> nodes_;
+    std::vector<Step> nodes_;
 };
 
 constexpr size_t names_ahead_max = 64;
@@ -56,10 +68,10 @@ bool wants_directory(std::string_view path) {
 
 }  // namespace
 
-Task<std::vector<Result<Attributes>>> Namespace::look_up_names(
-    const Call& call, NodeId parent, std::span<const std::string_view> names) {
-    std::vector<Result<Attributes>> found;
-    found.push_back(co_await lookup(call, parent, names.front()));
+Task<Namespace::NamesFound> Namespace::look_up_names(const Call& call, NodeId parent,
+                                                     std::span<const std::string_view> names) {
+    NamesFound found;
+    found.nodes.push_back(co_await lookup(call, parent, names.front()));
     co_return found;
 }
 
@@ -82,7 +94,7 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
         }
         const bool is_last = names.empty();
         if (is_last && last == LastLink::unasked && !must_be_directory) {
-            co_return Walked{.parent = trail.take_last(), .name = name, .attributes = {}};
+            co_return trail.take_last(name, {});
         }
         if (next == ahead.size()) {
             std::vector<std::string_view> run{name};
@@ -92,13 +104,15 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
             }
             const bool reaches_end = run.size() == names.size() + 1;
             if (reaches_end && last == LastLink::unasked && !must_be_directory) run.pop_back();
-            ahead = co_await look_up_names(call, trail.last(), run);
+            NamesFound looked_up = co_await look_up_names(call, trail.last(), run);
+            trail.note_last(looked_up.inherited);
+            ahead = std::move(looked_up.nodes);
             next = 0;
         }
         const Result<Attributes> found = ahead[next++];
         if (!found) {
             if (!is_last || found.error().code != Code::not_found) co_return fail(found.error());
-            co_return Walked{.parent = trail.take_last(), .name = name, .attributes = {}};
+            co_return trail.take_last(name, {});
         }
         if (S_ISLNK(found->mode) && (!is_last || last == LastLink::follow || must_be_directory)) {
             const auto target = ++links > links_followed_max ? Result<std::string>(fail(Code::loop))
@@ -117,15 +131,57 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
                 forget(found->node, 1);
                 co_return fail(Code::not_directory);
             }
-            co_return Walked{.parent = trail.take_last(), .name = name, .attributes = *found};
+            co_return trail.take_last(name, *found);
         }
-        trail.push(found->node);
+        trail.push(*found);
         if (!S_ISDIR(found->mode)) co_return fail(Code::not_directory);
     }
     // The path ended in the root, or in "..", so there is no name.
     ROS2S_CO_TRY_ASSIGN(const Attributes attributes, co_await get_attributes(call, trail.last()));
-    (void)trail.take_last();
+    (void)trail.take_last({}, {});
     co_return Walked{.parent = {}, .name = {}, .attributes = attributes};
+}
+
+Task<Result<Opened>> Namespace::create_at(const Call& call, const Walked& place, mode_t mode,
+                                          OpenFlags flags, Owner owner) {
+    return create(call, place.parent, place.name, mode, flags, owner);
+}
+
+namespace {
+
+// If the walk has found something: whether it can be opened.
+Result<> check_opens(const Walked& found, const PathOpen& how) {
+    if (!found.attributes) return {};
+    if (how.creates && how.flags.exclusive) return fail(Code::exists);
+    const mode_t mode = found.attributes->mode;
+    if (S_ISDIR(mode)) return fail(Code::is_directory);
+    if (S_ISLNK(mode)) return fail(Code::loop);
+    return S_ISREG(mode) ? Result<>() : fail(Code::unsupported);
+}
+
+}  // namespace
+
+Task<Result<Opened>> Namespace::open_path(const Call& call, std::string_view path, PathOpen how) {
+    // With an exclusive creation, the creation itself finds out whether the name is taken.
+    const LastLink last = how.creates && how.flags.exclusive ? LastLink::unasked
+                          : how.follows                      ? LastLink::follow
+                                                             : LastLink::keep;
+    ROS2S_CO_TRY_ASSIGN(Walked walked, co_await walk(call, path, last));
+    // An earlier execution of this call may have created the file that exists.
+    const bool repeats = how.creates && call.update != nullptr && call.update->repeated;
+    Result<Opened> opened = fail(Code::not_found);
+    if (const auto may = check_opens(walked, how); !may) {
+        opened = fail(may.error());
+    } else if (walked.attributes && !repeats) {
+        opened = co_await open(call, walked.attributes->node, how.flags);
+        if (opened) walked.attributes.reset();  // the caller gets its reference
+    } else if (how.creates) {
+        opened = wants_directory(path)
+                     ? fail(Code::is_directory)
+                     : co_await create_at(call, walked, how.mode, how.flags, how.owner);
+    }
+    fs::forget(*this, walked);
+    co_return opened;
 }
 
 Task<Result<Attributes>> resolve(Namespace& fs, const Call& call, std::string_view path,

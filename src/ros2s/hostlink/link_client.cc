@@ -73,6 +73,7 @@ LinkClient::~LinkClient() { ROS2S_CHECK(open_.empty()); }
 
 Task<> LinkClient::close_all() {
     // If the server is away, its handles end with the session.
+    closing_ = true;
     const Call call{.deadline = reactor_.now() + options_.close_within};
     while (!open_.empty()) (void)co_await close(call, open_.begin()->first);
     co_await behind_.join();
@@ -120,9 +121,10 @@ Task<Result<uint64_t>> LinkClient::read_part(const Call& call, fs::FileHandle ha
 Task<Result<uint64_t>> LinkClient::pwrite(const Call& call, fs::FileHandle handle, fs::Window from,
                                           uint64_t offset) {
     ROS2S_CO_TRY(check_local(from));
-    ROS2S_CO_TRY_ASSIGN(const Open* file, opened(handle));
+    ROS2S_CO_TRY_ASSIGN(Open* const file, opened(handle));
     const ConstBytes whole = from.bytes();
     const uint64_t most = channel_.welcome().payload_bytes_max;
+    file->unsynced = true;
     // An append must be one request.
     if (file->flags.append && whole.size() > most) co_return fail(Code::too_large, most);
     uint64_t done = 0;
@@ -171,7 +173,6 @@ Task<Result<uint64_t>> LinkClient::update(const Call& call, Method method, fs::F
 }
 
 Task<Result<>> LinkClient::fsync(const Call& call, fs::FileHandle handle) {
-    ROS2S_CO_TRY(opened(handle));
     Buffer body;
     ReadNothing reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::sync),
@@ -179,7 +180,11 @@ Task<Result<>> LinkClient::fsync(const Call& call, fs::FileHandle handle) {
     const auto encode = [&](const Where& at) {
         return encode_file(body, {.mount = at.place.mount, .handle = at.handle});
     };
-    co_return co_await ask(call, handle, request, reader, encode);
+    ROS2S_CO_TRY_ASSIGN(Open* const file, opened(handle));
+    file->unsynced = false;
+    const auto synced = co_await ask(call, handle, request, reader, encode);
+    if (const auto still = opened(handle); still && !synced) (*still)->unsynced = true;
+    co_return synced;
 }
 
 }  // namespace ros2s::hostlink

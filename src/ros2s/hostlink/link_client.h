@@ -37,7 +37,8 @@ class LinkClient final : public fs::FileSystem {
         std::string behind;
         // How long a call waits for its file to be opened again.
         Duration patience = std::chrono::seconds(30);
-        Duration close_within = std::chrono::seconds(5);  // close_all()
+        // How long close_all() waits for the server, and each request that no call waits for.
+        Duration close_within = std::chrono::seconds(5);
         // The number of collected references from forget() that are sent.
         size_t forgotten_together = 256;
     };
@@ -77,6 +78,10 @@ class LinkClient final : public fs::FileSystem {
     Task<Result<fs::Opened>> open(const Call&, NodeId node, fs::OpenFlags flags) override;
     Task<Result<fs::Opened>> create(const Call&, NodeId parent, std::string_view name, mode_t mode,
                                     fs::OpenFlags flags, fs::Owner owner) override;
+    Task<Result<fs::Opened>> open_path(const Call&, std::string_view path,
+                                       fs::PathOpen how) override;
+    // Waits for the server only if writes through the handle were not synced: a directory behind
+    // the DPU may report lost ones only here.
     Task<Result<>> close(const Call&, fs::FileHandle handle) override;
 
     AttributesTask mkdir(const Call&, NodeId parent, std::string_view name, mode_t mode,
@@ -113,6 +118,7 @@ class LinkClient final : public fs::FileSystem {
         std::vector<fs::DirectoryEntry> given;  // the last entries that readdir returned
         uint64_t cookie_base = 0;               // cookies up to this are from before a reopening
         uint64_t cookie_most = 0;
+        bool unsynced = false;  // written since it was opened or synced
         fs::PathReport report;
     };
     // For a request: the mount, and the server's handle of the file.
@@ -133,6 +139,8 @@ class LinkClient final : public fs::FileSystem {
     };
     Task<Result<OpenedThere>> open_node(const Call& call, NodeId node, fs::OpenFlags flags);
     Task<Result<>> close_there(const Call& call, session::MountLocation place,
+                               fs::FileHandle there);
+    static Task<> close_behind(LinkClient& self, session::MountLocation place,
                                fs::FileHandle there);
     [[nodiscard]] fs::Opened keep(const OpenedThere& there, fs::OpenFlags flags);
     // Opens the file at the mount's current location, unless another call is doing so. Repeats
@@ -171,6 +179,7 @@ class LinkClient final : public fs::FileSystem {
     uint64_t last_handle_ = 0;
     rpc::UpdateSlots slots_;
     std::vector<Forgotten> forgotten_;
+    bool closing_ = false;
     Nursery behind_;  // requests that no call waits for
 };
 

@@ -37,7 +37,8 @@ void read_names(unsigned kind, ConstBytes body) {
         case 24: return read_again<std::vector<std::string>>(body, xattr_names_fields);
         case 25: return read_again<fs::FileSystemSpace>(body, space_fields);
         case 26: return read_again<WalkBody>(body, walk_fields);
-        default: return read_again<fs::Walked>(body, walked_fields);
+        case 27: return read_again<fs::Walked>(body, walked_fields);
+        default: return read_again<OpenPathBody>(body, open_path_fields);
     }
 }
 
@@ -88,6 +89,6 @@ void read(unsigned kind, ConstBytes body) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 1) return 0;
-    read(data[0] % 28, std::as_bytes(std::span(data, size)).subspan(1));
+    read(data[0] % 29, std::as_bytes(std::span(data, size)).subspan(1));
     return 0;
 }

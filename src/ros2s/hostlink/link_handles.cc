@@ -22,6 +22,9 @@ bool may_pass(const Error& error) {
     }
 }
 
+// Before a failed request about a handle is sent again.
+constexpr Duration retry_pause = std::chrono::milliseconds(100);
+
 }  // namespace
 
 // ---- open, close ------------------------------------------------------------------------------
@@ -55,6 +58,18 @@ Task<Result<fs::Opened>> LinkClient::create(const Call& call, NodeId parent, std
     co_return keep(there, flags);
 }
 
+Task<Result<fs::Opened>> LinkClient::open_path(const Call& call, std::string_view path,
+                                               fs::PathOpen how) {
+    if (path.size() > path_text_max) co_return co_await FileSystem::open_path(call, path, how);
+    how.mode &= fs::permission_bits;
+    OpenedThere there;
+    ROS2S_CO_TRY_ASSIGN(there.opened,
+                        co_await change<fs::Opened>(call, Method::open_path, open_path_fields,
+                                                    OpenPathBody{.path = path, .how = how},
+                                                    opened_fields, &there.place));
+    co_return keep(there, how.flags);
+}
+
 fs::Opened LinkClient::keep(const OpenedThere& there, fs::OpenFlags flags) {
     const fs::FileHandle handle{++last_handle_};
     Open& file = open_[handle];
@@ -71,8 +86,22 @@ Task<Result<>> LinkClient::close(const Call& call, fs::FileHandle handle) {
     if (found == open_.end()) co_return fail(Code::stale);
     const session::MountLocation place = found->second.place;
     const fs::FileHandle there = found->second.there;
+    const bool waits = found->second.unsynced;
     open_.erase(found);
-    co_return co_await close_there(call, place, there);
+    if (waits) co_return co_await close_there(call, place, there);
+    co_await behind_.spawn(close_behind(*this, place, there));
+    co_return Result<>{};
+}
+
+// Until the handle is closed: it counts against the bounds of the mount.
+Task<> LinkClient::close_behind(LinkClient& self, session::MountLocation place,
+                                fs::FileHandle there) {
+    for (;;) {
+        const Call call{.deadline = self.reactor_.now() + self.options_.close_within};
+        const auto closed = co_await self.close_there(call, place, there);
+        if (closed || !may_pass(closed.error()) || self.closing_) co_return;
+        (void)co_await sleep_for(self.reactor_, retry_pause, {});
+    }
 }
 
 // A handle at another location ended with that location.
@@ -148,7 +177,6 @@ Task<> LinkClient::reopen(const Call& call, fs::FileHandle handle) {
 }
 
 Task<> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
-    constexpr Duration pause = std::chrono::milliseconds(100);
     for (;;) {
         const auto file = opened(handle);
         if (!file || (*file)->lost || (*file)->place == locator_.location()) co_return;
@@ -160,7 +188,7 @@ Task<> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
             co_return;
         }
         if (!again) {
-            (void)co_await sleep_for(reactor_, pause, call.stop);
+            (void)co_await sleep_for(reactor_, retry_pause, call.stop);
             continue;
         }
         if (!still) {  // closed meanwhile

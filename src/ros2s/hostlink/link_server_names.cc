@@ -171,6 +171,12 @@ Task<Result<>> LinkServer::names(rpc::Request& request, Scratch& scratch) {
                                           return names.create(call, body.parent, body.name,
                                                               body.mode, body.flags, body.owner);
                                       });
+        case Method::open_path:
+            return change<OpenPathBody>(
+                request, scratch, open_path_fields,
+                [](auto& names, const Call& call, const OpenPathBody& body) {
+                    return names.open_path(call, body.path, body.how);
+                });
         case Method::make_directory:
             return change<MakeBody>(request, scratch, make_fields,
                                     [](auto& names, const Call& call, const MakeBody& body) {

@@ -187,6 +187,21 @@ inline constexpr auto walk_fields = [](auto& io, auto& body) {
     io.choice("last link", body.last, fs::LastLink::unasked);
 };
 
+struct OpenPathBody {
+    session::MountId mount{};
+    std::string_view path;
+    fs::PathOpen how;
+};
+inline constexpr auto open_path_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io.text("path", body.path, path_text_max);
+    io("creates", body.how.creates);
+    io("follows", body.how.follows);
+    io("mode", body.how.mode);
+    owner_fields(io, body.how.owner);
+    open_flags_fields(io, body.how.flags);
+};
+
 struct MountBody {
     session::MountId mount{};
 };

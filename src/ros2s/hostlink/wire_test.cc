@@ -162,6 +162,13 @@ const CreateBody create{.mount = {1},
                         .owner = {.uid = 4, .gid = 5},
                         .flags = {.write = true, .exclusive = true}};
 const WalkBody walk{.mount = {1}, .path = "a/b", .last = fs::LastLink::keep};
+const OpenPathBody open_path{.mount = {1},
+                             .path = "a/b",
+                             .how = {.flags = {.write = true},
+                                     .creates = true,
+                                     .follows = false,
+                                     .mode = 0640,
+                                     .owner = {.uid = 4, .gid = 5}}};
 const fs::Walked walked{
     .parent = {2}, .name = "b", .attributes = fs::Attributes{.node = {3}, .mode = 4, .size = 5}};
 const ForgetBody dropped{.mount = {1}, .nodes = {{{2}, 3}, {{4}, 5}}};
@@ -188,6 +195,8 @@ TEST(LinkWire, Names) {
     EXPECT_EQ(there_and_back(xattr_names_fields, names), names);
     EXPECT_EQ(there_and_back(space_fields, fs::FileSystemSpace{.files = 3}).files, 3U);
     EXPECT_EQ(there_and_back(walk_fields, walk).last, fs::LastLink::keep);
+    EXPECT_FALSE(there_and_back(open_path_fields, open_path).how.follows);
+    EXPECT_EQ(there_and_back(open_path_fields, open_path).how.mode, 0640U);
     EXPECT_EQ(there_and_back(walked_fields, walked).attributes->size, 5U);
     EXPECT_FALSE(there_and_back(walked_fields, fs::Walked{.name = "name"}).attributes);
 }
@@ -297,6 +306,7 @@ TEST(LinkWire, Golden) {
                        fs::FileSystemSpace{.total_bytes = 3, .free_bytes = 2, .files = 1}));
     add(26, rpc::build(buffer, walk_fields, walk));
     add(27, rpc::build(buffer, walked_fields, walked));
+    add(28, rpc::build(buffer, open_path_fields, open_path));
     EXPECT_EQ(lines, golden);
 }
 

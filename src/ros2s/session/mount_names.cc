@@ -193,10 +193,16 @@ Task<Result<fs::Opened>> MountNames::open(const Call& call, NodeId node, fs::Ope
 
 Task<Result<fs::Opened>> MountNames::create(const Call& call, NodeId parent, std::string_view name,
                                             mode_t mode, fs::OpenFlags flags, fs::Owner owner) {
+    const fs::Walked place{.parent = parent, .name = std::string(name)};
+    co_return co_await create_at(call, place, mode, flags, owner);
+}
+
+Task<Result<fs::Opened>> MountNames::create_at(const Call& call, const fs::Walked& place,
+                                               mode_t mode, fs::OpenFlags flags, fs::Owner owner) {
     ROS2S_CO_TRY(check_permissions(mode, report_));
-    ROS2S_CO_TRY(check_may_change(name));
+    ROS2S_CO_TRY(check_may_change(place.name));
     ROS2S_CO_TRY(check_room());
-    auto opened = co_await fs().create(call, parent, name, mode, flags, owner);
+    auto opened = co_await fs().create_at(call, place, mode, flags, owner);
     co_return co_await give(call, std::move(opened), true);
 }
 

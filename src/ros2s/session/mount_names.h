@@ -74,6 +74,8 @@ class MountNames final : public fs::Namespace {
     Task<Result<fs::Opened>> open(const Call& call, NodeId node, fs::OpenFlags flags) override;
     Task<Result<fs::Opened>> create(const Call& call, NodeId parent, std::string_view name,
                                     mode_t mode, fs::OpenFlags flags, fs::Owner owner) override;
+    Task<Result<fs::Opened>> create_at(const Call& call, const fs::Walked& place, mode_t mode,
+                                       fs::OpenFlags flags, fs::Owner owner) override;
     Task<Result<>> close(const Call& call, fs::FileHandle handle) override;
     Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call& call, fs::FileHandle handle,
                                                           uint64_t cookie, size_t limit) override;

@@ -31,33 +31,14 @@ Result<fs::OpenFlags> to_open_flags(int flags) {
 
 Task<Result<>> open_file(ros2s_fs& owner, std::string_view path, int flags, mode_t mode,
                          ros2s_file& file) {
-    auto& file_system = owner.file_system();
     ROS2S_CO_TRY_ASSIGN(const auto open_flags, to_open_flags(flags));
-    Walk walk(file_system, owner.call);
-    const bool creates = (flags & O_CREAT) != 0;
-    // With an exclusive creation, the creation itself finds out whether the name is taken.
-    const auto last = creates && open_flags.exclusive ? Walk::Last::unasked
-                      : (flags & O_NOFOLLOW) != 0     ? Walk::Last::keep
-                                                      : Walk::Last::follow;
-    const auto found = co_await walk.to(owner.base, path, last);
-    fs::Opened opened;
-    if (found) {
-        if (creates && open_flags.exclusive) co_return fail(Code::exists);
-        if (S_ISDIR(found->mode)) co_return fail(Code::is_directory);
-        if (S_ISLNK(found->mode)) co_return fail(Code::loop);
-        if (!S_ISREG(found->mode)) co_return fail(Code::unsupported);
-        ROS2S_CO_TRY_ASSIGN(opened, co_await file_system.open(owner.call, found->node, open_flags));
-        walk.keep();
-    } else {
-        if (found.error().code != Code::not_found || !creates || walk.missing().name.empty()) {
-            co_return fail(found.error());
-        }
-        if (path.ends_with('/')) co_return fail(Code::is_directory);
-        ROS2S_CO_TRY_ASSIGN(
-            opened, co_await file_system.create(
-                        owner.call, walk.missing().parent, walk.missing().name,
-                        S_IFREG | (mode & fs::permission_bits), open_flags, owner_of_new()));
-    }
+    const fs::PathOpen how{.flags = open_flags,
+                           .creates = (flags & O_CREAT) != 0,
+                           .follows = (flags & O_NOFOLLOW) == 0,
+                           .mode = mode & fs::permission_bits,
+                           .owner = owner_of_new()};
+    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await owner.file_system().open_path(
+                                               owner.call, join(owner.base, path), how));
     file.core.handle = opened.handle;
     file.node = opened.attributes.node;
     file.writable = open_flags.write;

@@ -3,7 +3,6 @@
 #include "ros2s/base/check.h"
 
 namespace ros2s::api::c {
-namespace {
 
 std::string join(std::string_view base, std::string_view path) {
     if (path.starts_with('/') || base.empty()) return std::string(path);
@@ -12,8 +11,6 @@ std::string join(std::string_view base, std::string_view path) {
     whole += path;
     return whole;
 }
-
-}  // namespace
 
 Walk::~Walk() {
     if (walked_) fs::forget(fs_, *walked_);
@@ -29,7 +26,6 @@ void Walk::keep() {
 Task<Result<fs::Attributes>> Walk::to(std::string_view base, std::string_view path, Last last) {
     ROS2S_CO_TRY_ASSIGN(walked_, co_await fs_.walk(call_, join(base, path), last));
     if (walked_->attributes) co_return *walked_->attributes;
-    missing_ = {walked_->parent, walked_->name};
     co_return fail(Code::not_found);
 }
 

@@ -18,6 +18,9 @@ struct NodeAndName {
     std::string name;
 };
 
+// `path` below `base`, unless it starts with '/'.
+[[nodiscard]] std::string join(std::string_view base, std::string_view path);
+
 class Walk {
   public:
     Walk(fs::FileSystem& file_system, const Call& call) : fs_(file_system), call_(call) {}
@@ -28,12 +31,11 @@ class Walk {
     using Last = fs::LastLink;
 
     // The node at base/path, or at path if it starts with '/'. Errors: those of walk(); not_found
-    // also if only the last name is missing: then missing() is its place.
+    // also if only the last name is missing.
     Task<Result<fs::Attributes>> to(std::string_view base, std::string_view path, Last last);
     // The place of the path's last name, which is not looked up. Errors also: invalid (the path has
     // no last name: "/", ".", "..").
     Task<Result<NodeAndName>> to_name(std::string_view base, std::string_view path);
-    [[nodiscard]] const NodeAndName& missing() const { return missing_; }
 
     // The reference to the node stays with the caller, which must forget it.
     void keep();
@@ -45,7 +47,6 @@ class Walk {
     const Call& call_;
     std::optional<fs::Walked> walked_;
     std::vector<fs::NodeId> added_;
-    NodeAndName missing_;
 };
 
 }  // namespace ros2s::api::c

@@ -121,6 +121,7 @@ constexpr Case name_table[] = {
          const NodeId gone = co_await f.file(dir, "gone");
          EXPECT_OK(co_await f.fs.unlink(f.call, dir, "gone"));
          f.fs.forget(gone, 1);
+         EXPECT_TRUE(co_await f.is_gone(gone));
          EXPECT_FAILS(stale, co_await f.fs.lookup(f.call, gone, "."));
      }},
     {"RenameToNamesThatAreNoNames",

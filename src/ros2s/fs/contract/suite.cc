@@ -118,6 +118,16 @@ Task<NodeId> Fixture::node_of(NodeId parent, std::string name) {
     co_return found ? found->node : NodeId{};
 }
 
+Task<bool> Fixture::is_gone(NodeId node) {
+    constexpr int looks_max = 50;
+    for (int look = 0; look < looks_max; ++look) {
+        const auto found = co_await fs.get_attributes(call, node);
+        if (!found) co_return found.error().code == Code::stale;
+        co_await later();
+    }
+    co_return false;
+}
+
 Task<bool> Fixture::exists(NodeId parent, std::string name) {
     co_return co_await node_of(parent, std::move(name)) != NodeId{};
 }

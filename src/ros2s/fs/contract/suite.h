@@ -80,6 +80,8 @@ class Fixture {
     // The whole contents of a file.
     Task<std::string> contents(NodeId node);
     Task<Attributes> stat(NodeId node);
+    // Waits for it a while: a handle may end after close() has returned.
+    Task<bool> is_gone(NodeId node);
     Task<NodeId> node_of(NodeId parent, std::string name);  // 0 if there is no such name
     Task<bool> exists(NodeId parent, std::string name);
     // Names in a directory, sorted, read `batch` at a time.

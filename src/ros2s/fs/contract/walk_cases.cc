@@ -20,6 +20,34 @@ Task<string> show(Fixture& f, string path, LastLink last) {
                                    : fmt::format("file {}", found->size);
 }
 
+// The same of what open_path() opens.
+Task<string> show_opened(Fixture& f, string path, PathOpen how) {
+    const auto opened = co_await f.fs.open_path(f.call, path, how);
+    if (!opened) co_return string(describe(opened.error().code));
+    co_await f.close(opened->handle);
+    f.fs.forget(opened->attributes.node, 1);
+    co_return fmt::format("file {}", opened->attributes.size);
+}
+
+struct OpenRow {
+    const char* path;
+    bool follows;
+    const char* opened;
+};
+constexpr OpenRow open_rows[] = {
+    {"/a/f", true, "file 3"},
+    {"a/b/../f", true, "file 3"},
+    {"/a/chain", true, "file 3"},
+    {"/a/to_f", false, "a loop of directories or symbolic links"},
+    {"/a/ring", true, "a loop of directories or symbolic links"},
+    {"/a/dangling", true, "not found"},
+    {"/a/none", true, "not found"},
+    {"/none/x", true, "not found"},
+    {"/a/f/", true, "not a directory"},
+    {"/a", true, "it is a directory"},
+    {"/", true, "it is a directory"},
+};
+
 struct Row {
     const char* path;
     const char* followed;
@@ -133,6 +161,57 @@ constexpr Case walk_table[] = {
              (void)co_await f.symlink(a, name, next + below);
          }
          EXPECT_FAILS(loop, co_await resolve(f.fs, f.call, "/a/long1"));
+     }},
+    {"OpensPaths",
+     [](Fixture& f) -> Task<> {
+         const NodeId a = co_await make_tree(f);
+         for (const OpenRow& row : open_rows) {
+             EXPECT_EQ(co_await show_opened(f, row.path, {.follows = row.follows}), row.opened)
+                 << row.path;
+         }
+         // None of these changed anything.
+         EXPECT_EQ((co_await f.names(a)).size(), 2 + std::size(links));
+     }},
+    {"CreatesAtPaths",
+     [](Fixture& f) -> Task<> {
+         const NodeId a = co_await make_tree(f);
+         const auto create = [&f](string path, bool exclusive) {
+             return show_opened(f, std::move(path),
+                                {.flags = {.write = true, .exclusive = exclusive},
+                                 .creates = true,
+                                 .mode = 0640,
+                                 .owner = f.owner});
+         };
+         EXPECT_EQ(co_await create("new", true), "file 0");
+         EXPECT_EQ(co_await create("/a/new", true), "file 0");
+         EXPECT_EQ(co_await create("/a/to_b/new", false), "file 0");
+         EXPECT_EQ(co_await show(f, "/a/b/new", LastLink::keep), "file 0");
+         // What exists is opened, unless the creation is exclusive.
+         EXPECT_EQ(co_await create("/a/f", false), "file 3");
+         EXPECT_EQ(co_await create("/a/to_f", false), "file 3");
+         EXPECT_EQ(co_await create("/a/f", true), "it exists already");
+         EXPECT_EQ(co_await create("/a/to_f", true), "it exists already");
+         EXPECT_EQ(co_await create("/a/b", true), "it exists already");
+         // Through a link to nothing, but not if it must be new.
+         EXPECT_EQ(co_await create("/a/dangling", true), "it exists already");
+         EXPECT_EQ(co_await create("/a/dangling", false), "file 0");
+         EXPECT_EQ(co_await f.exists(a, "none"), true);
+         EXPECT_EQ(co_await create("/missing/x", true), "not found");
+         EXPECT_EQ(co_await create("/a/f/x", true), "not a directory");
+         EXPECT_EQ(co_await create("/a/other/", false), "it is a directory");
+         EXPECT_EQ(co_await create("/a/b/..", false), "it is a directory");
+         EXPECT_EQ(co_await create("/a/" + string(name_bytes_max + 1, 'x'), false),
+                   "the name is too long");
+         // Attributes as create() gives them, and the group of a directory that passes it on.
+         CO_ASSERT((co_await f.fs.set_attributes(f.call, a, {.mode = 02700, .gid = 4242})));
+         for (const bool exclusive : {true, false}) {
+             EXPECT_EQ(co_await create(exclusive ? "/a/one" : "/a/two", exclusive), "file 0");
+             const Attributes made =
+                 co_await f.stat(co_await f.node_of(a, exclusive ? "one" : "two"));
+             EXPECT_EQ(made.mode, S_IFREG | 0640u);
+             EXPECT_EQ(made.uid, f.owner.uid);
+             EXPECT_EQ(made.gid, 4242u);
+         }
      }},
     {"StopsWhenItsCallDoes",
      [](Fixture& f) -> Task<> {
