@@ -32,6 +32,9 @@ class StoreRouter final : public rpc::Service,
 
     [[nodiscard]] uint32_t number() const override { return remote::object_service; }
     Task<> serve(rpc::Request& request) override;
+    [[nodiscard]] admission::Work work(const rpc::Request& request) const override {
+        return remote::work_of(request);
+    }
     [[nodiscard]] std::string_view name() const override { return "engine.serve"; }
     [[nodiscard]] std::string_view method_name(uint16_t method) const override {
         return times_.name(method);

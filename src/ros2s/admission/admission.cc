@@ -1,31 +1,19 @@
 #include "ros2s/admission/admission.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace ros2s::admission {
 namespace {
-
-// What a request costs the server, in nanoseconds of its core and device: the medians of
-// `./dev bench costs` are 17 µs for 4 KiB and 273 µs for 1 MiB at a DPU, 15 and 326 at an engine.
-constexpr uint64_t fixed_cost = 16'000;
-constexpr uint64_t bytes_per_cost = 4;
-
-uint64_t cost_of(const Amount& amount) {
-    return amount.requests * fixed_cost + amount.bytes / bytes_per_cost;
-}
-
-// The turn of a request is the clock, or the end of its owner's request before it. Whoever was away
-// therefore saves nothing, and is not behind either.
-void pass(uint64_t& clock, uint64_t& turn, uint64_t cost) {
-    clock = std::max(clock, turn);
-    turn = clock + cost;
-}
 
 // Costs are multiplied before they are divided by a weight, so that little is lost.
 constexpr uint64_t weight_one = 256;
 uint64_t by_weight(uint64_t cost, const Account& account) {
     return cost * weight_one / account.weight();
 }
+
+// Of what a request turned out to cost, this part becomes the expectation at once.
+constexpr uint64_t settled_of = 8;
 
 bool fits_bytes(uint64_t inside, uint64_t more, uint64_t most) {
     return more == 0 || inside == 0 || (more <= most && inside <= most - more);
@@ -41,146 +29,160 @@ void AdmissionMetrics::visit(const MetricVisitor& visit) const {
 
 // ---- lines ----------------------------------------------------------------------------------
 
-Line::Line(Admission& admission, uint64_t tenant)
+Line::Line(Admission& admission, uint64_t tenant, uint64_t session)
     : admission_(admission),
       number_(tenant),
+      session_number_(session),
       tenant_(admission.tenants_[tenant]),
+      session_(tenant_.sessions[session]),
       keeps_rates_(admission.limits_.keeps_accounts) {
-    if (tenant_.lines == 0) tenant_.account = admission.account_of(tenant);
+    if (tenant_.lines == 0) {
+        tenant_.account = admission.account_of(tenant);
+        tenant_.parent = &admission.all_;
+    }
+    session_.parent = &tenant_;
+    branch_.parent = &session_;
     ++tenant_.lines;
+    ++session_.lines;
     ++admission_.lines_;
 }
 
 Line::~Line() {
     ROS2S_CHECK(is_idle());
     --admission_.lines_;
+    if (--session_.lines == 0) tenant_.sessions.erase(session_number_);
     if (--tenant_.lines > 0) return;
     admission_.tenants_.erase(number_);
     admission_.count();
 }
 
-void Line::look() noexcept {
-    const Where where = where_first_belongs();
-    if (where == where_) return;
+void Line::Queue::look() noexcept {
+    const Where next = where_first_belongs();
+    if (next == where) return;
     leave_list();
-    where_ = where;
+    where = next;
+    Admission& admission = line.admission_;
     if (where == Where::ready) {
-        turn_ = std::max(turn_, tenant_.clock);
-        tenant_.ready.insert(*this, &Line::turn_);
-        if (List<Tenant>::has(tenant_)) return;
-        tenant_.turn = std::max(tenant_.turn, admission_.clock_);
-        admission_.waiting_.insert(tenant_, &Tenant::turn);
+        Admission::link(*this);
     } else if (where == Where::delayed) {
-        delayed_since_ = admission_.reactor_.now();
-        metrics().delayed.add();
-        admission_.delayed_.insert(*this, &Line::not_before_);
-        if (admission_.delayed_.first() == this) admission_.alarm_.set(Time(Duration(not_before_)));
+        delayed_since = admission.reactor_.now();
+        line.metrics().delayed.add();
+        admission.delayed_.insert(*this, &Branch::not_before);
+        if (admission.delayed_.first() == this) admission.alarm_.set(Time(Duration(not_before)));
     }
 }
 
-Line::Where Line::where_first_belongs() noexcept {
-    if (waiters_.empty()) return Where::nowhere;
-    const uint64_t bytes = waiters_.front().bytes;
+Line::Queue::Where Line::Queue::where_first_belongs() noexcept {
+    if (waiters.empty()) return Where::nowhere;
+    const uint64_t bytes = waiters.front().demand.bytes;
     if (!is_in_rate(bytes)) return Where::delayed;
-    return admission_.fits(*this, bytes) ? Where::ready : Where::nowhere;
+    return line.admission_.fits(line, bytes) ? Where::ready : Where::nowhere;
 }
 
-void Line::leave_list() noexcept {
-    if (where_ == Where::ready) {
-        tenant_.ready.erase(*this);
-        if (tenant_.ready.empty()) admission_.waiting_.erase(tenant_);
-    } else if (where_ == Where::delayed) {
-        admission_.delayed_.erase(*this);
-        throttled_ = throttled(admission_.reactor_.now());
+void Line::Queue::leave_list() noexcept {
+    if (where == Where::ready) {
+        Admission::unlink(*this);
+    } else if (where == Where::delayed) {
+        line.admission_.delayed_.erase(*this);
+        throttled_until_then = throttled(line.admission_.reactor_.now());
     }
-    where_ = Where::nowhere;
+    where = Where::nowhere;
 }
 
-Duration Line::throttled(Time now) const noexcept {
-    return where_ == Where::delayed ? throttled_ + (now - delayed_since_) : throttled_;
+Duration Line::Queue::throttled(Time now) const noexcept {
+    return where == Where::delayed ? throttled_until_then + (now - delayed_since)
+                                   : throttled_until_then;
 }
 
-void Line::count_wait(const Waiter& waiter, Time now) noexcept {
+void Line::Queue::count_wait(const Waiter& waiter, Time now) noexcept {
     const Duration throttled_since = throttled(now) - waiter.throttled_before;
     const Duration queued = now - waiter.since - throttled_since;
-    metrics().throttled_ns.add(static_cast<uint64_t>(throttled_since.count()));
-    metrics().queued_ns.add(static_cast<uint64_t>(queued.count()));
+    line.metrics().throttled_ns.add(static_cast<uint64_t>(throttled_since.count()));
+    line.metrics().queued_ns.add(static_cast<uint64_t>(queued.count()));
 }
 
-bool Line::is_in_rate(uint64_t bytes) noexcept {
-    if (!keeps_rates_ || !tenant_.account->has_rates()) return true;
-    const Time now = admission_.reactor_.now();
-    if (!has_used_rates_) {
-        const Time begins = tenant_.account->use(bytes, now);
-        not_before_ = static_cast<uint64_t>(begins.time_since_epoch().count());
-        has_used_rates_ = true;
+bool Line::Queue::is_in_rate(uint64_t bytes) noexcept {
+    if (!line.keeps_rates_ || !line.tenant_.account->has_rates()) return true;
+    const Time now = line.admission_.reactor_.now();
+    if (!has_used_rates) {
+        const Time begins = line.tenant_.account->use(bytes, now);
+        not_before = static_cast<uint64_t>(begins.time_since_epoch().count());
+        has_used_rates = true;
     }
-    return now.time_since_epoch() >= Duration(not_before_);
+    return now.time_since_epoch() >= Duration(not_before);
 }
 
-// Removes it from the line; it was not admitted.
-void Line::leave_queue(Waiter& waiter) noexcept {
+void Line::Queue::leave(Waiter& waiter) noexcept {
     if (waiter.state != Waiter::State::waiting) return;
-    if (admission_.limits_.keeps_accounts) count_wait(waiter, admission_.reactor_.now());
-    if (&waiter == &waiters_.front() && has_used_rates_) {
-        tenant_.account->give_back(waiter.bytes);
-        has_used_rates_ = false;
+    Admission& admission = line.admission_;
+    if (admission.limits_.keeps_accounts) count_wait(waiter, admission.reactor_.now());
+    if (&waiter == &waiters.front() && has_used_rates) {
+        line.tenant_.account->give_back(waiter.demand.bytes);
+        has_used_rates = false;
         leave_list();
     }
     waiter.state = Waiter::State::outside;
-    waiters_.erase(waiter);
-    --tenant_.waiting.requests;
-    tenant_.waiting.bytes -= waiter.bytes;
-    admission_.metrics_.waiting.subtract();
+    waiters.erase(waiter);
+    line.tenant_.waiting.remove(waiter.demand);
+    admission.metrics_.waiting.subtract();
     look();
-    admission_.reactor_.post(waiter.handle);
+    admission.reactor_.post(waiter.handle);
 }
 
 void Line::turn_away() noexcept {
     turned_away_ = true;
-    while (!waiters_.empty()) leave_queue(waiters_.front());
+    for (Queue* const queue : {&small_, &large_}) {
+        while (!queue->waiters.empty()) queue->leave(queue->waiters.front());
+    }
 }
 
 void Line::end_rates() noexcept {
     keeps_rates_ = false;
-    look();
+    small_.look();
+    large_.look();
     admission_.admit();
 }
 
 // Other requests may fit where this one did not.
 void Line::Entering::stopped() noexcept {
-    line_.leave_queue(waiter_);
-    line_.admission_.admit();
+    queue_.leave(waiter_);
+    queue_.line.admission_.admit();
 }
 
 bool Line::Entering::await_ready() noexcept {
-    if (line_.turned_away_ || stop_.stop_requested()) return true;
-    Admission& admission = line_.admission_;
-    admission.note(line_, waiter_.bytes, waiter_.since);
+    Line& line = queue_.line;
+    if (line.turned_away_ || stop_.stop_requested()) return true;
+    Admission& admission = line.admission_;
+    const Demand& demand = waiter_.demand;
+    admission.note(line, demand, waiter_.since);
     // Waiting requests come first.
-    const bool first = line_.waiters_.empty() && line_.tenant_.ready.empty();
-    if (!first || !admission.fits(line_, waiter_.bytes) ||
-        !admission.fits(line_.tenant_, waiter_.bytes) || !line_.is_in_rate(waiter_.bytes)) {
+    const bool first = queue_.waiters.empty() && line.tenant_.ready.empty();
+    if (!first || !admission.fits(line, demand.bytes) || !admission.fits(line.tenant_, demand) ||
+        !queue_.is_in_rate(demand.bytes)) {
         return false;
     }
-    admission.take(line_, waiter_.bytes);
+    admission.take(queue_, demand);
     waiter_.state = Waiter::State::inside;
     return true;
 }
 
 void Line::Entering::await_suspend(std::coroutine_handle<> handle) noexcept {
+    Line& line = queue_.line;
+    Admission& admission = line.admission_;
     waiter_.handle = handle;
     waiter_.state = Waiter::State::waiting;
-    if (line_.admission_.limits_.keeps_accounts) {
-        line_.admission_.read_once(waiter_.since);
-        waiter_.throttled_before = line_.throttled(waiter_.since);
+    if (admission.limits_.keeps_accounts) {
+        admission.read_once(waiter_.since);
+        waiter_.throttled_before = queue_.throttled(waiter_.since);
     }
-    line_.waiters_.push_back(waiter_);
-    ++line_.tenant_.waiting.requests;
-    line_.tenant_.waiting.bytes += waiter_.bytes;
-    line_.admission_.metrics_.waiting.add();
-    line_.admission_.metrics_.waited.add();
-    line_.look();
+    const bool is_first = queue_.waiters.empty();
+    queue_.waiters.push_back(waiter_);
+    line.tenant_.waiting.add(waiter_.demand);
+    admission.metrics_.waiting.add();
+    admission.metrics_.waited.add();
+    queue_.look();
+    // It may pass those of its tenant for which there is no room.
+    if (is_first && queue_.where == Queue::Where::ready) admission.admit();
 }
 
 // ---- whose turn it is -----------------------------------------------------------------------
@@ -189,6 +191,7 @@ Admission::Admission(Reactor& reactor, Limits limits, const Accounts* accounts)
     : reactor_(reactor),
       limits_(limits),
       accounts_(accounts),
+      lag_max_(8 * static_cast<uint64_t>(limits.shared.count()) * weight_one),
       ordinary_(std::make_shared<Account>(0, "", Allowance{})),
       alarm_(reactor, &Admission::end_delays, this) {}
 
@@ -215,22 +218,34 @@ bool Admission::fits(const Line& line, uint64_t bytes) const noexcept {
     return fits_bytes(line.inside_.bytes, bytes, limits_.line_bytes);
 }
 
-bool Admission::fits(const Tenant& tenant, uint64_t bytes) const noexcept {
+bool Admission::fits(const Tenant& tenant, const Demand& demand) const noexcept {
+    const uint64_t bytes = demand.bytes;
     if (inside_.requests >= limits_.all.requests) return false;
     if (!fits_bytes(inside_.bytes, bytes, limits_.all.bytes)) return false;
     if (!leaves_room(tenant, bytes)) return false;
-    const Amount most = most_of(tenant);
-    if (tenant.inside.requests >= most.requests ||
-        !fits_bytes(tenant.inside.bytes, bytes, most.bytes)) {
+    const Load& inside = tenant.inside;
+    if (inside.requests >= limits_.one.requests ||
+        !fits_bytes(inside.bytes, bytes, limits_.one.bytes)) {
+        return false;
+    }
+    if (active_ <= 1) {
+        return !Line::is_large(demand) ||
+               tenant.large_inside_ns < static_cast<uint64_t>(limits_.large.count()) ||
+               (tenant.small_inside == 0 &&
+                tenant.small_asked + tenant.small_asked_before < limits_.asked_least);
+    }
+    const uint64_t weight = tenant.account->weight();
+    const bool has_least = inside.requests >= limits_.least.requests ||
+                           !fits_bytes(inside.bytes, bytes, limits_.least.bytes);
+    if (has_least && inside.cost_ns >= wanted_.of_others(tenant) * weight / weight_one) {
         return false;
     }
     // One request of each tenant has room, also if others fill what is shared. A large request
     // needs no more room than a small one, or small ones would always be first.
-    if (active_ <= 1 || tenant.inside.requests == 0) return true;
+    if (inside.requests == 0) return true;
     const auto shared = static_cast<uint64_t>(limits_.shared.count());
-    const uint64_t weight = tenant.account->weight();
-    return cost_of(inside_) < shared &&
-           cost_of(tenant.inside) < 2 * shared * weight / (active_weight_ + weight);
+    return inside_.cost_ns < shared &&
+           inside.cost_ns < 2 * shared * weight / (active_weight_ + weight);
 }
 
 // While others are active, it leaves as many bytes free as it then has. Tenants that cooperate and
@@ -240,67 +255,127 @@ bool Admission::leaves_room(const Tenant& tenant, uint64_t bytes) const noexcept
     return tenant.inside.bytes + bytes <= limits_.all.bytes - inside_.bytes - bytes;
 }
 
-Amount Admission::most_of(const Tenant& tenant) const noexcept {
-    if (active_ <= 1) return limits_.one;
-    const uint64_t others = wanted_.of_others(tenant) * tenant.account->weight() / weight_one;
-    return {.requests = std::min(limits_.one.requests,
-                                 std::max(limits_.least.requests, others / fixed_cost)),
-            .bytes = std::min(limits_.one.bytes,
-                              std::max(limits_.least.bytes, others * bytes_per_cost))};
+// Turns never go back behind the clock by more than what was paid before.
+void Admission::pay(Branch& branch, const Tenant& tenant) noexcept {
+    const int64_t owed = std::exchange(branch.owed_ns, 0);
+    const auto more = static_cast<uint64_t>(std::abs(owed));
+    const uint64_t turns = &branch == &tenant ? by_weight(more, *tenant.account) : more;
+    branch.turn = owed >= 0 ? branch.turn + turns : branch.turn - std::min(branch.turn, turns);
 }
 
-void Admission::take(Line& line, uint64_t bytes) noexcept {
-    const uint64_t cost = cost_of({.requests = 1, .bytes = bytes});
-    Account& account = *line.tenant_.account;
-    pass(clock_, line.tenant_.turn, by_weight(cost, account));
-    pass(line.tenant_.clock, line.turn_, cost);
-    line.has_used_rates_ = false;
+// The turn of a request is the clock when it came, or the end of its owner's request before it.
+// Whoever was away therefore saves nothing, and is not behind either. The clock is the turn of the
+// latest request. But those that wait because they have enough inside keep their turns: the clock
+// does not pass them, up to a limit, so that nobody saves time by what stays inside.
+void Admission::pass(Branch& branch, uint64_t cost) const noexcept {
+    Branch& parent = *branch.parent;
+    const uint64_t begins = std::max(branch.turn, parent.clock);
+    branch.turn = begins + cost;
+    uint64_t clock = begins;
+    if (!parent.ready.empty()) {
+        const uint64_t least = begins - std::min(begins, lag_max_);
+        clock = std::min(clock, std::max(least, parent.ready.front().turn));
+    }
+    parent.clock = std::max(parent.clock, clock);
+}
+
+void Admission::take(Queue& queue, const Demand& demand) noexcept {
+    Line& line = queue.line;
+    Tenant& tenant = line.tenant_;
+    Account& account = *tenant.account;
+    for (Branch* each = &queue; each->parent != nullptr; each = each->parent) {
+        pay(*each, tenant);
+        const uint64_t cost = demand.cost_ns;
+        pass(*each, each == &tenant ? by_weight(cost, account) : cost);
+    }
+    queue.has_used_rates = false;
     if (limits_.keeps_accounts) {
-        (bytes > 0 ? account.metrics.requests : account.metrics.names).add();
-        account.metrics.bytes.add(bytes);
+        (demand.bytes > 0 ? account.metrics.requests : account.metrics.names).add();
+        account.metrics.bytes.add(demand.bytes);
     }
-    for (Amount* each : {&line.inside_, &line.tenant_.inside, &inside_}) {
-        ++each->requests;
-        each->bytes += bytes;
+    for (Load* const each : {&line.inside_, &tenant.inside, &inside_}) each->add(demand);
+    if (Line::is_large(demand)) {
+        tenant.large_inside_ns += demand.cost_ns;
+    } else {
+        ++tenant.small_inside;
     }
 }
 
-void Admission::give_back(Line& line, uint64_t bytes) noexcept {
-    for (Amount* each : {&line.inside_, &line.tenant_.inside, &inside_}) {
-        --each->requests;
-        each->bytes -= bytes;
+void Admission::give_back(Line& line, const Demand& demand) noexcept {
+    for (Load* const each : {&line.inside_, &line.tenant_.inside, &inside_}) each->remove(demand);
+    if (Line::is_large(demand)) {
+        line.tenant_.large_inside_ns -= demand.cost_ns;
+    } else {
+        --line.tenant_.small_inside;
     }
-    if (!line.waiters_.empty()) line.look();
-    if (!waiting_.empty()) admit();
+    for (Queue* const queue : {&line.small_, &line.large_}) {
+        if (!queue->waiters.empty()) queue->look();
+    }
+    if (!all_.ready.empty()) admit();
+}
+
+void Admission::settle(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept {
+    if (more_ns == 0 && queue.expected_more_ns == 0) return;
+    queue.expected_more_ns -= queue.expected_more_ns / settled_of;
+    queue.expected_more_ns += more_ns / settled_of;
+    Tenant& tenant = queue.line.tenant_;
+    const auto unexpected =
+        static_cast<int64_t>(more_ns) - static_cast<int64_t>(demand.expected_more_ns);
+    for (Branch* each = &queue; each->parent != nullptr; each = each->parent) {
+        // While it is in a list, its place is by its turn.
+        each->owed_ns += unexpected;
+        if (!List<Branch>::has(*each)) pay(*each, tenant);
+    }
+}
+
+void Admission::link(Branch& branch) noexcept {
+    for (Branch* each = &branch; each->parent != nullptr; each = each->parent) {
+        if (List<Branch>::has(*each)) return;
+        each->turn = std::max(each->turn, each->parent->clock);
+        each->parent->ready.insert(*each, &Branch::turn);
+    }
+}
+
+void Admission::unlink(Branch& branch) noexcept {
+    for (Branch* each = &branch; each->parent != nullptr; each = each->parent) {
+        each->parent->ready.erase(*each);
+        if (!each->parent->ready.empty()) return;
+    }
 }
 
 void Admission::admit() noexcept {
     Time now{};
-    for (Tenant* tenant = waiting_.first(); tenant != nullptr;) {
+    for (Branch* tenant = all_.ready.first(); tenant != nullptr;) {
         if (inside_.requests >= limits_.all.requests) return;
-        tenant = admit_one(*tenant, now) ? waiting_.first() : List<Tenant>::next(*tenant);
+        tenant = admit_one(static_cast<Tenant&>(*tenant), now) ? all_.ready.first()
+                                                               : List<Branch>::next(*tenant);
     }
 }
 
 bool Admission::admit_one(Tenant& tenant, Time& now) noexcept {
-    Line& line = tenant.ready.front();
-    Line::Waiter& waiter = line.waiters_.front();
-    if (!fits(tenant, waiter.bytes)) return false;
+    Branch* leaf = &tenant;
+    while (!leaf->ready.empty()) leaf = leaf->ready.first();
+    auto& queue = static_cast<Queue&>(*leaf);
+    Line::Waiter& waiter = queue.waiters.front();
+    if (!fits(tenant, waiter.demand)) return false;
     if (limits_.keeps_accounts) {
         read_once(now);
-        line.count_wait(waiter, now);
+        queue.count_wait(waiter, now);
     }
-    line.waiters_.erase(waiter);
+    queue.waiters.erase(waiter);
     waiter.state = Line::Waiter::State::inside;
-    --tenant.waiting.requests;
-    tenant.waiting.bytes -= waiter.bytes;
+    tenant.waiting.remove(waiter.demand);
     metrics_.waiting.subtract();
-    // Both are inserted at their new turns.
-    line.leave_list();
-    if (!tenant.ready.empty()) waiting_.erase(tenant);
-    take(line, waiter.bytes);
-    if (!tenant.ready.empty()) waiting_.insert(tenant, &Tenant::turn);
-    line.look();
+    // All branches on its way are inserted at their new turns.
+    queue.leave_list();
+    for (Branch* each = queue.parent; each->parent != nullptr; each = each->parent) {
+        if (List<Branch>::has(*each)) each->parent->ready.erase(*each);
+    }
+    take(queue, waiter.demand);
+    for (Branch* each = queue.parent; each->parent != nullptr; each = each->parent) {
+        if (!each->ready.empty()) link(*each);
+    }
+    queue.look();
     reactor_.post(waiter.handle);
     return true;
 }
@@ -308,11 +383,11 @@ bool Admission::admit_one(Tenant& tenant, Time& now) noexcept {
 void Admission::end_delays(void* self) noexcept {
     auto& admission = *static_cast<Admission*>(self);
     const auto now = static_cast<uint64_t>(admission.reactor_.now().time_since_epoch().count());
-    while (!admission.delayed_.empty() && admission.delayed_.front().not_before_ <= now) {
-        admission.delayed_.front().look();
+    while (!admission.delayed_.empty() && admission.delayed_.front().not_before <= now) {
+        static_cast<Queue&>(admission.delayed_.front()).look();
     }
     if (!admission.delayed_.empty()) {
-        admission.alarm_.set(Time(Duration(admission.delayed_.front().not_before_)));
+        admission.alarm_.set(Time(Duration(admission.delayed_.front().not_before)));
     }
     admission.admit();
 }
@@ -333,7 +408,8 @@ void Admission::Highest::see(const Tenant& tenant, uint64_t cost) noexcept {
 
 // What a tenant wanted in the last span still counts, so that no other tenant fills its room before
 // it comes back.
-void Admission::note(Line& line, uint64_t bytes, Time& now) noexcept {
+void Admission::note(Line& line, const Demand& demand, Time& now) noexcept {
+    note_size(line.tenant_, demand, now);
     if (tenants_.size() == 1) return;
     read_once(now);
     if (now >= next_span_) {
@@ -347,10 +423,23 @@ void Admission::note(Line& line, uint64_t bytes, Time& now) noexcept {
         ++active_;
         active_weight_ += tenant.account->weight();
     }
-    const Amount more{.requests = 1, .bytes = bytes};
-    const uint64_t cost = cost_of(tenant.inside) + cost_of(tenant.waiting) + cost_of(more);
+    const uint64_t cost = tenant.inside.cost_ns + tenant.waiting.cost_ns + demand.cost_ns;
     tenant.wanted = std::max(tenant.wanted, cost);
     wanted_.see(tenant, by_weight(tenant.wanted, *tenant.account));
+}
+
+void Admission::note_size(Tenant& tenant, const Demand& demand, Time& now) noexcept {
+    if (!Line::is_large(demand)) {
+        ++tenant.small_asked;
+        return;
+    }
+    read_once(now);
+    if (now < tenant.next_size_span) return;
+    // No large request came in a whole span.
+    const bool is_old = now >= tenant.next_size_span + limits_.span;
+    tenant.small_asked_before = is_old ? 0 : tenant.small_asked;
+    tenant.small_asked = 0;
+    tenant.next_size_span = now + limits_.span;
 }
 
 void Admission::begin_span(Time now) noexcept {
@@ -358,7 +447,7 @@ void Admission::begin_span(Time now) noexcept {
     for (auto& [number, tenant] : tenants_) {
         tenant.asked = 0;
         tenant.wanted_before = tenant.wanted;
-        tenant.wanted = cost_of(tenant.inside) + cost_of(tenant.waiting);
+        tenant.wanted = tenant.inside.cost_ns + tenant.waiting.cost_ns;
     }
     count();
 }

@@ -5,19 +5,23 @@
 //                       └─ no ─► waits in its line
 //
 // A line is one connection of a tenant. Waiting requests are admitted by start-time fair queueing
-// (Goyal, Vin and Cheng 1996): tenants get shares of the server's time by their weights
-// (accounts.h), and the lines of a tenant get equal ones. A request costs a fixed time and a time
-// for its bytes, so 1 MiB is 17 small requests. A tenant that was idle comes before those that have
-// had their share. A line keeps its order.
+// (Goyal, Vin and Cheng 1996), on four levels: tenants get shares of the server's time by their
+// weights (accounts.h); the sessions of a tenant get equal ones, so do the lines of a session, and
+// so do the small and the large requests of a line. A branch that was idle comes before those that
+// have had their share. A small request therefore passes the large ones in front of it, but only
+// until it and its like have had half of the line's share. Requests of one size keep their order.
+// cost.h says what a request costs.
 //
 // A tenant that is alone may use nearly all of the resource. While several tenants are active, a
 // tenant has no more inside, in cost by weight, than another tenant wants, but always
 // Limits::least. All together have Limits::shared, and one tenant less than twice its part by
 // weight. A tenant with few requests therefore finds few ahead of it. If all tenants have many
-// requests, each keeps a queue that is long enough to be efficient.
+// requests, each keeps a queue that is long enough to be efficient. While a tenant makes small and
+// large requests, the large ones inside cost Limits::large at most, so that no small one is behind
+// megabytes of them.
 //
-// The rates of a tenant delay the first request of each of its lines. Requests behind it wait, too;
-// other lines and tenants do not.
+// The rates of a tenant delay the first request of each queue of its lines. Requests behind it
+// wait, too; other queues, lines and tenants do not.
 //
 // Owned by the composing code; outlives its lines. Used on one core. Waiting allocates nothing.
 //
@@ -28,6 +32,7 @@
 //   the limit.
 // - No request waits while there is room for it, it is its turn, and the tenant's rates allow it.
 #pragma once
+#include <array>
 #include <coroutine>
 #include <cstdint>
 #include <map>
@@ -35,6 +40,7 @@
 #include <utility>
 
 #include "ros2s/admission/accounts.h"
+#include "ros2s/admission/cost.h"
 #include "ros2s/admission/list.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/runtime/alarm.h"
@@ -48,6 +54,9 @@ struct Amount {
     uint64_t bytes = 0;
 };
 
+// A request with more bytes is a large one.
+inline constexpr uint64_t small_bytes_max = uint64_t{16} << 10;
+
 struct Limits {
     Amount all{.requests = 512, .bytes = uint64_t{1} << 30};
     Amount one{.requests = 256, .bytes = uint64_t{768} << 20};  // for one tenant, also if it is
@@ -56,6 +65,9 @@ struct Limits {
     // the only one of a tenant. `least` is what a tenant may have even if others want less.
     Duration shared = std::chrono::milliseconds(4);
     Amount least{.requests = 2, .bytes = uint64_t{2} << 20};
+    // While a tenant is alone and makes small requests, too: none of its large requests begins
+    // while those inside cost this much.
+    Duration large = std::chrono::milliseconds(1);
     uint64_t line_bytes = uint64_t{160} << 20;
     // Lines of all tenants, and of one tenant.
     uint32_t lines = 1024;
@@ -80,43 +92,64 @@ struct AdmissionMetrics {
 class Admission;
 class Line;
 
+// What is inside or waits, with its cost.
+struct Load {
+    uint64_t requests = 0;
+    uint64_t bytes = 0;
+    uint64_t cost_ns = 0;
+    void add(const Demand& demand) noexcept {
+        ++requests;
+        bytes += demand.bytes;
+        cost_ns += demand.cost_ns;
+    }
+    void remove(const Demand& demand) noexcept {
+        --requests;
+        bytes -= demand.bytes;
+        cost_ns -= demand.cost_ns;
+    }
+};
+
 // Room for one request. The destructor or release() frees it.
 class [[nodiscard]] Place {
   public:
     Place() = default;
     Place(Place&& other) noexcept
-        : line_(std::exchange(other.line_, nullptr)), bytes_(other.bytes_) {}
+        : line_(std::exchange(other.line_, nullptr)), demand_(other.demand_) {}
     Place& operator=(Place&& other) noexcept {
         if (this != &other) {
             release();
             line_ = std::exchange(other.line_, nullptr);
-            bytes_ = other.bytes_;
+            demand_ = other.demand_;
         }
         return *this;
     }
     ~Place() { release(); }
     explicit operator bool() const noexcept { return line_ != nullptr; }
+    // The request turned out to cost so much more than Demand says of its kind. The tenant's next
+    // turn is later by what was not expected. Call it once for each request of a line, or for none.
+    void settle(uint64_t more_ns) noexcept;
     void release() noexcept;
 
   private:
     friend class Line;
-    Place(Line& line, uint64_t bytes) noexcept : line_(&line), bytes_(bytes) {}
+    Place(Line& line, Demand demand) noexcept : line_(&line), demand_(demand) {}
     Line* line_ = nullptr;
-    uint64_t bytes_ = 0;
+    Demand demand_;
 };
 
 class Line {
   public:
-    Line(Admission& admission, uint64_t tenant);
+    // `session`: lines of one session share its turns.
+    Line(Admission& admission, uint64_t tenant, uint64_t session = 0);
     // Call it only when no request waits in the line or is inside.
     ~Line();
     Line(const Line&) = delete;
     Line& operator=(const Line&) = delete;
 
-    // co_await line.enter(bytes, stop): a Place. It is empty if the request was stopped, or the
+    // co_await line.enter(demand, stop): a Place. It is empty if the request was stopped, or the
     // line turned away, while it waited. `arrived`: when the request did, if the caller knows it.
     class Entering;
-    [[nodiscard]] Entering enter(uint64_t bytes, StopToken stop, Time arrived = {}) noexcept;
+    [[nodiscard]] Entering enter(Demand demand, StopToken stop, Time arrived = {}) noexcept;
     // Of its tenant's account.
     [[nodiscard]] AccountMetrics& metrics() const noexcept { return tenant_.account->metrics; }
     [[nodiscard]] const std::string& tenant_name() const noexcept { return tenant_.account->name; }
@@ -126,62 +159,91 @@ class Line {
     void end_rates() noexcept;
     // No request waits in it or is inside.
     [[nodiscard]] bool is_idle() const noexcept {
-        return inside_.requests == 0 && waiters_.empty();
+        return inside_.requests == 0 && small_.waiters.empty() && large_.waiters.empty();
     }
 
   private:
     friend class Admission;
     friend class Place;
-    friend class List<Line>;
     struct Waiter {
         std::coroutine_handle<> handle{};
-        uint64_t bytes = 0;
+        Demand demand{};
         Time since{};
-        Duration throttled_before{};  // the line's, when the request began to wait
+        Duration throttled_before{};  // the queue's, when the request began to wait
         enum class State : uint8_t { outside, waiting, inside } state = State::outside;
         Links<Waiter> links{};
     };
-    struct Tenant {
+    // In the tree of turns: all tenants, a tenant, a session, a line, or a queue of a line.
+    struct Branch {
+        Branch* parent = nullptr;
+        uint64_t turn = 0;        // of its next request, on its parent's clock
+        uint64_t clock = 0;       // for the turns of its own branches: of the latest request
+        int64_t owed_ns = 0;      // settled while it waited; its next request takes it over
+        uint64_t not_before = 0;  // of a queue whose first request a rate delays; nanoseconds
+        List<Branch> ready{};     // branches with a request that may begin, by turn
+        Links<Branch> links{};
+    };
+    struct Session : Branch {
+        uint32_t lines = 0;
+    };
+    struct Tenant : Branch {
         std::shared_ptr<Account> account;
-        Amount inside{};
-        Amount waiting{};
+        std::map<uint64_t, Session> sessions;
+        Load inside{};
+        Load waiting{};
+        uint64_t large_inside_ns = 0;  // the cost of its large requests
+        uint64_t small_inside = 0;
         uint64_t wanted = 0;         // the cost, in this span
         uint64_t wanted_before = 0;  // in the last one
         uint32_t asked = 0;          // requests in this span
         uint32_t lines = 0;
-        uint64_t turn = 0;   // of its next request, on the clock of all tenants
-        uint64_t clock = 0;  // for the turns of its lines
-        List<Line> ready;    // lines whose first waiter has room in the line, by turn
-        Links<Tenant> links{};
+        // Its small requests in the current and the last span, as its large ones divide time.
+        uint64_t small_asked = 0, small_asked_before = 0;
+        Time next_size_span{};
     };
-    void leave_queue(Waiter& waiter) noexcept;
-    // Moves the line to the list where it belongs.
-    void look() noexcept;
-    enum class Where : uint8_t { nowhere, ready, delayed };
-    [[nodiscard]] Where where_first_belongs() noexcept;
-    void leave_list() noexcept;
-    // Uses the tenant's rates for the line's first request, if that was not done. Returns true if
-    // it may begin now.
-    [[nodiscard]] bool is_in_rate(uint64_t bytes) noexcept;
-    // For how long rates have delayed its first requests, in all.
-    [[nodiscard]] Duration throttled(Time now) const noexcept;
-    // The request has waited until `now`.
-    void count_wait(const Waiter& waiter, Time now) noexcept;
+    // Its requests of one size class, in their order.
+    struct Queue : Branch {
+        explicit Queue(Line& its_line) : line(its_line) { parent = &its_line.branch_; }
+        // Moves it to the list where it belongs.
+        void look() noexcept;
+        enum class Where : uint8_t { nowhere, ready, delayed };
+        [[nodiscard]] Where where_first_belongs() noexcept;
+        void leave_list() noexcept;
+        // Uses the tenant's rates for the first request, if that was not done. Returns true if it
+        // may begin now.
+        [[nodiscard]] bool is_in_rate(uint64_t bytes) noexcept;
+        // For how long rates have delayed its first requests, in all.
+        [[nodiscard]] Duration throttled(Time now) const noexcept;
+        // The request has waited until `now`.
+        void count_wait(const Waiter& waiter, Time now) noexcept;
+        // Removes a request that was not admitted.
+        void leave(Waiter& waiter) noexcept;
+
+        Line& line;
+        List<Waiter> waiters;
+        Where where = Where::nowhere;
+        bool has_used_rates = false;  // for its first request, which may begin at not_before
+        // What requests turned out to cost more than their kind does, on average.
+        uint64_t expected_more_ns = 0;
+        Time delayed_since{};
+        Duration throttled_until_then{};
+    };
+    [[nodiscard]] static bool is_large(const Demand& demand) noexcept {
+        return demand.bytes > small_bytes_max;
+    }
+    [[nodiscard]] Queue& queue_for(const Demand& demand) noexcept {
+        return is_large(demand) ? large_ : small_;
+    }
 
     Admission& admission_;
-    const uint64_t number_;
+    const uint64_t number_, session_number_;
     Tenant& tenant_;
-    uint64_t turn_ = 0;
-    Amount inside_{};
+    Session& session_;
+    Branch branch_;
+    Queue small_{*this}, large_{*this};
+    Load inside_;
     bool turned_away_ = false;
     bool keeps_rates_;
-    List<Waiter> waiters_;
-    Where where_ = Where::nowhere;
-    Links<Line> links_{};
-    bool has_used_rates_ = false;  // for its first request
-    uint64_t not_before_ = 0;      // that request, in nanoseconds of the reactor's clock
-    Time delayed_since_{};
-    Duration throttled_{};  // until then
 };
 
 class Admission {
@@ -195,7 +257,9 @@ class Admission {
     [[nodiscard]] const Limits& limits() const noexcept { return limits_; }
     // True if the tenant may have one more line.
     [[nodiscard]] bool has_room_for_line(uint64_t tenant) const noexcept;
-    [[nodiscard]] Amount inside() const noexcept { return inside_; }
+    [[nodiscard]] Amount inside() const noexcept {
+        return {.requests = inside_.requests, .bytes = inside_.bytes};
+    }
     [[nodiscard]] const AdmissionMetrics& metrics() const noexcept { return metrics_; }
     // Lists the metrics, and what is inside. On its core.
     void visit_metrics(const MetricVisitor& visit) const;
@@ -207,12 +271,22 @@ class Admission {
   private:
     friend class Line;
     friend class Place;
+    using Branch = Line::Branch;
+    using Queue = Line::Queue;
     using Tenant = Line::Tenant;
-    [[nodiscard]] bool fits(const Tenant& tenant, uint64_t bytes) const noexcept;
+    [[nodiscard]] bool fits(const Tenant& tenant, const Demand& demand) const noexcept;
     [[nodiscard]] bool leaves_room(const Tenant& tenant, uint64_t bytes) const noexcept;
     [[nodiscard]] bool fits(const Line& line, uint64_t bytes) const noexcept;
-    void take(Line& line, uint64_t bytes) noexcept;
-    void give_back(Line& line, uint64_t bytes) noexcept;
+    void take(Queue& queue, const Demand& demand) noexcept;
+    void give_back(Line& line, const Demand& demand) noexcept;
+    void settle(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept;
+    // The branch, which is in no list, has its turn for a request of this cost.
+    void pass(Branch& branch, uint64_t cost) const noexcept;
+    // Moves its next turn by what it owes.
+    static void pay(Branch& branch, const Tenant& tenant) noexcept;
+    // The branch has a request that may begin; and has none any more.
+    static void link(Branch& branch) noexcept;
+    static void unlink(Branch& branch) noexcept;
     // Reads the clock if `now` is not known yet ({}). Reading it costs as much as admitting a
     // request, so it is read only where it is needed, and once.
     void read_once(Time& now) const noexcept {
@@ -221,27 +295,27 @@ class Admission {
     // Admits all requests that have room, by turn.
     void admit() noexcept;
     bool admit_one(Tenant& tenant, Time& now) noexcept;
-    // Adds `bytes` to what the line's tenant wants.
-    void note(Line& line, uint64_t bytes, Time& now) noexcept;
+    // Adds the request to what its tenant wants.
+    void note(Line& line, const Demand& demand, Time& now) noexcept;
+    void note_size(Tenant& tenant, const Demand& demand, Time& now) noexcept;
     void begin_span(Time now) noexcept;
     // Recomputes what the tenants want.
     void count() noexcept;
-    [[nodiscard]] Amount most_of(const Tenant& tenant) const noexcept;
     [[nodiscard]] std::shared_ptr<Account> account_of(uint64_t tenant) const;
-    // The first delayed line's time has come.
+    // The first delayed queue's time has come.
     static void end_delays(void* self) noexcept;
 
     Reactor& reactor_;
     const Limits limits_;
     const Accounts* const accounts_;
+    const uint64_t lag_max_;                   // in turns
     const std::shared_ptr<Account> ordinary_;  // of tenants without an account
     AdmissionMetrics metrics_;
-    Amount inside_;
+    Load inside_;
     uint32_t lines_ = 0;
     std::map<uint64_t, Tenant> tenants_;
-    List<Tenant> waiting_;  // tenants with ready lines, by turn
-    uint64_t clock_ = 0;    // the turn of the latest request; turns are costs by weight
-    List<Line> delayed_;    // by time
+    Branch all_;            // of the tenants; its turns are costs by weight
+    List<Branch> delayed_;  // queues, by time
     Alarm alarm_;           // for the first of them
     uint64_t active_ = 0;   // tenants
     uint64_t active_weight_ = 0;
@@ -260,9 +334,11 @@ class Admission {
 
 class [[nodiscard]] Line::Entering {
   public:
-    Entering(Line& line, uint64_t bytes, StopToken stop, Time arrived) noexcept
-        : line_(line), stop_(stop), callback_(*this) {
-        waiter_.bytes = bytes;
+    Entering(Line& line, Demand demand, StopToken stop, Time arrived) noexcept
+        : queue_(line.queue_for(demand)), stop_(stop), callback_(*this) {
+        waiter_.demand = demand;
+        waiter_.demand.expected_more_ns = queue_.expected_more_ns;
+        waiter_.demand.cost_ns += queue_.expected_more_ns;
         waiter_.since = arrived;
     }
     Entering(const Entering&) = delete;
@@ -271,7 +347,7 @@ class [[nodiscard]] Line::Entering {
     void await_suspend(std::coroutine_handle<> handle) noexcept;
     Place await_resume() noexcept {
         if (waiter_.state != Waiter::State::inside) return {};
-        return {line_, waiter_.bytes};
+        return {queue_.line, waiter_.demand};
     }
 
   private:
@@ -285,20 +361,24 @@ class [[nodiscard]] Line::Entering {
         Entering& owner_;
     };
     void stopped() noexcept;
-    Line& line_;
+    Queue& queue_;
     StopToken stop_;
     Waiter waiter_;
     Stopped callback_;
 };
 
-inline Line::Entering Line::enter(uint64_t bytes, StopToken stop, Time arrived) noexcept {
-    return {*this, bytes, stop, arrived};
+inline Line::Entering Line::enter(Demand demand, StopToken stop, Time arrived) noexcept {
+    return {*this, demand, stop, arrived};
+}
+
+inline void Place::settle(uint64_t more_ns) noexcept {
+    if (line_ != nullptr) line_->admission_.settle(line_->queue_for(demand_), demand_, more_ns);
 }
 
 inline void Place::release() noexcept {
     if (line_ == nullptr) return;
     Line& line = *std::exchange(line_, nullptr);
-    line.admission_.give_back(line, bytes_);
+    line.admission_.give_back(line, demand_);
 }
 
 }  // namespace ros2s::admission

@@ -59,6 +59,25 @@ Task<> LinkServer::serve(rpc::Request& request) {
     if (unused_.size() < Scratch::kept_max) unused_.push_back(std::move(scratch));
 }
 
+admission::Work LinkServer::work(const rpc::Request& request) const {
+    switch (static_cast<Method>(request.method())) {
+        case Method::sync:
+        case Method::punch_hole:
+        case Method::make_directory:
+        case Method::make_node:
+        case Method::symlink:
+        case Method::link:
+        case Method::unlink:
+        case Method::remove_directory:
+        case Method::rename:
+        case Method::set_attributes:
+        case Method::set_xattr:
+        case Method::remove_xattr:
+        case Method::create: return admission::Work::change;
+        default: return rpc::Service::work(request);
+    }
+}
+
 // Answers with an error if nothing was answered yet.
 Task<Result<>> LinkServer::answer(rpc::Request& request, Scratch& scratch) {
     switch (static_cast<Method>(request.method())) {
@@ -271,6 +290,7 @@ Task<Result<>> LinkServer::sync(rpc::Request& request) {
 
 Task<Result<>> LinkServer::read_many(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY_ASSIGN(const ReadManyBody asked, decode_read_many(request.body(), scratch.items));
+    request.charge(admission::cost_ns_of_parts(scratch.items.size()));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
     uint64_t windows = 0;
     for (const fs::ReadManyItem& item : scratch.items) {

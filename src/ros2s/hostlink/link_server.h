@@ -52,6 +52,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
 
     [[nodiscard]] uint32_t number() const override { return file_service; }
     Task<> serve(rpc::Request& request) override;
+    [[nodiscard]] admission::Work work(const rpc::Request& request) const override;
     [[nodiscard]] std::string_view name() const override { return "dpu.serve"; }
     [[nodiscard]] std::string_view method_name(uint16_t method) const override {
         return times_.name(method);

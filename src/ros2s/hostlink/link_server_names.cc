@@ -247,6 +247,7 @@ Task<Result<>> LinkServer::readdir(rpc::Request& request, Scratch& scratch) {
     MountNames names(*entered.mount, report);
     ROS2S_CO_TRY_ASSIGN(const auto entries, co_await names.readdir(request.call(), asked.handle,
                                                                    asked.cookie, asked.limit));
+    request.charge(admission::cost_ns_of_entries(entries.size()));
     co_await request.reply(encode_entries(scratch.answer, entries, request.reply_body_bytes_max()));
     co_return Result<>{};
 }

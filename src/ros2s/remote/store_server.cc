@@ -32,6 +32,16 @@ void StoreServerMetrics::visit(const MetricVisitor& visit) const {
           "Updates that had been done before: their stored reply was returned", replayed.value());
 }
 
+admission::Work work_of(const rpc::Request& request) {
+    switch (static_cast<Method>(request.method())) {
+        case Method::update:
+            return request.payload_bytes() > 0 ? admission::Work::write : admission::Work::change;
+        case Method::create_container:
+        case Method::destroy_container: return admission::Work::change;
+        default: return request.sink_bytes() > 0 ? admission::Work::read : admission::Work::look;
+    }
+}
+
 struct StoreServer::Workspace {
     ContainerId container;
     std::vector<FetchItem> items;
@@ -75,6 +85,11 @@ Task<> StoreServer::serve(rpc::Request& request) {
 }
 
 namespace {
+
+// The first one is the request itself.
+uint64_t cost_of_parts(size_t parts) {
+    return parts > 1 ? admission::cost_ns_of_parts(parts - 1) : 0;
+}
 
 UpdateName name_of(const rpc::Request& request) {
     const rpc::OperationId id = request.operation();
@@ -204,6 +219,7 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
 
 Task<Result<>> StoreServer::fetch(rpc::Request& request, Workspace& work) {
     ROS2S_CO_TRY(read(decode_fetch(request.body(), work.container, work.items)));
+    request.charge(cost_of_parts(work.items.size()));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
@@ -227,6 +243,7 @@ Task<Result<>> StoreServer::fetch_chain(rpc::Request& request, Workspace& work) 
     Holder holder = holder_of(request);
     ROS2S_CO_TRY(
         read(decode_chain(request.body(), work.container, holder.client, work.items, work.links)));
+    request.charge(cost_of_parts(work.items.size()));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
@@ -290,6 +307,7 @@ Task<Result<>> StoreServer::send_fetched(rpc::Request& request, Workspace& work,
 Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     Transaction& transaction = work.transaction;
     ROS2S_CO_TRY(read(decode_update(request.body(), work.container, transaction)));
+    request.charge(cost_of_parts(transaction.operations.size()));
     if (!permits(request, work.container, Use::write))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::write));
     const rpc::OperationId id = request.operation();
@@ -333,6 +351,7 @@ Task<Result<>> StoreServer::list(rpc::Request& request, Workspace& work) {
     work.list.limit = std::min(work.list.limit, list_entries_max);
     ROS2S_CO_TRY_ASSIGN(const ListReply reply,
                         co_await store_.list(request.call(), work.container, work.list));
+    request.charge(admission::cost_ns_of_entries(reply.entries.size()));
     co_await request.reply(encode_listed(work.body, reply, request.reply_body_bytes_max()));
     co_return Result<>{};
 }

@@ -28,6 +28,9 @@ struct StoreServerMetrics {
     void visit(const MetricVisitor& visit) const;
 };
 
+// What a request to a store costs.
+[[nodiscard]] admission::Work work_of(const rpc::Request& request);
+
 class StoreServer final : public rpc::Service {
   public:
     // The policy, if there is one, outlives it.
@@ -37,6 +40,9 @@ class StoreServer final : public rpc::Service {
     [[nodiscard]] const StoreServerMetrics& metrics() const { return metrics_; }
     [[nodiscard]] uint32_t number() const override { return object_service; }
     Task<> serve(rpc::Request& request) override;
+    [[nodiscard]] admission::Work work(const rpc::Request& request) const override {
+        return work_of(request);
+    }
     // `session` as in rpc::Guest.
     void session_ended(uint64_t session) { store_.session_ended(session); }
     [[nodiscard]] std::string_view name() const override { return "engine.serve"; }

@@ -14,11 +14,13 @@ namespace {
 // Lines of tenants without requests in progress.
 constexpr size_t idle_lines_max = 64;
 
-// Each tenant has one line; a single tenant may use all credits.
+// Each tenant has one line; a single tenant may use all credits. How much of large requests may be
+// on the way is the server's decision.
 admission::Limits credits_of(uint32_t requests, uint64_t bytes) {
     const admission::Amount all{.requests = requests, .bytes = bytes};
     return {.all = all,
             .one = all,
+            .large = std::chrono::hours(1),
             .line_bytes = bytes,
             .lines = UINT32_MAX,
             .lines_of_one = 1,

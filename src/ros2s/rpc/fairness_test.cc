@@ -11,6 +11,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr uint64_t mib = uint64_t{1} << 20;
+// Returns many things: it takes 34 times as long as another request. That is known at its end.
+constexpr uint16_t long_list = 2;
 
 // Replies without content after some steps on the core; more steps if payload is requested.
 class CostlyService final : public Service {
@@ -22,6 +24,10 @@ class CostlyService final : public Service {
         for (int step = 0; step < 3; ++step) co_await use(3us);
         // Like a read that learns afterwards where its bytes should go: 10 GB/s.
         if (request.sink_bytes() > mib) co_await use(Duration(request.sink_bytes() / 10));
+        if (request.method() == long_list) {
+            co_await use(300us);
+            request.charge(300'000);
+        }
         co_await request.reply({});
     }
     std::map<uint64_t, uint64_t> served;  // by tenant
@@ -91,9 +97,9 @@ struct SharedStage {
         co_await self.bad.close();
     }
     // Sends requests, one after the other, until `stop`.
-    static Task<> ask(Channel& channel, const bool& stop) {
+    static Task<> ask(Channel& channel, const bool& stop, uint16_t method = 1) {
         ReadNothing reader;
-        while (!stop) EXPECT_TRUE(co_await channel.call({}, {.method = 1}, reader));
+        while (!stop) EXPECT_TRUE(co_await channel.call({}, {.method = method}, reader));
     }
     // The bystander's finished requests in a period, one after the other.
     Task<uint64_t> bystander() {
@@ -143,6 +149,29 @@ Task<> many_requests(SharedStage& stage) {
     for (auto& channel : channels) co_await channel->close();
 }
 TEST(Fairness, ABystanderOfAThousandsOfRequests) { SharedStage().run(many_requests); }
+
+// A list costs by what it returned: 300 µs, and the 16 that a small request counts as.
+Task<> lists_and_looks(SharedStage& stage) {
+    const auto looks = co_await stage.good.connect(stage);
+    const auto lists = co_await stage.bad.connect(stage);
+    bool stop = false;
+    Nursery nursery(stage.core(), 128);
+    for (int i = 0; i < 64; ++i) {
+        co_await nursery.spawn(SharedStage::ask(*looks, stop, 1));
+        co_await nursery.spawn(SharedStage::ask(*lists, stop, long_list));
+    }
+    co_await sleep_for(stage.core(), 100ms);
+    const auto before = stage.service.served;
+    co_await sleep_for(stage.core(), 1s);
+    const auto looked = static_cast<double>(stage.service.served[1] - before.at(1));
+    const auto listed = static_cast<double>(stage.service.served[2] - before.at(2));
+    EXPECT_NEAR(looked / listed, 316.0 / 16, 1.5);
+    stop = true;
+    co_await nursery.join();
+    co_await looks->close();
+    co_await lists->close();
+}
+TEST(Fairness, ListsCostWhatTheyReturned) { SharedStage().run(lists_and_looks); }
 
 // Claims a sink, and grants no window for it.
 Task<> claim(SharedStage& stage, const bool& stop, std::map<Code, uint64_t>& answers) {

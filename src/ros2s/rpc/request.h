@@ -96,6 +96,9 @@ class Request {
     // Sends an error as the reply, with a sentence for people.
     Task<> fail(Error error, std::string_view text = {});
     [[nodiscard]] bool answered() const { return answered_; }
+    // It costs the server so much more than a request of its Service::work() (admission/cost.h).
+    // Call it as soon as that is known: its tenant's next requests wait for it.
+    void charge(uint64_t cost_ns) { charged_ns_ += cost_ns; }
     // From its arrival until its reply was queued. Call it after that.
     [[nodiscard]] Duration took() const { return answered_at_ - arrived_; }
 
@@ -159,6 +162,7 @@ class Request {
     bool answered_ = false;
     bool refused_ = false;
     bool sampled_ = false;
+    uint64_t charged_ns_ = 0;
     std::vector<std::byte> head_;  // of the reply; its memory is reused, unless it is large
 };
 
@@ -170,6 +174,11 @@ class Service {
     [[nodiscard]] virtual uint32_t number() const = 0;
     // Replies before it returns. Many run concurrently.
     virtual Task<> serve(Request& request) = 0;
+    // What a request costs, before its body is decoded.
+    [[nodiscard]] virtual admission::Work work(const Request& request) const {
+        if (request.payload_bytes() > 0) return admission::Work::write;
+        return request.sink_bytes() > 0 ? admission::Work::read : admission::Work::look;
+    }
     // The name of the step that represents it in traces; a literal.
     [[nodiscard]] virtual std::string_view name() const { return "server.serve"; }
     // A literal, for sampled traces.

@@ -116,8 +116,12 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
                                 self.server_.service_.name());
     std::optional<Span> waiting(std::in_place, request.call().trace, self.server_.reactor_,
                                 "rpc.queue");
-    const admission::Place place = co_await self.line_->enter(
-        undeliverable ? 0 : request.bytes_most(), request.call().stop, request.arrived());
+    const admission::Demand demand =
+        undeliverable
+            ? admission::Demand()
+            : admission::Demand(self.server_.service_.work(request), request.bytes_most());
+    admission::Place place =
+        co_await self.line_->enter(demand, request.call().stop, request.arrived());
     waiting.reset();
     Result<> entered = request.check();
     if (undeliverable) {
@@ -131,6 +135,7 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
         co_await self.server_.service_.serve(request);
     }
     serving.reset();
+    place.settle(request.charged_ns_);
     self.line_->metrics().latency.add(static_cast<uint64_t>(request.took().count()));
     if (undeliverable || request.refused()) self.line_->metrics().refused.add();
     if (request.sampled()) {

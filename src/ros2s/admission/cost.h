@@ -1,0 +1,37 @@
+// What a request costs a server, in nanoseconds of its core and its device: a fixed part for its
+// kind and a part for its bytes. The figures are calibrated: see docs/decisions/0516.
+//
+// A request that does many things (a list, a batch of files) has the cost of one here. The service
+// adds the rest when it knows it (Place::settle), and the line learns what to expect.
+//
+// Plain values; any thread.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace ros2s::admission {
+
+enum class Work : uint8_t {
+    look,    // at names, attributes and sizes; a list without its entries
+    change,  // of names and attributes; a flush
+    read,
+    write,
+};
+
+[[nodiscard]] uint64_t cost_ns_of(Work work, uint64_t bytes);
+// Of what a list returns; of the further files or objects of a batch. In addition to the request.
+[[nodiscard]] uint64_t cost_ns_of_entries(size_t entries);
+[[nodiscard]] uint64_t cost_ns_of_parts(size_t parts);
+
+// What a request takes.
+struct Demand {
+    uint64_t bytes = 0;             // of memory for payload
+    uint64_t cost_ns = 0;           // as far as it is known before it begins
+    uint64_t expected_more_ns = 0;  // of the cost: what earlier requests turned out to cost more
+    Demand() = default;
+    // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions): a read, or a look.
+    Demand(uint64_t payload) : Demand(payload > 0 ? Work::read : Work::look, payload) {}
+    Demand(Work work, uint64_t payload) : bytes(payload), cost_ns(cost_ns_of(work, payload)) {}
+};
+
+}  // namespace ros2s::admission
