@@ -17,6 +17,7 @@ Engine::Engine(Environment environment, Settings settings)
     : environment_(std::move(environment)),
       settings_(std::move(settings)),
       accounts_(environment_.reactor, settings_.allowances),
+      limits_(environment_.reactor, pools_, settings_.allowances, accounts_),
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_, {.accounts = &accounts_}, environment_.log),
       gate_(sessions_, session::Purpose::store),
@@ -67,6 +68,7 @@ Task<Result<>> Engine::begin(Report& report) {
     for (const std::string& directory : settings_.pool_directories()) {
         ROS2S_CO_TRY(co_await pools_.open(environment_, directory, report));
     }
+    limits_.begin();
     router_ = std::make_unique<StoreRouter>(sessions_, pools_, settings_.access);
     data_ = std::make_unique<daemon::DataPlane>(environment_.reactor, group_, *router_, gate_);
     for (const std::string& line : daemon::trust_warnings(places)) environment_.log.warning(line);
@@ -105,6 +107,7 @@ Task<> Engine::stop() {
     control_.reset();
     if (data_) co_await data_->close();
     data_.reset();
+    co_await limits_.stop();
     co_await pools_.close();
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "live_limits.h"
 #include "pools.h"
 #include "reactors.h"
 #include "ros2s/daemon/data_plane.h"
@@ -56,6 +57,7 @@ class Engine final : public daemon::Daemon {
     Reactors reactors_;
     Pools pools_;
     admission::Accounts accounts_;
+    LiveLimits limits_;
     session::TicketTable tickets_;
     session::SessionTable sessions_;
     session::SessionGate gate_;

@@ -188,5 +188,24 @@ TEST_F(Tenants, LimitsChangeWhileTheyAreConnected) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
+// The engine's client is the DPU, with the certificate CN=client. It stays connected.
+TEST_F(Tenants, LimitsOfADpuChangeAtTheEngineWhileItRuns) {
+    ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
+    DpuTenant bob;
+    run_blocking(*reactor,
+                 [&] { return bob.open(*reactor, options("bob"), "main", "bobs", 4096); });
+    EXPECT_LT(time_of_reads(*reactor, bob, 100), 900ms);
+    EXPECT_EQ(change(Change::create, "dpu",
+                     {{"subjects", "CN=client"}, {"requests", "100"}, {"burst", "10ms"}}),
+              "");
+    EXPECT_GE(time_of_reads(*reactor, bob, 100), 900ms);
+    EXPECT_EQ(change(Change::set, "dpu", {{"requests", ""}, {"burst", ""}}), "");
+    EXPECT_LT(time_of_reads(*reactor, bob, 100), 900ms);
+    EXPECT_TRUE(is_alive(bob));
+    run_blocking(*reactor, [&] { return bob.close(); });
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
 }  // namespace
 }  // namespace ros2s::tests

@@ -1,6 +1,6 @@
 """Measures what the tenants of one DPU get: with equal weights, with weights 1:2:4, and for a reader beside a
-flood of writes. Each tenant is one fio with its own certificate. All start together. The pool is in memory,
-so the DPU is what they share."""
+flood of writes of another tenant, and of its own. Each tenant is one or two fio with its own certificate. All
+start together. The pool is in memory, so the DPU is what they share."""
 
 import dataclasses
 import json
@@ -26,6 +26,7 @@ class Case:
     loads: tuple  # of fio, by tenant
     weights: tuple = ()  # empty: no `limits:` in the settings
     shares: bool = True  # each has requests waiting at all times, so that shares mean something
+    of_one: bool = False  # all loads are the first tenant's
 
 
 CASES = (
@@ -33,6 +34,7 @@ CASES = (
     Case("weights 1:2:4", (READS,) * 3, (1, 2, 4)),
     Case("a reader alone", (ONE_READ,), shares=False),
     Case("a reader beside a flood of 1 MiB writes", (ONE_READ, FLOOD), shares=False),
+    Case("a reader beside its own flood of 1 MiB writes", (ONE_READ, FLOOD), shares=False, of_one=True),
 )
 
 
@@ -84,7 +86,8 @@ class Tenants:
         """Runs all tenants once. Returns the result of each."""
         shared = compare.time_based(f"{self.mib}m", seconds) | dict(ramp_time=RAMP_SECONDS)
         running = []
-        for side, load in zip(self.sides, case.loads):
+        sides = self.sides[:1] * len(case.loads) if case.of_one else self.sides
+        for side, load in zip(sides, case.loads):
             command = [word for word in compare.fio_command(compare.Row("tenant", "", load), side, shared)
                        if not word.startswith("--path_report")]
             console.command(command)
@@ -132,7 +135,7 @@ def told(case, turns):
     rows = []
     for number, weight in enumerate(weights):
         own = [turn[number] for turn in turns]
-        row = {"tenant": NAMES[number], "weight": weight,
+        row = {"tenant": NAMES[0 if case.of_one else number], "weight": weight,
                **{field.name: statistics.median(getattr(each, field.name) for each in own)
                   for field in dataclasses.fields(Got)}}
         if case.shares:
