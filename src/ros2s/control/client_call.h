@@ -10,6 +10,7 @@
 #include "control_client.h"
 #include "error_status.h"
 #include "files.grpc.pb.h"
+#include "ros2s/pki/watched_identity.h"
 #include "ros2s/rpc/update_slots.h"
 #include "ros2s/runtime/alarm.h"
 #include "ros2s/runtime/call.h"
@@ -19,7 +20,6 @@
 #include "session.grpc.pb.h"
 #include "store.grpc.pb.h"
 #include "tenants.grpc.pb.h"
-#include "watched_identity.h"
 
 namespace ros2s::control {
 
@@ -62,7 +62,7 @@ struct ControlClient::Parts {
 
     Reactor& reactor;
     ClientOptions options;
-    WatchedIdentity identity;
+    pki::WatchedIdentity identity;
     Time next_look{}, next_connection{};
     std::shared_ptr<grpc::Channel> channel;
     std::unique_ptr<Stubs> stubs;

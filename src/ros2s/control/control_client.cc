@@ -175,8 +175,8 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
 Result<> ControlClient::Parts::renew(Report& report) {
     if (stubs != nullptr && reactor.now() < next_look) return {};
     next_look = reactor.now() + renewal_glance;
-    Pem unused;
-    if (identity.look(unused) != WatchedIdentity::Look::changed && stubs != nullptr) return {};
+    pki::Pem unused;
+    if (identity.look(unused) != pki::WatchedIdentity::Look::changed && stubs != nullptr) return {};
     ROS2S_TRY_ASSIGN(
         channel, open_channel(options.address, options.identity, arguments_of(options), report));
     stubs = std::make_unique<Stubs>(channel);

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "grpc_address.h"
-#include "watched_identity.h"
+#include "ros2s/pki/watched_identity.h"
 
 // gRPC 1.51 exports the setter of a client's lowest TLS version, but does not declare it in its
 // public headers. This declares the class as far as it is used: a call of a non-virtual member of
@@ -86,12 +86,13 @@ class WatchedFiles {
 
   private:
     grpc_ssl_certificate_config_reload_status fetch(grpc_ssl_server_certificate_config** config) {
-        Pem pem;
+        pki::Pem pem;
         switch (identity_.look(pem)) {
-            case WatchedIdentity::Look::unchanged:
+            case pki::WatchedIdentity::Look::unchanged:
                 return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
-            case WatchedIdentity::Look::not_usable: return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
-            case WatchedIdentity::Look::changed: break;
+            case pki::WatchedIdentity::Look::not_usable:
+                return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+            case pki::WatchedIdentity::Look::changed: break;
         }
         const grpc_ssl_pem_key_cert_pair pair{.private_key = pem.key.c_str(),
                                               .cert_chain = pem.certificate.c_str()};
@@ -103,7 +104,7 @@ class WatchedFiles {
         next_context_is_ours = true;
         return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
     }
-    WatchedIdentity identity_;
+    pki::WatchedIdentity identity_;
     Log log_;
     bool loaded_ = false;
 };
@@ -144,7 +145,7 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,
                                                     grpc::ChannelArguments arguments,
                                                     Report& report) {
     ROS2S_TRY(pki::check_identity(identity, now(), report));
-    const Pem pem = read_pem(identity);
+    const pki::Pem pem = pki::read_pem(identity);
     grpc_ssl_pem_key_cert_pair pair{.private_key = pem.key.c_str(),
                                     .cert_chain = pem.certificate.c_str()};
     // gRPC's C++ library is initialised by the first of its own objects, and this may be the

@@ -50,10 +50,10 @@ Result<WallTime> Trust::check(const std::string& subject, const std::string& cha
 
 Task<> Trust::watch(StopToken stop) {
     while (co_await sleep_for(reactor_, check_interval, stop)) {
-        Pem fresh;
+        pki::Pem fresh;
         const auto looked = co_await blocking_.run(
-            reactor_, [&]() -> Result<WatchedIdentity::Look> { return files_.look(fresh); });
-        if (!looked || *looked != WatchedIdentity::Look::changed) continue;
+            reactor_, [&]() -> Result<pki::WatchedIdentity::Look> { return files_.look(fresh); });
+        if (!looked || *looked != pki::WatchedIdentity::Look::changed) continue;
         const bool is_new = fresh.authority != pem_.authority;
         pem_ = std::move(fresh);
         if (is_new) expel_strangers();

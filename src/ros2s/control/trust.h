@@ -9,11 +9,11 @@
 #include <string>
 
 #include "ros2s/base/result.h"
+#include "ros2s/pki/watched_identity.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/stop.h"
 #include "ros2s/session/sessions.h"
-#include "watched_identity.h"
 
 namespace ros2s::control {
 
@@ -51,8 +51,8 @@ class Trust {
     Reactor& reactor_;
     BlockingPool& blocking_;
     session::SessionTable& sessions_;
-    WatchedIdentity files_;
-    Pem pem_;
+    pki::WatchedIdentity files_;
+    pki::Pem pem_;
     std::map<std::string, Known> known_;
 };
 

@@ -13,22 +13,22 @@
 #include "ros2s/base/log.h"
 #include "ros2s/pki/certificate.h"
 
-namespace ros2s::control {
+namespace ros2s::pki {
 
 struct Pem {
     std::string authority, certificate, key;
 };
-[[nodiscard]] Pem read_pem(const pki::Identity& identity);
+[[nodiscard]] Pem read_pem(const Identity& identity);
 
 class WatchedIdentity {
   public:
-    WatchedIdentity(pki::Identity identity, Log log)
+    WatchedIdentity(Identity identity, Log log)
         : identity_(std::move(identity)), log_(std::move(log)) {}
 
     enum class Look : uint8_t { unchanged, changed, not_usable };
     // `changed`: `into` has the current contents of the files. The first call always returns it.
     [[nodiscard]] Look look(Pem& into);
-    [[nodiscard]] const pki::Identity& identity() const { return identity_; }
+    [[nodiscard]] const Identity& identity() const { return identity_; }
 
   private:
     // The properties of a file that change when another one replaces it.
@@ -40,9 +40,9 @@ class WatchedIdentity {
     };
     static FileState state_of(const std::string& path);
 
-    pki::Identity identity_;
+    Identity identity_;
     Log log_;
     std::array<FileState, 3> seen_;
 };
 
-}  // namespace ros2s::control
+}  // namespace ros2s::pki

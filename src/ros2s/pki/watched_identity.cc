@@ -1,4 +1,4 @@
-#include "watched_identity.h"
+#include "ros2s/pki/watched_identity.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace ros2s::control {
+namespace ros2s::pki {
 namespace {
 
 std::string contents(const std::string& path) {
@@ -16,7 +16,7 @@ std::string contents(const std::string& path) {
 
 }  // namespace
 
-Pem read_pem(const pki::Identity& identity) {
+Pem read_pem(const Identity& identity) {
     return {contents(identity.authority_file), contents(identity.certificate_file),
             contents(identity.key_file)};
 }
@@ -35,7 +35,7 @@ WatchedIdentity::Look WatchedIdentity::look(Pem& into) {
     seen_ = seen;
     Report report;
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-    if (!pki::check_identity(identity_, now, report)) {
+    if (!check_identity(identity_, now, report)) {
         log_.warning(
             fmt::format("tls: the certificate files changed and are not used, because {}; the "
                         "previous ones stay in use",
@@ -46,4 +46,4 @@ WatchedIdentity::Look WatchedIdentity::look(Pem& into) {
     return Look::changed;
 }
 
-}  // namespace ros2s::control
+}  // namespace ros2s::pki
