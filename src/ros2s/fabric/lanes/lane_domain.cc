@@ -1,9 +1,5 @@
 #include "lane_domain.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include <array>
 
 #include "lane_wire.h"
@@ -11,18 +7,6 @@
 
 namespace ros2s::fabric::lanes {
 namespace {
-
-// A machine that died sends nothing: the kernel probes it, once a second.
-void keep_alive(int fd) {
-    const int on = 1;
-    const int idle_s = 2;
-    const int interval_s = 1;
-    const int probes = 5;
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-}
 
 class LaneDomain final : public Domain, private Handshakes {
   public:

@@ -309,6 +309,17 @@ Peer peer_at(int fd, const std::string& provider) {
     return peer;
 }
 
+void keep_alive(int fd) noexcept {
+    const int on = 1;
+    const int idle_s = 2;
+    const int interval_s = 1;
+    const int probes = 5;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
 void remove_socket_file(const std::string& address) noexcept {
     if (address.front() != '@' && address.find('/') != std::string::npos) unlink(address.c_str());
 }

@@ -61,6 +61,9 @@ Task<Result<Descriptor>> accept_from(Reactor& reactor, int listening, StopToken 
 // The other end, as the kernel knows it: "process 4711 of user 1000 (shm)", "192.0.2.7 port 4711
 // (ucx+tcp)".
 [[nodiscard]] Peer peer_at(int fd, const std::string& provider);
+// For a connection whose peer may be silent for long: a machine that died shows within ten seconds,
+// because the kernel probes it.
+void keep_alive(int fd) noexcept;
 // Removes the socket file of a listener's path.
 void remove_socket_file(const std::string& address) noexcept;
 // Errors: invalid, disconnected (no listener), deadline, cancelled, denied, io.

@@ -32,6 +32,11 @@ std::vector<std::byte> encode(Hello hello, ConstBytes passed) {
 
 }  // namespace
 
+Task<Result<std::unique_ptr<Stream>>> Handshakes::begin(Reactor& reactor, int fd, Peer& /*peer*/,
+                                                        StopToken /*stop*/) {
+    co_return std::make_unique<PlainStream>(reactor, fd);
+}
+
 SocketListener::SocketListener(Reactor& reactor, Counters& counters, Handshakes& handshakes,
                                Descriptor socket, std::string address, ListenOptions options)
     : reactor_(reactor),
@@ -84,45 +89,50 @@ bool SocketListener::make_room(Greetings& among, const Peer& coming) noexcept {
 }
 
 // Best effort: a peer that does not read the answer finds the socket closed.
-void SocketListener::turn_away(int fd, Answer answer, ConstBytes verdict) noexcept {
+void SocketListener::turn_away(Stream& stream, Answer answer, ConstBytes verdict) noexcept {
     Hello hello;
     hello.set_provider(handshakes_.provider());
     hello.answer = answer;
-    const std::vector<std::byte> bytes = encode(hello, verdict);
-    (void)::send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    stream.send_now(encode(hello, verdict));
 }
 
-Task<Result<Hello>> SocketListener::hear(int fd, std::vector<std::byte>& credential,
+Task<Result<Hello>> SocketListener::hear(Stream& stream, std::vector<std::byte>& credential,
                                          StopToken stop) {
     std::array<std::byte, sizeof(Hello)> bytes{};
-    ROS2S_CO_TRY(co_await receive_all(reactor_, fd, bytes, stop));
+    ROS2S_CO_TRY(co_await stream.receive(bytes, stop));
     const auto hello = Hello::decode(bytes);
     Answer answer = answer_to(hello, handshakes_.provider());
     if (hello && hello->passed_bytes > PeerCheck::credential_bytes_max) answer = Answer::refused;
     if (answer != Answer::welcome) {
-        turn_away(fd, answer);
+        turn_away(stream, answer);
         co_return fail(Code::denied);
     }
     credential.resize(hello->passed_bytes);
-    ROS2S_CO_TRY(co_await receive_all(reactor_, fd, credential, stop));
+    ROS2S_CO_TRY(co_await stream.receive(credential, stop));
     co_return hello;
 }
 
 Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Greeting& greeting,
                                              StopToken stop) {
+    auto begun = co_await handshakes_.begin(reactor_, socket.get(), greeting.peer, stop);
+    if (!begun) co_return fail(begun.error());
+    std::unique_ptr<Stream> stream = std::move(*begun);
     std::vector<std::byte> credential;
-    const auto hello = co_await hear(socket.get(), credential, stop);
+    const auto hello = co_await hear(*stream, credential, stop);
     if (!hello) {
-        if (greeting.makes_room && !closed_) turn_away(socket.get(), Answer::busy);
+        if (greeting.makes_room && !closed_) turn_away(*stream, Answer::busy);
         co_return fail(hello.error());
     }
     // Its ticket stays valid if there is no room for it.
     const bool is_full = admitted_.size() + ready_.size() >= options_.handshakes_max;
     if (closed_ || (is_full && admitted_.empty())) {
-        turn_away(socket.get(), Answer::busy);
+        turn_away(*stream, Answer::busy);
         co_return fail(Code::busy);
     }
-    Admitted admitted{.socket = std::move(socket), .hello = *hello, .peer = greeting.peer};
+    Admitted admitted{.socket = std::move(socket),
+                      .stream = std::move(stream),
+                      .hello = *hello,
+                      .peer = greeting.peer};
     admitted.session = random_seed();
     PeerCheck::Verdict verdict{.admitted = true, .said = {}};
     if (options_.peer_check != nullptr) {
@@ -130,7 +140,7 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Greeting& greeti
         ROS2S_CHECK(verdict.said.size() <= PeerCheck::verdict_bytes_max);
     }
     if (!verdict.admitted) {
-        turn_away(admitted.socket.get(), Answer::refused, verdict.said);
+        turn_away(*admitted.stream, Answer::refused, verdict.said);
         co_return fail(Code::denied);
     }
     // A peer that is not admitted yet never displaces an admitted peer.
@@ -139,8 +149,8 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Greeting& greeti
     admitted_.push_back(&greeting);
     Hello answer{.session = admitted.session};
     answer.set_provider(handshakes_.provider());
-    const auto told =
-        co_await send_all(reactor_, admitted.socket.get(), encode(answer, verdict.said), stop);
+    const std::vector<std::byte> welcome = encode(answer, verdict.said);
+    const auto told = co_await admitted.stream->send(welcome, stop);
     if (!told) {
         if (options_.peer_check != nullptr) options_.peer_check->withdraw(admitted.session);
         co_return fail(told.error());
@@ -207,17 +217,24 @@ Task<> SocketListener::close() {
 
 Task<Result<Hello>> ask_admission(Reactor& reactor, int fd, Hello hello, std::string address,
                                   const ConnectOptions& options, StopToken stop, Report& report) {
+    PlainStream stream(reactor, fd);
+    co_return co_await ask_admission(stream, hello, std::move(address), options, stop, report);
+}
+
+Task<Result<Hello>> ask_admission(Stream& stream, Hello hello, std::string address,
+                                  const ConnectOptions& options, StopToken stop, Report& report) {
     if (options.credential.size() > PeerCheck::credential_bytes_max) {
         co_return report.fail(Code::invalid, "the credential for " + address + " is too long");
     }
-    ROS2S_CO_TRY(co_await send_all(reactor, fd, encode(hello, options.credential), stop));
+    const std::vector<std::byte> ours = encode(hello, options.credential);
+    ROS2S_CO_TRY(co_await stream.send(ours, stop));
     std::array<std::byte, sizeof(Hello)> bytes{};
-    ROS2S_CO_TRY(co_await receive_all(reactor, fd, bytes, stop));
+    ROS2S_CO_TRY(co_await stream.receive(bytes, stop));
     const auto answer = Hello::decode(bytes);
     if (answer && answer->passed_bytes > 0 &&
         answer->passed_bytes <= PeerCheck::verdict_bytes_max) {
         std::vector<std::byte> verdict(answer->passed_bytes);
-        ROS2S_CO_TRY(co_await receive_all(reactor, fd, verdict, stop));
+        ROS2S_CO_TRY(co_await stream.receive(verdict, stop));
         if (options.verdict != nullptr) *options.verdict = std::move(verdict);
     }
     ROS2S_CO_TRY(check_answer(answer, address, hello.provider_name(), report));

@@ -2,8 +2,8 @@
 // credentials, asks the PeerCheck, and answers. The provider sets up the rest for an admitted peer
 // (Handshakes::finish).
 //
-//     pending ── hello, credential ──► asked ── verdict ──► admitted ── finish() ──► ready ──
-//     accept()
+//     pending ── begin(), hello, credential ──► asked ── verdict ──► admitted ── finish() ──► ready
+//     ── accept()
 //
 // Handshakes run side by side, bounded in number and time. Peers that are not admitted yet and
 // admitted peers have separate bounds, so a peer that is not admitted yet never displaces an
@@ -17,12 +17,14 @@
 #include "ros2s/fabric/domain.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/socket/socket.h"
+#include "ros2s/fabric/socket/stream.h"
 
 namespace ros2s::fabric {
 
 // A peer that was admitted, and was told so.
 struct Admitted {
     Descriptor socket;
+    std::unique_ptr<Stream> stream;  // over the socket
     Hello hello;
     Peer peer;
     uint64_t session = 0;
@@ -32,6 +34,10 @@ struct Admitted {
 class Handshakes {
   public:
     [[nodiscard]] virtual const std::string& provider() const noexcept = 0;
+    // What carries the hellos of a peer that has just connected; by default the bare socket. May
+    // talk to the peer, and add to what is known of it. An error closes the socket.
+    virtual Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd, Peer& peer,
+                                                        StopToken stop);
     // Sets up the session and makes the endpoint. An error closes the socket; the peer knows the
     // error only if the provider has sent it.
     virtual Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
@@ -43,6 +49,9 @@ class Handshakes {
 
 // The side that connects: sends its hello and credential. Returns the answer of a listener that
 // admits us. Errors: those of check_answer(), disconnected, cancelled.
+Task<Result<Hello>> ask_admission(Stream& stream, Hello hello, std::string address,
+                                  const ConnectOptions& options, StopToken stop, Report& report);
+// The same over the bare socket.
 Task<Result<Hello>> ask_admission(Reactor& reactor, int fd, Hello hello, std::string address,
                                   const ConnectOptions& options, StopToken stop, Report& report);
 
@@ -68,10 +77,10 @@ class SocketListener final : public Listener {
     static Task<> run(SocketListener& self);
     static Task<> greet(SocketListener& self, Descriptor socket, Peer peer);
     // An acceptable hello. Errors: the sender was told, or disconnected.
-    Task<Result<Hello>> hear(int fd, std::vector<std::byte>& credential, StopToken stop);
+    Task<Result<Hello>> hear(Stream& stream, std::vector<std::byte>& credential, StopToken stop);
     // Errors: the peer was told that it is not admitted, or it disconnected.
     Task<Result<Admitted>> admit(Descriptor socket, Greeting& greeting, StopToken stop);
-    void turn_away(int fd, Answer answer, ConstBytes verdict = {}) noexcept;
+    void turn_away(Stream& stream, Answer answer, ConstBytes verdict = {}) noexcept;
     // Makes room for this peer. False if no handshake is in progress.
     static bool make_room(Greetings& among, const Peer& coming) noexcept;
 
