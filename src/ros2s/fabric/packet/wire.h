@@ -1,5 +1,5 @@
 // Wire: carries frames of packets of one connection, reliably and in order. It is all that a
-// provider over packets implements besides its set-up (sim, lanes; later tls).
+// provider over packets implements besides its set-up (sim, lanes, tls).
 //
 // Used on one core. A frame given to write() belongs to the wire until WireUser::frame_sent()
 // returns it. The wire decides when, and so sets the pace.
@@ -11,9 +11,12 @@
 
 namespace ros2s::fabric {
 
+inline constexpr size_t frame_head_bytes = 8;
 struct Frame {
     Frame* next = nullptr;
     uint32_t used = 0;
+    // For a wire that puts a header before the bytes, so that both are sent in one piece.
+    std::byte head[frame_head_bytes];
     std::byte bytes[frame_bytes];
     [[nodiscard]] ConstBytes content() const noexcept { return {bytes, used}; }
 };

@@ -1,0 +1,282 @@
+// Set-up: the TLS handshake, then hellos in both directions, then a second hello of the listener
+// with its limits. Everything after the handshake is encrypted, also the ticket.
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "ros2s/fabric/socket/socket_listener.h"
+#include "ros2s/fabric/tls/tls.h"
+#include "ros2s/runtime/ring.h"
+#include "tls_stream.h"
+#include "tls_wire.h"
+
+namespace ros2s::fabric::tls {
+namespace {
+
+const std::string provider_name = "tls";
+
+// Lines about refused strangers: a flood of them writes no more than this.
+class RefusalLines {
+  public:
+    RefusalLines(Reactor& reactor, Log log) : reactor_(reactor), log_(std::move(log)) {}
+    void say(const Peer& peer, std::string_view why) {
+        const auto second =
+            std::chrono::floor<std::chrono::seconds>(reactor_.now().time_since_epoch()).count();
+        if (second != second_) {
+            second_ = second;
+            lines_ = 0;
+        }
+        if (++lines_ > per_second_max) {
+            ++unsaid_;
+            return;
+        }
+        std::string line = fmt::format("{} was refused before its hello: {}", peer.name, why);
+        if (unsaid_ > 0) {
+            line += fmt::format(" ({} other lines like this were not written)",
+                                std::exchange(unsaid_, 0));
+        }
+        log_.warning(line);
+    }
+
+  private:
+    static constexpr uint32_t per_second_max = 20;
+    Reactor& reactor_;
+    Log log_;
+    int64_t second_ = -1;
+    uint32_t lines_ = 0;
+    uint64_t unsaid_ = 0;
+};
+
+class TlsDomain final : public Domain, private Handshakes {
+  public:
+    TlsDomain(Reactor& reactor, Options options, std::unique_ptr<SecureSockets> secure,
+              std::unique_ptr<Sockets> sockets)
+        : reactor_(reactor),
+          options_(std::move(options)),
+          id_(reactor.secrets().next()),
+          secure_(std::move(secure)),
+          sockets_(std::move(sockets)),
+          refusals_(reactor, options_.log),
+          steps_(reactor, 1) {}
+    ~TlsDomain() override { ROS2S_CHECK(sockets_ == nullptr); }
+
+    const std::string& provider() const noexcept override { return provider_name; }
+    uint64_t id() const noexcept override { return id_; }
+    Counters& counters() noexcept override { return counters_; }
+    Task<Result<std::unique_ptr<Listener>>> listen(std::string address, ListenOptions options,
+                                                   Report& report) override {
+        ROS2S_CO_TRY(check_address(address, report));
+        ROS2S_CO_TRY_ASSIGN(Descriptor socket,
+                            co_await listen_when_free(reactor_, address, report));
+        Handshakes& self = *this;
+        co_return std::make_unique<SocketListener>(reactor_, counters_, self, std::move(socket),
+                                                   std::move(address), options);
+    }
+    Task<Result<std::unique_ptr<Endpoint>>> connect(std::string address, ConnectOptions options,
+                                                    Report& report) override;
+    Task<> close() override {
+        if (sockets_ == nullptr) co_return;
+        co_await sockets_->close();
+        sockets_.reset();
+    }
+
+  private:
+    static Result<> check_address(const std::string& address, Report& report) {
+        if (!address.empty() && address.front() != '@' && address.find('/') == std::string::npos) {
+            return {};
+        }
+        return report.fail(Code::invalid, "'" + address +
+                                              "' is not an address for provider tls: give "
+                                              "IP:PORT or [IPv6]:PORT");
+    }
+    Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd, Peer& peer,
+                                                StopToken stop) override;
+    // Whether a peer that has just connected speaks another provider's protocol, and was told so.
+    Task<Result<bool>> is_of_another(int fd, StopToken stop);
+    // The steps of a stranger's handshake, each with a pause after it.
+    Task<Result<>> shake_hands(TlsStream& stream, StopToken stop);
+    Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
+                                                   StopToken stop) override;
+    Task<Result<std::unique_ptr<Endpoint>>> handshake(std::string address,
+                                                      const ConnectOptions& options, StopToken stop,
+                                                      Report& report);
+    Task<Result<Hello>> ask(TlsStream& stream, std::string address, const ConnectOptions& options,
+                            StopToken stop, Report& report);
+    [[nodiscard]] Hello introduce(const Limits& limits) const {
+        Hello hello{.domain = id_};
+        PacketEndpoint::introduce(hello, limits);
+        hello.set_provider(provider_name);
+        return hello;
+    }
+    [[nodiscard]] std::unique_ptr<Endpoint> make_endpoint(Descriptor socket, TlsStream& stream,
+                                                          Limits limits, const Hello& peer,
+                                                          uint64_t session, bool initiates) {
+        PacketSession packet_session{.provider = provider_name,
+                                     .domain = id_,
+                                     .session = session,
+                                     .peer = peer,
+                                     .peer_name = peer_at(socket.get(), provider_name).name,
+                                     .initiates = initiates};
+        auto wire = std::make_unique<TlsWire>(*sockets_, std::move(socket), stream.take());
+        return std::make_unique<PacketEndpoint>(reactor_, counters_, sockets_->flusher(), limits,
+                                                std::move(packet_session), std::move(wire));
+    }
+
+    // After each step of a stranger's handshake, this many times its duration belongs to others.
+    static constexpr int rest_per_step = 3;
+
+    Reactor& reactor_;
+    const Options options_;
+    const uint64_t id_;
+    Counters counters_;
+    std::unique_ptr<SecureSockets> secure_;
+    std::unique_ptr<Sockets> sockets_;
+    RefusalLines refusals_;
+    Semaphore steps_;
+};
+
+// Each step may cost a signature and its verification, some 0.2 to 1 ms, for a peer that has shown
+// nothing yet. So steps of all peers follow each other, with pauses between.
+Task<Result<>> TlsDomain::shake_hands(TlsStream& stream, StopToken stop) {
+    while (true) {
+        co_await steps_.acquire();
+        Result<bool> done = fail(Code::cancelled);
+        {
+            const SemaphoreHold hold(steps_);
+            if (!stop.stop_requested()) {
+                const Time began = reactor_.now();
+                done = stream.step();
+                const Duration took = reactor_.now() - began;
+                co_await sleep_for(reactor_, rest_per_step * took);
+            }
+        }
+        if (!done) co_return fail(done.error());
+        if (*done) co_return Result<>{};
+        ROS2S_CO_TRY(co_await stream.wait_after_step(stop));
+    }
+}
+
+// A hello without TLS is answered without TLS, so that the peer learns what its mistake is.
+Task<Result<bool>> TlsDomain::is_of_another(int fd, StopToken stop) {
+    const auto polled = co_await reactor_.ring()->poll(fd, POLLIN | POLLRDHUP, stop);
+    if (!polled) co_return fail(polled.error());
+    uint32_t magic = 0;
+    const ssize_t got = ::recv(fd, &magic, sizeof magic, MSG_PEEK | MSG_DONTWAIT);
+    if (got != sizeof magic || magic != Hello::magic_value) co_return false;
+    PlainStream plain(reactor_, fd);
+    std::array<std::byte, sizeof(Hello)> hello{};
+    ROS2S_CO_TRY(co_await plain.receive(hello, stop));
+    Hello answer{.answer = Answer::other_provider};
+    answer.set_provider(provider_name);
+    answer.seal();
+    plain.send_now(object_bytes(answer));
+    co_return true;
+}
+
+Task<Result<std::unique_ptr<Stream>>> TlsDomain::begin(Reactor& reactor, int fd, Peer& peer,
+                                                       StopToken stop) {
+    const auto refuse = [&](const Error& error, const std::string& why) {
+        refusals_.say(peer, !why.empty()                       ? why
+                            : error.code == Code::disconnected ? "it hung up in the TLS handshake"
+                                                               : "it did not finish the TLS "
+                                                                 "handshake in time");
+        return fail(error);
+    };
+    const auto of_another = co_await is_of_another(fd, stop);
+    if (!of_another) co_return refuse(of_another.error(), {});
+    if (*of_another) co_return refuse({Code::unsupported}, "it uses another provider, without TLS");
+    Report report;
+    auto secure = secure_->accept(fd, report);
+    if (!secure) co_return refuse(secure.error(), report.text());
+    auto stream = std::make_unique<TlsStream>(reactor, fd, std::move(*secure));
+    const auto shaken = co_await shake_hands(*stream, stop);
+    if (!shaken) {
+        const std::string& why = stream->secure().why();
+        co_return refuse(shaken.error(), why.empty() ? why : "TLS: " + why);
+    }
+    peer.subject = stream->secure().peer_subject();
+    co_return stream;
+}
+
+// For admitted peers only.
+Task<Result<std::unique_ptr<Endpoint>>> TlsDomain::finish(Admitted peer, Limits limits,
+                                                          StopToken stop) {
+    // begin() has made it.
+    auto& stream = static_cast<TlsStream&>(*peer.stream);
+    limits = PacketEndpoint::normalized(limits);
+    Hello ours = introduce(limits);
+    ours.session = peer.session;
+    ours.seal();
+    ROS2S_CO_TRY(co_await stream.send(object_bytes(ours), stop));
+    co_return make_endpoint(std::move(peer.socket), stream, limits, peer.hello, ours.session, true);
+}
+
+Task<Result<Hello>> TlsDomain::ask(TlsStream& stream, std::string address,
+                                   const ConnectOptions& options, StopToken stop, Report& report) {
+    for (Result<bool> done = stream.step(); !done || !*done; done = stream.step()) {
+        if (!done) co_return fail(done.error());
+        ROS2S_CO_TRY(co_await stream.wait_after_step(stop));
+    }
+    const Limits limits = PacketEndpoint::normalized(options.limits);
+    ROS2S_CO_TRY(co_await ask_admission(stream, introduce(limits), address, options, stop, report));
+    std::array<std::byte, sizeof(Hello)> bytes{};
+    ROS2S_CO_TRY(co_await stream.receive(bytes, stop));
+    const auto answer = Hello::decode(bytes);
+    ROS2S_CO_TRY(check_answer(answer, address, provider_name, report));
+    co_return answer;
+}
+
+Task<Result<std::unique_ptr<Endpoint>>> TlsDomain::handshake(std::string address,
+                                                             const ConnectOptions& options,
+                                                             StopToken stop, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(Descriptor socket, co_await connect_to(reactor_, address, stop, report));
+    ROS2S_CO_TRY_ASSIGN(auto secure, secure_->connect(socket.get(), options_.server_name, report));
+    TlsStream stream(reactor_, socket.get(), std::move(secure));
+    const auto hello = co_await ask(stream, address, options, stop, report);
+    if (!hello) {
+        if (!stream.secure().why().empty()) {
+            report.say(
+                fmt::format("{} and this program do not accept each other (TLS: {}): both "
+                            "need certificates of one authority, the server's for '{}'; "
+                            "here are {} and {}",
+                            address, stream.secure().why(), options_.server_name,
+                            options_.identity.authority_file, options_.identity.certificate_file));
+        }
+        co_return fail(hello.error());
+    }
+    co_return make_endpoint(std::move(socket), stream, PacketEndpoint::normalized(options.limits),
+                            *hello, hello->session, false);
+}
+
+Task<Result<std::unique_ptr<Endpoint>>> TlsDomain::connect(std::string address,
+                                                           ConnectOptions options, Report& report) {
+    ROS2S_CO_TRY(check_address(address, report));
+    Deadline deadline(reactor_, reactor_.now() + options.within, options.stop);
+    auto made = co_await handshake(address, options, deadline.token(), report);
+    if (!made && made.error().code == Code::cancelled) {
+        made = deadline.error();
+        if (deadline.passed() && report.empty()) {
+            report.say(address + " does not answer: is the server hung?");
+        }
+    }
+    if (!made && report.empty()) {
+        report.say("the connection to " + address +
+                   " was lost while it was being set up: " + describe(made.error()));
+    }
+    co_await deadline.finish();
+    co_return made;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, Options options, Report& report) {
+    ROS2S_CHECK(reactor.ring() != nullptr);
+    ROS2S_TRY_ASSIGN(auto secure, open_secure_sockets(options.identity, options.log, report));
+    ROS2S_TRY_ASSIGN(auto sockets, Sockets::open(reactor));
+    return std::make_unique<TlsDomain>(reactor, std::move(options), std::move(secure),
+                                       std::move(sockets));
+}
+
+}  // namespace ros2s::fabric::tls
