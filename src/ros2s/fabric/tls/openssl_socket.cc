@@ -73,6 +73,7 @@ class OpensslSocket final : public SecureSocket {
         BIO_set_data(bio, this);
         BIO_set_init(bio, 1);
         SSL_set_bio(tls_.get(), bio, bio);  // which now owns it
+        SSL_set_app_data(tls_.get(), this);
     }
 
     Progress shake_hands() noexcept override;
@@ -86,6 +87,10 @@ class OpensslSocket final : public SecureSocket {
         hung_up_ |= hung_up;
     }
 
+    void change_key_every(uint64_t records) noexcept override { records_per_key_ = records; }
+
+    // Keeps what OpenSSL drops when it refuses a certificate.
+    static int verified(int good, X509_STORE_CTX* chain) noexcept;
     static int bio_read(BIO* bio, char* into, int size) noexcept;
     static int bio_write(BIO* bio, const char* from, int size) noexcept;
 
@@ -96,7 +101,7 @@ class OpensslSocket final : public SecureSocket {
 
     const int fd_;
     Connection tls_;
-    std::string peer_subject_;
+    std::string peer_subject_, refused_subject_;
     std::string why_;
     std::vector<std::byte> ahead_;  // of the socket's bytes, if it reads ahead
     size_t ahead_first_ = 0, ahead_end_ = 0;
@@ -106,6 +111,7 @@ class OpensslSocket final : public SecureSocket {
     bool starved_ = false;  // the last call found nothing to read
     bool more_ = false;
     uint64_t records_ = 0;  // written under the current key
+    uint64_t records_per_key_ = records_per_key;
 };
 
 // What recv() returns, except that it is not asked again after it had less than it could take.
@@ -169,6 +175,15 @@ int OpensslSocket::bio_write(BIO* bio, const char* from, int size) noexcept {
     return static_cast<int>(sent);
 }
 
+int OpensslSocket::verified(int good, X509_STORE_CTX* chain) noexcept {
+    if (good == 1) return 1;
+    const auto* const tls = static_cast<const SSL*>(
+        X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx()));
+    auto& self = *static_cast<OpensslSocket*>(SSL_get_app_data(tls));
+    self.refused_subject_ = subject_of(X509_STORE_CTX_get0_cert(chain));
+    return 0;
+}
+
 Progress OpensslSocket::refuse(std::string why) noexcept {
     why_ = std::move(why);
     return Progress::refused;
@@ -189,9 +204,7 @@ Progress OpensslSocket::judge(int result) noexcept {
     const long judged = SSL_get_verify_result(tls_.get());
     if (judged == X509_V_OK) return refuse(last_error());
     ERR_clear_error();
-    const X509* const certificate = SSL_get0_peer_certificate(tls_.get());
-    return refuse(fmt::format("the certificate{}: {}",
-                              certificate == nullptr ? "" : " of " + subject_of(certificate),
+    return refuse(fmt::format("the certificate of {}: {}", refused_subject_,
                               X509_verify_cert_error_string(judged)));
 }
 
@@ -229,7 +242,7 @@ Moved OpensslSocket::write(ConstBytes from, bool more) noexcept {
     size_t count = 0;
     const int result = SSL_write_ex(tls_.get(), record.data(), record.size(), &count);
     if (result != 1) return {.progress = judge(result)};
-    if (++records_ == records_per_key) {
+    if (++records_ >= records_per_key_) {
         records_ = 0;
         // The message for the peer goes out with the next record.
         if (SSL_key_update(tls_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) {
@@ -304,7 +317,8 @@ Result<Settings> make_settings(const pki::Pem& pem, Report& report) {
         return report.fail(Code::invalid, fmt::format("OpenSSL: {}", last_error()));
     }
     SSL_CTX_set_alpn_select_cb(settings.get(), choose_protocol, nullptr);
-    SSL_CTX_set_verify(settings.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    SSL_CTX_set_verify(settings.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                       OpensslSocket::verified);
     SSL_CTX_set_verify_depth(settings.get(), chain_length_max);
     SSL_CTX_set_max_cert_list(settings.get(), certificates_bytes_max);
     // Each connection has a handshake of its own, so nothing is kept for later ones.

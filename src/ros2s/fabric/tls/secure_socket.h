@@ -49,6 +49,8 @@ class SecureSocket {
     // caller must then report when the socket has become readable.
     virtual void read_ahead() = 0;
     virtual void became_readable(bool hung_up) noexcept = 0;
+    // Exposed for tests: changes its key after that many records, instead of 2^23.
+    virtual void change_key_every(uint64_t records) noexcept = 0;
 };
 
 class SecureSockets {
