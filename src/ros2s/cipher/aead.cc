@@ -1,0 +1,128 @@
+#include "aead.h"
+
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+
+#include <algorithm>
+
+#include "ros2s/base/check.h"
+
+namespace ros2s::cipher {
+namespace {
+
+const unsigned char* of(ConstBytes bytes) {
+    return reinterpret_cast<const unsigned char*>(bytes.data());
+}
+unsigned char* of(Bytes bytes) { return reinterpret_cast<unsigned char*>(bytes.data()); }
+
+using Context = std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)>;
+
+Context wrapping_context() {
+    Context context(EVP_CIPHER_CTX_new(), &EVP_CIPHER_CTX_free);
+    ROS2S_CHECK(context != nullptr);
+    EVP_CIPHER_CTX_set_flags(context.get(), EVP_CIPHER_CTX_FLAG_WRAP_ALLOW);
+    return context;
+}
+
+}  // namespace
+
+SecretKey::SecretKey(std::span<const std::byte, key_bytes> bytes) {
+    std::ranges::copy(bytes, bytes_.begin());
+}
+SecretKey::~SecretKey() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
+
+void hkdf_sha256(ConstBytes key, ConstBytes salt, ConstBytes purpose, Bytes out) {
+    const std::unique_ptr<EVP_KDF, decltype(&EVP_KDF_free)> kdf(
+        EVP_KDF_fetch(nullptr, "HKDF", nullptr), &EVP_KDF_free);
+    const std::unique_ptr<EVP_KDF_CTX, decltype(&EVP_KDF_CTX_free)> context(
+        EVP_KDF_CTX_new(kdf.get()), &EVP_KDF_CTX_free);
+    ROS2S_CHECK(context != nullptr);
+    char digest[] = "SHA256";
+    const auto octets = [](const char* name, ConstBytes bytes) {
+        // OpenSSL only reads it, and takes no null pointer.
+        static std::byte none{};
+        std::byte* const data = bytes.empty() ? &none : const_cast<std::byte*>(bytes.data());
+        return OSSL_PARAM_construct_octet_string(name, data, bytes.size());
+    };
+    const OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
+        octets(OSSL_KDF_PARAM_KEY, key), octets(OSSL_KDF_PARAM_SALT, salt),
+        octets(OSSL_KDF_PARAM_INFO, purpose), OSSL_PARAM_construct_end()};
+    ROS2S_CHECK(EVP_KDF_derive(context.get(), of(out), out.size(), parameters) == 1);
+}
+
+WrappedKey wrap(const SecretKey& wrapping, const SecretKey& key) {
+    const Context context = wrapping_context();
+    WrappedKey wrapped;
+    int length = 0, rest = 0;
+    ROS2S_CHECK(EVP_EncryptInit_ex(context.get(), EVP_aes_256_wrap(), nullptr, of(wrapping.bytes()),
+                                   nullptr) == 1);
+    ROS2S_CHECK(EVP_EncryptUpdate(context.get(), of(Bytes(wrapped)), &length, of(key.bytes()),
+                                  key_bytes) == 1);
+    ROS2S_CHECK(EVP_EncryptFinal_ex(context.get(), of(Bytes(wrapped)) + length, &rest) == 1);
+    ROS2S_CHECK(length + rest == wrapped_bytes);
+    return wrapped;
+}
+
+Result<SecretKey> unwrap(const SecretKey& wrapping, const WrappedKey& wrapped) {
+    const Context context = wrapping_context();
+    // The wrapped length: OpenSSL may write as much before it finds the check value wrong.
+    std::array<std::byte, wrapped_bytes> plain{};
+    int length = 0;
+    ROS2S_CHECK(EVP_DecryptInit_ex(context.get(), EVP_aes_256_wrap(), nullptr, of(wrapping.bytes()),
+                                   nullptr) == 1);
+    const bool good = EVP_DecryptUpdate(context.get(), of(Bytes(plain)), &length,
+                                        of(ConstBytes(wrapped)), wrapped_bytes) == 1 &&
+                      length == key_bytes;
+    SecretKey key;
+    if (good) key = SecretKey(std::span(plain).first<key_bytes>());
+    OPENSSL_cleanse(plain.data(), plain.size());
+    if (!good) return fail(Code::corrupt);
+    return key;
+}
+
+void Gcm::Free::operator()(evp_cipher_ctx_st* context) const noexcept {
+    EVP_CIPHER_CTX_free(context);  // it overwrites the key
+}
+Gcm::Gcm(Gcm&&) noexcept = default;
+Gcm& Gcm::operator=(Gcm&&) noexcept = default;
+Gcm::~Gcm() = default;
+
+Gcm::Gcm(const SecretKey& key, Direction direction) : context_(EVP_CIPHER_CTX_new()) {
+    ROS2S_CHECK(context_ != nullptr);
+    ROS2S_CHECK(EVP_CipherInit_ex(context_.get(), EVP_aes_256_gcm(), nullptr, of(key.bytes()),
+                                  nullptr, direction == Direction::seal ? 1 : 0) == 1);
+}
+
+void Gcm::seal(const Nonce& nonce, ConstBytes authenticated, ConstBytes plain, Bytes out,
+               Tag& tag) {
+    EVP_CIPHER_CTX* const context = context_.get();
+    int length = 0;
+    ROS2S_CHECK(EVP_EncryptInit_ex(context, nullptr, nullptr, nullptr, of(nonce)) == 1);
+    ROS2S_CHECK(EVP_EncryptUpdate(context, nullptr, &length, of(authenticated),
+                                  static_cast<int>(authenticated.size())) == 1);
+    ROS2S_CHECK(EVP_EncryptUpdate(context, of(out), &length, of(plain),
+                                  static_cast<int>(plain.size())) == 1);
+    ROS2S_CHECK(EVP_EncryptFinal_ex(context, nullptr, &length) == 1);
+    ROS2S_CHECK(EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, tag_bytes, tag.data()) == 1);
+}
+
+bool Gcm::open(const Nonce& nonce, ConstBytes authenticated, ConstBytes sealed, Bytes out,
+               const Tag& tag) {
+    EVP_CIPHER_CTX* const context = context_.get();
+    Tag expected = tag;
+    int length = 0;
+    ROS2S_CHECK(EVP_DecryptInit_ex(context, nullptr, nullptr, nullptr, of(nonce)) == 1);
+    ROS2S_CHECK(EVP_DecryptUpdate(context, nullptr, &length, of(authenticated),
+                                  static_cast<int>(authenticated.size())) == 1);
+    ROS2S_CHECK(EVP_DecryptUpdate(context, of(out), &length, of(sealed),
+                                  static_cast<int>(sealed.size())) == 1);
+    ROS2S_CHECK(EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, tag_bytes, expected.data()) ==
+                1);
+    return EVP_DecryptFinal_ex(context, nullptr, &length) == 1;
+}
+
+}  // namespace ros2s::cipher
