@@ -12,16 +12,6 @@ constexpr object::ObjectId object{.high = 7, .low = 9};
 const object::Dkey dkey = object::Dkey::integer(3);
 const object::Akey akey{"data"};
 
-DataKeys keys_of(uint32_t current) {
-    DataKeys keys;
-    keys.id.bytes = {1, 2, 3};
-    keys.current = current;
-    for (uint32_t version = 1; version <= current; ++version) {
-        keys.versions[version] = counting_key(static_cast<uint8_t>(version * 16));
-    }
-    return keys;
-}
-
 class Blocks : public testing::Test {
   protected:
     // Block n is filled with bytes that differ from block to block.
@@ -41,7 +31,7 @@ class Blocks : public testing::Test {
 
     Random random_{1};
     Secrets secrets_{random_};
-    BlockCipher cipher_{secrets_, keys_of(1)};
+    BlockCipher cipher_{secrets_, test_keys(1)};
     BlockPlace place_{cipher_.key_id(), object, dkey, akey};
     std::vector<std::byte> sealed_, opened_;
     Cell cell_;
@@ -129,7 +119,7 @@ TEST_F(Blocks, OpenAtTheirOwnPlaceOnly) {
 }
 
 TEST_F(Blocks, NoTwoSealedBlocksHaveTheSameSaltAndCounter) {
-    BlockCipher cipher(secrets_, keys_of(1), /*salt_blocks=*/3);
+    BlockCipher cipher(secrets_, test_keys(1), /*salt_blocks=*/3);
     std::vector<std::pair<Cell, std::vector<std::byte>>> all;
     for (uint64_t block = 0; block < 10; ++block) {
         sealed_.resize(64);
@@ -149,7 +139,7 @@ TEST_F(Blocks, NoTwoSealedBlocksHaveTheSameSaltAndCounter) {
 TEST_F(Blocks, OlderVersionsOfTheDataKeyStayReadable) {
     seal(1);
     opened_.resize(block_bytes);
-    BlockCipher newer(secrets_, keys_of(2));
+    BlockCipher newer(secrets_, test_keys(2));
     EXPECT_TRUE(newer.open(place_, 1, cell_, sealed_, opened_).has_value());
     newer.seal(place_, 1, plain(1), sealed_, cell_);
     EXPECT_EQ(cell_.key_version, 2U);
@@ -160,7 +150,7 @@ TEST_F(Blocks, OlderVersionsOfTheDataKeyStayReadable) {
 TEST_F(Blocks, ManySaltsAreReadAndFewAreKept) {
     std::vector<std::pair<Cell, std::vector<std::byte>>> all;
     for (size_t i = 0; i < BlockCipher::readers_max + 10; ++i) {
-        BlockCipher other(secrets_, keys_of(1));
+        BlockCipher other(secrets_, test_keys(1));
         sealed_.resize(32);
         other.seal(place_, i, plain(i, 32), sealed_, cell_);
         all.emplace_back(cell_, sealed_);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ros2s/base/bytes.h"
-#include "ros2s/cipher/aead.h"
+#include "ros2s/cipher/block_cipher.h"
 
 namespace ros2s::cipher {
 
@@ -28,6 +28,16 @@ inline SecretKey counting_key(uint8_t first) {
     SecretKey key;
     for (std::byte& byte : key.bytes()) byte = static_cast<std::byte>(first++);
     return key;
+}
+
+inline DataKeys test_keys(uint32_t current = 1) {
+    DataKeys keys;
+    keys.id.bytes = {1, 2, 3};
+    keys.current = current;
+    for (uint32_t version = 1; version <= current; ++version) {
+        keys.versions[version] = counting_key(static_cast<uint8_t>(version * 16));
+    }
+    return keys;
 }
 
 }  // namespace ros2s::cipher

@@ -31,8 +31,19 @@ Task<Result<std::unique_ptr<FileSystem>>> open_container(const Call& call, React
     options.shown = fmt::format("the container '{}' of {}", label, where);
     ROS2S_CO_TRY_ASSIGN(const auto record, co_await find_container(call, store, std::move(where),
                                                                    std::move(label), report));
+    object::ObjectStore* top = &store;
+    if (options.layers != nullptr) {
+        ROS2S_CO_TRY_ASSIGN(auto layer, co_await options.layers->find(call, reactor, store, record,
+                                                                      options.shown, report));
+        if (layer.store != nullptr) {
+            top = layer.store.get();
+            options.layer = std::move(layer.store);
+            options.operations_max = layer.operations_max;
+            options.transaction_bytes_max = layer.transaction_bytes_max;
+        }
+    }
     ROS2S_CO_TRY_ASSIGN(auto mounted,
-                        co_await Dfs::mount(call, store, record.id, reactor, options, report));
+                        co_await Dfs::mount(call, *top, record.id, reactor, options, report));
     co_return std::unique_ptr<FileSystem>(std::move(mounted));
 }
 

@@ -18,6 +18,7 @@
 #include "ros2s/fs/file_system.h"
 #include "ros2s/fs/listing_memory.h"
 #include "ros2s/object/object_store.h"
+#include "ros2s/object/store_layer.h"
 #include "ros2s/runtime/reactor.h"
 
 namespace ros2s::fs {
@@ -27,6 +28,10 @@ struct DfsOptions {
     uint32_t fan_out = 32;  // parts of one large request in flight at once
     // Payload of one transaction of a write over several chunks.
     uint64_t write_bytes_max = 4 << 20;
+    // What one transaction of the store takes. A store layer (object/store_layer.h) takes less than
+    // the store below it.
+    size_t operations_max = object::transaction_operations_max;
+    uint64_t transaction_bytes_max = object::transaction_bytes_max;
     uint32_t node_ids_per_lease = 4096;
     // What one transaction punches when a large file is removed: so many chunks, and of so many
     // bytes if they are full. A store holds the maps of all chunks of a transaction in memory.
@@ -45,6 +50,11 @@ struct DfsOptions {
     ListingMemory* listings = nullptr;
     // Interval for checking files without names that other mounts have open.
     Duration orphan_sweep = std::chrono::seconds(30);
+    // Finds the layer that a container needs on its store. Null: this program knows none. Only
+    // open_container() uses it.
+    object::StoreLayers* layers = nullptr;
+    // The layer that was found. The mount's store belongs to it.
+    std::shared_ptr<object::ObjectStore> layer{};
     // Gets an error line if the mount stops changing the container (DfsMount::commit).
     Log log{};
     std::string shown = "a container";  // in that line; open_container() sets it

@@ -268,9 +268,8 @@ Task<Result<uint64_t>> DfsMount::write_chunks(const Call& call, NodeState& state
         while (done + taken < from.length) {
             const uint64_t at = done + taken;
             const uint64_t count = within_chunk(offset + at, from.length - at);
-            const bool full =
-                taken + count > options_.write_bytes_max ||
-                lease.transaction().operations.size() == object::transaction_operations_max;
+            const bool full = taken + count > options_.write_bytes_max ||
+                              lease.transaction().operations.size() == options_.operations_max;
             if (taken > 0 && full) break;
             const size_t pieces = checksums.empty() ? 0 : object::piece_count(offset + at, count);
             lease.add(data_operation(state.node, from.slice(at, count), offset + at));
@@ -344,9 +343,9 @@ Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeState& stat
                        .value = 0});
         uint64_t taken = 0;
         while (taken < from.length &&
-               lease.transaction().operations.size() < object::transaction_operations_max) {
+               lease.transaction().operations.size() < options_.operations_max) {
             const uint64_t count = within_chunk(end + taken, from.length - taken);
-            if (taken + count > object::transaction_bytes_max) break;
+            if (taken + count > options_.transaction_bytes_max) break;
             lease.add(data_operation(node, from.slice(taken, count), end + taken));
             taken += count;
         }

@@ -1,5 +1,6 @@
 #include "dfs_mount.h"
 
+#include <errno.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -116,15 +117,25 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
             fmt::format("the file system has format {}, this program knows {}; use a newer release",
                         superblock->format, format_version));
     }
-    if (superblock->features_needed != 0) {
+    const bool encrypted = (superblock->features_needed & Superblock::needs_decryption) != 0;
+    const uint32_t unknown = superblock->features_needed & ~Superblock::needs_decryption;
+    if (unknown != 0) {
         co_return report.fail(
-            ros2s::fail(Code::bad_version, superblock->features_needed).error(),
+            ros2s::fail(Code::bad_version, unknown).error(),
             fmt::format("the file system uses features ({:#x}) that this program does not know; "
                         "use a newer release",
-                        superblock->features_needed));
+                        unknown));
+    }
+    if (encrypted && options.layer == nullptr) {
+        co_return report.fail(
+            fail_errno(EKEYREJECTED).error(),
+            fmt::format("{} is encrypted, and this program has no keys: name the directory that "
+                        "has the key in ROS2STORE_KEYS, or use the container through a DPU that "
+                        "has it",
+                        options.shown));
     }
     const uint64_t chunk = superblock->chunk_bytes;
-    if (chunk == 0 || chunk % block_bytes != 0 || chunk > object::transaction_bytes_max) {
+    if (chunk == 0 || chunk % block_bytes != 0 || chunk > options.transaction_bytes_max) {
         co_return report.fail(
             Code::corrupt,
             fmt::format("the file system's superblock names an impossible chunk size, {} bytes",

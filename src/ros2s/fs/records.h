@@ -57,6 +57,9 @@ inline constexpr uint64_t file_bytes_max = INT64_MAX;  // off_t
 [[nodiscard]] inline Akey orphan_akey() { return {"orphan"}; }
 
 struct Superblock {
+    // The arrays are encrypted (docs/formats/cipher.md).
+    static constexpr uint32_t needs_decryption = 1;
+
     static constexpr uint8_t kind = 'S';
     uint8_t magic = kind;
     uint8_t version = record_version;

@@ -1,0 +1,69 @@
+// Buffers for ciphertext, used again so that a large request does not map fresh pages. Private to
+// the store: what an earlier request left in one is never shown to anybody.
+//
+// Used on one core; outlives its leases.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <utility>
+#include <vector>
+
+#include "ros2s/base/bytes.h"
+
+namespace ros2s::cipher {
+
+class BufferPool {
+  public:
+    static constexpr size_t kept_bytes_max = size_t{16} << 20;
+
+    class Lease {
+      public:
+        Lease() = default;
+        Lease(Lease&& other) noexcept
+            : pool_(std::exchange(other.pool_, nullptr)),
+              buffer_(std::move(other.buffer_)),
+              size_(other.size_) {}
+        Lease& operator=(Lease&& other) noexcept {
+            std::swap(pool_, other.pool_);
+            std::swap(buffer_, other.buffer_);
+            std::swap(size_, other.size_);
+            return *this;
+        }
+        ~Lease() {
+            if (pool_ != nullptr) pool_->give_back(std::move(buffer_));
+        }
+        [[nodiscard]] Bytes bytes() const { return buffer_.bytes().first(size_); }
+
+      private:
+        friend class BufferPool;
+        Lease(BufferPool& pool, AlignedBuffer buffer, size_t size)
+            : pool_(&pool), buffer_(std::move(buffer)), size_(size) {}
+        BufferPool* pool_ = nullptr;
+        AlignedBuffer buffer_;
+        size_t size_ = 0;
+    };
+
+    // Aligned for direct I/O, not zeroed.
+    [[nodiscard]] Lease take(size_t size) {
+        const size_t rounded = std::bit_ceil(std::max<size_t>(size, block_bytes));
+        const auto found = std::ranges::find_if(
+            kept_, [rounded](const AlignedBuffer& buffer) { return buffer.size() == rounded; });
+        if (found == kept_.end()) return {*this, AlignedBuffer(rounded), size};
+        AlignedBuffer buffer = std::move(*found);
+        *found = std::move(kept_.back());
+        kept_.pop_back();
+        kept_bytes_ -= rounded;
+        return {*this, std::move(buffer), size};
+    }
+
+  private:
+    void give_back(AlignedBuffer buffer) {
+        if (kept_bytes_ + buffer.size() > kept_bytes_max) return;
+        kept_bytes_ += buffer.size();
+        kept_.push_back(std::move(buffer));
+    }
+    std::vector<AlignedBuffer> kept_;
+    size_t kept_bytes_ = 0;
+};
+
+}  // namespace ros2s::cipher

@@ -1,0 +1,272 @@
+#include "cipher_store.h"
+
+#include <algorithm>
+
+#include "keys_of_arrays.h"
+#include "ros2s/base/crc32c.h"
+#include "ros2s/object/place_text.h"
+#include "ros2s/object/validate.h"
+#include "ros2s/runtime/slices.h"
+
+namespace ros2s::cipher {
+
+using namespace object;
+
+namespace {
+
+constexpr size_t locks_count = 64;
+constexpr int fetch_attempts_max = 64;
+
+}  // namespace
+
+void CipherMetrics::visit(const MetricVisitor& visit) const {
+    visit("ros2store_cipher_sealed_blocks_total", "Blocks encrypted", sealed_blocks.value());
+    visit("ros2store_cipher_opened_blocks_total", "Blocks decrypted", opened_blocks.value());
+    visit("ros2store_cipher_refused_blocks_total",
+          "Blocks that were not what was encrypted, or whose key is gone", refused_blocks.value());
+    visit("ros2store_cipher_read_first_total",
+          "Updates within a block, which had to read it before", read_first.value());
+    visit("ros2store_cipher_conflicts_total",
+          "Of those: repeated because the file had changed since", conflicts.value());
+    visit("ros2store_cipher_torn_total",
+          "Reads repeated because of an update between blocks and their tags", torn.value());
+}
+
+CipherStore::CipherStore(Reactor& reactor, ObjectStore& below, ContainerId container, DataKeys keys,
+                         Log log)
+    : ForwardingStore(below),
+      reactor_(reactor),
+      container_(container),
+      cipher_(reactor.secrets(), std::move(keys)),
+      log_(std::move(log)) {
+    for (size_t i = 0; i < locks_count; ++i) {
+        locks_.push_back(std::make_unique<Semaphore>(reactor, lock_units));
+    }
+}
+CipherStore::~CipherStore() = default;
+
+// ---- fetch ---------------------------------------------------------------------------------
+
+struct CipherStore::Fetching {
+    FetchItem* item = nullptr;
+    uint64_t first = 0;  // block
+    uint64_t count = 0;
+    BufferPool::Lease memory{};
+    // Of the last attempt: blocks', cells'. Equal to those of the attempt before it?
+    std::pair<Epoch, Epoch> epochs{};
+    bool is_unchanged = false;
+
+    [[nodiscard]] Bytes blocks() const { return memory.bytes().first(count * block_bytes); }
+    [[nodiscard]] Bytes cells() const { return memory.bytes().subspan(count * block_bytes); }
+};
+
+Task<Result<>> CipherStore::fetch(const Call& call, ContainerId container,
+                                  std::span<FetchItem> items) {
+    const bool encrypted =
+        container == container_ &&
+        std::ranges::any_of(items, [](const FetchItem& item) { return is_data(item.akey); });
+    return encrypted ? fetch_encrypted(call, items) : below().fetch(call, container, items);
+}
+
+Task<Result<>> CipherStore::fetch_encrypted(const Call& call, std::span<FetchItem> items) {
+    constexpr size_t at_once = fetch_items_max / 2;
+    for (size_t at = 0; at < items.size(); at += at_once) {
+        ROS2S_CO_TRY(
+            co_await fetch_some(call, items.subspan(at, std::min(at_once, items.size() - at))));
+    }
+    co_return Result<>();
+}
+
+// False: the item has its status.
+bool CipherStore::begin(FetchItem& item, Fetching& fetching) {
+    item.checksums.clear();
+    item.status = validate(item);
+    if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
+    if (!item.status) return false;
+    const uint64_t first = item.extent.offset / block_bytes;
+    const uint64_t count = blocks_of(item.extent.end()) - first;
+    fetching.item = &item;
+    fetching.first = first;
+    fetching.count = count;
+    fetching.memory = buffers_.take(count * (block_bytes + sizeof(Cell)));
+    return true;
+}
+
+Task<Result<>> CipherStore::fetch_some(const Call& call, std::span<FetchItem> items) {
+    std::vector<FetchItem*> plain;
+    std::vector<Fetching> pending;
+    pending.reserve(items.size());
+    for (FetchItem& item : items) {
+        Fetching fetching;
+        if (!is_data(item.akey)) {
+            plain.push_back(&item);
+        } else if (begin(item, fetching)) {
+            pending.push_back(std::move(fetching));
+        }
+    }
+    std::vector<FetchItem> fetched;
+    fetched.reserve(plain.size() + 2 * pending.size());
+    for (int attempt = 0; attempt < fetch_attempts_max; ++attempt) {
+        fetched.clear();
+        for (const Fetching& each : pending) {
+            const FetchItem& item = *each.item;
+            fetched.push_back({.object = item.object,
+                               .dkey = item.dkey,
+                               .akey = data_akey(),
+                               .extent = {each.first * block_bytes, each.blocks().size()},
+                               .window = Window::local(each.blocks())});
+            fetched.push_back({.object = item.object,
+                               .dkey = item.dkey,
+                               .akey = cells_akey(),
+                               .extent = {cells_bytes(each.first), each.cells().size()},
+                               .window = Window::local(each.cells())});
+        }
+        for (FetchItem* item : plain) fetched.push_back(std::move(*item));
+        if (fetched.empty()) co_return Result<>();
+        const auto done = co_await below().fetch(call, container_, fetched);
+        for (size_t i = 0; i < plain.size(); ++i) {
+            *plain[i] = std::move(fetched[2 * pending.size() + i]);
+        }
+        plain.clear();
+        if (!done) co_return done;
+
+        size_t torn = 0;
+        for (size_t i = 0; i < pending.size(); ++i) {
+            Fetching& each = pending[i];
+            const auto pair = std::span(fetched).subspan(2 * i, 2);
+            if (!fits(each, pair)) {
+                if (torn != i) std::swap(pending[torn], each);
+                ++torn;
+            } else if (each.item->status) {
+                co_await open(each, pair[0].size);
+            } else {
+                std::ranges::fill(each.item->window.bytes().first(each.item->extent.length),
+                                  std::byte{0});
+            }
+        }
+        pending.erase(pending.begin() + static_cast<ptrdiff_t>(torn), pending.end());
+        if (pending.empty()) co_return Result<>();
+        metrics_.torn.add();
+        co_await sleep_for(reactor_, std::chrono::microseconds(10) * attempt);
+    }
+    // If nothing changes and they do not fit, one of the two was replaced.
+    for (Fetching& each : pending) {
+        refuse(*each.item, each.item->extent,
+               {.code = each.is_unchanged ? Code::corrupt : Code::busy});
+    }
+    co_return Result<>();
+}
+
+// Gives the item what the fetch found.
+bool CipherStore::fits(Fetching& fetching, std::span<const FetchItem> fetched) const {
+    const FetchItem& blocks = fetched[0];
+    const FetchItem& cells = fetched[1];
+    FetchItem& item = *fetching.item;
+    const auto absent = [](const FetchItem& each) {
+        return !each.status && each.status.error().code == Code::not_found;
+    };
+    const std::pair epochs(blocks.epoch, cells.epoch);
+    fetching.is_unchanged = std::exchange(fetching.epochs, epochs) == epochs;
+    item.size = blocks.size;
+    item.epoch = blocks.epoch;
+    item.status = blocks.status;
+    if (absent(blocks) || absent(cells)) return absent(blocks) && absent(cells);
+    if (!blocks.status) {
+        Error error = blocks.status.error();
+        error.detail = std::min(error.detail, item.extent.end());
+        item.status = fail(error);
+    } else if (!cells.status) {
+        item.status = fail(
+            Error{.code = cells.status.error().code, .os_errno = cells.status.error().os_errno});
+    } else if (blocks.is_value || cells.is_value) {
+        item.status = fail(Code::corrupt);
+    } else {
+        return blocks.epoch == cells.epoch;
+    }
+    return true;
+}
+
+Task<> CipherStore::open(Fetching& fetching, uint64_t size) {
+    FetchItem& item = *fetching.item;
+    const Bytes window = item.window.bytes().first(item.extent.length);
+    BlockPlace place(cipher_.key_id(), item.object, item.dkey, item.akey);
+    SliceCount slices(reactor_);
+    for (uint64_t i = 0; i < fetching.count; ++i) {
+        co_await slices.add(block_bytes);
+        const uint64_t block = fetching.first + i;
+        const uint64_t start = block * block_bytes;
+        const uint64_t from = std::max(start, item.extent.offset);
+        const uint64_t to = std::min(start + block_bytes, item.extent.end());
+        const Bytes wanted = window.subspan(from - item.extent.offset, to - from);
+        // Of a shared window another process may read and write every byte at any time.
+        const bool direct = wanted.size() == block_bytes && !item.window.shared;
+        const Bytes memory = fetching.blocks().subspan(i * block_bytes, block_bytes);
+        const Bytes plain = direct ? wanted : memory;
+        Cell cell;
+        std::memcpy(&cell, fetching.cells().data() + cells_bytes(i), sizeof(cell));
+        const size_t stored = stored_bytes(size, block);
+        const auto opened =
+            cipher_.open(place, block, cell, memory.first(stored), plain.first(stored));
+        if (!opened) {
+            refuse(item, {start, block_bytes}, opened.error());
+            co_return;
+        }
+        metrics_.opened_blocks.add();
+        std::ranges::fill(plain.subspan(stored), std::byte{0});
+        const Bytes part = direct ? plain : plain.subspan(from - start, to - from);
+        if (item.forwarded) item.checksums.push_back(crc32c(part));
+        if (!direct) std::ranges::copy(part, wanted.begin());
+    }
+}
+
+void CipherStore::refuse(FetchItem& item, Extent block, const Error& error) {
+    metrics_.refused_blocks.add();
+    const Extent bad{std::max(block.offset, item.extent.offset), 0};
+    const uint64_t end = std::min(block.end(), item.extent.end());
+    if (metrics_.refused_blocks.value() <= corrupt_lines_max) {
+        const std::string where = place_text(container_, item, {bad.offset, end - bad.offset});
+        log_.error(error.code == Code::corrupt
+                       ? where + ": the bytes are not what was encrypted there"
+                       : where + ": cannot be decrypted: " + describe(error));
+    }
+    item.status = fail(Error{.code = error.code,
+                             .os_errno = error.os_errno,
+                             .detail = error.code == Code::corrupt ? end : error.detail});
+    item.checksums.clear();
+    std::ranges::fill(item.window.bytes().first(item.extent.length), std::byte{0});
+}
+
+// ---- requests without file data --------------------------------------------------------------
+
+Task<Result<ListReply>> CipherStore::list(const Call& call, ContainerId container,
+                                          const ListRequest& request) {
+    auto reply = co_await below().list(call, container, request);
+    if (reply && container == container_ && request.what == ListRequest::What::akeys) {
+        std::erase_if(reply->entries,
+                      [](const ListEntry& entry) { return entry.key == cells_akey().bytes; });
+    }
+    co_return reply;
+}
+
+namespace {
+Task<Result<>> refused() { co_return fail(Code::unsupported); }
+}  // namespace
+
+Task<Result<>> CipherStore::pin(const Call& call, ContainerId container, const Holder& holder,
+                                FetchItem& item) {
+    if (container == container_ && is_data(item.akey)) return refused();
+    return below().pin(call, container, holder, item);
+}
+
+Task<Result<>> CipherStore::fetch_chain(const Call& call, ContainerId container,
+                                        const Holder& holder, std::span<FetchItem> items,
+                                        std::span<Link> links) {
+    if (container == container_) {
+        for (size_t i = 0; i < std::min(items.size(), links.size()); ++i) {
+            if (is_data(items[i].akey) && links[i].kind != Link::Kind::query) return refused();
+        }
+    }
+    return below().fetch_chain(call, container, holder, items, links);
+}
+
+}  // namespace ros2s::cipher

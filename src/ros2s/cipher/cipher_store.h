@@ -1,0 +1,122 @@
+// CipherStore: an ObjectStore that keeps the array `data` of every object of one container as
+// ciphertext in the store below. Everything else passes unchanged: single values, names, sizes,
+// times. docs/formats/cipher.md describes what the store below has.
+//
+// It is between the file system and the client's store:
+//
+//     Dfs ──► CipherStore ──► ClientStore ──► engine, or remote
+//             plaintext  │    ciphertext and its checksums
+//
+// A fetch is one request: the blocks and their cells come together. If another client's update was
+// in between, their epochs differ and the fetch is repeated. An update of whole blocks is one
+// request. One that begins or ends within a block reads that block first, and has the condition
+// that the array did not change; a conflict repeats both.
+//
+// The bytes of an update are encrypted once, into memory of this store, and a request that is
+// repeated below has the same bytes. Plaintext is read once from a shared window, and written to
+// one only after it was authenticated.
+//
+// Requests that it does not know how to encrypt are refused (unsupported): arrays of other akeys,
+// windows that are not local, a chain or pin that fetches `data`, and two operations on one array
+// in one transaction if the second one begins or ends within a block. `data` cannot be a single
+// value (invalid).
+//
+// Owned by the composing code. The store below outlives it. Used on that store's core.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "ros2s/base/log.h"
+#include "ros2s/base/metrics.h"
+#include "ros2s/cipher/block_cipher.h"
+#include "ros2s/cipher/buffer_pool.h"
+#include "ros2s/object/forwarding_store.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/sync.h"
+
+namespace ros2s::cipher {
+
+struct CipherMetrics {
+    Counter sealed_blocks;
+    Counter opened_blocks;
+    Counter refused_blocks;  // they did not open
+    Counter read_first;      // updates that had to read a block before
+    Counter conflicts;       // of those: repeated, because the array had changed
+    Counter torn;            // fetches repeated because of an update in between
+    // Prometheus names: ros2store_cipher_…
+    void visit(const MetricVisitor& visit) const;
+};
+
+class CipherStore final : public object::ForwardingStore {
+  public:
+    static constexpr uint64_t corrupt_lines_max = 100;
+
+    CipherStore(Reactor& reactor, object::ObjectStore& below, object::ContainerId container,
+                DataKeys keys, Log log = {});
+    ~CipherStore() override;
+
+    // A transaction has at most half of the operations, and somewhat fewer bytes, than the store
+    // below takes: each array has its cells with it.
+    static constexpr size_t operations_max = object::transaction_operations_max / 2;
+    static constexpr uint64_t transaction_bytes_max = object::transaction_bytes_max / 65 * 64;
+
+    [[nodiscard]] const CipherMetrics& metrics() const { return metrics_; }
+
+    // All are for `container`; other containers pass unchanged.
+    Task<Result<>> fetch(const Call& call, object::ContainerId container,
+                         std::span<object::FetchItem> items) override;
+    Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
+                                        const object::Transaction& transaction) override;
+    Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
+                                         const object::ListRequest& request) override;
+    Task<Result<>> pin(const Call& call, object::ContainerId container,
+                       const object::Holder& holder, object::FetchItem& item) override;
+    Task<Result<>> fetch_chain(const Call& call, object::ContainerId container,
+                               const object::Holder& holder, std::span<object::FetchItem> items,
+                               std::span<object::Link> links) override;
+
+  private:
+    static constexpr size_t lock_units = size_t{1} << 20;  // more than there are updates
+
+    // The fetch of one item: its blocks, then their cells.
+    struct Fetching;
+    // The plain bytes of the first and last block of an extent, where it covers them in part.
+    struct Edges;
+    // The transaction for the store below, and its ciphertext.
+    struct Plan;
+    class Locked;
+
+    Task<Result<>> fetch_encrypted(const Call& call, std::span<object::FetchItem> items);
+    // At most as many as the store below takes at once.
+    Task<Result<>> fetch_some(const Call& call, std::span<object::FetchItem> items);
+    [[nodiscard]] bool begin(object::FetchItem& item, Fetching& fetching);
+    // False: an update came between the fetches of blocks and cells.
+    [[nodiscard]] bool fits(Fetching& fetching, std::span<const object::FetchItem> fetched) const;
+    Task<> open(Fetching& fetching, uint64_t size);
+    void refuse(object::FetchItem& item, object::Extent block, const Error& error);
+
+    Task<Result<object::Commit>> update_encrypted(const Call& call,
+                                                  const object::Transaction& transaction);
+    // `conflicted`: an array that was read has changed since. Nothing was done.
+    Task<Result<object::Commit>> attempt(const Call& call, const object::Transaction& transaction,
+                                         bool& conflicted);
+    Task<Result<>> add(const Call& call, const object::Operation& operation, Plan& plan);
+    Task<Result<>> add_write(const Call& call, const object::Operation& operation, Plan& plan);
+    Task<Result<>> add_punch(const Call& call, const object::Operation& operation, Plan& plan);
+    Task<Result<>> add_set_size(const Call& call, const object::Operation& operation, Plan& plan);
+    // Reads them, and adds the condition that they do not change.
+    Task<Result<>> read_edges(const Call& call, const object::Operation& operation, Edges& edges,
+                              Plan& plan);
+    void add_block(const object::Operation& operation, uint64_t block, ConstBytes plain,
+                   Plan& plan);
+
+    Reactor& reactor_;
+    object::ContainerId container_;
+    BlockCipher cipher_;
+    Log log_;
+    BufferPool buffers_;
+    std::vector<std::unique_ptr<Semaphore>> locks_;  // an array has one of them
+    CipherMetrics metrics_;
+};
+
+}  // namespace ros2s::cipher

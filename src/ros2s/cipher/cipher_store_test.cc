@@ -1,0 +1,368 @@
+#include "cipher_store.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cipher_test_support.h"
+#include "keys_of_arrays.h"
+#include "ros2s/base/crc32c.h"
+#include "ros2s/object/memory_store.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::cipher {
+namespace {
+
+using namespace object;
+using Kind = Operation::Kind;
+
+// Counts requests, and keeps the last transaction's shape.
+class CountingStore final : public ForwardingStore {
+  public:
+    explicit CountingStore(ObjectStore& below) : ForwardingStore(below) {}
+    Task<Result<>> fetch(const Call& call, ContainerId container,
+                         std::span<FetchItem> items) override {
+        ++fetches;
+        return below().fetch(call, container, items);
+    }
+    Task<Result<Commit>> update(const Call& call, ContainerId container,
+                                const Transaction& transaction) override {
+        ++updates;
+        return below().update(call, container, transaction);
+    }
+    int fetches = 0, updates = 0;
+};
+
+constexpr ObjectId object{.high = 1, .low = 2};
+const Dkey dkey = Dkey::integer(0);
+
+class Store : public testing::Test {
+  public:
+    Store() : Store(MemoryStore::Options{}) {}
+    explicit Store(MemoryStore::Options options) : memory_(world_.core(), options) {
+        world_.run([](Store& self) -> Task<> {
+            self.container_ =
+                (co_await self.memory_.create_container(self.call_, {.label = "c"}))->id;
+        }(*this));
+        cipher_ = make_client();
+    }
+    std::unique_ptr<CipherStore> make_client() {
+        return std::make_unique<CipherStore>(world_.core(), counted_, container_, test_keys());
+    }
+    Result<> update(ObjectStore& store, Operation operation) {
+        Result<> result;
+        world_.run([](Store& self, ObjectStore& to, Operation wanted, Result<>& out) -> Task<> {
+            Transaction transaction;
+            transaction.operations.push_back(std::move(wanted));
+            const auto done = co_await to.update(self.call_, self.container_, transaction);
+            if (!done) out = fail(done.error());
+        }(*this, store, std::move(operation), result));
+        return result;
+    }
+    static Operation write(uint64_t offset, std::string_view text, Akey akey = data_akey()) {
+        return {.kind = Kind::write,
+                .object = object,
+                .dkey = dkey,
+                .akey = std::move(akey),
+                .extent = {offset, text.size()},
+                .window = Window::local(as_bytes(text))};
+    }
+    static Operation of_array(Kind kind, Extent extent, uint64_t size = 0) {
+        return {.kind = kind,
+                .object = object,
+                .dkey = dkey,
+                .akey = data_akey(),
+                .extent = extent,
+                .size = size};
+    }
+    FetchItem fetch(ObjectStore& store, uint64_t offset, uint64_t length, bool forwarded = false,
+                    Akey akey = data_akey()) {
+        fetched_.assign(length, '?');
+        FetchItem item{.object = object,
+                       .dkey = dkey,
+                       .akey = std::move(akey),
+                       .extent = {offset, length},
+                       .window = Window::local(std::as_writable_bytes(std::span(fetched_))),
+                       .forwarded = forwarded};
+        world_.run([](Store& self, ObjectStore& from, FetchItem& wanted) -> Task<> {
+            const auto done = co_await from.fetch(self.call_, self.container_, {&wanted, 1});
+            EXPECT_TRUE(done.has_value());
+        }(*this, store, item));
+        return item;
+    }
+    std::string text_of(uint64_t offset, uint64_t length) {
+        const FetchItem item = fetch(*cipher_, offset, length);
+        EXPECT_TRUE(item.status.has_value());
+        return fetched_;
+    }
+    // Changes a byte of what the store has.
+    void flip(const Akey& akey, uint64_t offset, uint8_t bits = 1) {
+        fetch(memory_, offset, 1, false, akey);
+        std::string byte = fetched_;
+        byte[0] = static_cast<char>(byte[0] ^ bits);
+        ASSERT_TRUE(update(memory_, write(offset, byte, akey)).has_value());
+        // Both arrays get one epoch again, as one who knows the format would do.
+        world_.run([](Store& self) -> Task<> {
+            Transaction transaction;
+            for (const Akey& each : {data_akey(), cells_akey()}) {
+                transaction.operations.push_back(
+                    {.kind = Kind::touch, .object = object, .dkey = dkey, .akey = each});
+            }
+            EXPECT_TRUE(co_await self.memory_.update(self.call_, self.container_, transaction));
+        }(*this));
+    }
+    static std::string pattern(size_t bytes, uint64_t seed) {
+        Random random(seed);
+        std::string text(bytes, 0);
+        for (char& c : text) c = static_cast<char>('a' + random.below(26));
+        return text;
+    }
+
+    const Call call_{};
+    sim::World world_{1};
+    MemoryStore memory_;
+    CountingStore counted_{memory_};
+    ContainerId container_{};
+    std::unique_ptr<CipherStore> cipher_;
+    std::string fetched_;
+};
+
+TEST_F(Store, KeepsCiphertextOfTheSameSize) {
+    const std::string text = pattern(10000, 1);
+    ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
+    const FetchItem below = fetch(memory_, 0, text.size());
+    EXPECT_EQ(below.size, text.size());
+    int equal = 0;
+    for (size_t i = 0; i < text.size(); ++i) equal += text[i] == fetched_[i] ? 1 : 0;
+    EXPECT_LT(equal, 100);  // 1 of 256 by chance
+    EXPECT_EQ(text_of(0, text.size()), text);
+    EXPECT_EQ(text_of(5000, 3), text.substr(5000, 3));
+}
+
+TEST_F(Store, WholeBlocksAreOneRequestAndPartsAreTwo) {
+    const std::string text = pattern(8192, 1);
+    ASSERT_TRUE(update(*cipher_, write(4096, text)).has_value());
+    EXPECT_EQ(counted_.fetches, 0);
+    EXPECT_EQ(counted_.updates, 1);
+    EXPECT_EQ(text_of(4096, 8192), text);
+    EXPECT_EQ(counted_.fetches, 1);
+    ASSERT_TRUE(update(*cipher_, write(4100, "x")).has_value());
+    EXPECT_EQ(counted_.fetches, 2);
+    EXPECT_EQ(counted_.updates, 2);
+    EXPECT_EQ(cipher_->metrics().read_first.value(), 1U);
+}
+
+TEST_F(Store, TheSameBytesAreEncryptedDifferentlyEachTime) {
+    const std::string text = pattern(4096, 1);
+    ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
+    fetch(memory_, 0, 4096);
+    const std::string first = fetched_;
+    ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
+    fetch(memory_, 0, 4096);
+    EXPECT_NE(fetched_, first);
+}
+
+TEST_F(Store, EveryChangedByteBelowIsAnErrorThatNamesTheBlock) {
+    const std::string text = pattern(4096 + 300, 1);
+    ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
+    const auto expect_bad = [this](uint64_t block, uint64_t end) {
+        const FetchItem item = fetch(*cipher_, block * 4096, 50);
+        ASSERT_FALSE(item.status.has_value());
+        EXPECT_EQ(fetched_, std::string(50, 0));
+        if (item.status.error().code == Code::corrupt) EXPECT_EQ(item.status.error().detail, end);
+    };
+    for (uint64_t at = 0; at < text.size(); at += at < 4000 ? 97 : 1) {
+        flip(data_akey(), at, 0x10);
+        expect_bad(at / 4096, at / 4096 * 4096 + 50);
+        flip(data_akey(), at, 0x10);
+    }
+    for (uint64_t at = 0; at < 2 * sizeof(Cell); ++at) {
+        flip(cells_akey(), at);
+        expect_bad(at / sizeof(Cell), at / sizeof(Cell) * 4096 + 50);
+        flip(cells_akey(), at);
+    }
+    EXPECT_EQ(text_of(0, text.size()), text);
+    EXPECT_GT(cipher_->metrics().refused_blocks.value(), 400U);
+}
+
+TEST_F(Store, SwappedBlocksAreFound) {
+    const std::string text = pattern(8192, 1);
+    ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
+    world_.run([](Store& self) -> Task<> {
+        Transaction swap;
+        std::vector<std::string> parts;
+        for (const auto& [akey, unit] :
+             {std::pair(data_akey(), block_bytes), std::pair(cells_akey(), sizeof(Cell))}) {
+            for (const uint64_t index : {0, 1}) {
+                std::string& part = parts.emplace_back(unit, 0);
+                FetchItem item{.object = object,
+                               .dkey = dkey,
+                               .akey = akey,
+                               .extent = {index * unit, unit},
+                               .window = Window::local(std::as_writable_bytes(std::span(part)))};
+                EXPECT_TRUE(co_await self.memory_.fetch(self.call_, self.container_, {&item, 1}));
+                swap.operations.push_back({.kind = Kind::write,
+                                           .object = object,
+                                           .dkey = dkey,
+                                           .akey = akey,
+                                           .extent = {(1 - index) * unit, unit}});
+            }
+        }
+        for (size_t i = 0; i < parts.size(); ++i) {
+            swap.operations[i].window = Window::local(as_bytes(parts[i]));
+        }
+        EXPECT_TRUE(co_await self.memory_.update(self.call_, self.container_, swap));
+    }(*this));
+    EXPECT_EQ(fetch(*cipher_, 0, 4096).status.error().code, Code::corrupt);
+    EXPECT_EQ(fetch(*cipher_, 4096, 4096).status.error().code, Code::corrupt);
+}
+
+TEST_F(Store, OneArrayPutBackWithoutTheOtherIsFound) {
+    ASSERT_TRUE(update(*cipher_, write(0, pattern(4096, 1))).has_value());
+    // Also a block that was never written looks different from one whose cell was removed.
+    ASSERT_TRUE(
+        update(memory_,
+               {.kind = Kind::punch_akey, .object = object, .dkey = dkey, .akey = cells_akey()})
+            .has_value());
+    EXPECT_EQ(fetch(*cipher_, 0, 4096).status.error().code, Code::corrupt);
+    ASSERT_TRUE(
+        update(memory_, {.kind = Kind::touch, .object = object, .dkey = dkey, .akey = cells_akey()})
+            .has_value());
+    EXPECT_EQ(fetch(*cipher_, 0, 4096).status.error().code, Code::corrupt);
+}
+
+TEST_F(Store, HolesAndRemovedBytesAreZeros) {
+    const std::string text = pattern(3 * 4096, 1);
+    ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
+    ASSERT_TRUE(update(*cipher_, of_array(Kind::punch_extent, {100, 4096 + 200})).has_value());
+    std::string expected = text;
+    std::ranges::fill(expected.begin() + 100, expected.begin() + 100 + 4096 + 200, '\0');
+    EXPECT_EQ(text_of(0, text.size()), expected);
+    ASSERT_TRUE(update(*cipher_, of_array(Kind::set_size, {}, 8200)).has_value());
+    ASSERT_TRUE(update(*cipher_, of_array(Kind::set_size, {}, 20000)).has_value());
+    std::ranges::fill(expected.begin() + 8200, expected.end(), '\0');
+    expected.resize(20000);
+    EXPECT_EQ(text_of(0, 20000), expected);
+    // A hole of the store costs it nothing.
+    EXPECT_EQ(fetch(*cipher_, 0, 1).size, 20000U);
+}
+
+TEST_F(Store, ChecksumsOfTheCallerAreComparedAndOwnOnesGiven) {
+    const std::string text = pattern(5000, 1);
+    Operation operation = write(100, text);
+    const ConstBytes bytes = as_bytes(text);
+    operation.checksums = {crc32c(bytes.first(3996)), crc32c(bytes.subspan(3996))};
+    ASSERT_TRUE(update(*cipher_, operation).has_value());
+    const FetchItem item = fetch(*cipher_, 100, 5000, /*forwarded=*/true);
+    EXPECT_EQ(item.checksums, operation.checksums);
+    ++operation.checksums[1];
+    EXPECT_EQ(update(*cipher_, operation).error().code, Code::corrupt);
+    EXPECT_EQ(text_of(100, 5000), text);
+}
+
+TEST_F(Store, WhatItCannotEncryptIsRefused) {
+    EXPECT_EQ(update(*cipher_, write(0, "x", {"other"})).error().code, Code::unsupported);
+    Operation value = write(0, "x");
+    value.kind = Kind::put;
+    value.extent = {};
+    EXPECT_EQ(update(*cipher_, value).error().code, Code::invalid);
+    Operation remote = write(0, "x");
+    remote.window.peer = 3;
+    EXPECT_EQ(update(*cipher_, remote).error().code, Code::unsupported);
+    // A value under another akey passes.
+    value.akey = {"inode"};
+    EXPECT_TRUE(update(*cipher_, value).has_value());
+    EXPECT_EQ(fetch(*cipher_, 0, 1, false, {"inode"}).status, Result<>());
+    EXPECT_EQ(fetched_, "x");
+    fetch(memory_, 0, 1, false, {"inode"});
+    EXPECT_EQ(fetched_, "x");
+    world_.run([](Store& self) -> Task<> {
+        Transaction twice;
+        twice.operations = {write(0, "abc"), write(1, "x")};
+        const auto done = co_await self.cipher_->update(self.call_, self.container_, twice);
+        EXPECT_EQ(done.error().code, Code::unsupported);
+        ListRequest akeys{.what = ListRequest::What::akeys, .object = object, .dkey = dkey};
+        Transaction once;
+        once.operations = {write(0, "abc")};
+        EXPECT_TRUE(co_await self.cipher_->update(self.call_, self.container_, once));
+        const auto listed = co_await self.cipher_->list(self.call_, self.container_, akeys);
+        EXPECT_EQ(listed->entries.size(), 2U);  // data, inode
+    }(*this));
+}
+
+TEST_F(Store, ARepeatedUpdateIsDoneOnceAlthoughItsCiphertextDiffers) {
+    world_.run([](Store& self) -> Task<> {
+        const std::string text = pattern(4096, 1);
+        Transaction transaction{
+            .id = {.client = Uuid::make(self.world_.core().secrets()), .slot = 1, .sequence = 1}};
+        transaction.operations = {write(0, text)};
+        const auto first = co_await self.cipher_->update(self.call_, self.container_, transaction);
+        const auto again = co_await self.cipher_->update(self.call_, self.container_, transaction);
+        EXPECT_TRUE(first.has_value() && again.has_value());
+        EXPECT_FALSE(first->replayed);
+        EXPECT_TRUE(again->replayed);
+    }(*this));
+}
+
+class SlowStore : public Store {
+  public:
+    SlowStore() : Store({.delay_max = std::chrono::microseconds(100)}) {}
+};
+
+// Each of many writers, of two clients, has bytes of its own in the same few blocks.
+TEST_F(SlowStore, WritersWithinABlockLoseNothing) {
+    const auto other = make_client();
+    constexpr size_t each = 50;
+    constexpr size_t writers = 200;
+    const std::string text = pattern(each * writers, 3);
+    world_.run([](SlowStore& self, CipherStore& second, const std::string& all) -> Task<> {
+        Nursery nursery(self.world_.core(), 16);
+        for (size_t i = 0; i < writers; ++i) {
+            CipherStore& store = i % 2 == 0 ? *self.cipher_ : second;
+            co_await nursery.spawn(
+                [](SlowStore& of, CipherStore& to, uint64_t at, std::string_view mine) -> Task<> {
+                    Transaction transaction;
+                    transaction.operations = {write(at, mine)};
+                    EXPECT_TRUE(co_await to.update(of.call_, of.container_, transaction));
+                }(self, store, i * each, std::string_view(all).substr(i * each, each)));
+        }
+        co_await nursery.join();
+    }(*this, *other, text));
+    EXPECT_EQ(text_of(0, text.size()), text);
+    EXPECT_GT(cipher_->metrics().conflicts.value() + other->metrics().conflicts.value(), 0U);
+}
+
+// Readers beside a writer of whole blocks see one of its versions, never an error.
+TEST_F(SlowStore, ReadersSeeOneVersion) {
+    const std::vector<std::string> versions = {pattern(4096, 1), pattern(4096, 2)};
+    const auto reader = make_client();
+    ASSERT_TRUE(update(*cipher_, write(0, versions[0])).has_value());
+    world_.run([](SlowStore& self, CipherStore& from,
+                  const std::vector<std::string>& known) -> Task<> {
+        Nursery nursery(self.world_.core(), 2);
+        co_await nursery.spawn([](SlowStore& of, const std::vector<std::string>& both) -> Task<> {
+            for (int i = 0; i < 200; ++i) {
+                Transaction transaction;
+                transaction.operations = {write(0, both[i % 2])};
+                EXPECT_TRUE(co_await of.cipher_->update(of.call_, of.container_, transaction));
+            }
+        }(self, known));
+        for (int i = 0; i < 200; ++i) {
+            std::string text(4096, 0);
+            FetchItem item{.object = object,
+                           .dkey = dkey,
+                           .akey = data_akey(),
+                           .extent = {0, 4096},
+                           .window = Window::local(std::as_writable_bytes(std::span(text)))};
+            EXPECT_TRUE(co_await from.fetch(self.call_, self.container_, {&item, 1}));
+            EXPECT_TRUE(item.status.has_value());
+            EXPECT_TRUE(text == known[0] || text == known[1]);
+        }
+        co_await nursery.join();
+    }(*this, *reader, versions));
+}
+
+}  // namespace
+}  // namespace ros2s::cipher

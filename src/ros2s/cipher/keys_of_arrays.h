@@ -1,0 +1,23 @@
+// The names of an encrypted array and of its cells.
+#pragma once
+#include "ros2s/cipher/block_cipher.h"
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::cipher {
+
+[[nodiscard]] inline object::Akey data_akey() { return {"data"}; }
+[[nodiscard]] inline object::Akey cells_akey() { return {"data.cells"}; }
+
+[[nodiscard]] inline bool is_data(const object::Akey& akey) { return akey.bytes == "data"; }
+
+[[nodiscard]] constexpr uint64_t cells_bytes(uint64_t blocks) { return blocks * sizeof(Cell); }
+[[nodiscard]] constexpr uint64_t blocks_of(uint64_t bytes) {
+    return (bytes + block_bytes - 1) / block_bytes;
+}
+// What an array of `size` bytes has of this block.
+[[nodiscard]] constexpr size_t stored_bytes(uint64_t size, uint64_t block) {
+    const uint64_t begin = block * block_bytes;
+    return size <= begin ? 0 : std::min(size - begin, block_bytes);
+}
+
+}  // namespace ros2s::cipher
