@@ -238,6 +238,15 @@ void add_container(CLI::App& app, Arguments& arguments) {
     create.app
         .add_option("--chunk", create.options->chunk, "into chunks of this size files are cut")
         ->capture_default_str();
+    create.app
+        .add_option("--encryption", create.options->encryption,
+                    "whether file data is encrypted: none, or aes-256-gcm")
+        ->capture_default_str();
+    create.app.add_option("--key", create.options->key,
+                          "the key that protects it: NAME, for $ROS2STORE_KEYS/NAME.key");
+    auto rekey =
+        add("rekey", "protect an encrypted container with another key", container_rekey, uri);
+    rekey.app.add_option("--key", rekey.options->key, "the new key, as for create")->required();
     add("list", "the containers of a pool", container_list, pool_help);
     add("query", "a container's id, chunk size and age", container_query, uri);
     auto check = add("check", "look for space that no file leads to", container_check, uri);

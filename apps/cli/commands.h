@@ -86,11 +86,14 @@ struct ContainerOptions {
     std::string chunk = "1M";
     bool yes = false;
     bool free = false;  // check
+    std::string encryption = "none";
+    std::string key;  // its name among those of ROS2STORE_KEYS
 };
 Task<Result<>> container_create(Workplace work, ContainerOptions options);
 Task<Result<>> container_list(Workplace work, ContainerOptions options);
 Task<Result<>> container_query(Workplace work, ContainerOptions options);
 Task<Result<>> container_destroy(Workplace work, ContainerOptions options);
+Task<Result<>> container_rekey(Workplace work, ContainerOptions options);
 Task<Result<>> container_check(Workplace work, ContainerOptions options);
 
 struct TenantOptions {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ros2s/cipher/container_keys.h"
+#include "ros2s/cipher/key_directory.h"
 #include "ros2s/fs/container.h"
 
 namespace ros2s::dpud {
@@ -100,8 +102,38 @@ std::string EnginePools::storage(const std::string& pool) const {
 Task<Result<object::ContainerRecord>> EnginePools::create_container(
     const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
     Report& report) {
-    co_return co_await fs::create_container(call, reactor_, *find(pool), std::move(properties),
-                                            owner, report);
+    object::ObjectStore& store = *find(pool);
+    ROS2S_CO_TRY_ASSIGN(
+        auto made,
+        co_await fs::create_container(call, reactor_, store, std::move(properties), owner, report));
+    if (new_container_key_.empty()) co_return made;
+    Call step = call;  // the name of the call belongs to the creation
+    step.update = nullptr;
+    const auto encrypted = co_await encrypt(step, store, made, report);
+    const bool repeated = call.update != nullptr && call.update->repeated;
+    if (encrypted || (repeated && encrypted.error().code == Code::exists)) co_return made;
+    (void)co_await store.destroy_container(step, made.id);
+    co_return fail(encrypted.error());
+}
+
+Task<Result<>> EnginePools::encrypt(const Call& call, object::ObjectStore& store,
+                                    const object::ContainerRecord& made, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(const cipher::KeyRecord keys,
+                        cipher::make_keys(reactor_.secrets(), *keys_, new_container_key_, report));
+    const std::string bytes = cipher::encode(keys);
+    co_return co_await fs::require_decryption(call, store, made, cipher::put_keys(bytes), report);
+}
+
+Result<> EnginePools::use_keys(const std::string& directory, std::string new_container_key,
+                               const Log& log, Report& report) {
+    keys_ = std::make_unique<cipher::KeyDirectory>(directory);
+    ROS2S_TRY_ASSIGN(layers_, cipher::decrypt_with(directory, log, report));
+    if (!new_container_key.empty()) {
+        // A key that cannot be used is found at start.
+        ROS2S_TRY(cipher::make_keys(reactor_.secrets(), *keys_, new_container_key, report));
+    }
+    new_container_key_ = std::move(new_container_key);
+    return {};
 }
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call,
@@ -117,6 +149,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call
                                           {.orphan_grace = orphan_grace,
                                            .leaves_orphans = &leaves_orphans_,
                                            .listings = &listings_,
+                                           .layers = layers_.get(),
                                            .log = log_},
                                           report);
 }

@@ -7,11 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "ros2s/cipher/key_provider.h"
 #include "ros2s/connection/direct_pool.h"
 #include "ros2s/control/control_server.h"
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/fs/listing_memory.h"
+#include "ros2s/object/store_layer.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::dpud {
@@ -19,6 +21,10 @@ namespace ros2s::dpud {
 class EnginePools {
   public:
     explicit EnginePools(Reactor& reactor) : reactor_(reactor), watching_(reactor, 1) {}
+    // Opens encrypted containers with the keys in this directory from now on, and encrypts new
+    // ones with the key of this name; empty: it does not encrypt. Errors: EKEYREJECTED.
+    Result<> use_keys(const std::string& directory, std::string new_container_key, const Log& log,
+                      Report& report);
     // Opens one more. Errors: those of DirectPool::open().
     Task<Result<>> open(connection::DirectOptions options, const Log& log, Report& report);
     // Watches the engine until stop(). Logs one line when it cannot be reached and one when it can
@@ -60,8 +66,14 @@ class EnginePools {
     void look_at(const std::string& name, Pool& pool, const Log& log,
                  const OnChange& on_change) const;
 
+    Task<Result<>> encrypt(const Call& call, object::ObjectStore& store,
+                           const object::ContainerRecord& made, Report& report);
+
     Reactor& reactor_;
     Log log_;
+    std::unique_ptr<cipher::KeyProvider> keys_;  // null: there are none
+    std::unique_ptr<object::StoreLayers> layers_;
+    std::string new_container_key_;
     bool leaves_orphans_ = false;
     fs::ListingMemory listings_{size_t{64} << 20};  // of all mounts
     std::map<std::string, Pool, std::less<>> pools_;

@@ -74,6 +74,16 @@ config::Table describe(Settings& s) {
                          "processed. dpu: in memory of this process, with a copy. host: in the "
                          "host's memory; the host can change it meanwhile, and damages only "
                          "its own data.")}},
+        {"encryption",
+         "The keys of encrypted containers. Blocks are encrypted and decrypted in this process, so "
+         "neither hosts nor the engine have the keys.",
+         {config::text("keys", s.keys,
+                       "A directory with a file NAME.key for each key: 64 hexadecimal digits, as "
+                       "`openssl rand -hex 32` writes them, mode 0600. Empty: encrypted "
+                       "containers are refused."),
+          config::text("new_containers", s.new_container_key,
+                       "The NAME of the key for containers that hosts create here. Empty: they "
+                       "are not encrypted.")}},
         daemon::describe_limits(s.limits_given),
         daemon::describe_metrics(s.common),
         daemon::describe_service(s.common)};
@@ -128,6 +138,12 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
                      session::AccessTable::parse(settings.access_given, where, report));
     ROS2S_TRY_ASSIGN(settings.allowances,
                      daemon::parse_limits(settings.limits_given, where, report));
+    if (settings.keys.empty() && !settings.new_container_key.empty()) {
+        return report.fail(Code::invalid,
+                           fmt::format("{}: 'encryption: new_containers' names a key, and "
+                                       "'encryption: keys' no directory that has it",
+                                       where));
+    }
     ROS2S_TRY(want(settings.control, "control: listen"));
     ROS2S_TRY_ASSIGN(
         const auto places,

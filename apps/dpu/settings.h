@@ -30,6 +30,8 @@ struct Settings {
     std::string data = "shm /run/ros2store/dpu/data.sock";
     std::string data_device;
     std::string placement = "host";
+    std::string keys;
+    std::string new_container_key;
     daemon::CommonSettings common;
 
     // Errors: invalid; the report has a sentence for each problem.

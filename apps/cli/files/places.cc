@@ -92,9 +92,11 @@ Task<Result<>> Places::find_container(const api::Uri& uri, Place& place) {
                 : nullptr;
         if (pool == nullptr) continue;
         // Another container of a pool that this process has open.
-        ROS2S_CO_TRY_ASSIGN(container.beside,
-                            co_await pool->open_container(work_.call, uri.container,
-                                                          {.reaps = !looks_}, work_.report));
+        ROS2S_CO_TRY_ASSIGN(
+            container.beside,
+            co_await pool->open_container(
+                work_.call, uri.container,
+                {.reaps = !looks_, .layers = other.deployment->store_layers()}, work_.report));
         container.travels = other.travels;
         break;
     }

@@ -1,4 +1,4 @@
-// container create, list, query, destroy: on a pool without an owner, or through its engine.
+// container create, rekey, list, query, destroy: on a pool without an owner, or through its engine.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -6,6 +6,10 @@
 #include "pool_access.h"
 #include "pool_place.h"
 #include "ros2s/api/deployment.h"
+#include "ros2s/api/server_place.h"
+#include "ros2s/cipher/container_keys.h"
+#include "ros2s/cipher/key_directory.h"
+#include "ros2s/fs/container.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/pool/pool_directory.h"
 
@@ -20,6 +24,75 @@ Json value_of(const object::ContainerRecord& container, const std::string& uri) 
                          {"created_ns", container.created.time_since_epoch().count()}});
 }
 
+Result<cipher::KeyDirectory> key_provider(Report& report) {
+    const std::string directory = api::key_directory();
+    if (!directory.empty()) return cipher::KeyDirectory(directory);
+    return report.fail(Code::invalid,
+                       "name the directory that has the keys: export ROS2STORE_KEYS=DIR. Make a "
+                       "key: (umask 077; openssl rand -hex 32 > DIR/NAME.key)");
+}
+
+// Keys are not sent to an engine.
+Result<object::ObjectStore*> own_store(PoolAccess& pool, Report& report) {
+    if (pool.store() != nullptr) return pool.store();
+    return report.fail(Code::busy,
+                       "an engine has the pool open, and keys are not given to an engine: stop it "
+                       "(ros2store down), or create the container through a DPU that has `keys:`");
+}
+
+Result<> check_encryption(const ContainerOptions& options, Report& report) {
+    if (options.encryption != "none" && options.encryption != "aes-256-gcm") {
+        return report.fail(Code::invalid,
+                           fmt::format("there is no encryption '{}': give none or aes-256-gcm",
+                                       options.encryption));
+    }
+    if ((options.encryption == "none") == options.key.empty()) return {};
+    return report.fail(Code::invalid, options.key.empty()
+                                          ? "an encrypted container needs a key: give --key NAME"
+                                          : "a key is used with --encryption aes-256-gcm only");
+}
+
+Task<Result<object::ContainerRecord>> create_in(Workplace work, PoolAccess& pool,
+                                                object::ContainerProperties properties,
+                                                ContainerOptions options) {
+    ROS2S_CO_TRY(check_encryption(options, work.report));
+    const fs::Owner owner{.uid = geteuid(), .gid = getegid()};
+    const std::string label = properties.label;
+    if (options.key.empty()) co_return co_await pool.create(work.call, properties, owner);
+    // All that may be wrong with the key is found before anything is made.
+    ROS2S_CO_TRY_ASSIGN(auto* const store, own_store(pool, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto provider, key_provider(work.report));
+    ROS2S_CO_TRY_ASSIGN(
+        const cipher::KeyRecord keys,
+        cipher::make_keys(work.environment.reactor.secrets(), provider, options.key, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto made, co_await pool.create(work.call, properties, owner));
+    const std::string bytes = cipher::encode(keys);
+    const auto encrypted = co_await fs::require_decryption(work.call, *store, made,
+                                                           cipher::put_keys(bytes), work.report);
+    if (encrypted) co_return made;
+    // It must not stay behind without encryption.
+    (void)co_await pool.destroy(work.call, label);
+    co_return fail(encrypted.error());
+}
+
+// The name of the key that was used before.
+Task<Result<std::string>> rekey_in(Workplace work, PoolAccess& pool, cipher::KeyDirectory provider,
+                                   std::string label, std::string key) {
+    ROS2S_CO_TRY_ASSIGN(auto* const store, own_store(pool, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto container, co_await pool.find(work.call, label));
+    const std::string shown = fmt::format("the container '{}'", label);
+    ROS2S_CO_TRY_ASSIGN(auto found, co_await cipher::find_keys(work.call, *store, container.id,
+                                                               shown, work.report));
+    std::string before = found.record.wrapping;
+    ROS2S_CO_TRY_ASSIGN(auto keys, cipher::wrap_again(std::move(found.record), provider,
+                                                      std::move(key), work.report));
+    const auto done = co_await cipher::replace_keys(work.call, *store, container.id, found.epoch,
+                                                    std::move(keys));
+    if (done) co_return before;
+    co_return work.report.fail(done.error(), fmt::format("the keys of {} cannot be replaced: {}",
+                                                         shown, describe(done.error())));
+}
+
 }  // namespace
 
 Task<Result<>> container_create(Workplace work, ContainerOptions options) {
@@ -27,12 +100,27 @@ Task<Result<>> container_create(Workplace work, ContainerOptions options) {
     ROS2S_CO_TRY_ASSIGN(const uint64_t chunk, size_of(options.chunk, work.report));
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
     const auto made =
-        co_await pool->create(work.call, {.label = uri.container, .chunk_bytes = chunk},
-                              {.uid = geteuid(), .gid = getegid()});
+        co_await create_in(work, *pool, {.label = uri.container, .chunk_bytes = chunk}, options);
     co_await pool->close();
     ROS2S_CO_TRY(made);
     work.session.say(fmt::format("container '{}' is ready: {}", uri.container, uri.to_string()));
     work.session.answer(value_of(*made, uri.to_string()));
+    co_return Result<>{};
+}
+
+Task<Result<>> container_rekey(Workplace work, ContainerOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto provider, key_provider(work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
+    const auto done = co_await rekey_in(work, *pool, provider, uri.container, options.key);
+    co_await pool->close();
+    ROS2S_CO_TRY(done);
+    work.session.say(
+        fmt::format("container '{}' needs the key '{}' now; the key '{}' is not "
+                    "needed for it any more",
+                    uri.container, options.key, *done));
+    work.session.answer(
+        Json::object({{"container", uri.container}, {"key", options.key}, {"key_before", *done}}));
     co_return Result<>{};
 }
 

@@ -44,6 +44,7 @@ class Opened final : public PoolAccess {
         if (!done) co_return failed(fmt::format("destroy '{}'", label), done.error());
         co_return Result<>{};
     }
+    [[nodiscard]] object::ObjectStore* store() override { return &pool_->store(); }
     [[nodiscard]] std::optional<uint32_t> targets() const override { return pool_->targets(); }
     [[nodiscard]] std::optional<std::string> read_only_reason() const override {
         return pool_->read_only_reason();

@@ -34,6 +34,8 @@ class PoolAccess {
     // Errors: not_found.
     [[nodiscard]] virtual Task<Result<>> destroy(const Call& call, std::string label) = 0;
 
+    // Null: the engine has the pool open.
+    [[nodiscard]] virtual object::ObjectStore* store() { return nullptr; }
     // Known only to the process that has the pool open.
     [[nodiscard]] virtual std::optional<uint32_t> targets() const { return std::nullopt; }
     [[nodiscard]] virtual std::optional<std::string> read_only_reason() const {

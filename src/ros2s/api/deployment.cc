@@ -12,6 +12,7 @@
 
 #include "ros2s/api/server_place.h"
 #include "ros2s/api/service_places.h"
+#include "ros2s/cipher/container_keys.h"
 #include "ros2s/connection/direct_pool.h"
 #include "ros2s/connection/host_files.h"
 #include "ros2s/foreign/local_fs.h"
@@ -91,6 +92,9 @@ Task<Result<>> Deployment::compose(const Call& call, Report& report) {
         ROS2S_CO_TRY_ASSIGN(auto mounted_by, find_mount_for_forked_child(uri_, report));
         co_return co_await through_mount(std::move(mounted_by), report);
     }
+    if (const std::string keys = key_directory(); !keys.empty() && store_layers_ == nullptr) {
+        ROS2S_CO_TRY_ASSIGN(store_layers_, cipher::decrypt_with(keys, environment_.log, report));
+    }
     if (uri_.transport != Uri::Transport::local) co_return co_await network(call, uri_, report);
     pool::OwnerRecord owner;
     Report refusal;
@@ -165,11 +169,13 @@ Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
                                       environment_.reactor, {.engine = std::move(engine)},
                                       environment_.log, report)));
     ROS2S_CO_TRY_ASSIGN(
-        file_system_,
-        stack_.push("Dfs", co_await fs::open_container(
-                               call, environment_.reactor, pool->store(),
-                               fmt::format("the pool '{}'", uri.pool), uri.container,
-                               {.reaps = !options_.read_only, .log = environment_.log}, report)));
+        file_system_, stack_.push("Dfs", co_await fs::open_container(
+                                             call, environment_.reactor, pool->store(),
+                                             fmt::format("the pool '{}'", uri.pool), uri.container,
+                                             {.reaps = !options_.read_only,
+                                              .layers = store_layers_.get(),
+                                              .log = environment_.log},
+                                             report)));
     path_ = pool->path();
     co_return Result<>{};
 }
@@ -191,10 +197,11 @@ Task<Result<>> Deployment::offload(Uri uri, Report& report) {
 
 Task<Result<fs::FileSystem*>> Deployment::mount(const Call& call, std::string container,
                                                 Report& report) {
-    co_return stack_.push("Dfs",
-                          co_await pool_->open_container(
-                              call, std::move(container),
-                              {.reaps = !options_.read_only, .log = environment_.log}, report));
+    co_return stack_.push("Dfs", co_await pool_->open_container(call, std::move(container),
+                                                                {.reaps = !options_.read_only,
+                                                                 .layers = store_layers_.get(),
+                                                                 .log = environment_.log},
+                                                                report));
 }
 
 Task<> Deployment::unmount(fs::FileSystem& file_system) {

@@ -14,6 +14,8 @@
 // client.key) of the latter two are in the directory that the environment names by ROS2STORE_CERTS,
 // else in /etc/ros2store/certs. `provider` selects the provider for data; if it is not available,
 // opening fails. Without it the best provider that both sides have is used.
+// Encrypted containers are opened with the keys in the directory that ROS2STORE_KEYS names, unless a
+// DPU has them.
 // ROS2STORE_UCX_DEVICE names the network devices of the ucx and ofi providers.
 //
 // Owned by its opener; used on the environment's core; close() before destruction. Fork rule: a
@@ -25,6 +27,7 @@
 #include "ros2s/api/uri.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/fs/file_system.h"
+#include "ros2s/object/store_layer.h"
 #include "ros2s/pool/embedded_pool.h"
 #include "ros2s/runtime/environment.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -67,6 +70,9 @@ class Deployment {
     [[nodiscard]] const std::string& mount_point() const { return mount_point_; }
     // Null unless the pool is open in this process.
     [[nodiscard]] pool::EmbeddedPool* pool() { return pool_; }
+    // What opens encrypted containers: the keys in the directory that the environment names by
+    // ROS2STORE_KEYS. Null: it names none.
+    [[nodiscard]] object::StoreLayers* store_layers() const { return store_layers_.get(); }
     // The counters below the file system; none if it works through a mount.
     void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }
     // From the top down: "Dfs → ClientStore → EngineStore → Ownership".
@@ -95,6 +101,7 @@ class Deployment {
     const Environment environment_;
     const Uri uri_;
     const DeploymentOptions options_;
+    std::unique_ptr<object::StoreLayers> store_layers_;
     Stack stack_;
     std::string path_;
     std::string mount_point_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "records.h"
 #include "ros2s/fs/dfs.h"
 
 namespace ros2s::fs {
@@ -88,6 +89,53 @@ Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor
     undoing.update = nullptr;
     [[maybe_unused]] const auto undone = co_await store.destroy_container(undoing, created->id);
     co_return report.fail(formatted.error(), refusal.text());
+}
+
+Task<Result<>> require_decryption(const Call& call, object::ObjectStore& store,
+                                  const object::ContainerRecord& record, object::Operation also,
+                                  Report& report) {
+    const std::string shown = fmt::format("the container '{}'", record.properties.label);
+    const auto cannot = [&](const Error& error) {
+        return report.fail(error,
+                           fmt::format("{} cannot be encrypted: {}", shown, describe(error)));
+    };
+    Superblock superblock;
+    FetchItem item =
+        record_item(object_of(root_node), record_dkey(), superblock_akey(), superblock);
+    if (const auto done = co_await store.fetch(call, record.id, {&item, 1}); !done) {
+        co_return cannot(done.error());
+    }
+    if (const auto known = record_of(item, superblock); !known) co_return cannot(known.error());
+    if ((superblock.features_needed & Superblock::needs_decryption) != 0) {
+        co_return report.fail(Code::exists, fmt::format("{} is encrypted already", shown));
+    }
+    if (superblock.chunk_bytes > encrypted_chunk_bytes_max) {
+        co_return report.fail(
+            Code::too_large,
+            fmt::format("{} has chunks of {} bytes; an encrypted one has chunks of at most {}",
+                        shown, superblock.chunk_bytes, encrypted_chunk_bytes_max));
+    }
+    superblock.features_needed |= Superblock::needs_decryption;
+    object::Transaction transaction;
+    transaction.conditions.push_back({.kind = object::Condition::Kind::epoch_equals,
+                                      .object = object_of(root_node),
+                                      .dkey = record_dkey(),
+                                      .akey = superblock_akey(),
+                                      .value = item.epoch.value});
+    transaction.conditions.push_back({.kind = object::Condition::Kind::no_dkeys,
+                                      .object = object_of(root_node),
+                                      .akey = entry_akey()});
+    transaction.operations.push_back({.kind = object::Operation::Kind::put,
+                                      .object = object_of(root_node),
+                                      .dkey = record_dkey(),
+                                      .akey = superblock_akey(),
+                                      .window = object::Window::local(object_bytes(superblock))});
+    transaction.operations.push_back(std::move(also));
+    const auto done = co_await store.update(call, record.id, transaction);
+    if (done) co_return Result<>();
+    if (done.error().code != Code::condition_failed) co_return cannot(done.error());
+    co_return report.fail(Code::not_empty,
+                          fmt::format("{} has files already: encrypt an empty one", shown));
 }
 
 }  // namespace ros2s::fs

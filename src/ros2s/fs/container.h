@@ -32,4 +32,12 @@ namespace ros2s::fs {
     const Call& call, Reactor& reactor, object::ObjectStore& store,
     object::ContainerProperties properties, Owner owner, Report& report);
 
+// Declares that the file system, which has no files yet, is used through a store layer that
+// decrypts (DfsOptions::layers). `also` is done in the same transaction. Programs that know no such
+// layer then refuse the container. Errors: not_empty, exists (it is declared already), those of
+// update; each with a sentence.
+[[nodiscard]] Task<Result<>> require_decryption(const Call& call, object::ObjectStore& store,
+                                                const object::ContainerRecord& record,
+                                                object::Operation also, Report& report);
+
 }  // namespace ros2s::fs

@@ -129,9 +129,9 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
     if (encrypted && options.layer == nullptr) {
         co_return report.fail(
             fail_errno(EKEYREJECTED).error(),
-            fmt::format("{} is encrypted, and this program has no keys: name the directory that "
-                        "has the key in ROS2STORE_KEYS, or use the container through a DPU that "
-                        "has it",
+            fmt::format("{} is encrypted, and this side has no keys: name the directory that has "
+                        "them, for a program in ROS2STORE_KEYS, for a DPU in its settings "
+                        "(encryption: keys)",
                         options.shown));
     }
     const uint64_t chunk = superblock->chunk_bytes;

@@ -33,6 +33,8 @@ inline constexpr uint64_t first_free_node = 1024;
 
 inline constexpr uint8_t record_version = 1;
 inline constexpr uint32_t format_version = 1;
+// A chunk and the tags of its blocks fit in one transaction.
+inline constexpr uint64_t encrypted_chunk_bytes_max = object::transaction_bytes_max / 2;
 inline constexpr uint64_t file_bytes_max = INT64_MAX;  // off_t
 
 [[nodiscard]] inline ObjectId object_of(NodeId node) {
@@ -59,7 +61,6 @@ inline constexpr uint64_t file_bytes_max = INT64_MAX;  // off_t
 struct Superblock {
     // The arrays are encrypted (docs/formats/cipher.md).
     static constexpr uint32_t needs_decryption = 1;
-
     static constexpr uint8_t kind = 'S';
     uint8_t magic = kind;
     uint8_t version = record_version;

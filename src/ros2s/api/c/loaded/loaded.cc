@@ -1,6 +1,6 @@
-// Functions of RocksDB's and gRPC's modules as libros2store.so has them: each loads the library
-// that has the function, and calls it. The linker takes them instead of those in the modules'
-// archives, because it reads this object first, and so links neither RocksDB nor gRPC.
+// Functions of RocksDB's, gRPC's and OpenSSL's modules as libros2store.so has them: each loads the
+// library that has the function, and calls it. The linker takes them instead of those in the
+// modules' archives, because it reads this object first, and so links none of the three.
 //
 // Loading takes milliseconds. An index is opened on a blocking thread, and a client before anything
 // else runs on its core. From any thread. A library is never unloaded.
@@ -81,3 +81,14 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
 }
 
 }  // namespace ros2s::control
+
+namespace ros2s::cipher {
+
+Result<std::unique_ptr<object::StoreLayers>> decrypt_with(std::string key_directory, Log log,
+                                                          Report& report) {
+    ROS2S_TRY_ASSIGN(const auto* const library,
+                     api::c::load<api::c::CipherLibrary>("cipher", "encrypted containers", report));
+    return library->decrypt_with(std::move(key_directory), std::move(log), report);
+}
+
+}  // namespace ros2s::cipher

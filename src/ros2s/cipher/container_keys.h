@@ -1,0 +1,50 @@
+// The data keys of containers: making them, finding them in a container, and wrapping them with
+// another key. The data key never leaves this process in the clear, nor does the wrapping key leave
+// its provider.
+//
+//     container ──► KeyRecord ──► KeyProvider::unwrap ──► data keys ──► CipherStore
+//
+// Errors of all functions come with a sentence. EKEYREJECTED: the provider has no key, or not the
+// one that wrapped.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "ros2s/base/log.h"
+#include "ros2s/base/random.h"
+#include "ros2s/cipher/key_provider.h"
+#include "ros2s/cipher/key_record.h"
+#include "ros2s/object/store_layer.h"
+
+namespace ros2s::cipher {
+
+// The layer of encrypted containers whose keys are in this directory (KeyDirectory).
+// Errors: unsupported (libros2store cannot load this module).
+[[nodiscard]] Result<std::unique_ptr<object::StoreLayers>> decrypt_with(std::string key_directory,
+                                                                        Log log, Report& report);
+
+// A record with a new data key, wrapped with the key of this name.
+[[nodiscard]] Result<KeyRecord> make_keys(const Secrets& secrets, const KeyProvider& provider,
+                                          std::string wrapping, Report& report);
+// The record's keys, wrapped with another key.
+[[nodiscard]] Result<KeyRecord> wrap_again(KeyRecord record, const KeyProvider& provider,
+                                           std::string wrapping, Report& report);
+
+// Stores the bytes of encode(record), which outlive the operation.
+[[nodiscard]] object::Operation put_keys(std::string_view bytes);
+
+struct FoundKeys {
+    KeyRecord record;
+    object::Epoch epoch{};
+};
+// Errors: not_found (the container is not encrypted), corrupt, bad_version, those of fetch.
+[[nodiscard]] Task<Result<FoundKeys>> find_keys(const Call& call, object::ObjectStore& store,
+                                                object::ContainerId container, std::string shown,
+                                                Report& report);
+// Replaces the record that was found. Errors: condition_failed (it has changed since), those of
+// update.
+[[nodiscard]] Task<Result<>> replace_keys(const Call& call, object::ObjectStore& store,
+                                          object::ContainerId container, object::Epoch epoch,
+                                          KeyRecord record);
+
+}  // namespace ros2s::cipher

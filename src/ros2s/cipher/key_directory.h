@@ -1,0 +1,25 @@
+// KeyDirectory: a KeyProvider that has each key in a file, DIR/NAME.key: 64 hexadecimal digits, as
+// `openssl rand -hex 32` writes them. To forget a key is to remove its file.
+//
+// A file must belong to this process's user or to root, and nobody else may read or write it. It is
+// read at each call, so that a removed key is not used again.
+#pragma once
+#include "ros2s/cipher/key_provider.h"
+
+namespace ros2s::cipher {
+
+class KeyDirectory final : public KeyProvider {
+  public:
+    explicit KeyDirectory(std::string directory) : directory_(std::move(directory)) {}
+    Result<WrappedKey> wrap(const std::string& name, const SecretKey& key,
+                            Report& report) const override;
+    Result<SecretKey> unwrap(const std::string& name, const WrappedKey& wrapped,
+                             Report& report) const override;
+    [[nodiscard]] std::string shown() const override { return "the keys in " + directory_; }
+
+  private:
+    [[nodiscard]] Result<SecretKey> read(const std::string& name, Report& report) const;
+    std::string directory_;
+};
+
+}  // namespace ros2s::cipher

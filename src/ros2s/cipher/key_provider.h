@@ -1,0 +1,26 @@
+// KeyProvider: where tenants' keys are. It wraps the data keys of containers with a key that it has
+// under a name. That key need not leave it, so a module of PKCS#11 or a KMIP server fits.
+//
+// Calls may block for a short time. They are made when a container is opened, created or given
+// another key, and when the time of the last answer is over (ContainerKeys).
+#pragma once
+#include <string>
+
+#include "ros2s/cipher/aead.h"
+
+namespace ros2s::cipher {
+
+class KeyProvider {
+  public:
+    virtual ~KeyProvider() = default;
+    // Errors, each with a sentence: EKEYREJECTED (it has no such key; the key is not the one that
+    // wrapped; the key may not be used), io.
+    virtual Result<WrappedKey> wrap(const std::string& name, const SecretKey& key,
+                                    Report& report) const = 0;
+    virtual Result<SecretKey> unwrap(const std::string& name, const WrappedKey& wrapped,
+                                     Report& report) const = 0;
+    // For people: "the keys in /etc/ros2store/keys".
+    [[nodiscard]] virtual std::string shown() const = 0;
+};
+
+}  // namespace ros2s::cipher

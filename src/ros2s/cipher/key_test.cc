@@ -1,0 +1,281 @@
+// Keys: files, records, and containers that are opened with them.
+#include <errno.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cipher_test_support.h"
+#include "container_keys.h"
+#include "key_directory.h"
+#include "ros2s/fs/container.h"
+#include "ros2s/object/memory_store.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::cipher {
+namespace {
+
+using testing::HasSubstr;
+
+class Keys : public testing::Test {
+  public:
+    ~Keys() override { std::filesystem::remove_all(directory_); }
+
+    [[nodiscard]] std::string path(const std::string& name) const {
+        return directory_ + "/" + name + ".key";
+    }
+    void write_key(const std::string& name, const std::string& text, mode_t mode = 0600) {
+        std::ofstream(path(name)) << text;
+        EXPECT_EQ(chmod(path(name).c_str(), mode), 0);
+    }
+    void expect_rejected(const std::string& name, const std::string& says) {
+        Report report;
+        const auto wrapped = provider_.wrap(name, counting_key(0), report);
+        ASSERT_FALSE(wrapped.has_value());
+        EXPECT_EQ(to_errno(wrapped.error()), EKEYREJECTED);
+        EXPECT_THAT(report.text(), HasSubstr(says));
+        EXPECT_THAT(report.text(), testing::Not(HasSubstr("0123456789abcdef")));
+    }
+
+    const std::string digits_ = "0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789abcdef";
+    const std::string directory_ = [] {
+        std::string path = testing::TempDir() + "keys.XXXXXX";
+        EXPECT_NE(mkdtemp(path.data()), nullptr);
+        return path;
+    }();
+    KeyDirectory provider_{directory_};
+};
+
+TEST_F(Keys, WrapAndUnwrap) {
+    write_key("a", digits_ + "\n");
+    write_key("b", std::string(64, '7'), 0400);
+    Report report;
+    for (const char* name : {"a", "b"}) {
+        const auto wrapped = provider_.wrap(name, counting_key(9), report);
+        ASSERT_TRUE(wrapped.has_value()) << report.text();
+        const auto key = provider_.unwrap(name, *wrapped, report);
+        ASSERT_TRUE(key.has_value()) << report.text();
+        EXPECT_TRUE(std::ranges::equal(key->bytes(), counting_key(9).bytes()));
+        const auto other = provider_.unwrap(*name == 'a' ? "b" : "a", *wrapped, report);
+        EXPECT_EQ(to_errno(other.error()), EKEYREJECTED);
+    }
+    EXPECT_THAT(report.text(), HasSubstr("is not the key with which"));
+}
+
+TEST_F(Keys, FilesThatOthersCanUseOrThatAreNoKeysAreRejected) {
+    expect_rejected("none", "cannot be read");
+    write_key("open", digits_, 0640);
+    expect_rejected("open", "chmod 600");
+    write_key("short", digits_.substr(2));
+    expect_rejected("short", "is not a key");
+    write_key("long", digits_ + "\n\n");
+    expect_rejected("long", "is not a key");
+    write_key("words", digits_.substr(1) + "g");
+    expect_rejected("words", "is not a key");
+    ASSERT_EQ(mkdir(path("directory").c_str(), 0700), 0);
+    expect_rejected("directory", "is not a key");
+    ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+    expect_rejected("pipe", "is not a key");
+    write_key("good", digits_);
+    ASSERT_EQ(symlink("good.key", path("link").c_str()), 0);
+    expect_rejected("link", "cannot be read");
+    Report report;
+    EXPECT_EQ(provider_.wrap("../good", counting_key(0), report).error().code, Code::invalid);
+    if (geteuid() == 0) {
+        ASSERT_EQ(chown(path("good").c_str(), 12345, 0), 0);
+        expect_rejected("good", "belongs to another user");
+    }
+}
+
+KeyRecord sample() {
+    KeyRecord record{.wrapping = "acme", .current = 2};
+    record.id.bytes = {0xaa, 0xbb};
+    for (const uint32_t version : {1U, 2U}) {
+        record.versions.push_back(
+            {.version = version,
+             .wrapped = wrap(counting_key(0), counting_key(static_cast<uint8_t>(version)))});
+    }
+    return record;
+}
+
+// Where a fuzzer begins, too.
+constexpr std::string_view seeds =
+#include "cipher_key_record_fuzz_seeds.txt"
+    ;
+
+TEST(KeyRecords, HaveTheBytesOfTheirFormat) {
+    const std::string bytes = encode(sample());
+    const auto expected = from_hex(seeds.substr(1, seeds.size() - 2));
+    EXPECT_EQ(std::vector(as_bytes(bytes).begin(), as_bytes(bytes).end()), expected);
+    EXPECT_EQ(decode_key_record(as_bytes(bytes)), sample());
+}
+
+TEST(KeyRecords, AnythingElseIsRefused) {
+    const std::string bytes = encode(sample());
+    for (size_t length = 0; length < bytes.size(); ++length) {
+        EXPECT_FALSE(decode_key_record(as_bytes(bytes).first(length)).has_value()) << length;
+    }
+    EXPECT_EQ(decode_key_record(as_bytes(bytes + "x")).error().code, Code::corrupt);
+    std::string later = bytes;
+    later[1] = 2;
+    EXPECT_EQ(decode_key_record(as_bytes(later)).error().code, Code::bad_version);
+    KeyRecord record = sample();
+    record.current = 3;
+    EXPECT_EQ(decode_key_record(as_bytes(encode(record))).error().code, Code::corrupt);
+    record = sample();
+    std::swap(record.versions[0], record.versions[1]);
+    EXPECT_EQ(decode_key_record(as_bytes(encode(record))).error().code, Code::corrupt);
+    record = sample();
+    record.wrapping = "../x";
+    EXPECT_EQ(decode_key_record(as_bytes(encode(record))).error().code, Code::corrupt);
+}
+
+// A container in memory, and a file in it.
+class Containers : public Keys {
+  public:
+    Containers() {
+        write_key("acme", digits_);
+        write_key("next", std::string(64, 'e'));
+    }
+    void encrypt(const std::string& key) {
+        world_.run([](Containers& self, std::string name) -> Task<> {
+            const auto made = co_await fs::create_container(
+                self.call_, self.world_.core(), self.store_, {.label = "c"}, {}, self.report_);
+            EXPECT_TRUE(made.has_value()) << self.report_.text();
+            self.record_ = *made;
+            const auto keys =
+                make_keys(self.world_.secrets(), self.provider_, std::move(name), self.report_);
+            EXPECT_TRUE(keys.has_value()) << self.report_.text();
+            const std::string bytes = encode(*keys);
+            EXPECT_TRUE(co_await fs::require_decryption(self.call_, self.store_, self.record_,
+                                                        put_keys(bytes), self.report_))
+                << self.report_.text();
+        }(*this, key));
+    }
+    Result<std::unique_ptr<fs::FileSystem>> open(object::StoreLayers* layers, Report& report) {
+        return world_.run(fs::open_container(call_, world_.core(), store_, "the pool", "c",
+                                             {.layers = layers}, report));
+    }
+    Result<std::unique_ptr<fs::FileSystem>> open(Report& report) {
+        const auto layers = decrypt_with(directory_, {}, report);
+        return open(layers->get(), report);
+    }
+    void write_file() {
+        auto opened = open(report_);
+        ASSERT_TRUE(opened.has_value()) << report_.text();
+        world_.run([](Containers& self, fs::FileSystem& files) -> Task<> {
+            const auto file =
+                co_await files.create(self.call_, fs::root_node, "file", 0644, {.write = true}, {});
+            EXPECT_TRUE(file.has_value());
+            EXPECT_TRUE(co_await files.pwrite(self.call_, file->handle,
+                                              object::Window::local(as_bytes(self.text_)), 0));
+            (void)co_await files.close(self.call_, file->handle);
+        }(*this, **opened));
+    }
+    std::string read_file() {
+        auto opened = open(report_);
+        EXPECT_TRUE(opened.has_value()) << report_.text();
+        std::string text(100, '\0');
+        world_.run([](Containers& self, fs::FileSystem& files, std::string& into) -> Task<> {
+            const auto entry = co_await files.lookup(self.call_, fs::root_node, "file");
+            const auto file = co_await files.open(self.call_, entry->node, {});
+            const auto read = co_await files.pread(
+                self.call_, file->handle,
+                object::Window::local(std::as_writable_bytes(std::span(into))), 0);
+            EXPECT_TRUE(read.has_value());
+            into.resize(read.value_or(0));
+            (void)co_await files.close(self.call_, file->handle);
+        }(*this, **opened, text));
+        return text;
+    }
+
+    const Call call_{};
+    const std::string text_ = "what nobody else should read";
+    sim::World world_{1};
+    object::MemoryStore store_{world_.core()};
+    object::ContainerRecord record_;
+    Report report_;
+};
+
+TEST_F(Containers, AreReadWithTheirKey) {
+    encrypt("acme");
+    write_file();
+    EXPECT_EQ(read_file(), text_);
+    Report report;
+    const auto again =
+        world_.run(fs::require_decryption(call_, store_, record_, put_keys("x"), report));
+    EXPECT_EQ(again.error().code, Code::exists);
+    EXPECT_THAT(report.text(), HasSubstr("encrypted already"));
+}
+
+TEST_F(Containers, AreRefusedWithoutIt) {
+    encrypt("acme");
+    write_file();
+    Report none;
+    EXPECT_EQ(to_errno(open(nullptr, none).error()), EKEYREJECTED);
+    EXPECT_THAT(none.text(), HasSubstr("is encrypted, and this side has no keys"));
+    // The provider forgets the key: what it protects is gone.
+    std::filesystem::remove(path("acme"));
+    Report gone;
+    EXPECT_EQ(to_errno(open(gone).error()), EKEYREJECTED);
+    EXPECT_THAT(gone.text(), HasSubstr("its key cannot be had"));
+    EXPECT_THAT(gone.text(), HasSubstr(path("acme")));
+    write_key("acme", std::string(64, '5'));
+    Report wrong;
+    EXPECT_EQ(to_errno(open(wrong).error()), EKEYREJECTED);
+    write_key("acme", digits_);
+    EXPECT_EQ(read_file(), text_);
+}
+
+TEST_F(Containers, GetAnotherKeyWithoutNewData) {
+    encrypt("acme");
+    write_file();
+    world_.run([](Containers& self) -> Task<> {
+        auto found =
+            co_await find_keys(self.call_, self.store_, self.record_.id, "c", self.report_);
+        EXPECT_TRUE(found.has_value());
+        const auto keys = wrap_again(found->record, self.provider_, "next", self.report_);
+        EXPECT_TRUE(keys.has_value());
+        EXPECT_TRUE(
+            co_await replace_keys(self.call_, self.store_, self.record_.id, found->epoch, *keys));
+        // Somebody who found the record before does not undo it.
+        const auto late = co_await replace_keys(self.call_, self.store_, self.record_.id,
+                                                found->epoch, found->record);
+        EXPECT_EQ(late.error().code, Code::condition_failed);
+    }(*this));
+    std::filesystem::remove(path("acme"));
+    EXPECT_EQ(read_file(), text_);
+}
+
+TEST_F(Containers, WithFilesCannotBeEncryptedAfterwards) {
+    world_.run([](Containers& self) -> Task<> {
+        const auto made = co_await fs::create_container(self.call_, self.world_.core(), self.store_,
+                                                        {.label = "c"}, {}, self.report_);
+        self.record_ = *made;
+    }(*this));
+    write_file();
+    Report report;
+    const auto done =
+        world_.run(fs::require_decryption(call_, store_, record_, put_keys("x"), report));
+    EXPECT_EQ(done.error().code, Code::not_empty);
+    EXPECT_EQ(read_file(), text_);
+}
+
+TEST_F(Containers, DamagedKeysAreToldFromMissingOnes) {
+    encrypt("acme");
+    ASSERT_TRUE(world_.run([](Containers& self) -> Task<Result<object::Commit>> {
+        object::Transaction transaction;
+        transaction.operations.push_back(put_keys("K"));
+        co_return co_await self.store_.update(self.call_, self.record_.id, transaction);
+    }(*this)));
+    Report report;
+    EXPECT_EQ(open(report).error().code, Code::corrupt);
+    EXPECT_THAT(report.text(), HasSubstr("are damaged"));
+}
+
+}  // namespace
+}  // namespace ros2s::cipher
