@@ -3,11 +3,11 @@
 // Offsets: the file system's cookies start after 0, and "." and ".." are added here, so an offset
 // is the cookie plus 2; 0 is before ".", 1 before "..", 2 before the first name.
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "request.h"
-#include "ros2s/fs/lookup_all.h"
 
 namespace ros2s::fuse {
 namespace {
@@ -73,23 +73,44 @@ class Listing {
     bool plus_;
 };
 
-// Reads at most as many names as fit, so that no node is looked up in vain.
-Task<Result<std::vector<fs::DirectoryEntry>>> read_names(Server& server, const Listing& listing,
-                                                         fs::FileHandle handle, uint64_t cookie,
-                                                         size_t room) {
+using Entries = std::vector<fs::ListedEntry>;
+
+Task<Result<Entries>> read_names(Server& server, fs::FileHandle handle, uint64_t cookie,
+                                 size_t limit) {
     const Call call;
-    const size_t limit = std::max<size_t>(1, room / listing.needs("12345678"));
-    ROS2S_CO_TRY_ASSIGN(auto entries,
+    ROS2S_CO_TRY_ASSIGN(auto names,
                         co_await server.file_system().readdir(call, handle, cookie, limit));
+    Entries entries;
+    for (fs::DirectoryEntry& name : names) {
+        entries.push_back({.entry = std::move(name), .attributes = fail(Code::not_found)});
+    }
+    co_return entries;
+}
+
+// With attributes, which `ls -l` and `find` need next: one request.
+Task<Result<Entries>> read_attributes(Server& server, fs::NodeId node, fs::FileHandle handle,
+                                      uint64_t cookie, size_t limit) {
+    const Call call;
+    co_return co_await server.file_system().readdir_many(call, node, handle, cookie, limit);
+}
+
+void forget(Server& server, std::span<const fs::ListedEntry> entries) {
+    for (const auto& [name, attributes] : entries) {
+        if (attributes) server.file_system().forget(attributes->node, 1);
+    }
+}
+
+// Long names may need more room than was reckoned with.
+void drop_what_does_not_fit(Server& server, const Listing& listing, Entries& entries) {
     size_t bytes = 0;
     size_t fitting = 0;
     while (fitting < entries.size()) {
-        bytes += listing.needs(entries[fitting].name.c_str());
+        bytes += listing.needs(entries[fitting].entry.name.c_str());
         if (!listing.fits(bytes)) break;
         ++fitting;
     }
+    forget(server, std::span(entries).subspan(fitting));
     entries.resize(fitting);
-    co_return entries;
 }
 
 Task<> readdir_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHandle handle,
@@ -98,37 +119,30 @@ Task<> readdir_task(Server& server, fuse_req_t request, fs::NodeId node, fs::Fil
     bool full = false;
     if (offset == 0) full = !listing.add_dot(".", node, 1);
     if (offset <= 1 && !full) full = !listing.add_dot("..", {FUSE_ROOT_ID}, dots);
-    std::vector<fs::DirectoryEntry> entries;
+    Entries entries;
     if (!full) {
         const uint64_t cookie = offset <= dots ? 0 : offset - dots;
-        auto read = co_await read_names(server, listing, handle, cookie, room);
+        const size_t limit = std::max<size_t>(1, room / listing.needs("12345678"));
+        auto read = plus ? co_await read_attributes(server, node, handle, cookie, limit)
+                         : co_await read_names(server, handle, cookie, limit);
         if (!read) {
             reply_error(request, read.error());
             co_return;
         }
         entries = std::move(*read);
+        drop_what_does_not_fit(server, listing, entries);
     }
-    // With attributes, which `ls -l` and `find` need next, in one request.
-    std::vector<Result<fs::Attributes>> found;
-    if (plus) {
-        const Call call;
-        found =
-            co_await fs::lookup_all(server.file_system(), server.reactor(), call, node, entries);
-    }
-    for (size_t i = 0; i < entries.size(); ++i) {
+    for (const auto& [name, attributes] : entries) {
         fuse_entry_param entry{};
-        if (plus && found[i]) {
-            entry = to_entry(server, *found[i]);
+        if (attributes) {
+            entry = to_entry(server, *attributes);
         } else {  // only a name; also if the node was removed meanwhile
-            entry.attr.st_ino = entries[i].node.value;
-            entry.attr.st_mode = entries[i].type;
+            entry.attr.st_ino = name.node.value;
+            entry.attr.st_mode = name.type;
         }
-        listing.add(entries[i].name.c_str(), entry, entries[i].cookie + dots);
+        listing.add(name.name.c_str(), entry, name.cookie + dots);
     }
-    if (listing.send()) co_return;
-    for (const auto& attributes : found) {
-        if (attributes) server.file_system().forget(attributes->node, 1);
-    }
+    if (!listing.send()) forget(server, entries);
 }
 void readdir(fuse_req_t request, fuse_ino_t node, size_t room, off_t offset, fuse_file_info* file) {
     Server& server = server_of(request);

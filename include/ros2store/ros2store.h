@@ -197,6 +197,26 @@ ROS2S_API int ros2s_opendir(ros2s_fs* fs, const char* path, ros2s_dir** director
 ROS2S_API int ros2s_readdir(ros2s_dir* directory, ros2s_dirent* entry);
 ROS2S_API int ros2s_closedir(ros2s_dir* directory);
 
+/* The next entries, at most `count`, with the attributes of their nodes. Returns how many; 0 at the
+ * end. st_nlink is 0 if the name was removed meanwhile. Shares its position with ros2s_readdir. */
+ROS2S_API ssize_t ros2s_readdir_many(ros2s_dir* directory, ros2s_dirent* entries,
+                                     struct stat* stats, size_t count);
+
+/* A name in a directory, without '/'. */
+typedef struct ros2s_name_item {
+    const char* name;
+    int64_t result; /* set by the call: 0 or a negative errno */
+} ros2s_name_item;
+
+/* What as many calls on single names do, concurrently, and in few requests. Returns 0 when every
+ * name was tried: check each item's result. stat_many does not follow symbolic links. create_many
+ * makes empty files (-EEXIST: the name is taken). */
+ROS2S_API int ros2s_stat_many(ros2s_dir* directory, ros2s_name_item* items, struct stat* stats,
+                              size_t count);
+ROS2S_API int ros2s_create_many(ros2s_dir* directory, ros2s_name_item* items, mode_t mode,
+                                size_t count);
+ROS2S_API int ros2s_unlink_many(ros2s_dir* directory, ros2s_name_item* items, size_t count);
+
 /* ---- many small files ---------------------------------------------------------------------- */
 
 typedef struct ros2s_read_item {

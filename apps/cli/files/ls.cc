@@ -6,7 +6,6 @@
 
 #include "output/describe.h"
 #include "places.h"
-#include "ros2s/fs/lookup_all.h"
 
 namespace ros2s::cli {
 namespace {
@@ -62,10 +61,10 @@ Task<Result<>> list_directory(Workplace work, const Place& place, fs::NodeId nod
     std::span<const fs::DirectoryEntry> left(*entries);
     while (!left.empty()) {
         ROS2S_CO_TRY(work.call.check(work.environment.reactor.now()));
-        const auto part = left.first(std::min(left.size(), fs::lookups_together));
+        const auto part = left.first(std::min(left.size(), fs::names_together_max));
         left = left.subspan(part.size());
-        const auto found =
-            co_await fs::lookup_all(file_system, work.environment.reactor, work.call, node, part);
+        const auto names = names_of(part);
+        const auto found = co_await file_system.lookup_many(work.call, node, names);
         for (size_t i = 0; i < part.size(); ++i) {
             const auto& attributes = found[i];
             // It was removed meanwhile.

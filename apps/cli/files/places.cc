@@ -240,6 +240,12 @@ std::string written_as(const Place& place, const std::string& path) {
     return uri->to_string();
 }
 
+std::vector<std::string_view> names_of(std::span<const fs::DirectoryEntry> entries) {
+    std::vector<std::string_view> names;
+    for (const fs::DirectoryEntry& entry : entries) names.emplace_back(entry.name);
+    return names;
+}
+
 Task<Result<std::vector<fs::DirectoryEntry>>> read_directory(Workplace work,
                                                              fs::FileSystem& file_system,
                                                              fs::NodeId directory) {

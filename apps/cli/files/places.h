@@ -90,6 +90,8 @@ Result<> check_slash_of_new(const Workplace& work, const Place& place);
 // `path` in the place's file system, in the place's form: a URI or a local path.
 [[nodiscard]] std::string written_as(const Place& place, const std::string& path);
 
+// For FileSystem::lookup_many(). The entries outlive the names.
+[[nodiscard]] std::vector<std::string_view> names_of(std::span<const fs::DirectoryEntry> entries);
 // All entries of a directory.
 Task<Result<std::vector<fs::DirectoryEntry>>> read_directory(Workplace work,
                                                              fs::FileSystem& file_system,

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "ros2s/base/random.h"
-#include "ros2s/fs/lookup_all.h"
 
 namespace ros2s::cli {
 namespace {
@@ -86,10 +85,10 @@ Task<> TreeCopy::scan_directory(size_t index) {
     }
     std::span<const fs::DirectoryEntry> left(*entries);
     while (!left.empty()) {
-        const auto part = left.first(std::min(left.size(), fs::lookups_together));
+        const auto part = left.first(std::min(left.size(), fs::names_together_max));
         left = left.subspan(part.size());
-        const auto found = co_await fs::lookup_all(file_system, work_.environment.reactor,
-                                                   work_.call, directory, part);
+        const auto names = names_of(part);
+        const auto found = co_await file_system.lookup_many(work_.call, directory, names);
         for (size_t i = 0; i < part.size(); ++i) {
             if (!found[i]) {
                 // Otherwise it was removed meanwhile.

@@ -132,6 +132,19 @@ class OverTheWire final : public fs::FileSystem {
     Task<Result<std::string>> readlink(const Call& call, NodeId node) override {
         co_return rig_.here([&] { return by_->readlink(call, node); });
     }
+    Task<std::vector<Result<Attributes>>> lookup_many(
+        const Call& call, NodeId parent, std::span<const std::string_view> names) override {
+        co_return rig_.here([&] { return by_->lookup_many(call, parent, names); });
+    }
+    Task<std::vector<Result<>>> create_many(const Call& call, NodeId parent,
+                                            std::span<const std::string_view> names, mode_t mode,
+                                            Owner owner) override {
+        co_return rig_.here([&] { return by_->create_many(call, parent, names, mode, owner); });
+    }
+    Task<std::vector<Result<>>> unlink_many(const Call& call, NodeId parent,
+                                            std::span<const std::string_view> names) override {
+        co_return rig_.here([&] { return by_->unlink_many(call, parent, names); });
+    }
     Task<Result<Attributes>> get_attributes(const Call& call, NodeId node) override {
         co_return rig_.here([&] { return by_->get_attributes(call, node); });
     }

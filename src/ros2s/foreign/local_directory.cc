@@ -8,6 +8,7 @@
 #include <array>
 
 #include "ros2s/base/crc32c.h"
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/timespec.h"
 
 namespace ros2s::foreign {
@@ -220,6 +221,23 @@ Task<Result<Attributes>> LocalDirectory::lookup(const Call& call, NodeId parent,
     ROS2S_CO_TRY_ASSIGN(Found found,
                         co_await pool_.run(reactor_, [&] { return find(directory.fd(), owned); }));
     co_return add(std::move(found), *directory, owned);
+}
+
+Task<> LocalDirectory::lookup_one(LocalDirectory& self, const Call& call, NodeId parent,
+                                  std::string_view name, Result<Attributes>& result) {
+    result = co_await self.lookup(call, parent, name);
+}
+
+Task<std::vector<Result<Attributes>>> LocalDirectory::lookup_many(
+    const Call& call, NodeId parent, std::span<const std::string_view> names) {
+    constexpr size_t lookups_at_once = 32;
+    std::vector<Result<Attributes>> results(names.size());
+    Nursery nursery(reactor_, lookups_at_once);
+    for (size_t i = 0; i < names.size(); ++i) {
+        co_await nursery.spawn(lookup_one(*this, call, parent, names[i], results[i]));
+    }
+    co_await nursery.join();
+    co_return results;
 }
 
 Task<Result<Attributes>> LocalDirectory::mkdir(const Call& call, NodeId parent,

@@ -43,6 +43,8 @@ class LocalDirectory final : public fs::FileSystem {
     Task<Result<>> rename(const Call&, NodeId parent, std::string_view name, NodeId new_parent,
                           std::string_view new_name, RenameFlags flags) override;
     Task<Result<std::string>> readlink(const Call&, NodeId node) override;
+    Task<std::vector<Result<Attributes>>> lookup_many(
+        const Call&, NodeId parent, std::span<const std::string_view> names) override;
 
     Task<Result<Attributes>> get_attributes(const Call&, NodeId node) override;
     Task<Result<Attributes>> set_attributes(const Call&, NodeId node,
@@ -102,6 +104,8 @@ class LocalDirectory final : public fs::FileSystem {
     class FileUse;
     class KeptNames;
 
+    static Task<> lookup_one(LocalDirectory& self, const Call& call, NodeId parent,
+                             std::string_view name, Result<Attributes>& result);
     // The result of an update that was sent before is unknown, because there are no stored replies.
     [[nodiscard]] static Result<> check_first(const Call& call) {
         if (call.update != nullptr && call.update->repeated) return fail(Code::stale);

@@ -1,5 +1,6 @@
 // Calls that are repeated at another mount, as a host repeats them when its DPU was restarted: the
 // store's reply decides, whatever others did in between.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "dfs.h"
@@ -60,6 +61,11 @@ class ExactlyOnce : public testing::Test {
     Call again() {
         name_.repeated = true;
         return {.update = &name_};
+    }
+    using Outcome = std::optional<Code>;
+    template <class T>
+    static Outcome outcome_of(const Result<T>& result) {
+        return result ? Outcome{} : Outcome{result.error().code};
     }
     template <class T>
     T run(Task<T> task) {
@@ -220,6 +226,93 @@ TEST_F(ExactlyOnce, ARepeatedRemovalReapsTheOrphanOfTheFirst) {
         // The file, and the object that lists orphans.
         EXPECT_EQ(objects(), with_orphan - 2);
     }
+}
+
+// A repetition knows what the first execution did with each name, whether they shared transactions
+// or were done one by one.
+TEST_F(ExactlyOnce, ManyNamesAreCreatedAndRemovedOnce) {
+    constexpr size_t count = 60;  // three groups of a removal
+    std::vector<std::string> names;
+    for (size_t i = 0; i < count; ++i) names.push_back(fmt::format("f{}", 100 + i));
+    const std::vector<std::string_view> all(names.begin(), names.end());
+    for (const bool one_by_one : {false, true}) {
+        SCOPED_TRACE(one_by_one);
+        const auto is_odd = [&](size_t i) { return one_by_one && i == 30; };
+        const auto expect = [&](const char* what, const std::vector<Result<>>& results, Code code) {
+            SCOPED_TRACE(what);
+            ASSERT_EQ(results.size(), count);
+            for (size_t i = 0; i < count; ++i) {
+                const Outcome wanted = is_odd(i) ? Outcome(code) : Outcome();
+                EXPECT_EQ(results[i] ? Outcome() : Outcome(results[i].error().code), wanted)
+                    << names[i];
+            }
+        };
+        const size_t before = objects();
+        const auto add = [&](std::string_view name) {
+            return run(first_->mknod({}, root_node, name, S_IFREG | 0600, 0, {}))->node;
+        };
+        if (one_by_one) (void)add(names[30]);
+        expect("create", run(first_->create_many(next(), root_node, all, 0644, {})), Code::exists);
+        const NodeId made_first = look("f110")->node;
+        // Meanwhile others replace one file.
+        EXPECT_TRUE(run(first_->unlink({}, root_node, "f120")));
+        const NodeId theirs = add("f120");
+        store_.replayed = 0;
+        expect("create again", run(second_->create_many(again(), root_node, all, 0644, {})),
+               Code::exists);
+        EXPECT_GT(store_.replayed, 0U);
+        EXPECT_EQ(look("f110")->node, made_first);
+        EXPECT_EQ(look("f120")->node, theirs);
+
+        if (one_by_one) EXPECT_TRUE(run(first_->unlink({}, root_node, names[30])));
+        expect("unlink", run(first_->unlink_many(next(), root_node, all)), Code::not_found);
+        const NodeId later = add("f140");
+        store_.replayed = 0;
+        expect("unlink again", run(second_->unlink_many(again(), root_node, all)), Code::not_found);
+        EXPECT_GT(store_.replayed, 0U);
+        EXPECT_EQ(look("f140")->node, later);
+        EXPECT_TRUE(run(first_->unlink({}, root_node, "f140")));
+        run(rest());
+        EXPECT_EQ(objects(), before);
+    }
+}
+
+TEST_F(ExactlyOnce, APathIsCreatedOnce) {
+    EXPECT_TRUE(run(first_->mkdir({}, root_node, "d", 0755, {})));
+    for (const bool exclusive : {true, false}) {
+        const std::string path = exclusive ? "/d/one" : "/d/two";
+        const PathOpen how{.flags = {.write = true, .truncate = true, .exclusive = exclusive},
+                           .creates = true,
+                           .mode = 0644};
+        const auto opened_first = run(first_->open_path(next(), path, how));
+        ASSERT_TRUE(opened_first);
+        EXPECT_EQ(write({}, *first_, opened_first->handle, "kept"), Result<uint64_t>(4));
+        // It does not truncate what was written since.
+        const auto opened_again = run(second_->open_path(again(), path, how));
+        ASSERT_TRUE(opened_again) << path;
+        EXPECT_EQ(opened_again->attributes.node, opened_first->attributes.node);
+        EXPECT_EQ(contents(opened_first->attributes.node), "kept");
+    }
+}
+
+// What a mount remembers of directories is a condition of its creations.
+TEST_F(ExactlyOnce, ADirectoryThatOthersChangeOrRemove) {
+    const auto dir = run(first_->mkdir({}, root_node, "d", 0755, {}));
+    ASSERT_TRUE(dir);
+    const auto create = [&](const char* name) {
+        return run(first_->mknod({}, dir->node, name, S_IFREG | 0644, 0, {.uid = 1, .gid = 2}));
+    };
+    ASSERT_TRUE(create("before"));
+    EXPECT_TRUE(run(second_->set_attributes({}, dir->node, {.mode = 02755, .gid = 55})));
+    const auto made_after = create("after");
+    ASSERT_TRUE(made_after);
+    EXPECT_EQ(made_after->gid, 55U);
+    EXPECT_EQ(outcome_of(create("after")), Outcome(Code::exists));
+    for (const char* name : {"before", "after"}) {
+        EXPECT_TRUE(run(second_->unlink({}, dir->node, name)));
+    }
+    EXPECT_TRUE(run(second_->rmdir({}, root_node, "d")));
+    EXPECT_EQ(outcome_of(create("late")), Outcome(Code::not_found));
 }
 
 TEST_F(ExactlyOnce, ARenameIsDoneOnce) {

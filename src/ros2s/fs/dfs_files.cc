@@ -42,19 +42,12 @@ Task<Result<Opened>> DfsMount::open(const Call& call, NodeId node, OpenFlags fla
 
 Task<Result<Opened>> DfsMount::create(const Call& call, NodeId parent, std::string_view name,
                                       mode_t mode, OpenFlags flags, Owner owner) {
-    const Walked place{.parent = parent, .name = std::string(name)};
-    co_return co_await create_at(call, place, mode, flags, owner);
-}
-
-Task<Result<Opened>> DfsMount::create_at(const Call& call, const Walked& place, mode_t mode,
-                                         OpenFlags flags, Owner owner) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        NewNode wanted{.name = place.name,
+        NewNode wanted{.name = name,
                        .mode = S_IFREG | (mode & permission_bits),
                        .owner = owner,
                        .opens = true};
-        if (attempt == 0) wanted.inherited = place.inherited;
-        const auto made = co_await add_node(call, place.parent, wanted);
+        const auto made = co_await add_node(call, parent, wanted);
         if (!made && (made.error().code != Code::exists || flags.exclusive)) {
             co_return fail(made.error());
         }

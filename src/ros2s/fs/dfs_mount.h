@@ -1,7 +1,7 @@
 // DfsMount: a mounted DFS. It is one class with functions in several files: dfs_mount.cc (format,
 // mount, transactions), dfs_names.cc, dfs_rename.cc, dfs_removal.cc, dfs_attributes.cc,
 // dfs_xattrs.cc, dfs_files.cc (open, close), dfs_pins.cc (lifetime of nodes), dfs_check.cc,
-// dfs_io.cc, dfs_read_many.cc, dfs_exactly_once.cc (repeated calls).
+// dfs_io.cc, dfs_read_many.cc, dfs_many.cc, dfs_exactly_once.cc (repeated calls).
 //
 // An operation on names reads what it depends on, and builds one transaction whose conditions state
 // that this has not changed. If a condition fails, it tries again. Conditions are added in a fixed
@@ -12,6 +12,7 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <unordered_map>
 
 #include "dfs.h"
 #include "handle_table.h"
@@ -69,6 +70,14 @@ class DfsMount final : public Dfs {
                           std::string_view new_name, RenameFlags flags) override;
     Task<Result<std::string>> readlink(const Call&, NodeId node) override;
 
+    Task<std::vector<Result<Attributes>>> lookup_many(
+        const Call&, NodeId parent, std::span<const std::string_view> names) override;
+    Task<std::vector<Result<>>> create_many(const Call&, NodeId parent,
+                                            std::span<const std::string_view> names, mode_t mode,
+                                            Owner owner) override;
+    Task<std::vector<Result<>>> unlink_many(const Call&, NodeId parent,
+                                            std::span<const std::string_view> names) override;
+
     Task<Result<Attributes>> get_attributes(const Call&, NodeId node) override;
     Task<Result<Attributes>> set_attributes(const Call&, NodeId node,
                                             const SetAttributes& changes) override;
@@ -81,8 +90,6 @@ class DfsMount final : public Dfs {
     Task<Result<Opened>> open(const Call&, NodeId node, OpenFlags flags) override;
     Task<Result<Opened>> create(const Call&, NodeId parent, std::string_view name, mode_t mode,
                                 OpenFlags flags, Owner owner) override;
-    Task<Result<Opened>> create_at(const Call&, const Walked& place, mode_t mode, OpenFlags flags,
-                                   Owner owner) override;
     Task<Result<>> close(const Call&, FileHandle handle) override;
     Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
                                  uint64_t offset) override;
@@ -106,8 +113,8 @@ class DfsMount final : public Dfs {
 
   protected:
     // In one request, up to the limit of a chain.
-    Task<NamesFound> look_up_names(const Call& call, NodeId parent,
-                                   std::span<const std::string_view> names) override;
+    Task<std::vector<Result<Attributes>>> look_up_names(
+        const Call& call, NodeId parent, std::span<const std::string_view> names) override;
 
   private:
     // How often an operation starts again after conflicts.
@@ -124,7 +131,7 @@ class DfsMount final : public Dfs {
         [[nodiscard]] NodeId node() const { return {record.node}; }
     };
     struct Named {
-        InodeRecord parent;
+        Inode parent;
         Entry entry;
     };
     struct Whole {
@@ -144,9 +151,6 @@ class DfsMount final : public Dfs {
         std::string_view target;
         Owner owner;
         bool opens = false;  // pinned by the transaction that adds it, here and in the store
-        // Of the parent, if the caller has just read it. Then the first attempt reads nothing: its
-        // conditions show whether the name is free.
-        std::optional<Inherited> inherited{};
         NodeState* state = nullptr;  // afterwards, if it is pinned
         Entry existing;              // afterwards, if the error is `exists`
     };
@@ -195,19 +199,24 @@ class DfsMount final : public Dfs {
     Task<Result<Named>> find(const Call& call, NodeId parent, std::string_view name);
     // The same, and the node. It may have been removed between the two: then it is `stale`.
     Task<Result<Found>> find_node(const Call& call, NodeId parent, std::string_view name);
+    // Remembers the record of a directory that a look-up has read. A creation in it then reads
+    // nothing: the conditions of its transaction show whether the record has changed, and whether
+    // the name is free.
+    void remember(NodeId directory, const Inode& inode);
     [[nodiscard]] static Result<Named> named_of(const RecordChain& chain, const ChainName& name);
     [[nodiscard]] static Result<Found> found_in(const RecordChain& chain, const ChainName& name,
                                                 const ChainWhole& node);
     // The nodes of names that were fetched, each in the node of the one before. The last result is
     // `stale` if its node was removed meanwhile.
-    [[nodiscard]] std::vector<Result<Attributes>> nodes_in(const RecordChain& chain,
+    [[nodiscard]] std::vector<Result<Attributes>> nodes_in(const RecordChain& chain, NodeId parent,
                                                            std::span<const ChainName> names,
-                                                           const ChainWhole& last) const;
-    [[nodiscard]] InodeRecord new_inode(Inherited inherited, mode_t mode, Owner owner) const;
+                                                           const ChainWhole& last);
+    [[nodiscard]] InodeRecord new_inode(const InodeRecord& parent, mode_t mode, Owner owner) const;
     // Puts a new node under a name. Errors also: exists, condition_failed never.
     Task<Result<Attributes>> add_node(const Call& call, NodeId parent, NewNode& wanted);
     Task<Result<Attributes>> add_new_node(const Call& call, NodeId parent, NewNode& wanted);
-    Task<Result<Commit>> commit_new_node(const Call& call, NodeId parent, NodeId node,
+    // If the parent's record still has this epoch, and the name is free.
+    Task<Result<Commit>> commit_new_node(const Call& call, NodeId parent, Epoch epoch, NodeId node,
                                          const InodeRecord& record, NewNode& wanted);
     // The node that an earlier execution of this call added under a name. Errors: stale if the
     // name has changed since.
@@ -342,6 +351,23 @@ class DfsMount final : public Dfs {
         return std::min(length, chunk_bytes_ - offset % chunk_bytes_);
     }
 
+    // ---- dfs_many.cc
+    struct ManyNames;
+    struct ManyRemovals;
+    static Task<> look_up_group(DfsMount& self, const Call& call, NodeId parent,
+                                std::span<const std::string_view> names,
+                                std::span<Result<Attributes>> results);
+    // `results`: of the names from `begin` on.
+    static Task<> unlink_group(DfsMount& self, const Call& call, NodeId parent,
+                               std::span<const std::string_view> all, size_t begin,
+                               std::span<Result<>> results);
+    // All of the names in one transaction. False: that cannot be done, and nothing was.
+    Task<Result<bool>> create_together(const Call& call, NodeId parent,
+                                       std::span<const std::string_view> names, mode_t mode,
+                                       Owner owner);
+    Task<Result<bool>> unlink_together(const Call& call, NodeId parent,
+                                       std::span<const std::string_view> names, uint32_t part);
+
     // ---- dfs_read_many.cc
     struct ManyFile;
     struct ManyFetch;
@@ -380,6 +406,8 @@ class DfsMount final : public Dfs {
     StopSource closing_;
     Nursery reaping_;
     Nursery letting_go_;  // of nodes whose last handle is closed
+    static constexpr size_t directories_max = 4096;
+    std::unordered_map<uint64_t, Inode> directories_;  // see remember()
     uint64_t next_node_ = 0;
     uint64_t next_node_end_ = 0;
     DfsMetrics metrics_;

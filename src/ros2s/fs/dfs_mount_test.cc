@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "ros2s/object/forwarding_store.h"
@@ -393,6 +394,37 @@ TEST_F(DfsMountTest, ARenameTakesTwoTrips) {
     EXPECT_TRUE(world_.run(fs_->rename(call_, root_node, "a", root_node, "b", {})));
     EXPECT_EQ(world_.core().now() - begun, std::chrono::milliseconds(2));
     EXPECT_EQ(store_.chains, 1u);
+    EXPECT_EQ(store_.updates, 1u);
+    unmount();
+}
+
+TEST_F(DfsMountTest, ManyNamesTakeFewRequests) {
+    start();
+    (void)create("first");  // leases ids, and reads the directory
+    std::vector<std::string> names;
+    for (int i = 0; i < 100; ++i) names.push_back(std::to_string(i));
+    const std::vector<std::string_view> all(names.begin(), names.end());
+    const auto is_fine = [](const auto& result) { return result.has_value(); };
+    store_.reset();
+    EXPECT_TRUE(std::ranges::all_of(world_.run(fs_->create_many(call_, root_node, all, 0644, {})),
+                                    is_fine));
+    EXPECT_EQ(store_.fetches + store_.chains + store_.queries, 1u);
+    EXPECT_EQ(store_.updates, 1u);
+    store_.reset();
+    store_.trip = std::chrono::milliseconds(1);
+    const Time begun = world_.core().now();
+    EXPECT_TRUE(std::ranges::all_of(world_.run(fs_->lookup_many(call_, root_node, all)), is_fine));
+    EXPECT_EQ(store_.chains, 4u);
+    EXPECT_EQ(world_.core().now() - begun, store_.trip);
+    EXPECT_TRUE(std::ranges::all_of(world_.run(fs_->unlink_many(call_, root_node, all)), is_fine));
+    EXPECT_EQ(world_.core().now() - begun, 3 * store_.trip);
+    EXPECT_EQ(store_.chains, 8u);
+    EXPECT_EQ(store_.updates, 4u);
+    EXPECT_EQ(store_.fetches + store_.queries, 0u);
+    // A creation in a directory that was looked into reads nothing.
+    store_.reset();
+    (void)create("last");
+    EXPECT_EQ(store_.fetches + store_.chains + store_.queries, 0u);
     EXPECT_EQ(store_.updates, 1u);
     unmount();
 }

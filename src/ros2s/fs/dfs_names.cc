@@ -35,8 +35,9 @@ Result<DfsMount::Found> DfsMount::found_in(const RecordChain& chain, const Chain
 
 Result<DfsMount::Named> DfsMount::named_of(const RecordChain& chain, const ChainName& name) {
     Named named;
-    ROS2S_TRY_ASSIGN(named.parent, record_of(chain.item(name.at), name.parent));
-    if (!S_ISDIR(named.parent.mode)) return fail(Code::not_directory);
+    ROS2S_TRY_ASSIGN(named.parent.record, record_of(chain.item(name.at), name.parent));
+    named.parent.epoch = chain.item(name.at).epoch;
+    if (!S_ISDIR(named.parent.record.mode)) return fail(Code::not_directory);
     const FetchItem& item = chain.item(name.at + 1);
     const auto found = record_of(item, name.entry);
     if (found) {
@@ -54,17 +55,16 @@ Task<Result<Attributes>> DfsMount::lookup(const Call& call, NodeId parent, std::
         if (!S_ISDIR(inode.record.mode)) co_return fail(Code::stale);
         co_return co_await get_attributes(call, NodeId{inode.record.parent});
     }
-    co_return (co_await look_up_names(call, parent, {&name, 1})).nodes.back();
+    co_return (co_await look_up_names(call, parent, {&name, 1})).back();
 }
 
-Task<Namespace::NamesFound> DfsMount::look_up_names(const Call& call, NodeId parent,
-                                                    std::span<const std::string_view> names) {
+Task<std::vector<Result<Attributes>>> DfsMount::look_up_names(
+    const Call& call, NodeId parent, std::span<const std::string_view> names) {
     // Two items per name, and three of the last node.
     constexpr size_t names_max = (object::chain_items_max - 3) / 2;
     size_t count = 0;
     while (count < std::min(names.size(), names_max) && check_name(names[count])) ++count;
-    NamesFound result;
-    std::vector<Result<Attributes>>& found = result.nodes;
+    std::vector<Result<Attributes>> found;
     if (count == 0) found.emplace_back(fail(check_name(names[0]).error()));
     for (int attempt = 0; found.empty(); ++attempt) {
         RecordChain chain;
@@ -80,10 +80,7 @@ Task<Namespace::NamesFound> DfsMount::look_up_names(const Call& call, NodeId par
             found.emplace_back(fail(done.error()));
             break;
         }
-        found = nodes_in(chain, wanted, last);
-        if (const auto named = named_of(chain, wanted.front())) {
-            result.inherited = Inherited::from(named->parent.mode, named->parent.gid);
-        }
+        found = nodes_in(chain, parent, wanted, last);
         const bool gone = !found.back() && found.back().error().code == Code::stale;
         if (!gone) break;
         // It was unlinked between the two reads: look again.
@@ -91,15 +88,16 @@ Task<Namespace::NamesFound> DfsMount::look_up_names(const Call& call, NodeId par
         if (attempt == attempts_max) found.emplace_back(fail(Code::corrupt));
         co_await yield(reactor_);
     }
-    co_return result;
+    co_return found;
 }
 
-std::vector<Result<Attributes>> DfsMount::nodes_in(const RecordChain& chain,
+std::vector<Result<Attributes>> DfsMount::nodes_in(const RecordChain& chain, NodeId parent,
                                                    std::span<const ChainName> names,
-                                                   const ChainWhole& last) const {
+                                                   const ChainWhole& last) {
     std::vector<Result<Attributes>> found;
     for (size_t i = 0; i < names.size(); ++i) {
         const auto named = named_of(chain, names[i]);
+        if (named) remember(i == 0 ? parent : found.back()->node, named->parent);
         if (!named || !named->entry.exists()) {
             found.emplace_back(named ? fail(Code::not_found) : fail(named.error()));
             break;
@@ -107,6 +105,7 @@ std::vector<Result<Attributes>> DfsMount::nodes_in(const RecordChain& chain,
         const NodeId node = named->entry.node();
         if (i + 1 == names.size()) {
             const auto whole = whole_of(chain, last);
+            if (whole && S_ISDIR(whole->inode.record.mode)) remember(node, whole->inode);
             found.push_back(whole ? Result<Attributes>(attributes_of(node, whole->inode.record,
                                                                      whole->contents, chunk_bytes_))
                                   : fail(whole.error()));
@@ -119,14 +118,19 @@ std::vector<Result<Attributes>> DfsMount::nodes_in(const RecordChain& chain,
             found.emplace_back(gone ? fail(Code::stale) : fail(inode.error()));
             break;
         }
-        found.emplace_back(Attributes{.node = node, .mode = inode->mode, .gid = inode->gid});
+        found.emplace_back(Attributes{.node = node, .mode = inode->mode});
         if (!S_ISDIR(inode->mode)) break;
     }
     return found;
 }
 
+void DfsMount::remember(NodeId directory, const Inode& inode) {
+    if (directories_.size() >= directories_max) directories_.clear();
+    directories_[directory.value] = inode;
+}
+
 // As Linux in a set-group directory: new nodes inherit the group, and new directories also the bit.
-InodeRecord DfsMount::new_inode(Inherited inherited, mode_t mode, Owner owner) const {
+InodeRecord DfsMount::new_inode(const InodeRecord& parent, mode_t mode, Owner owner) const {
     const int64_t now = now_ns();
     InodeRecord record{.mode = mode,
                        .links = 1,
@@ -136,8 +140,8 @@ InodeRecord DfsMount::new_inode(Inherited inherited, mode_t mode, Owner owner) c
                        .accessed_ns = now,
                        .modified_ns = now,
                        .changed_ns = now};
-    if (inherited.set_group) {
-        record.gid = inherited.gid;
+    if ((parent.mode & S_ISGID) != 0) {
+        record.gid = parent.gid;
         if (S_ISDIR(mode)) record.mode |= S_ISGID;
     }
     return record;
@@ -161,19 +165,24 @@ Task<Result<Attributes>> DfsMount::node_added_at(const Call& call, NodeId parent
 Task<Result<Attributes>> DfsMount::add_new_node(const Call& call, NodeId parent, NewNode& wanted) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ROS2S_CO_TRY(check_name(wanted.name));
-        if (!wanted.inherited) {
+        const auto known = directories_.find(parent.value);
+        Inode directory;
+        if (attempt == 0 && known != directories_.end()) {
+            directory = known->second;
+        } else {
             ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, wanted.name));
             wanted.existing = named.entry;
             if (named.entry.exists()) co_return fail(Code::exists);
-            wanted.inherited = Inherited::from(named.parent.mode, named.parent.gid);
+            directory = named.parent;
+            remember(parent, directory);
         }
         ROS2S_CO_TRY_ASSIGN(const NodeId node, co_await next_node(call));
-        InodeRecord record = new_inode(*wanted.inherited, wanted.mode, wanted.owner);
-        wanted.inherited.reset();
+        InodeRecord record = new_inode(directory.record, wanted.mode, wanted.owner);
         record.device = wanted.device;
         record.target_bytes = static_cast<uint16_t>(wanted.target.size());
         if (S_ISDIR(wanted.mode)) record.parent = parent.value;
-        const auto done = co_await commit_new_node(call, parent, node, record, wanted);
+        const auto done =
+            co_await commit_new_node(call, parent, directory.epoch, node, record, wanted);
         if (done && done->replayed)
             co_return co_await node_added_at(call, parent, wanted.name, done->epoch);
         if (done) co_return attributes_of(node, record, {}, chunk_bytes_);
@@ -182,8 +191,9 @@ Task<Result<Attributes>> DfsMount::add_new_node(const Call& call, NodeId parent,
     co_return fail(Code::busy);
 }
 
-Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, NodeId node,
-                                               const InodeRecord& record, NewNode& wanted) {
+Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, Epoch epoch,
+                                               NodeId node, const InodeRecord& record,
+                                               NewNode& wanted) {
     const EntryRecord entry = EntryRecord::of(node, record.mode);
     NodeState* state = nullptr;
     if (wanted.opens) state = &(co_await pin(node)).get();
@@ -192,7 +202,7 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
     {
         co_await slots_.wait();
         auto lease = slots_.take();
-        lease.require(node_exists(parent));
+        lease.require(inode_is(parent, epoch));
         lease.require(entry_is(parent, wanted.name, Epoch{}));
         if (wanted.opens) {
             lease.require({.kind = Condition::Kind::pin, .object = object_of(node)});

@@ -362,7 +362,7 @@ TEST_F(DfsPins, ACreationWithoutAnAnswerPinsNothing) {
 
 TEST_F(DfsPins, WhatItCosts) {
     FileHandle file;
-    EXPECT_EQ(cost([&] { file = create(*a_, "f"); }), 2U);      // as without pins
+    EXPECT_EQ(cost([&] { file = create(*a_, "f"); }), 1U);      // as without pins
     EXPECT_EQ(cost([&] { (void)write(*a_, file, "x"); }), 1U);  // as without
     EXPECT_EQ(cost([&] { (void)read(*a_, file); }), 2U);        // as without
     EXPECT_EQ(cost([&] { close(*a_, file); }), 1U);             // no caller waits for it; 0 without

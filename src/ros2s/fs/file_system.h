@@ -87,6 +87,15 @@ struct DirectoryEntry {
     uint64_t cookie = 0;  // readdir with this cookie continues after this entry
 };
 
+// An entry, and the attributes of its node.
+struct ListedEntry {
+    DirectoryEntry entry;
+    Result<Attributes> attributes{};
+};
+
+// Names of one call on many.
+inline constexpr size_t names_together_max = 256;
+
 struct FileSystemSpace {
     uint64_t total_bytes = 0, free_bytes = 0;
     uint64_t files = 0;  // 0: not counted
@@ -133,22 +142,12 @@ inline constexpr int links_followed_max = 40;
 // Of a path and the links in it. Without this bound 40 links of 4 KiB would be 80,000 look-ups.
 inline constexpr size_t names_walked_max = 4096;
 
-// What a directory passes on to new nodes.
-struct Inherited {
-    bool set_group = false;  // they get its group, and directories the set-group-id bit
-    gid_t gid = 0;
-    [[nodiscard]] static Inherited from(mode_t mode, gid_t gid) {
-        return {.set_group = (mode & S_ISGID) != 0, .gid = gid};
-    }
-};
-
 // The result of a walk. The last name need not exist: then, or if it was not looked up, there are
 // no attributes, and (parent, name) is the place to create it.
 struct Walked {
     NodeId parent{};   // 0 if there is no name
     std::string name;  // empty if the path is the root's or ends in ".."
     std::optional<Attributes> attributes;
-    std::optional<Inherited> inherited{};  // of the parent, if the walk has read it
 };
 
 // How open_path() opens the file at the end of a path.
@@ -205,6 +204,23 @@ class Namespace {
     // one readlink.
     virtual Task<Result<Walked>> walk(const Call&, std::string_view path, LastLink last);
 
+    // ---- many names of one directory. At most names_together_max; they belong to the caller until
+    // the task is done. The results are those of single calls, in the order of the names. Of equal
+    // names in one call, one is created or removed.
+    virtual Task<std::vector<Result<Attributes>>> lookup_many(
+        const Call&, NodeId parent, std::span<const std::string_view> names);
+    // Regular files, empty and not open. Their nodes do not count as looked up.
+    virtual Task<std::vector<Result<>>> create_many(const Call&, NodeId parent,
+                                                    std::span<const std::string_view> names,
+                                                    mode_t mode, Owner owner);
+    virtual Task<std::vector<Result<>>> unlink_many(const Call&, NodeId parent,
+                                                    std::span<const std::string_view> names);
+    // readdir() of a handle of `node`, and lookup_many() of what it returned: at most
+    // names_together_max entries. An entry whose name was removed meanwhile is not_found.
+    virtual Task<Result<std::vector<ListedEntry>>> readdir_many(const Call&, NodeId node,
+                                                                FileHandle handle, uint64_t cookie,
+                                                                size_t limit);
+
     // ---- attributes
     virtual Task<Result<Attributes>> get_attributes(const Call&, NodeId node) = 0;
     virtual Task<Result<Attributes>> set_attributes(const Call&, NodeId node,
@@ -222,12 +238,9 @@ class Namespace {
     virtual Task<Result<Opened>> open(const Call&, NodeId node, OpenFlags flags) = 0;
     virtual Task<Result<Opened>> create(const Call&, NodeId parent, std::string_view name,
                                         mode_t mode, OpenFlags flags, Owner owner) = 0;
-    // As open(2): walk(), and open() or create_at(). The node counts as looked up. Errors also:
-    // loop, is_directory; unsupported (neither a regular file nor a directory).
+    // As open(2): walk(), and open() or create(). The node counts as looked up. Errors also: loop,
+    // is_directory; unsupported (neither a regular file nor a directory).
     virtual Task<Result<Opened>> open_path(const Call&, std::string_view path, PathOpen how);
-    // create() at a place that a walk of the same call returned.
-    virtual Task<Result<Opened>> create_at(const Call& call, const Walked& place, mode_t mode,
-                                           OpenFlags flags, Owner owner);
     // The caller has no handle any more, whatever the result. The handle may end a little later.
     virtual Task<Result<>> close(const Call&, FileHandle handle) = 0;
     // Names after `cookie` (0: from the start), at most `limit`, without "." and "..". An entry
@@ -242,15 +255,11 @@ class Namespace {
     virtual void forget(NodeId node, uint64_t count) = 0;
 
   protected:
-    struct NamesFound {
-        std::vector<Result<Attributes>> nodes;
-        std::optional<Inherited> inherited{};  // of `parent`, if it was read
-    };
     // For walk(): looks up the first name in `parent`, and as many others as one request finds,
     // each in the node of the one before. All but the last result are directories. Only a result
-    // for the last of `names` needs all attributes; the others need node, mode and gid.
-    virtual Task<NamesFound> look_up_names(const Call&, NodeId parent,
-                                           std::span<const std::string_view> names);
+    // for the last of `names` needs all attributes; the others need node and mode.
+    virtual Task<std::vector<Result<Attributes>>> look_up_names(
+        const Call&, NodeId parent, std::span<const std::string_view> names);
 };
 
 class FileSystem : public Namespace {

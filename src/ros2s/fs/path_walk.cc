@@ -5,48 +5,36 @@
 namespace ros2s::fs {
 namespace {
 
-// The directories from the root to the current one. Each one except the root holds a reference.
+// The nodes from the root to the current one. Each one except the root holds a reference.
 class Trail {
   public:
-    explicit Trail(Namespace& fs) : fs_(fs), nodes_{{.node = root_node}} {}
+    explicit Trail(Namespace& fs) : fs_(fs), nodes_{root_node} {}
     Trail(const Trail&) = delete;
     Trail& operator=(const Trail&) = delete;
     ~Trail() { restart(); }
 
-    [[nodiscard]] NodeId last() const { return nodes_.back().node; }
-    void push(const Attributes& found) {
-        nodes_.push_back({.node = found.node, .inherited = Inherited::from(found.mode, found.gid)});
-    }
-    void note_last(std::optional<Inherited> inherited) {
-        if (inherited) nodes_.back().inherited = inherited;
-    }
+    [[nodiscard]] NodeId last() const { return nodes_.back(); }
+    void push(NodeId node) { nodes_.push_back(node); }
     void pop() {
         if (nodes_.size() > 1) drop_last();
     }
     void restart() {
         while (nodes_.size() > 1) drop_last();
     }
-    // A name in the last directory. The directory's reference goes to the caller.
-    Walked take_last(std::string name, std::optional<Attributes> attributes) {
-        Walked walked{.parent = last(),
-                      .name = std::move(name),
-                      .attributes = std::move(attributes),
-                      .inherited = nodes_.back().inherited};
+    // The last node's reference goes to the caller.
+    NodeId take_last() {
+        const NodeId node = last();
         if (nodes_.size() > 1) nodes_.pop_back();
-        return walked;
+        return node;
     }
 
   private:
-    struct Step {
-        NodeId node{};
-        std::optional<Inherited> inherited{};
-    };
     void drop_last() {
-        fs_.forget(last(), 1);
+        fs_.forget(nodes_.back(), 1);
         nodes_.pop_back();
     }
     Namespace& fs_;
-    std::vector<Step> nodes_;
+    std::vector<NodeId> nodes_;
 };
 
 constexpr size_t names_ahead_max = 64;
@@ -68,10 +56,10 @@ bool wants_directory(std::string_view path) {
 
 }  // namespace
 
-Task<Namespace::NamesFound> Namespace::look_up_names(const Call& call, NodeId parent,
-                                                     std::span<const std::string_view> names) {
-    NamesFound found;
-    found.nodes.push_back(co_await lookup(call, parent, names.front()));
+Task<std::vector<Result<Attributes>>> Namespace::look_up_names(
+    const Call& call, NodeId parent, std::span<const std::string_view> names) {
+    std::vector<Result<Attributes>> found;
+    found.push_back(co_await lookup(call, parent, names.front()));
     co_return found;
 }
 
@@ -94,7 +82,7 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
         }
         const bool is_last = names.empty();
         if (is_last && last == LastLink::unasked && !must_be_directory) {
-            co_return trail.take_last(name, {});
+            co_return Walked{.parent = trail.take_last(), .name = name, .attributes = {}};
         }
         if (next == ahead.size()) {
             std::vector<std::string_view> run{name};
@@ -104,15 +92,13 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
             }
             const bool reaches_end = run.size() == names.size() + 1;
             if (reaches_end && last == LastLink::unasked && !must_be_directory) run.pop_back();
-            NamesFound looked_up = co_await look_up_names(call, trail.last(), run);
-            trail.note_last(looked_up.inherited);
-            ahead = std::move(looked_up.nodes);
+            ahead = co_await look_up_names(call, trail.last(), run);
             next = 0;
         }
         const Result<Attributes> found = ahead[next++];
         if (!found) {
             if (!is_last || found.error().code != Code::not_found) co_return fail(found.error());
-            co_return trail.take_last(name, {});
+            co_return Walked{.parent = trail.take_last(), .name = name, .attributes = {}};
         }
         if (S_ISLNK(found->mode) && (!is_last || last == LastLink::follow || must_be_directory)) {
             const auto target = ++links > links_followed_max ? Result<std::string>(fail(Code::loop))
@@ -131,20 +117,15 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
                 forget(found->node, 1);
                 co_return fail(Code::not_directory);
             }
-            co_return trail.take_last(name, *found);
+            co_return Walked{.parent = trail.take_last(), .name = name, .attributes = *found};
         }
-        trail.push(*found);
+        trail.push(found->node);
         if (!S_ISDIR(found->mode)) co_return fail(Code::not_directory);
     }
     // The path ended in the root, or in "..", so there is no name.
     ROS2S_CO_TRY_ASSIGN(const Attributes attributes, co_await get_attributes(call, trail.last()));
-    (void)trail.take_last({}, {});
+    (void)trail.take_last();
     co_return Walked{.parent = {}, .name = {}, .attributes = attributes};
-}
-
-Task<Result<Opened>> Namespace::create_at(const Call& call, const Walked& place, mode_t mode,
-                                          OpenFlags flags, Owner owner) {
-    return create(call, place.parent, place.name, mode, flags, owner);
 }
 
 namespace {
@@ -176,9 +157,9 @@ Task<Result<Opened>> Namespace::open_path(const Call& call, std::string_view pat
         opened = co_await open(call, walked.attributes->node, how.flags);
         if (opened) walked.attributes.reset();  // the caller gets its reference
     } else if (how.creates) {
-        opened = wants_directory(path)
-                     ? fail(Code::is_directory)
-                     : co_await create_at(call, walked, how.mode, how.flags, how.owner);
+        opened = wants_directory(path) ? fail(Code::is_directory)
+                                       : co_await create(call, walked.parent, walked.name, how.mode,
+                                                         how.flags, how.owner);
     }
     fs::forget(*this, walked);
     co_return opened;

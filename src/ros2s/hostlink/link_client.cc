@@ -75,7 +75,13 @@ Task<> LinkClient::close_all() {
     // If the server is away, its handles end with the session.
     closing_ = true;
     const Call call{.deadline = reactor_.now() + options_.close_within};
-    while (!open_.empty()) (void)co_await close(call, open_.begin()->first);
+    while (!open_.empty()) {
+        const auto first = open_.begin();
+        const session::MountLocation place = first->second.place;
+        const fs::FileHandle there = first->second.there;
+        open_.erase(first);
+        (void)co_await close_there(call, place, there);
+    }
     co_await behind_.join();
 }
 

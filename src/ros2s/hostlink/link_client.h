@@ -29,6 +29,8 @@
 
 namespace ros2s::hostlink {
 
+struct NamesBody;
+
 class LinkClient final : public fs::FileSystem {
   public:
     struct Options {
@@ -97,6 +99,16 @@ class LinkClient final : public fs::FileSystem {
                           std::string_view new_name, RenameFlags flags) override;
     Task<Result<std::string>> readlink(const Call&, NodeId node) override;
     Task<Result<fs::Walked>> walk(const Call&, std::string_view path, fs::LastLink last) override;
+    Task<std::vector<Result<fs::Attributes>>> lookup_many(
+        const Call&, NodeId parent, std::span<const std::string_view> names) override;
+    Task<std::vector<Result<>>> create_many(const Call&, NodeId parent,
+                                            std::span<const std::string_view> names, mode_t mode,
+                                            fs::Owner owner) override;
+    Task<std::vector<Result<>>> unlink_many(const Call&, NodeId parent,
+                                            std::span<const std::string_view> names) override;
+    Task<Result<std::vector<fs::ListedEntry>>> readdir_many(const Call&, NodeId node,
+                                                            fs::FileHandle handle, uint64_t cookie,
+                                                            size_t limit) override;
     AttributesTask set_attributes(const Call&, NodeId node,
                                   const fs::SetAttributes& changes) override;
     Task<Result<std::string>> get_xattr(const Call&, NodeId node, std::string_view name) override;
@@ -164,7 +176,11 @@ class LinkClient final : public fs::FileSystem {
                                auto reply_fields, session::MountLocation* place = nullptr);
     static Task<> send_forgotten(LinkClient& self, std::vector<Forgotten> nodes);
     using Entries = std::vector<fs::DirectoryEntry>;
+    // The entries that readdir() is about to return.
+    void remember(fs::FileHandle handle, const Entries& entries);
     Task<Result<Entries>> list(const Call& call, Where at, uint64_t cookie, size_t limit);
+    // The changes of many names: a result for each.
+    Task<std::vector<Result<>>> change_many(const Call& call, Method method, NamesBody body);
     Task<Result<Entries>> list_behind(const Call& call, Where at, std::string name, size_t limit);
     Task<Result<>> read_batch(const Call& call, NodeId directory,
                               std::span<fs::ReadManyItem> items);

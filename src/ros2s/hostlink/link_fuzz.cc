@@ -38,7 +38,12 @@ void read_names(unsigned kind, ConstBytes body) {
         case 25: return read_again<fs::FileSystemSpace>(body, space_fields);
         case 26: return read_again<WalkBody>(body, walk_fields);
         case 27: return read_again<fs::Walked>(body, walked_fields);
-        default: return read_again<OpenPathBody>(body, open_path_fields);
+        case 28: return read_again<OpenPathBody>(body, open_path_fields);
+        case 29: return read_again<NamesBody>(body, names_fields);
+        case 30: return read_again<std::vector<FoundName>>(body, found_names_fields);
+        case 31: return read_again<CodesBody>(body, codes_fields);
+        case 32: return read_again<ReaddirManyBody>(body, readdir_many_fields);
+        default: return read_again<std::vector<FoundEntry>>(body, found_entries_fields);
     }
 }
 
@@ -89,6 +94,6 @@ void read(unsigned kind, ConstBytes body) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 1) return 0;
-    read(data[0] % 29, std::as_bytes(std::span(data, size)).subspan(1));
+    read(data[0] % 34, std::as_bytes(std::span(data, size)).subspan(1));
     return 0;
 }

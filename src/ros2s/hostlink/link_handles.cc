@@ -226,12 +226,16 @@ Task<Result<LinkClient::Entries>> LinkClient::readdir(const Call& call, fs::File
         }
         if (!entries) co_return fail(entries.error());
         for (fs::DirectoryEntry& entry : *entries) entry.cookie += base;
-        if (const auto still = opened(handle); still && !entries->empty()) {
-            (*still)->given = *entries;
-            (*still)->cookie_most = std::max((*still)->cookie_most, entries->back().cookie);
-        }
+        remember(handle, *entries);
         co_return entries;
     }
+}
+
+void LinkClient::remember(fs::FileHandle handle, const Entries& entries) {
+    const auto file = opened(handle);
+    if (!file || entries.empty()) return;
+    (*file)->given = entries;
+    (*file)->cookie_most = std::max((*file)->cookie_most, entries.back().cookie);
 }
 
 Task<Result<LinkClient::Entries>> LinkClient::list(const Call& call, Where at, uint64_t cookie,

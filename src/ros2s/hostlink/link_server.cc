@@ -73,6 +73,8 @@ admission::Work LinkServer::work(const rpc::Request& request) const {
         case Method::set_attributes:
         case Method::set_xattr:
         case Method::remove_xattr:
+        case Method::create_many:
+        case Method::unlink_many:
         case Method::create: return admission::Work::change;
         default: return rpc::Service::work(request);
     }
@@ -86,6 +88,7 @@ Task<Result<>> LinkServer::answer(rpc::Request& request, Scratch& scratch) {
         case Method::punch_hole: return update(request, scratch);
         case Method::sync: return sync(request);
         case Method::readdir: return readdir(request, scratch);
+        case Method::readdir_many: return readdir_many(request, scratch);
         case Method::read_many: return read_many(request, scratch);
         default: return names(request, scratch);
     }

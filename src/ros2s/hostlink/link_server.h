@@ -113,6 +113,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     template <class Body, class Apply>
     Task<Result<>> change(rpc::Request& request, Scratch& scratch, auto fields, Apply apply);
     Task<Result<>> readdir(rpc::Request& request, Scratch& scratch);
+    Task<Result<>> readdir_many(rpc::Request& request, Scratch& scratch);
     Task<Result<>> read_many(rpc::Request& request, Scratch& scratch);
     Task<Result<>> reply_items(rpc::Request& request, Scratch& scratch, Bytes memory);
     // For more than a slice. Errors: cancelled, deadline.

@@ -1,4 +1,6 @@
 // Requests about names: calls session::MountNames for their session.
+#include <algorithm>
+
 #include "link_server.h"
 #include "names_wire.h"
 #include "ros2s/base/digest.h"
@@ -27,6 +29,12 @@ ConstBytes encode_answer(Buffer& buffer, const std::vector<std::string>& names) 
 ConstBytes encode_answer(Buffer& buffer, const fs::FileSystemSpace& space) {
     return rpc::build(buffer, space_fields, space);
 }
+ConstBytes encode_answer(Buffer& buffer, const std::vector<FoundName>& found) {
+    return rpc::build(buffer, found_names_fields, found);
+}
+ConstBytes encode_answer(Buffer& buffer, const CodesBody& codes) {
+    return rpc::build(buffer, codes_fields, codes);
+}
 template <class T>
 ConstBytes body_of(Buffer& buffer, const Result<T>& done) {
     if constexpr (std::is_void_v<T>) {
@@ -42,6 +50,36 @@ ConstBytes without_mount(ConstBytes body) { return body.subspan(sizeof(session::
 Task<Result<>> drop_references(MountNames& names, const ForgetBody& dropped) {
     for (const Forgotten& each : dropped.nodes) names.forget(each.node, each.count);
     co_return Result<>{};
+}
+
+// The first name is the request itself.
+void charge_for(rpc::Request& request, size_t names) {
+    if (names > 1) request.charge(admission::cost_ns_of_parts(names - 1));
+}
+
+Task<Result<std::vector<FoundName>>> look_up_many(MountNames& names, const Call& call,
+                                                  const NamesBody& body) {
+    std::vector<FoundName> found;
+    for (auto& result : co_await names.lookup_many(call, body.parent, body.names)) {
+        found.push_back({.result = result});
+    }
+    co_return found;
+}
+
+Result<CodesBody> codes_of(const std::vector<Result<>>& results) {
+    CodesBody body;
+    if (std::ranges::all_of(results, &Result<>::has_value)) return body;
+    for (const Result<>& result : results) {
+        body.codes.push_back(result ? 0 : rpc::to_wire(result.error().code));
+    }
+    return body;
+}
+Task<Result<CodesBody>> create_many(MountNames& names, const Call& call, const NamesBody& body) {
+    co_return codes_of(
+        co_await names.create_many(call, body.parent, body.names, body.mode, body.owner));
+}
+Task<Result<CodesBody>> unlink_many(MountNames& names, const Call& call, const NamesBody& body) {
+    co_return codes_of(co_await names.unlink_many(call, body.parent, body.names));
 }
 
 }  // namespace
@@ -177,6 +215,26 @@ Task<Result<>> LinkServer::names(rpc::Request& request, Scratch& scratch) {
                 [](auto& names, const Call& call, const OpenPathBody& body) {
                     return names.open_path(call, body.path, body.how);
                 });
+        case Method::lookup_many:
+            return ask<NamesBody>(request, scratch, names_fields,
+                                  [&request](auto& names, const Call& call, const NamesBody& body) {
+                                      charge_for(request, body.names.size());
+                                      return look_up_many(names, call, body);
+                                  });
+        case Method::create_many:
+            return change<NamesBody>(
+                request, scratch, names_fields,
+                [&request](auto& names, const Call& call, const NamesBody& body) {
+                    charge_for(request, body.names.size());
+                    return create_many(names, call, body);
+                });
+        case Method::unlink_many:
+            return change<NamesBody>(
+                request, scratch, names_fields,
+                [&request](auto& names, const Call& call, const NamesBody& body) {
+                    charge_for(request, body.names.size());
+                    return unlink_many(names, call, body);
+                });
         case Method::make_directory:
             return change<MakeBody>(request, scratch, make_fields,
                                     [](auto& names, const Call& call, const MakeBody& body) {
@@ -249,6 +307,30 @@ Task<Result<>> LinkServer::readdir(rpc::Request& request, Scratch& scratch) {
                                                                    asked.cookie, asked.limit));
     request.charge(admission::cost_ns_of_entries(entries.size()));
     co_await request.reply(encode_entries(scratch.answer, entries, request.reply_body_bytes_max()));
+    co_return Result<>{};
+}
+
+// As many entries as fit into the reply, so that no node is looked up in vain.
+Task<Result<>> LinkServer::readdir_many(rpc::Request& request, Scratch& scratch) {
+    ROS2S_CO_TRY_ASSIGN(const auto asked,
+                        rpc::read_body<ReaddirManyBody>(request.body(), readdir_many_fields));
+    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    Report report;
+    MountNames names(*entered.mount, report);
+    ROS2S_CO_TRY_ASSIGN(auto entries, co_await names.readdir(request.call(), asked.handle,
+                                                             asked.cookie, asked.limit));
+    std::vector<FoundEntry> listed;
+    for (fs::DirectoryEntry& entry : entries) {
+        listed.push_back({.entry = std::move(entry), .result = fs::Attributes{}});
+    }
+    listed.resize(rpc::fitting(std::span<const FoundEntry>(listed), found_entry_fields,
+                               request.reply_body_bytes_max(), sizeof(uint32_t)));
+    std::vector<std::string_view> wanted;
+    for (const FoundEntry& each : listed) wanted.push_back(each.entry.name);
+    charge_for(request, wanted.size());
+    const auto found = co_await names.lookup_many(request.call(), asked.node, wanted);
+    for (size_t i = 0; i < found.size(); ++i) listed[i].result = found[i];
+    co_await request.reply(rpc::build(scratch.answer, found_entries_fields, listed));
     co_return Result<>{};
 }
 

@@ -202,6 +202,39 @@ inline constexpr auto open_path_fields = [](auto& io, auto& body) {
     open_flags_fields(io, body.how.flags);
 };
 
+// lookup_many, create_many and unlink_many. Fields that a method does not use are 0.
+struct NamesBody {
+    session::MountId mount{};
+    fs::NodeId parent{};
+    uint32_t mode = 0;
+    fs::Owner owner;
+    std::vector<std::string_view> names;
+};
+inline constexpr auto names_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("parent", body.parent.value);
+    io("mode", body.mode);
+    owner_fields(io, body.owner);
+    io.list("names", body.names, fs::names_together_max,
+            [](auto& name_io, auto& name) { name_io.text("name", name, name_text_max); });
+};
+
+struct ReaddirManyBody {
+    session::MountId mount{};
+    fs::NodeId node{};  // of the handle
+    fs::FileHandle handle{};
+    uint64_t cookie = 0;
+    uint32_t limit = 0;
+};
+inline constexpr auto readdir_many_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("node", body.node.value);
+    io("handle", body.handle.value);
+    io("cookie", body.cookie);
+    io("limit", body.limit);
+    io.refuse_when(body.limit > fs::names_together_max);
+};
+
 struct MountBody {
     session::MountId mount{};
 };
@@ -232,6 +265,54 @@ inline constexpr auto walked_fields = []<class Io>(Io& io, auto& walked) {
     if constexpr (Io::reads) {
         if (is_found) walked.attributes = attributes;
     }
+};
+// The result of a look-up among many.
+inline constexpr auto result_fields = []<class Io>(Io& io, auto& result) {
+    Result<> status{};
+    fs::Attributes attributes;
+    if constexpr (!Io::reads) {
+        if (result) {
+            attributes = *result;
+        } else {
+            status = fail(result.error());
+        }
+    }
+    io.part("status", status, rpc::status_fields);
+    if (io.has("where it is fine", status.has_value())) attributes_fields(io, attributes);
+    if constexpr (Io::reads) {
+        if (status) {
+            result = attributes;
+        } else {
+            result = fail(status.error());
+        }
+    }
+};
+// Results start as errors, which take the fewest bytes.
+struct FoundName {
+    Result<fs::Attributes> result = fail(Code::not_found);
+};
+inline constexpr auto found_names_fields = [](auto& io, auto& found) {
+    io.list("names", found, fs::names_together_max,
+            [](auto& name_io, auto& name) { result_fields(name_io, name.result); });
+};
+struct FoundEntry {
+    fs::DirectoryEntry entry;
+    Result<fs::Attributes> result = fail(Code::not_found);
+};
+inline constexpr auto found_entry_fields = [](auto& io, auto& found) {
+    entry_fields(io, found.entry);
+    result_fields(io, found.result);
+};
+inline constexpr auto found_entries_fields = [](auto& io, auto& found) {
+    io.list("entries", found, fs::names_together_max, found_entry_fields);
+};
+// The codes of all results; none if all are fine.
+struct CodesBody {
+    std::vector<uint16_t> codes;
+};
+inline constexpr auto codes_fields = [](auto& io, auto& body) {
+    io.numbers("codes (0: fine)", body.codes);
+    io.refuse_when(body.codes.size() > fs::names_together_max);
 };
 inline constexpr auto space_fields = [](auto& io, auto& space) {
     io("total bytes", space.total_bytes);

@@ -49,9 +49,13 @@ enum class Method : uint16_t {
     space = 26,
     walk = 27,
     open_path = 28,
+    lookup_many = 29,
+    create_many = 30,
+    unlink_many = 31,
+    readdir_many = 32,
 };
 // By method, from 1 on; for metrics and people.
-inline constexpr std::array<std::string_view, 28> method_names{"read",           "write",
+inline constexpr std::array<std::string_view, 32> method_names{"read",           "write",
                                                                "sync",           "punch_hole",
                                                                "lookup",         "get_attributes",
                                                                "readdir",        "read_many",
@@ -64,7 +68,9 @@ inline constexpr std::array<std::string_view, 28> method_names{"read",          
                                                                "list_xattrs",    "open",
                                                                "create",         "close",
                                                                "forget",         "space",
-                                                               "walk",           "open_path"};
+                                                               "walk",           "open_path",
+                                                               "lookup_many",    "create_many",
+                                                               "unlink_many",    "readdir_many"};
 
 using rpc::Buffer;
 

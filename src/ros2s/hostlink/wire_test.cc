@@ -169,6 +169,19 @@ const OpenPathBody open_path{.mount = {1},
                                      .follows = false,
                                      .mode = 0640,
                                      .owner = {.uid = 4, .gid = 5}}};
+const NamesBody many_names{.mount = {1},
+                           .parent = {2},
+                           .mode = 0640,
+                           .owner = {.uid = 4, .gid = 5},
+                           .names = {"a", "name"}};
+const ReaddirManyBody read_entries{
+    .mount = {1}, .node = {2}, .handle = {3}, .cookie = 4, .limit = 256};
+const std::vector<FoundName> found_names{{.result = fs::Attributes{.node = {3}, .size = 5}},
+                                         {.result = fail(Error{Code::not_found, 2, 3})}};
+const std::vector<FoundEntry> found_entries{
+    {.entry = {.name = "a", .node = {5}, .type = S_IFREG, .cookie = 6},
+     .result = fs::Attributes{.node = {5}}},
+    {.entry = {.name = "b", .node = {7}, .type = S_IFDIR, .cookie = 8}, .result = fail(Code::io)}};
 const fs::Walked walked{
     .parent = {2}, .name = "b", .attributes = fs::Attributes{.node = {3}, .mode = 4, .size = 5}};
 const ForgetBody dropped{.mount = {1}, .nodes = {{{2}, 3}, {{4}, 5}}};
@@ -196,6 +209,16 @@ TEST(LinkWire, Names) {
     EXPECT_EQ(there_and_back(space_fields, fs::FileSystemSpace{.files = 3}).files, 3U);
     EXPECT_EQ(there_and_back(walk_fields, walk).last, fs::LastLink::keep);
     EXPECT_FALSE(there_and_back(open_path_fields, open_path).how.follows);
+    EXPECT_EQ(there_and_back(names_fields, many_names).names.size(), 2U);
+    EXPECT_EQ(there_and_back(readdir_many_fields, read_entries).limit, 256U);
+    const auto found = there_and_back(found_names_fields, found_names);
+    EXPECT_EQ(found[0].result->size, 5U);
+    EXPECT_EQ(found[1].result.error().code, Code::not_found);
+    const auto listed = there_and_back(found_entries_fields, found_entries);
+    EXPECT_EQ(listed[0].result->node, fs::NodeId{5});
+    EXPECT_FALSE(listed[1].result);
+    EXPECT_TRUE(there_and_back(codes_fields, CodesBody{}).codes.empty());
+    EXPECT_EQ(there_and_back(codes_fields, CodesBody{.codes = {0, 7}}).codes[1], 7);
     EXPECT_EQ(there_and_back(open_path_fields, open_path).how.mode, 0640U);
     EXPECT_EQ(there_and_back(walked_fields, walked).attributes->size, 5U);
     EXPECT_FALSE(there_and_back(walked_fields, fs::Walked{.name = "name"}).attributes);
@@ -223,6 +246,15 @@ TEST(LinkWire, NamesBeyondTheLimits) {
         is_refused(forget_fields, ForgetBody{.nodes = std::vector<Forgotten>(forgets_max + 1)}));
     EXPECT_TRUE(is_refused(content_fields, long_value));
     EXPECT_TRUE(is_refused(walk_fields, WalkBody{.path = long_target}));
+    EXPECT_TRUE(is_refused(open_path_fields, OpenPathBody{.path = long_target}));
+    constexpr size_t too_many = fs::names_together_max + 1;
+    EXPECT_TRUE(
+        is_refused(names_fields, NamesBody{.names = std::vector<std::string_view>(too_many)}));
+    EXPECT_TRUE(is_refused(names_fields, NamesBody{.names = {long_name + "x"}}));
+    EXPECT_TRUE(is_refused(found_names_fields, std::vector<FoundName>(too_many)));
+    EXPECT_TRUE(is_refused(found_entries_fields, std::vector<FoundEntry>(too_many)));
+    EXPECT_TRUE(is_refused(codes_fields, CodesBody{.codes = std::vector<uint16_t>(too_many)}));
+    EXPECT_TRUE(is_refused(readdir_many_fields, ReaddirManyBody{.limit = too_many}));
     EXPECT_TRUE(is_refused(walk_fields, WalkBody{.last = static_cast<fs::LastLink>(3)}));
     EXPECT_TRUE(is_refused(walked_fields, fs::Walked{.name = long_target}));
     EXPECT_TRUE(is_refused(xattr_names_fields, std::vector<std::string>{long_name}));
@@ -307,6 +339,11 @@ TEST(LinkWire, Golden) {
     add(26, rpc::build(buffer, walk_fields, walk));
     add(27, rpc::build(buffer, walked_fields, walked));
     add(28, rpc::build(buffer, open_path_fields, open_path));
+    add(29, rpc::build(buffer, names_fields, many_names));
+    add(30, rpc::build(buffer, found_names_fields, found_names));
+    add(31, rpc::build(buffer, codes_fields, CodesBody{.codes = {0, 7}}));
+    add(32, rpc::build(buffer, readdir_many_fields, read_entries));
+    add(33, rpc::build(buffer, found_entries_fields, found_entries));
     EXPECT_EQ(lines, golden);
 }
 

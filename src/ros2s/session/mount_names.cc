@@ -162,6 +162,29 @@ Task<Result<fs::Walked>> MountNames::walk(const Call& call, std::string_view pat
     co_return walked;
 }
 
+Task<std::vector<Result<fs::Attributes>>> MountNames::lookup_many(
+    const Call& call, NodeId parent, std::span<const std::string_view> names) {
+    auto results = co_await fs().lookup_many(call, parent, names);
+    for (auto& result : results) result = give(call, std::move(result));
+    co_return results;
+}
+
+Task<std::vector<Result<>>> MountNames::create_many(const Call& call, NodeId parent,
+                                                    std::span<const std::string_view> names,
+                                                    mode_t mode, fs::Owner owner) {
+    Result<> may = check_permissions(mode, report_);
+    if (may) may = check_may_change();
+    if (!may) co_return std::vector<Result<>>(names.size(), may);
+    co_return co_await fs().create_many(call, parent, names, mode, owner);
+}
+
+Task<std::vector<Result<>>> MountNames::unlink_many(const Call& call, NodeId parent,
+                                                    std::span<const std::string_view> names) {
+    const Result<> may = check_may_change();
+    if (!may) co_return std::vector<Result<>>(names.size(), may);
+    co_return co_await fs().unlink_many(call, parent, names);
+}
+
 // ---- attributes -----------------------------------------------------------------------------
 
 MountNames::AttributesTask MountNames::set_attributes(const Call& call, NodeId node,
@@ -193,16 +216,10 @@ Task<Result<fs::Opened>> MountNames::open(const Call& call, NodeId node, fs::Ope
 
 Task<Result<fs::Opened>> MountNames::create(const Call& call, NodeId parent, std::string_view name,
                                             mode_t mode, fs::OpenFlags flags, fs::Owner owner) {
-    const fs::Walked place{.parent = parent, .name = std::string(name)};
-    co_return co_await create_at(call, place, mode, flags, owner);
-}
-
-Task<Result<fs::Opened>> MountNames::create_at(const Call& call, const fs::Walked& place,
-                                               mode_t mode, fs::OpenFlags flags, fs::Owner owner) {
     ROS2S_CO_TRY(check_permissions(mode, report_));
-    ROS2S_CO_TRY(check_may_change(place.name));
+    ROS2S_CO_TRY(check_may_change(name));
     ROS2S_CO_TRY(check_room());
-    auto opened = co_await fs().create_at(call, place, mode, flags, owner);
+    auto opened = co_await fs().create(call, parent, name, mode, flags, owner);
     co_return co_await give(call, std::move(opened), true);
 }
 

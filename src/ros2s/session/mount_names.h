@@ -55,6 +55,14 @@ class MountNames final : public fs::Namespace {
     Task<Result<fs::Walked>> walk(const Call& call, std::string_view path,
                                   fs::LastLink last) override;
 
+    Task<std::vector<Result<fs::Attributes>>> lookup_many(
+        const Call& call, NodeId parent, std::span<const std::string_view> names) override;
+    Task<std::vector<Result<>>> create_many(const Call& call, NodeId parent,
+                                            std::span<const std::string_view> names, mode_t mode,
+                                            fs::Owner owner) override;
+    Task<std::vector<Result<>>> unlink_many(const Call& call, NodeId parent,
+                                            std::span<const std::string_view> names) override;
+
     AttributesTask get_attributes(const Call& call, NodeId node) override {
         return fs().get_attributes(call, node);
     }
@@ -74,8 +82,6 @@ class MountNames final : public fs::Namespace {
     Task<Result<fs::Opened>> open(const Call& call, NodeId node, fs::OpenFlags flags) override;
     Task<Result<fs::Opened>> create(const Call& call, NodeId parent, std::string_view name,
                                     mode_t mode, fs::OpenFlags flags, fs::Owner owner) override;
-    Task<Result<fs::Opened>> create_at(const Call& call, const fs::Walked& place, mode_t mode,
-                                       fs::OpenFlags flags, fs::Owner owner) override;
     Task<Result<>> close(const Call& call, fs::FileHandle handle) override;
     Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call& call, fs::FileHandle handle,
                                                           uint64_t cookie, size_t limit) override;

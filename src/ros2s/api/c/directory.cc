@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "handles.h"
+#include "owner_of_new.h"
 #include "walk.h"
 
 using namespace ros2s;
@@ -45,12 +46,84 @@ Task<Result<>> close_directory(ros2s_dir& directory) {
     co_return closed;
 }
 
+void to_dirent(const fs::DirectoryEntry& from, ros2s_dirent& entry) {
+    entry = {};
+    entry.inode = from.node.value;
+    entry.type = from.type;
+    std::memcpy(entry.name, from.name.data(), std::min(from.name.size(), sizeof entry.name - 1));
+}
+
 Task<Result<>> read_items(ros2s_fs& fs, std::string_view directory,
                           std::span<fs::ReadManyItem> items) {
     Walk walk(fs.file_system(), fs.call);
     ROS2S_CO_TRY_ASSIGN(const auto found, co_await walk.to(fs.base, directory, Walk::Last::follow));
     if (!S_ISDIR(found.mode)) co_return fail(Code::not_directory);
     co_return co_await fs.file_system().read_many(fs.call, found.node, items);
+}
+
+Task<Result<size_t>> read_with_attributes(ros2s_dir& directory, std::span<ros2s_dirent> entries,
+                                          struct stat* stats) {
+    auto& fs = directory.fs;
+    ROS2S_CO_TRY_ASSIGN(const auto listed, co_await fs.file_system().readdir_many(
+                                               fs.call, directory.node, directory.handle,
+                                               directory.cookie, entries.size()));
+    for (size_t i = 0; i < listed.size(); ++i) {
+        to_dirent(listed[i].entry, entries[i]);
+        stats[i] = {};
+        if (!listed[i].attributes) continue;
+        to_stat(*listed[i].attributes, stats[i]);
+        fs.file_system().forget(listed[i].attributes->node, 1);
+    }
+    if (!listed.empty()) directory.cookie = listed.back().entry.cookie;
+    co_return listed.size();
+}
+
+using Names = std::span<const std::string_view>;
+using Items = std::span<ros2s_name_item>;
+
+int64_t result_of(const Result<>& done) { return done ? 0 : -to_errno(done.error()); }
+
+Task<> stat_names(ros2s_dir& directory, Names names, Items items, std::span<struct stat> stats) {
+    auto& fs = directory.fs;
+    const auto found = co_await fs.file_system().lookup_many(fs.call, directory.node, names);
+    for (size_t i = 0; i < found.size(); ++i) {
+        items[i].result = found[i] ? 0 : -to_errno(found[i].error());
+        if (!found[i]) continue;
+        to_stat(*found[i], stats[i]);
+        fs.file_system().forget(found[i]->node, 1);
+    }
+}
+
+Task<> create_names(ros2s_dir& directory, Names names, Items items, mode_t mode) {
+    auto& fs = directory.fs;
+    const auto made = co_await fs.file_system().create_many(
+        fs.call, directory.node, names, mode & fs::permission_bits, owner_of_new());
+    for (size_t i = 0; i < made.size(); ++i) items[i].result = result_of(made[i]);
+}
+
+Task<> unlink_names(ros2s_dir& directory, Names names, Items items) {
+    auto& fs = directory.fs;
+    const auto gone = co_await fs.file_system().unlink_many(fs.call, directory.node, names);
+    for (size_t i = 0; i < gone.size(); ++i) items[i].result = result_of(gone[i]);
+}
+
+// Runs `work(first item, names)` for as many names at a time as one call takes.
+template <class Work>
+int for_names(ros2s_dir* directory, const char* what, Items items, Work work) {
+    if (const int rc = check(directory, what); rc < 0) return rc;
+    if (items.data() == nullptr && !items.empty()) {
+        return refuse(EINVAL, std::string(what) + ": an argument is NULL");
+    }
+    for (const ros2s_name_item& item : items) {
+        if (item.name == nullptr) return refuse(EINVAL, std::string(what) + ": a name is NULL");
+    }
+    for (size_t begin = 0; begin < items.size(); begin += fs::names_together_max) {
+        const size_t count = std::min(fs::names_together_max, items.size() - begin);
+        std::vector<std::string_view> names;
+        for (const auto& item : items.subspan(begin, count)) names.emplace_back(item.name);
+        directory->fs.run([&] { return work(begin, Names(names)); });
+    }
+    return 0;
 }
 
 }  // namespace
@@ -81,15 +154,26 @@ int ros2s_readdir(ros2s_dir* directory, ros2s_dirent* entry) {
         directory->batch = std::move(*batch);
         directory->next = 0;
         directory->at_end = directory->batch.empty();
-        if (!directory->at_end) directory->cookie = directory->batch.back().cookie;
     }
     if (directory->at_end) return 0;
     const auto& next = directory->batch[directory->next++];
-    *entry = {};
-    entry->inode = next.node.value;
-    entry->type = next.type;
-    std::memcpy(entry->name, next.name.data(), std::min(next.name.size(), sizeof entry->name - 1));
+    directory->cookie = next.cookie;
+    to_dirent(next, *entry);
     return 1;
+}
+
+ssize_t ros2s_readdir_many(ros2s_dir* directory, ros2s_dirent* entries, struct stat* stats,
+                           size_t count) {
+    if (const int rc = check(directory, "readdir_many"); rc < 0) return rc;
+    if (entries == nullptr || stats == nullptr || count == 0) {
+        return refuse(EINVAL, "readdir_many: an argument is NULL or 0");
+    }
+    // Entries that ros2s_readdir has read and not returned are read again.
+    directory->batch.clear();
+    directory->next = 0;
+    const auto got = directory->fs.run(
+        [&] { return read_with_attributes(*directory, {entries, count}, stats); });
+    return answer(got, "readdir_many", directory->path);
 }
 
 int ros2s_closedir(ros2s_dir* directory) {
@@ -99,6 +183,27 @@ int ros2s_closedir(ros2s_dir* directory) {
     --directory->fs.users;
     delete directory;
     return rc;
+}
+
+int ros2s_stat_many(ros2s_dir* directory, ros2s_name_item* items, struct stat* stats,
+                    size_t count) {
+    if (stats == nullptr && count > 0) return refuse(EINVAL, "stat_many: an argument is NULL");
+    return for_names(directory, "stat_many", {items, count}, [&](size_t begin, Names names) {
+        return stat_names(*directory, names, {items + begin, names.size()},
+                          {stats + begin, names.size()});
+    });
+}
+
+int ros2s_create_many(ros2s_dir* directory, ros2s_name_item* items, mode_t mode, size_t count) {
+    return for_names(directory, "create_many", {items, count}, [&](size_t begin, Names names) {
+        return create_names(*directory, names, {items + begin, names.size()}, mode);
+    });
+}
+
+int ros2s_unlink_many(ros2s_dir* directory, ros2s_name_item* items, size_t count) {
+    return for_names(directory, "unlink_many", {items, count}, [&](size_t begin, Names names) {
+        return unlink_names(*directory, names, {items + begin, names.size()});
+    });
 }
 
 int ros2s_read_many(ros2s_fs* fs, const char* directory, ros2s_read_item* items, size_t count) {

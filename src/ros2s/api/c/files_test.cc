@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <functional>
+#include <set>
 #include <thread>
 
 #include "test_pool.h"
@@ -210,6 +211,59 @@ TEST_F(FilesTest, ReadManyTellsOfEachFile) {
     EXPECT_EQ(std::string_view(b, 8), "a longer");
     EXPECT_EQ(items[2].result, -ENOENT);
     EXPECT_EQ(ros2s_read_many(fs_, "x", items, 3), -ENOENT);
+}
+
+TEST_F(FilesTest, ManyNamesOfADirectory) {
+    ASSERT_EQ(ros2s_mkdir(fs_, "d", 0755), 0);
+    write_file("d/old", "four");
+    ros2s_dir* directory = nullptr;
+    ASSERT_EQ(ros2s_opendir(fs_, "d", &directory), 0) << ros2s_last_error();
+    // More than one call of the file system takes.
+    std::vector<std::string> names{"old"};
+    for (int i = 0; i < 300; ++i) names.push_back("f" + std::to_string(i));
+    std::vector<ros2s_name_item> items;
+    for (const std::string& name : names) items.push_back({.name = name.c_str(), .result = 1});
+    ASSERT_EQ(ros2s_create_many(directory, items.data(), 0640, items.size()), 0);
+    for (size_t i = 0; i < items.size(); ++i) {
+        EXPECT_EQ(items[i].result, i == 0 ? -EEXIST : 0) << names[i];
+    }
+    names.emplace_back("missing");
+    items.clear();
+    for (const std::string& name : names) items.push_back({.name = name.c_str(), .result = 1});
+    std::vector<struct stat> stats(items.size());
+    ASSERT_EQ(ros2s_stat_many(directory, items.data(), stats.data(), items.size()), 0);
+    EXPECT_EQ(stats[0].st_size, 4);
+    EXPECT_EQ(stats[300].st_mode, S_IFREG | 0640U);
+    EXPECT_EQ(items[300].result, 0);
+    EXPECT_EQ(items[301].result, -ENOENT);
+
+    // Both ways of reading share the position.
+    std::set<std::string> seen;
+    ros2s_dirent one{};
+    ASSERT_EQ(ros2s_readdir(directory, &one), 1);
+    seen.insert(one.name);
+    std::vector<ros2s_dirent> entries(100);
+    ssize_t got = 0;
+    while ((got = ros2s_readdir_many(directory, entries.data(), stats.data(), 100)) > 0) {
+        for (ssize_t i = 0; i < got; ++i) {
+            EXPECT_TRUE(seen.insert(entries[i].name).second) << entries[i].name;
+            EXPECT_EQ(stats[i].st_ino, entries[i].inode);
+            EXPECT_EQ(stats[i].st_nlink, 1U);
+        }
+    }
+    EXPECT_EQ(got, 0);
+    EXPECT_EQ(seen, std::set<std::string>(names.begin(), names.end() - 1));
+
+    ASSERT_EQ(ros2s_unlink_many(directory, items.data(), items.size()), 0);
+    for (size_t i = 0; i < items.size(); ++i) {
+        EXPECT_EQ(items[i].result, names[i] == "missing" ? -ENOENT : 0) << names[i];
+    }
+    items[0].name = nullptr;
+    EXPECT_EQ(ros2s_unlink_many(directory, items.data(), 1), -EINVAL);
+    EXPECT_EQ(ros2s_stat_many(directory, items.data(), nullptr, 1), -EINVAL);
+    EXPECT_EQ(ros2s_readdir_many(directory, entries.data(), stats.data(), 0), -EINVAL);
+    EXPECT_EQ(ros2s_closedir(directory), 0);
+    EXPECT_EQ(ros2s_rmdir(fs_, "d"), 0) << ros2s_last_error();
 }
 
 TEST_F(FilesTest, TheUrisPathIsWhereRelativePathsStart) {

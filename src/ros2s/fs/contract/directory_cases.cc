@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <set>
 
-#include "ros2s/fs/lookup_all.h"
 #include "suite.h"
 
 namespace ros2s::fs::contract {
@@ -386,29 +385,6 @@ constexpr Case directory_table[] = {
          co_await f.later();
          EXPECT_OK(co_await f.fs.lookup(f.call, root_node, "z"));
          EXPECT_FALSE(moved(co_await f.stat(dir))) << "lookup";
-     }},
-    {"LookUpsTogether",
-     [](Fixture& f) -> Task<> {
-         const NodeId dir = co_await f.directory(root_node, "dir");
-         for (const string& name : numbered(100)) (void)co_await f.file(dir, name, name);
-         const FileHandle handle = co_await f.open(dir, {});
-         const auto entries = co_await f.fs.readdir(f.call, handle, 0, 1000);
-         CO_ASSERT(entries.has_value() && entries->size() == 100);
-         EXPECT_OK(co_await f.fs.unlink(f.call, dir, entries->at(50).name));
-         const auto found = co_await lookup_all(f.fs, f.reactor, f.call, dir, *entries);
-         CO_ASSERT(found.size() == entries->size());
-         for (size_t i = 0; i < found.size(); ++i) {
-             if (i == 50) {
-                 EXPECT_FAILS(not_found, found[i]);
-             } else if (found[i]) {
-                 EXPECT_EQ(found[i]->node, entries->at(i).node);
-                 EXPECT_EQ(found[i]->size, entries->at(i).name.size());
-                 f.fs.forget(found[i]->node, 1);
-             } else {
-                 ADD_FAILURE() << entries->at(i).name << ": " << outcome(found[i]);
-             }
-         }
-         co_await f.close(handle);
      }},
     {"SetGroupDirectoriesHandTheirGroupDown",
      [](Fixture& f) -> Task<> {

@@ -47,6 +47,7 @@ bool register_contract(const std::string& implementation, Traits traits, Factory
     add(implementation + "Xattrs", xattr_cases(), traits, factory);
     add(implementation + "ReadMany", read_many_cases(), traits, factory);
     add(implementation + "Walk", walk_cases(), traits, factory);
+    add(implementation + "Many", many_cases(), traits, factory);
     add(implementation + "Property", property_cases(), traits, factory);
     return true;
 }

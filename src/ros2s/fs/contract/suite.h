@@ -111,6 +111,7 @@ Cases attribute_cases();
 Cases xattr_cases();
 Cases read_many_cases();
 Cases walk_cases();
+Cases many_cases();
 Cases property_cases();
 
 }  // namespace ros2s::fs::contract

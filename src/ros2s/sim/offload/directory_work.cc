@@ -26,7 +26,7 @@ Task<Result<>> DirectoryWork::step() {
     ++step_;
     if (model_.size() < 2) return create();
     if (model_.size() >= entries_max) return unlink();
-    switch (random_.below(10)) {
+    switch (random_.below(11)) {
         case 0: return create();
         case 1: return append();
         case 2: return write();
@@ -36,6 +36,7 @@ Task<Result<>> DirectoryWork::step() {
         case 6: return unlink();
         case 7: return read();
         case 8: return passing();
+        case 9: return many();
         default: return nameless();
     }
 }
@@ -53,8 +54,9 @@ std::string DirectoryWork::text() {
 Task<Result<>> DirectoryWork::create() {
     what_ = "create";
     const fs::OpenFlags flags{.write = true, .exclusive = true};
+    const fs::PathOpen how{.flags = flags, .creates = true, .mode = 0644};
     ROS2S_CO_TRY_ASSIGN(const auto made,
-                        co_await files_.create(no_call, node_, fresh(), 0644, flags, {}));
+                        co_await files_.open_path(no_call, name_ + "/" + fresh(), how));
     model_[fresh()] = "";
     co_return co_await files_.close(no_call, made.handle);
 }
@@ -171,6 +173,38 @@ Task<Result<>> DirectoryWork::passing() {
     ROS2S_CO_TRY_ASSIGN(const auto found, co_await files_.lookup(no_call, node_, any()->first));
     ROS2S_CO_TRY(co_await files_.link(no_call, found.node, node_, fresh()));
     co_return co_await files_.unlink(no_call, node_, fresh());
+}
+
+// New names, created and removed in one call each. With a name that cannot be created, and one that
+// cannot be removed, each name is done by itself.
+Task<Result<>> DirectoryWork::many() {
+    what_ = "create_many, unlink_many";
+    std::vector<std::string> fresh_names;
+    for (const char* end : {"a", "b", "c"}) fresh_names.push_back(fresh() + end);
+    std::vector<std::string_view> names(fresh_names.begin(), fresh_names.end());
+    const bool with_failures = random_.below(2) == 0;
+    const std::string taken = any()->first;
+    if (with_failures) names.emplace_back(taken);
+    expect(names, co_await files_.create_many(no_call, node_, names, 0644, {}),
+           with_failures ? std::optional(Code::exists) : std::nullopt);
+    const std::string none = fresh() + "none";
+    if (with_failures) names.back() = none;
+    expect(names, co_await files_.unlink_many(no_call, node_, names),
+           with_failures ? std::optional(Code::not_found) : std::nullopt);
+    co_return Result<>{};
+}
+
+// `last`: the error of the last name, if it has one.
+void DirectoryWork::expect(std::span<const std::string_view> names,
+                           const std::vector<Result<>>& results, std::optional<Code> last) {
+    for (size_t i = 0; i < names.size(); ++i) {
+        const bool fails = last && i + 1 == names.size();
+        if (fails ? !results[i] && results[i].error().code == *last : results[i].has_value()) {
+            continue;
+        }
+        differs_.push_back(fmt::format("{}: {}/{}: {}", what_, name_, names[i],
+                                       results[i] ? "done" : describe(results[i].error())));
+    }
 }
 
 // One stage in the life of a file that loses its name after its first append. Other operations, and

@@ -4,7 +4,9 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ros2s/base/random.h"
@@ -50,6 +52,9 @@ class DirectoryWork {
     Task<Result<>> unlink();
     Task<Result<>> read();
     Task<Result<>> passing();
+    Task<Result<>> many();
+    void expect(std::span<const std::string_view> names, const std::vector<Result<>>& results,
+                std::optional<Code> last);
     Task<Result<>> nameless();
     Task<Result<>> take_name();
     Task<Result<>> end_nameless();

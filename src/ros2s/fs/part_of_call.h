@@ -1,0 +1,28 @@
+// PartOfCall: the call of one of many updates that a call asks for. If the call may be repeated,
+// each part has a name of its own, so that each takes effect once.
+//
+// The call outlives it.
+#pragma once
+#include "ros2s/runtime/call.h"
+
+namespace ros2s::fs {
+
+class PartOfCall {
+  public:
+    // `part`: different for each part.
+    PartOfCall(const Call& whole, uint32_t part) : call_(whole) {
+        if (whole.update == nullptr) return;
+        name_ = *whole.update;
+        name_.slot += part * UpdateName::slots_max;
+        call_.update = &name_;
+    }
+    PartOfCall(const PartOfCall&) = delete;
+    PartOfCall& operator=(const PartOfCall&) = delete;
+    operator const Call&() const { return call_; }  // NOLINT(google-explicit-constructor)
+
+  private:
+    UpdateName name_;
+    Call call_;
+};
+
+}  // namespace ros2s::fs
