@@ -12,8 +12,12 @@ uint64_t by_weight(uint64_t cost, const Account& account) {
     return cost * weight_one / account.weight();
 }
 
+// So many small requests in two spans are a reader that waits for each, even behind a full queue of
+// large ones.
+constexpr uint64_t small_asked_least = 2;
+
 // Of what a request turned out to cost, this part becomes the expectation at once.
-constexpr uint64_t settled_of = 8;
+constexpr uint64_t learned_of = 8;
 
 bool fits_bytes(uint64_t inside, uint64_t more, uint64_t most) {
     return more == 0 || inside == 0 || (more <= most && inside <= most - more);
@@ -232,7 +236,7 @@ bool Admission::fits(const Tenant& tenant, const Demand& demand) const noexcept 
         return !Line::is_large(demand) ||
                tenant.large_inside_ns < static_cast<uint64_t>(limits_.large.count()) ||
                (tenant.small_inside == 0 &&
-                tenant.small_asked + tenant.small_asked_before < limits_.asked_least);
+                tenant.small_asked + tenant.small_asked_before < small_asked_least);
     }
     const uint64_t weight = tenant.account->weight();
     const bool has_least = inside.requests >= limits_.least.requests ||
@@ -316,8 +320,8 @@ void Admission::give_back(Line& line, const Demand& demand) noexcept {
 
 void Admission::settle(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept {
     if (more_ns == 0 && queue.expected_more_ns == 0) return;
-    queue.expected_more_ns -= queue.expected_more_ns / settled_of;
-    queue.expected_more_ns += more_ns / settled_of;
+    queue.expected_more_ns -= queue.expected_more_ns / learned_of;
+    queue.expected_more_ns += more_ns / learned_of;
     Tenant& tenant = queue.line.tenant_;
     const auto unexpected =
         static_cast<int64_t>(more_ns) - static_cast<int64_t>(demand.expected_more_ns);

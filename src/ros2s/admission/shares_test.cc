@@ -40,7 +40,7 @@ struct Crowd {
         std::shared_ptr<Account> account;
         uint64_t bytes = 0;
         size_t depth = 0;              // of each line
-        uint64_t settled_ns = 0;       // what a request costs more; known at its end
+        uint64_t more_ns = 0;          // what a request costs more; known at its end
         std::vector<int64_t> times{};  // how long requests took
         bool rests = false;            // now and then
         std::vector<std::shared_ptr<Line>> lines;
@@ -91,7 +91,7 @@ struct Crowd {
             Place place = co_await source.lines[line]->enter(source.bytes, self.end.token());
             if (!place) co_return;
             if (self.measured) ++source.begun[line];
-            const uint64_t took = time_of(source.bytes) + source.settled_ns;
+            const uint64_t took = time_of(source.bytes) + source.more_ns;
             for (uint64_t left = took; left > 0;) {
                 const uint64_t now = std::min(left, self.slice_ns);
                 co_await self.processor.acquire();
@@ -99,7 +99,7 @@ struct Crowd {
                 co_await sleep_for(core, Duration(now));
                 left -= now;
             }
-            place.settle(source.settled_ns);
+            place.settle(source.more_ns);
             if (!self.measured) continue;
             source.served[line] += took;
             if (!counts) continue;
@@ -158,23 +158,27 @@ void shares_by_weight(uint64_t seed, uint32_t weight_most) {
     Crowd crowd(seed, tenants);
     crowd.span = 600ms;
     for (size_t i = 0; i < tenants.size(); ++i) {
-        crowd.add(sizes[random.below(4)], 1 + random.below(3), 192 + random.below(64));
+        crowd.add(sizes[random.below(4)], 1 + random.below(3), 320 + random.below(64));
     }
     crowd.run();
     for (size_t i = 0; i < tenants.size(); ++i) {
         const Crowd::Source& source = *crowd.sources[i];
         const double entitled = crowd.served() * tenants[i].weight / weights;
-        // Requests are whole: two of them may be missing, or too many. One may always be inside,
-        // even if it costs more than the tenant's part of what all may have inside.
+        // Requests are whole: five of them may be missing, or too many. One may always be inside,
+        // even if it costs more than the tenant's part of what all may have inside. The others then
+        // have less.
         const auto one = static_cast<double>(time_of(source.bytes));
         const auto shared = static_cast<double>(Limits().shared.count());
-        const double near = std::max(0.01 * entitled, 2 * one);
-        EXPECT_GE(source.all(), entitled - near) << source.bytes << " " << tenants[i].weight;
-        EXPECT_LE(source.all(), std::max(entitled, crowd.served() * one / (shared + one)) + near)
+        const bool few_inside = shared * tenants[i].weight / weights < 2 * one;
+        const double less = few_inside ? 0.06 : 0.03;
+        EXPECT_GE(source.all(), entitled - std::max(less * entitled, 5 * one))
+            << source.bytes << " bytes, weight " << tenants[i].weight << " of " << weights;
+        EXPECT_LE(source.all(), std::max(entitled, crowd.served() * one / (shared + one)) +
+                                    std::max(0.01 * entitled, 5 * one))
             << source.bytes << " bytes, weight " << tenants[i].weight << " of " << weights;
         for (const uint64_t line : source.served) {
             const double part = source.all() / static_cast<double>(source.served.size());
-            EXPECT_NEAR(static_cast<double>(line), part, std::max(0.01 * part, 2 * one))
+            EXPECT_NEAR(static_cast<double>(line), part, std::max(0.01 * part, 3 * one))
                 << source.bytes;
         }
     }
@@ -236,7 +240,7 @@ TEST(Shares, CountWhatRequestsTurnedOutToCost) {
     for (const size_t depth : {size_t{1}, size_t{64}}) {
         Crowd crowd(1, {{}, {}});
         crowd.span = 2s;
-        crowd.add(0, 1, depth).settled_ns = 500'000;
+        crowd.add(0, 1, depth).more_ns = 500'000;
         crowd.add(0, 1, 256);
         crowd.run();
         EXPECT_NEAR(crowd.sources[0]->all() / crowd.served(), 0.5, 0.015) << depth;
