@@ -18,6 +18,8 @@ session::Mounts::Options mount_bounds() {
     return bounds;
 }
 
+// Beside a tenant with one small request at a time, one write of 1 MiB is inside, not two.
+constexpr admission::Amount least_of_tenant{.requests = 2, .bytes = uint64_t{1} << 20};
 // The limit for all is 1,024 (admission::Limits::lines).
 constexpr uint32_t connections_of_tenant_max = 256;
 
@@ -33,7 +35,8 @@ Dpu::Dpu(Environment environment, Settings settings)
       followed_(environment_.reactor, {settings_.access, settings_.allowances}, settings_.access,
                 accounts_, sessions_),
       mounts_(environment_.reactor, sessions_, catalog_, mount_bounds()),
-      group_(environment_.reactor, {.lines_of_one = connections_of_tenant_max}, &accounts_),
+      group_(environment_.reactor,
+             {.least = least_of_tenant, .lines_of_one = connections_of_tenant_max}, &accounts_),
       tenants_(environment_.reactor, group_, sessions_, environment_.log),
       link_(environment_.reactor, sessions_, mounts_,
             settings_.placement == "host" ? hostlink::Placement::host : hostlink::Placement::dpu),
