@@ -26,10 +26,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const TestAuthority& authority() {
-    static const TestAuthority made;
-    return made;
-}
 const TestAuthority& another_authority() {
     static const TestAuthority made;
     return made;

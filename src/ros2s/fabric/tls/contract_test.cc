@@ -6,11 +6,6 @@
 namespace ros2s::fabric::tls {
 namespace {
 
-const TestAuthority& authority() {
-    static const TestAuthority made;
-    return made;
-}
-
 class TlsSetup final : public contract::OsSetup {
   public:
     explicit TlsSetup(bool two_cores) : OsSetup({}, two_cores, "shm") {}

@@ -49,4 +49,10 @@ class TestAuthority {
     std::string parent_, directory_;
 };
 
+// The authority that both sides of most tests trust.
+inline const TestAuthority& authority() {
+    static const TestAuthority made;
+    return made;
+}
+
 }  // namespace ros2s::fabric::tls
