@@ -15,6 +15,7 @@ SessionGate::~SessionGate() { sessions_.unwatch(*this); }
 Result<rpc::Guest> admit(SessionTable& sessions, ListenerScope scope, std::string_view of,
                          const rpc::HelloBody& hello, const fabric::Peer& peer) {
     TicketGrant whose;
+    scope.subject = peer.subject;
     const auto enter = [&]() -> Result<rpc::Guest> {
         ROS2S_TRY_ASSIGN(const Ticket ticket, Ticket::parse(hello.ticket));
         ROS2S_TRY_ASSIGN(const SessionUse use,
@@ -28,8 +29,8 @@ Result<rpc::Guest> admit(SessionTable& sessions, ListenerScope scope, std::strin
                     of.empty() ? "" : " of ", of, peer.name,
                     whose.subject.empty()
                         ? "unknown, used or expired"
-                        : whose.subject + "'s, for another client, tenant or purpose"),
-        log_fields({{"tenant", whose.subject}, {"peer", peer.name}}));
+                        : whose.subject + "'s, for another client, certificate, tenant or purpose"),
+        log_fields({{"tenant", whose.subject}, {"peer", peer.name}, {"shown", peer.subject}}));
     return fail(Code::denied);
 }
 

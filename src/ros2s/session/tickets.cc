@@ -44,7 +44,8 @@ void TicketMetrics::visit(const MetricVisitor& visit) const {
     visit("ros2store_tickets_refused_secret_total", "Tickets refused for a wrong secret",
           refused_secret.value());
     visit("ros2store_tickets_refused_holder_total",
-          "Tickets refused because of another client or purpose", refused_holder.value());
+          "Tickets refused because of another client, certificate or purpose",
+          refused_holder.value());
     visit("ros2store_tickets_refused_tenant_total",
           "Tickets refused at another tenant's "
           "listener",
@@ -115,7 +116,8 @@ Result<TicketGrant> TicketTable::redeem(const Ticket& ticket, ListenerScope scop
         return fail(Code::denied);
     }
     if (whose != nullptr) *whose = slot.grant;
-    const bool its_holder = slot.grant.purpose == scope.purpose && slot.grant.client == client;
+    const bool its_holder = slot.grant.purpose == scope.purpose && slot.grant.client == client &&
+                            (scope.subject.empty() || scope.subject == slot.grant.subject);
     if (!its_holder || (scope.tenant && *scope.tenant != slot.grant.tenant)) {
         // Another party has the secret, so the ticket is no longer valid.
         (its_holder ? metrics_.refused_tenant : metrics_.refused_holder).add();

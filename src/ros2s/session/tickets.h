@@ -21,6 +21,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ros2s/base/metrics.h"
@@ -71,6 +72,8 @@ struct ListenerScope {
     Purpose purpose = Purpose::store;
     // Only the tenant with this number; no tenant has number 0. Empty: any tenant.
     std::optional<uint64_t> tenant{};
+    // Only the subject of the certificate that the connection showed. Empty: it showed none.
+    std::string_view subject{};
 };
 
 struct IssuedTicket {
@@ -82,8 +85,9 @@ struct TicketMetrics {
     Counter issued, redeemed, expired, revoked;
     Counter refused_unknown;  // no such ticket now: used, expired, revoked or invented
     Counter refused_secret;   // the slot has a ticket with another secret
-    Counter refused_holder;   // the right secret from another client, or for another purpose
-    Counter refused_tenant;   // the right secret at another tenant's listener
+    // The right secret from another client or certificate, or for another purpose.
+    Counter refused_holder;
+    Counter refused_tenant;  // the right secret at another tenant's listener
     void visit(const MetricVisitor& visit) const;
 };
 

@@ -92,6 +92,19 @@ TEST_F(Tickets, OfAnotherClientOrPurposeIsRefusedAndSpent) {
     EXPECT_EQ(table_->metrics().refused_holder.value(), 2u);
 }
 
+TEST_F(Tickets, OfAnotherCertificateIsRefusedAndSpent) {
+    for (const char* subject : {"CN=mallory", "CN=alic", "CN=alicee", "cn=alice"}) {
+        const auto stolen = table_->issue(grant(1));
+        const ListenerScope scope{.purpose = Purpose::link, .subject = subject};
+        EXPECT_EQ(table_->redeem(stolen->ticket, scope, alice).error().code, Code::denied);
+        EXPECT_EQ(refused(stolen->ticket), Code::denied) << "its secret was out";
+    }
+    EXPECT_EQ(table_->metrics().refused_holder.value(), 4u);
+    const auto own = table_->issue(grant(1));
+    const ListenerScope scope{.purpose = Purpose::link, .subject = "CN=alice"};
+    EXPECT_TRUE(table_->redeem(own->ticket, scope, alice));
+}
+
 TEST_F(Tickets, AdmitToTheOwnTenantOnly) {
     for (const uint64_t tenant : {0, 6, 8}) {
         const auto stolen = table_->issue(grant(1));
