@@ -66,11 +66,13 @@ Task<Result<>> Dpu::begin(Report& report) {
     ROS2S_CO_TRY(co_await follow_tenants(report));
     ROS2S_CO_TRY_ASSIGN(const auto places,
                         daemon::parse_listen(settings_.data, "'data: listen'", report));
+    const daemon::ProviderNeeds needs{
+        .device = settings_.data_device,
+        .identity = pki::identity_in(settings_.certificates, "server")};
     for (const daemon::Listen& place : places) {
-        ROS2S_CO_TRY(
-            co_await front_.listen(place, settings_.data_device, environment_.log, report));
+        ROS2S_CO_TRY(co_await front_.listen(place, needs, environment_.log, report));
     }
-    tenants_.begin(places, settings_.data_device, link_);
+    tenants_.begin(places, needs, link_);
     ROS2S_CO_TRY(co_await open_control(report));
     catalog_.pools.watch(environment_.log, [this](const std::string& pool, bool reachable) {
         control_->set_pool_serving(pool, reachable);

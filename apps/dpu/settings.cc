@@ -41,7 +41,7 @@ config::Table describe(Settings& s) {
           config::text(
               "providers", s.engine_providers,
               "Providers for the connection, best first, separated by commas: shm (on this "
-              "machine), ofi+verbs, or, if `trusted_network` allows it, ucx+tcp, "
+              "machine), tls, ofi+verbs, or, if `trusted_network` allows it, ucx+tcp, "
               "ofi+tcp;ofi_rxm, ucx+rc, ucx+dc_x, ofi+verbs;ofi_rxm."),
           daemon::describe_trusted_network(s.trusted_network),
           config::text("certificates", s.engine_certificates,
@@ -63,7 +63,8 @@ config::Table describe(Settings& s) {
          "The host link: bytes of files.",
          {config::text(
               "listen", s.data,
-              "Where it listens, separated by commas: shm PATH, ofi+verbs IP:PORT. Each "
+              "Where it listens, separated by commas: shm PATH, tls IP:PORT, ofi+verbs IP:PORT. "
+              "tls is encrypted and uses the certificates of the control plane. Each "
               "tenant (a subject without a tenant is one by itself) gets a protection domain and a "
               "listener of its own: a socket PATH.<16 digits>, or one of the thousand ports "
               "after PORT. Other providers are for trusted peers only, and hosts are not "
@@ -101,13 +102,13 @@ Result<> check_length(const std::string& path, std::string_view where, Report& r
 }
 
 // Each tenant's listener has one of the following ports.
-Result<> check_port(const std::string& address, std::string_view where, Report& report) {
-    if (listener_address({.provider = "ofi+verbs", .address = address}, "anybody")) return {};
+Result<> check_port(const daemon::Listen& place, std::string_view where, Report& report) {
+    if (listener_address(place, "anybody")) return {};
     return report.fail(
         Code::invalid,
-        fmt::format("{}: 'data: listen' has the address {} for ofi+verbs, which is not IP:PORT "
+        fmt::format("{}: 'data: listen' has the address {} for {}, which is not IP:PORT "
                     "or [IPv6]:PORT with {} further ports for tenants: choose a port up to {}",
-                    where, address, listener_ports, 65535 - listener_ports));
+                    where, place.address, place.provider, listener_ports, 65535 - listener_ports));
 }
 
 }  // namespace
@@ -153,14 +154,14 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
             ROS2S_TRY(check_length(place.address, where, report));
             continue;
         }
-        if (place.provider == "ofi+verbs") {
-            ROS2S_TRY(check_port(place.address, where, report));
+        if (place.provider == "ofi+verbs" || place.provider == "tls") {
+            ROS2S_TRY(check_port(place, where, report));
             continue;
         }
         return report.fail(
             Code::invalid,
             fmt::format("{}: 'data: listen' has {}, which is for trusted peers only, and hosts "
-                        "are not trusted: use shm or ofi+verbs",
+                        "are not trusted: use shm, tls or ofi+verbs",
                         where, place.provider));
     }
     return settings;

@@ -142,10 +142,10 @@ TenantDomains::~TenantDomains() {
     ROS2S_CHECK(tenants_.empty());
 }
 
-void TenantDomains::begin(std::vector<daemon::Listen> places, std::string device,
+void TenantDomains::begin(std::vector<daemon::Listen> places, daemon::ProviderNeeds needs,
                           rpc::Service& service) {
     places_ = std::move(places);
-    device_ = std::move(device);
+    needs_ = std::move(needs);
     service_ = &service;
     for (const daemon::Listen& place : places_) {
         if (place.provider != "shm") continue;
@@ -208,7 +208,7 @@ Task<Result<>> TenantDomains::listen_at(Tenant& tenant, const daemon::Listen& pl
         if (!address) co_return listening;  // other processes have all of them
         report = {};
         listening = co_await tenant.data.listen({.provider = place.provider, .address = *address},
-                                                device_, log_, report);
+                                                needs_, log_, report);
         if (listening || listening.error().code != Code::busy) co_return listening;
     }
 }

@@ -60,9 +60,9 @@ class TenantDomains final : public control::TenantListeners, public session::Ses
     TenantDomains& operator=(const TenantDomains&) = delete;
 
     // Listeners of tenants have addresses next to these and serve `service`. Removes sockets that
-    // an earlier process left: the process that listens at `places` owns all of them. `device`: for
-    // network providers.
-    void begin(std::vector<daemon::Listen> places, std::string device, rpc::Service& service);
+    // an earlier process left: the process that listens at `places` owns all of them.
+    void begin(std::vector<daemon::Listen> places, daemon::ProviderNeeds needs,
+               rpc::Service& service);
 
     Task<Result<std::string>> open(const session::Session& session, std::string provider,
                                    Report& report) override;
@@ -92,7 +92,7 @@ class TenantDomains final : public control::TenantListeners, public session::Ses
     session::SessionTable& sessions_;
     Log log_;
     std::vector<daemon::Listen> places_;
-    std::string device_;
+    daemon::ProviderNeeds needs_;
     rpc::Service* service_ = nullptr;
     fabric::shm::SegmentsTogether segments_;
     std::map<uint64_t, std::unique_ptr<Tenant>> tenants_;

@@ -37,7 +37,7 @@ struct Rig {
           sessions(on, tickets, {}),
           group(on),
           domains(on, group, sessions, {}) {
-        domains.begin({std::move(place)}, "lo", service);
+        domains.begin({std::move(place)}, {.device = "lo", .identity = {}}, service);
     }
     Task<session::SessionId> enter(std::string subject, std::string& address) {
         Report report;

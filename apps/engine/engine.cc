@@ -61,9 +61,11 @@ Task<Result<>> Engine::begin(Report& report) {
     }
     ROS2S_CO_TRY(co_await control::ControlServer::check(environment_.reactor, environment_.blocking,
                                                         control_options(), report));
+    const daemon::ProviderNeeds needs{
+        .device = settings_.ucx_device,
+        .identity = pki::identity_in(settings_.certificates, "server")};
     for (const daemon::Listen& place : places) {
-        ROS2S_CO_TRY(co_await daemon::DataPlane::check(environment_.reactor, place,
-                                                       settings_.ucx_device, report));
+        ROS2S_CO_TRY(co_await daemon::DataPlane::check(environment_.reactor, place, needs, report));
     }
     for (const std::string& directory : settings_.pool_directories()) {
         ROS2S_CO_TRY(co_await pools_.open(environment_, directory, report));
@@ -73,7 +75,7 @@ Task<Result<>> Engine::begin(Report& report) {
     data_ = std::make_unique<daemon::DataPlane>(environment_.reactor, group_, *router_, gate_);
     for (const std::string& line : daemon::trust_warnings(places)) environment_.log.warning(line);
     for (const daemon::Listen& place : places) {
-        ROS2S_CO_TRY(co_await data_->listen(place, settings_.ucx_device, environment_.log, report));
+        ROS2S_CO_TRY(co_await data_->listen(place, needs, environment_.log, report));
     }
     co_return co_await open_control(report);
 }

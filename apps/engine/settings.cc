@@ -52,6 +52,7 @@ config::Table describe(Settings& s) {
          {config::text(
               "listen", s.data,
               "Providers and their addresses, separated by commas: shm PATH (this machine), "
+              "tls IP:PORT (any network, encrypted, with the certificates of the control plane), "
               "ofi+verbs IP:PORT (RDMA), or, if `trusted_network` allows it, IP:PORT with "
               "ucx+tcp, ofi+tcp;ofi_rxm, ucx+rc, ucx+dc_x or ofi+verbs;ofi_rxm. A client uses "
               "the first of its own providers that is listed here."),

@@ -633,7 +633,7 @@ class Refusals(WithDirectory):
         told(data, "ucx+tcp 192.0.2.1:0", "not an address of this machine", "ip -brief address")
         told("/certs/storage", "/certs/none", "cannot read", "ros2store certs init")
         told(data, "ucx+rc 127.0.0.1:0", "provider ucx+rc")
-        told(data, "ucx_tcp 127.0.0.1:0", "'ucx_tcp 127.0.0.1:0'", "the providers are shm, ucx+tcp")
+        told(data, "ucx_tcp 127.0.0.1:0", "'ucx_tcp 127.0.0.1:0'", "the providers are shm, tls, ucx+tcp")
         trust = 'trusted_network: "loopback"'
         told(trust, "trusted_network: yes", "every user of this machine can reach",
              "'trusted_network: loopback'")

@@ -81,6 +81,11 @@ void DpuProcess::listen_on_verbs(const std::string& device) {
     replace_data(data(", ofi+verbs " + verbs_address(), ", device: " + device));
 }
 
+void DpuProcess::listen_on_tls() {
+    tls_ = true;
+    replace_data(data(", tls 127.0.0.1:0"));
+}
+
 std::string DpuProcess::page(std::string_view path) const {
     constexpr std::string_view place = "metrics 127.0.0.1:";
     const std::string said = log();
@@ -104,6 +109,7 @@ connection::HostOptions DpuProcess::options(const std::string& pool,
         options.dpu.providers = {"ofi+verbs"};
         options.dpu.ucx_device = adapter_;
     }
+    if (tls_) options.dpu.providers = {"tls"};
     return options;
 }
 

@@ -30,6 +30,8 @@ class DpuProcess {
     void place_payload(std::string_view where);
     // Before it is started: hosts come over this adapter, too, and `options()` over it alone.
     void listen_on_verbs(const std::string& device);
+    // Before it is started: hosts come over TLS, too, and `options()` over it alone.
+    void listen_on_tls();
     [[nodiscard]] static std::string verbs_address() { return "127.0.0.1:7600"; }
     bool start() { return process_.start(); }
     void kill_hard() { process_.kill_hard(); }
@@ -55,6 +57,7 @@ class DpuProcess {
     void replace(const std::string& before, const std::string& after);
     api::ServicePlaces places_;
     std::string adapter_;
+    bool tls_ = false;
     DaemonProcess process_{PROGRAM_DPU, places_.dpu_settings, places_.dpu_log};
 };
 

@@ -41,11 +41,12 @@ void EngineProcess::write_settings(const std::string& extra) {
         "pools: {}{}\n"
         "access:\n{}"
         "control: {{listen: \"unix:{}\", certificates: {}}}\n"
-        "data: {{listen: \"shm {}, ucx+tcp 127.0.0.1:{}, ofi+tcp;ofi_rxm 127.0.0.1:{}\", "
-        "trusted_network: loopback}}\n"
+        "data: {{listen: \"shm {}, ucx+tcp 127.0.0.1:{}, ofi+tcp;ofi_rxm 127.0.0.1:{}, "
+        "tls 127.0.0.1:{}\", trusted_network: loopback}}\n"
         "metrics: {{listen: \"127.0.0.1:{}\", password_file: {}}}\n{}",
         pool_directory(), more_pools_, access, places().engine_control, places().storage_certs,
-        places().engine_data, data_port_, ofi_port_, metrics_port_, path("engine.metrics"), extra);
+        places().engine_data, data_port_, ofi_port_, tls_port_, metrics_port_,
+        path("engine.metrics"), extra);
 }
 
 void EngineProcess::add_pool(const std::string& name) {

@@ -30,6 +30,7 @@ class EngineProcess {
     [[nodiscard]] std::string pool_directory() const { return path("pool"); }
     [[nodiscard]] api::ServicePlaces places() const { return api::ServicePlaces(pool_directory()); }
     [[nodiscard]] uint16_t data_port() const { return data_port_; }
+    [[nodiscard]] uint16_t tls_port() const { return tls_port_; }
     [[nodiscard]] uint16_t metrics_port() const { return metrics_port_; }
     // What its metrics server answers.
     [[nodiscard]] std::string metrics() const;
@@ -46,7 +47,8 @@ class EngineProcess {
     std::string more_pools_;
     std::string containers_ = "pool/*";
     std::map<std::string, std::string> rights_;  // by subject
-    uint16_t data_port_ = free_port(), ofi_port_ = free_port(), metrics_port_ = free_port();
+    uint16_t data_port_ = free_port(), ofi_port_ = free_port(), tls_port_ = free_port(),
+             metrics_port_ = free_port();
     DaemonProcess process_{PROGRAM_ENGINE, directory_.path("engine.yaml"), directory_.path("log")};
 };
 

@@ -209,11 +209,12 @@ TEST_P(EngineServer, KilledUnderLoadItLosesNothingAndDoublesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Over, EngineServer,
                          testing::Values(Shape{"shm"}, Shape{"ucx+tcp"}, Shape{"ofi+tcp;ofi_rxm"},
-                                         Shape{"shm", 2}),
+                                         Shape{"tls"}, Shape{"shm", 2}),
                          [](const auto& info) {
                              const std::string& provider = info.param.provider;
                              return std::string(provider == "shm"       ? "Shm"
                                                 : provider == "ucx+tcp" ? "UcxTcp"
+                                                : provider == "tls"     ? "Tls"
                                                                         : "OfiTcp") +
                                     (info.param.reactors == 1 ? "" : "ByTwoReactors");
                          });

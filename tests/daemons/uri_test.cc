@@ -161,7 +161,7 @@ TEST_F(NetworkUri, EachBadOneGetsASentence) {
 }
 
 TEST_F(NetworkUri, ARemoteServerOverUcxNeedsADevice) {
-    const Opened opened("ros2s://192.0.2.1/pool/main");
+    const Opened opened("ros2s://192.0.2.1/pool/main?provider=ucx+tcp");
     EXPECT_EQ(opened.result, -EINVAL);
     EXPECT_THAT(opened.sentence, HasSubstr("ROS2STORE_UCX_DEVICE=eth0"));
 }

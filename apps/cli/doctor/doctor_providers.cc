@@ -16,7 +16,8 @@ std::vector<Finding> look_at_providers() {
             finding.grade = Grade::absent;
             finding.found = each.why_not;
             finding.remedy = fmt::format(
-                "one of UCX and libfabric is needed between machines; on Debian and Ubuntu: sudo "
+                "needed for RDMA, and for fast TCP between trusted machines; on Debian and Ubuntu: "
+                "sudo "
                 "apt-get install {}",
                 each.package);
         }
@@ -30,7 +31,7 @@ std::vector<Finding> look_at_providers() {
             finding.remedy = each.why_not;
         } else {
             finding.found = each.devices.empty()
-                                ? "between processes of this machine"
+                                ? each.reach
                                 : fmt::format("over {}", fmt::join(each.devices, ", "));
         }
         findings.push_back(std::move(finding));

@@ -243,8 +243,8 @@ Task<std::vector<Finding>> look_at_data_plane(Workplace work, control::ServerFac
                             .grade = Grade::wrong,
                             .found = "the server has no provider that this machine could use",
                             .remedy = "add one to data.listen in its settings: shm PATH on one "
-                                      "machine; between machines ofi+verbs IP:PORT, or ucx+tcp "
-                                      "IP:PORT with trusted_network"});
+                                      "machine; between machines tls IP:PORT, ofi+verbs IP:PORT, "
+                                      "or ucx+tcp IP:PORT with trusted_network"});
     }
     co_return findings;
 }

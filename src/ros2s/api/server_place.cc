@@ -78,21 +78,23 @@ Result<ServerPlace> server_place(const Uri& uri, Report& report) {
 }
 
 Result<DataWay> data_way(const ServerPlace& server, const Uri& uri, Report& report) {
-    // Hosts are not trusted, so the host link uses shm, unless the URI names ofi+verbs.
+    // A network is used by the means that need not trust it, unless the URI or a device says more.
     const bool dpu = uri.transport == Uri::Transport::dpu;
     const std::string device =
         from_environment("ROS2STORE_UCX_DEVICE", server.same_machine ? "lo" : "");
     DataWay way{.ucx_device = device};
     if (!uri.provider.empty()) {
         way.providers = {uri.provider};
-    } else if (dpu || server.same_machine) {
+    } else if (server.same_machine) {
         way.providers = {"shm"};
+    } else if (dpu) {
+        way.providers = {device.contains(':') ? "ofi+verbs" : "tls"};
     } else if (device.contains(':')) {
         way.providers = {"ofi+verbs", "ucx+rc"};
     } else {
-        way.providers = {"ucx+tcp"};
+        way.providers = {device.empty() ? "tls" : "ucx+tcp"};
     }
-    if (device.empty() && way.providers.front() != "shm") {
+    if (device.empty() && way.providers.front() != "shm" && way.providers.front() != "tls") {
         return report.fail(Code::invalid,
                            fmt::format("name the network device by which {} is reached in the "
                                        "environment: ROS2STORE_UCX_DEVICE=eth0, or mlx5_0:1 for "

@@ -15,6 +15,14 @@ bool may_come_back(const Error& error) {
            error.code == Code::cancelled;
 }
 
+// The name that the server's certificate must have.
+std::string name_of(const control::ClientOptions& control) {
+    if (!control.server_name.empty()) return control.server_name;
+    if (control.address.starts_with("unix:")) return "localhost";
+    const std::string host = control.address.substr(0, control.address.rfind(':'));
+    return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
+}
+
 }  // namespace
 
 Options options_for(ServerAccess server, session::Purpose purpose, uint32_t service) {
@@ -56,9 +64,12 @@ Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& repo
     tickets_ = stack_.push("SessionTickets", std::make_unique<control::SessionTickets>(
                                                  reactor, *control_, std::move(options.wish)));
     ROS2S_CO_TRY_ASSIGN(const auto opened, co_await tickets_->open(report));
-    ROS2S_CO_TRY_ASSIGN(auto* const domain,
-                        stack_.push("Domain", fabric::open_domain(reactor, opened.provider,
-                                                                  options.ucx_device, report)));
+    ROS2S_CO_TRY_ASSIGN(
+        auto* const domain,
+        stack_.push("Domain",
+                    fabric::open_domain(reactor, opened.provider, options.ucx_device, report,
+                                        {.tls = {.identity = options.control.identity,
+                                                 .server_name = name_of(options.control)}})));
     ROS2S_CO_TRY_ASSIGN(channel_,
                         stack_.push("Channel", co_await rpc::Channel::open(
                                                    reactor, *domain, opened.address, *tickets_,

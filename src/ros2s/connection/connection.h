@@ -22,7 +22,7 @@ struct Options {
     control::ClientOptions control;
     control::SessionWish wish;  // open() chooses its client instance
     uint32_t service = 0;       // the number of the data plane's service
-    std::string ucx_device;     // for all providers except shm
+    std::string ucx_device;     // for the ucx and ofi providers
     // rpc::ChannelOptions
     int32_t absence_errno = 0;
     const admission::Accounts* accounts = nullptr;

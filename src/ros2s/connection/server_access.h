@@ -14,7 +14,7 @@ struct ServerAccess {
     std::string pool;
     std::string program{};               // for people
     std::vector<std::string> providers;  // best first: "shm", "ucx+tcp"
-    std::string ucx_device = "lo";       // for all except shm
+    std::string ucx_device = "lo";       // for the ucx and ofi providers
 };
 
 }  // namespace ros2s::connection

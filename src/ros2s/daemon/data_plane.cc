@@ -29,10 +29,11 @@ std::vector<std::string> spoken_addresses(const std::vector<std::string>& contro
 
 DataPlane::~DataPlane() { ROS2S_CHECK(ports_.empty()); }
 
-Task<Result<>> DataPlane::check(Reactor& reactor, Listen where, std::string ucx_device,
+Task<Result<>> DataPlane::check(Reactor& reactor, Listen where, ProviderNeeds needs,
                                 Report& report) {
     ROS2S_CO_TRY_ASSIGN(const auto domain,
-                        fabric::open_domain(reactor, where.provider, ucx_device, report));
+                        fabric::open_domain(reactor, where.provider, needs.device, report,
+                                            {.tls = {.identity = needs.identity}}));
     RefusesAll peer_check;
     auto listener = co_await domain->listen(where.address, {.peer_check = &peer_check}, report);
     Result<> possible;
@@ -46,11 +47,14 @@ Task<Result<>> DataPlane::check(Reactor& reactor, Listen where, std::string ucx_
     co_return possible;
 }
 
-Task<Result<>> DataPlane::listen(Listen where, std::string ucx_device, const Log& log,
+Task<Result<>> DataPlane::listen(Listen where, ProviderNeeds needs, const Log& log,
                                  Report& report) {
     auto port = std::make_unique<Port>();
     ROS2S_CO_TRY_ASSIGN(
-        port->domain, fabric::open_domain(reactor_, where.provider, ucx_device, report, together_));
+        port->domain,
+        fabric::open_domain(
+            reactor_, where.provider, needs.device, report,
+            {.together = together_, .tls = {.identity = std::move(needs.identity), .log = log}}));
     auto server = co_await rpc::Server::listen(reactor_, *port->domain, where.address, service_,
                                                gate_, {.group = &group_}, report);
     if (!server) {

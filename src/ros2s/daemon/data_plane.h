@@ -11,6 +11,7 @@
 #include "ros2s/daemon/places.h"
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/fabric/domain.h"
+#include "ros2s/pki/certificate.h"
 #include "ros2s/session/gate.h"
 
 namespace ros2s::fabric::shm {
@@ -22,6 +23,12 @@ namespace ros2s::daemon {
 // The texts for Daemon::addresses().
 [[nodiscard]] std::vector<std::string> spoken_addresses(
     const std::vector<std::string>& control, const std::vector<control::DataAddress>& data);
+
+// What providers need of the settings.
+struct ProviderNeeds {
+    std::string device;      // of ucx and ofi
+    pki::Identity identity;  // of tls; the control plane's
+};
 
 class DataPlane {
   public:
@@ -40,10 +47,10 @@ class DataPlane {
 
     // Checks what listen() would refuse: the provider and its device, the address. For callers that
     // have long work to do before listen(). Errors: those of listen().
-    static Task<Result<>> check(Reactor& reactor, Listen where, std::string ucx_device,
+    static Task<Result<>> check(Reactor& reactor, Listen where, ProviderNeeds needs,
                                 Report& report);
     // Adds a listener. Errors: those of fabric::open_domain() and rpc::Server::listen().
-    Task<Result<>> listen(Listen where, std::string ucx_device, const Log& log, Report& report);
+    Task<Result<>> listen(Listen where, ProviderNeeds needs, const Log& log, Report& report);
     // The addresses for clients, which the control plane returns.
     [[nodiscard]] std::vector<control::DataAddress> addresses() const;
     void add_metrics(std::vector<exporter::Source>& sources) const;

@@ -31,8 +31,8 @@ config::Field describe_trusted_network(std::string& value) {
         "trusted_network", value, {no, yes, loopback},
         "Whether the networks of UCX and libfabric are trusted. These libraries listen on "
         "ports of their own without tickets. Over tcp, a peer that sends their wire format "
-        "itself can write anywhere in this process. no: they are not used, only shm and "
-        "ofi+verbs. yes: they are used, on a separate network; all its machines, and all users "
+        "itself can write anywhere in this process. no: they are not used, only shm, tls "
+        "and ofi+verbs. yes: they are used, on a separate network; all its machines, and all users "
         "of this machine, are trusted. loopback: also on 127.0.0.1, which every user of this "
         "machine can reach; for trials.");
 }
@@ -45,7 +45,7 @@ Result<> check_trust(std::string_view trusted_network, const std::vector<Listen>
             return report.fail(
                 Code::invalid,
                 fmt::format("{} has {}. Any peer that reaches the port of its library can "
-                            "write into this process without a ticket. Use shm or ofi+verbs; "
+                            "write into this process without a ticket. Use shm, tls or ofi+verbs; "
                             "or, if all machines of that network and all users of this machine "
                             "are trusted, set 'trusted_network: yes'",
                             where, described(place)));

@@ -4,10 +4,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
+
 #include "remote_test_support.h"
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/object/contract/contract.h"
 #include "ros2s/object/memory_store.h"
+#include "ros2s/pki/authority.h"
 #include "ros2s/runtime/os_reactor.h"
 
 namespace ros2s::remote {
@@ -22,6 +26,35 @@ std::unique_ptr<OsReactor> make_reactor() {
     ROS2S_CHECK(made);
     return std::move(*made);
 }
+
+// Certificates for tls, in a temporary directory.
+class Certificates {
+  public:
+    Certificates() {
+        char name[] = "/tmp/ros2store-test-XXXXXX";
+        parent_ = mkdtemp(name);
+        Report report;
+        const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+        const auto made =
+            pki::make_authority(parent_ + "/certs",
+                                {.certificates = {{.name = "server",
+                                                   .alternative_names = {"localhost"},
+                                                   .server = true},
+                                                  {.name = "client", .alternative_names = {}}}},
+                                now, report);
+        EXPECT_TRUE(made) << report.text();
+    }
+    Certificates(const Certificates&) = delete;
+    Certificates& operator=(const Certificates&) = delete;
+    ~Certificates() { std::filesystem::remove_all(parent_); }
+    [[nodiscard]] fabric::DomainOptions of(const std::string& name) const {
+        return {.tls = {.identity = pki::identity_in(parent_ + "/certs", name),
+                        .server_name = "localhost"}};
+    }
+
+  private:
+    std::string parent_;
+};
 
 // The cores of a set-up, and a domain on each. All cases of a suite use them one after the other:
 // under AddressSanitizer, libfabric takes 0.3 s to open a domain, for which it fills 45 MiB.
@@ -57,17 +90,18 @@ class Cores final : public testing::EmptyTestEventListener {
     [[nodiscard]] fabric::Domain& server_domain() { return *server_domain_; }
 
   private:
-    Task<> open_domain(Reactor& reactor, std::unique_ptr<fabric::Domain>& domain) const {
+    Task<> open_domain(Reactor& reactor, std::unique_ptr<fabric::Domain>& domain,
+                       const char* name) const {
         Report report;
-        auto opened = fabric::open_domain(reactor, provider_, "lo", report);
+        auto opened = fabric::open_domain(reactor, provider_, "lo", report, certificates_.of(name));
         EXPECT_TRUE(opened) << report.text();
         ROS2S_CHECK(opened);
         domain = std::move(*opened);
         co_return;
     }
     Task<> open_domains() {
-        co_await on(server(), *client_, open_domain(server(), server_domain_));
-        co_await open_domain(*client_, client_domain_);
+        co_await on(server(), *client_, open_domain(server(), server_domain_, "server"));
+        co_await open_domain(*client_, client_domain_, "client");
     }
     static Task<> close_domain(std::unique_ptr<fabric::Domain>& domain) {
         co_await domain->close();
@@ -79,6 +113,7 @@ class Cores final : public testing::EmptyTestEventListener {
     }
 
     std::string provider_;
+    const Certificates certificates_;
     bool two_;
     std::unique_ptr<OsReactor> client_, server_;
     std::unique_ptr<fabric::Domain> client_domain_, server_domain_;
@@ -182,6 +217,8 @@ ROS2S_OBJECT_STORE_CONTRACT(RemoteOverOfiTcpOnTwoCores, behind("ofi+tcp;ofi_rxm"
 ROS2S_OBJECT_STORE_CONTRACT(RemoteInBulkOverOfiTcp,
                             behind("ofi+tcp;ofi_rxm", true, bulk_options()));
 ROS2S_OBJECT_STORE_CONTRACT(RemoteInBulkOverUcxTcp, behind("ucx+tcp", true, bulk_options()));
+ROS2S_OBJECT_STORE_CONTRACT(RemoteOverTlsOnTwoCores, behind("tls", true, {}));
+ROS2S_OBJECT_STORE_CONTRACT(RemoteInBulkOverTls, behind("tls", true, bulk_options()));
 
 }  // namespace
 }  // namespace ros2s::remote

@@ -15,8 +15,9 @@ namespace ros2s::fabric {
 
 namespace {
 
-constexpr std::array<const char*, 7> names{
-    "shm", "ucx+tcp", "ucx+rc", "ucx+dc_x", "ofi+tcp;ofi_rxm", "ofi+verbs;ofi_rxm", "ofi+verbs"};
+constexpr std::array<const char*, 8> names{
+    "shm",      "tls", "ucx+tcp", "ucx+rc", "ucx+dc_x", "ofi+tcp;ofi_rxm", "ofi+verbs;ofi_rxm",
+    "ofi+verbs"};
 
 bool is_of_ofi(std::string_view provider) { return provider.starts_with("ofi+"); }
 
@@ -45,13 +46,13 @@ Result<std::vector<std::string>> devices_of(const std::string& provider, Report&
 }  // namespace
 
 std::string_view provider_names() {
-    return "shm, ucx+tcp, ucx+rc, ucx+dc_x, ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm and ofi+verbs";
+    return "shm, tls, ucx+tcp, ucx+rc, ucx+dc_x, ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm and ofi+verbs";
 }
 
 bool is_provider(std::string_view name) { return std::ranges::find(names, name) != names.end(); }
 
 bool trusts_its_network(std::string_view provider) {
-    return provider != "shm" && provider != "ofi+verbs";
+    return provider != "shm" && provider != "tls" && provider != "ofi+verbs";
 }
 
 Result<std::string> choose_device(const std::string& provider, std::string_view devices,
@@ -71,8 +72,9 @@ Result<std::string> choose_device(const std::string& provider, std::string_view 
 
 Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, const std::string& provider,
                                             const std::string& devices, Report& report,
-                                            shm::SegmentsTogether* together) {
-    if (provider == "shm") return shm::open_domain(reactor, {.together = together});
+                                            DomainOptions options) {
+    if (provider == "shm") return shm::open_domain(reactor, {.together = options.together});
+    if (provider == "tls") return tls::open_domain(reactor, std::move(options.tls), report);
     if (!is_provider(provider)) {
         return report.fail(
             Code::unsupported,
@@ -93,8 +95,11 @@ std::vector<Availability> look_at_providers() {
     std::vector<Availability> all;
     for (const char* name : names) {
         Availability& one = all.emplace_back(Availability{.provider = name});
-        if (one.provider == "shm") {
+        if (one.provider == "shm" || one.provider == "tls") {
             one.here = true;
+            one.reach = one.provider == "shm" ? "between processes of this machine"
+                                              : "over any network, between certificates of one "
+                                                "authority";
             continue;
         }
         Report report;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ros2s/fabric/domain.h"
+#include "ros2s/fabric/tls/tls.h"
 
 namespace ros2s::fabric {
 
@@ -13,7 +14,7 @@ namespace shm {
 struct SegmentsTogether;
 }
 
-// "shm, ucx+tcp, … and ofi+verbs".
+// "shm, tls, ucx+tcp, … and ofi+verbs".
 [[nodiscard]] std::string_view provider_names();
 [[nodiscard]] bool is_provider(std::string_view name);
 
@@ -23,13 +24,18 @@ struct SegmentsTogether;
 // reads of messages.
 [[nodiscard]] bool trusts_its_network(std::string_view provider);
 
+struct DomainOptions {
+    shm::SegmentsTogether* together = nullptr;  // what shm shares with others
+    tls::Options tls{};
+};
 // `devices`: "lo", "eth0", "mlx5_0:1", or several with commas between them. The provider takes the
-// first that it can use; shm needs none. `together`: what shm shares with others. Errors:
-// unsupported (no such provider, this machine lacks it, or no device can be used), those of
-// ucx::open_domain() and ofi::open_domain().
-[[nodiscard]] Result<std::unique_ptr<Domain>> open_domain(
-    Reactor& reactor, const std::string& provider, const std::string& devices, Report& report,
-    shm::SegmentsTogether* together = nullptr);
+// first that it can use; shm and tls need none. Errors: unsupported (no such provider, this machine
+// lacks it, or no device can be used), those of the providers' open_domain().
+[[nodiscard]] Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor,
+                                                          const std::string& provider,
+                                                          const std::string& devices,
+                                                          Report& report,
+                                                          DomainOptions options = {});
 
 // Public for tests: the first of `devices` whose adapter or interface is among `fit`.
 [[nodiscard]] Result<std::string> choose_device(const std::string& provider,
@@ -41,7 +47,8 @@ struct SegmentsTogether;
 struct Availability {
     std::string provider;
     bool here = false;
-    std::vector<std::string> devices;  // that could carry its data; shm needs none
+    std::vector<std::string> devices;  // that could carry its data; shm and tls need none
+    std::string reach;                 // without devices: "between processes of this machine"
     std::string why_not;               // and what to do; empty if it is available
 };
 // One for each provider. Loads UCX and libfabric.

@@ -12,7 +12,7 @@ namespace {
 
 TEST(Providers, each_is_here_or_says_why_not) {
     const auto all = look_at_providers();
-    ASSERT_EQ(all.size(), 7U);
+    ASSERT_EQ(all.size(), 8U);
     for (const Availability& each : all) {
         EXPECT_TRUE(is_provider(each.provider)) << each.provider;
         EXPECT_NE(provider_names().find(each.provider), std::string_view::npos) << each.provider;
@@ -20,16 +20,18 @@ TEST(Providers, each_is_here_or_says_why_not) {
     }
     EXPECT_EQ(all[0].provider, "shm");
     EXPECT_TRUE(all[0].here);
-    EXPECT_EQ(all[1].provider, "ucx+tcp");
-    EXPECT_NE(std::ranges::find(all[1].devices, "lo"), all[1].devices.end()) << all[1].why_not;
-    EXPECT_EQ(all[4].provider, "ofi+tcp;ofi_rxm");
-    EXPECT_NE(std::ranges::find(all[4].devices, "lo"), all[4].devices.end()) << all[4].why_not;
+    EXPECT_EQ(all[1].provider, "tls");
+    EXPECT_TRUE(all[1].here);
+    EXPECT_EQ(all[2].provider, "ucx+tcp");
+    EXPECT_NE(std::ranges::find(all[2].devices, "lo"), all[2].devices.end()) << all[2].why_not;
+    EXPECT_EQ(all[5].provider, "ofi+tcp;ofi_rxm");
+    EXPECT_NE(std::ranges::find(all[5].devices, "lo"), all[5].devices.end()) << all[5].why_not;
 }
 
-TEST(Providers, two_of_them_are_fit_for_a_network_that_nobody_trusts) {
+TEST(Providers, three_of_them_are_fit_for_a_network_that_nobody_trusts) {
     for (const Availability& each : look_at_providers()) {
         EXPECT_EQ(trusts_its_network(each.provider),
-                  each.provider != "shm" && each.provider != "ofi+verbs")
+                  each.provider != "shm" && each.provider != "tls" && each.provider != "ofi+verbs")
             << each.provider;
     }
 }
@@ -82,9 +84,10 @@ TEST_F(OpenDomain, takes_the_device_that_suits_the_provider) {
     EXPECT_NE(
         opens("ucx+tcp", "none_0:1, none").find("none of the devices none_0:1, none suits it"),
         std::string::npos);
+    EXPECT_NE(opens("tls", "").find("cannot read"), std::string::npos) << opens("tls", "");
     // No adapter of that name is on any machine.
     EXPECT_NE(opens("ucx+rc", "lo, none_0:1").find("provider ucx+rc"), std::string::npos);
-    EXPECT_NE(opens("tcp", "lo").find("choose one of shm, ucx+tcp"), std::string::npos);
+    EXPECT_NE(opens("tcp", "lo").find("choose one of shm, tls, ucx+tcp"), std::string::npos);
 }
 
 TEST(Providers, each_network_library_has_a_place_and_a_version) {

@@ -2,7 +2,8 @@
 #include "libraries.h"
 
 extern "C" [[gnu::visibility("default")]] const ros2s::api::c::GrpcLibrary* ros2store_grpc() {
-    static constexpr ros2s::api::c::GrpcLibrary library{.create_client =
-                                                            ros2s::control::ControlClient::create};
+    static constexpr ros2s::api::c::GrpcLibrary library{
+        .create_client = ros2s::control::ControlClient::create,
+        .open_secure_sockets = ros2s::fabric::tls::open_secure_sockets};
     return &library;
 }

@@ -4,6 +4,7 @@
 #include "ros2s/cipher/container_keys.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/engine/index/rocksdb/rocksdb_index.h"
+#include "ros2s/fabric/tls/secure_socket.h"
 
 namespace ros2s::api::c {
 
@@ -16,6 +17,8 @@ struct RocksDbLibrary {
 // Of ros2store_grpc(), in libros2store-grpc-VERSION.so.
 struct GrpcLibrary {
     decltype(&control::ControlClient::create) create_client;
+    // gRPC has brought OpenSSL.
+    decltype(&fabric::tls::open_secure_sockets) open_secure_sockets;
 };
 
 // Of ros2store_cipher(), in libros2store-cipher-VERSION.so.

@@ -51,6 +51,10 @@ Result<const RocksDbLibrary*> rocksdb(Report& report) {
     return load<RocksDbLibrary>("rocksdb", "pools in this process", report);
 }
 
+Result<const GrpcLibrary*> grpc(Report& report) {
+    return load<GrpcLibrary>("grpc", "servers in URIs", report);
+}
+
 }  // namespace
 }  // namespace ros2s::api::c
 
@@ -75,8 +79,7 @@ namespace ros2s::control {
 Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
                                                              ClientOptions options,
                                                              Report& report) {
-    ROS2S_TRY_ASSIGN(const auto* const library,
-                     api::c::load<api::c::GrpcLibrary>("grpc", "servers in URIs", report));
+    ROS2S_TRY_ASSIGN(const auto* const library, api::c::grpc(report));
     return library->create_client(reactor, std::move(options), report);
 }
 
@@ -92,3 +95,13 @@ Result<std::unique_ptr<object::StoreLayers>> decrypt_with(std::string key_direct
 }
 
 }  // namespace ros2s::cipher
+
+namespace ros2s::fabric::tls {
+
+Result<std::unique_ptr<SecureSockets>> open_secure_sockets(pki::Identity identity, Log log,
+                                                           Report& report) {
+    ROS2S_TRY_ASSIGN(const auto* const library, api::c::grpc(report));
+    return library->open_secure_sockets(std::move(identity), std::move(log), report);
+}
+
+}  // namespace ros2s::fabric::tls
