@@ -87,8 +87,9 @@ Task<Result<>> Dpu::open_pools(Report& report) {
         }
     }
     if (!settings_.keys.empty()) {
-        ROS2S_CO_TRY(catalog_.pools.use_keys(settings_.keys, settings_.new_container_key,
-                                             environment_.log, report));
+        ROS2S_CO_TRY(catalog_.pools.use_keys(settings_.keys, settings_.keep_keys,
+                                             settings_.new_container_key, environment_.log,
+                                             report));
     }
     for (const std::string& pool : daemon::parts_of(settings_.pools)) {
         ROS2S_CO_TRY(co_await catalog_.pools.open(

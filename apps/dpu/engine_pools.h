@@ -23,8 +23,9 @@ class EnginePools {
     explicit EnginePools(Reactor& reactor) : reactor_(reactor), watching_(reactor, 1) {}
     // Opens encrypted containers with the keys in this directory from now on, and encrypts new
     // ones with the key of this name; empty: it does not encrypt. Errors: EKEYREJECTED.
-    Result<> use_keys(const std::string& directory, std::string new_container_key, const Log& log,
-                      Report& report);
+    // `keep`: how long open containers are used when a key is gone.
+    Result<> use_keys(const std::string& directory, Duration keep, std::string new_container_key,
+                      const Log& log, Report& report);
     // Opens one more. Errors: those of DirectPool::open().
     Task<Result<>> open(connection::DirectOptions options, const Log& log, Report& report);
     // Watches the engine until stop(). Logs one line when it cannot be reached and one when it can

@@ -10,6 +10,8 @@
 namespace ros2s::dpud {
 namespace {
 
+using namespace std::chrono_literals;
+
 config::Table describe(Settings& s) {
     return {
         {"",
@@ -82,6 +84,9 @@ config::Table describe(Settings& s) {
                        "A directory with a file NAME.key for each key: 64 hexadecimal digits, as "
                        "`openssl rand -hex 32` writes them, mode 0600. Empty: encrypted "
                        "containers are refused."),
+          config::duration("keep", s.keep_keys, 0s, 24h,
+                           "How long a mounted container can be used after its key file was "
+                           "removed. Then its files are refused (EKEYREJECTED)."),
           config::text("new_containers", s.new_container_key,
                        "The NAME of the key for containers that hosts create here. Empty: they "
                        "are not encrypted.")}},

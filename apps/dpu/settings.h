@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "directories.h"
+#include "ros2s/cipher/container_keys.h"
 #include "ros2s/daemon/daemon.h"
 #include "ros2s/daemon/limits.h"
 #include "ros2s/daemon/places.h"
@@ -31,6 +32,7 @@ struct Settings {
     std::string data_device;
     std::string placement = "host";
     std::string keys;
+    Duration keep_keys = cipher::keep_keys;
     std::string new_container_key;
     daemon::CommonSettings common;
 

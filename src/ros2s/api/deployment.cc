@@ -93,7 +93,8 @@ Task<Result<>> Deployment::compose(const Call& call, Report& report) {
         co_return co_await through_mount(std::move(mounted_by), report);
     }
     if (const std::string keys = key_directory(); !keys.empty() && store_layers_ == nullptr) {
-        ROS2S_CO_TRY_ASSIGN(store_layers_, cipher::decrypt_with(keys, environment_.log, report));
+        ROS2S_CO_TRY_ASSIGN(
+            store_layers_, cipher::decrypt_with(keys, cipher::keep_keys, environment_.log, report));
     }
     if (uri_.transport != Uri::Transport::local) co_return co_await network(call, uri_, report);
     pool::OwnerRecord owner;

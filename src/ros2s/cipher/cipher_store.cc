@@ -1,5 +1,8 @@
 #include "cipher_store.h"
 
+#include <errno.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "keys_of_arrays.h"
@@ -45,6 +48,36 @@ CipherStore::CipherStore(Reactor& reactor, ObjectStore& below, ContainerId conta
 }
 CipherStore::~CipherStore() = default;
 
+void CipherStore::confirm_keys(std::unique_ptr<KeyConfirmation> confirmation, Duration keep) {
+    confirmation_ = std::move(confirmation);
+    keep_ = keep;
+    next_check_ = reactor_.now() + key_check_interval;
+}
+
+Task<Result<>> CipherStore::check_keys(const Call& call) {
+    if (confirmation_ != nullptr && reactor_.now() >= next_check_) {
+        // Requests that come meanwhile do not ask, too.
+        next_check_ = reactor_.now() + key_check_interval;
+        const auto confirmed = co_await confirmation_->confirm(call);
+        const bool is_lost = !confirmed && confirmed.error().os_errno == EKEYREJECTED;
+        if (is_lost && !lost_since_) {
+            lost_since_ = reactor_.now();
+            log_.warning(
+                fmt::format("the key of the container {} cannot be had any more; it is "
+                            "used for another {} s",
+                            container_.uuid.to_string(),
+                            std::chrono::floor<std::chrono::seconds>(keep_).count()));
+        }
+        if (confirmed && lost_since_) {
+            log_.info(fmt::format("the key of the container {} can be had again",
+                                  container_.uuid.to_string()));
+            lost_since_.reset();
+        }
+    }
+    if (lost_since_ && reactor_.now() - *lost_since_ >= keep_) co_return fail_errno(EKEYREJECTED);
+    co_return Result<>();
+}
+
 // ---- fetch ---------------------------------------------------------------------------------
 
 struct CipherStore::Fetching {
@@ -70,6 +103,7 @@ Task<Result<>> CipherStore::fetch(const Call& call, ContainerId container,
 
 Task<Result<>> CipherStore::fetch_encrypted(const Call& call, std::span<FetchItem> items) {
     constexpr size_t at_once = fetch_items_max / 2;
+    if (confirmation_ != nullptr) ROS2S_CO_TRY(co_await check_keys(call));
     for (size_t at = 0; at < items.size(); at += at_once) {
         ROS2S_CO_TRY(
             co_await fetch_some(call, items.subspan(at, std::min(at_once, items.size() - at))));

@@ -24,6 +24,7 @@
 // Owned by the composing code. The store below outlives it. Used on that store's core.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ros2s/base/log.h"
@@ -47,6 +48,14 @@ struct CipherMetrics {
     void visit(const MetricVisitor& visit) const;
 };
 
+// Asks again for the keys of an open container.
+class KeyConfirmation {
+  public:
+    virtual ~KeyConfirmation() = default;
+    // Errors: EKEYREJECTED (the provider has forgotten the key); others say nothing about the key.
+    virtual Task<Result<>> confirm(const Call& call) = 0;
+};
+
 class CipherStore final : public object::ForwardingStore {
   public:
     static constexpr uint64_t corrupt_lines_max = 100;
@@ -54,6 +63,12 @@ class CipherStore final : public object::ForwardingStore {
     CipherStore(Reactor& reactor, object::ObjectStore& below, object::ContainerId container,
                 DataKeys keys, Log log = {});
     ~CipherStore() override;
+
+    // From now on the keys are confirmed, at a request, every `key_check_interval`. If the provider
+    // has forgotten them, they are used for another `keep`. Then `data` is refused (EKEYREJECTED)
+    // until it has them again.
+    static constexpr Duration key_check_interval = std::chrono::seconds(10);
+    void confirm_keys(std::unique_ptr<KeyConfirmation> confirmation, Duration keep);
 
     // A transaction has at most half of the operations, and somewhat fewer bytes, than the store
     // below takes: each array has its cells with it.
@@ -86,6 +101,8 @@ class CipherStore final : public object::ForwardingStore {
     struct Plan;
     class Locked;
 
+    // Errors: EKEYREJECTED.
+    Task<Result<>> check_keys(const Call& call);
     Task<Result<>> fetch_encrypted(const Call& call, std::span<object::FetchItem> items);
     // At most as many as the store below takes at once.
     Task<Result<>> fetch_some(const Call& call, std::span<object::FetchItem> items);
@@ -114,6 +131,10 @@ class CipherStore final : public object::ForwardingStore {
     object::ContainerId container_;
     BlockCipher cipher_;
     Log log_;
+    std::unique_ptr<KeyConfirmation> confirmation_;  // null: the keys are used until the end
+    Duration keep_{};
+    Time next_check_{};
+    std::optional<Time> lost_since_;  // the provider forgot the keys
     BufferPool buffers_;
     std::vector<std::unique_ptr<Semaphore>> locks_;  // an array has one of them
     CipherMetrics metrics_;

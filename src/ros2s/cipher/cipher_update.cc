@@ -151,6 +151,7 @@ Task<Result<Commit>> CipherStore::update(const Call& call, ContainerId container
 
 Task<Result<Commit>> CipherStore::update_encrypted(const Call& call,
                                                    const Transaction& transaction) {
+    if (confirmation_ != nullptr) ROS2S_CO_TRY(co_await check_keys(call));
     ROS2S_CO_TRY(validate(transaction));
     if (transaction.operations.size() > operations_max) {
         co_return fail(Code::too_large, operations_max);

@@ -20,10 +20,29 @@ Result<DataKeys> unwrap_all(const KeyRecord& record, const KeyProvider& provider
     return keys;
 }
 
+// Reads the record again, because another key may protect the container now.
+class Confirmation final : public KeyConfirmation {
+  public:
+    Confirmation(ObjectStore& store, ContainerId container, const KeyProvider& provider)
+        : store_(store), container_(container), provider_(provider) {}
+    Task<Result<>> confirm(const Call& call) override {
+        Report unused;
+        ROS2S_CO_TRY_ASSIGN(const FoundKeys found,
+                            co_await find_keys(call, store_, container_, {}, unused));
+        ROS2S_CO_TRY(unwrap_all(found.record, provider_, unused));
+        co_return Result<>();
+    }
+
+  private:
+    ObjectStore& store_;
+    ContainerId container_;
+    const KeyProvider& provider_;
+};
+
 class Decryption final : public StoreLayers {
   public:
-    Decryption(std::string directory, Log log)
-        : provider_(std::move(directory)), log_(std::move(log)) {}
+    Decryption(std::string directory, Duration keep, Log log)
+        : provider_(std::move(directory)), keep_(keep), log_(std::move(log)) {}
 
     Task<Result<StoreLayer>> find(const Call& call, Reactor& reactor, ObjectStore& store,
                                   const ContainerRecord& record, std::string shown,
@@ -38,21 +57,25 @@ class Decryption final : public StoreLayers {
                                                             "be had: {}",
                                                             shown, trouble.text()));
         }
-        co_return StoreLayer{.store = std::make_shared<CipherStore>(reactor, store, record.id,
-                                                                    std::move(*keys), log_),
+        auto layer =
+            std::make_shared<CipherStore>(reactor, store, record.id, std::move(*keys), log_);
+        layer->confirm_keys(std::make_unique<Confirmation>(store, record.id, provider_), keep_);
+        co_return StoreLayer{.store = std::move(layer),
                              .operations_max = CipherStore::operations_max,
                              .transaction_bytes_max = CipherStore::transaction_bytes_max};
     }
 
   private:
     KeyDirectory provider_;
+    Duration keep_;
     Log log_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<StoreLayers>> decrypt_with(std::string key_directory, Log log, Report&) {
-    return std::make_unique<Decryption>(std::move(key_directory), std::move(log));
+Result<std::unique_ptr<StoreLayers>> decrypt_with(std::string key_directory, Duration keep, Log log,
+                                                  Report&) {
+    return std::make_unique<Decryption>(std::move(key_directory), keep, std::move(log));
 }
 
 Result<KeyRecord> make_keys(const Secrets& secrets, const KeyProvider& provider,

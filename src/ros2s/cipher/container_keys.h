@@ -18,10 +18,14 @@
 
 namespace ros2s::cipher {
 
+// How long an open container is used when the provider has forgotten its key.
+inline constexpr Duration keep_keys = std::chrono::hours(1);
+
 // The layer of encrypted containers whose keys are in this directory (KeyDirectory).
 // Errors: unsupported (libros2store cannot load this module).
 [[nodiscard]] Result<std::unique_ptr<object::StoreLayers>> decrypt_with(std::string key_directory,
-                                                                        Log log, Report& report);
+                                                                        Duration keep, Log log,
+                                                                        Report& report);
 
 // A record with a new data key, wrapped with the key of this name.
 [[nodiscard]] Result<KeyRecord> make_keys(const Secrets& secrets, const KeyProvider& provider,

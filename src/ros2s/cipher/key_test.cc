@@ -161,8 +161,8 @@ class Containers : public Keys {
                                              {.layers = layers}, report));
     }
     Result<std::unique_ptr<fs::FileSystem>> open(Report& report) {
-        const auto layers = decrypt_with(directory_, {}, report);
-        return open(layers->get(), report);
+        layers_.push_back(*decrypt_with(directory_, std::chrono::minutes(5), {}, report));
+        return open(layers_.back().get(), report);
     }
     void write_file() {
         auto opened = open(report_);
@@ -198,6 +198,7 @@ class Containers : public Keys {
     sim::World world_{1};
     object::MemoryStore store_{world_.core()};
     object::ContainerRecord record_;
+    std::vector<std::unique_ptr<object::StoreLayers>> layers_;
     Report report_;
 };
 
@@ -249,6 +250,34 @@ TEST_F(Containers, GetAnotherKeyWithoutNewData) {
     }(*this));
     std::filesystem::remove(path("acme"));
     EXPECT_EQ(read_file(), text_);
+}
+
+// A mount goes on for a time when its key is gone, and uses a key that has replaced it.
+TEST_F(Containers, AreUsedForATimeWhenTheirKeyIsGone) {
+    encrypt("acme");
+    write_file();
+    auto opened = open(report_);
+    ASSERT_TRUE(opened.has_value());
+    const auto read_after = [&](Duration wait) {
+        return world_.run([](Containers& self, fs::FileSystem& files, Duration time) -> Task<int> {
+            co_await sleep_for(self.world_.core(), time);
+            const auto entry = co_await files.lookup(self.call_, fs::root_node, "file");
+            const auto file = co_await files.open(self.call_, entry->node, {});
+            std::array<std::byte, 100> into{};
+            const auto read = co_await files.pread(self.call_, file->handle,
+                                                   object::Window::local(Bytes(into)), 0);
+            (void)co_await files.close(self.call_, file->handle);
+            co_return read.has_value() ? 0 : to_errno(read.error());
+        }(*this, **opened, wait));
+    };
+    EXPECT_EQ(read_after(std::chrono::minutes(1)), 0);
+    std::filesystem::remove(path("acme"));
+    EXPECT_EQ(read_after(std::chrono::minutes(1)), 0);
+    EXPECT_EQ(read_after(std::chrono::minutes(4)), 0);
+    EXPECT_EQ(read_after(std::chrono::minutes(1)), EKEYREJECTED);
+    EXPECT_EQ(read_after(std::chrono::seconds(1)), EKEYREJECTED);
+    write_key("acme", digits_);
+    EXPECT_EQ(read_after(std::chrono::minutes(1)), 0);
 }
 
 TEST_F(Containers, WithFilesCannotBeEncryptedAfterwards) {

@@ -1,0 +1,59 @@
+// What one core needs to encrypt and decrypt a block, and to begin with a salt that it has not met.
+#include "block_cipher.h"
+
+#include <benchmark/benchmark.h>
+
+#include <vector>
+
+namespace ros2s::cipher {
+namespace {
+
+DataKeys keys() {
+    DataKeys keys{.current = 1};
+    keys.versions[1] = SecretKey::make(Secrets());
+    return keys;
+}
+
+struct Bench {
+    Secrets secrets;
+    BlockCipher cipher{secrets, keys()};
+    BlockPlace place{cipher.key_id(), {.high = 1, .low = 2}, object::Dkey::integer(3), {"data"}};
+    std::vector<std::byte> plain = std::vector<std::byte>(block_bytes);
+    std::vector<std::byte> sealed = std::vector<std::byte>(block_bytes);
+    Cell cell;
+};
+
+void seal_block(benchmark::State& state) {
+    Bench bench;
+    for ([[maybe_unused]] auto round : state) {
+        bench.cipher.seal(bench.place, 5, bench.plain, bench.sealed, bench.cell);
+    }
+    state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * block_bytes));
+}
+BENCHMARK(seal_block);
+
+void open_block(benchmark::State& state) {
+    Bench bench;
+    bench.cipher.seal(bench.place, 5, bench.plain, bench.sealed, bench.cell);
+    for ([[maybe_unused]] auto round : state) {
+        if (!bench.cipher.open(bench.place, 5, bench.cell, bench.sealed, bench.plain)) {
+            state.SkipWithError("the block does not open");
+        }
+    }
+    state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * block_bytes));
+}
+BENCHMARK(open_block);
+
+void derive_block_key(benchmark::State& state) {
+    const SecretKey key = SecretKey::make(Secrets());
+    SecretKey derived;
+    for ([[maybe_unused]] auto round : state) {
+        hkdf_sha256(key.bytes(), key.bytes(), as_bytes("bench"), derived.bytes());
+    }
+}
+BENCHMARK(derive_block_key);
+
+}  // namespace
+}  // namespace ros2s::cipher
+
+BENCHMARK_MAIN();
