@@ -66,6 +66,14 @@ TEST(Loading, EachKindOfUriLoadsWhatItNeeds) {
     EXPECT_FALSE(has("libprotobuf"));
     EXPECT_FALSE(has("libpmem"));
 
+    // Keys are files: OpenSSL comes with the code that reads them.
+    setenv("ROS2STORE_KEYS", directory.path.c_str(), 1);
+    ASSERT_EQ(ros2s_open(uri.c_str(), nullptr, &fs, nullptr, 0), 0) << ros2s_last_error();
+    EXPECT_EQ(ros2s_close(fs), 0);
+    EXPECT_TRUE(has("libros2store-cipher"));
+    EXPECT_TRUE(has("libcrypto"));
+    unsetenv("ROS2STORE_KEYS");
+
     // It is the loaded code that misses the certificates.
     setenv("ROS2STORE_CERTS", directory.path.c_str(), 1);
     EXPECT_EQ(ros2s_open("ros2s:///pool/main?socket=/nowhere", nullptr, &fs, nullptr, 0), -ENOENT);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "field_text.h"
+#include "ros2s/cipher/block_cipher.h"
 #include "ros2s/engine/format/value_fields.h"
 #include "ros2s/engine/format/values.h"
 #include "ros2s/fabric/hello.h"
@@ -103,6 +104,10 @@ TEST(Formats, StructuresLieAsThePagesSay) {
                   &Frame::client, &Frame::sequence, &Frame::slot, &Frame::body_bytes,
                   &Frame::payload_bytes, &Frame::sink_bytes, &Frame::remaining_ns, &Frame::trace,
                   &Frame::tag, &Frame::reserved, &Frame::crc));
+    using cipher::Cell;
+    EXPECT_EQ(places_of(page("cipher.md"), "**Cell**"),
+              places_of(&Cell::format, &Cell::suite, &Cell::length, &Cell::key_version,
+                        &Cell::counter, &Cell::salt, &Cell::tag, &Cell::reserved));
     const std::string dfs = page("dfs.md");
     using fs::Superblock;
     EXPECT_EQ(places_of(dfs, "**Superblock**"),

@@ -14,9 +14,8 @@
 // client.key) of the latter two are in the directory that the environment names by ROS2STORE_CERTS,
 // else in /etc/ros2store/certs. `provider` selects the provider for data; if it is not available,
 // opening fails. Without it the best provider that both sides have is used.
-// Encrypted containers are opened with the keys in the directory that ROS2STORE_KEYS names, unless a
-// DPU has them.
-// ROS2STORE_UCX_DEVICE names the network devices of the ucx and ofi providers.
+// Encrypted containers are opened with the keys in the directory that ROS2STORE_KEYS names, unless
+// a DPU has them. ROS2STORE_UCX_DEVICE names the network devices of the ucx and ofi providers.
 //
 // Owned by its opener; used on the environment's core; close() before destruction. Fork rule: a
 // forked child must not use it, nor destroy it.
