@@ -8,9 +8,9 @@
 namespace ros2s::cipher {
 namespace {
 
-constexpr object::ObjectId object{.high = 7, .low = 9};
-const object::Dkey dkey = object::Dkey::integer(3);
-const object::Akey akey{"data"};
+constexpr object::ObjectId block_object{.high = 7, .low = 9};
+const object::Dkey block_dkey = object::Dkey::integer(3);
+const object::Akey block_akey{"data"};
 
 class Blocks : public testing::Test {
   protected:
@@ -32,7 +32,7 @@ class Blocks : public testing::Test {
     Random random_{1};
     Secrets secrets_{random_};
     BlockCipher cipher_{secrets_, test_keys(1)};
-    BlockPlace place_{cipher_.key_id(), object, dkey, akey};
+    BlockPlace place_{cipher_.key_id(), block_object, block_dkey, block_akey};
     std::vector<std::byte> sealed_, opened_;
     Cell cell_;
 };
@@ -106,16 +106,16 @@ TEST_F(Blocks, OpenAtTheirOwnPlaceOnly) {
         return cipher_.open(place, 1, cell_, sealed_, opened_);
     };
     const Uuid& id = cipher_.key_id();
-    EXPECT_TRUE(elsewhere({id, object, dkey, akey}).has_value());
-    EXPECT_FALSE(elsewhere({id, {.high = 7, .low = 8}, dkey, akey}).has_value());
-    EXPECT_FALSE(elsewhere({id, {.high = 8, .low = 9}, dkey, akey}).has_value());
-    EXPECT_FALSE(elsewhere({id, object, object::Dkey::integer(4), akey}).has_value());
-    EXPECT_FALSE(elsewhere({id, object, dkey, {"dat"}}).has_value());
+    EXPECT_TRUE(elsewhere({id, block_object, block_dkey, block_akey}).has_value());
+    EXPECT_FALSE(elsewhere({id, {.high = 7, .low = 8}, block_dkey, block_akey}).has_value());
+    EXPECT_FALSE(elsewhere({id, {.high = 8, .low = 9}, block_dkey, block_akey}).has_value());
+    EXPECT_FALSE(elsewhere({id, block_object, object::Dkey::integer(4), block_akey}).has_value());
+    EXPECT_FALSE(elsewhere({id, block_object, block_dkey, {"dat"}}).has_value());
     // The same bytes, divided differently between the two keys.
-    EXPECT_FALSE(elsewhere({id, object, {dkey.bytes + "d"}, {"ata"}}).has_value());
+    EXPECT_FALSE(elsewhere({id, block_object, {block_dkey.bytes + "d"}, {"ata"}}).has_value());
     Uuid other = id;
     other.bytes[15] = 1;
-    EXPECT_FALSE(elsewhere({other, object, dkey, akey}).has_value());
+    EXPECT_FALSE(elsewhere({other, block_object, block_dkey, block_akey}).has_value());
 }
 
 TEST_F(Blocks, NoTwoSealedBlocksHaveTheSameSaltAndCounter) {

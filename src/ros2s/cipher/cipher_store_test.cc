@@ -35,8 +35,8 @@ class CountingStore final : public ForwardingStore {
     int fetches = 0, updates = 0;
 };
 
-constexpr ObjectId object{.high = 1, .low = 2};
-const Dkey dkey = Dkey::integer(0);
+constexpr ObjectId array_object{.high = 1, .low = 2};
+const Dkey array_dkey = Dkey::integer(0);
 
 class Store : public testing::Test {
   public:
@@ -63,16 +63,16 @@ class Store : public testing::Test {
     }
     static Operation write(uint64_t offset, std::string_view text, Akey akey = data_akey()) {
         return {.kind = Kind::write,
-                .object = object,
-                .dkey = dkey,
+                .object = array_object,
+                .dkey = array_dkey,
                 .akey = std::move(akey),
                 .extent = {offset, text.size()},
                 .window = Window::local(as_bytes(text))};
     }
     static Operation of_array(Kind kind, Extent extent, uint64_t size = 0) {
         return {.kind = kind,
-                .object = object,
-                .dkey = dkey,
+                .object = array_object,
+                .dkey = array_dkey,
                 .akey = data_akey(),
                 .extent = extent,
                 .size = size};
@@ -80,8 +80,8 @@ class Store : public testing::Test {
     FetchItem fetch(ObjectStore& store, uint64_t offset, uint64_t length, bool forwarded = false,
                     Akey akey = data_akey()) {
         fetched_.assign(length, '?');
-        FetchItem item{.object = object,
-                       .dkey = dkey,
+        FetchItem item{.object = array_object,
+                       .dkey = array_dkey,
                        .akey = std::move(akey),
                        .extent = {offset, length},
                        .window = Window::local(std::as_writable_bytes(std::span(fetched_))),
@@ -107,8 +107,10 @@ class Store : public testing::Test {
         world_.run([](Store& self) -> Task<> {
             Transaction transaction;
             for (const Akey& each : {data_akey(), cells_akey()}) {
-                transaction.operations.push_back(
-                    {.kind = Kind::touch, .object = object, .dkey = dkey, .akey = each});
+                transaction.operations.push_back({.kind = Kind::touch,
+                                                  .object = array_object,
+                                                  .dkey = array_dkey,
+                                                  .akey = each});
             }
             EXPECT_TRUE(co_await self.memory_.update(self.call_, self.container_, transaction));
         }(*this));
@@ -197,15 +199,15 @@ TEST_F(Store, SwappedBlocksAreFound) {
              {std::pair(data_akey(), block_bytes), std::pair(cells_akey(), sizeof(Cell))}) {
             for (const uint64_t index : {0, 1}) {
                 std::string& part = parts.emplace_back(unit, 0);
-                FetchItem item{.object = object,
-                               .dkey = dkey,
+                FetchItem item{.object = array_object,
+                               .dkey = array_dkey,
                                .akey = akey,
                                .extent = {index * unit, unit},
                                .window = Window::local(std::as_writable_bytes(std::span(part)))};
                 EXPECT_TRUE(co_await self.memory_.fetch(self.call_, self.container_, {&item, 1}));
                 swap.operations.push_back({.kind = Kind::write,
-                                           .object = object,
-                                           .dkey = dkey,
+                                           .object = array_object,
+                                           .dkey = array_dkey,
                                            .akey = akey,
                                            .extent = {(1 - index) * unit, unit}});
             }
@@ -222,13 +224,16 @@ TEST_F(Store, SwappedBlocksAreFound) {
 TEST_F(Store, OneArrayPutBackWithoutTheOtherIsFound) {
     ASSERT_TRUE(update(*cipher_, write(0, pattern(4096, 1))).has_value());
     // Also a block that was never written looks different from one whose cell was removed.
-    ASSERT_TRUE(
-        update(memory_,
-               {.kind = Kind::punch_akey, .object = object, .dkey = dkey, .akey = cells_akey()})
-            .has_value());
+    ASSERT_TRUE(update(memory_, {.kind = Kind::punch_akey,
+                                 .object = array_object,
+                                 .dkey = array_dkey,
+                                 .akey = cells_akey()})
+                    .has_value());
     EXPECT_EQ(fetch(*cipher_, 0, 4096).status.error().code, Code::corrupt);
     ASSERT_TRUE(
-        update(memory_, {.kind = Kind::touch, .object = object, .dkey = dkey, .akey = cells_akey()})
+        update(
+            memory_,
+            {.kind = Kind::touch, .object = array_object, .dkey = array_dkey, .akey = cells_akey()})
             .has_value());
     EXPECT_EQ(fetch(*cipher_, 0, 4096).status.error().code, Code::corrupt);
 }
@@ -283,7 +288,8 @@ TEST_F(Store, WhatItCannotEncryptIsRefused) {
         twice.operations = {write(0, "abc"), write(1, "x")};
         const auto done = co_await self.cipher_->update(self.call_, self.container_, twice);
         EXPECT_EQ(done.error().code, Code::unsupported);
-        ListRequest akeys{.what = ListRequest::What::akeys, .object = object, .dkey = dkey};
+        ListRequest akeys{
+            .what = ListRequest::What::akeys, .object = array_object, .dkey = array_dkey};
         Transaction once;
         once.operations = {write(0, "abc")};
         EXPECT_TRUE(co_await self.cipher_->update(self.call_, self.container_, once));
@@ -351,8 +357,8 @@ TEST_F(SlowStore, ReadersSeeOneVersion) {
         }(self, known));
         for (int i = 0; i < 200; ++i) {
             std::string text(4096, 0);
-            FetchItem item{.object = object,
-                           .dkey = dkey,
+            FetchItem item{.object = array_object,
+                           .dkey = array_dkey,
                            .akey = data_akey(),
                            .extent = {0, 4096},
                            .window = Window::local(std::as_writable_bytes(std::span(text)))};
