@@ -20,6 +20,11 @@ namespace {
 constexpr size_t locks_count = 64;
 constexpr int fetch_attempts_max = 64;
 
+// The buffer is aligned to blocks, and a cell is plain bytes.
+std::span<Cell> as_cells(Bytes bytes) {
+    return {reinterpret_cast<Cell*>(bytes.data()), bytes.size() / sizeof(Cell)};
+}
+
 }  // namespace
 
 void CipherMetrics::visit(const MetricVisitor& visit) const {
@@ -31,6 +36,8 @@ void CipherMetrics::visit(const MetricVisitor& visit) const {
           "Updates within a block, which had to read it before", read_first.value());
     visit("ros2store_cipher_conflicts_total",
           "Of those: repeated because the file had changed since", conflicts.value());
+    visit("ros2store_cipher_kept_cells_total", "Reads that used tags of an earlier one",
+          kept_cells.value());
     visit("ros2store_cipher_torn_total",
           "Reads repeated because of an update between blocks and their tags", torn.value());
 }
@@ -88,6 +95,7 @@ struct CipherStore::Fetching {
     // Of the last attempt: blocks', cells'. Equal to those of the attempt before it?
     std::pair<Epoch, Epoch> epochs{};
     bool is_unchanged = false;
+    std::optional<Epoch> kept{};  // the cells are kept ones, of this epoch
 
     [[nodiscard]] Bytes blocks() const { return memory.bytes().first(count * block_bytes); }
     [[nodiscard]] Bytes cells() const { return memory.bytes().subspan(count * block_bytes); }
@@ -126,6 +134,18 @@ bool CipherStore::begin(FetchItem& item, Fetching& fetching) {
     return true;
 }
 
+void CipherStore::take_kept_cells(Fetching& fetching) {
+    const FetchItem& item = *fetching.item;
+    fetching.kept =
+        kept_cells_.find(item.object, item.dkey, fetching.first, as_cells(fetching.cells()));
+    if (fetching.kept) metrics_.kept_cells.add();
+}
+
+void CipherStore::keep_cells(Fetching& fetching) {
+    const FetchItem& item = *fetching.item;
+    kept_cells_.add(item.object, item.dkey, item.epoch, fetching.first, as_cells(fetching.cells()));
+}
+
 Task<Result<>> CipherStore::fetch_some(const Call& call, std::span<FetchItem> items) {
     std::vector<FetchItem*> plain;
     std::vector<Fetching> pending;
@@ -135,6 +155,7 @@ Task<Result<>> CipherStore::fetch_some(const Call& call, std::span<FetchItem> it
         if (!is_data(item.akey)) {
             plain.push_back(&item);
         } else if (begin(item, fetching)) {
+            take_kept_cells(fetching);
             pending.push_back(std::move(fetching));
         }
     }
@@ -149,6 +170,7 @@ Task<Result<>> CipherStore::fetch_some(const Call& call, std::span<FetchItem> it
                                .akey = data_akey(),
                                .extent = {each.first * block_bytes, each.blocks().size()},
                                .window = Window::local(each.blocks())});
+            if (each.kept) continue;
             fetched.push_back({.object = item.object,
                                .dkey = item.dkey,
                                .akey = cells_akey(),
@@ -159,20 +181,25 @@ Task<Result<>> CipherStore::fetch_some(const Call& call, std::span<FetchItem> it
         if (fetched.empty()) co_return Result<>();
         const auto done = co_await below().fetch(call, container_, fetched);
         for (size_t i = 0; i < plain.size(); ++i) {
-            *plain[i] = std::move(fetched[2 * pending.size() + i]);
+            *plain[i] = std::move(fetched[fetched.size() - plain.size() + i]);
         }
         plain.clear();
         if (!done) co_return done;
 
-        size_t torn = 0;
+        size_t torn = 0, at = 0;
+        bool has_torn = false;
         for (size_t i = 0; i < pending.size(); ++i) {
             Fetching& each = pending[i];
-            const auto pair = std::span(fetched).subspan(2 * i, 2);
+            const auto pair = std::span(fetched).subspan(at, each.kept ? 1 : 2);
+            at += pair.size();
             if (!fits(each, pair)) {
+                has_torn = has_torn || !each.kept;
+                each.kept.reset();
                 if (torn != i) std::swap(pending[torn], each);
                 ++torn;
             } else if (each.item->status) {
                 co_await open(each, pair[0].size);
+                if (each.item->status && !each.kept) keep_cells(each);
             } else {
                 std::ranges::fill(each.item->window.bytes().first(each.item->extent.length),
                                   std::byte{0});
@@ -180,6 +207,7 @@ Task<Result<>> CipherStore::fetch_some(const Call& call, std::span<FetchItem> it
         }
         pending.erase(pending.begin() + static_cast<ptrdiff_t>(torn), pending.end());
         if (pending.empty()) co_return Result<>();
+        if (!has_torn) continue;
         metrics_.torn.add();
         co_await sleep_for(reactor_, std::chrono::microseconds(10) * attempt);
     }
@@ -194,8 +222,15 @@ Task<Result<>> CipherStore::fetch_some(const Call& call, std::span<FetchItem> it
 // Gives the item what the fetch found.
 bool CipherStore::fits(Fetching& fetching, std::span<const FetchItem> fetched) const {
     const FetchItem& blocks = fetched[0];
-    const FetchItem& cells = fetched[1];
     FetchItem& item = *fetching.item;
+    if (fetching.kept) {
+        if (!blocks.status || blocks.is_value || blocks.epoch != *fetching.kept) return false;
+        item.size = blocks.size;
+        item.epoch = blocks.epoch;
+        item.status = {};
+        return true;
+    }
+    const FetchItem& cells = fetched[1];
     const auto absent = [](const FetchItem& each) {
         return !each.status && each.status.error().code == Code::not_found;
     };

@@ -7,8 +7,9 @@
 //     Dfs ──► CipherStore ──► ClientStore ──► engine, or remote
 //             plaintext  │    ciphertext and its checksums
 //
-// A fetch is one request: the blocks and their cells come together. If another client's update was
-// in between, their epochs differ and the fetch is repeated. An update of whole blocks is one
+// A fetch is one request: the blocks and their cells come together, or blocks alone if an earlier
+// fetch has brought the cells (cell_cache.h). If another client's update was in between, the epochs
+// differ and the fetch is repeated. An update of whole blocks is one
 // request. One that begins or ends within a block reads that block first, and has the condition
 // that the array did not change; a conflict repeats both.
 //
@@ -31,6 +32,7 @@
 #include "ros2s/base/metrics.h"
 #include "ros2s/cipher/block_cipher.h"
 #include "ros2s/cipher/buffer_pool.h"
+#include "ros2s/cipher/cell_cache.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/sync.h"
@@ -43,6 +45,7 @@ struct CipherMetrics {
     Counter refused_blocks;  // they did not open
     Counter read_first;      // updates that had to read a block before
     Counter conflicts;       // of those: repeated, because the array had changed
+    Counter kept_cells;      // reads that fetched blocks alone
     Counter torn;            // fetches repeated because of an update in between
     // Prometheus names: ros2store_cipher_…
     void visit(const MetricVisitor& visit) const;
@@ -107,6 +110,8 @@ class CipherStore final : public object::ForwardingStore {
     // At most as many as the store below takes at once.
     Task<Result<>> fetch_some(const Call& call, std::span<object::FetchItem> items);
     [[nodiscard]] bool begin(object::FetchItem& item, Fetching& fetching);
+    void take_kept_cells(Fetching& fetching);
+    void keep_cells(Fetching& fetching);
     // False: an update came between the fetches of blocks and cells.
     [[nodiscard]] bool fits(Fetching& fetching, std::span<const object::FetchItem> fetched) const;
     Task<> open(Fetching& fetching, uint64_t size);
@@ -136,6 +141,7 @@ class CipherStore final : public object::ForwardingStore {
     Time next_check_{};
     std::optional<Time> lost_since_;  // the provider forgot the keys
     BufferPool buffers_;
+    CellCache kept_cells_;
     std::vector<std::unique_ptr<Semaphore>> locks_;  // an array has one of them
     CipherMetrics metrics_;
 };

@@ -156,6 +156,56 @@ TEST_F(Store, WholeBlocksAreOneRequestAndPartsAreTwo) {
     EXPECT_EQ(cipher_->metrics().read_first.value(), 1U);
 }
 
+// Cells that were read once are used again, until anybody changes the array.
+TEST_F(Store, KeptCellsAreThoseOfThePresentBlocks) {
+    const auto other = make_client();
+    const std::string first = pattern(3 * 4096, 1);
+    ASSERT_TRUE(update(*cipher_, write(0, first)).has_value());
+    const auto kept = [this] { return cipher_->metrics().kept_cells.value(); };
+    EXPECT_EQ(text_of(4096, 4096), first.substr(4096, 4096));
+    EXPECT_EQ(kept(), 0U);
+    EXPECT_EQ(text_of(4096, 4096), first.substr(4096, 4096));
+    EXPECT_EQ(kept(), 1U);
+    EXPECT_EQ(counted_.fetches, 2);
+    EXPECT_EQ(text_of(0, 8192), first.substr(0, 8192));  // one of them is not there
+    EXPECT_EQ(kept(), 1U);
+    const std::string second = pattern(4096, 2);
+    ASSERT_TRUE(update(*other, write(4096, second)).has_value());
+    EXPECT_EQ(text_of(4096, 4096), second);
+    EXPECT_EQ(text_of(0, 4096), first.substr(0, 4096));
+    ASSERT_TRUE(update(*other, of_array(Kind::punch_extent, {4096, 4096})).has_value());
+    EXPECT_EQ(text_of(4096, 4096), std::string(4096, '\0'));
+    ASSERT_TRUE(update(*other, {.kind = Kind::punch_object, .object = array_object}).has_value());
+    EXPECT_EQ(fetch(*cipher_, 4096, 4096).status.error().code, Code::not_found);
+    ASSERT_TRUE(update(*other, write(4096, second)).has_value());
+    EXPECT_EQ(text_of(4096, 4096), second);
+    EXPECT_EQ(cipher_->metrics().torn.value(), 0U);
+}
+
+TEST(CellCaches, AreBoundedAndForgetTheOldest) {
+    CellCache cache(20'000);
+    const std::vector<Cell> cells(10, Cell{.format = 1});
+    for (uint64_t dkey_number = 0; dkey_number < 100; ++dkey_number) {
+        cache.add(array_object, Dkey::integer(dkey_number), {5}, 0, cells);
+        EXPECT_LE(cache.bytes(), 20'000U);
+    }
+    std::vector<Cell> found(10);
+    EXPECT_FALSE(cache.find(array_object, Dkey::integer(0), 0, found));
+    EXPECT_EQ(cache.find(array_object, Dkey::integer(99), 0, found), Epoch{5});
+    EXPECT_EQ(found[9].format, 1);
+    EXPECT_FALSE(cache.find(array_object, Dkey::integer(99), 1, found));
+    // An older epoch changes nothing, a newer one replaces all.
+    cache.add(array_object, Dkey::integer(99), {4}, 10, cells);
+    EXPECT_FALSE(cache.find(array_object, Dkey::integer(99), 10, found));
+    cache.add(array_object, Dkey::integer(99), {6}, 10, cells);
+    EXPECT_EQ(cache.find(array_object, Dkey::integer(99), 10, found), Epoch{6});
+    EXPECT_FALSE(cache.find(array_object, Dkey::integer(99), 0, found));
+    // Nothing is kept of an array that would fill it.
+    cache.add(array_object, Dkey::integer(7), {6}, uint64_t{1} << 28, cells);
+    EXPECT_FALSE(cache.find(array_object, Dkey::integer(7), uint64_t{1} << 28, found));
+    EXPECT_LE(cache.bytes(), 20'000U);
+}
+
 TEST_F(Store, TheSameBytesAreEncryptedDifferentlyEachTime) {
     const std::string text = pattern(4096, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());

@@ -1,0 +1,54 @@
+// CellCache: cells that earlier fetches brought. A read whose cells are here fetches the blocks
+// alone. It compares the epoch of the array that comes with them: if the array has not changed,
+// neither have its cells. So nothing here needs to be told of updates, its own or others'.
+//
+// Used on one core. Bounded; the arrays that were not used for the longest time go first.
+#pragma once
+#include <list>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ros2s/cipher/block_cipher.h"
+
+namespace ros2s::cipher {
+
+class CellCache {
+  public:
+    static constexpr size_t bytes_max_default = size_t{16} << 20;  // cells of 1 GiB
+
+    static constexpr uint64_t blocks_max = 8192;  // of an array; later ones are not kept
+
+    explicit CellCache(size_t bytes_max = bytes_max_default) : bytes_max_(bytes_max) {}
+
+    // Copies the cells of the blocks from `first` on, and returns the epoch of the array to which
+    // they belong. Nothing: some of them are not here.
+    [[nodiscard]] std::optional<object::Epoch> find(object::ObjectId object,
+                                                    const object::Dkey& dkey, uint64_t first,
+                                                    std::span<Cell> cells);
+    // Cells that fit blocks of this epoch. Those of an older epoch are dropped.
+    void add(object::ObjectId object, const object::Dkey& dkey, object::Epoch epoch, uint64_t first,
+             std::span<const Cell> cells);
+    [[nodiscard]] size_t bytes() const { return bytes_; }
+
+  private:
+    using Name = std::pair<object::ObjectId, object::Dkey>;
+    struct Array {
+        Name name;
+        object::Epoch epoch{};
+        std::vector<std::optional<Cell>> cells;
+        [[nodiscard]] size_t bytes() const {
+            return sizeof(Array) + cells.size() * sizeof(std::optional<Cell>);
+        }
+    };
+    void drop(std::list<Array>::iterator array);
+
+    size_t bytes_max_;
+    size_t bytes_ = 0;
+    std::list<Array> arrays_;  // the last used first
+    std::map<Name, std::list<Array>::iterator> by_name_;
+};
+
+}  // namespace ros2s::cipher
