@@ -154,11 +154,11 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
     up_command.app
         .add_option("--provider", up_command.options->providers,
                     "how the DPU daemon reaches the engine, best first, separated by commas: shm, "
-                    "ucx+tcp, ofi+tcp;ofi_rxm; kept in DIR/dpu.yaml")
+                    "tls, ucx+tcp, ofi+tcp;ofi_rxm; kept in DIR/dpu.yaml")
         ->excludes(no_daemons);
     up_command.app
         .add_flag("--trusted-network", up_command.options->trusted_network,
-                  "trust all users of this machine: providers other than shm let every user "
+                  "trust all users of this machine: ucx and ofi providers let every user "
                   "write into the daemons (trusted_network in the settings)")
         ->excludes(no_daemons);
     up_command.app.footer(

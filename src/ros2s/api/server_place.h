@@ -28,7 +28,7 @@ struct ServerPlace {
 // The transport of the data to the server.
 struct DataWay {
     std::vector<std::string> providers;  // best first: "ofi+verbs", "ucx+rc"
-    std::string ucx_device;              // for all except shm: $ROS2STORE_UCX_DEVICE
+    std::string ucx_device;              // of ucx and ofi: $ROS2STORE_UCX_DEVICE
 };
 // Errors: invalid (no network device is named, and one is needed).
 [[nodiscard]] Result<DataWay> data_way(const ServerPlace& server, const Uri& uri, Report& report);
