@@ -17,7 +17,7 @@ namespace ros2s::cipher {
 
 class CellCache {
   public:
-    static constexpr size_t bytes_max_default = size_t{16} << 20;  // cells of 1 GiB
+    static constexpr size_t bytes_max_default = size_t{16} << 20;  // of 0.9 GiB of files
 
     static constexpr uint64_t blocks_max = 8192;  // of an array; later ones are not kept
 
