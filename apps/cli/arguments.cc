@@ -305,6 +305,13 @@ constexpr TenantSetting tenant_settings[] = {
     {"--bytes", "bytes", "bytes read and written per second: 500MiB"},
     {"--names", "names", "requests per second on names and attributes"},
     {"--burst", "burst", "for how long a rate may be exceeded after a pause: 100ms"},
+    {"--users", "users", "of its machines, for whom it may act: any, or 1000-1999, 5000"},
+    {"--groups", "groups", "that its users may be in: any, or 1000-1999"},
+    {"--root-squash", "root_squash", "yes (the default) or no: user 0 and group 0 act as nobody"},
+    {"--squash", "squash", "everybody acts as this user: UID:GID"},
+    {"--uid-map", "uid_map", "its users' numbers and those in containers: HOST:STORED:COUNT"},
+    {"--gid-map", "gid_map", "the same for groups"},
+    {"--may", "may", "what its root may make: devices, set_ids, privileged_attributes"},
 };
 
 void add_tenant(CLI::App& app, Arguments& arguments) {

@@ -10,7 +10,8 @@ namespace ros2s::dpud {
 
 class Catalog final : public control::PoolCatalog, public session::FileSystemSource {
   public:
-    Catalog(Reactor& reactor, BlockingPool& blocking) : pools(reactor), served(reactor, blocking) {}
+    Catalog(Reactor& reactor, BlockingPool& blocking)
+        : pools(reactor), served(reactor, blocking), reactor_(reactor) {}
 
     EnginePools pools;
     Directories served;
@@ -47,6 +48,9 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
         const std::string engine = pools.storage(pool);
         return engine.empty() ? served.storage(pool, container) : engine;
     }
+
+  private:
+    Reactor& reactor_;
 };
 
 }  // namespace ros2s::dpud

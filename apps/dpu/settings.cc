@@ -28,12 +28,13 @@ config::Table describe(Settings& s) {
          {},
          &s.directories},
         daemon::describe_access(
-            s.access_given,
+            s.access_given, daemon::Clients::hosts,
             "What hosts may do, by the subject of their certificate, as printed by `ros2store "
             "certs show FILE`. Everything else is refused, with a line in the log. Each right is "
             "for containers: POOL/CONTAINER, separated by commas; a * at the end matches the rest "
-            "of a name. Users and modes of files are not checked: a host that may write to a "
-            "container may read, change and remove everything in it. Read at start."),
+            "of a name. Modes of files are checked for the user whom the host names; `users`, "
+            "`root_squash`, `squash` and the maps say whom it may name. By default it may name "
+            "anybody, also root. Read at start."),
         {"engine",
          "The storage server behind this DPU.",
          {config::text("control", s.engine,

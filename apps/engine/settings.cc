@@ -34,7 +34,7 @@ config::Table describe(Settings& s) {
                        "change and revoke the tenants of the pools with `ros2store tenant`. Empty: "
                        "nobody.")}},
         daemon::describe_access(
-            s.access_given,
+            s.access_given, daemon::Clients::of_engine,
             "What clients may do, by the subject of their certificate, as printed by `ros2store "
             "certs show FILE`. A client is a DPU, or a program that uses a pool without one. "
             "Everything else is refused, with a line in the log. Each right is for containers: "

@@ -27,7 +27,8 @@ void note_if_cut(Server& server, fs::NodeId node, std::optional<time_t> set, Wal
 }
 
 Task<> getattr_task(Server& server, fuse_req_t request, fs::NodeId node) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     reply_attributes(request, co_await server.file_system().get_attributes(call, node));
 }
 void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
@@ -37,7 +38,8 @@ void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
 
 Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node, fs::SetAttributes changes,
                     TimesSet times) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     const auto changed = co_await server.file_system().set_attributes(call, node, changes);
     if (changed) {
         note_if_cut(server, node, times.accessed, changed->accessed);
@@ -70,7 +72,8 @@ void setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int which
 }
 
 Task<> statfs_task(Server& server, fuse_req_t request) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     const auto space = co_await server.file_system().space(call);
     if (!space) {
         reply_error(request, space.error());
@@ -108,14 +111,16 @@ bool is_reserved(std::string_view name) noexcept {
 }
 
 // Questions to this process are answered here; all other attributes are the file's.
-Task<Result<std::string>> value_of(Server& server, fs::NodeId node, std::string name, uid_t asker) {
+Task<Result<std::string>> value_of(Server& server, fuse_req_t request, fs::NodeId node,
+                                   std::string name) {
     if (const auto question = api::parse_question(name)) {
-        co_return co_await answer_why(server, node, asker, *question);
+        co_return co_await answer_why(server, node, fuse_req_ctx(request)->uid, *question);
     }
     if (node == fs::root_node && name == api::mount_status_attribute && server.options().status) {
         co_return server.options().status();
     }
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     co_return co_await server.file_system().get_xattr(call, node, name);
 }
 
@@ -125,7 +130,7 @@ Task<> getxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::s
         fuse_reply_xattr(request, api::mount_answer_bytes_max);
         co_return;
     }
-    const auto value = co_await value_of(server, node, std::move(name), fuse_req_ctx(request)->uid);
+    const auto value = co_await value_of(server, request, node, std::move(name));
     if (!value) {
         reply_error(request, value.error());
     } else if (room == 0) {
@@ -148,7 +153,8 @@ void getxattr(fuse_req_t request, fuse_ino_t node, const char* name, size_t room
 
 Task<> setxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::string name,
                      std::string value, fs::SetXattr how) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     const auto result =
         co_await server.file_system().set_xattr(call, node, name, as_bytes(value), how);
     if (!result && result.error().code == Code::too_large) {
@@ -171,7 +177,8 @@ void setxattr(fuse_req_t request, fuse_ino_t node, const char* name, const char*
 }
 
 Task<> listxattr_task(Server& server, fuse_req_t request, fs::NodeId node, size_t room) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     const auto names = co_await server.file_system().list_xattrs(call, node);
     if (!names) {
         reply_error(request, names.error());
@@ -195,7 +202,8 @@ void listxattr(fuse_req_t request, fuse_ino_t node, size_t room) {
 }
 
 Task<> removexattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::string name) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     reply(request, co_await server.file_system().remove_xattr(call, node, name));
 }
 void removexattr(fuse_req_t request, fuse_ino_t node, const char* name) {

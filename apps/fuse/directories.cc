@@ -15,7 +15,8 @@ namespace {
 constexpr uint64_t dots = 2;
 
 Task<> opendir_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     auto& file_system = server.file_system();
     const auto opened = co_await file_system.open(call, node, {});
     if (!opened) {
@@ -88,10 +89,10 @@ Task<Result<Entries>> read_names(Server& server, fs::FileHandle handle, uint64_t
 }
 
 // With attributes, which `ls -l` and `find` need next: one request.
-Task<Result<Entries>> read_attributes(Server& server, fs::NodeId node, fs::FileHandle handle,
-                                      uint64_t cookie, size_t limit) {
-    const Call call;
-    co_return co_await server.file_system().readdir_many(call, node, handle, cookie, limit);
+Task<Result<Entries>> read_attributes(Server& server, fuse_req_t request, fs::NodeId node,
+                                      fs::FileHandle handle, uint64_t cookie, size_t limit) {
+    const UserCall user(server, request);
+    co_return co_await server.file_system().readdir_many(user.call, node, handle, cookie, limit);
 }
 
 void forget(Server& server, std::span<const fs::ListedEntry> entries) {
@@ -123,7 +124,7 @@ Task<> readdir_task(Server& server, fuse_req_t request, fs::NodeId node, fs::Fil
     if (!full) {
         const uint64_t cookie = offset <= dots ? 0 : offset - dots;
         const size_t limit = std::max<size_t>(1, room / listing.needs("12345678"));
-        auto read = plus ? co_await read_attributes(server, node, handle, cookie, limit)
+        auto read = plus ? co_await read_attributes(server, request, node, handle, cookie, limit)
                          : co_await read_names(server, handle, cookie, limit);
         if (!read) {
             reply_error(request, read.error());

@@ -35,7 +35,8 @@ void fill_opened(Server& server, fs::FileHandle handle, fuse_file_info& file) {
 
 Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                    mode_t mode, fuse_file_info file) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     auto& file_system = server.file_system();
     const auto opened = co_await file_system.create(
         call, parent, name, mode, to_flags(server, file.flags), owner_of(request, parent));
@@ -58,7 +59,8 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
 }
 
 Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     auto& file_system = server.file_system();
     const auto opened = co_await file_system.open(call, node, to_flags(server, file.flags));
     if (!opened) {

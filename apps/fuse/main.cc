@@ -61,6 +61,7 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
                    .caching = options.caching,
                    .read_only = options.read_only,
                    .allow_other = options.allow_other,
+                   .asks_for_groups = options.uri.transport == api::Uri::Transport::dpu,
                    .status = status_source(deployment),
                    .log = environment.log});
     ROS2S_CO_TRY_ASSIGN(const int signals, SignalWatch::open_descriptor());

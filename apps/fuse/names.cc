@@ -10,7 +10,8 @@ namespace ros2s::fuse {
 namespace {
 
 Task<> lookup_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     const auto result = co_await server.file_system().lookup(call, parent, name);
     if (!result && result.error().code == Code::not_found && server.cache_seconds() > 0) {
         fuse_entry_param absent{};  // node 0: the kernel remembers that the name does not exist
@@ -39,7 +40,8 @@ void forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgotten)
 
 Task<> mknod_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                   mode_t mode, dev_t device) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     reply_entry(request, co_await server.file_system().mknod(call, parent, name, mode, device,
                                                              owner_of(request, parent)));
 }
@@ -50,7 +52,8 @@ void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
 
 Task<> mkdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                   mode_t mode) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     if (server.inherited_group(parent)) mode |= S_ISGID;
     reply_entry(request, co_await server.file_system().mkdir(call, parent, name, mode,
                                                              owner_of(request, parent)));
@@ -61,7 +64,8 @@ void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode)
 }
 
 Task<> unlink_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     reply(request, co_await server.file_system().unlink(call, parent, name));
 }
 void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
@@ -70,7 +74,8 @@ void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
 }
 
 Task<> rmdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     reply(request, co_await server.file_system().rmdir(call, parent, name));
 }
 void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
@@ -80,7 +85,8 @@ void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
 
 Task<> symlink_task(Server& server, fuse_req_t request, std::string target, fs::NodeId parent,
                     std::string name) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     reply_entry(request, co_await server.file_system().symlink(call, parent, name, target,
                                                                owner_of(request, parent)));
 }
@@ -91,7 +97,8 @@ void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const ch
 
 Task<> link_task(Server& server, fuse_req_t request, fs::NodeId node, fs::NodeId parent,
                  std::string name) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     reply_entry(request, co_await server.file_system().link(call, node, parent, name));
 }
 void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const char* name) {
@@ -101,7 +108,8 @@ void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const char* na
 
 Task<> rename_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                    fs::NodeId new_parent, std::string new_name, fs::FileSystem::RenameFlags flags) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     const auto result =
         co_await server.file_system().rename(call, parent, name, new_parent, new_name, flags);
     if (!result && result.error().code == Code::loop) {
@@ -123,7 +131,8 @@ void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t 
 }
 
 Task<> readlink_task(Server& server, fuse_req_t request, fs::NodeId node) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     const auto target = co_await server.file_system().readlink(call, node);
     if (!target) {
         reply_error(request, target.error());

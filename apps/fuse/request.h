@@ -3,8 +3,10 @@
 #include <sys/stat.h>
 
 #include <optional>
+#include <vector>
 
 #include "ros2s/api/mount_trace.h"
+#include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
 #include "server.h"
 
@@ -23,6 +25,22 @@ namespace ros2s::fuse {
     const auto group = server_of(request).inherited_group(parent);
     return {.uid = context->uid, .gid = group.value_or(context->gid)};
 }
+
+// A call for the user whose program made the request.
+struct UserCall {
+    UserCall(Server& server, fuse_req_t request)
+        : groups(server.groups_of(request)),
+          caller{.uid = fuse_req_ctx(request)->uid,
+                 .gid = fuse_req_ctx(request)->gid,
+                 .groups = groups},
+          call{.caller = &caller} {}
+    UserCall(const UserCall&) = delete;
+    UserCall& operator=(const UserCall&) = delete;
+
+    const std::vector<uint32_t> groups;
+    const fs::Caller caller;
+    const Call call;
+};
 
 [[nodiscard]] struct stat to_stat(const fs::Attributes& attributes) noexcept;
 

@@ -6,6 +6,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -13,6 +15,7 @@
 
 #include "operations.h"
 #include "ros2s/base/check.h"
+#include "ros2s/fs/caller.h"
 #include "ros2s/runtime/rest.h"
 
 namespace ros2s::fuse {
@@ -207,6 +210,23 @@ std::optional<gid_t> Server::inherited_group(fs::NodeId parent) const {
     const auto found = set_group_id_directories_.find(parent.value);
     if (found == set_group_id_directories_.end()) return std::nullopt;
     return found->second;
+}
+
+std::vector<uint32_t> Server::groups_of(fuse_req_t request) {
+    constexpr size_t groups_max = 256;
+    constexpr Duration lifetime = std::chrono::seconds(1);
+    const fuse_ctx* const context = fuse_req_ctx(request);
+    if (!options_.asks_for_groups || context->uid == 0 || context->pid == 0) return {};
+    const Time now = reactor_.now();
+    if (groups_.size() >= groups_max) groups_.clear();
+    const auto [known, is_new] = groups_.try_emplace(context->pid);
+    if (is_new || now - known->second.read_at >= lifetime) {
+        std::array<gid_t, fs::caller_groups_max> groups{};
+        const int count = fuse_req_getgroups(request, groups.size(), groups.data());
+        const size_t kept = std::clamp<int>(count, 0, groups.size());
+        known->second = {now, {groups.begin(), groups.begin() + static_cast<ptrdiff_t>(kept)}};
+    }
+    return known->second.groups;
 }
 
 ssize_t Server::write_to_kernel(int descriptor, iovec* parts, int count, void* server) noexcept {

@@ -49,6 +49,7 @@ struct ServerOptions {
     bool caching = true;  // false: an exclusive mount keeps nothing, either
     bool read_only = false;
     bool allow_other = false;
+    bool asks_for_groups = false;  // the file system checks permissions for its callers
     size_t requests_max = 128;
     // Facts about the pool for programs that ask (api/mount_trace.h); empty: none.
     std::function<std::string()> status{};
@@ -109,6 +110,9 @@ class Server {
     // True if files that bypass the page cache can be mapped shared (Linux 6.6). Otherwise mmap(2)
     // with MAP_SHARED fails with ENODEV.
     [[nodiscard]] bool maps_shared() const noexcept { return caches() || can_map_uncached_; }
+    // The supplementary groups of the request's program, if the file system checks permissions.
+    // They are read from /proc, at most once a second for each program.
+    [[nodiscard]] std::vector<uint32_t> groups_of(fuse_req_t request);
     // Remembers directories whose set-group-id bit makes new nodes inherit their group. The kernel
     // leaves that to the file system and does not send the parent's mode. The attributes of every
     // directory pass here before a node is created in it.
@@ -146,6 +150,11 @@ class Server {
     uint32_t cut_times_ = 0;
     bool answered_all_ = true;
     std::unordered_map<uint64_t, gid_t> set_group_id_directories_;
+    struct Groups {
+        Time read_at{};
+        std::vector<uint32_t> groups;
+    };
+    std::unordered_map<pid_t, Groups> groups_;  // by program; at most groups_max
 };
 
 }  // namespace ros2s::fuse

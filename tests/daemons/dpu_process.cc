@@ -13,7 +13,8 @@ namespace ros2s::tests {
 namespace {
 
 constexpr std::string_view all_for_the_client =
-    "access: {\"CN=client\": {write: \"pool/*, lustre/*\", create: pool/*, destroy: pool/*}}\n";
+    "access: {\"CN=client\": {write: \"pool/*, lustre/*\", create: pool/*, destroy: pool/*, "
+    "may: \"devices, set_ids, privileged_attributes\"}}\n";
 
 }  // namespace
 

@@ -46,6 +46,8 @@ struct DpuTenant {
     fs::FileHandle at_server;  // what the DPU calls it
 
     [[nodiscard]] session::MountLocation location() const { return locator->location(); }
+    // A session and a mount. False: it failed, and the test as well.
+    Task<bool> connect(Reactor& reactor, connection::Options options, std::string container);
     // The file has `size` bytes, each the first one of its name.
     Task<> open(Reactor& reactor, connection::Options options, std::string container,
                 std::string name, uint64_t size);
@@ -53,22 +55,31 @@ struct DpuTenant {
     Task<> close();
 };
 
-inline Task<> DpuTenant::open(Reactor& reactor, connection::Options options, std::string container,
-                              std::string name, uint64_t size) {
+inline Task<bool> DpuTenant::connect(Reactor& reactor, connection::Options options,
+                                     std::string container) {
     const Call call;
     Report report;
     auto opened = co_await connection::Connection::open(reactor, std::move(options), report);
     EXPECT_TRUE(opened) << report.text();
+    if (!opened) co_return false;
     connection = std::move(*opened);
     const session::SessionId id = *connection->tickets().session();
     const auto mounted = co_await connection->control().mount(call, id, container, false, report);
     EXPECT_TRUE(mounted) << report.text();
+    if (!mounted) co_return false;
     locator = std::make_unique<session::FixedMountLocator>(session::MountLocation{id, mounted->id});
     names = std::make_unique<control::RemoteNamespace>(connection->control(), *locator,
                                                        connection->client());
     link = std::make_unique<hostlink::LinkClient>(
         reactor, connection->channel(), *locator,
         hostlink::LinkClient::Options{.client = connection->client(), .behind = "the DPU"});
+    co_return true;
+}
+
+inline Task<> DpuTenant::open(Reactor& reactor, connection::Options options, std::string container,
+                              std::string name, uint64_t size) {
+    const Call call;
+    if (!co_await connect(reactor, std::move(options), std::move(container))) co_return;
     const auto created =
         co_await link->create(call, fs::root_node, name, 0600, {.write = true}, {});
     EXPECT_TRUE(created);

@@ -6,12 +6,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 
 #include "dpu_process.h"
 #include "dpu_tenant.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/fabric/shm/shm.h"
+#include "ros2s/fs/caller.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
 
@@ -369,6 +371,105 @@ TEST_F(DpuTenants, AReaderChangesNothingOnEitherPlane) {
                                      "because it may not write"));
     EXPECT_THAT(dpu.log(), HasSubstr("audit: CN=alice (unix:) mounted lustre/train for reading and "
                                      "writing"));
+}
+
+// ---- for whom a host acts
+
+// Files of user 500, made by a host that may act for everybody.
+Task<> make_private_files(Tenant& alice) {
+    const fs::Caller owner{.uid = 500, .gid = 500};
+    const Call for_owner{.caller = &owner};
+    hostlink::LinkClient& link = *alice.link;
+    // A host whose root may do all but power over files: the sticky bit, as in /tmp.
+    EXPECT_TRUE(co_await link.set_attributes(call, fs::root_node, {.mode = 01777}));
+    const auto secret = co_await link.create(for_owner, fs::root_node, "secret", 0600, {}, {});
+    EXPECT_TRUE(secret && co_await link.close(call, secret->handle));
+    const auto closed = co_await link.mkdir(for_owner, fs::root_node, "closed", 0700, {});
+    EXPECT_TRUE(closed);
+    EXPECT_EQ(closed->uid, 500U);
+    const auto inside = co_await link.create(for_owner, closed->node, "inside", 0644, {}, {});
+    EXPECT_TRUE(inside && co_await link.close(call, inside->handle));
+    // What no setting gave.
+    EXPECT_FALSE(co_await link.set_attributes(call, secret->attributes.node, {.mode = 04755}));
+    EXPECT_FALSE(co_await link.mknod(call, fs::root_node, "disk", S_IFBLK | 0600, 1, {}));
+    EXPECT_FALSE(co_await link.set_xattr(call, secret->attributes.node, "security.capability", {},
+                                         fs::SetXattr::any));
+}
+
+// Whatever he claims, on one plane.
+Task<> act_for_others(fs::Namespace& names) {
+    const auto code = [](const auto& result) { return result ? 0 : to_errno(result.error()); };
+    for (const uint32_t uid : {0U, 500U, 999U, 2000U}) {
+        const fs::Caller forbidden{.uid = uid, .gid = 1000};
+        const Call as_other{.caller = &forbidden};
+        EXPECT_EQ(code(co_await names.lookup(as_other, fs::root_node, "secret")), EPERM) << uid;
+        EXPECT_EQ(code(co_await names.mkdir(as_other, fs::root_node, "d", 0755, {})), EPERM);
+        EXPECT_EQ(code(co_await names.open(as_other, fs::root_node, {})), EPERM);
+    }
+    EXPECT_EQ(code(co_await names.get_attributes(call, fs::root_node)), EPERM);
+    // He may act for 1000. The groups of others are not his: these are left out.
+    const std::vector<uint32_t> groups{0, 500};
+    const fs::Caller own{.uid = 1000, .gid = 500, .groups = groups};
+    const Call as_own{.caller = &own};
+    const auto secret = co_await names.lookup(as_own, fs::root_node, "secret");
+    const auto closed = co_await names.lookup(as_own, fs::root_node, "closed");
+    EXPECT_TRUE(secret && closed);
+    EXPECT_EQ(code(co_await names.open(as_own, secret->node, {})), EACCES);
+    EXPECT_EQ(code(co_await names.open(as_own, secret->node, {.write = true, .truncate = true})),
+              EACCES);
+    EXPECT_EQ(code(co_await names.lookup(as_own, closed->node, "inside")), EACCES);
+    EXPECT_EQ(code(co_await names.walk(as_own, "closed/inside", fs::LastLink::follow)), EACCES);
+    EXPECT_EQ(code(co_await names.unlink(as_own, fs::root_node, "secret")), EPERM);
+    EXPECT_EQ(code(co_await names.rename(as_own, fs::root_node, "secret", fs::root_node, "x", {})),
+              EPERM);
+    EXPECT_EQ(code(co_await names.set_attributes(as_own, secret->node, {.mode = 0666})), EPERM);
+    EXPECT_EQ(code(co_await names.set_attributes(as_own, secret->node, {.uid = 1000})), EPERM);
+    EXPECT_EQ(code(co_await names.set_attributes(as_own, secret->node, {.size = 0})), EACCES);
+    EXPECT_EQ(code(co_await names.link(as_own, secret->node, fs::root_node, "mine")), EPERM);
+    // The owner is his user, whomever he names.
+    const auto made = co_await names.mkdir(as_own, fs::root_node, "own", 0700, {.uid = 500});
+    EXPECT_TRUE(made);
+    EXPECT_EQ(made->uid, 1000U);
+    EXPECT_EQ(made->gid, fs::nobody);
+    EXPECT_TRUE(co_await names.rmdir(as_own, fs::root_node, "own"));
+}
+
+Task<> read_many_of_others(hostlink::LinkClient& link) {
+    const fs::Caller own{.uid = 1000, .gid = 1000};
+    std::array<std::byte, 16> memory{};
+    std::array items{fs::ReadManyItem{.name = "secret", .window = fs::Window::local(Bytes(memory))},
+                     fs::ReadManyItem{.name = "closed/inside", .window = {}}};
+    EXPECT_TRUE(co_await link.read_many({.caller = &own}, fs::root_node, items));
+    for (const auto& item : items) {
+        EXPECT_EQ(item.status, Result<>(fail_errno(EACCES))) << item.name;
+        EXPECT_EQ(item.bytes, 0U);
+    }
+    EXPECT_EQ((co_await link.read_many({}, fs::root_node, items)).error().code, Code::denied);
+}
+
+Task<> act_for_others_on_both_planes(OsReactor& reactor, connection::Options options, Tenant& bob) {
+    if (!co_await bob.connect(reactor, std::move(options), "train")) co_return;
+    co_await act_for_others(*bob.names);
+    co_await act_for_others(*bob.link);
+    co_await read_many_of_others(*bob.link);
+}
+
+TEST_F(DpuTenants, AHostActsOnlyForItsUsersOnEitherPlane) {
+    give(R"("CN=alice": {write: lustre/train}, )"
+         R"("CN=bob": {write: lustre/train, users: 1000-1999, groups: 1000-1999})");
+    ASSERT_TRUE(dpu.start());
+    Tenant alice, bob;
+    run_blocking(*reactor,
+                 [&] { return alice.open(*reactor, options("alice"), "train", "alices", mib); });
+    run_blocking(*reactor, [&] { return make_private_files(alice); });
+    run_blocking(*reactor,
+                 [&] { return act_for_others_on_both_planes(*reactor, options("bob"), bob); });
+    run_blocking(*reactor, [&] { return expect_undisturbed(alice); });
+    run_blocking(*reactor, [&] { return bob.close(); });
+    run_blocking(*reactor, [&] { return alice.close(); });
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_THAT(dpu.log(), HasSubstr("CN=bob asked for something of lustre/train as user 500, for "
+                                     "whom it may not act: refused"));
 }
 
 // A good certificate, and nothing in the settings.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -95,7 +96,9 @@ class Tenants : public testing::Test {
 TEST_F(Tenants, RightsComeAndGoWhileTheDaemonsRun) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     EXPECT_EQ(tries("alice").error().code, Code::denied);
-    EXPECT_EQ(change(Change::create, "alice", {{"subjects", "CN=alice"}, {"write", "main"}}), "");
+    EXPECT_EQ(change(Change::create, "alice",
+                     {{"subjects", "CN=alice"}, {"write", "main"}, {"root_squash", "no"}}),
+              "");
     ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
     DpuTenant alice, bob;
     run_blocking(*reactor,
@@ -118,6 +121,39 @@ TEST_F(Tenants, RightsComeAndGoWhileTheDaemonsRun) {
 
     run_blocking(*reactor, [&] { return bob.close(); });
     run_blocking(*reactor, [&] { return alice.close(); });
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+// A file system of the engine's: its root belongs to user 0, as the container was made by root.
+Task<> act_as_squashed_root(OsReactor& reactor, connection::Options options, DpuTenant& alice) {
+    EXPECT_TRUE(co_await alice.connect(reactor, std::move(options), "main"));
+    hostlink::LinkClient& link = *alice.link;
+    // Root is nobody, on both planes; another user of the host is not root either.
+    EXPECT_EQ(to_errno((co_await link.mkdir(call, fs::root_node, "d", 0755, {})).error()), EACCES);
+    EXPECT_EQ(to_errno((co_await alice.names->mkdir(call, fs::root_node, "d", 0755, {})).error()),
+              EACCES);
+    EXPECT_EQ(to_errno((co_await link.set_attributes(call, fs::root_node, {.mode = 0777})).error()),
+              EPERM);
+    EXPECT_TRUE(co_await link.get_attributes(call, fs::root_node));
+}
+
+TEST_F(Tenants, TheirRootIsNobodyUnlessTheySayOtherwise) {
+    ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
+    EXPECT_THAT(change(Change::create, "alice", {{"subjects", "CN=alice"}, {"users", "9-1"}}),
+                HasSubstr("users: '9-1' is not 'any', or up to 64 numbers and ranges"));
+    EXPECT_EQ(change(Change::create, "alice", {{"subjects", "CN=alice"}, {"write", "main"}}), "");
+    ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
+    DpuTenant alice;
+    run_blocking(*reactor, [&] { return act_as_squashed_root(*reactor, options("alice"), alice); });
+    // Another grant is another right: what is connected ends.
+    EXPECT_EQ(change(Change::set, "alice", {{"root_squash", "no"}}), "");
+    EXPECT_TRUE(within_a_second([&] { return !is_alive(alice); })) << dpu.log();
+    run_blocking(*reactor, [&] { return alice.close(); });
+    DpuTenant again;
+    run_blocking(*reactor,
+                 [&] { return again.open(*reactor, options("alice"), "main", "alices", 4096); });
+    run_blocking(*reactor, [&] { return again.close(); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
@@ -164,7 +200,8 @@ Duration time_of_reads(OsReactor& reactor, DpuTenant& tenant, int times) {
 TEST_F(Tenants, LimitsChangeWhileTheyAreConnected) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     EXPECT_EQ(
-        change(Change::create, "alice", {{"subjects", "CN=alice; CN=alice-2"}, {"write", "main"}}),
+        change(Change::create, "alice",
+               {{"subjects", "CN=alice; CN=alice-2"}, {"write", "main"}, {"root_squash", "no"}}),
         "");
     ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
     DpuTenant one, two;

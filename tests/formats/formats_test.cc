@@ -196,6 +196,7 @@ TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {
                 s::chain_fields),
             field_text<std::vector<FetchItem>, std::vector<Link>>(s::chained_fields)),
 
+        row("user", field_text<fs::UserClaim>(f::user_fields)),
         row("1 read", file, moved),
         row("2 write", file, moved),
         row("3 sync", file, "empty"),

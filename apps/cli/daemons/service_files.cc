@@ -94,11 +94,14 @@ std::string_view trust_in(std::string_view providers) {
 
 // The holder of the client's certificate may do everything in the pool. The two authorities each
 // have such a client: the engine's is the DPU, and the user without a DPU.
-std::string access_wish(const ServiceFilesWish& wish) {
+std::string access_wish(const ServiceFilesWish& wish, std::string_view users = {}) {
     const std::string all = config::quoted(wish.pool + "/*");
-    return fmt::format("access: {{\"CN=client\": {{write: {0}, create: {0}, destroy: {0}}}}}\n",
-                       all);
+    return fmt::format("access: {{\"CN=client\": {{write: {0}, create: {0}, destroy: {0}{1}}}}}\n",
+                       all, users);
 }
+
+// The host is this machine, and its root may do everything in the pool's files anyway.
+constexpr std::string_view all_of_root = ", may: \"devices, set_ids, privileged_attributes\"";
 
 std::string engine_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
     return fmt::format(
@@ -123,7 +126,7 @@ std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& w
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
-        config::quoted(wish.pool), access_wish(wish),
+        config::quoted(wish.pool), access_wish(wish, all_of_root),
         config::quoted("unix:" + places.engine_control),
         config::quoted(wish.providers.empty() ? "shm" : wish.providers), trust_in(wish.providers),
         config::quoted(places.storage_certs), config::quoted("unix:" + places.dpu_control),

@@ -1,6 +1,7 @@
 #include "host_files.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "host_mount_locator.h"
 #include "ros2s/connection/connection.h"
@@ -15,6 +16,16 @@ struct Following {
     HostMountLocator& locator;
     Task<> close() { return locator.stop(); }
 };
+
+// The user of this process, and as many of its groups as a request has room for.
+fs::UserClaim user_of_process() {
+    fs::UserClaim user{.uid = ::geteuid(), .gid = ::getegid(), .groups = {}};
+    const int count = ::getgroups(0, nullptr);
+    if (count > 0) user.groups.resize(static_cast<size_t>(count));
+    if (count <= 0 || ::getgroups(count, user.groups.data()) != count) user.groups.clear();
+    if (user.groups.size() > fs::caller_groups_max) user.groups.resize(fs::caller_groups_max);
+    return user;
+}
 
 }  // namespace
 
@@ -45,6 +56,7 @@ Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& r
                                           reactor, *channel_, *locator_,
                                           hostlink::LinkClient::Options{
                                               .client = connection->client(),
+                                              .user = user_of_process(),
                                               .behind = "the DPU at " + channel_->address()}));
     co_await locator_->follow(*link_);
     stack_.push("Following", std::make_unique<Following>(*locator_));

@@ -73,6 +73,16 @@ Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request, st
     return wanted;
 }
 
+Result<fs::UserClaim> decode(const v1::User& user, Report& report) {
+    if (static_cast<size_t>(user.groups_size()) > fs::caller_groups_max) {
+        return report.fail(Code::invalid, fmt::format("the user has {} groups; the limit is {}",
+                                                      user.groups_size(), fs::caller_groups_max));
+    }
+    return fs::UserClaim{.uid = user.uid(),
+                         .gid = user.gid(),
+                         .groups = {user.groups().begin(), user.groups().end()}};
+}
+
 fs::SetAttributes decode(const v1::SetAttributesRequest& request) {
     fs::SetAttributes changes;
     if (request.has_mode()) changes.mode = request.mode();

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "files.pb.h"
+#include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/session/sessions.h"
 #include "session.pb.h"
@@ -24,6 +25,8 @@ inline constexpr int forgets_max = 1024;
 
 [[nodiscard]] Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request,
                                                      std::string subject, Report& report);
+// Errors: invalid (too many groups).
+[[nodiscard]] Result<fs::UserClaim> decode(const v1::User& user, Report& report);
 [[nodiscard]] fs::SetAttributes decode(const v1::SetAttributesRequest& request);
 [[nodiscard]] fs::OpenFlags decode(const v1::OpenFlags& flags);
 [[nodiscard]] Result<fs::SetXattr> decode(v1::XattrChange how, Report& report);

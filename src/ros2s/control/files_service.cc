@@ -28,7 +28,11 @@ struct Using {
 
 // Waits for the request's turn, also within its tenant's rates, as a request on the data plane
 // does. Errors: stale, cancelled.
-Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Place& place) {
+//
+// `for_user`: false for requests that give back what is open or was looked up, or show space. They
+// are done for whichever user.
+Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Place& place,
+                          bool for_user = true) {
     ROS2S_CO_TRY_ASSIGN(auto session, state.session(served, place.session()));
     NameTurn turn(state, session->tenant);
     ROS2S_CO_TRY(co_await turn.begin(served.call));
@@ -38,6 +42,19 @@ Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Place& p
                                      fmt::format("session {} has no mount {}; it was unmounted, "
                                                  "or belongs to another session",
                                                  place.session(), place.mount()));
+    }
+    if (for_user) {
+        ROS2S_CO_TRY_ASSIGN(served.user, control::decode(place.user(), served.report));
+        auto caller = (*mount)->caller_for(served.user);
+        if (!caller) {
+            co_return served.report.fail(
+                caller.error(),
+                fmt::format("{} may not act for user {}; 'users' in the settings of "
+                            "the server or of its tenant can allow it",
+                            served.subject, place.user().uid()));
+        }
+        served.caller = *caller;
+        served.call.caller = &served.caller;
     }
     session::MountNames names(**mount, served.report);
     co_return Using{std::move(session), std::move(*mount), names, std::move(turn)};
@@ -120,7 +137,8 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
     const bool read_only = request.read_only() || !may_write;
     ROS2S_CO_TRY_ASSIGN(const auto mounted,
                         co_await state_.parts.mounts->mount(
-                            served.call, *session, request.container(), read_only, served.report));
+                            served.call, *session, request.container(), read_only, served.report,
+                            state_.parts.access.users_of(served.subject, pool)));
     state_.audit(served, fmt::format("mounted {}/{} for {}", pool, request.container(),
                                      !read_only            ? "reading and writing"
                                      : request.read_only() ? "reading"
@@ -280,7 +298,7 @@ Task<Result<>> FileService::create(Served& served, const v1::CreateFileRequest& 
 
 Task<Result<>> FileService::close(Served& served, const v1::CloseFileRequest& request,
                                   v1::EmptyReply&) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place(), false));
     co_return co_await entered.names.close(served.call, {request.handle()});
 }
 
@@ -289,7 +307,7 @@ Task<Result<>> FileService::read_directory(Served& served, const v1::ReadDirecto
     if (request.limit() == 0) {
         co_return served.report.fail(Code::invalid, "limit is 0; request at least one entry");
     }
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place(), false));
     ROS2S_CO_TRY_ASSIGN(auto entries, co_await entered.names.readdir(
                                           served.call, {request.handle()}, request.cookie(),
                                           std::min(request.limit(), entries_max)));
@@ -310,7 +328,7 @@ Task<Result<>> FileService::forget(Served& served, const v1::ForgetRequest& requ
                                      fmt::format("nodes has {} entries; the limit is {}",
                                                  request.nodes_size(), forgets_max));
     }
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place(), false));
     for (const auto& each : request.nodes()) {
         entered.names.forget(NodeId{each.node()}, each.count());
     }
@@ -319,7 +337,7 @@ Task<Result<>> FileService::forget(Served& served, const v1::ForgetRequest& requ
 
 Task<Result<>> FileService::space(Served& served, const v1::SpaceRequest& request,
                                   v1::SpaceReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place(), false));
     ROS2S_CO_TRY_ASSIGN(const auto space, co_await entered.names.space(served.call));
     reply.set_total_bytes(space.total_bytes);
     reply.set_free_bytes(space.free_bytes);

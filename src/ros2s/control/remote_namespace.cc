@@ -4,6 +4,7 @@
 
 #include "client_call.h"
 #include "fields.h"
+#include "ros2s/fs/caller.h"
 #include "ros2s/rpc/options.h"
 
 namespace ros2s::control {
@@ -95,6 +96,12 @@ struct RemoteNamespace::Sender {
     static Task<Result<Reply>> send_until_answered(RemoteNamespace& names, const Call& call,
                                                    Method<Request, Reply> method, Request request,
                                                    bool anywhere) {
+        if (call.caller != nullptr) {
+            v1::User& user = *request.mutable_place()->mutable_user();
+            user.set_uid(call.caller->uid);
+            user.set_gid(call.caller->gid);
+            user.mutable_groups()->Assign(call.caller->groups.begin(), call.caller->groups.end());
+        }
         // Dropped references are sent before a request. If that fails, the request will fail, too.
         if (names.forgotten_.size() >= forgotten_enough) (void)co_await names.send_forgotten(call);
         ControlClient::Parts& parts = names.client_.parts();

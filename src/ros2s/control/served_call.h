@@ -31,6 +31,7 @@
 #include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
+#include "ros2s/fs/caller.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
@@ -63,7 +64,9 @@ struct CallGate {
 // The input of a handler: the caller, the deadline, and the report for its sentence.
 struct Served {
     Call call;
-    UpdateName update;  // the call's, once a request has named one
+    UpdateName update;   // the call's, once a request has named one
+    fs::UserClaim user;  // as the request names it
+    fs::Caller caller;   // the call's, once it is known as whom the user acts
     std::string subject;
     session::Credential credential;  // of the connection that it came over
     std::string peer;                // its address: "ipv4:192.0.2.7:51234", "unix:"

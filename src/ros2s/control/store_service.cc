@@ -158,10 +158,18 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
             fmt::format("chunk_bytes is {}; give a multiple of {} up to {}", properties.chunk_bytes,
                         block_bytes, object::transaction_bytes_max));
     }
+    served.user = {.uid = request.uid(), .gid = request.gid()};
+    const auto owner =
+        state_.parts.access.users_of(served.subject, request.pool()).caller_for(served.user);
+    if (!owner) {
+        co_return served.report.fail(
+            owner.error(),
+            fmt::format("{} may not create containers for user {}", served.subject, request.uid()));
+    }
     ROS2S_CO_TRY_ASSIGN(const auto made,
                         co_await state_.parts.pools.create_container(
                             served.call, request.pool(), std::move(properties),
-                            {.uid = request.uid(), .gid = request.gid()}, served.report));
+                            {.uid = owner->uid, .gid = owner->gid}, served.report));
     state_.audit(served, fmt::format("created the container {}/{} ({})", request.pool(),
                                      request.label(), made.id.uuid.to_string()));
     encode(made, *reply.mutable_container());

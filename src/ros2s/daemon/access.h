@@ -8,8 +8,10 @@
 
 namespace ros2s::daemon {
 
+// Hosts have users, for which a DPU has settings. An engine's clients act for themselves.
+enum class Clients : uint8_t { hosts, of_engine };
 // `help`: for people who edit the settings; a literal.
 [[nodiscard]] config::Group describe_access(session::AccessTable::Settings& settings,
-                                            std::string_view help);
+                                            Clients clients, std::string_view help);
 
 }  // namespace ros2s::daemon

@@ -131,8 +131,11 @@ class LocalDirectory final : public fs::FileSystem {
     [[nodiscard]] Result<Descriptor> open_node(int path, mode_t type, OpenFlags flags) const;
     [[nodiscard]] Result<> change(int path, mode_t type, fs::SetAttributes changes) const;
     [[nodiscard]] static Result<std::vector<Listed>> list(int directory);
-    void read_one(int directory, fs::ReadManyItem& item) const;
-    Task<> read_item(int directory, fs::ReadManyItem& item);
+    // The right to search the directories in a relative path.
+    [[nodiscard]] Result<> check_search(int directory, const std::string& path,
+                                        const fs::Caller& caller) const;
+    void read_one(int directory, const fs::Caller* caller, fs::ReadManyItem& item) const;
+    Task<> read_item(const Call& call, int directory, fs::ReadManyItem& item);
     Attributes add(Found found, LocalNode& parent, const std::string& name);
     // The node, with a descriptor. Errors: stale (no such node, or its name belongs to another
     // file).

@@ -287,8 +287,24 @@ Result<Descriptor> LocalDirectory::open_beneath(int parent, const std::string& n
     return opened(static_cast<int>(::syscall(SYS_openat2, parent, name.c_str(), &how, sizeof how)));
 }
 
-void LocalDirectory::read_one(int directory, fs::ReadManyItem& item) const {
+Result<> LocalDirectory::check_search(int directory, const std::string& path,
+                                      const fs::Caller& caller) const {
+    for (size_t slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1)) {
+        ROS2S_TRY_ASSIGN(const Descriptor node,
+                         open_beneath(directory, path.substr(0, slash), O_PATH));
+        struct stat status{};
+        ROS2S_TRY(checked(::fstat(node.get(), &status)));
+        if (!fs::allows(caller, status.st_mode, status.st_uid, status.st_gid, fs::Wanted::search)) {
+            return fs::fail_access();
+        }
+    }
+    return {};
+}
+
+void LocalDirectory::read_one(int directory, const fs::Caller* caller,
+                              fs::ReadManyItem& item) const {
     const auto read = [&]() -> Result<> {
+        if (caller != nullptr) ROS2S_TRY(check_search(directory, item.name, *caller));
         // Opening a FIFO must not block.
         ROS2S_TRY_ASSIGN(const Descriptor file,
                          open_beneath(directory, item.name, O_RDONLY | O_NONBLOCK));
@@ -296,6 +312,10 @@ void LocalDirectory::read_one(int directory, fs::ReadManyItem& item) const {
         ROS2S_TRY(checked(::fstat(file.get(), &status)));
         if (S_ISDIR(status.st_mode)) return fail(Code::is_directory);
         if (!S_ISREG(status.st_mode)) return fail(Code::invalid);
+        if (caller != nullptr &&
+            !fs::allows(*caller, status.st_mode, status.st_uid, status.st_gid, fs::Wanted::read)) {
+            return fs::fail_access();
+        }
         uint64_t done = 0;
         while (done < item.window.length) {
             const Bytes rest = item.window.bytes().subspan(done);
@@ -312,7 +332,7 @@ void LocalDirectory::read_one(int directory, fs::ReadManyItem& item) const {
     item.status = read();
 }
 
-Task<> LocalDirectory::read_item(int directory, fs::ReadManyItem& item) {
+Task<> LocalDirectory::read_item(const Call& call, int directory, fs::ReadManyItem& item) {
     item.status = {};
     item.bytes = item.size = 0;
     std::string_view rest = item.name;
@@ -325,17 +345,17 @@ Task<> LocalDirectory::read_item(int directory, fs::ReadManyItem& item) {
     if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
     if (!item.status) co_return;
     (void)co_await pool_.run(reactor_, [&]() -> Result<> {
-        read_one(directory, item);
+        read_one(directory, call.caller, item);
         return {};
     });
 }
 
-Task<Result<>> LocalDirectory::read_many(const Call&, NodeId directory,
+Task<Result<>> LocalDirectory::read_many(const Call& call, NodeId directory,
                                          std::span<fs::ReadManyItem> items) {
     ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(directory));
     if (!S_ISDIR(node->type)) co_return fail(Code::not_directory);
     Nursery nursery(reactor_, read_many_at_once);
-    for (fs::ReadManyItem& item : items) co_await nursery.spawn(read_item(node.fd(), item));
+    for (fs::ReadManyItem& item : items) co_await nursery.spawn(read_item(call, node.fd(), item));
     co_await nursery.join();
     co_return Result<>();
 }

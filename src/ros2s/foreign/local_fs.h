@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/reactor.h"
@@ -39,7 +40,7 @@ struct LocalFsOptions {
 };
 
 // The owner of files that would belong to root.
-inline constexpr uint32_t nobody = 65534;
+using fs::nobody;
 
 // The reactor and the pool outlive the file system. File I/O uses the reactor's ring if it has one.
 // Other system calls block, on the pool. Errors, each with a sentence: not_found, not_directory,

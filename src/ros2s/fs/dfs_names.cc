@@ -118,7 +118,8 @@ std::vector<Result<Attributes>> DfsMount::nodes_in(const RecordChain& chain, Nod
             found.emplace_back(gone ? fail(Code::stale) : fail(inode.error()));
             break;
         }
-        found.emplace_back(Attributes{.node = node, .mode = inode->mode});
+        found.emplace_back(
+            Attributes{.node = node, .mode = inode->mode, .uid = inode->uid, .gid = inode->gid});
         if (!S_ISDIR(inode->mode)) break;
     }
     return found;

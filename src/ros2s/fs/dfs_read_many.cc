@@ -3,6 +3,7 @@
 // Then all records and contents come in one batch.
 #include <map>
 
+#include "caller.h"
 #include "dfs_mount.h"
 #include "ros2s/runtime/nursery.h"
 
@@ -47,21 +48,37 @@ Task<Result<>> DfsMount::resolve_many(const Call& call, std::span<ManyFile> file
         }
         pending.clear();
         std::vector<EntryRecord> records(wanted.size());
+        std::map<NodeId, Result<InodeRecord>> directories;  // only if they must be checked
         std::vector<FetchItem> items;
         items.reserve(wanted.size());
         for (const auto& [key, sharers] : wanted) {
             items.push_back(record_item(object_of(key.first), name_dkey(key.second), entry_akey(),
                                         records[items.size()]));
+            if (call.caller != nullptr) directories.emplace(key.first, InodeRecord{});
         }
-        static_assert(group_files_max <= object::fetch_items_max);
+        for (auto& [node, record] : directories) {
+            items.push_back(record_item(object_of(node), record_dkey(), inode_akey(), *record));
+        }
+        static_assert(2 * group_files_max <= object::fetch_items_max);
         if (items.empty()) break;
         ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
-        size_t index = 0;
+        size_t index = wanted.size();
+        for (auto& [node, record] : directories) {
+            record = record_of(items[index++], *record);
+            if (record &&
+                !allows(*call.caller, record->mode, record->uid, record->gid, Wanted::search)) {
+                record = fail_access();
+            }
+        }
+        index = 0;
         for (const auto& [key, sharers] : wanted) {
             const auto entry = record_of(items[index], records[index]);
             ++index;
+            const auto directory = directories.find(key.first);
             for (ManyFile* file : sharers) {
-                if (!entry) {
+                if (directory != directories.end() && !directory->second) {
+                    file->item->status = fail(directory->second.error());
+                } else if (!entry) {
                     file->item->status = fail(entry.error());
                 } else if (S_ISLNK(entry->type_bits())) {
                     file->item->status = fail(Code::loop);
@@ -130,6 +147,10 @@ Task<Result<>> DfsMount::flush_many(const Call& call, ManyFetch& batch) {
         if (!file.item->status) continue;
         if (const auto read = is_data ? read_status(item) : item.status; !read) {
             file.item->status = fail(read.error());
+        } else if (!is_data && call.caller != nullptr &&
+                   !allows(*call.caller, file.inode.mode, file.inode.uid, file.inode.gid,
+                           Wanted::read)) {
+            file.item->status = fail_access();
         }
     }
     batch.items.clear();

@@ -2,8 +2,9 @@
 // Implementations: Dfs (over any ObjectStore), foreign::LocalFs (over any directory),
 // hostlink::LinkClient (over a connection). All of them pass one contract suite (fs/contract).
 //
-// The caller does working directories and permission checks. Only walk() has paths and follows
-// symbolic links. FUSE does not need it, because the kernel walks paths.
+// The caller does working directories. access::CheckedFileSystem checks permissions for the user of
+// a call; read_many() checks them itself. Only walk() has paths and follows symbolic links. FUSE
+// does not need it, because the kernel walks paths.
 //
 // Thread rule: called on the core on which the file system was opened. Ownership: names, windows
 // and spans belong to the caller until the task is done. Errors are named by their code. The usual
@@ -254,12 +255,16 @@ class Namespace {
     // forget). A file system that does not count references ignores it.
     virtual void forget(NodeId node, uint64_t count) = 0;
 
-  protected:
     // For walk(): looks up the first name in `parent`, and as many others as one request finds,
     // each in the node of the one before. All but the last result are directories. Only a result
-    // for the last of `names` needs all attributes; the others need node and mode.
+    // for the last of `names` needs all attributes; the others need node, mode and owner. Each
+    // result counts as looked up.
     virtual Task<std::vector<Result<Attributes>>> look_up_names(
         const Call&, NodeId parent, std::span<const std::string_view> names);
+
+  protected:
+    // For walk(), which needs no look-up for "..". Errors: denied.
+    virtual Task<Result<>> may_search(const Call&, NodeId /*directory*/) { co_return Result<>{}; }
 };
 
 class FileSystem : public Namespace {
@@ -300,7 +305,8 @@ class FileSystem : public Namespace {
                                       uint64_t length) = 0;
     virtual Result<PathReport> path_report(FileHandle handle) const = 0;
 
-    // Opens, reads and closes many files in one call, concurrently.
+    // Opens, reads and closes many files in one call, concurrently. If the call has a caller, it
+    // needs the right to search the directories in the names, and to read the files (`denied`).
     virtual Task<Result<>> read_many(const Call&, NodeId directory,
                                      std::span<ReadManyItem> items) = 0;
 };

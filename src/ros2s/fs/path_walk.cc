@@ -77,6 +77,7 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
         names.pop_front();
         ++taken;
         if (name == "..") {
+            if (call.caller != nullptr) ROS2S_CO_TRY(co_await may_search(call, trail.last()));
             trail.pop();
             continue;
         }

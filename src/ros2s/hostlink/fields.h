@@ -5,6 +5,20 @@
 
 namespace ros2s::hostlink {
 
+inline constexpr auto user_fields = [](auto& io, auto& user) {
+    io("uid", user.uid);
+    io("gid", user.gid);
+    io.list("groups", user.groups, fs::caller_groups_max,
+            [](auto& group_io, auto& group) { group_io("gid", group); });
+};
+// A request with the user for whom it is made, at its end.
+inline constexpr auto with_user = [](auto fields) {
+    return [fields](auto& io, auto& user, auto&... parts) {
+        fields(io, parts...);
+        user_fields(io, user);
+    };
+};
+
 inline constexpr auto file_fields = [](auto& io, auto& body) {
     io("mount", body.mount.value);
     io("handle", body.handle.value);

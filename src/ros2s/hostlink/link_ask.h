@@ -55,10 +55,11 @@ Task<Result<session::MountLocation>> LinkClient::send(const Call& call, rpc::Cal
                                                       rpc::ReplyReader& reader) {
     Buffer buffer;
     session::MountLocation place;
+    const fs::Caller user = user_of(call);
     const auto encode = [&](const Where& at) {
         place = at.place;
         body.mount = place.mount;
-        return rpc::build(buffer, fields, body);
+        return rpc::build(buffer, with_user(fields), user, body);
     };
     ROS2S_CO_TRY(co_await ask(call, {}, request, reader, encode));
     co_return place;

@@ -71,6 +71,15 @@ LinkClient::LinkClient(Reactor& reactor, rpc::Channel& channel, session::MountLo
       behind_(reactor, behind_max) {}
 LinkClient::~LinkClient() { ROS2S_CHECK(open_.empty()); }
 
+// More groups than a request has room for are left out: the server then grants less.
+fs::Caller LinkClient::user_of(const Call& call) const {
+    fs::Caller user{
+        .uid = options_.user.uid, .gid = options_.user.gid, .groups = options_.user.groups};
+    if (call.caller != nullptr) user = *call.caller;
+    user.groups = user.groups.first(std::min(user.groups.size(), fs::caller_groups_max));
+    return user;
+}
+
 Task<> LinkClient::close_all() {
     // If the server is away, its handles end with the session.
     closing_ = true;

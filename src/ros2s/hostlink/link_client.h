@@ -35,6 +35,8 @@ class LinkClient final : public fs::FileSystem {
   public:
     struct Options {
         Uuid client;  // the session's client instance, which names updates
+        // The user of calls that have no caller: this process's.
+        fs::UserClaim user{};
         // The part of the path behind the link, for path_report(): "dpu at …".
         std::string behind;
         // How long a call waits for its file to be opened again.
@@ -123,6 +125,7 @@ class LinkClient final : public fs::FileSystem {
     struct Open {
         NodeId node{};
         fs::OpenFlags flags;
+        fs::UserClaim user;            // for whom it was opened
         session::MountLocation place;  // where the file is open
         bool reopening = false;
         fs::FileHandle there{};                 // the server's handle
@@ -154,7 +157,8 @@ class LinkClient final : public fs::FileSystem {
                                fs::FileHandle there);
     static Task<> close_behind(LinkClient& self, session::MountLocation place,
                                fs::FileHandle there);
-    [[nodiscard]] fs::Opened keep(const OpenedThere& there, fs::OpenFlags flags);
+    [[nodiscard]] fs::Opened keep(const Call& call, const OpenedThere& there, fs::OpenFlags flags);
+    [[nodiscard]] fs::Caller user_of(const Call& call) const;
     // Opens the file at the mount's current location, unless another call is doing so. Repeats
     // until the file is open or lost, or the call ends.
     Task<> reopen(const Call& call, fs::FileHandle handle);

@@ -73,8 +73,10 @@ void read(unsigned kind, ConstBytes body) {
             break;
         case 6: {
             std::vector<fs::ReadManyItem> items;
-            if (const auto it = decode_read_many(body, items)) {
-                same(encode_read_many(buffer, *it, items), body);
+            fs::UserClaim claim;
+            if (const auto it = decode_read_many(body, claim, items)) {
+                const fs::Caller user{.uid = claim.uid, .gid = claim.gid, .groups = claim.groups};
+                same(encode_read_many(buffer, user, *it, items), body);
             }
             break;
         }

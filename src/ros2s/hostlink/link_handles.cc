@@ -41,7 +41,7 @@ Task<Result<LinkClient::OpenedThere>> LinkClient::open_node(const Call& call, No
 
 Task<Result<fs::Opened>> LinkClient::open(const Call& call, NodeId node, fs::OpenFlags flags) {
     ROS2S_CO_TRY_ASSIGN(const auto there, co_await open_node(call, node, flags));
-    co_return keep(there, flags);
+    co_return keep(call, there, flags);
 }
 
 Task<Result<fs::Opened>> LinkClient::create(const Call& call, NodeId parent, std::string_view name,
@@ -55,7 +55,7 @@ Task<Result<fs::Opened>> LinkClient::create(const Call& call, NodeId parent, std
     ROS2S_CO_TRY_ASSIGN(there.opened,
                         co_await change<fs::Opened>(call, Method::create, create_fields, body,
                                                     opened_fields, &there.place));
-    co_return keep(there, flags);
+    co_return keep(call, there, flags);
 }
 
 Task<Result<fs::Opened>> LinkClient::open_path(const Call& call, std::string_view path,
@@ -67,14 +67,16 @@ Task<Result<fs::Opened>> LinkClient::open_path(const Call& call, std::string_vie
                         co_await change<fs::Opened>(call, Method::open_path, open_path_fields,
                                                     OpenPathBody{.path = path, .how = how},
                                                     opened_fields, &there.place));
-    co_return keep(there, how.flags);
+    co_return keep(call, there, how.flags);
 }
 
-fs::Opened LinkClient::keep(const OpenedThere& there, fs::OpenFlags flags) {
+fs::Opened LinkClient::keep(const Call& call, const OpenedThere& there, fs::OpenFlags flags) {
+    const fs::Caller user = user_of(call);
     const fs::FileHandle handle{++last_handle_};
     Open& file = open_[handle];
     file.node = there.opened.attributes.node;
     file.flags = flags;
+    file.user = {user.uid, user.gid, {user.groups.begin(), user.groups.end()}};
     file.flags.truncate = file.flags.exclusive = false;
     file.there = there.opened.handle;
     file.place = there.place;
@@ -111,9 +113,10 @@ Task<Result<>> LinkClient::close_there(const Call& call, session::MountLocation 
     Buffer buffer;
     ReadAs<Nothing, decltype(nothing_fields)> reader(nothing_fields);
     const HandleBody body{.mount = place.mount, .handle = there};
-    const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::close),
-                                   .repeatable = true,
-                                   .body = rpc::build(buffer, handle_fields, body)};
+    const rpc::CallRequest request{
+        .method = static_cast<uint16_t>(Method::close),
+        .repeatable = true,
+        .body = rpc::build(buffer, with_user(handle_fields), user_of(call), body)};
     const auto closed = co_await channel_.call(call, request, reader);
     if (!closed && closed.error().code == Code::stale) co_return Result<>{};
     if (place != locator_.location()) co_return Result<>{};
@@ -181,7 +184,11 @@ Task<> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
         const auto file = opened(handle);
         if (!file || (*file)->lost || (*file)->place == locator_.location()) co_return;
         if (!call.check(reactor_.now())) co_return;
-        const auto again = co_await open_node(call, (*file)->node, (*file)->flags);
+        const fs::UserClaim opener = (*file)->user;
+        const fs::Caller user{.uid = opener.uid, .gid = opener.gid, .groups = opener.groups};
+        Call as_opener = call;
+        as_opener.caller = &user;
+        const auto again = co_await open_node(as_opener, (*file)->node, (*file)->flags);
         const auto still = opened(handle);
         if (!again && !may_pass(again.error())) {
             if (still && (*still)->place != locator_.location()) (*still)->lost = again.error();

@@ -77,9 +77,10 @@ Task<Result<std::vector<fs::ListedEntry>>> LinkClient::readdir_many(const Call& 
         .handle = at.handle,
         .cookie = cookie,
         .limit = static_cast<uint32_t>(std::min(limit, fs::names_together_max))};
-    const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::readdir_many),
-                                   .repeatable = true,
-                                   .body = rpc::build(buffer, readdir_many_fields, asked)};
+    const rpc::CallRequest request{
+        .method = static_cast<uint16_t>(Method::readdir_many),
+        .repeatable = true,
+        .body = rpc::build(buffer, with_user(readdir_many_fields), user_of(call), asked)};
     const auto done = co_await channel_.call(call, request, reader);
     if (!done && done.error().code == Code::stale && co_await locator_.moved(call, at.place)) {
         co_return co_await FileSystem::readdir_many(call, node, handle, cookie, limit);

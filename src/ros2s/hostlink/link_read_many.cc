@@ -86,8 +86,10 @@ Task<Result<>> LinkClient::read_batch(const Call& call, NodeId directory,
                                    .repeatable = true,
                                    .sink = sink,
                                    .reply_body_bytes_max = items.size() * read_many_answer_bytes};
+    const fs::Caller user = user_of(call);
     const auto encode = [&](const Where& at) {
-        return encode_read_many(body, {.mount = at.place.mount, .directory = directory}, items);
+        return encode_read_many(body, user, {.mount = at.place.mount, .directory = directory},
+                                items);
     };
     co_return co_await ask(call, {}, request, reader, encode);
 }

@@ -292,9 +292,13 @@ Task<Result<>> LinkServer::sync(rpc::Request& request) {
 // ---- read_many ------------------------------------------------------------------------------
 
 Task<Result<>> LinkServer::read_many(rpc::Request& request, Scratch& scratch) {
-    ROS2S_CO_TRY_ASSIGN(const ReadManyBody asked, decode_read_many(request.body(), scratch.items));
+    ROS2S_CO_TRY_ASSIGN(const ReadManyBody asked,
+                        decode_read_many(request.body(), scratch.user, scratch.items));
     request.charge(admission::cost_ns_of_parts(scratch.items.size()));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, entered.mount->caller_for(scratch.user));
+    Call call = request.call();
+    call.caller = &caller;
     uint64_t windows = 0;
     for (const fs::ReadManyItem& item : scratch.items) {
         if (item.window.length > request.sink_bytes() - windows) co_return fail(Code::invalid);
@@ -307,7 +311,7 @@ Task<Result<>> LinkServer::read_many(rpc::Request& request, Scratch& scratch) {
         item.window = fs::Window::local(memory.bytes().subspan(at, length));
         at += length;
     }
-    ROS2S_CO_TRY(co_await entered.fs().read_many(request.call(), asked.directory, scratch.items));
+    ROS2S_CO_TRY(co_await entered.fs().read_many(call, asked.directory, scratch.items));
     co_return co_await reply_items(request, scratch, memory.bytes());
 }
 

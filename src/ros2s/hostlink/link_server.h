@@ -71,6 +71,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
         Buffer answer;
         std::vector<fs::ReadManyItem> items;
         std::vector<uint32_t> crcs;
+        fs::UserClaim user;
     };
     // The session and the mount of a request, held while it runs.
     struct Using {

@@ -1,5 +1,6 @@
 // Requests about names: calls session::MountNames for their session.
 #include <algorithm>
+#include <concepts>
 
 #include "link_server.h"
 #include "names_wire.h"
@@ -47,6 +48,11 @@ ConstBytes body_of(Buffer& buffer, const Result<T>& done) {
 // The mount's number comes first; it differs between processes of the server.
 ConstBytes without_mount(ConstBytes body) { return body.subspan(sizeof(session::MountId)); }
 
+// What is already open or looked up is given back, and space is shown, for whichever user.
+template <class Body>
+constexpr bool is_for_user = !std::same_as<Body, HandleBody> && !std::same_as<Body, ForgetBody> &&
+                             !std::same_as<Body, MountBody>;
+
 Task<Result<>> drop_references(MountNames& names, const ForgetBody& dropped) {
     for (const Forgotten& each : dropped.nodes) names.forget(each.node, each.count);
     co_return Result<>{};
@@ -86,12 +92,19 @@ Task<Result<CodesBody>> unlink_many(MountNames& names, const Call& call, const N
 
 template <class Body, class Apply>
 Task<Result<>> LinkServer::ask(rpc::Request& request, Scratch& scratch, auto fields, Apply apply) {
-    ROS2S_CO_TRY_ASSIGN(const Body asked, rpc::read_body<Body>(request.body(), fields));
+    Body asked;
+    ROS2S_CO_TRY(rpc::read(request.body(), with_user(fields), scratch.user, asked));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    fs::Caller caller;
+    if constexpr (is_for_user<Body>) {
+        ROS2S_CO_TRY_ASSIGN(caller, entered.mount->caller_for(scratch.user));
+    }
+    Call call = request.call();
+    call.caller = &caller;
     metrics_.lookups.add();
     Report report;
     MountNames names(*entered.mount, report);
-    const auto found = co_await apply(names, request.call(), asked);
+    const auto found = co_await apply(names, call, asked);
     if (!found) {
         co_await request.fail(found.error(), report.text());
         co_return Result<>{};
@@ -107,8 +120,10 @@ Task<Result<>> LinkServer::ask(rpc::Request& request, Scratch& scratch, auto fie
 template <class Body, class Apply>
 Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto fields,
                                   Apply apply) {
-    ROS2S_CO_TRY_ASSIGN(const Body asked, rpc::read_body<Body>(request.body(), fields));
+    Body asked;
+    ROS2S_CO_TRY(rpc::read(request.body(), with_user(fields), scratch.user, asked));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, entered.mount->caller_for(scratch.user));
     const rpc::OperationId id = request.operation();
     if (id.client != entered.session->request.client) co_return fail(Code::invalid);
     const session::SessionId session = entered.session->id;
@@ -132,7 +147,8 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto 
         const Call call{.deadline = request.call().deadline,
                         .tenant = request.call().tenant,
                         .trace = request.call().trace,
-                        .update = &name};
+                        .update = &name,
+                        .caller = &caller};
         MountNames names(*entered.mount, report);
         const auto done = co_await apply(names, call, asked);
         if (done) {
@@ -312,13 +328,16 @@ Task<Result<>> LinkServer::readdir(rpc::Request& request, Scratch& scratch) {
 
 // As many entries as fit into the reply, so that no node is looked up in vain.
 Task<Result<>> LinkServer::readdir_many(rpc::Request& request, Scratch& scratch) {
-    ROS2S_CO_TRY_ASSIGN(const auto asked,
-                        rpc::read_body<ReaddirManyBody>(request.body(), readdir_many_fields));
+    ReaddirManyBody asked;
+    ROS2S_CO_TRY(rpc::read(request.body(), with_user(readdir_many_fields), scratch.user, asked));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, entered.mount->caller_for(scratch.user));
+    Call call = request.call();
+    call.caller = &caller;
     Report report;
     MountNames names(*entered.mount, report);
-    ROS2S_CO_TRY_ASSIGN(auto entries, co_await names.readdir(request.call(), asked.handle,
-                                                             asked.cookie, asked.limit));
+    ROS2S_CO_TRY_ASSIGN(auto entries,
+                        co_await names.readdir(call, asked.handle, asked.cookie, asked.limit));
     std::vector<FoundEntry> listed;
     for (fs::DirectoryEntry& entry : entries) {
         listed.push_back({.entry = std::move(entry), .result = fs::Attributes{}});
@@ -328,7 +347,7 @@ Task<Result<>> LinkServer::readdir_many(rpc::Request& request, Scratch& scratch)
     std::vector<std::string_view> wanted;
     for (const FoundEntry& each : listed) wanted.push_back(each.entry.name);
     charge_for(request, wanted.size());
-    const auto found = co_await names.lookup_many(request.call(), asked.node, wanted);
+    const auto found = co_await names.lookup_many(call, asked.node, wanted);
     for (size_t i = 0; i < found.size(); ++i) listed[i].result = found[i];
     co_await request.reply(rpc::build(scratch.answer, found_entries_fields, listed));
     co_return Result<>{};

@@ -234,7 +234,8 @@ Task<> names_of_others(Stage& stage) {
     Host& thief = stage.other;
     const session::MountId hers = stage.host.mount, own = thief.mount;
     const auto code = [&](Method method, auto fields, const auto& what) {
-        return ask_about(thief, method, rpc::build(body, fields, what), ++sequence);
+        return ask_about(thief, method, rpc::build(body, with_user(fields), fs::UserClaim{}, what),
+                         ++sequence);
     };
     using enum Code;
     // The mount of the one subject, in the session of the other.
@@ -282,7 +283,8 @@ Task<> false_names(Stage& stage) {
     Buffer body;
     uint64_t sequence = 0;
     const auto code = [&](Method method, auto fields, const auto& what) {
-        return ask_about(stage.host, method, rpc::build(body, fields, what), ++sequence);
+        return ask_about(stage.host, method,
+                         rpc::build(body, with_user(fields), fs::UserClaim{}, what), ++sequence);
     };
     const session::MountId mount = stage.host.mount;
     const std::string longest(fs::name_bytes_max, 'x'), too_long = longest + 'x';
@@ -341,9 +343,10 @@ Task<Result<>> create_named(Host& host, rpc::OperationId id, std::string_view na
                             .parent = fs::root_node,
                             .name = name,
                             .flags = {.write = true, .exclusive = true}};
-    const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::create),
-                                   .id = id,
-                                   .body = rpc::build(body, create_fields, create)};
+    const rpc::CallRequest request{
+        .method = static_cast<uint16_t>(Method::create),
+        .id = id,
+        .body = rpc::build(body, with_user(create_fields), fs::UserClaim{}, create)};
     co_return co_await host.channel->call({}, request, reader);
 }
 
@@ -387,7 +390,8 @@ Task<> nonsense(Stage& stage) {
     std::vector<fs::ReadManyItem> items(1);
     items[0] = {.name = "x", .window = {.length = 101}};  // more than the sink has
     EXPECT_EQ(co_await ask(stage.host, Method::read_many,
-                           encode_read_many(body, {stage.host.mount, fs::root_node}, items)),
+                           encode_read_many(body, fs::Caller{.uid = 0, .gid = 0},
+                                            {stage.host.mount, fs::root_node}, items)),
               Result<>(fail(Code::invalid)));
     EXPECT_EQ(stage.host.channel->metrics().connections.value(), 1U);
 }

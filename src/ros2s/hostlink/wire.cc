@@ -54,13 +54,14 @@ uint64_t read_many_request_bytes(const fs::ReadManyItem& item) {
     return measure.size();
 }
 
-ConstBytes encode_read_many(Buffer& buffer, ReadManyBody head,
+ConstBytes encode_read_many(Buffer& buffer, const fs::Caller& user, ReadManyBody head,
                             std::span<const fs::ReadManyItem> items) {
-    return build(buffer, read_many_fields, head, items);
+    return build(buffer, with_user(read_many_fields), user, head, items);
 }
-Result<ReadManyBody> decode_read_many(ConstBytes body, std::vector<fs::ReadManyItem>& items) {
+Result<ReadManyBody> decode_read_many(ConstBytes body, fs::UserClaim& user,
+                                      std::vector<fs::ReadManyItem>& items) {
     ReadManyBody head;
-    ROS2S_TRY(rpc::read(body, read_many_fields, head, items));
+    ROS2S_TRY(rpc::read(body, with_user(read_many_fields), user, head, items));
     for (fs::ReadManyItem& item : items) {
         item.window = {.length = item.window.length};
         item.status = {};

@@ -11,14 +11,15 @@
 #include <string_view>
 #include <vector>
 
+#include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/rpc/body.h"
 #include "ros2s/session/mounts.h"
 
 namespace ros2s::hostlink {
 
-// The service number in a hello for a LinkServer.
-inline constexpr uint32_t file_service = 2;
+// The service number in a hello for a LinkServer. 2: requests had no user.
+inline constexpr uint32_t file_service = 3;
 
 enum class Method : uint16_t {
     read = 1,
@@ -138,10 +139,10 @@ struct ReadManyBody {
     session::MountId mount{};
     fs::NodeId directory{};
 };
-ConstBytes encode_read_many(Buffer& buffer, ReadManyBody head,
+ConstBytes encode_read_many(Buffer& buffer, const fs::Caller& user, ReadManyBody head,
                             std::span<const fs::ReadManyItem> items);
 // Windows get their lengths and no address.
-[[nodiscard]] Result<ReadManyBody> decode_read_many(ConstBytes body,
+[[nodiscard]] Result<ReadManyBody> decode_read_many(ConstBytes body, fs::UserClaim& user,
                                                     std::vector<fs::ReadManyItem>& items);
 // Bytes of an item in the request, and in the reply.
 [[nodiscard]] uint64_t read_many_request_bytes(const fs::ReadManyItem& item);

@@ -93,17 +93,25 @@ TEST(LinkWire, ManyReads) {
     Buffer buffer;
     std::vector<fs::ReadManyItem> items{{.name = "a/b", .window = {.length = 10}},
                                         {.name = "", .window = {.length = 0}}};
-    const ConstBytes asked = encode_read_many(buffer, {.mount = {1}, .directory = {2}}, items);
+    const std::vector<uint32_t> groups{6, 7};
+    const fs::Caller user{.uid = 4, .gid = 5, .groups = groups};
+    const ConstBytes asked =
+        encode_read_many(buffer, user, {.mount = {1}, .directory = {2}}, items);
     EXPECT_EQ(asked.size(),
-              20 + read_many_request_bytes(items[0]) + read_many_request_bytes(items[1]));
+              40 + read_many_request_bytes(items[0]) + read_many_request_bytes(items[1]));
     std::vector<fs::ReadManyItem> back;
-    ASSERT_TRUE(decode_read_many(asked, back));
+    fs::UserClaim claim;
+    ASSERT_TRUE(decode_read_many(asked, claim, back));
+    EXPECT_EQ(claim.uid, 4U);
+    EXPECT_EQ(claim.gid, 5U);
+    EXPECT_EQ(claim.groups, groups);
     EXPECT_EQ(back.size(), 2U);
     EXPECT_EQ(back[0].name, "a/b");
     EXPECT_EQ(back[0].window.length, 10U);
     refuses_other_lengths(asked, [](ConstBytes body) {
         std::vector<fs::ReadManyItem> unused;
-        return decode_read_many(body, unused).has_value();
+        fs::UserClaim nobody;
+        return decode_read_many(body, nobody, unused).has_value();
     });
 
     items[0].bytes = 10;
@@ -121,6 +129,17 @@ TEST(LinkWire, ManyReads) {
     // More than the window's size.
     items[0].bytes = 11;
     EXPECT_FALSE(decode_read_answers(encode_read_answers(buffer, items, crcs), back, crcs));
+}
+
+TEST(LinkWire, AUserHasSoManyGroups) {
+    Buffer buffer;
+    fs::UserClaim user{.uid = 1, .gid = 2, .groups = std::vector<uint32_t>(33, 7)};
+    fs::UserClaim back;
+    const auto nothing = [](auto&) {};
+    EXPECT_FALSE(rpc::read(rpc::build(buffer, with_user(nothing), user), with_user(nothing), back));
+    user.groups.pop_back();
+    EXPECT_TRUE(rpc::read(rpc::build(buffer, with_user(nothing), user), with_user(nothing), back));
+    EXPECT_EQ(back.groups, user.groups);
 }
 
 // A body about names: reading what was written, and writing it again, gives the same. Truncated and
@@ -308,7 +327,9 @@ TEST(LinkWire, Golden) {
         {.name = "directory", .node = {7}, .type = S_IFDIR, .cookie = 8}};
     add(5, encode_entries(buffer, entries, 1000));
     fs::ReadManyItem items[] = {{.name = "a/b", .window = {.length = 1000}}, {.name = ""}};
-    add(6, encode_read_many(buffer, {.mount = {1}, .directory = {2}}, items));
+    const std::vector<uint32_t> groups{6, 7};
+    const fs::Caller user{.uid = 4, .gid = 5, .groups = groups};
+    add(6, encode_read_many(buffer, user, {.mount = {1}, .directory = {2}}, items));
     items[0].bytes = 10;
     items[0].size = 12;
     items[1].status = fail(Error{Code::not_found, 2, 3});

@@ -1,5 +1,5 @@
-// Call: the data that goes with a request through every layer: its deadline, stop token, tenant and
-// trace. Owned by the outermost caller. Layers pass it by reference.
+// Call: the data that goes with a request through every layer: its deadline, stop token, tenant,
+// user and trace. Owned by the outermost caller. Layers pass it by reference.
 #pragma once
 #include <cstdint>
 
@@ -11,6 +11,9 @@
 namespace ros2s {
 
 class Trace;
+namespace fs {
+struct Caller;
+}
 
 // Names an update uniquely, over connections and restarts of every process on its path. The library
 // that starts the update creates the name, and all layers pass it on unchanged. See
@@ -32,6 +35,7 @@ struct Call {
     uint64_t tenant = 0;
     Trace* trace = nullptr;
     const UpdateName* update = nullptr;  // null: the caller will not repeat the request
+    const fs::Caller* caller = nullptr;  // for its user; null: for the program itself
 
     // For points where a request can still be abandoned without harm. Errors: cancelled, deadline.
     [[nodiscard]] Result<> check(Time now) const {

@@ -84,6 +84,11 @@ Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_vie
         ROS2S_TRY(check_subject(subject, fmt::format("{}: access", where), report));
         Rights& rights = access.subjects_[subject];
         for (const auto& [name, list] : given) {
+            if (is_user_setting(name)) {
+                const std::string place = fmt::format("{}: access: '{}': {}", where, subject, name);
+                ROS2S_TRY(access.users_[subject][""].set(name, list, place, report));
+                continue;
+            }
             const auto right = std::ranges::find(right_names, name);
             if (right == right_names.end()) {
                 return report.fail(Code::invalid,
@@ -118,6 +123,20 @@ void AccessTable::add(const std::string& subject, Right right, const std::string
         {.pool = pool, .label = std::string(containers), .is_prefix = is_prefix});
 }
 
+void AccessTable::add_users(const std::string& subject, const std::string& pool, UserGrant users) {
+    users_[subject].insert_or_assign(pool, std::move(users));
+}
+
+const UserGrant& AccessTable::users_of(std::string_view subject, std::string_view pool) const {
+    static const UserGrant anybody;
+    const auto found = users_.find(subject);
+    if (found == users_.end()) return anybody;
+    const auto in_pool = found->second.find(pool);
+    if (in_pool != found->second.end()) return in_pool->second;
+    const auto settings = found->second.find("");
+    return settings != found->second.end() ? settings->second : anybody;
+}
+
 void AccessTable::remove(std::string_view subject, std::string_view pool) {
     const auto found = subjects_.find(subject);
     if (found == subjects_.end()) return;
@@ -130,6 +149,7 @@ bool AccessTable::covers(const AccessTable& other, std::string_view subject,
                          std::string_view pool) const {
     const Rights* const theirs = other.rights_of(subject);
     if (theirs == nullptr) return true;
+    if (users_of(subject, pool) != other.users_of(subject, pool)) return false;
     const Rights none{};
     const Rights* const found = rights_of(subject);
     const Rights& ours = found == nullptr ? none : *found;

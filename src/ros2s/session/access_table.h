@@ -6,8 +6,8 @@
 // A right is given for POOL/CONTAINER. A '*' at the end matches the rest of a name: pool/scratch-*,
 // pool/*. `write` includes `read`. The default is no right.
 //
-// It does not know users and modes of files: a subject that may write to a container may do
-// everything in it.
+// It also has the users of its machine for whom a subject may act (UserGrant): those of its
+// settings, or, in a pool where it has a tenant, those of the tenant.
 #pragma once
 #include <array>
 #include <map>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ros2s/base/result.h"
+#include "ros2s/session/user_grant.h"
 
 namespace ros2s::session {
 
@@ -37,7 +38,8 @@ inline constexpr std::array<std::string_view, 4> right_names{"read", "write", "c
 
 class AccessTable {
   public:
-    // By subject ("CN=alice") and name of the right: containers, separated by commas.
+    // By subject ("CN=alice") and name of the right: containers, separated by commas. Also the
+    // settings of a UserGrant, by their names.
     using Settings = std::map<std::string, std::map<std::string, std::string>>;
     // Errors: invalid, with a sentence that begins with `where`.
     [[nodiscard]] static Result<AccessTable> parse(const Settings& settings, std::string_view where,
@@ -48,9 +50,10 @@ class AccessTable {
     // `containers`: a name, or the beginning of names and a '*'.
     void add(const std::string& subject, Right right, const std::string& pool,
              std::string_view containers);
+    void add_users(const std::string& subject, const std::string& pool, UserGrant users);
     // Takes away all rights of the subject in the pool.
     void remove(std::string_view subject, std::string_view pool);
-    // True if the subject has every right in the pool that it has by `other`.
+    // True if the subject has every right in the pool that it has by `other`, for the same users.
     [[nodiscard]] bool covers(const AccessTable& other, std::string_view subject,
                               std::string_view pool) const;
 
@@ -59,6 +62,7 @@ class AccessTable {
     // True if the subject has any right. Without one, the container or pool does not exist for it.
     [[nodiscard]] bool sees(std::string_view subject, std::string_view pool,
                             std::string_view container) const;
+    [[nodiscard]] const UserGrant& users_of(std::string_view subject, std::string_view pool) const;
     [[nodiscard]] bool sees_pool(std::string_view subject, std::string_view pool) const;
 
   private:
@@ -74,6 +78,8 @@ class AccessTable {
     [[nodiscard]] const Rights* rights_of(std::string_view subject) const;
 
     std::map<std::string, Rights, std::less<>> subjects_;
+    // By subject, and by pool, or "" for those of the settings.
+    std::map<std::string, std::map<std::string, UserGrant, std::less<>>, std::less<>> users_;
 };
 
 }  // namespace ros2s::session

@@ -70,7 +70,18 @@ Result<> MountNames::give(const Call& call, NodeId node) {
 
 Result<fs::Attributes> MountNames::give(const Call& call, Result<fs::Attributes> found) {
     if (found) ROS2S_TRY(give(call, found->node));
+    return shown(std::move(found));
+}
+
+Result<fs::Attributes> MountNames::shown(Result<fs::Attributes> found) const {
+    if (found) *found = mount_.users().shown(*found);
     return found;
+}
+
+fs::Owner MountNames::stored(fs::Owner owner) const {
+    const UserGrant& users = mount_.users();
+    return {.uid = users.stored_uid(owner.uid).value_or(fs::nobody),
+            .gid = users.stored_gid(owner.gid).value_or(fs::nobody)};
 }
 
 Task<Result<fs::Opened>> MountNames::give(const Call& call, Result<fs::Opened> opened,
@@ -84,6 +95,7 @@ Task<Result<fs::Opened>> MountNames::give(const Call& call, Result<fs::Opened> o
     }
     if (given) {
         mount_.opened(opened->handle);
+        opened->attributes = mount_.users().shown(opened->attributes);
         co_return opened;
     }
     const Call closing;
@@ -103,21 +115,21 @@ MountNames::AttributesTask MountNames::mkdir(const Call& call, NodeId parent, st
                                              mode_t mode, fs::Owner owner) {
     ROS2S_CO_TRY(check_permissions(mode, report_));
     ROS2S_CO_TRY(check_may_change(name));
-    co_return give(call, co_await fs().mkdir(call, parent, name, mode, owner));
+    co_return give(call, co_await fs().mkdir(call, parent, name, mode, stored(owner)));
 }
 
 MountNames::AttributesTask MountNames::mknod(const Call& call, NodeId parent, std::string_view name,
                                              mode_t mode, dev_t device, fs::Owner owner) {
     ROS2S_CO_TRY(check_node_mode(mode, report_));
     ROS2S_CO_TRY(check_may_change(name));
-    co_return give(call, co_await fs().mknod(call, parent, name, mode, device, owner));
+    co_return give(call, co_await fs().mknod(call, parent, name, mode, device, stored(owner)));
 }
 
 MountNames::AttributesTask MountNames::symlink(const Call& call, NodeId parent,
                                                std::string_view name, std::string_view target,
                                                fs::Owner owner) {
     ROS2S_CO_TRY(check_may_change(name));
-    co_return give(call, co_await fs().symlink(call, parent, name, target, owner));
+    co_return give(call, co_await fs().symlink(call, parent, name, target, stored(owner)));
 }
 
 MountNames::AttributesTask MountNames::link(const Call& call, NodeId node, NodeId parent,
@@ -157,6 +169,7 @@ Task<Result<fs::Walked>> MountNames::walk(const Call& call, std::string_view pat
         } else {
             given = give(call, node);
         }
+        walked->attributes = mount_.users().shown(*walked->attributes);
     }
     if (!given) co_return fail(given.error());
     co_return walked;
@@ -175,7 +188,7 @@ Task<std::vector<Result<>>> MountNames::create_many(const Call& call, NodeId par
     Result<> may = check_permissions(mode, report_);
     if (may) may = check_may_change();
     if (!may) co_return std::vector<Result<>>(names.size(), may);
-    co_return co_await fs().create_many(call, parent, names, mode, owner);
+    co_return co_await fs().create_many(call, parent, names, mode, stored(owner));
 }
 
 Task<std::vector<Result<>>> MountNames::unlink_many(const Call& call, NodeId parent,
@@ -191,7 +204,18 @@ MountNames::AttributesTask MountNames::set_attributes(const Call& call, NodeId n
                                                       const fs::SetAttributes& changes) {
     if (changes.mode) ROS2S_CO_TRY(check_permissions(*changes.mode, report_));
     ROS2S_CO_TRY(check_may_change());
-    co_return co_await fs().set_attributes(call, node, changes);
+    fs::SetAttributes wanted = changes;
+    if (wanted.uid) {
+        ROS2S_CO_TRY_ASSIGN(wanted.uid, mount_.users().stored_uid(*wanted.uid));
+    }
+    if (wanted.gid) {
+        ROS2S_CO_TRY_ASSIGN(wanted.gid, mount_.users().stored_gid(*wanted.gid));
+    }
+    co_return shown(co_await fs().set_attributes(call, node, wanted));
+}
+
+MountNames::AttributesTask MountNames::get_attributes(const Call& call, NodeId node) {
+    co_return shown(co_await fs().get_attributes(call, node));
 }
 
 Task<Result<>> MountNames::set_xattr(const Call& call, NodeId node, std::string_view name,
@@ -219,7 +243,7 @@ Task<Result<fs::Opened>> MountNames::create(const Call& call, NodeId parent, std
     ROS2S_CO_TRY(check_permissions(mode, report_));
     ROS2S_CO_TRY(check_may_change(name));
     ROS2S_CO_TRY(check_room());
-    auto opened = co_await fs().create(call, parent, name, mode, flags, owner);
+    auto opened = co_await fs().create(call, parent, name, mode, flags, stored(owner));
     co_return co_await give(call, std::move(opened), true);
 }
 

@@ -12,6 +12,8 @@
 // - A node that a client gets counts as looked up from then on, a handle as open.
 // - A call that was stopped gives no node and no handle: no client would learn of them.
 // - A handle that is being closed is closed, whatever happens to the call.
+// - Owners are the client's numbers outside, and the container's inside (UserGrant). The call's
+//   caller has the container's.
 #pragma once
 #include <string>
 #include <string_view>
@@ -63,9 +65,7 @@ class MountNames final : public fs::Namespace {
     Task<std::vector<Result<>>> unlink_many(const Call& call, NodeId parent,
                                             std::span<const std::string_view> names) override;
 
-    AttributesTask get_attributes(const Call& call, NodeId node) override {
-        return fs().get_attributes(call, node);
-    }
+    AttributesTask get_attributes(const Call& call, NodeId node) override;
     AttributesTask set_attributes(const Call& call, NodeId node,
                                   const fs::SetAttributes& changes) override;
     Task<Result<std::string>> get_xattr(const Call& call, NodeId node,
@@ -93,6 +93,9 @@ class MountNames final : public fs::Namespace {
     [[nodiscard]] Result<> check_may_change();
     [[nodiscard]] Result<> check_may_change(std::string_view name);
     [[nodiscard]] Result<> check_room();
+    // An owner that the client names, as the container stores it.
+    [[nodiscard]] fs::Owner stored(fs::Owner owner) const;
+    [[nodiscard]] Result<fs::Attributes> shown(Result<fs::Attributes> found) const;
     // The node goes to the client. Errors: cancelled, busy; then the reference is given back.
     Result<> give(const Call& call, NodeId node);
     Result<fs::Attributes> give(const Call& call, Result<fs::Attributes> found);

@@ -28,6 +28,20 @@ void Mount::say_if_foreign(fs::FileHandle handle) const {
         fields_of(owner_.session));
 }
 
+Result<fs::Caller> Mount::caller_for(fs::UserClaim& claim) const {
+    auto caller = users_.caller_for(claim);
+    if (!caller) {
+        owner_.sessions.refused(
+            subject(),
+            fmt::format("{} asked for something of {} as user {}, for whom it may not act: refused",
+                        subject(), key_, claim.uid),
+            fields_of(owner_.session));
+        return fail(caller.error());
+    }
+    caller->holder = owner_.session.id.value;
+    return caller;
+}
+
 Result<> Mount::check_room() const {
     const MountBounds& bounds = owner_.bounds;
     if (handles_.size() >= bounds.handles_max) return fail(Code::busy, bounds.handles_max);
@@ -195,7 +209,8 @@ MountId Mounts::draw() const {
 }
 
 Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
-                                    const std::string& container, bool read_only, Report& report) {
+                                    const std::string& container, bool read_only, Report& report,
+                                    UserGrant users) {
     ROS2S_CO_TRY(check_room(session, report));
     const std::string& pool = session.request.pool;
     const std::string key = key_of(pool, container);
@@ -220,7 +235,8 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
         .holds_descriptors = source_.holds_descriptors(pool, container),
     };
     mounts_.emplace(Key{session.id, id},
-                    std::make_unique<Mount>(reactor_, owner, key, *shared.file_system, read_only));
+                    std::make_unique<Mount>(reactor_, owner, key, *shared.file_system, read_only,
+                                            std::move(users)));
     holders_[id] = &session;
     co_return id;
 }

@@ -21,6 +21,7 @@
 
 #include "ros2s/fs/file_system.h"
 #include "ros2s/session/sessions.h"
+#include "ros2s/session/user_grant.h"
 
 namespace ros2s::session {
 
@@ -87,16 +88,20 @@ class Mount {
         bool holds_descriptors;
     };
     Mount(Reactor& reactor, Owner owner, std::string shared_key, fs::FileSystem& file_system,
-          bool read_only)
+          bool read_only, UserGrant users)
         : owner_(owner),
           file_system_(file_system),
           key_(std::move(shared_key)),
           read_only_(read_only),
+          users_(std::move(users)),
           idle_(reactor) {}
 
     [[nodiscard]] fs::FileSystem& file_system() const { return file_system_; }
     [[nodiscard]] bool read_only() const { return read_only_; }
     [[nodiscard]] const std::string& subject() const { return owner_.session.request.subject; }
+    [[nodiscard]] const UserGrant& users() const { return users_; }
+    // The user as whom the client acts, in the claim's memory. Errors: denied, with an audit line.
+    [[nodiscard]] Result<fs::Caller> caller_for(fs::UserClaim& claim) const;
 
     // Checks that one more handle is allowed: in this mount, for its tenant, in all. Errors: busy.
     [[nodiscard]] Result<> check_room() const;
@@ -133,6 +138,7 @@ class Mount {
     fs::FileSystem& file_system_;
     std::string key_;
     bool read_only_;
+    UserGrant users_;
     std::set<fs::FileHandle> handles_;
     std::map<fs::NodeId, Held> nodes_;
     fs::NodeId hand_{};  // where the search for a node to forget goes on (the clock algorithm)
@@ -170,7 +176,7 @@ class Mounts final : public SessionWatcher {
 
     // Errors: busy (the session, its tenant or all sessions have too many), those of the source.
     Task<Result<MountId>> mount(const Call& call, Session& session, const std::string& container,
-                                bool read_only, Report& report);
+                                bool read_only, Report& report, UserGrant users = {});
     // Closes everything that is open in it. Errors: stale.
     Task<Result<>> unmount(Session& session, MountId id);
     // Errors: stale.

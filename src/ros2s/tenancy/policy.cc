@@ -12,6 +12,7 @@ Policy with_tenants(const Policy& settings, const std::map<std::string, SeenTena
                 policy.allowances.accounts.emplace(subject, tenant.name);
                 if (!seen.active) policy.access.remove(subject, pool);
                 if (!seen.active) continue;
+                policy.access.add_users(subject, pool, tenant.users);
                 for (size_t right = 0; right < session::right_names.size(); ++right) {
                     for (const std::string& containers : tenant.containers[right]) {
                         policy.access.add(subject, static_cast<session::Right>(right), pool,

@@ -92,14 +92,17 @@ Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report) 
             ROS2S_TRY(parse_containers(
                 tenant, static_cast<session::Right>(right - session::right_names.begin()), text,
                 place, report));
+        } else if (session::is_user_setting(name)) {
+            ROS2S_TRY(tenant.users.set(name, text, place, report));
         } else if (is_limit(name)) {
             limits.emplace(name, text);
         } else {
             return report.fail(
                 Code::invalid,
-                fmt::format("{}: there is no such setting; the settings are {}, {}, {}, {}", place,
-                            subjects_key, fmt::join(session::right_names, ", "), until_key,
-                            fmt::join(limit_names(), ", ")));
+                fmt::format("{}: there is no such setting; the settings are {}, {}, {}, {}, {}",
+                            place, subjects_key, fmt::join(session::right_names, ", "), until_key,
+                            fmt::join(limit_names(), ", "),
+                            fmt::join(session::user_setting_names, ", ")));
         }
     }
     if (tenant.subjects.empty()) {
@@ -140,6 +143,9 @@ config::Table describe(Document& document) {
     records.keys = {{subjects_key, ""}, {until_key, ""}, {generation_key, ""}, {revoked_key, ""}};
     for (const std::string_view right : session::right_names) records.keys.push_back({right, ""});
     for (const std::string_view limit : limit_names()) records.keys.push_back({limit, ""});
+    for (const std::string_view name : session::user_setting_names) {
+        records.keys.push_back({name, ""});
+    }
     return {{"",
              "",
              {config::count("format", document.format, document_format, document_format,

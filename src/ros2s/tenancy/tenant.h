@@ -6,6 +6,7 @@
 //
 //     subjects  "CN=alice; CN=alice-2"        read, write, create, destroy  "images, alice-*"
 //     until     "2027-01-01T00:00:00Z"        weight, requests, bytes, names, burst  as in `limits`
+//     users, groups, root_squash (default: yes), squash, uid_map, gid_map, may  as in UserGrant
 //
 // Plain values; any thread.
 #pragma once
@@ -36,6 +37,7 @@ struct Tenant {
     // The parsed form.
     std::vector<std::string> subjects{};
     std::array<std::vector<std::string>, session::right_names.size()> containers{};  // by Right
+    session::UserGrant users{.root_squash = true};
     std::optional<WallTime> until{};
     std::optional<admission::Allowance> allowance{};  // none: no limit is set
 

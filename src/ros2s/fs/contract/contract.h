@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/sim/world.h"
 
@@ -22,6 +23,8 @@ class Subject {
     [[nodiscard]] virtual sim::World& world() = 0;
     // Called between two changes whose times are compared, in addition to virtual time passing.
     virtual void let_time_pass() {}
+    // The user of the cases' calls; null: none. Users 1000 and root must be able to do everything.
+    [[nodiscard]] virtual const Caller* caller() const { return nullptr; }
 };
 
 // Permitted differences between implementations. The defaults are those of Dfs.

@@ -55,7 +55,8 @@ class Fixture {
           fs(subject.file_system()),
           reactor(subject.world().core()),
           traits(case_traits),
-          random(case_seed) {}
+          random(case_seed),
+          call{.caller = subject.caller()} {}
 
     FileSystem& fs;
     Reactor& reactor;

@@ -1,0 +1,523 @@
+#include "checked_file_system.h"
+
+#include <algorithm>
+
+namespace ros2s::access {
+namespace {
+
+using fs::Caller;
+using fs::Wanted;
+
+// Null if nothing is checked: the program itself, or root.
+const Caller* ordinary(const Call& call) {
+    return call.caller == nullptr || call.caller->is_root() ? nullptr : call.caller;
+}
+
+bool has_set_id(mode_t type, mode_t mode) {
+    return !S_ISDIR(type) && (mode & (S_ISUID | S_ISGID)) != 0;
+}
+
+bool is_privileged(std::string_view attribute) {
+    return attribute.starts_with("trusted.") || attribute.starts_with("security.");
+}
+
+bool allows(const Caller& caller, const Rights& rights, uint32_t wanted) {
+    return fs::allows(caller, rights.mode, rights.uid, rights.gid, wanted);
+}
+
+// A sticky directory of somebody else: the user may remove only what is the user's own.
+bool is_guarded(const Caller& caller, const Rights& directory) {
+    return (directory.mode & S_ISVTX) != 0 && directory.uid != caller.uid;
+}
+
+uint32_t wanted_by(fs::OpenFlags flags) {
+    const bool writes = flags.write || flags.append || flags.truncate;
+    return (flags.read || !writes ? Wanted::read : 0) | (writes ? Wanted::write : 0);
+}
+
+const fs::Attributes& attributes_of(const fs::Attributes& attributes) { return attributes; }
+const fs::Attributes& attributes_of(const fs::Opened& opened) { return opened.attributes; }
+
+}  // namespace
+
+// Attributes that were read while a change was made may be older than the change.
+template <class T>
+Result<T> CheckedFileSystem::seen(uint64_t since, Result<T> result) {
+    if (!result) return result;
+    const fs::Attributes& attributes = attributes_of(*result);
+    if (since == changes_) {
+        seen_.see(attributes, reactor_.now());
+    } else {
+        seen_.drop(attributes.node);
+    }
+    return result;
+}
+
+Task<Result<Rights>> CheckedFileSystem::rights_of(const Call& call, NodeId node) {
+    if (const auto known = seen_.find(node, reactor_.now())) co_return *known;
+    const uint64_t since = changes_;
+    ROS2S_CO_TRY_ASSIGN(const fs::Attributes now,
+                        seen(since, co_await inner_->get_attributes(call, node)));
+    co_return Rights{now.mode, now.uid, now.gid};
+}
+
+Task<Result<>> CheckedFileSystem::require_in(const Call& call, NodeId directory, uint32_t wanted) {
+    ROS2S_CO_TRY_ASSIGN(const Rights rights, co_await rights_of(call, directory));
+    if (!S_ISDIR(rights.mode)) co_return fail(Code::not_directory);
+    if (!allows(*call.caller, rights, wanted)) co_return fs::fail_access();
+    co_return Result<>{};
+}
+
+Task<Result<>> CheckedFileSystem::require_change(const Call& call, NodeId directory,
+                                                 std::string_view name, Code first) {
+    ROS2S_CO_TRY(co_await require_in(call, directory, Wanted::search));
+    const auto may = co_await require_in(call, directory, Wanted::write);
+    if (may) co_return may;
+    const auto absent = co_await check_absent(call, directory, name);
+    const Code found = absent ? Code::not_found : absent.error().code;
+    if (found == first) co_return fail(first);
+    co_return may;
+}
+
+Task<Result<>> CheckedFileSystem::check_absent(const Call& call, NodeId parent,
+                                               std::string_view name) {
+    const auto found = co_await inner_->lookup(call, parent, name);
+    if (!found) co_return found.error().code == Code::not_found ? Result<>{} : fail(found.error());
+    inner_->forget(found->node, 1);
+    co_return fail(Code::exists);
+}
+
+// ---- look-ups -------------------------------------------------------------------------------
+
+CheckedFileSystem::AttributesTask CheckedFileSystem::lookup(const Call& call, NodeId parent,
+                                                            std::string_view name) {
+    if (ordinary(call) != nullptr) ROS2S_CO_TRY(co_await require_in(call, parent, Wanted::search));
+    const uint64_t since = changes_;
+    co_return seen(since, co_await inner_->lookup(call, parent, name));
+}
+
+Task<std::vector<Result<fs::Attributes>>> CheckedFileSystem::look_up_names(
+    const Call& call, NodeId parent, std::span<const std::string_view> names) {
+    std::vector<Result<fs::Attributes>> found;
+    if (ordinary(call) != nullptr) {
+        if (const auto may = co_await require_in(call, parent, Wanted::search); !may) {
+            found.emplace_back(fail(may.error()));
+            co_return found;
+        }
+    }
+    const uint64_t since = changes_;
+    found = co_await inner_->look_up_names(call, parent, names);
+    bool may_go_on = true;
+    size_t kept = 0;
+    for (auto& each : found) {
+        if (!may_go_on) {
+            if (each) inner_->forget(each->node, 1);
+            continue;
+        }
+        ++kept;
+        if (!each) continue;
+        if (since == changes_) seen_.see(*each, reactor_.now());
+        may_go_on = ordinary(call) == nullptr || !S_ISDIR(each->mode) ||
+                    fs::allows(*call.caller, each->mode, each->uid, each->gid, Wanted::search);
+    }
+    if (kept < found.size()) {
+        found.resize(kept);
+        found.emplace_back(fs::fail_access());
+    }
+    co_return found;
+}
+
+Task<Result<>> CheckedFileSystem::may_search(const Call& call, NodeId directory) {
+    if (ordinary(call) == nullptr) co_return Result<>{};
+    co_return co_await require_in(call, directory, Wanted::search);
+}
+
+CheckedFileSystem::AttributesTask CheckedFileSystem::get_attributes(const Call& call, NodeId node) {
+    const uint64_t since = changes_;
+    co_return seen(since, co_await inner_->get_attributes(call, node));
+}
+
+// ---- new names ------------------------------------------------------------------------------
+
+Task<Result<>> CheckedFileSystem::check_new(const Call& call, NodeId parent, std::string_view name,
+                                            mode_t& mode, fs::Owner& owner) {
+    const Caller* const caller = call.caller;
+    if (caller == nullptr) co_return Result<>{};
+    if (has_set_id(mode, mode) && !caller->may_set_ids) co_return fs::fail_permission();
+    if (caller->is_root()) co_return Result<>{};
+    ROS2S_CO_TRY(co_await require_change(call, parent, name, Code::exists));
+    owner = {.uid = caller->uid, .gid = caller->gid};
+    ROS2S_CO_TRY_ASSIGN(const Rights directory, co_await rights_of(call, parent));
+    if ((directory.mode & S_ISGID) == 0) co_return Result<>{};
+    owner.gid = directory.gid;
+    // A program that runs as a group in which its creator is not.
+    if (!S_ISDIR(mode) && (mode & S_IXGRP) != 0 && !caller->in_group(directory.gid)) {
+        mode &= ~mode_t{S_ISGID};
+    }
+    co_return Result<>{};
+}
+
+CheckedFileSystem::AttributesTask CheckedFileSystem::mkdir(const Call& call, NodeId parent,
+                                                           std::string_view name, mode_t mode,
+                                                           fs::Owner owner) {
+    mode_t whole = S_IFDIR | mode;
+    ROS2S_CO_TRY(co_await check_new(call, parent, name, whole, owner));
+    const uint64_t since = changes_;
+    co_return seen(since, co_await inner_->mkdir(call, parent, name, mode, owner));
+}
+
+CheckedFileSystem::AttributesTask CheckedFileSystem::mknod(const Call& call, NodeId parent,
+                                                           std::string_view name, mode_t mode,
+                                                           dev_t device, fs::Owner owner) {
+    const bool is_device = S_ISCHR(mode) || S_ISBLK(mode);
+    const Caller* const caller = call.caller;
+    if (is_device && caller != nullptr && !(caller->is_root() && caller->may_make_devices)) {
+        if (!caller->is_root()) {
+            ROS2S_CO_TRY(co_await require_change(call, parent, name, Code::exists));
+        }
+        co_return fs::fail_permission();
+    }
+    ROS2S_CO_TRY(co_await check_new(call, parent, name, mode, owner));
+    const uint64_t since = changes_;
+    co_return seen(since, co_await inner_->mknod(call, parent, name, mode, device, owner));
+}
+
+CheckedFileSystem::AttributesTask CheckedFileSystem::symlink(const Call& call, NodeId parent,
+                                                             std::string_view name,
+                                                             std::string_view target,
+                                                             fs::Owner owner) {
+    mode_t mode = S_IFLNK;
+    ROS2S_CO_TRY(co_await check_new(call, parent, name, mode, owner));
+    const uint64_t since = changes_;
+    co_return seen(since, co_await inner_->symlink(call, parent, name, target, owner));
+}
+
+// As Linux with fs.protected_hardlinks: a link keeps a file, and its set-id bits, after its owner
+// removed it.
+CheckedFileSystem::AttributesTask CheckedFileSystem::link(const Call& call, NodeId node,
+                                                          NodeId parent, std::string_view name) {
+    if (const Caller* const caller = ordinary(call); caller != nullptr) {
+        ROS2S_CO_TRY_ASSIGN(const Rights rights, co_await rights_of(call, node));
+        const bool is_program = (rights.mode & S_ISUID) != 0 ||
+                                (rights.mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
+        const bool is_safe = S_ISREG(rights.mode) && !is_program &&
+                             allows(*caller, rights, Wanted::read | Wanted::write);
+        if (!is_safe && caller->uid != rights.uid) {
+            ROS2S_CO_TRY(co_await require_in(call, parent, Wanted::search));
+            ROS2S_CO_TRY(co_await check_absent(call, parent, name));
+            co_return fs::fail_permission();
+        }
+        ROS2S_CO_TRY(co_await require_change(call, parent, name, Code::exists));
+    }
+    const uint64_t since = changes_;
+    co_return seen(since, co_await inner_->link(call, node, parent, name));
+}
+
+// ---- removed and moved names ----------------------------------------------------------------
+
+Task<Result<>> CheckedFileSystem::check_sticky(const Call& call, NodeId parent,
+                                               std::string_view name) {
+    ROS2S_CO_TRY_ASSIGN(const Rights directory, co_await rights_of(call, parent));
+    if (!is_guarded(*call.caller, directory)) co_return Result<>{};
+    ROS2S_CO_TRY_ASSIGN(const fs::Attributes node, co_await inner_->lookup(call, parent, name));
+    inner_->forget(node.node, 1);
+    if (node.uid != call.caller->uid) co_return fs::fail_permission();
+    co_return Result<>{};
+}
+
+Task<Result<>> CheckedFileSystem::check_removal(const Call& call, NodeId parent,
+                                                std::string_view name) {
+    if (ordinary(call) == nullptr) co_return Result<>{};
+    ROS2S_CO_TRY(co_await require_change(call, parent, name, Code::not_found));
+    co_return co_await check_sticky(call, parent, name);
+}
+
+Task<Result<>> CheckedFileSystem::unlink(const Call& call, NodeId parent, std::string_view name) {
+    ROS2S_CO_TRY(co_await check_removal(call, parent, name));
+    co_return co_await inner_->unlink(call, parent, name);
+}
+
+Task<Result<>> CheckedFileSystem::rmdir(const Call& call, NodeId parent, std::string_view name) {
+    ROS2S_CO_TRY(co_await check_removal(call, parent, name));
+    co_return co_await inner_->rmdir(call, parent, name);
+}
+
+// A directory that moves to another one gets another "..": this needs the right to write to it.
+Task<Result<>> CheckedFileSystem::check_move(const Call& call, NodeId parent,
+                                             std::string_view name) {
+    const uint64_t since = changes_;
+    ROS2S_CO_TRY_ASSIGN(const fs::Attributes node,
+                        seen(since, co_await inner_->lookup(call, parent, name)));
+    inner_->forget(node.node, 1);
+    if (S_ISDIR(node.mode) &&
+        !fs::allows(*call.caller, node.mode, node.uid, node.gid, Wanted::write)) {
+        co_return fs::fail_access();
+    }
+    co_return Result<>{};
+}
+
+Task<Result<>> CheckedFileSystem::rename(const Call& call, NodeId parent, std::string_view name,
+                                         NodeId new_parent, std::string_view new_name,
+                                         RenameFlags flags) {
+    if (ordinary(call) != nullptr) {
+        ROS2S_CO_TRY(co_await check_removal(call, parent, name));
+        const auto may = co_await require_in(call, new_parent, Wanted::search | Wanted::write);
+        if (!may) co_return may;
+        // What the new name leads to is removed, or moved. It need not exist.
+        const auto replaced = co_await check_sticky(call, new_parent, new_name);
+        if (!replaced && replaced.error().code != Code::not_found) co_return replaced;
+        if (parent != new_parent) {
+            ROS2S_CO_TRY(co_await check_move(call, parent, name));
+            if (flags.exchange) ROS2S_CO_TRY(co_await check_move(call, new_parent, new_name));
+        }
+    }
+    co_return co_await inner_->rename(call, parent, name, new_parent, new_name, flags);
+}
+
+// ---- many names -----------------------------------------------------------------------------
+
+// Rights to look up, create and remove names are the directory's, so one check is enough for names
+// that are all allowed. Otherwise each name by itself finds out what Linux returns for it.
+
+Task<std::vector<Result<fs::Attributes>>> CheckedFileSystem::lookup_many(
+    const Call& call, NodeId parent, std::span<const std::string_view> names) {
+    std::vector<Result<fs::Attributes>> results;
+    if (ordinary(call) != nullptr) {
+        const auto may = co_await require_in(call, parent, Wanted::search);
+        if (!may) results.assign(names.size(), fail(may.error()));
+        if (!may) co_return results;
+    }
+    const uint64_t since = changes_;
+    results = co_await inner_->lookup_many(call, parent, names);
+    for (auto& result : results) result = seen(since, std::move(result));
+    co_return results;
+}
+
+Task<std::vector<Result<>>> CheckedFileSystem::create_many(const Call& call, NodeId parent,
+                                                           std::span<const std::string_view> names,
+                                                           mode_t mode, fs::Owner owner) {
+    if (names.empty()) co_return std::vector<Result<>>{};
+    mode_t whole = S_IFREG | (mode & fs::permission_bits);
+    fs::Owner creator = owner;
+    const auto may = co_await check_new(call, parent, names.front(), whole, creator);
+    if (!may) co_return co_await FileSystem::create_many(call, parent, names, mode, owner);
+    co_return co_await inner_->create_many(call, parent, names, whole & fs::permission_bits,
+                                           creator);
+}
+
+Task<std::vector<Result<>>> CheckedFileSystem::unlink_many(
+    const Call& call, NodeId parent, std::span<const std::string_view> names) {
+    const Caller* const caller = ordinary(call);
+    if (caller == nullptr) co_return co_await inner_->unlink_many(call, parent, names);
+    const auto directory = co_await rights_of(call, parent);
+    const bool may_all = directory && S_ISDIR(directory->mode) &&
+                         allows(*caller, *directory, Wanted::search | Wanted::write) &&
+                         !is_guarded(*caller, *directory);
+    if (!may_all) co_return co_await FileSystem::unlink_many(call, parent, names);
+    co_return co_await inner_->unlink_many(call, parent, names);
+}
+
+// ---- attributes -----------------------------------------------------------------------------
+
+namespace {
+
+// Times near the clock are those of touch(1): who may write may set them. Hosts' clocks differ.
+constexpr Duration near = std::chrono::seconds(60);
+
+bool is_near(const std::optional<WallTime>& time, WallTime now) {
+    return !time || (*time > now - near && *time < now + near);
+}
+
+}  // namespace
+
+Task<Result<fs::SetAttributes>> CheckedFileSystem::checked_changes(const Call& call, NodeId node,
+                                                                   fs::SetAttributes changes) {
+    const Caller* const caller = call.caller;
+    if (caller == nullptr) co_return changes;
+    const bool may_be_unseen = caller->is_root() && (!changes.mode || caller->may_set_ids);
+    if (may_be_unseen) co_return changes;
+    ROS2S_CO_TRY_ASSIGN(const Rights rights, co_await rights_of(call, node));
+    const bool sets_ids = changes.mode && has_set_id(rights.mode, *changes.mode);
+    if (caller->is_root()) {
+        if (sets_ids && !caller->may_set_ids) co_return fs::fail_permission();
+        co_return changes;
+    }
+    const bool is_owner = caller->uid == rights.uid;
+    if (changes.size && !writes_.contains({node, caller->holder, caller->uid})) {
+        if (!S_ISDIR(rights.mode) && !allows(*caller, rights, Wanted::write)) {
+            co_return fs::fail_access();
+        }
+    }
+    if (changes.uid && !(is_owner && *changes.uid == rights.uid)) co_return fs::fail_permission();
+    const bool may_give =
+        is_owner && changes.gid && (*changes.gid == rights.gid || caller->in_group(*changes.gid));
+    if (changes.gid && !may_give) co_return fs::fail_permission();
+    if (changes.mode) {
+        if (!is_owner) co_return fs::fail_permission();
+        if (sets_ids && !caller->may_set_ids) co_return fs::fail_permission();
+        if (!caller->in_group(changes.gid.value_or(rights.gid))) {
+            *changes.mode &= ~mode_t{S_ISGID};
+        }
+    }
+    if ((changes.accessed || changes.modified) && !is_owner) {
+        const WallTime now = reactor_.wall_time();
+        const bool touches = is_near(changes.accessed, now) && is_near(changes.modified, now);
+        if (!touches) co_return fs::fail_permission();
+        if (!allows(*caller, rights, Wanted::write)) co_return fs::fail_access();
+    }
+    co_return changes;
+}
+
+CheckedFileSystem::AttributesTask CheckedFileSystem::set_attributes(
+    const Call& call, NodeId node, const fs::SetAttributes& changes) {
+    ROS2S_CO_TRY_ASSIGN(const fs::SetAttributes allowed,
+                        co_await checked_changes(call, node, changes));
+    const uint64_t since = ++changes_;
+    auto changed = co_await inner_->set_attributes(call, node, allowed);
+    // Look-ups that were answered meanwhile may have returned the mode before, or after.
+    seen_.drop(node);
+    ++changes_;
+    co_return seen(since + 1, std::move(changed));
+}
+
+Task<Result<>> CheckedFileSystem::check_xattr(const Call& call, NodeId node, std::string_view name,
+                                              bool changes) {
+    const Caller* const caller = call.caller;
+    if (caller == nullptr) co_return Result<>{};
+    if (is_privileged(name)) {
+        const bool may = caller->is_root() && caller->may_change_privileged;
+        // Everybody may read security.*, and for others trusted.* does not exist.
+        if (!changes && (may || !name.starts_with("trusted."))) co_return Result<>{};
+        if (!changes) co_return fail(Code::no_attribute);
+        if (!may) co_return fs::fail_permission();
+        co_return Result<>{};
+    }
+    if (caller->is_root()) co_return Result<>{};
+    ROS2S_CO_TRY_ASSIGN(const Rights rights, co_await rights_of(call, node));
+    if (name.starts_with("system.")) {  // access lists
+        if (changes && caller->uid != rights.uid) co_return fs::fail_permission();
+        co_return Result<>{};
+    }
+    const bool can_have = S_ISREG(rights.mode) || S_ISDIR(rights.mode);
+    if (!can_have) {
+        if (changes) co_return fs::fail_permission();
+        co_return fail(Code::no_attribute);
+    }
+    const bool is_sticky = S_ISDIR(rights.mode) && (rights.mode & S_ISVTX) != 0;
+    if (changes && is_sticky && caller->uid != rights.uid) co_return fs::fail_permission();
+    if (!allows(*caller, rights, changes ? Wanted::write : Wanted::read)) {
+        co_return fs::fail_access();
+    }
+    co_return Result<>{};
+}
+
+Task<Result<std::string>> CheckedFileSystem::get_xattr(const Call& call, NodeId node,
+                                                       std::string_view name) {
+    ROS2S_CO_TRY(co_await check_xattr(call, node, name, false));
+    co_return co_await inner_->get_xattr(call, node, name);
+}
+
+Task<Result<>> CheckedFileSystem::set_xattr(const Call& call, NodeId node, std::string_view name,
+                                            ConstBytes value, fs::SetXattr how) {
+    ROS2S_CO_TRY(co_await check_xattr(call, node, name, true));
+    const auto done = co_await inner_->set_xattr(call, node, name, value, how);
+    ++changes_;
+    seen_.drop(node);  // an access list may change the mode
+    co_return done;
+}
+
+Task<Result<>> CheckedFileSystem::remove_xattr(const Call& call, NodeId node,
+                                               std::string_view name) {
+    ROS2S_CO_TRY(co_await check_xattr(call, node, name, true));
+    const auto done = co_await inner_->remove_xattr(call, node, name);
+    ++changes_;
+    seen_.drop(node);
+    co_return done;
+}
+
+// ---- files ----------------------------------------------------------------------------------
+
+void CheckedFileSystem::keep(const Call& call, const fs::Opened& opened, fs::OpenFlags flags) {
+    if (ordinary(call) == nullptr || !(flags.write || flags.append)) return;
+    const Writer writer{opened.attributes.node, call.caller->holder, call.caller->uid};
+    writers_.emplace(opened.handle, writer);
+    ++writes_[writer];
+}
+
+CheckedFileSystem::OpenedTask CheckedFileSystem::checked(const Call& call, fs::OpenFlags flags,
+                                                         Result<fs::Opened> opened) {
+    if (!opened) co_return opened;
+    const fs::Attributes& node = opened->attributes;
+    const Caller* const caller = ordinary(call);
+    if (caller == nullptr || fs::allows(*caller, node.mode, node.uid, node.gid, wanted_by(flags))) {
+        keep(call, *opened, flags);
+        co_return opened;
+    }
+    const Call closing;
+    (void)co_await inner_->close(closing, opened->handle);
+    co_return fs::fail_access();
+}
+
+// The attributes that opening returns are the newest. Truncation is checked before.
+CheckedFileSystem::OpenedTask CheckedFileSystem::open(const Call& call, NodeId node,
+                                                      fs::OpenFlags flags) {
+    if (const Caller* const caller = ordinary(call); caller != nullptr && flags.truncate) {
+        ROS2S_CO_TRY_ASSIGN(const Rights rights, co_await rights_of(call, node));
+        if (S_ISREG(rights.mode) && !allows(*caller, rights, wanted_by(flags))) {
+            co_return fs::fail_access();
+        }
+    }
+    const uint64_t since = changes_;
+    auto opened = seen(since, co_await inner_->open(call, node, flags));
+    co_return co_await checked(call, flags, std::move(opened));
+}
+
+// A new file is open for its creator, whatever its mode. Whether it is new shows only if it must
+// be.
+CheckedFileSystem::OpenedTask CheckedFileSystem::create(const Call& call, NodeId parent,
+                                                        std::string_view name, mode_t mode,
+                                                        fs::OpenFlags flags, fs::Owner owner) {
+    mode_t whole = S_IFREG | mode;
+    const auto may = co_await check_new(call, parent, name, whole, owner);
+    const bool exists = !may && may.error().code == Code::exists;
+    if (!may && !exists) co_return fail(may.error());
+    if (ordinary(call) == nullptr) {
+        const uint64_t since = changes_;
+        co_return seen(since, co_await inner_->create(call, parent, name, mode, flags, owner));
+    }
+    if (!exists) {
+        fs::OpenFlags exclusive = flags;
+        exclusive.exclusive = true;
+        const uint64_t since = changes_;
+        auto opened =
+            seen(since, co_await inner_->create(call, parent, name, whole & fs::permission_bits,
+                                                exclusive, owner));
+        if (opened) keep(call, *opened, flags);
+        if (opened || opened.error().code != Code::exists) co_return opened;
+    }
+    if (flags.exclusive) co_return fail(Code::exists);
+    ROS2S_CO_TRY_ASSIGN(const fs::Attributes found, co_await inner_->lookup(call, parent, name));
+    auto opened = co_await open(call, found.node, flags);
+    // The caller of create() gets one reference, as for a new file.
+    if (!opened) inner_->forget(found.node, 1);
+    co_return opened;
+}
+
+Task<Result<>> CheckedFileSystem::close(const Call& call, fs::FileHandle handle) {
+    if (const auto found = writers_.find(handle); found != writers_.end()) {
+        const auto count = writes_.find(found->second);
+        if (--count->second == 0) writes_.erase(count);
+        writers_.erase(found);
+    }
+    return inner_->close(call, handle);
+}
+
+Task<Result<>> CheckedFileSystem::read_many(const Call& call, NodeId directory,
+                                            std::span<fs::ReadManyItem> items) {
+    if (ordinary(call) != nullptr) {
+        ROS2S_CO_TRY(co_await require_in(call, directory, Wanted::search));
+    }
+    co_return co_await inner_->read_many(call, directory, items);
+}
+
+}  // namespace ros2s::access

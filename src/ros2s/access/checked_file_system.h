@@ -1,0 +1,165 @@
+// CheckedFileSystem: a FileSystem that checks the permission bits for the user of each call
+// (Call::caller), as Linux does: search on directories, read and write at open, the sticky bit, who
+// may change modes, owners and times, and the set-group-id bit. A call without a caller is the
+// program's own and is not checked. Access lists (POSIX ACLs) are stored, but not evaluated.
+//
+//     host's claim ─ session ─► Call::caller ─► CheckedFileSystem ─► Dfs | LocalFs
+//
+// Owned by the composing code; used on the file system's core. It owns the file system under it.
+//
+// Errors also: denied, with EACCES (permission bits) or EPERM (only the owner or root).
+//
+// Invariants
+// - Reads and writes are not checked: the rights were checked when the file was opened.
+// - A check uses what look-ups and changes returned in the last second, or else asks for the node's
+//   attributes. What this file system changes is seen by the next check; a change by another DPU or
+//   a direct client may take a second.
+// - The owner of a new node is its caller. Only root may name another one.
+// - walk(), open_path() and readdir_many() are the Namespace's, which call the functions here. What
+//   the file system under it has of its own is not used, because it checks nothing.
+#pragma once
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "ros2s/access/seen_nodes.h"
+#include "ros2s/fs/caller.h"
+#include "ros2s/fs/file_system.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::access {
+
+class CheckedFileSystem final : public fs::FileSystem {
+  public:
+    using Call = ros2s::Call;
+    using NodeId = fs::NodeId;
+    using AttributesTask = Task<Result<fs::Attributes>>;
+    using OpenedTask = Task<Result<fs::Opened>>;
+
+    CheckedFileSystem(Reactor& reactor, std::unique_ptr<fs::FileSystem> inner)
+        : reactor_(reactor), inner_(std::move(inner)) {}
+
+    AttributesTask lookup(const Call&, NodeId parent, std::string_view name) override;
+    Task<std::vector<Result<fs::Attributes>>> look_up_names(
+        const Call&, NodeId parent, std::span<const std::string_view> names) override;
+    AttributesTask mkdir(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                         fs::Owner owner) override;
+    AttributesTask mknod(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                         dev_t device, fs::Owner owner) override;
+    AttributesTask symlink(const Call&, NodeId parent, std::string_view name,
+                           std::string_view target, fs::Owner owner) override;
+    AttributesTask link(const Call&, NodeId node, NodeId parent, std::string_view name) override;
+    Task<Result<>> unlink(const Call&, NodeId parent, std::string_view name) override;
+    Task<Result<>> rmdir(const Call&, NodeId parent, std::string_view name) override;
+    Task<Result<>> rename(const Call&, NodeId parent, std::string_view name, NodeId new_parent,
+                          std::string_view new_name, RenameFlags flags) override;
+    Task<Result<std::string>> readlink(const Call& call, NodeId node) override {
+        return inner_->readlink(call, node);
+    }
+    Task<std::vector<Result<fs::Attributes>>> lookup_many(
+        const Call&, NodeId parent, std::span<const std::string_view> names) override;
+    Task<std::vector<Result<>>> create_many(const Call&, NodeId parent,
+                                            std::span<const std::string_view> names, mode_t mode,
+                                            fs::Owner owner) override;
+    Task<std::vector<Result<>>> unlink_many(const Call&, NodeId parent,
+                                            std::span<const std::string_view> names) override;
+    AttributesTask get_attributes(const Call&, NodeId node) override;
+    AttributesTask set_attributes(const Call&, NodeId node,
+                                  const fs::SetAttributes& changes) override;
+    Task<Result<std::string>> get_xattr(const Call&, NodeId node, std::string_view name) override;
+    Task<Result<>> set_xattr(const Call&, NodeId node, std::string_view name, ConstBytes value,
+                             fs::SetXattr how) override;
+    Task<Result<>> remove_xattr(const Call&, NodeId node, std::string_view name) override;
+    Task<Result<std::vector<std::string>>> list_xattrs(const Call& call, NodeId node) override {
+        return inner_->list_xattrs(call, node);
+    }
+    OpenedTask open(const Call&, NodeId node, fs::OpenFlags flags) override;
+    OpenedTask create(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                      fs::OpenFlags flags, fs::Owner owner) override;
+    Task<Result<>> close(const Call&, fs::FileHandle handle) override;
+    Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call& call, fs::FileHandle handle,
+                                                          uint64_t cookie, size_t limit) override {
+        return inner_->readdir(call, handle, cookie, limit);
+    }
+    Task<Result<fs::FileSystemSpace>> space(const Call& call) override {
+        return inner_->space(call);
+    }
+    void forget(NodeId node, uint64_t count) override { inner_->forget(node, count); }
+
+    Task<> close_all() override { return inner_->close_all(); }
+    Task<Result<uint64_t>> pread(const Call& call, fs::FileHandle handle, fs::Window into,
+                                 uint64_t offset) override {
+        return inner_->pread(call, handle, into, offset);
+    }
+    Task<Result<uint64_t>> pread_forwarded(const Call& call, fs::FileHandle handle, fs::Window into,
+                                           uint64_t offset, std::optional<uint32_t>& crc) override {
+        return inner_->pread_forwarded(call, handle, into, offset, crc);
+    }
+    Task<Result<uint64_t>> pwrite(const Call& call, fs::FileHandle handle, fs::Window from,
+                                  uint64_t offset) override {
+        return inner_->pwrite(call, handle, from, offset);
+    }
+    Task<Result<uint64_t>> pwrite_forwarded(const Call& call, fs::FileHandle handle,
+                                            fs::Window from, uint64_t offset,
+                                            std::vector<uint32_t>& checksums) override {
+        return inner_->pwrite_forwarded(call, handle, from, offset, checksums);
+    }
+    [[nodiscard]] bool compares_checksums(fs::FileHandle handle) const override {
+        return inner_->compares_checksums(handle);
+    }
+    Task<Result<>> fsync(const Call& call, fs::FileHandle handle) override {
+        return inner_->fsync(call, handle);
+    }
+    Task<Result<>> punch_hole(const Call& call, fs::FileHandle handle, uint64_t offset,
+                              uint64_t length) override {
+        return inner_->punch_hole(call, handle, offset, length);
+    }
+    Result<fs::PathReport> path_report(fs::FileHandle handle) const override {
+        return inner_->path_report(handle);
+    }
+    Task<Result<>> read_many(const Call&, NodeId directory,
+                             std::span<fs::ReadManyItem> items) override;
+
+  protected:
+    Task<Result<>> may_search(const Call&, NodeId directory) override;
+
+  private:
+    // An open file by which its user may change the size of the node.
+    using Writer = std::tuple<NodeId, uint64_t, uint32_t>;  // node, holder, uid
+
+    // `since`: changes_ before the result was asked for.
+    template <class T>
+    Result<T> seen(uint64_t since, Result<T> result);
+    Task<Result<Rights>> rights_of(const Call& call, NodeId node);
+    // Errors also: not_directory.
+    Task<Result<>> require_in(const Call& call, NodeId directory, uint32_t wanted);
+    // The right to add or remove names. `first`: exists or not_found, which Linux returns before a
+    // missing right to write.
+    Task<Result<>> require_change(const Call& call, NodeId directory, std::string_view name,
+                                  Code first);
+    // Errors also: exists.
+    Task<Result<>> check_absent(const Call& call, NodeId parent, std::string_view name);
+    // For a new node in the directory; changes its owner, and its mode as Linux does. Errors also:
+    // exists.
+    Task<Result<>> check_new(const Call& call, NodeId parent, std::string_view name, mode_t& mode,
+                             fs::Owner& owner);
+    // The right to remove this name, or to replace it.
+    Task<Result<>> check_removal(const Call& call, NodeId parent, std::string_view name);
+    Task<Result<>> check_sticky(const Call& call, NodeId parent, std::string_view name);
+    Task<Result<>> check_move(const Call& call, NodeId parent, std::string_view name);
+    Task<Result<fs::SetAttributes>> checked_changes(const Call& call, NodeId node,
+                                                    fs::SetAttributes changes);
+    Task<Result<>> check_xattr(const Call& call, NodeId node, std::string_view name, bool changes);
+    // Whether its user may read or write the file, after it was opened: if not, it is closed.
+    OpenedTask checked(const Call& call, fs::OpenFlags flags, Result<fs::Opened> opened);
+    void keep(const Call& call, const fs::Opened& opened, fs::OpenFlags flags);
+
+    Reactor& reactor_;
+    std::unique_ptr<fs::FileSystem> inner_;
+    SeenNodes seen_;
+    uint64_t changes_ = 0;  // of attributes, begun and ended
+    std::map<fs::FileHandle, Writer> writers_;
+    std::map<Writer, uint32_t> writes_;  // how many of writers_
+};
+
+}  // namespace ros2s::access

@@ -1,0 +1,65 @@
+// UserGrant: the users of its machine for whom a host may act, and as whom they act on files.
+//
+//     claim {uid, gid, groups} ─ users, groups ─ squash ─ uid_map, gid_map ─► fs::Caller
+//
+// Settings, each a text:
+//
+//     users, groups    any (the default), or numbers and ranges: "1000-1999, 5000"
+//     root_squash      yes or no: user 0 and group 0 act as nobody (65534)
+//     squash           UID:GID: everybody acts as this user
+//     uid_map, gid_map HOST:STORED:COUNT, separated by commas: the host's numbers HOST and
+//                      following are STORED and following in the container
+//     may              devices, set_ids, privileged_attributes: what root of the host may make
+//
+// Plain values; any thread.
+#pragma once
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ros2s/base/result.h"
+#include "ros2s/fs/caller.h"
+#include "ros2s/fs/file_system.h"
+
+namespace ros2s::session {
+
+inline constexpr std::array<std::string_view, 7> user_setting_names{
+    "users", "groups", "root_squash", "squash", "uid_map", "gid_map", "may"};
+[[nodiscard]] bool is_user_setting(std::string_view name);
+
+struct UserGrant {
+    struct Range {
+        uint32_t first = 0, last = 0;
+        friend bool operator==(const Range&, const Range&) = default;
+    };
+    struct Shift {
+        uint32_t host = 0, stored = 0, count = 0;
+        friend bool operator==(const Shift&, const Shift&) = default;
+    };
+    std::vector<Range> users{}, groups{};  // empty: any
+    bool root_squash = false;
+    std::optional<std::pair<uint32_t, uint32_t>> squash{};  // uid, gid
+    std::vector<Shift> uid_map{}, gid_map{};                // empty: the same numbers
+    bool may_make_devices = false;
+    bool may_set_ids = false;
+    bool may_change_privileged = false;
+    friend bool operator==(const UserGrant&, const UserGrant&) = default;
+
+    // Takes one of the settings above. Errors: invalid, with a sentence that begins with `where`.
+    [[nodiscard]] Result<> set(std::string_view name, std::string_view text, std::string_view where,
+                               Report& report);
+
+    // The user as whom a claim acts. Groups that it may not name, or that have no number here, are
+    // left out. The result uses the claim's memory. Errors: denied.
+    [[nodiscard]] Result<fs::Caller> caller_for(fs::UserClaim& claim) const;
+    // Owners as the host sees them: nobody, if they have no number there.
+    [[nodiscard]] fs::Attributes shown(fs::Attributes attributes) const;
+    // Owners as the container stores them. Errors: invalid (they have no number there).
+    [[nodiscard]] Result<uint32_t> stored_uid(uint32_t uid) const;
+    [[nodiscard]] Result<uint32_t> stored_gid(uint32_t gid) const;
+};
+
+}  // namespace ros2s::session
