@@ -399,12 +399,19 @@ Task<> make_private_files(Tenant& alice) {
 // Whatever he claims, on one plane.
 Task<> act_for_others(fs::Namespace& names) {
     const auto code = [](const auto& result) { return result ? 0 : to_errno(result.error()); };
+    const std::vector<std::string_view> others{"absent", "secret"}, inner{"inside", "new"};
     for (const uint32_t uid : {0U, 500U, 999U, 2000U}) {
         const fs::Caller forbidden{.uid = uid, .gid = 1000};
         const Call as_other{.caller = &forbidden};
         EXPECT_EQ(code(co_await names.lookup(as_other, fs::root_node, "secret")), EPERM) << uid;
         EXPECT_EQ(code(co_await names.mkdir(as_other, fs::root_node, "d", 0755, {})), EPERM);
         EXPECT_EQ(code(co_await names.open(as_other, fs::root_node, {})), EPERM);
+        EXPECT_EQ(code(co_await names.open_path(as_other, "secret", {})), EPERM);
+        EXPECT_EQ(code((co_await names.lookup_many(as_other, fs::root_node, others)).back()),
+                  EPERM);
+        EXPECT_EQ(code((co_await names.create_many(as_other, fs::root_node, others, 0644, {}))[1]),
+                  EPERM);
+        EXPECT_EQ(code((co_await names.unlink_many(as_other, fs::root_node, others))[1]), EPERM);
     }
     EXPECT_EQ(code(co_await names.get_attributes(call, fs::root_node)), EPERM);
     // He may act for 1000. The groups of others are not his: these are left out.
@@ -420,6 +427,24 @@ Task<> act_for_others(fs::Namespace& names) {
     EXPECT_EQ(code(co_await names.lookup(as_own, closed->node, "inside")), EACCES);
     EXPECT_EQ(code(co_await names.walk(as_own, "closed/inside", fs::LastLink::follow)), EACCES);
     EXPECT_EQ(code(co_await names.unlink(as_own, fs::root_node, "secret")), EPERM);
+    for (const bool creates : {false, true}) {
+        const fs::PathOpen how{.flags = {.write = creates}, .creates = creates, .mode = 0600};
+        EXPECT_EQ(code(co_await names.open_path(as_own, "secret", how)), EACCES);
+        EXPECT_EQ(code(co_await names.open_path(as_own, "closed/inside", how)), EACCES);
+        EXPECT_EQ(code(co_await names.open_path(as_own, "closed/new", how)), EACCES);
+    }
+    for (const auto& each : co_await names.lookup_many(as_own, closed->node, inner)) {
+        EXPECT_EQ(code(each), EACCES);
+    }
+    for (const auto& each : co_await names.create_many(as_own, closed->node, inner, 0644, {})) {
+        EXPECT_EQ(code(each), EACCES);
+    }
+    for (const auto& each : co_await names.unlink_many(as_own, closed->node, inner)) {
+        EXPECT_EQ(code(each), EACCES);
+    }
+    const auto removed = co_await names.unlink_many(as_own, fs::root_node, others);
+    EXPECT_EQ(code(removed[0]), ENOENT);
+    EXPECT_EQ(code(removed[1]), EPERM);
     EXPECT_EQ(code(co_await names.rename(as_own, fs::root_node, "secret", fs::root_node, "x", {})),
               EPERM);
     EXPECT_EQ(code(co_await names.set_attributes(as_own, secret->node, {.mode = 0666})), EPERM);
@@ -432,6 +457,23 @@ Task<> act_for_others(fs::Namespace& names) {
     EXPECT_EQ(made->uid, 1000U);
     EXPECT_EQ(made->gid, fs::nobody);
     EXPECT_TRUE(co_await names.rmdir(as_own, fs::root_node, "own"));
+    // So is that of many files, on either plane.
+    const auto many = co_await names.create_many(as_own, fs::root_node, inner, 0600, {.uid = 500});
+    EXPECT_TRUE(many[0] && many[1]);
+    for (const auto& each : co_await names.lookup_many(as_own, fs::root_node, inner)) {
+        EXPECT_TRUE(each && each->uid == 1000);
+    }
+    // A listing has the names of others, and of a directory that is closed nothing.
+    const auto top = co_await names.open(as_own, fs::root_node, {});
+    EXPECT_TRUE(top);
+    const auto listed = co_await names.readdir_many(as_own, fs::root_node, top->handle, 0, 10);
+    EXPECT_TRUE(listed && listed->size() == 5);
+    const auto into = co_await names.readdir_many(as_own, closed->node, top->handle, 0, 10);
+    EXPECT_TRUE(into && into->size() == 5);
+    for (const auto& [entry, attributes] : *into) EXPECT_EQ(code(attributes), EACCES);
+    EXPECT_TRUE(co_await names.close(as_own, top->handle));
+    const auto gone = co_await names.unlink_many(as_own, fs::root_node, inner);
+    EXPECT_TRUE(gone[0] && gone[1]);
 }
 
 Task<> read_many_of_others(hostlink::LinkClient& link) {

@@ -20,29 +20,40 @@ void read_again(ConstBytes body, auto fields) {
     }
 }
 
+// With its user.
+template <class Body>
+void read_request(ConstBytes body, auto fields) {
+    Buffer buffer;
+    fs::UserClaim user;
+    Body it;
+    if (rpc::read(body, with_user(fields), user, it)) {
+        same(rpc::build(buffer, with_user(fields), user, it), body);
+    }
+}
+
 void read_names(unsigned kind, ConstBytes body) {
     switch (kind) {
-        case 12: return read_again<MakeBody>(body, make_fields);
-        case 13: return read_again<LinkBody>(body, link_fields);
-        case 14: return read_again<RenameBody>(body, rename_fields);
-        case 15: return read_again<SetAttributesBody>(body, set_attributes_fields);
-        case 16: return read_again<SetXattrBody>(body, set_xattr_fields);
-        case 17: return read_again<OpenBody>(body, open_fields);
-        case 18: return read_again<CreateBody>(body, create_fields);
-        case 19: return read_again<HandleBody>(body, handle_fields);
-        case 20: return read_again<ForgetBody>(body, forget_fields);
-        case 21: return read_again<MountBody>(body, mount_fields);
+        case 12: return read_request<MakeBody>(body, make_fields);
+        case 13: return read_request<LinkBody>(body, link_fields);
+        case 14: return read_request<RenameBody>(body, rename_fields);
+        case 15: return read_request<SetAttributesBody>(body, set_attributes_fields);
+        case 16: return read_request<SetXattrBody>(body, set_xattr_fields);
+        case 17: return read_request<OpenBody>(body, open_fields);
+        case 18: return read_request<CreateBody>(body, create_fields);
+        case 19: return read_request<HandleBody>(body, handle_fields);
+        case 20: return read_request<ForgetBody>(body, forget_fields);
+        case 21: return read_request<MountBody>(body, mount_fields);
         case 22: return read_again<fs::Opened>(body, opened_fields);
         case 23: return read_again<std::string>(body, content_fields);
         case 24: return read_again<std::vector<std::string>>(body, xattr_names_fields);
         case 25: return read_again<fs::FileSystemSpace>(body, space_fields);
-        case 26: return read_again<WalkBody>(body, walk_fields);
+        case 26: return read_request<WalkBody>(body, walk_fields);
         case 27: return read_again<fs::Walked>(body, walked_fields);
-        case 28: return read_again<OpenPathBody>(body, open_path_fields);
-        case 29: return read_again<NamesBody>(body, names_fields);
+        case 28: return read_request<OpenPathBody>(body, open_path_fields);
+        case 29: return read_request<NamesBody>(body, names_fields);
         case 30: return read_again<std::vector<FoundName>>(body, found_names_fields);
         case 31: return read_again<CodesBody>(body, codes_fields);
-        case 32: return read_again<ReaddirManyBody>(body, readdir_many_fields);
+        case 32: return read_request<ReaddirManyBody>(body, readdir_many_fields);
         default: return read_again<std::vector<FoundEntry>>(body, found_entries_fields);
     }
 }
@@ -57,9 +68,7 @@ void read(unsigned kind, ConstBytes body) {
         case 1:
             if (const auto it = decode_moved(body)) same(encode_moved(buffer, *it), body);
             break;
-        case 2:
-            if (const auto it = decode_node(body)) same(encode_node(buffer, *it), body);
-            break;
+        case 2: return read_request<NodeBody>(body, node_fields);
         case 3:
             if (const auto it = decode_attributes(body)) same(encode_attributes(buffer, *it), body);
             break;

@@ -55,7 +55,7 @@ Task<std::vector<Result<>>> LinkClient::change_many(const Call& call, Method met
         co_return results;
     }
     for (size_t i = 0; i < done->codes.size(); ++i) {
-        if (done->codes[i] != 0) results[i] = fail(rpc::code_from_wire(done->codes[i]));
+        results[i] = result_of(done->codes[i]);
     }
     co_return results;
 }

@@ -75,9 +75,7 @@ Task<Result<std::vector<FoundName>>> look_up_many(MountNames& names, const Call&
 Result<CodesBody> codes_of(const std::vector<Result<>>& results) {
     CodesBody body;
     if (std::ranges::all_of(results, &Result<>::has_value)) return body;
-    for (const Result<>& result : results) {
-        body.codes.push_back(result ? 0 : rpc::to_wire(result.error().code));
-    }
+    for (const Result<>& result : results) body.codes.push_back(code_of(result));
     return body;
 }
 Task<Result<CodesBody>> create_many(MountNames& names, const Call& call, const NamesBody& body) {

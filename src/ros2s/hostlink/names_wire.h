@@ -306,6 +306,19 @@ inline constexpr auto found_entry_fields = [](auto& io, auto& found) {
 inline constexpr auto found_entries_fields = [](auto& io, auto& found) {
     io.list("entries", found, fs::names_together_max, found_entry_fields);
 };
+// A result with its errno, which tells a missing right (EACCES) from what only an owner may
+// (EPERM).
+inline uint16_t code_of(const Result<>& result) {
+    if (result) return 0;
+    const int os_errno = result.error().os_errno;
+    const bool fits = os_errno >= 0 && os_errno <= 0xff;
+    return static_cast<uint16_t>(rpc::to_wire(result.error().code) | (fits ? os_errno << 8 : 0));
+}
+inline Result<> result_of(uint16_t code) {
+    if (code == 0) return {};
+    const Code known = rpc::code_from_wire(static_cast<uint16_t>(code & 0xff));
+    return fail(Error{.code = known, .os_errno = code >> 8});
+}
 // The codes of all results; none if all are fine.
 struct CodesBody {
     std::vector<uint16_t> codes;

@@ -17,11 +17,6 @@ ConstBytes encode_moved(Buffer& buffer, MovedBody body) {
 }
 Result<MovedBody> decode_moved(ConstBytes body) { return read_body<MovedBody>(body, moved_fields); }
 
-ConstBytes encode_node(Buffer& buffer, const NodeBody& body) {
-    return build(buffer, node_fields, body);
-}
-Result<NodeBody> decode_node(ConstBytes body) { return read_body<NodeBody>(body, node_fields); }
-
 ConstBytes encode_attributes(Buffer& buffer, const fs::Attributes& attributes) {
     return build(buffer, attributes_fields, attributes);
 }

@@ -102,11 +102,8 @@ struct MovedBody {
 struct NodeBody {
     session::MountId mount{};
     fs::NodeId node{};
-    std::string_view name;
+    std::string_view name;  // after reading, a view into the request's body
 };
-ConstBytes encode_node(Buffer& buffer, const NodeBody& body);
-// The name is a view into `body`.
-[[nodiscard]] Result<NodeBody> decode_node(ConstBytes body);
 ConstBytes encode_attributes(Buffer& buffer, const fs::Attributes& attributes);
 [[nodiscard]] Result<fs::Attributes> decode_attributes(ConstBytes body);
 

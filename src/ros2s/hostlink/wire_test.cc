@@ -38,14 +38,20 @@ TEST(LinkWire, Files) {
 
 TEST(LinkWire, Nodes) {
     Buffer buffer;
-    const ConstBytes bytes = encode_node(buffer, {.mount = {1}, .node = {2}, .name = "name"});
+    const auto decode_node = [](ConstBytes body) {
+        return rpc::read_body<NodeBody>(body, node_fields);
+    };
+    const auto encode_node = [&](const NodeBody& body) {
+        return rpc::build(buffer, node_fields, body);
+    };
+    const ConstBytes bytes = encode_node({.mount = {1}, .node = {2}, .name = "name"});
     const auto node = decode_node(bytes);
     ASSERT_TRUE(node);
     EXPECT_EQ(node->name, "name");
     EXPECT_EQ(node->node, fs::NodeId{2});
     refuses_other_lengths(bytes, decode_node);
     const std::string long_name(fs::name_bytes_max + 2, 'x');
-    EXPECT_FALSE(decode_node(encode_node(buffer, {.name = long_name})));
+    EXPECT_FALSE(decode_node(encode_node({.name = long_name})));
 
     const fs::Attributes attributes{.node = {3},
                                     .mode = 0100644,
@@ -238,6 +244,10 @@ TEST(LinkWire, Names) {
     EXPECT_FALSE(listed[1].result);
     EXPECT_TRUE(there_and_back(codes_fields, CodesBody{}).codes.empty());
     EXPECT_EQ(there_and_back(codes_fields, CodesBody{.codes = {0, 7}}).codes[1], 7);
+    for (const Result<>& result : {Result<>(), Result<>(fail(Code::not_found)),
+                                   Result<>(fail_errno(EACCES)), Result<>(fail_errno(EPERM))}) {
+        EXPECT_EQ(result_of(code_of(result)), result);
+    }
     EXPECT_EQ(there_and_back(open_path_fields, open_path).how.mode, 0640U);
     EXPECT_EQ(there_and_back(walked_fields, walked).attributes->size, 5U);
     EXPECT_FALSE(there_and_back(walked_fields, fs::Walked{.name = "name"}).attributes);
@@ -309,7 +319,12 @@ TEST(LinkWire, Golden) {
                                 .length = 8192,
                                 .crc = 0xaabbccdd}));
     add(1, encode_moved(buffer, {.bytes = 4096, .crc = 0xaabbccdd}));
-    add(2, encode_node(buffer, {.mount = {1}, .node = {2}, .name = "name"}));
+    const std::vector<uint32_t> groups{6, 7};
+    const fs::Caller user{.uid = 4, .gid = 5, .groups = groups};
+    const auto request = [&](auto fields, const auto& body) {
+        return rpc::build(buffer, with_user(fields), user, body);
+    };
+    add(2, request(node_fields, NodeBody{.mount = {1}, .node = {2}, .name = "name"}));
     add(3, encode_attributes(buffer, {.node = {3},
                                       .mode = 0100644,
                                       .links = 2,
@@ -327,43 +342,39 @@ TEST(LinkWire, Golden) {
         {.name = "directory", .node = {7}, .type = S_IFDIR, .cookie = 8}};
     add(5, encode_entries(buffer, entries, 1000));
     fs::ReadManyItem items[] = {{.name = "a/b", .window = {.length = 1000}}, {.name = ""}};
-    const std::vector<uint32_t> groups{6, 7};
-    const fs::Caller user{.uid = 4, .gid = 5, .groups = groups};
     add(6, encode_read_many(buffer, user, {.mount = {1}, .directory = {2}}, items));
     items[0].bytes = 10;
     items[0].size = 12;
     items[1].status = fail(Error{Code::not_found, 2, 3});
     add(7, encode_read_answers(buffer, items, std::array{0xaabbccddU, 1U}));
-    add(12, rpc::build(buffer, make_fields, make));
-    add(13, rpc::build(buffer, link_fields,
-                       LinkBody{.mount = {1}, .node = {2}, .parent = {3}, .name = "name"}));
-    add(14, rpc::build(buffer, rename_fields, rename_one));
-    add(15, rpc::build(buffer, set_attributes_fields, changes));
-    add(16, rpc::build(buffer, set_xattr_fields,
-                       SetXattrBody{.mount = {1},
-                                    .node = {2},
-                                    .name = "user.x",
-                                    .value = "value",
-                                    .how = fs::SetXattr::create}));
-    add(17, rpc::build(buffer, open_fields,
-                       OpenBody{.mount = {1}, .node = {2}, .flags = {.append = true}}));
-    add(18, rpc::build(buffer, create_fields, create));
-    add(19, rpc::build(buffer, handle_fields, HandleBody{.mount = {1}, .handle = {2}}));
-    add(20, rpc::build(buffer, forget_fields, dropped));
-    add(21, rpc::build(buffer, mount_fields, MountBody{.mount = {1}}));
+    add(12, request(make_fields, make));
+    add(13,
+        request(link_fields, LinkBody{.mount = {1}, .node = {2}, .parent = {3}, .name = "name"}));
+    add(14, request(rename_fields, rename_one));
+    add(15, request(set_attributes_fields, changes));
+    add(16, request(set_xattr_fields, SetXattrBody{.mount = {1},
+                                                   .node = {2},
+                                                   .name = "user.x",
+                                                   .value = "value",
+                                                   .how = fs::SetXattr::create}));
+    add(17, request(open_fields, OpenBody{.mount = {1}, .node = {2}, .flags = {.append = true}}));
+    add(18, request(create_fields, create));
+    add(19, request(handle_fields, HandleBody{.mount = {1}, .handle = {2}}));
+    add(20, request(forget_fields, dropped));
+    add(21, request(mount_fields, MountBody{.mount = {1}}));
     add(22,
         rpc::build(buffer, opened_fields, fs::Opened{.handle = {1}, .attributes = {.size = 2}}));
     add(23, rpc::build(buffer, content_fields, std::string("content")));
     add(24, rpc::build(buffer, xattr_names_fields, std::vector<std::string>{"user.a", "user.b"}));
     add(25, rpc::build(buffer, space_fields,
                        fs::FileSystemSpace{.total_bytes = 3, .free_bytes = 2, .files = 1}));
-    add(26, rpc::build(buffer, walk_fields, walk));
+    add(26, request(walk_fields, walk));
     add(27, rpc::build(buffer, walked_fields, walked));
-    add(28, rpc::build(buffer, open_path_fields, open_path));
-    add(29, rpc::build(buffer, names_fields, many_names));
+    add(28, request(open_path_fields, open_path));
+    add(29, request(names_fields, many_names));
     add(30, rpc::build(buffer, found_names_fields, found_names));
     add(31, rpc::build(buffer, codes_fields, CodesBody{.codes = {0, 7}}));
-    add(32, rpc::build(buffer, readdir_many_fields, read_entries));
+    add(32, request(readdir_many_fields, read_entries));
     add(33, rpc::build(buffer, found_entries_fields, found_entries));
     EXPECT_EQ(lines, golden);
 }
