@@ -31,7 +31,8 @@ double count_of(const std::string& scrape, const std::string& histogram) {
     double sum = 0;
     std::istringstream lines(scrape);
     for (std::string line; std::getline(lines, line);) {
-        if (!line.starts_with(histogram + "_count") || line.contains("\"KeepAlive\"")) continue;
+        if (!line.starts_with(histogram + "_count")) continue;
+        if (line.contains("\"KeepAlive\"") || line.contains("\"forget\"")) continue;
         sum += std::atof(line.c_str() + line.rfind(' '));
     }
     return sum;
