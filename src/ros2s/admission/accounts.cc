@@ -49,6 +49,12 @@ Time Account::use(uint64_t bytes, Time now) noexcept {
     return begins;
 }
 
+void Account::use_names(uint64_t names, Time now) noexcept {
+    metrics.names.add(names);
+    if (allowance_.names == 0) return;
+    names_paid_ = std::max(names_paid_, now) + time_of(names, allowance_.names);
+}
+
 void Account::give_back(uint64_t bytes) noexcept {
     for (auto& [count, per_second, paid] : rates_of(bytes)) *paid -= time_of(count, per_second);
 }

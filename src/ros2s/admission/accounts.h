@@ -69,6 +69,8 @@ class Account {
     }
     // Uses the rates for one request, which may begin at the returned time.
     [[nodiscard]] Time use(uint64_t bytes, Time now) noexcept;
+    // Uses the rate of names for further names of a request that has begun. Later requests wait.
+    void use_names(uint64_t names, Time now) noexcept;
     // The request does not begin.
     void give_back(uint64_t bytes) noexcept;
     // All that was used is paid for.

@@ -133,6 +133,10 @@ void Line::Queue::leave(Waiter& waiter) noexcept {
     admission.reactor_.post(waiter.handle);
 }
 
+void Line::use_names(uint64_t names) noexcept {
+    if (keeps_rates_ && names > 0) tenant_.account->use_names(names, admission_.reactor_.now());
+}
+
 void Line::turn_away() noexcept {
     turned_away_ = true;
     for (Queue* const queue : {&small_, &large_}) {

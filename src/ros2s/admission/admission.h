@@ -153,6 +153,8 @@ class Line {
     // Of its tenant's account.
     [[nodiscard]] AccountMetrics& metrics() const noexcept { return tenant_.account->metrics; }
     [[nodiscard]] const std::string& tenant_name() const noexcept { return tenant_.account->name; }
+    // Counts further names of a request, such as those of a batch (Account::use_names()).
+    void use_names(uint64_t names) noexcept;
     // Requests that wait, and all later ones, get an empty Place.
     void turn_away() noexcept;
     // The line ends when its requests are done: rates do not delay them any more.

@@ -359,6 +359,25 @@ TEST(Rates, OfNamesAndOfDataAreTwo) {
     }
 }
 
+// A batch is admitted as one name, and counts as all of its names.
+TEST(Rates, NamesOfABatchCount) {
+    sim::World world(1);
+    Accounts accounts(world.core(), allowances_of({{.names = 1000, .burst = 10ms}}));
+    const auto account = accounts.open(subject_of(0));
+    Admission admission(world.core(), {}, &accounts);
+    Line line(admission, account->number);
+    const Time before = world.core().now();
+    world.run([](Line& its) -> Task<> {
+        for (int i = 0; i < 11; ++i) {
+            const Place place = co_await its.enter(0, {});
+            EXPECT_TRUE(place);
+            its.use_names(99);
+        }
+    }(line));
+    EXPECT_EQ(account->metrics.names.value(), 1100U);
+    EXPECT_NEAR(static_cast<double>((world.core().now() - before) / 1ms), 990, 10);
+}
+
 TEST(Rates, BelowItNobodyWaits) {
     Crowd crowd(1, {{.requests = 200'000, .bytes = uint64_t{1} << 40}});
     const Crowd::Source& source = crowd.add(4096, 1, 16);

@@ -60,7 +60,9 @@ Task<Result<>> drop_references(MountNames& names, const ForgetBody& dropped) {
 
 // The first name is the request itself.
 void charge_for(rpc::Request& request, size_t names) {
-    if (names > 1) request.charge(admission::cost_ns_of_parts(names - 1));
+    if (names < 2) return;
+    request.charge(admission::cost_ns_of_parts(names - 1));
+    request.charge_names(names - 1);
 }
 
 Task<Result<std::vector<FoundName>>> look_up_many(MountNames& names, const Call& call,

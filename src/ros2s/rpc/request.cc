@@ -26,7 +26,7 @@ void Request::begin(fabric::Message message, const Frame& frame, bool sampled) {
     frame_ = frame;
     body_ = frame.body;
     answered_ = refused_ = false;
-    charged_ns_ = 0;
+    charged_ns_ = charged_names_ = 0;
     arrived_ = environment_.endpoint.reactor().now();
     stop_.emplace();
     call_ = {.stop = stop_->token(), .tenant = guest_.tenant};

@@ -99,6 +99,8 @@ class Request {
     // It costs the server so much more than a request of its Service::work() (admission/cost.h).
     // Call it as soon as that is known: its tenant's next requests wait for it.
     void charge(uint64_t cost_ns) { charged_ns_ += cost_ns; }
+    // It is about so many further names, which count for the tenant's rate of names.
+    void charge_names(uint64_t names) { charged_names_ += names; }
     // From its arrival until its reply was queued. Call it after that.
     [[nodiscard]] Duration took() const { return answered_at_ - arrived_; }
 
@@ -163,6 +165,7 @@ class Request {
     bool refused_ = false;
     bool sampled_ = false;
     uint64_t charged_ns_ = 0;
+    uint64_t charged_names_ = 0;
     std::vector<std::byte> head_;  // of the reply; its memory is reused, unless it is large
 };
 

@@ -136,6 +136,7 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
     }
     serving.reset();
     place.settle(request.charged_ns_);
+    self.line_->use_names(request.charged_names_);
     self.line_->metrics().latency.add(static_cast<uint64_t>(request.took().count()));
     if (undeliverable || request.refused()) self.line_->metrics().refused.add();
     if (request.sampled()) {
