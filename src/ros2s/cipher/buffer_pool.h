@@ -9,12 +9,18 @@
 #include <vector>
 
 #include "ros2s/base/bytes.h"
+#include "ros2s/cipher/cipher_memory.h"
 
 namespace ros2s::cipher {
 
 class BufferPool {
   public:
     static constexpr size_t kept_bytes_max = size_t{16} << 20;
+
+    explicit BufferPool(CipherMemory& memory) : memory_(memory) {}
+    BufferPool(const BufferPool&) = delete;
+    BufferPool& operator=(const BufferPool&) = delete;
+    ~BufferPool() { memory_.buffers -= kept_bytes_; }
 
     class Lease {
       public:
@@ -53,15 +59,21 @@ class BufferPool {
         *found = std::move(kept_.back());
         kept_.pop_back();
         kept_bytes_ -= rounded;
+        memory_.buffers -= rounded;
         return {*this, std::move(buffer), size};
     }
 
   private:
     void give_back(AlignedBuffer buffer) {
-        if (kept_bytes_ + buffer.size() > kept_bytes_max) return;
+        if (kept_bytes_ + buffer.size() > kept_bytes_max ||
+            memory_.buffers + buffer.size() > CipherMemory::buffers_max) {
+            return;
+        }
         kept_bytes_ += buffer.size();
+        memory_.buffers += buffer.size();
         kept_.push_back(std::move(buffer));
     }
+    CipherMemory& memory_;
     std::vector<AlignedBuffer> kept_;
     size_t kept_bytes_ = 0;
 };

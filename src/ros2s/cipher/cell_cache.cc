@@ -28,23 +28,35 @@ void CellCache::add(object::ObjectId object, const object::Dkey& dkey, object::E
     if (known == by_name_.end()) {
         arrays_.push_front({.name = name, .epoch = epoch});
         by_name_.emplace(name, arrays_.begin());
-        bytes_ += arrays_.front().bytes();
+        count(arrays_.front());
     } else {
         arrays_.splice(arrays_.begin(), arrays_, known->second);
     }
     Array& array = arrays_.front();
     if (epoch < array.epoch) return;  // a fetch that began earlier ends later
-    bytes_ -= array.bytes();
+    uncount(array);
     if (array.epoch < epoch) array.cells.clear();
     array.epoch = epoch;
     if (array.cells.size() < first + cells.size()) array.cells.resize(first + cells.size());
     std::ranges::copy(cells, array.cells.begin() + static_cast<ptrdiff_t>(first));
+    count(array);
+    while (bytes_ > bytes_max_ || (bytes_ > 0 && memory_.cells > CipherMemory::cells_max)) {
+        drop(std::prev(arrays_.end()));
+    }
+}
+
+void CellCache::count(const Array& array) {
     bytes_ += array.bytes();
-    while (bytes_ > bytes_max_) drop(std::prev(arrays_.end()));
+    memory_.cells += array.bytes();
+}
+
+void CellCache::uncount(const Array& array) {
+    bytes_ -= array.bytes();
+    memory_.cells -= array.bytes();
 }
 
 void CellCache::drop(std::list<Array>::iterator array) {
-    bytes_ -= array->bytes();
+    uncount(*array);
     by_name_.erase(array->name);
     arrays_.erase(array);
 }

@@ -2,7 +2,8 @@
 // alone. It compares the epoch of the array that comes with them: if the array has not changed,
 // neither have its cells. So nothing here needs to be told of updates, its own or others'.
 //
-// Used on one core. Bounded; the arrays that were not used for the longest time go first.
+// Used on one core. Bounded, by itself and together with others (CipherMemory); its arrays that
+// were not used for the longest time go first.
 #pragma once
 #include <list>
 #include <map>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "ros2s/cipher/block_cipher.h"
+#include "ros2s/cipher/cipher_memory.h"
 
 namespace ros2s::cipher {
 
@@ -21,7 +23,11 @@ class CellCache {
 
     static constexpr uint64_t blocks_max = 8192;  // of an array; later ones are not kept
 
-    explicit CellCache(size_t bytes_max = bytes_max_default) : bytes_max_(bytes_max) {}
+    explicit CellCache(CipherMemory& memory, size_t bytes_max = bytes_max_default)
+        : memory_(memory), bytes_max_(bytes_max) {}
+    CellCache(const CellCache&) = delete;
+    CellCache& operator=(const CellCache&) = delete;
+    ~CellCache() { memory_.cells -= bytes_; }
 
     // Copies the cells of the blocks from `first` on, and returns the epoch of the array to which
     // they belong. Nothing: some of them are not here.
@@ -43,8 +49,11 @@ class CellCache {
             return sizeof(Array) + cells.size() * sizeof(std::optional<Cell>);
         }
     };
+    void count(const Array& array);
+    void uncount(const Array& array);
     void drop(std::list<Array>::iterator array);
 
+    CipherMemory& memory_;
     size_t bytes_max_;
     size_t bytes_ = 0;
     std::list<Array> arrays_;  // the last used first

@@ -43,12 +43,15 @@ void CipherMetrics::visit(const MetricVisitor& visit) const {
 }
 
 CipherStore::CipherStore(Reactor& reactor, ObjectStore& below, ContainerId container, DataKeys keys,
-                         Log log)
+                         Log log, std::shared_ptr<CipherMemory> memory)
     : ForwardingStore(below),
       reactor_(reactor),
       container_(container),
       cipher_(reactor.secrets(), std::move(keys)),
-      log_(std::move(log)) {
+      log_(std::move(log)),
+      memory_(std::move(memory)),
+      buffers_(*memory_),
+      kept_cells_(*memory_) {
     for (size_t i = 0; i < locks_count; ++i) {
         locks_.push_back(std::make_unique<Semaphore>(reactor, lock_units));
     }

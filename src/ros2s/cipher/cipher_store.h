@@ -64,7 +64,8 @@ class CipherStore final : public object::ForwardingStore {
     static constexpr uint64_t corrupt_lines_max = 100;
 
     CipherStore(Reactor& reactor, object::ObjectStore& below, object::ContainerId container,
-                DataKeys keys, Log log = {});
+                DataKeys keys, Log log = {},
+                std::shared_ptr<CipherMemory> memory = std::make_shared<CipherMemory>());
     ~CipherStore() override;
 
     // From now on the keys are confirmed, at a request, every `key_check_interval`. If the provider
@@ -140,6 +141,7 @@ class CipherStore final : public object::ForwardingStore {
     Duration keep_{};
     Time next_check_{};
     std::optional<Time> lost_since_;  // the provider forgot the keys
+    const std::shared_ptr<CipherMemory> memory_;
     BufferPool buffers_;
     CellCache kept_cells_;
     std::vector<std::unique_ptr<Semaphore>> locks_;  // an array has one of them

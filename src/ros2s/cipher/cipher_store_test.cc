@@ -183,7 +183,8 @@ TEST_F(Store, KeptCellsAreThoseOfThePresentBlocks) {
 }
 
 TEST(CellCaches, AreBoundedAndForgetTheOldest) {
-    CellCache cache(20'000);
+    CipherMemory memory;
+    CellCache cache(memory, 20'000);
     const std::vector<Cell> cells(10, Cell{.format = 1});
     for (uint64_t dkey_number = 0; dkey_number < 100; ++dkey_number) {
         cache.add(array_object, Dkey::integer(dkey_number), {5}, 0, cells);
@@ -204,6 +205,23 @@ TEST(CellCaches, AreBoundedAndForgetTheOldest) {
     cache.add(array_object, Dkey::integer(7), {6}, uint64_t{1} << 28, cells);
     EXPECT_FALSE(cache.find(array_object, Dkey::integer(7), uint64_t{1} << 28, found));
     EXPECT_LE(cache.bytes(), 20'000U);
+}
+
+TEST(CellCaches, TogetherAreBounded) {
+    CipherMemory memory;
+    const std::vector<Cell> cells(CellCache::blocks_max, Cell{.format = 1});
+    {
+        std::list<CellCache> caches;
+        for (int i = 0; i < 30; ++i) {
+            CellCache& cache = caches.emplace_back(memory);
+            for (uint64_t dkey_number = 0; dkey_number < 30; ++dkey_number) {
+                cache.add(array_object, Dkey::integer(dkey_number), {5}, 0, cells);
+                EXPECT_LE(memory.cells, CipherMemory::cells_max);
+            }
+        }
+        EXPECT_GT(memory.cells, CipherMemory::cells_max / 2);
+    }
+    EXPECT_EQ(memory.cells, 0U);
 }
 
 TEST_F(Store, TheSameBytesAreEncryptedDifferentlyEachTime) {

@@ -57,8 +57,8 @@ class Decryption final : public StoreLayers {
                                                             "be had: {}",
                                                             shown, trouble.text()));
         }
-        auto layer =
-            std::make_shared<CipherStore>(reactor, store, record.id, std::move(*keys), log_);
+        auto layer = std::make_shared<CipherStore>(reactor, store, record.id, std::move(*keys),
+                                                   log_, memory_);
         layer->confirm_keys(std::make_unique<Confirmation>(store, record.id, provider_), keep_);
         co_return StoreLayer{.store = std::move(layer),
                              .operations_max = CipherStore::operations_max,
@@ -69,6 +69,7 @@ class Decryption final : public StoreLayers {
     KeyDirectory provider_;
     Duration keep_;
     Log log_;
+    const std::shared_ptr<CipherMemory> memory_ = std::make_shared<CipherMemory>();
 };
 
 }  // namespace
