@@ -60,8 +60,8 @@ struct Limits {
 
 // The other end of a connection.
 struct Peer {
-    std::string name;     // for people: "process 4711 of user 1000 (shm)"
-    std::string host{};   // its address, if it connected over a network: "192.0.2.7"
+    std::string name;    // for people: "process 4711 of user 1000 (shm)"
+    std::string host{};  // its address, if it connected over a network: "192.0.2.7"
     // Of the certificate that it proved to have: "CN=host-1". Empty: the provider asks for none.
     std::string subject{};
     uint64_t domain = 0;  // its domain's random id
