@@ -7,18 +7,9 @@
 #include <ranges>
 
 #include "ros2s/object/object_store.h"
+#include "text_parts.h"
 
 namespace ros2s::session {
-namespace {
-
-std::string_view without_spaces(std::string_view text) {
-    while (text.starts_with(' ')) text.remove_prefix(1);
-    while (text.ends_with(' ')) text.remove_suffix(1);
-    return text;
-}
-
-}  // namespace
-
 // A name without '=' is the likely mistake.
 Result<> check_subject(std::string_view subject, std::string_view where, Report& report) {
     if (subject.find('=') != subject.npos) return {};

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <ranges>
 
+#include "text_parts.h"
+
 namespace ros2s::session {
 namespace {
 
@@ -39,12 +41,6 @@ uint32_t shown_number(const std::vector<Shift>& map, uint32_t number) {
         }
     }
     return fs::nobody;
-}
-
-std::string_view without_spaces(std::string_view text) {
-    while (text.starts_with(' ')) text.remove_prefix(1);
-    while (text.ends_with(' ')) text.remove_suffix(1);
-    return text;
 }
 
 // At least one; the parts of an empty text are one empty part.
@@ -105,7 +101,7 @@ std::optional<std::vector<Shift>> map_of(std::string_view text) {
     return map;
 }
 
-std::optional<std::pair<uint32_t, uint32_t>> owner_of(std::string_view text) {
+std::optional<std::pair<uint32_t, uint32_t>> squash_of(std::string_view text) {
     const auto numbers = parts_of(text, ':');
     if (numbers.size() != 2) return std::nullopt;
     const auto uid = number_of(numbers[0]), gid = number_of(numbers[1]);
@@ -147,7 +143,7 @@ Result<> UserGrant::set(std::string_view name, std::string_view text, std::strin
         return {};
     }
     if (name == "squash") {
-        squash = owner_of(text);
+        squash = squash_of(text);
         if (!squash) return wrong("UID:GID, the user as whom everybody acts: 1000:1000");
         return {};
     }

@@ -1,0 +1,13 @@
+// Parts of settings that are texts. Private to this module.
+#pragma once
+#include <string_view>
+
+namespace ros2s::session {
+
+inline std::string_view without_spaces(std::string_view text) {
+    while (text.starts_with(' ')) text.remove_prefix(1);
+    while (text.ends_with(' ')) text.remove_suffix(1);
+    return text;
+}
+
+}  // namespace ros2s::session
