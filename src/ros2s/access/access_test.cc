@@ -697,6 +697,30 @@ TEST(CheckedFileSystem, AnswersAsTheKernelDoes) {
     EXPECT_GT(compared, 10'000);
 }
 
+// A host's kernel drops set-id bits for the user who writes.
+Task<> drop_set_ids(CheckedDfs& subject) {
+    fs::FileSystem& fs = subject.file_system();
+    const Caller owner = as_user(1000), other = as_user(1001);
+    const Call as_owner{.caller = &owner}, as_other{.caller = &other};
+    const auto file =
+        (co_await fs.mknod(as_owner, fs::root_node, "f", S_IFREG | 0666, 0, {}))->node;
+    const auto change = [&](const Call& call, mode_t mode) -> Task<int> {
+        const auto changed = co_await fs.set_attributes(call, file, {.mode = mode});
+        co_return changed ? 0 : to_errno(changed.error());
+    };
+    EXPECT_EQ(co_await change({}, 06776), 0);
+    EXPECT_EQ(co_await change(as_other, 06776), EPERM) << "drops nothing";
+    EXPECT_EQ(co_await change(as_other, 0766), EPERM) << "drops other bits, too";
+    EXPECT_EQ(co_await change(as_other, 0776), 0);
+    EXPECT_EQ(co_await change(as_other, 04776), EPERM) << "sets one";
+    EXPECT_EQ(co_await change({}, 04774), 0);
+    EXPECT_EQ(co_await change(as_other, 0774), EPERM) << "may not write";
+}
+TEST(CheckedFileSystem, AWriterMayDropSetIdBits) {
+    CheckedDfs subject(1, std::nullopt, {1000, 1000});
+    subject.world().run(drop_set_ids(subject));
+}
+
 // ---- many names -----------------------------------------------------------------------------
 
 using Errnos = std::vector<int>;

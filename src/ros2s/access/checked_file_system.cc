@@ -321,6 +321,14 @@ Task<std::vector<Result<>>> CheckedFileSystem::unlink_many(
 
 namespace {
 
+constexpr mode_t set_ids = S_ISUID | S_ISGID;
+
+// As a kernel does for a user who writes to somebody else's file.
+bool drops_set_ids(mode_t now, mode_t wanted) {
+    const mode_t changed = (now ^ wanted) & fs::permission_bits;
+    return changed != 0 && (changed & ~set_ids) == 0 && (wanted & changed) == 0;
+}
+
 // Times near the clock are those of touch(1): who may write may set them. Hosts' clocks differ.
 constexpr Duration near = std::chrono::seconds(60);
 
@@ -343,17 +351,17 @@ Task<Result<fs::SetAttributes>> CheckedFileSystem::checked_changes(const Call& c
         co_return changes;
     }
     const bool is_owner = caller->uid == rights.uid;
-    if (changes.size && !writes_.contains({node, caller->holder, caller->uid})) {
-        if (!S_ISDIR(rights.mode) && !allows(*caller, rights, Wanted::write)) {
-            co_return fs::fail_access();
-        }
-    }
+    const bool may_write = writes_.contains({node, caller->holder, caller->uid}) ||
+                           allows(*caller, rights, Wanted::write);
+    if (changes.size && !S_ISDIR(rights.mode) && !may_write) co_return fs::fail_access();
     if (changes.uid && !(is_owner && *changes.uid == rights.uid)) co_return fs::fail_permission();
     const bool may_give =
         is_owner && changes.gid && (*changes.gid == rights.gid || caller->in_group(*changes.gid));
     if (changes.gid && !may_give) co_return fs::fail_permission();
     if (changes.mode) {
-        if (!is_owner) co_return fs::fail_permission();
+        if (!is_owner && !(may_write && drops_set_ids(rights.mode, *changes.mode))) {
+            co_return fs::fail_permission();
+        }
         if (sets_ids && !caller->may_set_ids) co_return fs::fail_permission();
         if (!caller->in_group(changes.gid.value_or(rights.gid))) {
             *changes.mode &= ~mode_t{S_ISGID};
