@@ -602,31 +602,34 @@ class CheckedTree {
         co_return co_await fs().rename(call, at.parent, at.name, to.parent, to.name,
                                        {.exchange = step.what == What::exchange});
     }
+    Task<Result<>> change(const Call& call, fs::NodeId node, fs::SetAttributes changes) {
+        ROS2S_CO_TRY(co_await fs().set_attributes(call, node, changes));
+        co_return Result<>{};
+    }
+    Task<Result<>> open(const Call& call, fs::NodeId node, fs::OpenFlags flags) {
+        ROS2S_CO_TRY_ASSIGN(const fs::Opened opened, co_await fs().open(call, node, flags));
+        co_return co_await fs().close(call, opened.handle);
+    }
     Task<Result<>> use(const Call& call, const Step& step) {
         ROS2S_CO_TRY_ASSIGN(const fs::NodeId node, co_await find_node(call, step.path));
-        const auto change = [&](fs::SetAttributes changes) -> Task<Result<>> {
-            ROS2S_CO_TRY(co_await fs().set_attributes(call, node, changes));
-            co_return Result<>{};
-        };
-        const auto open = [&](fs::OpenFlags flags) -> Task<Result<>> {
-            ROS2S_CO_TRY_ASSIGN(const fs::Opened opened, co_await fs().open(call, node, flags));
-            co_return co_await fs().close(call, opened.handle);
-        };
         const WallTime now = subject_->world().core().wall_time();
         const std::string value = "w";
         switch (step.what) {
-            case What::open_read: co_return co_await open({});
-            case What::open_write: co_return co_await open({.read = false, .write = true});
-            case What::open_both: co_return co_await open({.write = true});
+            case What::open_read: co_return co_await open(call, node, {});
+            case What::open_write:
+                co_return co_await open(call, node, {.read = false, .write = true});
+            case What::open_both: co_return co_await open(call, node, {.write = true});
             case What::open_truncate:
-                co_return co_await open({.read = false, .write = true, .truncate = true});
-            case What::chmod: co_return co_await change({.mode = step.number});
-            case What::chown: co_return co_await change({.uid = step.number});
-            case What::chgrp: co_return co_await change({.gid = step.number});
-            case What::truncate: co_return co_await change({.size = 1});
-            case What::touch: co_return co_await change({.accessed = now, .modified = now});
+                co_return co_await open(call, node,
+                                        {.read = false, .write = true, .truncate = true});
+            case What::chmod: co_return co_await change(call, node, {.mode = step.number});
+            case What::chown: co_return co_await change(call, node, {.uid = step.number});
+            case What::chgrp: co_return co_await change(call, node, {.gid = step.number});
+            case What::truncate: co_return co_await change(call, node, {.size = 1});
+            case What::touch:
+                co_return co_await change(call, node, {.accessed = now, .modified = now});
             case What::set_times:
-                co_return co_await change({.accessed = long_ago, .modified = long_ago});
+                co_return co_await change(call, node, {.accessed = long_ago, .modified = long_ago});
             case What::set_xattr:
                 co_return co_await fs().set_xattr(call, node, user_attribute, as_bytes(value),
                                                   fs::SetXattr::any);
@@ -697,6 +700,11 @@ TEST(CheckedFileSystem, AnswersAsTheKernelDoes) {
     EXPECT_GT(compared, 10'000);
 }
 
+Task<int> change_mode(fs::FileSystem& fs, const Call& call, fs::NodeId node, mode_t mode) {
+    const auto changed = co_await fs.set_attributes(call, node, {.mode = mode});
+    co_return changed ? 0 : to_errno(changed.error());
+}
+
 // A host's kernel drops set-id bits for the user who writes.
 Task<> drop_set_ids(CheckedDfs& subject) {
     fs::FileSystem& fs = subject.file_system();
@@ -704,17 +712,13 @@ Task<> drop_set_ids(CheckedDfs& subject) {
     const Call as_owner{.caller = &owner}, as_other{.caller = &other};
     const auto file =
         (co_await fs.mknod(as_owner, fs::root_node, "f", S_IFREG | 0666, 0, {}))->node;
-    const auto change = [&](const Call& call, mode_t mode) -> Task<int> {
-        const auto changed = co_await fs.set_attributes(call, file, {.mode = mode});
-        co_return changed ? 0 : to_errno(changed.error());
-    };
-    EXPECT_EQ(co_await change({}, 06776), 0);
-    EXPECT_EQ(co_await change(as_other, 06776), EPERM) << "drops nothing";
-    EXPECT_EQ(co_await change(as_other, 0766), EPERM) << "drops other bits, too";
-    EXPECT_EQ(co_await change(as_other, 0776), 0);
-    EXPECT_EQ(co_await change(as_other, 04776), EPERM) << "sets one";
-    EXPECT_EQ(co_await change({}, 04774), 0);
-    EXPECT_EQ(co_await change(as_other, 0774), EPERM) << "may not write";
+    EXPECT_EQ(co_await change_mode(fs, {}, file, 06776), 0);
+    EXPECT_EQ(co_await change_mode(fs, as_other, file, 06776), EPERM) << "drops nothing";
+    EXPECT_EQ(co_await change_mode(fs, as_other, file, 0766), EPERM) << "drops other bits, too";
+    EXPECT_EQ(co_await change_mode(fs, as_other, file, 0776), 0);
+    EXPECT_EQ(co_await change_mode(fs, as_other, file, 04776), EPERM) << "sets one";
+    EXPECT_EQ(co_await change_mode(fs, {}, file, 04774), 0);
+    EXPECT_EQ(co_await change_mode(fs, as_other, file, 0774), EPERM) << "may not write";
 }
 TEST(CheckedFileSystem, AWriterMayDropSetIdBits) {
     CheckedDfs subject(1, std::nullopt, {1000, 1000});

@@ -35,8 +35,8 @@ uint32_t wanted_by(fs::OpenFlags flags) {
     return (flags.read || !writes ? Wanted::read : 0) | (writes ? Wanted::write : 0);
 }
 
-const fs::Attributes& attributes_of(const fs::Attributes& attributes) { return attributes; }
-const fs::Attributes& attributes_of(const fs::Opened& opened) { return opened.attributes; }
+const fs::Attributes* attributes_in(const fs::Attributes* attributes) { return attributes; }
+const fs::Attributes* attributes_in(const fs::Opened* opened) { return &opened->attributes; }
 
 }  // namespace
 
@@ -44,7 +44,7 @@ const fs::Attributes& attributes_of(const fs::Opened& opened) { return opened.at
 template <class T>
 Result<T> CheckedFileSystem::seen(uint64_t since, Result<T> result) {
     if (!result) return result;
-    const fs::Attributes& attributes = attributes_of(*result);
+    const fs::Attributes& attributes = *attributes_in(&*result);
     if (since == changes_) {
         seen_.see(attributes, reactor_.now());
     } else {
