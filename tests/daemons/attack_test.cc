@@ -25,7 +25,9 @@
 #include "ros2s/control/control_client.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/providers/providers.h"
+#include "ros2s/hostlink/wire.h"
 #include "ros2s/pki/authority.h"
+#include "ros2s/remote/wire.h"
 #include "ros2s/rpc/frame.h"
 #include "stranger.h"
 #include "verified_load.h"
@@ -496,7 +498,7 @@ Task<> drop(std::unique_ptr<control::ControlClient> client) {
 }
 
 TEST_P(Attacked, TicketsThatAreNotGoodHere) {
-    const uint32_t service = is_dpu() ? 2 : 1;
+    const uint32_t service = is_dpu() ? hostlink::file_service : remote::object_service;
     const Uuid instance = Uuid::make(reactor->secrets());
     const ListenAddress first = is_over_verbs() ? data_listeners().back() : over_shm();
     ListenAddress listener = first;

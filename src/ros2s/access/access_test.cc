@@ -744,9 +744,6 @@ Task<> act_on_many(CheckedDfs& subject) {
     const Names own{"a", "b"}, some{"a", "absent", "b"}, fresh{"x", "a", "y"}, mine{"m", "n"};
     const auto top = (co_await fs.mkdir(as_owner, fs::root_node, "top", 0755, {}))->node;
     EXPECT_EQ(errnos(co_await fs.create_many(as_owner, top, own, 0600, {})), (Errnos{0, 0}));
-    const auto chmod = [&](mode_t mode) {
-        return fs.set_attributes(as_owner, top, {.mode = mode});
-    };
 
     // Search, and no right to write.
     EXPECT_EQ(errnos(co_await fs.lookup_many(as_other, top, some)), (Errnos{0, ENOENT, 0}));
@@ -761,7 +758,7 @@ Task<> act_on_many(CheckedDfs& subject) {
     EXPECT_EQ(opened ? 0 : to_errno(opened.error()), EACCES);
 
     // The names can be read, and nothing else.
-    EXPECT_TRUE(co_await chmod(0744));
+    EXPECT_EQ(co_await change_mode(fs, as_owner, top, 0744), 0);
     const auto directory = co_await fs.open(as_other, top, {});
     EXPECT_TRUE(directory);
     const auto listed = co_await fs.readdir_many(as_other, top, directory->handle, 0, 10);
@@ -774,7 +771,7 @@ Task<> act_on_many(CheckedDfs& subject) {
     EXPECT_EQ(errnos(co_await fs.create_many(as_other, top, fresh, 0600, {})), refused);
     EXPECT_EQ(errnos(co_await fs.unlink_many(as_other, top, some)), refused);
     // Everything but reading the names.
-    EXPECT_TRUE(co_await chmod(0733));
+    EXPECT_EQ(co_await change_mode(fs, as_owner, top, 0733), 0);
     const auto unread = co_await fs.open(as_other, top, {});
     EXPECT_EQ(unread ? 0 : to_errno(unread.error()), EACCES);
 
