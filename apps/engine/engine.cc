@@ -17,7 +17,7 @@ Engine::Engine(Environment environment, Settings settings)
     : environment_(std::move(environment)),
       settings_(std::move(settings)),
       accounts_(environment_.reactor, settings_.allowances),
-      limits_(environment_.reactor, pools_, settings_.allowances, accounts_),
+      limits_(pools_, settings_.allowances, accounts_),
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_, {.accounts = &accounts_}, environment_.log),
       gate_(sessions_, session::Purpose::store),
@@ -109,7 +109,6 @@ Task<> Engine::stop() {
     control_.reset();
     if (data_) co_await data_->close();
     data_.reset();
-    co_await limits_.stop();
     co_await pools_.close();
 }
 

@@ -2,33 +2,14 @@
 
 namespace ros2s::engined {
 
-LiveLimits::LiveLimits(Reactor& reactor, Pools& pools, admission::Allowances settings,
-                       admission::Accounts& accounts)
-    : reactor_(reactor), pools_(pools), settings_(std::move(settings)), accounts_(accounts) {}
+LiveLimits::LiveLimits(Pools& pools, admission::Allowances settings, admission::Accounts& accounts)
+    : pools_(pools), settings_(std::move(settings)), accounts_(accounts) {}
 
 void LiveLimits::begin() {
-    const auto names = pools_.names();
-    following_ = std::make_unique<Nursery>(reactor_, names.size());
-    for (const std::string& name : names) {
-        ROS2S_CHECK(following_->try_spawn(follow(*this, *pools_.tenants(name))));
+    for (const std::string& name : pools_.names()) {
+        pools_.tenants(name)->on_change([this] { apply(); });
     }
     apply();
-}
-
-Task<> LiveLimits::stop() {
-    stopping_ = true;
-    if (following_) co_await following_->join();
-}
-
-// A wait ends with each heartbeat at the latest.
-Task<> LiveLimits::follow(LiveLimits& self, tenancy::TenantRegistry& tenants) {
-    uint64_t seen = tenants.version();
-    while (!self.stopping_) {
-        co_await tenants.wait(seen);
-        if (seen == tenants.version()) continue;
-        seen = tenants.version();
-        self.apply();
-    }
 }
 
 void LiveLimits::apply() {

@@ -53,10 +53,15 @@ size_t TenantRegistry::active() const {
         tenants_, [&](const auto& each) { return each.second.is_active(now); }));
 }
 
+void TenantRegistry::changed_now() {
+    ++version_;
+    if (told_) told_();
+}
+
 Task<> TenantRegistry::keep_time(TenantRegistry& self) {
     while (co_await sleep_for(self.environment_.reactor, heartbeat, self.stopping_.token())) {
         const size_t active = self.active();
-        if (active != std::exchange(self.active_, active)) ++self.version_;
+        if (active != std::exchange(self.active_, active)) self.changed_now();
         self.news_.wake_all();
     }
 }
@@ -117,7 +122,7 @@ Task<Result<Tenant>> TenantRegistry::change(Change what, std::string name, confi
     }
     tenants_ = std::move(next);
     active_ = active();
-    ++version_;
+    changed_now();
     news_.wake_all();
     co_return tenant;
 }

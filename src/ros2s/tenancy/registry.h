@@ -10,8 +10,10 @@
 // - Generations of a tenant increase, also after its revocation. A revoked tenant is kept, so that
 //   its subjects stay refused. It becomes active again only by set().
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "ros2s/runtime/environment.h"
 #include "ros2s/runtime/nursery.h"
@@ -40,6 +42,8 @@ class TenantRegistry {
     // Differs after each change and each expiry. Random at first, so that it differs from those of
     // an earlier process.
     [[nodiscard]] uint64_t version() const { return version_; }
+    // Calls `told`, on this core, after each change and each expiry. It must not wait.
+    void on_change(std::function<void()> told) { told_ = std::move(told); }
     // Returns when version() is not `known`, or after a heartbeat.
     Task<> wait(uint64_t known);
 
@@ -54,6 +58,7 @@ class TenantRegistry {
     [[nodiscard]] Result<Tenant> changed(Change what, const std::string& name,
                                          const config::Entries& settings, Report& report) const;
     [[nodiscard]] size_t active() const;
+    void changed_now();
     static Task<> keep_time(TenantRegistry& self);
 
     Environment environment_;
@@ -63,6 +68,7 @@ class TenantRegistry {
     size_t active_ = 0;  // at the last heartbeat
     Semaphore turn_;     // of changes
     Event news_;         // woken by changes and heartbeats
+    std::function<void()> told_;
     StopSource stopping_;
     Nursery time_;
 };
