@@ -33,6 +33,7 @@ class Dpu final : public daemon::Daemon {
     Task<> stop() override;
     [[nodiscard]] std::vector<exporter::Source> metrics() const override;
     [[nodiscard]] std::string traces() const override { return group_.traces.document("hosts"); }
+    void drop_spare() noexcept override { group_.drop_spare(); }
     [[nodiscard]] std::vector<std::string> addresses() const override;
     [[nodiscard]] uint64_t control_rounds() const override { return control_->rounds(); }
 

@@ -40,6 +40,7 @@ class Engine final : public daemon::Daemon {
 
     [[nodiscard]] std::vector<exporter::Source> metrics() const override;
     [[nodiscard]] std::string traces() const override { return group_.traces.document("clients"); }
+    void drop_spare() noexcept override { group_.drop_spare(); }
     [[nodiscard]] std::vector<std::string> addresses() const override;
     [[nodiscard]] uint64_t control_rounds() const override { return control_->rounds(); }
     [[nodiscard]] std::vector<OsReactor*> more_reactors() const override { return reactors_.all(); }

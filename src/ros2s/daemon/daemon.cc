@@ -18,10 +18,10 @@
 
 #include "core_watch.h"
 #include "daemon_log.h"
+#include "idle_memory.h"
 #include "metrics_password.h"
 #include "ros2s/daemon/reactor_source.h"
 #include "ros2s/runtime/os_reactor.h"
-#include "ros2s/runtime/rest.h"
 #include "ros2s/runtime/run_blocking.h"
 #include "ros2s/runtime/thread_pool.h"
 
@@ -100,27 +100,28 @@ void say_well(CoreWatch& cores, const Daemon& daemon, uint64_t& rounds, const Lo
 
 int wait_for_signal(CoreWatch cores, const Daemon& daemon, const sigset_t& signals,
                     const Log& log) {
-    constexpr uint64_t rest_after_us = 5'000'000;
     uint64_t watchdog_us = 0;
-    const bool watched = ::sd_watchdog_enabled(0, &watchdog_us) > 0;
-    const uint64_t pause_us = watched ? std::min(watchdog_us / 3, rest_after_us) : rest_after_us;
+    if (::sd_watchdog_enabled(0, &watchdog_us) <= 0) {
+        int signal = 0;
+        sigwait(&signals, &signal);
+        return signal;
+    }
+    const uint64_t pause_us = watchdog_us / 3;
     const timespec pause{.tv_sec = static_cast<time_t>(pause_us / 1'000'000),
                          .tv_nsec = static_cast<long>(pause_us % 1'000'000 * 1000)};
     uint64_t rounds = UINT64_MAX;
-    RestWatch rest;
     for (;;) {
         const int signal = ::sigtimedwait(&signals, nullptr, &pause);
         if (signal > 0) return signal;
         if (errno != EAGAIN) continue;
-        if (watched) say_well(cores, daemon, rounds, log);
-        if (rest.came_to_rest(cores.work())) give_free_memory_back();
+        say_well(cores, daemon, rounds, log);
     }
 }
 
 // Serves metrics, reports readiness, and waits for a signal.
-Result<> run_until_stopped(OsReactor& reactor, const Daemon& daemon, const CommonSettings& common,
-                           const std::string& password, const sigset_t& signals, const Log& log,
-                           Report& report) {
+Result<> run_until_stopped(OsReactor& reactor, BlockingPool& blocking, Daemon& daemon,
+                           const CommonSettings& common, const std::string& password,
+                           const sigset_t& signals, const Log& log, Report& report) {
     std::vector<OsReactor*> cores = daemon.more_reactors();
     cores.insert(cores.begin(), &reactor);
     std::unique_ptr<exporter::MetricsServer> metrics;
@@ -142,9 +143,12 @@ Result<> run_until_stopped(OsReactor& reactor, const Daemon& daemon, const Commo
     }
     log.info("ready");
     say_ready(addresses);
+    IdleMemory memory(reactor, blocking, CoreWatch(cores), daemon);
+    run_blocking(reactor, [&] { return memory.begin(); });
     const int signal = wait_for_signal(CoreWatch(std::move(cores)), daemon, signals, log);
     ::sd_notify(0, "STOPPING=1");
     log.info(fmt::format("told to stop (signal {}): draining", signal));
+    run_blocking(reactor, [&] { return memory.stop(); });
     if (metrics) {
         run_blocking(reactor, [&] { return metrics->stop(); });
     }
@@ -173,7 +177,8 @@ int serve(const Program& program) {
     const Environment environment{.reactor = **reactor, .blocking = blocking, .log = log};
     const auto daemon = run_blocking(**reactor, [&] { return program.start(environment, report); });
     if (!daemon) return failed(program, report, daemon.error());
-    const auto ran = run_until_stopped(**reactor, **daemon, common, password, signals, log, report);
+    const auto ran = run_until_stopped(**reactor, blocking, **daemon, common, password, signals,
+                                       log, report);
     run_blocking(**reactor, [&] { return (*daemon)->stop(); });
     if (!ran) return failed(program, report, ran.error());
     log.info("stopped; everything is closed");

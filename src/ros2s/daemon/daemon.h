@@ -34,6 +34,8 @@ class Daemon {
     [[nodiscard]] virtual uint64_t control_rounds() const = 0;
     // In addition to that of the environment, in the order of their numbers: 1, 2, …
     [[nodiscard]] virtual std::vector<OsReactor*> more_reactors() const { return {}; }
+    // Frees memory that it keeps for later requests: there are few of them now.
+    virtual void drop_spare() noexcept = 0;
     // Drains and closes everything. Must be called.
     virtual Task<> stop() = 0;
 };

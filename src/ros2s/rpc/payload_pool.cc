@@ -68,4 +68,13 @@ void PayloadPool::keep(AlignedBuffer buffer) noexcept {
     kept_.erase(kept_.begin(), kept_from);
 }
 
+void PayloadPool::drop_spare() noexcept {
+    group_.kept_bytes -= std::exchange(kept_bytes_, 0);
+    std::vector<AlignedBuffer>().swap(kept_);
+}
+
+void ServerGroup::drop_spare() noexcept {
+    for (PayloadPool* pool : pools) pool->drop_spare();
+}
+
 }  // namespace ros2s::rpc

@@ -45,12 +45,20 @@ class [[nodiscard]] PayloadMemory {
 
 class PayloadPool {
   public:
-    PayloadPool(ServerGroup& group, Counter& held) : group_(group), held_(held) {}
-    ~PayloadPool() { group_.kept_bytes -= kept_bytes_; }
+    PayloadPool(ServerGroup& group, Counter& held) : group_(group), held_(held) {
+        group_.pools.push_back(this);
+    }
+    ~PayloadPool() {
+        drop_spare();
+        std::erase(group_.pools, this);
+    }
     PayloadPool(const PayloadPool&) = delete;
     PayloadPool& operator=(const PayloadPool&) = delete;
 
     [[nodiscard]] PayloadMemory take(uint64_t size);
+
+    // Frees what it keeps.
+    void drop_spare() noexcept;
 
     [[nodiscard]] static constexpr uint64_t kept_bytes_max() noexcept { return uint64_t{64} << 20; }
     [[nodiscard]] uint64_t kept_bytes() const noexcept { return kept_bytes_; }

@@ -58,6 +58,19 @@ TEST(PayloadPool, WhatIsKeptFollowsWhatIsAskedFor) {
     const auto large = stage.use(pool_mib, 1);
     EXPECT_EQ(stage.use(pool_mib, 1), large);
 }
+
+TEST(PayloadPool, SpareMemoryOfAllPoolsIsDropped) {
+    PoolStage stage;
+    PayloadPool other(stage.group, stage.held);
+    const PayloadMemory used = other.take(pool_mib);
+    (void)other.take(2 * pool_mib);
+    stage.use(pool_mib, 8);
+    EXPECT_EQ(stage.group.kept_bytes, 10 * pool_mib);
+    stage.group.drop_spare();
+    EXPECT_EQ(stage.group.kept_bytes, 0U);
+    EXPECT_EQ(stage.pool.kept_bytes() + other.kept_bytes(), 0U);
+    used.bytes()[pool_mib - 1] = std::byte{1};  // is not spare
+}
 #endif
 
 TEST(PayloadPool, MoreIsGivenBackThanIsKept) {

@@ -3,10 +3,15 @@
 //
 // Owned by the code that composes it; outlives its servers. Used on their core.
 #pragma once
+#include <cstdint>
+#include <vector>
+
 #include "ros2s/admission/admission.h"
 #include "ros2s/rpc/sampled_traces.h"
 
 namespace ros2s::rpc {
+
+class PayloadPool;
 
 struct ServerGroup {
     explicit ServerGroup(Reactor& reactor, admission::Limits limits = {},
@@ -18,6 +23,9 @@ struct ServerGroup {
     // Memory that all PayloadPools together keep for later requests.
     uint64_t kept_bytes = 0;
     static constexpr uint64_t kept_bytes_max = uint64_t{256} << 20;
+    std::vector<PayloadPool*> pools;  // they add and remove themselves
+    // Frees it: the process has become idle.
+    void drop_spare() noexcept;
     SampledTraces traces;
 };
 
