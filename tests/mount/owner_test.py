@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import signal
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -76,6 +77,27 @@ def status_asks_the_owner():
                      f"mounted at {pool.mount_point}", f"ros2store down {pool.directory}"):
             assert each in said, said
         pool.unmount(pid)
+
+
+@test
+def down_names_the_process_that_has_a_copy_of_the_mount():
+    if os.geteuid() != 0:
+        raise runner.NotHere("only root creates mount namespaces")
+    with Pool("64MiB") as pool:
+        pid = pool.mount()
+        with subprocess.Popen(["unshare", "--mount", "--propagation", "private", "cat"],
+                              stdin=subprocess.PIPE) as other:
+            wait_until(lambda: os.readlink(f"/proc/{other.pid}/exe").endswith("cat"), "its start")
+            with subprocess.Popen([CLI, "down", pool.directory], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True) as down:
+                said = down.stderr.readline()
+                for each in (f"process {pid} still has", f"process {other.pid} (cat) has a copy",
+                             f"nsenter -t {other.pid} -m umount {pool.mount_point}"):
+                    assert each in said, said
+                other.stdin.close()
+                assert down.stdout.readline() == f"unmounted {pool.mount_point}\n"
+            assert down.returncode == 0
+        wait_until(lambda: not is_running(pid), "its end")
 
 
 @test

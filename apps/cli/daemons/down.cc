@@ -56,21 +56,33 @@ Task<Result<>> unmount(Workplace work, const std::string& mount_point, bool lazi
     co_return Result<>{};
 }
 
-// The mount's process writes its data and releases the pool.
+std::string why_open(const pool::OwnerRecord& owner, const std::string& directory) {
+    const std::string fact =
+        fmt::format("unmounted, but process {} still has {} open", owner.pid, directory);
+    const auto copy = copy_of_mount(directory);
+    if (!copy) return fmt::format("{}; look at it with: ps -fp {}", fact, owner.pid);
+    return fmt::format(
+        "{0}: process {1} ({2}) has a copy of the mount in its mount namespace. End process {1}, "
+        "or unmount the copy with: nsenter -t {1} -m umount {3}",
+        fact, copy->pid, copy->program, shell_word(copy->mount_point));
+}
+
+// The mount's process writes its data and releases the pool. It goes on serving if the mount lives
+// on in another mount namespace.
 Task<Result<>> wait_until_free(Workplace work, const std::string& directory) {
     Reactor& reactor = work.environment.reactor;
     const Time limit = reactor.now() + std::chrono::seconds(60);
+    const Time patience = reactor.now() + std::chrono::seconds(3);
+    std::string reason;
     while (true) {
         ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(directory, work.report));
         if (owner.pid == 0) co_return Result<>{};
         ROS2S_CO_TRY(work.call.check(reactor.now()));
-        if (reactor.now() > limit) {
-            co_return work.report.fail(
-                Code::busy,
-                fmt::format("unmounted, but process {} still has {} open after a minute; "
-                            "look at it with: ps -fp {}",
-                            owner.pid, directory, owner.pid));
+        if (reason.empty() && reactor.now() > patience) {
+            reason = why_open(owner, directory);
+            work.session.warn(reason);
         }
+        if (reactor.now() > limit) co_return work.report.fail(Code::busy, reason);
         co_await sleep_for(reactor, std::chrono::milliseconds(20), work.call.stop);
     }
 }

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
+#include <utility>
 
 #include "ros2s/api/uri.h"
 
@@ -69,9 +73,13 @@ std::vector<TableMount> ros2store_mounts(std::string_view mountinfo) {
     return found;
 }
 
-std::vector<std::string> mounts_of(const std::string& directory) {
+namespace {
+
+// `process` is its directory in /proc.
+std::vector<std::string> mounts_of(const std::string& directory,
+                                   const std::filesystem::path& process) {
     std::ostringstream table;
-    table << std::ifstream("/proc/self/mountinfo").rdbuf();
+    table << std::ifstream(process / "mountinfo").rdbuf();
     std::vector<std::string> found;
     for (const auto& mount : ros2store_mounts(table.view())) {
         Report ignored;
@@ -79,6 +87,34 @@ std::vector<std::string> mounts_of(const std::string& directory) {
         if (uri && same_directory(uri->dir, directory)) found.push_back(mount.mount_point);
     }
     return found;
+}
+
+std::string namespace_of(const std::filesystem::path& process) {
+    std::error_code failed;
+    return std::filesystem::read_symlink(process / "ns/mnt", failed).string();
+}
+
+}  // namespace
+
+std::vector<std::string> mounts_of(const std::string& directory) {
+    return mounts_of(directory, "/proc/self");
+}
+
+std::optional<MountCopy> copy_of_mount(const std::string& directory) {
+    std::set<std::string> seen{namespace_of("/proc/self"), ""};
+    std::error_code failed;
+    for (const auto& process : std::filesystem::directory_iterator("/proc", failed)) {
+        const std::string name = process.path().filename();
+        uint32_t pid = 0;
+        std::from_chars(name.data(), name.data() + name.size(), pid);
+        if (pid == 0 || !seen.insert(namespace_of(process)).second) continue;
+        const std::vector<std::string> mounts = mounts_of(directory, process);
+        if (mounts.empty()) continue;
+        std::string program;
+        std::getline(std::ifstream(process.path() / "comm"), program);
+        return MountCopy{pid, std::move(program), mounts.front()};
+    }
+    return std::nullopt;
 }
 
 std::vector<std::string> living_mounts(const std::string& directory,

@@ -3,6 +3,8 @@
 // table tells which pool it was: a mount's source is the container's URI. Source of the format:
 // proc(5), /proc/PID/mountinfo.
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +26,16 @@ struct TableMount {
 
 // All mount points of the pool in `directory`, living or dead.
 [[nodiscard]] std::vector<std::string> mounts_of(const std::string& directory);
+
+// A process in another mount namespace in which the pool is mounted. Whoever creates a namespace
+// copies the mounts; the copy lives on when the original is unmounted, and so does its server.
+struct MountCopy {
+    uint32_t pid = 0;
+    std::string program;
+    std::string mount_point;  // as that process sees it
+};
+// The first one in /proc that this user may look at. Blocks for a short time.
+[[nodiscard]] std::optional<MountCopy> copy_of_mount(const std::string& directory);
 
 // Those that are not among `dead`.
 [[nodiscard]] std::vector<std::string> living_mounts(const std::string& directory,

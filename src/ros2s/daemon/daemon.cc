@@ -177,8 +177,8 @@ int serve(const Program& program) {
     const Environment environment{.reactor = **reactor, .blocking = blocking, .log = log};
     const auto daemon = run_blocking(**reactor, [&] { return program.start(environment, report); });
     if (!daemon) return failed(program, report, daemon.error());
-    const auto ran = run_until_stopped(**reactor, blocking, **daemon, common, password, signals,
-                                       log, report);
+    const auto ran =
+        run_until_stopped(**reactor, blocking, **daemon, common, password, signals, log, report);
     run_blocking(**reactor, [&] { return (*daemon)->stop(); });
     if (!ran) return failed(program, report, ran.error());
     log.info("stopped; everything is closed");

@@ -62,9 +62,9 @@ TEST(PayloadPool, WhatIsKeptFollowsWhatIsAskedFor) {
 TEST(PayloadPool, SpareMemoryOfAllPoolsIsDropped) {
     PoolStage stage;
     PayloadPool other(stage.group, stage.held);
+    stage.use(pool_mib, 8);
     const PayloadMemory used = other.take(pool_mib);
     (void)other.take(2 * pool_mib);
-    stage.use(pool_mib, 8);
     EXPECT_EQ(stage.group.kept_bytes, 10 * pool_mib);
     stage.group.drop_spare();
     EXPECT_EQ(stage.group.kept_bytes, 0U);
