@@ -42,8 +42,8 @@ class Encryption(Refusal):
     def uri(self, container, path="", scheme="ros2s+local"):
         return f"{scheme}:///pool/{container}{path}?dir={self.pool}"
 
-    def encrypt(self):
-        run("container", "create", self.uri("secret"), "--encryption", "aes-256-gcm", "--key", "acme",
+    def encrypt(self, container="secret"):
+        run("container", "create", self.uri(container), "--encryption", "aes-256-gcm", "--key", "acme",
             env=self.with_keys)
 
     def tree(self):
@@ -124,6 +124,14 @@ class Encryption(Refusal):
         self.assertEqual(run("cat", offload, env=self.without).stdout.encode(), odd.read_bytes())
         run("cp", odd, self.uri("secret", "/again", "ros2s+dpu"), env=self.without)
         self.assertEqual(run("cat", self.uri("secret", "/again", "ros2s+dpu"), env=self.without).stdout.encode(),
+                         odd.read_bytes())
+        # A running engine stores the wrapped keys of a new container; it gets no key of this machine.
+        self.encrypt("more")
+        run("cp", odd, self.uri("more", "/odd", "ros2s+dpu"), env=self.without)
+        self.key("next")
+        self.assertEqual(answer("container", "rekey", self.uri("more"), "--key", "next",
+                                env=self.with_keys)["key_before"], "acme")
+        self.assertEqual(run("cat", self.uri("more", "/odd", "ros2s"), env=self.with_keys).stdout.encode(),
                          odd.read_bytes())
         # A direct client needs a key of its own.
         direct = self.uri("secret", "/again", "ros2s")

@@ -32,14 +32,6 @@ Result<cipher::KeyDirectory> key_provider(Report& report) {
                        "key: (umask 077; openssl rand -hex 32 > DIR/NAME.key)");
 }
 
-// Keys are not sent to an engine.
-Result<object::ObjectStore*> own_store(PoolAccess& pool, Report& report) {
-    if (pool.store() != nullptr) return pool.store();
-    return report.fail(Code::busy,
-                       "an engine has the pool open, and keys are not given to an engine: stop it "
-                       "(ros2store down), or create the container through a DPU that has `keys:`");
-}
-
 Result<> check_encryption(const ContainerOptions& options, Report& report) {
     if (options.encryption != "none" && options.encryption != "aes-256-gcm") {
         return report.fail(Code::invalid,
@@ -60,7 +52,7 @@ Task<Result<object::ContainerRecord>> create_in(Workplace work, PoolAccess& pool
     const std::string label = properties.label;
     if (options.key.empty()) co_return co_await pool.create(work.call, properties, owner);
     // All that may be wrong with the key is found before anything is made.
-    ROS2S_CO_TRY_ASSIGN(auto* const store, own_store(pool, work.report));
+    ROS2S_CO_TRY_ASSIGN(auto* const store, co_await pool.store());
     ROS2S_CO_TRY_ASSIGN(const auto provider, key_provider(work.report));
     ROS2S_CO_TRY_ASSIGN(
         const cipher::KeyRecord keys,
@@ -78,7 +70,7 @@ Task<Result<object::ContainerRecord>> create_in(Workplace work, PoolAccess& pool
 // The name of the key that was used before.
 Task<Result<std::string>> rekey_in(Workplace work, PoolAccess& pool, cipher::KeyDirectory provider,
                                    std::string label, std::string key) {
-    ROS2S_CO_TRY_ASSIGN(auto* const store, own_store(pool, work.report));
+    ROS2S_CO_TRY_ASSIGN(auto* const store, co_await pool.store());
     ROS2S_CO_TRY_ASSIGN(const auto container, co_await pool.find(work.call, label));
     const std::string shown = fmt::format("the container '{}'", label);
     ROS2S_CO_TRY_ASSIGN(auto found, co_await cipher::find_keys(work.call, *store, container.id,

@@ -7,6 +7,7 @@
 #include "daemons/daemon_control.h"
 #include "pool_place.h"
 #include "ros2s/api/deployment.h"
+#include "ros2s/connection/direct_pool.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/pool/embedded_pool.h"
 #include "ros2s/pool/pool_directory.h"
@@ -44,7 +45,7 @@ class Opened final : public PoolAccess {
         if (!done) co_return failed(fmt::format("destroy '{}'", label), done.error());
         co_return Result<>{};
     }
-    [[nodiscard]] object::ObjectStore* store() override { return &pool_->store(); }
+    [[nodiscard]] Task<Result<object::ObjectStore*>> store() override { co_return &pool_->store(); }
     [[nodiscard]] std::optional<uint32_t> targets() const override { return pool_->targets(); }
     [[nodiscard]] std::optional<std::string> read_only_reason() const override {
         return pool_->read_only_reason();
@@ -61,43 +62,65 @@ class Opened final : public PoolAccess {
 
 class Served final : public PoolAccess {
   public:
-    Served(std::unique_ptr<control::ControlClient> engine, std::string pool, Report& report)
-        : engine_(std::move(engine)), pool_(std::move(pool)), report_(report) {}
-    Task<> close() override { co_return; }
+    Served(std::unique_ptr<control::ControlClient> engine, std::string pool,
+           control::ClientOptions place, Workplace work)
+        : engine_(std::move(engine)),
+          pool_(std::move(pool)),
+          place_(std::move(place)),
+          work_(work) {}
+    Task<> close() override {
+        if (data_ != nullptr) (void)co_await data_->close();
+    }
 
     Task<Result<object::PoolSpace>> space(const Call& call) override {
-        ROS2S_CO_TRY_ASSIGN(const auto facts, co_await engine_->query_pool(call, pool_, report_));
+        ROS2S_CO_TRY_ASSIGN(const auto facts,
+                            co_await engine_->query_pool(call, pool_, work_.report));
         co_return facts.space;
     }
     Task<Result<std::vector<object::ContainerRecord>>> containers(const Call& call) override {
-        return engine_->list_containers(call, pool_, report_);
+        return engine_->list_containers(call, pool_, work_.report);
     }
     Task<Result<object::ContainerRecord>> find(const Call& call, std::string label) override {
-        return engine_->query_container(call, pool_, std::move(label), report_);
+        return engine_->query_container(call, pool_, std::move(label), work_.report);
     }
     Task<Result<object::ContainerRecord>> create(const Call& call,
                                                  object::ContainerProperties properties,
                                                  fs::Owner owner) override {
-        return engine_->create_container(call, pool_, std::move(properties), owner, report_);
+        return engine_->create_container(call, pool_, std::move(properties), owner, work_.report);
     }
     Task<Result<>> destroy(const Call& call, std::string label) override {
-        return engine_->destroy_container(call, pool_, std::move(label), report_);
+        return engine_->destroy_container(call, pool_, std::move(label), work_.report);
+    }
+    Task<Result<object::ObjectStore*>> store() override {
+        if (data_ == nullptr) {
+            ROS2S_CO_TRY_ASSIGN(data_,
+                                co_await connection::DirectPool::open(
+                                    work_.environment.reactor,
+                                    {.engine = {.control = place_.address,
+                                                .server_name = place_.server_name,
+                                                .identity = place_.identity,
+                                                .pool = pool_,
+                                                .program = std::string(pool::command_program),
+                                                .providers = {"shm"}}},
+                                    work_.environment.log, work_.report));
+        }
+        co_return &data_->store();
     }
 
   private:
     std::unique_ptr<control::ControlClient> engine_;
+    std::unique_ptr<connection::DirectPool> data_;
     std::string pool_;
-    Report& report_;
+    control::ClientOptions place_;
+    Workplace work_;
 };
 
 Result<std::unique_ptr<PoolAccess>> ask_engine(const Workplace& work,
                                                const pool::PoolDirectory& pool) {
-    ROS2S_TRY_ASSIGN(
-        auto engine,
-        control::ControlClient::create(
-            work.environment.reactor,
-            control_of(api::ServicePlaces(pool.directory), Daemon::engine), work.report));
-    return std::make_unique<Served>(std::move(engine), pool.config.pool, work.report);
+    control::ClientOptions place = control_of(api::ServicePlaces(pool.directory), Daemon::engine);
+    ROS2S_TRY_ASSIGN(auto engine,
+                     control::ControlClient::create(work.environment.reactor, place, work.report));
+    return std::make_unique<Served>(std::move(engine), pool.config.pool, std::move(place), work);
 }
 
 Task<Result<std::unique_ptr<PoolAccess>>> access_known(Workplace work, pool::PoolDirectory known) {

@@ -34,8 +34,9 @@ class PoolAccess {
     // Errors: not_found.
     [[nodiscard]] virtual Task<Result<>> destroy(const Call& call, std::string label) = 0;
 
-    // Null: the engine has the pool open.
-    [[nodiscard]] virtual object::ObjectStore* store() { return nullptr; }
+    // Valid until close(). Through an engine: over a data connection, opened by the first call.
+    // Errors: those of connection::DirectPool::open().
+    [[nodiscard]] virtual Task<Result<object::ObjectStore*>> store() = 0;
     // Known only to the process that has the pool open.
     [[nodiscard]] virtual std::optional<uint32_t> targets() const { return std::nullopt; }
     [[nodiscard]] virtual std::optional<std::string> read_only_reason() const {
