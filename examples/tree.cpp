@@ -8,15 +8,16 @@ namespace {
 
 void list(const ros2store::FileSystem& fs, const std::string& path, int depth) {
     const auto directory = fs.open_directory(path);
-    while (const auto entry = directory.next()) {
-        const std::string name = entry->name;
-        const std::string whole = path.empty() ? name : path + "/" + name;
-        std::cout << std::string(static_cast<size_t>(depth) * 2, ' ') << name;
-        if (S_ISDIR(entry->type)) {
-            std::cout << "/\n";
-            list(fs, whole, depth + 1);
-        } else {
-            std::cout << "  " << fs.lstat(whole).st_size << '\n';
+    for (auto some = directory.next_many(); !some.empty(); some = directory.next_many()) {
+        for (const auto& [entry, stat] : some) {
+            const std::string name = entry.name;
+            std::cout << std::string(static_cast<size_t>(depth) * 2, ' ') << name;
+            if (S_ISDIR(entry.type)) {
+                std::cout << "/\n";
+                list(fs, path.empty() ? name : path + "/" + name, depth + 1);
+            } else {
+                std::cout << "  " << stat.st_size << '\n';
+            }
         }
     }
 }

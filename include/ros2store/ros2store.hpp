@@ -45,6 +45,14 @@ T checked(T result) {
     return result;
 }
 
+// The library reads up to the first NUL: it would use another name than the caller's.
+inline const char* c_string(const std::string& text) {
+    if (text.find('\0') != std::string::npos) {
+        throw Error(EINVAL, "'" + std::string(text.c_str()) + "…': a name cannot have a NUL byte");
+    }
+    return text.c_str();
+}
+
 struct CloseFileSystem {
     void operator()(ros2s_fs* fs) const noexcept { ros2s_close(fs); }
 };
@@ -142,10 +150,53 @@ class Directory {
         if (detail::checked(ros2s_readdir(directory_.get(), &entry)) == 0) return std::nullopt;
         return entry;
     }
+    // At most `most` entries with the attributes of their nodes, in few requests. Empty at the end.
+    struct Entry {
+        ros2s_dirent entry;
+        struct stat stat;  // st_nlink is 0 if the name was removed meanwhile
+    };
+    std::vector<Entry> next_many(size_t most = 256) const {
+        std::vector<ros2s_dirent> entries(most);
+        std::vector<struct stat> stats(most);
+        const auto count = static_cast<size_t>(detail::checked(
+            ros2s_readdir_many(directory_.get(), entries.data(), stats.data(), most)));
+        std::vector<Entry> found;
+        for (size_t i = 0; i < count; ++i) found.push_back({entries[i], stats[i]});
+        return found;
+    }
+
+    // Several names of the directory at once, in few requests. Each call tries all names and
+    // returns an errno for each, 0 where it succeeded.
+    using Names = std::vector<std::string>;
+    std::vector<int> stat_many(const Names& names, std::vector<struct stat>& stats) const {
+        stats.resize(names.size());
+        return many(names, [&](ros2s_name_item* items) {
+            return ros2s_stat_many(directory_.get(), items, stats.data(), names.size());
+        });
+    }
+    std::vector<int> create_many(const Names& names, mode_t mode = 0644) const {
+        return many(names, [&](ros2s_name_item* items) {
+            return ros2s_create_many(directory_.get(), items, mode, names.size());
+        });
+    }
+    std::vector<int> unlink_many(const Names& names) const {
+        return many(names, [&](ros2s_name_item* items) {
+            return ros2s_unlink_many(directory_.get(), items, names.size());
+        });
+    }
     void close() { directory_.close(); }
 
   private:
     friend class FileSystem;
+    template <class Call>
+    static std::vector<int> many(const Names& names, Call call) {
+        std::vector<ros2s_name_item> items;
+        for (const std::string& name : names) items.push_back({detail::c_string(name), 0});
+        detail::checked(call(items.data()));
+        std::vector<int> errors;
+        for (const ros2s_name_item& item : items) errors.push_back(static_cast<int>(-item.result));
+        return errors;
+    }
     Directory(detail::SharedFs fs, ros2s_dir* directory) : directory_(std::move(fs), directory) {}
     detail::Owned<ros2s_dir, ros2s_closedir> directory_;
 };
@@ -189,20 +240,20 @@ class FileSystem {
     explicit FileSystem(const std::string& uri, const std::string& program = {}) {
         ros2s_open_options options{};
         options.struct_bytes = sizeof options;
-        options.program = program.empty() ? nullptr : program.c_str();
+        options.program = program.empty() ? nullptr : detail::c_string(program);
         ros2s_fs* fs = nullptr;
-        detail::checked(ros2s_open(uri.c_str(), &options, &fs, nullptr, 0));
+        detail::checked(ros2s_open(detail::c_string(uri), &options, &fs, nullptr, 0));
         fs_.reset(fs, detail::CloseFileSystem{});
     }
 
     File open(const std::string& path, int flags = O_RDONLY, mode_t mode = 0644) const {
         ros2s_file* file = nullptr;
-        detail::checked(ros2s_file_open(fs_.get(), path.c_str(), flags, mode, &file));
+        detail::checked(ros2s_file_open(fs_.get(), detail::c_string(path), flags, mode, &file));
         return File(fs_, file);
     }
     Directory open_directory(const std::string& path) const {
         ros2s_dir* directory = nullptr;
-        detail::checked(ros2s_opendir(fs_.get(), path.c_str(), &directory));
+        detail::checked(ros2s_opendir(fs_.get(), detail::c_string(path), &directory));
         return Directory(fs_, directory);
     }
     std::vector<std::string> list(const std::string& path = "") const {
@@ -230,43 +281,44 @@ class FileSystem {
 
     struct stat stat(const std::string& path) const {
         struct stat out{};
-        detail::checked(ros2s_stat(fs_.get(), path.c_str(), &out));
+        detail::checked(ros2s_stat(fs_.get(), detail::c_string(path), &out));
         return out;
     }
     struct stat lstat(const std::string& path) const {
         struct stat out{};
-        detail::checked(ros2s_lstat(fs_.get(), path.c_str(), &out));
+        detail::checked(ros2s_lstat(fs_.get(), detail::c_string(path), &out));
         return out;
     }
     bool exists(const std::string& path) const {
         struct stat out{};
-        const int rc = ros2s_stat(fs_.get(), path.c_str(), &out);
+        const int rc = ros2s_stat(fs_.get(), detail::c_string(path), &out);
         if (rc == -ENOENT || rc == -ENOTDIR) return false;
         detail::checked(rc);
         return true;
     }
     void mkdir(const std::string& path, mode_t mode = 0755) const {
-        detail::checked(ros2s_mkdir(fs_.get(), path.c_str(), mode));
+        detail::checked(ros2s_mkdir(fs_.get(), detail::c_string(path), mode));
     }
     void rmdir(const std::string& path) const {
-        detail::checked(ros2s_rmdir(fs_.get(), path.c_str()));
+        detail::checked(ros2s_rmdir(fs_.get(), detail::c_string(path)));
     }
     void unlink(const std::string& path) const {
-        detail::checked(ros2s_unlink(fs_.get(), path.c_str()));
+        detail::checked(ros2s_unlink(fs_.get(), detail::c_string(path)));
     }
     void rename(const std::string& from, const std::string& to, uint32_t flags = 0) const {
-        detail::checked(ros2s_rename(fs_.get(), from.c_str(), to.c_str(), flags));
+        detail::checked(
+            ros2s_rename(fs_.get(), detail::c_string(from), detail::c_string(to), flags));
     }
     void link(const std::string& path, const std::string& new_path) const {
-        detail::checked(ros2s_link(fs_.get(), path.c_str(), new_path.c_str()));
+        detail::checked(ros2s_link(fs_.get(), detail::c_string(path), detail::c_string(new_path)));
     }
     void symlink(const std::string& target, const std::string& path) const {
-        detail::checked(ros2s_symlink(fs_.get(), target.c_str(), path.c_str()));
+        detail::checked(ros2s_symlink(fs_.get(), detail::c_string(target), detail::c_string(path)));
     }
     std::string readlink(const std::string& path) const {
         char target[4096];
-        const auto size =
-            detail::checked(ros2s_readlink(fs_.get(), path.c_str(), target, sizeof target));
+        const auto size = detail::checked(
+            ros2s_readlink(fs_.get(), detail::c_string(path), target, sizeof target));
         return std::string(target, static_cast<size_t>(size));
     }
     struct statvfs space() const {

@@ -75,6 +75,28 @@ class PythonFile {
     std::optional<ros2store::File> file_;
 };
 
+// As the functions of `os` have names: bytes that are not UTF-8 become surrogates.
+py::object name_of(const std::string& name) {
+    return py::reinterpret_steal<py::object>(
+        PyUnicode_DecodeFSDefaultAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+}
+
+// As os.stat_result, with the fields that exist.
+py::object to_stat_result(const struct stat& st) {
+    const auto seconds = [](const timespec& t) {
+        return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+    };
+    return py::module_::import("os").attr("stat_result")(
+        py::make_tuple(st.st_mode, st.st_ino, st.st_dev, st.st_nlink, st.st_uid, st.st_gid,
+                       st.st_size, st.st_atim.tv_sec, st.st_mtim.tv_sec, st.st_ctim.tv_sec,
+                       seconds(st.st_atim), seconds(st.st_mtim), seconds(st.st_ctim)));
+}
+
+ros2store::Error error_of_one(const char* what, const std::string& name, int os_errno) {
+    return {os_errno,
+            std::string(what) + " '" + name + "': " + std::generic_category().message(os_errno)};
+}
+
 class PythonFileSystem {
   public:
     explicit PythonFileSystem(const std::string& uri) {
@@ -107,9 +129,58 @@ class PythonFileSystem {
         const py::gil_scoped_release unlocked;
         return PythonFile(fs().open(path, flags));
     }
-    std::vector<std::string> list(const std::string& path) { return fs().list(path); }
+    py::list list(const std::string& path) {
+        std::vector<std::string> names;
+        {
+            const py::gil_scoped_release unlocked;
+            names = fs().list(path);
+        }
+        py::list out;
+        for (const std::string& name : names) out.append(name_of(name));
+        return out;
+    }
 
-    // None if a file could not be read, or its error is raised.
+    // Names and attributes of all entries.
+    py::list scan(const std::string& path) {
+        std::vector<ros2store::Directory::Entry> all;
+        {
+            const py::gil_scoped_release unlocked;
+            const auto directory = fs().open_directory(path);
+            for (auto some = directory.next_many(); !some.empty(); some = directory.next_many()) {
+                all.insert(all.end(), some.begin(), some.end());
+            }
+        }
+        py::list out;
+        for (const auto& [entry, attributes] : all) {
+            if (attributes.st_nlink == 0) continue;
+            out.append(py::make_tuple(name_of(entry.name), to_stat_result(attributes)));
+        }
+        return out;
+    }
+    py::list stat_many(const std::vector<std::string>& names, const std::string& directory) {
+        std::vector<struct stat> stats;
+        std::vector<int> errors;
+        {
+            const py::gil_scoped_release unlocked;
+            errors = fs().open_directory(directory).stat_many(names, stats);
+        }
+        py::list out;
+        for (size_t i = 0; i < names.size(); ++i) {
+            if (errors[i] != 0 && errors[i] != ENOENT) {
+                throw error_of_one("stat", names[i], errors[i]);
+            }
+            out.append(errors[i] == 0 ? to_stat_result(stats[i]) : py::none());
+        }
+        return out;
+    }
+    void create_many(const std::vector<std::string>& names, const std::string& directory,
+                     mode_t mode) {
+        raise_first("create", names, fs().open_directory(directory).create_many(names, mode));
+    }
+    void unlink_many(const std::vector<std::string>& names, const std::string& directory) {
+        raise_first("unlink", names, fs().open_directory(directory).unlink_many(names));
+    }
+
     py::list read_many(const std::vector<std::string>& paths, const std::string& directory,
                        uint64_t most) {
         std::vector<ros2s_read_item> items(paths.size());
@@ -126,6 +197,12 @@ class PythonFileSystem {
     }
 
   private:
+    static void raise_first(const char* what, const std::vector<std::string>& names,
+                            const std::vector<int>& errors) {
+        for (size_t i = 0; i < names.size(); ++i) {
+            if (errors[i] != 0) throw error_of_one(what, names[i], errors[i]);
+        }
+    }
     // One call with a first guess of the sizes, and a second for the files that are larger.
     void read_all(const std::vector<std::string>& paths, const std::string& directory,
                   uint64_t most, std::vector<ros2s_read_item>& items,
@@ -133,7 +210,8 @@ class PythonFileSystem {
         constexpr size_t first_guess = 16 * 1024;
         for (size_t i = 0; i < paths.size(); ++i) {
             memory[i].resize(std::min<uint64_t>(first_guess, most));
-            items[i] = {paths[i].c_str(), memory[i].data(), memory[i].size(), 0, 0};
+            items[i] = {ros2store::detail::c_string(paths[i]), memory[i].data(), memory[i].size(),
+                        0, 0};
         }
         read_items(directory, paths, items);
         std::vector<ros2s_read_item> larger;
@@ -143,7 +221,8 @@ class PythonFileSystem {
             const uint64_t wanted = std::min(items[i].size, most);
             if (wanted <= items[i].capacity) continue;
             memory[i].resize(wanted);
-            larger.push_back({paths[i].c_str(), memory[i].data(), wanted, 0, 0});
+            larger.push_back(
+                {ros2store::detail::c_string(paths[i]), memory[i].data(), wanted, 0, 0});
             places.push_back(i);
             names.push_back(paths[i]);
         }
@@ -153,29 +232,16 @@ class PythonFileSystem {
     }
     void read_items(const std::string& directory, const std::vector<std::string>& paths,
                     std::vector<ros2s_read_item>& items) {
-        ros2store::detail::checked(
-            ros2s_read_many(fs().get(), directory.c_str(), items.data(), items.size()));
+        ros2store::detail::checked(ros2s_read_many(
+            fs().get(), ros2store::detail::c_string(directory), items.data(), items.size()));
         for (size_t i = 0; i < items.size(); ++i) {
             if (items[i].result < 0) {
-                const int os_errno = static_cast<int>(-items[i].result);
-                throw ros2store::Error(os_errno, "read '" + paths[i] + "': " +
-                                                     std::generic_category().message(os_errno));
+                throw error_of_one("read", paths[i], static_cast<int>(-items[i].result));
             }
         }
     }
     std::optional<ros2store::FileSystem> fs_;
 };
-
-// As os.stat_result, with the fields that exist.
-py::object to_stat_result(const struct stat& st) {
-    const auto seconds = [](const timespec& t) {
-        return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
-    };
-    return py::module_::import("os").attr("stat_result")(
-        py::make_tuple(st.st_mode, st.st_ino, st.st_dev, st.st_nlink, st.st_uid, st.st_gid,
-                       st.st_size, st.st_atim.tv_sec, st.st_mtim.tv_sec, st.st_ctim.tv_sec,
-                       seconds(st.st_atim), seconds(st.st_mtim), seconds(st.st_ctim)));
-}
 
 // FileNotFoundError for ENOENT and so on: OSError picks its own subclass by errno.
 void raise_os_error(const ros2store::Error& error) {
@@ -223,11 +289,23 @@ PYBIND11_MODULE(ros2store, m) {
     py::class_<PythonFileSystem>(m, "FileSystem", "An opened container.")
         .def("open", &PythonFileSystem::open, py::arg("path"), py::arg("mode") = "r",
              "Opens a file: mode r, r+, w, w+, x, x+, a or a+, always binary.")
-        .def("listdir", &PythonFileSystem::list, py::arg("path") = "", unlocked)
+        .def("listdir", &PythonFileSystem::list, py::arg("path") = "")
         .def("read_many", &PythonFileSystem::read_many, py::arg("paths"), py::arg("directory") = "",
              py::arg("most") = UINT64_MAX,
              "The contents of many files, at most `most` bytes of each, in one call. A file that "
              "cannot be read raises its error.")
+        .def("scandir", &PythonFileSystem::scan, py::arg("path") = "",
+             "All entries of a directory as (name, os.stat_result), in few requests.")
+        .def(
+            "stat_many", &PythonFileSystem::stat_many, py::arg("names"), py::arg("directory") = "",
+            "An os.stat_result for each name in the directory, None if it does not exist. Symbolic "
+            "links are not followed.")
+        .def("create_many", &PythonFileSystem::create_many, py::arg("names"),
+             py::arg("directory") = "", py::arg("mode") = 0644, unlocked,
+             "Makes empty files. All names are tried; then the first error is raised.")
+        .def("unlink_many", &PythonFileSystem::unlink_many, py::arg("names"),
+             py::arg("directory") = "", unlocked,
+             "Removes files. All names are tried; then the first error is raised.")
         .def(
             "stat",
             [](PythonFileSystem& self, const std::string& path) {

@@ -95,6 +95,27 @@ class Embedded(unittest.TestCase):
         with self.assertRaises(FileExistsError):
             self.fs.open("x", "x")
 
+    def test_a_name_does_not_end_at_a_nul(self):
+        self.write("kept", b"x")
+        for call in (self.fs.unlink, self.fs.stat, self.fs.open, self.fs.listdir,
+                     lambda name: self.fs.unlink_many([name]), lambda name: self.fs.read_many([name]),
+                     lambda name: self.fs.rename(name, "moved"),
+                     lambda name: self.fs.rename("kept", name)):
+            with self.assertRaisesRegex(OSError, "NUL") as caught:
+                call("kept\0.more")
+            self.assertEqual(caught.exception.errno, errno.EINVAL)
+        self.assertTrue(self.fs.exists("kept"))
+        self.fs.unlink("kept")
+
+    def test_names_that_are_not_utf8(self):
+        self.fs.mkdir("bytes")
+        name = b"\xff"
+        self.fs.create_many([name], "bytes")
+        self.assertEqual([os.fsencode(each) for each in self.fs.listdir("bytes")], [name])
+        self.assertEqual([os.fsencode(each) for each, _ in self.fs.scandir("bytes")], [name])
+        self.fs.unlink(b"bytes/" + name)
+        self.fs.rmdir("bytes")
+
     def test_names(self):
         self.fs.mkdir("d")
         self.write("d/a", b"a")
@@ -119,6 +140,28 @@ class Embedded(unittest.TestCase):
         self.assertEqual(self.fs.read_many([]), [])
         with self.assertRaises(FileNotFoundError):
             self.fs.read_many(["0", "missing"], "many")
+
+    def test_many_names(self):
+        self.fs.mkdir("names")
+        names = [f"n{i:03}" for i in range(300)]  # more than one request takes
+        self.fs.create_many(names, "names")
+        self.write("names/n007", b"seven")
+        found = self.fs.stat_many(["n007", "missing", "n299"], "names")
+        self.assertEqual([each and each.st_size for each in found], [5, None, 0])
+        listed = dict(self.fs.scandir("names"))
+        self.assertEqual(sorted(listed), names)
+        self.assertEqual(listed["n007"].st_ino, self.fs.stat("names/n007").st_ino)
+        with self.assertRaisesRegex(FileExistsError, "create 'n299'"):
+            self.fs.create_many(["n299", "new"], "names")
+        self.assertTrue(self.fs.exists("names/new"), "a name after the one that failed was not tried")
+        with self.assertRaisesRegex(FileNotFoundError, "unlink 'missing'"):
+            self.fs.unlink_many([*names, "missing", "new"], "names")
+        self.assertEqual(self.fs.scandir("names"), [])
+        self.assertEqual(self.fs.stat_many([], "names"), [])
+        with self.assertRaises(NotADirectoryError):
+            self.write("plain", b"")
+            self.fs.scandir("plain")
+        self.fs.rmdir("names")
 
     def test_threads_overlap(self):
         # Another thread runs while one waits in a call: the GIL is released.
