@@ -120,9 +120,9 @@ struct ControlOptions {
     // them.
     uint32_t connections_max = 4096;
     uint32_t connections_per_subject_max = 256;
-    uint32_t calls_max = 4096;  // in progress, of all subjects
+    static constexpr uint32_t calls_max = 4096;  // in progress, of all subjects
     uint32_t calls_per_subject_max = 256;
-    uint32_t streams_per_connection_max = 256;
+    static constexpr uint32_t streams_per_connection_max = 256;
     Duration handshake_max = std::chrono::seconds(10);
 };
 

@@ -47,7 +47,7 @@ struct EngineOptions {
     // A group with this much payload does not wait to become larger. Up to large_groups_in_flight
     // are written concurrently. Their data take the device longer than their flushes.
     uint64_t large_group_bytes = 1 << 20;
-    uint32_t large_groups_in_flight = 4;
+    static constexpr uint32_t large_groups_in_flight = 4;
     // Request slots whose last reply is kept for retries: the limit for one owner of clients, and
     // the least time after a client's last update. For all owners: as many as memory has room for.
     uint32_t replies_per_owner = 65536;

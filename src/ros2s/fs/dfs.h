@@ -24,8 +24,8 @@
 namespace ros2s::fs {
 
 struct DfsOptions {
-    uint32_t slots = 256;   // updates in flight at once; further ones wait
-    uint32_t fan_out = 32;  // parts of one large request in flight at once
+    uint32_t slots = 256;                    // updates in flight at once; further ones wait
+    static constexpr uint32_t fan_out = 32;  // parts of one large request in flight at once
     // Payload of one transaction of a write over several chunks.
     uint64_t write_bytes_max = 4 << 20;
     // What one transaction of the store takes. A store layer (object/store_layer.h) takes less than

@@ -42,7 +42,7 @@ class LinkClient final : public fs::FileSystem {
         // How long a call waits for its file to be opened again.
         Duration patience = std::chrono::seconds(30);
         // How long close_all() waits for the server, and each request that no call waits for.
-        Duration close_within = std::chrono::seconds(5);
+        static constexpr Duration close_within = std::chrono::seconds(5);
         // The number of collected references from forget() that are sent.
         size_t forgotten_together = 256;
     };

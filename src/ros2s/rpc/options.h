@@ -25,10 +25,10 @@ struct ChannelOptions {
     uint64_t message_bytes_max = uint64_t{256} << 10;
     // For payload that cannot be granted in place, of all requests together.
     uint64_t staging_bytes_max = uint64_t{160} << 20;
-    Duration connect_within = std::chrono::seconds(5);
+    static constexpr Duration connect_within = std::chrono::seconds(5);
     // The wait between attempts to connect doubles from the first to the second value.
-    Duration backoff_least = std::chrono::milliseconds(10);
-    Duration backoff_most = std::chrono::seconds(1);
+    static constexpr Duration backoff_least = std::chrono::milliseconds(10);
+    static constexpr Duration backoff_most = std::chrono::seconds(1);
     // How long a request waits for a connection to come back, each time that it is lost.
     Duration patience = std::chrono::seconds(30);
     // The os_errno of requests that waited in vain. A server that uses this channel for its own
@@ -52,13 +52,13 @@ struct ServerOptions {
     uint32_t inline_reply_bytes = 16 << 10;
     uint64_t payload_bytes_max = uint64_t{64} << 20;  // of one request, in each direction
     // Shared memory that a client may use for its windows, if the provider has to make it.
-    uint64_t window_bytes_max = uint64_t{160} << 20;
+    static constexpr uint64_t window_bytes_max = uint64_t{160} << 20;
     // Shared with the tenants of other servers; null: not shared, so `admission` is its own.
     ServerGroup* group = nullptr;
     admission::Limits admission{};
     // A client that serves no put or get, or reads no large reply, for this long loses its
     // connection.
-    Duration transfer_within = std::chrono::seconds(30);
+    static constexpr Duration transfer_within = std::chrono::seconds(30);
 
     [[nodiscard]] fabric::Limits limits() const;
 };

@@ -34,7 +34,7 @@ struct OsReactorOptions {
     RingChoice ring = RingChoice::automatic;
     uint32_t ring_entries = 512;  // operations in the kernel at once; further ones wait in user
                                   // space
-    uint32_t ring_threads = 4;    // for RingChoice::threads
+    static constexpr uint32_t ring_threads = 4;  // for RingChoice::threads
     // SQEs are submitted at the end of a turn, and within it in groups of this many. With larger
     // groups, a device with a single queue becomes idle while the loop computes.
     uint32_t submit_group = 8;

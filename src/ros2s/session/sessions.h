@@ -126,7 +126,7 @@ class SessionTable {
         Duration idle_max = std::chrono::seconds(60);
         // The same for a session whose connections have all ended: a live client reconnects within
         // a second or two, and each attempt is a call.
-        Duration deserted_max = std::chrono::seconds(5);
+        static constexpr Duration deserted_max = std::chrono::seconds(5);
         // The accounts of the subjects; null: the table's own, with the default allowance.
         admission::Accounts* accounts = nullptr;
     };
