@@ -5,11 +5,11 @@
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "grpc_address.h"
+#include "ros2s/pki/openssl_objects.h"
 #include "ros2s/pki/watched_identity.h"
 
 // gRPC 1.51 exports the setter of a client's lowest TLS version, but does not declare it in its
@@ -40,23 +40,14 @@ thread_local bool next_context_is_ours = false;
 // Kept until gRPC reports, on the same thread, that the handshake failed.
 thread_local std::string refused_certificate;
 
-std::string subject_of(const X509* certificate) {
-    constexpr int subject_bytes_max = 256;
-    BIO* const memory = BIO_new(BIO_s_mem());
-    X509_NAME_print_ex(memory, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
-    std::string subject(subject_bytes_max, ' ');
-    subject.resize(
-        static_cast<size_t>(std::max(BIO_read(memory, subject.data(), subject_bytes_max), 0)));
-    BIO_free(memory);
-    return subject;
-}
-
 // Like OpenSSL's own, and stores the subject and the problem of the certificate.
 int verify(X509_STORE_CTX* chain, void*) {
     if (X509_verify_cert(chain) == 1) return 1;
-    refused_certificate =
-        fmt::format("of {}: {}", subject_of(X509_STORE_CTX_get0_cert(chain)),
-                    X509_verify_cert_error_string(X509_STORE_CTX_get_error(chain)));
+    constexpr size_t subject_bytes_max = 256;
+    const X509* const certificate = X509_STORE_CTX_get0_cert(chain);
+    refused_certificate = fmt::format(
+        "of {:.{}}: {}", pki::name_text(X509_get_subject_name(certificate)), subject_bytes_max,
+        X509_verify_cert_error_string(X509_STORE_CTX_get_error(chain)));
     return 0;
 }
 

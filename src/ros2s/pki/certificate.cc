@@ -17,16 +17,6 @@ namespace {
 using Store = std::unique_ptr<X509_STORE, FreeBy<X509_STORE_free>>;
 using StoreContext = std::unique_ptr<X509_STORE_CTX, FreeBy<X509_STORE_CTX_free>>;
 
-std::string text_of(const X509_NAME* name) {
-    const Memory memory(BIO_new(BIO_s_mem()));
-    if (memory == nullptr || X509_NAME_print_ex(memory.get(), name, 0, XN_FLAG_RFC2253) < 0) {
-        return {};
-    }
-    char* bytes = nullptr;
-    const long size = BIO_get_mem_data(memory.get(), &bytes);
-    return {bytes, static_cast<size_t>(size)};
-}
-
 std::vector<std::string> alternative_names(const X509* certificate) {
     const Names names(static_cast<GENERAL_NAMES*>(
         X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
@@ -108,8 +98,8 @@ std::string to_string(Seconds time) {
 }
 
 CertificateFacts facts_of(const X509* certificate) {
-    return {.subject = text_of(X509_get_subject_name(certificate)),
-            .issuer = text_of(X509_get_issuer_name(certificate)),
+    return {.subject = name_text(X509_get_subject_name(certificate)),
+            .issuer = name_text(X509_get_issuer_name(certificate)),
             .alternative_names = alternative_names(certificate),
             .begins = to_seconds(X509_get0_notBefore(certificate)),
             .expires = to_seconds(X509_get0_notAfter(certificate)),

@@ -15,9 +15,6 @@
 namespace ros2s::pki {
 namespace {
 
-using Settings = std::unique_ptr<SSL_CTX, FreeBy<SSL_CTX_free>>;
-using Connection = std::unique_ptr<SSL, FreeBy<SSL_free>>;
-
 // gRPC's servers disconnect a client that does not offer it.
 constexpr std::array<unsigned char, 3> http2{2, 'h', '2'};
 

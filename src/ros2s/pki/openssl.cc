@@ -52,6 +52,16 @@ std::string openssl_error() {
     return reason == nullptr ? "OpenSSL gives no reason" : reason;
 }
 
+std::string name_text(const X509_NAME* name) {
+    const Memory memory(BIO_new(BIO_s_mem()));
+    if (memory == nullptr || X509_NAME_print_ex(memory.get(), name, 0, XN_FLAG_RFC2253) < 0) {
+        return {};
+    }
+    char* bytes = nullptr;
+    const long size = BIO_get_mem_data(memory.get(), &bytes);
+    return {bytes, static_cast<size_t>(size)};
+}
+
 Result<std::string> read_file(const std::string& path, Report& report) {
     const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat facts{};

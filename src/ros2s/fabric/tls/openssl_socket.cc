@@ -16,25 +16,19 @@
 #include <vector>
 
 #include "ros2s/base/check.h"
+#include "ros2s/pki/openssl_objects.h"
 #include "ros2s/pki/watched_identity.h"
 #include "secure_socket.h"
 
 namespace ros2s::fabric::tls {
 namespace {
 
-template <auto function>
-struct FreeBy {
-    template <class T>
-    void operator()(T* object) const noexcept {
-        function(object);
-    }
-};
-using Memory = std::unique_ptr<BIO, FreeBy<BIO_free_all>>;
-using Method = std::unique_ptr<BIO_METHOD, FreeBy<BIO_meth_free>>;
-using Certificate = std::unique_ptr<X509, FreeBy<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, FreeBy<EVP_PKEY_free>>;
-using Settings = std::unique_ptr<SSL_CTX, FreeBy<SSL_CTX_free>>;
-using Connection = std::unique_ptr<SSL, FreeBy<SSL_free>>;
+using pki::Certificate;
+using pki::Connection;
+using pki::Memory;
+using pki::openssl_error;
+using pki::Settings;
+using Method = std::unique_ptr<BIO_METHOD, pki::FreeBy<BIO_meth_free>>;
 
 // Length and name, as in the extension.
 constexpr std::string_view protocol = "\x0cros2s-fabric";
@@ -50,20 +44,8 @@ constexpr int empty_records_max = 16;
 // Records under one key. AES-GCM allows 2^24.5 of full size (RFC 8446, 5.5).
 constexpr uint64_t records_per_key = uint64_t{1} << 23;
 
-std::string last_error() {
-    const unsigned long code = ERR_peek_last_error();
-    ERR_clear_error();
-    const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
-    return reason == nullptr ? "OpenSSL gives no reason" : reason;
-}
-
 std::string subject_of(const X509* certificate) {
-    const Memory memory(BIO_new(BIO_s_mem()));
-    if (memory == nullptr) return {};
-    X509_NAME_print_ex(memory.get(), X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
-    char* text = nullptr;
-    const long length = BIO_get_mem_data(memory.get(), &text);
-    return length > 0 ? std::string(text, static_cast<size_t>(length)) : std::string();
+    return pki::name_text(X509_get_subject_name(certificate));
 }
 
 class OpensslSocket final : public SecureSocket {
@@ -202,7 +184,7 @@ Progress OpensslSocket::judge(int result) noexcept {
         return Progress::ended;
     }
     const long judged = SSL_get_verify_result(tls_.get());
-    if (judged == X509_V_OK) return refuse(last_error());
+    if (judged == X509_V_OK) return refuse(openssl_error());
     ERR_clear_error();
     return refuse(fmt::format("the certificate of {}: {}", refused_subject_,
                               X509_verify_cert_error_string(judged)));
@@ -246,7 +228,7 @@ Moved OpensslSocket::write(ConstBytes from, bool more) noexcept {
         records_ = 0;
         // The message for the peer goes out with the next record.
         if (SSL_key_update(tls_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) {
-            return {.progress = refuse("no new key: " + last_error())};
+            return {.progress = refuse("no new key: " + openssl_error())};
         }
     }
     return {.bytes = count};
@@ -298,7 +280,7 @@ bool use_files(SSL_CTX* settings, const pki::Pem& pem) {
         if (SSL_CTX_add1_chain_cert(settings, each.get()) != 1) return false;
     }
     const Memory key_text = reader_of(pem.key);
-    const Key key{PEM_read_bio_PrivateKey(
+    const pki::Key key{PEM_read_bio_PrivateKey(
         key_text.get(), nullptr, [](char*, int, int, void*) { return 0; }, nullptr)};
     ERR_clear_error();  // of the ends of the files
     return key != nullptr && SSL_CTX_use_PrivateKey(settings, key.get()) == 1 &&
@@ -314,7 +296,7 @@ Result<Settings> make_settings(const pki::Pem& pem, Report& report) {
                                 reinterpret_cast<const unsigned char*>(protocol.data()),
                                 protocol.size()) != 0 ||
         !use_files(settings.get(), pem)) {
-        return report.fail(Code::invalid, fmt::format("OpenSSL: {}", last_error()));
+        return report.fail(Code::invalid, fmt::format("OpenSSL: {}", openssl_error()));
     }
     SSL_CTX_set_alpn_select_cb(settings.get(), choose_protocol, nullptr);
     SSL_CTX_set_verify(settings.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
