@@ -3,36 +3,21 @@
 #include <array>
 
 #include "lane_wire.h"
-#include "ros2s/fabric/socket/socket_listener.h"
+#include "ros2s/fabric/socket/socket_domain.h"
 
 namespace ros2s::fabric::lanes {
 namespace {
 
-class LaneDomain final : public Domain, private Handshakes {
+class LaneDomain final : public SocketDomain {
   public:
     LaneDomain(Reactor& reactor, DomainNames names,
                const std::function<std::unique_ptr<Worker>(Counters&)>& make_worker)
-        : reactor_(reactor),
+        : SocketDomain(reactor, names.provider, Addresses::network),
           names_(std::move(names)),
-          id_(reactor.secrets().next()),
           worker_(make_worker(counters_)) {}
     ~LaneDomain() override { ROS2S_CHECK(worker_ == nullptr); }
 
-    const std::string& provider() const noexcept override { return names_.provider; }
-    uint64_t id() const noexcept override { return id_; }
-    Counters& counters() noexcept override { return counters_; }
     size_t endpoints_max() const noexcept override { return worker_->lanes_max(); }
-    Task<Result<std::unique_ptr<Listener>>> listen(std::string address, ListenOptions options,
-                                                   Report& report) override {
-        ROS2S_CO_TRY(check_address(address, report));
-        ROS2S_CO_TRY_ASSIGN(Descriptor socket,
-                            co_await listen_when_free(reactor_, address, report));
-        Handshakes& self = *this;
-        co_return std::make_unique<SocketListener>(reactor_, counters_, self, std::move(socket),
-                                                   std::move(address), options);
-    }
-    Task<Result<std::unique_ptr<Endpoint>>> connect(std::string address, ConnectOptions options,
-                                                    Report& report) override;
     Task<> close() override {
         if (worker_ == nullptr) co_return;
         co_await worker_->close();
@@ -40,18 +25,11 @@ class LaneDomain final : public Domain, private Handshakes {
     }
 
   private:
-    Result<> check_address(const std::string& address, Report& report) const {
-        if (!address.empty() && address.front() != '@' && address.find('/') == std::string::npos) {
-            return {};
-        }
-        return report.fail(Code::invalid, "'" + address + "' is not an address for provider " +
-                                              names_.provider + ": give IP:PORT or [IPv6]:PORT");
-    }
     Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
                                                    StopToken stop) override;
     Task<Result<std::unique_ptr<Endpoint>>> handshake(std::string address,
                                                       const ConnectOptions& options, StopToken stop,
-                                                      Report& report);
+                                                      Report& report) override;
     // The listener's answer, and the greeting after it.
     Task<Result<PeerAddress>> ask(int fd, std::string address, Hello& hello, uint64_t channel,
                                   StopToken stop, Report& report);
@@ -81,10 +59,7 @@ class LaneDomain final : public Domain, private Handshakes {
                                                 std::move(packet_session), std::move(wire));
     }
 
-    Reactor& reactor_;
     const DomainNames names_;
-    const uint64_t id_;
-    Counters counters_;
     std::unique_ptr<Worker> worker_;
 };
 
@@ -179,26 +154,6 @@ Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::handshake(std::string addres
     }
     co_return make_endpoint(std::move(wire), std::move(socket), limits, hello, hello.session,
                             false);
-}
-
-Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::connect(std::string address,
-                                                            ConnectOptions options,
-                                                            Report& report) {
-    ROS2S_CO_TRY(check_address(address, report));
-    Deadline deadline(reactor_, reactor_.now() + options.within, options.stop);
-    auto made = co_await handshake(address, options, deadline.token(), report);
-    if (!made && made.error().code == Code::cancelled) {
-        made = deadline.error();
-        if (deadline.passed() && report.empty()) {
-            report.say(address + " does not answer: is the server hung?");
-        }
-    }
-    if (!made && report.empty()) {
-        report.say("the connection to " + address +
-                   " was lost while it was being set up: " + describe(made.error()));
-    }
-    co_await deadline.finish();
-    co_return made;
 }
 
 }  // namespace

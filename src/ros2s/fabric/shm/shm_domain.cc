@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "ros2s/fabric/shm/shm.h"
-#include "ros2s/fabric/socket/socket_listener.h"
+#include "ros2s/fabric/socket/socket_domain.h"
 #include "shm_endpoint.h"
 
 namespace ros2s::fabric::shm {
@@ -14,51 +14,26 @@ uint64_t ring_bytes(uint64_t budget) {
     return std::bit_ceil(std::clamp(budget, ring_bytes_least, ring_bytes_most));
 }
 
-class ShmDomain final : public Domain, private Handshakes {
+class ShmDomain final : public SocketDomain {
   public:
     ShmDomain(Reactor& reactor, Options options)
-        : reactor_(reactor),
-          id_(reactor.secrets().next()),
+        : SocketDomain(reactor, ShmEndpoint::provider_name, Addresses::unix_socket),
           sessions_(std::make_unique<Sessions>(reactor, options)) {
         ROS2S_CHECK(reactor.ring() != nullptr);
     }
     ~ShmDomain() override { ROS2S_CHECK(sessions_ == nullptr); }
 
-    const std::string& provider() const noexcept override { return ShmEndpoint::provider_name; }
-    uint64_t id() const noexcept override { return id_; }
-    Counters& counters() noexcept override { return counters_; }
-    Task<Result<std::unique_ptr<Listener>>> listen(std::string address, ListenOptions options,
-                                                   Report& report) override {
-        ROS2S_CO_TRY(check_address(address, report));
-        ROS2S_CO_TRY_ASSIGN(Descriptor socket,
-                            co_await listen_when_free(reactor_, address, report));
-        Handshakes& self = *this;
-        co_return std::make_unique<SocketListener>(reactor_, counters_, self, std::move(socket),
-                                                   std::move(address), options);
-    }
-    Task<Result<std::unique_ptr<Endpoint>>> connect(std::string address, ConnectOptions options,
-                                                    Report& report) override;
     Task<> close() override {
         sessions_.reset();
         co_return;
     }
 
   private:
-    static Result<> check_address(const std::string& address, Report& report) {
-        if (!address.empty() &&
-            (address.front() == '@' || address.find('/') != std::string::npos)) {
-            return {};
-        }
-        return report.fail(Code::invalid,
-                           "'" + address +
-                               "' is not an address for provider shm: give the path of "
-                               "a socket with a slash in it, or @NAME");
-    }
     Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
                                                    StopToken stop) override;
     Task<Result<std::unique_ptr<Endpoint>>> handshake(std::string address,
                                                       const ConnectOptions& options, StopToken stop,
-                                                      Report& report);
+                                                      Report& report) override;
     [[nodiscard]] Hello introduce(const Limits& limits) const {
         Hello hello{.domain = id_,
                     .message_bytes_max = limits.message_bytes_max,
@@ -69,9 +44,6 @@ class ShmDomain final : public Domain, private Handshakes {
         return hello;
     }
 
-    Reactor& reactor_;
-    const uint64_t id_;
-    Counters counters_;
     std::unique_ptr<Sessions> sessions_;
 };
 
@@ -158,23 +130,6 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::handshake(std::string address
         reactor_, counters_, *sessions_, limits,
         ShmSession{.domain = id_, .session = answer->session, .peer = *answer, .layout = layout},
         std::move(control), std::move(payload), std::move(socket));
-}
-
-Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::connect(std::string address,
-                                                           ConnectOptions options, Report& report) {
-    ROS2S_CO_TRY(check_address(address, report));
-    Deadline deadline(reactor_, reactor_.now() + options.within, options.stop);
-    auto made = co_await handshake(address, options, deadline.token(), report);
-    if (!made && made.error().code == Code::cancelled) {
-        made = deadline.error();
-        if (deadline.passed()) report.say(address + " does not answer: is the server hung?");
-    }
-    if (!made && report.empty()) {
-        report.say("the connection to " + address +
-                   " was lost while it was being set up: " + describe(made.error()));
-    }
-    co_await deadline.finish();
-    co_return made;
 }
 
 }  // namespace

@@ -62,9 +62,7 @@ Result<SocketAddress> parse_unix(const std::string& address, Report& report) {
 }
 
 Result<SocketAddress> parse(const std::string& address, Report& report) {
-    if (!address.empty() && (address.front() == '@' || address.find('/') != std::string::npos)) {
-        return parse_unix(address, report);
-    }
+    if (is_unix_address(address)) return parse_unix(address, report);
     SocketAddress parsed;
     const size_t colon = address.rfind(':');
     std::string host = address.substr(0, colon);

@@ -49,6 +49,9 @@ Task<Result<>> receive_descriptors(Reactor& reactor, int fd, Bytes into,
                                    std::vector<Descriptor>& descriptors, size_t most,
                                    StopToken stop);
 
+[[nodiscard]] inline bool is_unix_address(const std::string& address) noexcept {
+    return address.starts_with('@') || address.contains('/');
+}
 // Errors: invalid (no such address), busy (in use), denied, io. Replaces a socket file without a
 // listener. `address` becomes the actual one, with the port that the kernel chose.
 [[nodiscard]] Result<Descriptor> listen_on(std::string& address, Report& report);

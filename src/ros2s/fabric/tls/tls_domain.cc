@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "ros2s/fabric/socket/socket_listener.h"
+#include "ros2s/fabric/socket/socket_domain.h"
 #include "ros2s/fabric/tls/tls.h"
 #include "ros2s/runtime/ring.h"
 #include "tls_stream.h"
@@ -49,33 +49,18 @@ class RefusalLines {
     uint64_t unsaid_ = 0;
 };
 
-class TlsDomain final : public Domain, private Handshakes {
+class TlsDomain final : public SocketDomain {
   public:
     TlsDomain(Reactor& reactor, Options options, std::unique_ptr<SecureSockets> secure,
               std::unique_ptr<Sockets> sockets)
-        : reactor_(reactor),
+        : SocketDomain(reactor, provider_name, Addresses::network),
           options_(std::move(options)),
-          id_(reactor.secrets().next()),
           secure_(std::move(secure)),
           sockets_(std::move(sockets)),
           refusals_(reactor, options_.log),
           steps_(reactor, 1) {}
     ~TlsDomain() override { ROS2S_CHECK(sockets_ == nullptr); }
 
-    const std::string& provider() const noexcept override { return provider_name; }
-    uint64_t id() const noexcept override { return id_; }
-    Counters& counters() noexcept override { return counters_; }
-    Task<Result<std::unique_ptr<Listener>>> listen(std::string address, ListenOptions options,
-                                                   Report& report) override {
-        ROS2S_CO_TRY(check_address(address, report));
-        ROS2S_CO_TRY_ASSIGN(Descriptor socket,
-                            co_await listen_when_free(reactor_, address, report));
-        Handshakes& self = *this;
-        co_return std::make_unique<SocketListener>(reactor_, counters_, self, std::move(socket),
-                                                   std::move(address), options);
-    }
-    Task<Result<std::unique_ptr<Endpoint>>> connect(std::string address, ConnectOptions options,
-                                                    Report& report) override;
     Task<> close() override {
         if (sockets_ == nullptr) co_return;
         co_await sockets_->close();
@@ -83,14 +68,6 @@ class TlsDomain final : public Domain, private Handshakes {
     }
 
   private:
-    static Result<> check_address(const std::string& address, Report& report) {
-        if (!address.empty() && address.front() != '@' && address.find('/') == std::string::npos) {
-            return {};
-        }
-        return report.fail(Code::invalid, "'" + address +
-                                              "' is not an address for provider tls: give "
-                                              "IP:PORT or [IPv6]:PORT");
-    }
     Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd, Peer& peer,
                                                 StopToken stop) override;
     // Whether a peer that has just connected speaks another provider's protocol, and was told so.
@@ -101,7 +78,7 @@ class TlsDomain final : public Domain, private Handshakes {
                                                    StopToken stop) override;
     Task<Result<std::unique_ptr<Endpoint>>> handshake(std::string address,
                                                       const ConnectOptions& options, StopToken stop,
-                                                      Report& report);
+                                                      Report& report) override;
     Task<Result<Hello>> ask(TlsStream& stream, std::string address, const ConnectOptions& options,
                             StopToken stop, Report& report);
     [[nodiscard]] Hello introduce(const Limits& limits) const {
@@ -127,10 +104,7 @@ class TlsDomain final : public Domain, private Handshakes {
     // After each step of a stranger's handshake, this many times its duration belongs to others.
     static constexpr int rest_per_step = 3;
 
-    Reactor& reactor_;
     const Options options_;
-    const uint64_t id_;
-    Counters counters_;
     std::unique_ptr<SecureSockets> secure_;
     std::unique_ptr<Sockets> sockets_;
     RefusalLines refusals_;
@@ -248,25 +222,6 @@ Task<Result<std::unique_ptr<Endpoint>>> TlsDomain::handshake(std::string address
     }
     co_return make_endpoint(std::move(socket), stream, PacketEndpoint::normalized(options.limits),
                             *hello, hello->session, false);
-}
-
-Task<Result<std::unique_ptr<Endpoint>>> TlsDomain::connect(std::string address,
-                                                           ConnectOptions options, Report& report) {
-    ROS2S_CO_TRY(check_address(address, report));
-    Deadline deadline(reactor_, reactor_.now() + options.within, options.stop);
-    auto made = co_await handshake(address, options, deadline.token(), report);
-    if (!made && made.error().code == Code::cancelled) {
-        made = deadline.error();
-        if (deadline.passed() && report.empty()) {
-            report.say(address + " does not answer: is the server hung?");
-        }
-    }
-    if (!made && report.empty()) {
-        report.say("the connection to " + address +
-                   " was lost while it was being set up: " + describe(made.error()));
-    }
-    co_await deadline.finish();
-    co_return made;
 }
 
 }  // namespace
