@@ -5,6 +5,7 @@
 
 #include "channel.h"
 #include "ros2s/base/check.h"
+#include "ros2s/fabric/fuzz_script.h"
 #include "ros2s/fabric/sim/network.h"
 #include "ros2s/runtime/sim/world.h"
 #include "server.h"
@@ -15,28 +16,6 @@ using namespace ros2s::rpc;
 namespace {
 
 constexpr uint32_t service_number = 7;
-
-// The input, bit by bit; zeros after its end.
-class Script {
-  public:
-    explicit Script(ConstBytes bytes) : rest_(bytes) {}
-    [[nodiscard]] bool over() const { return rest_.empty(); }
-    template <class T>
-    T take() {
-        T value{};
-        const ConstBytes from = bytes(sizeof value);
-        std::memcpy(static_cast<void*>(&value), from.data(), from.size());
-        return value;
-    }
-    ConstBytes bytes(size_t most) {
-        const ConstBytes taken = rest_.first(std::min(most, rest_.size()));
-        rest_ = rest_.subspan(taken.size());
-        return taken;
-    }
-
-  private:
-    ConstBytes rest_;
-};
 
 class Echo final : public Service {
   public:
@@ -203,7 +182,7 @@ class Trial : private fabric::PeerCheck {
         }
     }
 
-    Script script_;
+    fabric::FuzzScript script_;
     sim::World world_;
     fabric::sim::Network network_;
     uint32_t session_ = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ros2s/base/check.h"
+#include "ros2s/fabric/fuzz_script.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "shm_endpoint.h"
@@ -24,28 +25,6 @@ constexpr Limits limits{.message_bytes_max = 20'000,
                         .regions_max = 4,
                         .memory_bytes_max = 16'384,
                         .answer_within = std::chrono::milliseconds(1)};
-
-// The input, bit by bit; zeros after its end.
-class Script {
-  public:
-    explicit Script(ConstBytes bytes) : rest_(bytes) {}
-    [[nodiscard]] bool over() const { return rest_.empty(); }
-    template <class T>
-    T take() {
-        T value{};
-        const ConstBytes from = bytes(sizeof value);
-        std::memcpy(&value, from.data(), from.size());
-        return value;
-    }
-    ConstBytes bytes(size_t most) {
-        const ConstBytes taken = rest_.first(std::min(most, rest_.size()));
-        rest_ = rest_.subspan(taken.size());
-        return taken;
-    }
-
-  private:
-    ConstBytes rest_;
-};
 
 ShmHello layout_of() {
     ShmHello layout{.to_server_bytes = ring_bytes_least,
@@ -206,7 +185,7 @@ class Trial {
     Reactor& reactor_;
     Counters& counters_;
     Sessions& sessions_;
-    Script script_;
+    FuzzScript script_;
     const ShmHello layout_ = layout_of();
     bool victim_is_server_ = true;
     Bytes control_;
