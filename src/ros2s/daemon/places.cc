@@ -3,23 +3,16 @@
 #include <fmt/format.h>
 
 #include "ros2s/fabric/providers/providers.h"
+#include "ros2s/session/text_parts.h"
 
 namespace ros2s::daemon {
-namespace {
-
-std::string_view trimmed(std::string_view text) {
-    const size_t begin = text.find_first_not_of(' ');
-    if (begin == text.npos) return {};
-    return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
-}
-
-}  // namespace
 
 std::vector<std::string> parts_of(std::string_view text) {
     std::vector<std::string> parts;
     while (!text.empty()) {
         const size_t end = std::min(text.find(','), text.size());
-        if (const auto part = trimmed(text.substr(0, end)); !part.empty()) parts.emplace_back(part);
+        if (const auto part = session::without_spaces(text.substr(0, end)); !part.empty())
+            parts.emplace_back(part);
         text.remove_prefix(std::min(end + 1, text.size()));
     }
     return parts;
@@ -43,8 +36,8 @@ Result<std::vector<Listen>> parse_listen(std::string_view text, std::string_view
                                                           "address: {}",
                                                           where, provider, example));
         }
-        found.push_back(
-            {.provider = provider, .address = std::string(trimmed(part.substr(space)))});
+        found.push_back({.provider = provider,
+                         .address = std::string(session::without_spaces(part.substr(space)))});
     }
     if (found.empty()) {
         return report.fail(Code::invalid, fmt::format("{} names no provider: {}", where, example));

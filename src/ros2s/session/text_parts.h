@@ -1,4 +1,4 @@
-// Parts of settings that are texts. Private to this module.
+// Parts of settings that are texts.
 #pragma once
 #include <string_view>
 
