@@ -20,6 +20,8 @@
 
 #include "client.h"
 #include "dpu_process.h"
+#include "eventually.h"
+#include "hostile_process.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/base/random.h"
 #include "ros2s/control/control_client.h"
@@ -29,6 +31,7 @@
 #include "ros2s/pki/authority.h"
 #include "ros2s/remote/wire.h"
 #include "ros2s/rpc/frame.h"
+#include "scraped.h"
 #include "stranger.h"
 #include "verified_load.h"
 
@@ -37,15 +40,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-bool eventually(const std::function<bool()>& condition) {
-    const auto until = std::chrono::steady_clock::now() + 60s;
-    while (!condition()) {
-        if (std::chrono::steady_clock::now() > until) return false;
-        ::usleep(10'000);
-    }
-    return true;
-}
 
 size_t count_of(std::string_view text, std::string_view part) {
     size_t count = 0;
@@ -61,18 +55,6 @@ rlim_t limit_descriptors(rlim_t count) {
     files.rlim_cur = std::min(files.rlim_max, count);
     setrlimit(RLIMIT_NOFILE, &files);
     return files.rlim_cur;
-}
-
-// The sum of a counter over its labels, but for those of what a DPU is to its engine: a client.
-double counted(const std::string& counters, const std::string& name) {
-    std::istringstream lines(counters);
-    double sum = 0;
-    for (std::string line; std::getline(lines, line);) {
-        const size_t end = line.find_first_of("{ ");
-        if (line.substr(0, end) != name || line.contains("side=\"engine\"")) continue;
-        sum += std::atof(line.c_str() + line.rfind(' '));
-    }
-    return sum;
 }
 
 // The adapter of this machine that ROS2STORE_TEST_VERBS names, "rxe0"; empty without one.
@@ -161,15 +143,7 @@ class Attacked : public testing::TestWithParam<const char*> {
         }
         return count;
     }
-    [[nodiscard]] uint64_t resident_kib() const {
-        std::ifstream status(fmt::format("/proc/{}/status", pid()));
-        std::string word;
-        uint64_t kib = 0;
-        while (status >> word && word != "VmRSS:") {
-        }
-        status >> kib;
-        return kib;
-    }
+    [[nodiscard]] uint64_t resident_kib() const { return tests::resident_kib(pid()); }
     // The daemon has counted so many, in these counters together.
     void expect_counted(const std::vector<std::string>& names, double least) const {
         double sum = 0;
@@ -558,55 +532,15 @@ TEST_P(Attacked, TicketsThatAreNotGoodHere) {
 
 // ---- clients that were let in
 
-class Hostile {
-  public:
-    explicit Hostile(const std::vector<std::string>& arguments) {
-        int ends[2];
-        EXPECT_EQ(::pipe(ends), 0);
-        std::vector<std::string> words{PROGRAM_HOSTILE};
-        words.insert(words.end(), arguments.begin(), arguments.end());
-        std::vector<char*> pointers;
-        for (auto& word : words) pointers.push_back(word.data());
-        pointers.push_back(nullptr);
-        pid_ = ::fork();
-        if (pid_ == 0) {
-            ::dup2(ends[1], STDOUT_FILENO);
-            ::close(ends[0]);
-            ::execv(PROGRAM_HOSTILE, pointers.data());
-            ::_exit(127);
-        }
-        ::close(ends[1]);
-        char byte = 0;
-        EXPECT_EQ(::read(ends[0], &byte, 1), 1) << "it has begun";
-        ::close(ends[0]);
-    }
-    ~Hostile() {
-        ::kill(pid_, SIGKILL);
-        if (!is_waited_) ::waitpid(pid_, nullptr, 0);
-    }
-    // Until it has ended, however it does, or has stopped.
-    void wait() {
-        int status = 0;
-        EXPECT_TRUE(
-            eventually([&] { return ::waitpid(pid_, &status, WNOHANG | WUNTRACED) == pid_; }));
-        is_waited_ = !WIFSTOPPED(status);
-        EXPECT_TRUE(!WIFEXITED(status) || WEXITSTATUS(status) == 0) << WEXITSTATUS(status);
-    }
-
-  private:
-    pid_t pid_ = 0;
-    bool is_waited_ = false;
-};
-
 class HostileClients : public Attacked {
   protected:
     void attack(const std::string& how, uint64_t seed) {
         SCOPED_TRACE(fmt::format("{}, seed {}", how, seed));
         const size_t before = descriptors();
         {
-            Hostile hostile({"unix:" + control().address, certificates(),
-                             is_dpu() ? "dpu" : "engine", provider(), device_of(provider()), how,
-                             std::to_string(seed)});
+            HostileProcess hostile({"unix:" + control().address, certificates(),
+                                    is_dpu() ? "dpu" : "engine", provider(), device_of(provider()),
+                                    how, std::to_string(seed)});
             hostile.wait();
             // One that has stopped holds what it has, and nobody waits for it.
             load->expect_progress(100);

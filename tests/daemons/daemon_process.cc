@@ -145,6 +145,16 @@ int run_program(const std::string& command, std::string& output) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+uint64_t resident_kib(int pid) {
+    std::ifstream status(fmt::format("/proc/{}/status", pid));
+    std::string word;
+    uint64_t kib = 0;
+    while (status >> word && word != "VmRSS:") {
+    }
+    status >> kib;
+    return kib;
+}
+
 TemporaryDirectory::TemporaryDirectory() {
     std::string pattern = std::filesystem::temp_directory_path() / "ros2store-daemon-XXXXXX";
     EXPECT_NE(::mkdtemp(pattern.data()), nullptr);

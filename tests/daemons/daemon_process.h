@@ -45,6 +45,9 @@ std::string password_in(const std::string& file);
 // Runs a command; its exit status, and what it said in `output`.
 int run_program(const std::string& command, std::string& output);
 
+// Memory of a process that is not swapped out, shared memory included.
+uint64_t resident_kib(int pid);
+
 // A directory that goes with it.
 class TemporaryDirectory {
   public:

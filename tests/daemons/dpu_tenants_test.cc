@@ -11,6 +11,7 @@
 
 #include "dpu_process.h"
 #include "dpu_tenant.h"
+#include "raw_connection.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/fabric/shm/shm.h"
 #include "ros2s/fs/caller.h"
@@ -193,11 +194,9 @@ TEST_F(DpuTenants, ATicketIsGoodAtItsTenantsListenerOnly) {
 
 // ---- keys
 
-// A connection that is spoken to by hand: greeted, but nothing else.
-struct Raw {
+// In a domain of its own.
+struct Raw : RawConnection {
     std::unique_ptr<fabric::Domain> domain;
-    std::unique_ptr<fabric::Endpoint> endpoint;
-    uint32_t session = 0;
 
     Task<> open(Reactor& reactor, Tenant& tenant);
     Task<Result<>> ask(const fabric::RemoteKey& key, hostlink::FileBody file);
@@ -205,28 +204,8 @@ struct Raw {
 };
 
 Task<> Raw::open(Reactor& reactor, Tenant& tenant) {
-    Report report;
     domain = fabric::shm::open_domain(reactor);
-    const auto ticket =
-        co_await tenant.connection->control().issue_ticket(call, tenant.location().session, report);
-    EXPECT_TRUE(ticket) << report.text();
-    std::vector<std::byte> body_memory(rpc::hello_bytes_max), verdict;
-    const ConstBytes body = rpc::encode(rpc::HelloBody{.service = hostlink::file_service,
-                                                       .client = tenant.connection->client(),
-                                                       .ticket = ticket->ticket.view()},
-                                        body_memory);
-    std::vector<std::byte> hello(rpc::frame_bytes(0, body.size()));
-    rpc::FrameHeader header;
-    header.kind = rpc::Kind::hello;
-    rpc::encode_frame(header, {}, {}, body, hello);
-    auto connected =
-        co_await domain->connect(tenant.connection->channel().address(),
-                                 {.credential = std::move(hello), .verdict = &verdict}, report);
-    EXPECT_TRUE(connected) << report.text();
-    endpoint = std::move(*connected);
-    const auto frame = rpc::decode_frame(verdict);
-    EXPECT_TRUE(frame && frame->header.kind == rpc::Kind::welcome);
-    session = frame->header.session;
+    EXPECT_TRUE(co_await RawConnection::open(*domain, tenant));
 }
 
 // Reads 1 MiB of a file into the memory of that key.
@@ -253,8 +232,7 @@ Task<Result<>> Raw::ask(const fabric::RemoteKey& key, hostlink::FileBody file) {
 }
 
 Task<> Raw::close() {
-    if (endpoint) co_await endpoint->close();
-    endpoint.reset();
+    co_await RawConnection::close();
     co_await domain->close();
 }
 

@@ -11,6 +11,7 @@
 
 #include "dpu_process.h"
 #include "dpu_tenant.h"
+#include "raw_connection.h"
 #include "ros2s/fabric/shm/shm.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -94,58 +95,24 @@ Task<> many_reads(Reactor& reactor, Tenant& bob, const std::atomic<bool>& stop,
     co_await domain->close();
 }
 
-// A connection that is spoken to by hand: greeted, and then any frames.
-struct Raw {
-    fabric::Endpoint* endpoint = nullptr;
-    std::unique_ptr<fabric::Endpoint> owned;
-    uint32_t session = 0;
-    Task<> open(fabric::Domain& domain, Tenant& tenant);
-    // Sends one request after the other, eight at a time, until `stop`.
-    Task<> repeat(rpc::FrameHeader header, std::span<const rpc::WindowDescriptor> source,
-                  ConstBytes body, const std::atomic<bool>& stop, std::atomic<uint64_t>& done);
-};
-
-Task<> Raw::open(fabric::Domain& domain, Tenant& tenant) {
-    Report report;
-    const auto ticket = co_await tenant.connection->tickets().take(report);
-    EXPECT_TRUE(ticket) << report.text();
-    std::vector<std::byte> body_memory(rpc::hello_bytes_max), memory(8192), verdict;
-    rpc::FrameHeader header;
-    header.kind = rpc::Kind::hello;
-    const ConstBytes hello =
-        rpc::encode_frame(header, {}, {},
-                          rpc::encode(rpc::HelloBody{.service = hostlink::file_service,
-                                                     .client = tenant.connection->client(),
-                                                     .ticket = *ticket},
-                                      body_memory),
-                          memory);
-    auto connected = co_await domain.connect(
-        tenant.connection->channel().address(),
-        {.credential = {hello.begin(), hello.end()}, .verdict = &verdict}, report);
-    EXPECT_TRUE(connected) << report.text();
-    owned = std::move(*connected);
-    endpoint = owned.get();
-    const auto frame = rpc::decode_frame(verdict);
-    EXPECT_TRUE(frame && frame->header.kind == rpc::Kind::welcome);
-    session = frame->header.session;
-}
-
-Task<> Raw::repeat(rpc::FrameHeader header, std::span<const rpc::WindowDescriptor> source,
-                   ConstBytes body, const std::atomic<bool>& stop, std::atomic<uint64_t>& done) {
+// Sends one request after the other, eight at a time, until `stop`.
+Task<> repeat(RawConnection& raw, rpc::FrameHeader header,
+              std::span<const rpc::WindowDescriptor> source, ConstBytes body,
+              const std::atomic<bool>& stop, std::atomic<uint64_t>& done) {
     constexpr uint64_t at_once = 8;
     std::vector<std::byte> memory(8192);
     header.kind = rpc::Kind::request;
-    header.session = session;
+    header.session = raw.session;
     uint64_t number = 0;
     const auto send = [&](uint64_t slot) {
         header.request = ++number << 16 | slot;
         header.sequence = number;
         header.slot = static_cast<uint32_t>(slot);
-        return endpoint->send(rpc::encode_frame(header, source, {}, body, memory));
+        return raw.endpoint->send(rpc::encode_frame(header, source, {}, body, memory));
     };
     for (uint64_t slot = 0; slot < at_once; ++slot) EXPECT_TRUE(co_await send(slot));
     for (uint64_t open = at_once; open > 0; --open) {
-        const auto answer = co_await endpoint->receive();
+        const auto answer = co_await raw.endpoint->receive();
         EXPECT_TRUE(answer);
         if (!answer) co_return;
         const auto frame = rpc::decode_frame(answer->bytes());
@@ -159,20 +126,20 @@ Task<> Raw::repeat(rpc::FrameHeader header, std::span<const rpc::WindowDescripto
 
 Task<> no_windows_once(fabric::Domain& domain, Tenant& bob, const std::atomic<bool>& stop,
                        std::atomic<uint64_t>& done) {
-    Raw raw;
-    co_await raw.open(domain, bob);
+    RawConnection raw;
+    EXPECT_TRUE(co_await raw.open(domain, bob));
     hostlink::Buffer body;
     rpc::FrameHeader header;
     header.method = static_cast<uint16_t>(hostlink::Method::read);
     header.sink_bytes = 64 * mib;
-    co_await raw.repeat(header, {}, hostlink::encode_file(body, body_of(bob)), stop, done);
-    co_await raw.endpoint->close();
+    co_await repeat(raw, header, {}, hostlink::encode_file(body, body_of(bob)), stop, done);
+    co_await raw.close();
 }
 
 Task<> late_writes_once(fabric::Domain& domain, Tenant& bob, const std::atomic<bool>& stop,
                         std::atomic<uint64_t>& done) {
-    Raw raw;
-    co_await raw.open(domain, bob);
+    RawConnection raw;
+    EXPECT_TRUE(co_await raw.open(domain, bob));
     const auto memory = raw.endpoint->allocate(32 * mib);
     EXPECT_TRUE(memory);
     std::ranges::fill(*memory, std::byte{7});
@@ -187,11 +154,11 @@ Task<> late_writes_once(fabric::Domain& domain, Tenant& bob, const std::atomic<b
     header.set(rpc::Flag::in_source);
     header.payload_bytes = memory->size();
     header.remaining_ns = 1'000'000;
-    co_await raw.repeat(header, {&window, 1}, hostlink::encode_file(body, body_of(bob)), stop,
-                        done);
+    co_await repeat(raw, header, {&window, 1}, hostlink::encode_file(body, body_of(bob)), stop,
+                    done);
     co_await region->revoke();
     raw.endpoint->free(*memory);
-    co_await raw.endpoint->close();
+    co_await raw.close();
 }
 
 template <auto once>

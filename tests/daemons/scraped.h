@@ -9,6 +9,18 @@
 
 namespace ros2s::tests {
 
+// The sum of a counter over its labels, but for those of what a DPU is to its engine: a client.
+inline double counted(const std::string& counters, const std::string& name) {
+    std::istringstream lines(counters);
+    double sum = 0;
+    for (std::string line; std::getline(lines, line);) {
+        const size_t end = line.find_first_of("{ ");
+        if (line.substr(0, end) != name || line.contains("side=\"engine\"")) continue;
+        sum += std::atof(line.c_str() + line.rfind(' '));
+    }
+    return sum;
+}
+
 // The histogram `name` has at least `least` samples of the operation, and makes sense: buckets do
 // not fall, the last one is the count, and the sum lies within what the buckets allow.
 inline void expect_histogram(const std::string& scrape, const std::string& name,

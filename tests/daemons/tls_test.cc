@@ -10,6 +10,7 @@
 
 #include "client.h"
 #include "dpu_process.h"
+#include "eventually.h"
 #include "ros2s/fabric/providers/providers.h"
 #include "stranger.h"
 #include "verified_load.h"
@@ -18,15 +19,6 @@ namespace ros2s::tests {
 namespace {
 
 using namespace std::chrono_literals;
-
-bool eventually(const std::function<bool()>& condition) {
-    const auto until = std::chrono::steady_clock::now() + 60s;
-    while (!condition()) {
-        if (std::chrono::steady_clock::now() > until) return false;
-        ::usleep(10'000);
-    }
-    return true;
-}
 
 size_t count_of(std::string_view text, std::string_view part) {
     size_t count = 0;
