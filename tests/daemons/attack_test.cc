@@ -538,9 +538,9 @@ class HostileClients : public Attacked {
         SCOPED_TRACE(fmt::format("{}, seed {}", how, seed));
         const size_t before = descriptors();
         {
-            HostileProcess hostile({"unix:" + control().address, certificates(),
-                                    is_dpu() ? "dpu" : "engine", provider(), device_of(provider()),
-                                    how, std::to_string(seed)});
+            HostileProcess hostile({"unix:" + control().address, certificates(), "client",
+                                    is_dpu() ? "dpu" : "engine", "main", provider(),
+                                    device_of(provider()), how, std::to_string(seed)});
             hostile.wait();
             // One that has stopped holds what it has, and nobody waits for it.
             load->expect_progress(100);

@@ -1,8 +1,8 @@
 // A client that a daemon has let in, and that then misbehaves: a program of its own, because it may
 // stumble over what it does itself.
 //
-//     hostile_client CONTROL CERTIFICATES engine|dpu PROVIDER DEVICE garbage|indices|stall|die|LIE
-//     SEED
+//     hostile_client CONTROL CERTIFICATES NAME engine|dpu CONTAINER PROVIDER DEVICE
+//                    garbage|indices|stall|die|LIE SEED [MARKER]
 //
 // garbage  random words in the memory that it shares with the daemon: rings, indices and payload
 // indices  senseless ring indices: the same at the beginning of each segment, where these lie
@@ -12,6 +12,8 @@
 // are)
 //
 // All of it while it writes and reads. "working" on its standard output says that it has begun.
+// NAME is of its certificate. MARKER: it plants this in its files, and fails if memory that it
+// shares with the daemon has another tenant's (planted.h).
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -25,6 +27,7 @@
 
 #include "client.h"
 #include "false_keys.h"
+#include "planted.h"
 #include "ros2s/base/random.h"
 #include "verified_load.h"
 
@@ -98,41 +101,60 @@ bool misbehave(OsReactor& reactor, VerifiedLoad& load, const std::string& how, u
     return true;
 }
 
-Result<> open(Client& client, OsReactor& reactor, const std::string& control,
-              const std::string& certificates, bool dpu, const std::string& provider,
-              const std::string& device, Report& report) {
-    const connection::ServerAccess server{.control = control,
+struct Arguments {
+    std::string control, certificates, name, daemon, container, provider, device, how;
+    uint64_t seed = 0;
+    std::string marker;
+};
+
+Result<> open(Client& client, OsReactor& reactor, const Arguments& by, Report& report) {
+    const connection::ServerAccess server{.control = by.control,
                                           .server_name = "localhost",
-                                          .identity = pki::identity_in(certificates, "client"),
+                                          .identity = pki::identity_in(by.certificates, by.name),
                                           .pool = "pool",
                                           .program = "hostile",
-                                          .providers = {provider},
-                                          .ucx_device = device};
-    if (dpu) {
-        return client.open(reactor, connection::HostOptions{.dpu = server, .container = "main"},
-                           report);
+                                          .providers = {by.provider},
+                                          .ucx_device = by.device};
+    if (by.daemon == "dpu") {
+        return client.open(
+            reactor, connection::HostOptions{.dpu = server, .container = by.container}, report);
     }
     return client.open(reactor, connection::DirectOptions{.engine = server}, report);
 }
 
-int run(const std::vector<std::string>& arguments) {
+// In all that was shared with it: what it sent and got, and what lay there before.
+bool has_others_bytes(const std::string& marker) {
+    if (marker.empty()) return false;
+    const Plant plant(marker);
+    for (const Words& words : shared_memory()) {
+        const std::string found = plant.others_in(std::as_bytes(words));
+        if (found.empty()) continue;
+        std::fprintf(stderr, "%s shares memory that has another's bytes: %s\n", marker.c_str(),
+                     found.c_str());
+        return true;
+    }
+    return false;
+}
+
+int run(const Arguments& arguments) {
     const rlimit no_core{};
     ::setrlimit(RLIMIT_CORE, &no_core);
     Report report;
     auto reactor = OsReactor::create({.thread_name = "hostile"}, report);
     if (!reactor || !(*reactor)->start(report)) return 1;
     Client client;
-    if (!open(client, **reactor, arguments[1], arguments[2], arguments[3] == "dpu", arguments[4],
-              arguments[5], report)) {
+    if (!open(client, **reactor, arguments, report)) {
         std::fprintf(stderr, "%s\n", report.text().c_str());
         return 1;
     }
-    VerifiedLoad load(**reactor, client.files(), "hostile");
+    // Others of its kind may work beside it, in other ways.
+    VerifiedLoad load(**reactor, client.files(), arguments.how, arguments.marker);
     load.begin();
     load.expect_progress(20);
     std::puts("working");
     std::fflush(stdout);
-    const bool done = misbehave(**reactor, load, arguments[6], std::stoull(arguments[7]));
+    if (has_others_bytes(arguments.marker)) ::_exit(3);
+    const bool done = misbehave(**reactor, load, arguments.how, arguments.seed);
     // Nothing is put in order: that is the daemon's business now.
     ::_exit(done ? 0 : 1);
 }
@@ -142,5 +164,7 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int count, char** arguments) {
     const std::vector<std::string> all(arguments, arguments + count);
-    return all.size() == 8 ? ros2s::tests::run(all) : 2;
+    if (all.size() < 10 || all.size() > 11) return 2;
+    return ros2s::tests::run({all[1], all[2], all[3], all[4], all[5], all[6], all[7], all[8],
+                              std::stoull(all[9]), all.size() > 10 ? all[10] : ""});
 }

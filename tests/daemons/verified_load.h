@@ -1,10 +1,12 @@
 // A load of files that are written over and read back: every byte that comes is compared. It takes
-// a few MiB, however long it runs.
+// a few MiB, however long it runs, and measures its rounds.
 #pragma once
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,9 +17,16 @@ namespace ros2s::tests {
 
 class VerifiedLoad final : public Load {
   public:
-    // `name`: of its files, for loads beside each other.
-    VerifiedLoad(OsReactor& reactor, fs::FileSystem& files, std::string name)
-        : Load(reactor, files, workers), name_(std::move(name)) {}
+    // `name`: of its files, for loads beside each other. `marker`: is in each 512 bytes of them.
+    VerifiedLoad(OsReactor& reactor, fs::FileSystem& files, std::string name,
+                 std::string marker = {})
+        : Load(reactor, files, workers), name_(std::move(name)), marker_(std::move(marker)) {}
+    // Of a round, which writes and reads: what 99 of 100 took at most, since the last call.
+    Duration take_p99() {
+        Duration found{};
+        run_blocking(reactor_, [&] { return take_p99_here(found); });
+        return found;
+    }
 
   private:
     static constexpr uint32_t workers = 4;
@@ -30,7 +39,10 @@ class VerifiedLoad final : public Load {
         EXPECT_TRUE(opened) << describe(opened.error());
         if (!opened) co_return;
         for (uint64_t round = 0; !stop_; ++round) {
+            const Time begun = reactor_.now();
             if (!co_await one(opened->handle, worker, round)) break;
+            const auto slots = static_cast<size_t>((reactor_.now() - begun) / slot);
+            ++took_[std::min(slots, took_.size() - 1)];
             ++done_;
         }
         EXPECT_TRUE(co_await files_.close(call, opened->handle));
@@ -43,6 +55,9 @@ class VerifiedLoad final : public Load {
             const uint64_t stamp = (round << 32 | uint64_t{worker} << 24) ^ at * 0x9e3779b97f4a7c15;
             std::memcpy(&written[at], &stamp, sizeof stamp);
         }
+        for (size_t at = 0; at < bytes; at += 512) {
+            std::memcpy(&written[at], marker_.data(), marker_.size());
+        }
         const auto put =
             co_await files_.pwrite(call, file, fs::Window::local(ConstBytes(written)), 0);
         EXPECT_TRUE(put) << describe(put.error());
@@ -52,7 +67,20 @@ class VerifiedLoad final : public Load {
         co_return put&& got&& read == written;
     }
 
-    const std::string name_;
+    Task<> take_p99_here(Duration& found) {
+        const uint64_t all = std::accumulate(took_.begin(), took_.end(), uint64_t{0});
+        uint64_t seen = 0;
+        size_t slots = 0;
+        while (slots < took_.size() && (seen += took_[slots]) * 100 < all * 99) ++slots;
+        found = slot * (slots + 1);
+        std::ranges::fill(took_, 0);
+        co_return;
+    }
+
+    static constexpr Duration slot = std::chrono::microseconds(100);
+    const std::string name_, marker_;
+    // Rounds, by time. The last one: a minute or more.
+    std::vector<uint32_t> took_ = std::vector<uint32_t>(std::chrono::minutes(1) / slot);
 };
 
 }  // namespace ros2s::tests

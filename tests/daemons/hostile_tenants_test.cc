@@ -1,0 +1,292 @@
+// Eight tenants of one real ros2store-dpu, in front of a real ros2store-engine. Seven attack at the
+// same time, each in its own way (hostile_tenant.h; one is a process, hostile_client.cc). One works
+// as always and compares every byte. Nobody gets what another one planted, the daemons do not grow,
+// and when all have left, nothing of them is left.
+//
+// ROS2STORE_TEST_SECONDS: how long they attack.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "dpu_process.h"
+#include "eventually.h"
+#include "hostile_process.h"
+#include "hostile_tenant.h"
+#include "ros2s/control/control_client.h"
+#include "scraped.h"
+#include "verified_load.h"
+
+namespace ros2s::tests {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+std::chrono::seconds attack_seconds() {
+    const char* asked = std::getenv("ROS2STORE_TEST_SECONDS");
+    return std::chrono::seconds(asked != nullptr ? std::atoi(asked) : 4);
+}
+// Longer than a session may be idle before a daemon ends it.
+bool is_long() { return attack_seconds() >= 120s; }
+
+// What a daemon may grow by from the middle of the attack to its end. A sanitizer's allocator keeps
+// what was freed, and its programs have no pace to speak of.
+#ifdef ROS2S_SANITIZED
+constexpr uint64_t growth_kib_max = uint64_t{768} << 10;
+constexpr bool is_pace_compared = false;
+#else
+constexpr uint64_t growth_kib_max = uint64_t{64} << 10;
+constexpr bool is_pace_compared = true;
+#endif
+
+struct Shape {
+    const char* name;
+    Attack attack;
+};
+constexpr std::array<Shape, 6> shapes{{{"writes", flood_with_writes},
+                                       {"names", flood_with_names},
+                                       {"tickets", spend_tickets},
+                                       {"numbers", use_others_numbers},
+                                       {"cuts", cut_connections},
+                                       {"garbage", send_garbage}}};
+constexpr const char* bystanders = "bystander";
+constexpr const char* processes = "memory";
+
+class HostileTenants : public testing::Test {
+  protected:
+    HostileTenants() {
+        fmt::print("seed {}, for {} s\n", seed, attack_seconds().count());
+        for (auto* reactor : {&good, &bad}) {
+            auto made = OsReactor::create({.thread_name = "host"}, report);
+            EXPECT_TRUE(made && (*made)->start(report)) << report.text();
+            *reactor = std::move(*made);
+        }
+        std::string access = "\"CN=client\": {create: pool/*}";
+        for (const auto& [name, plant] : plants) {
+            issue_certificates(dpu, {name.c_str()});
+            access += fmt::format(", \"CN={}\": {{write: pool/{}}}", name, plant.marker());
+        }
+        dpu.give(access);
+        dpu.limit(R"("CN=writes": {bytes: 128MiB}, "CN=names": {names: 5000})");
+    }
+    [[nodiscard]] connection::Options options(const std::string& name) const {
+        return tenant_options(dpu, name, "pool");
+    }
+    [[nodiscard]] const Plant& plant_of(const std::string& name) const { return plants.at(name); }
+
+    void make_containers();
+    void bring_in_tenants();
+    void attack();
+    // Processes that share memory with the DPU, one after the other; at least one.
+    void attack_by_process(const char* how, uint64_t own_seed, steady_clock::time_point until);
+    void expect_nothing_left();
+
+    struct Memory {
+        uint64_t dpu, engine;
+    };
+    [[nodiscard]] Memory memory() const {
+        return {resident_kib(dpu.pid()), resident_kib(engine.pid())};
+    }
+    // What tenants hold of a daemon, by its metrics.
+    using Held = std::map<std::string, double>;
+    static Held held(const std::string& metrics, std::initializer_list<const char*> names) {
+        Held all;
+        for (const char* name : names) all[name] = counted(metrics, name);
+        return all;
+    }
+    [[nodiscard]] Held held_of_dpu() const {
+        return held(dpu.metrics(), {"ros2store_sessions", "ros2store_server_connections",
+                                    "ros2store_admission_inside", "ros2store_admission_waiting",
+                                    "ros2store_server_memory_bytes", "ros2store_shm_segments_bytes",
+                                    "ros2store_dpu_listing_bytes"});
+    }
+    [[nodiscard]] Held held_of_engine() const {
+        return held(engine.metrics(), {"ros2store_sessions", "ros2store_server_connections",
+                                       "ros2store_admission_inside", "ros2store_admission_waiting",
+                                       "ros2store_engine_pins"});
+    }
+
+    const uint64_t seed = random_seed();
+    Random random{seed};
+    Report report;
+    EngineProcess engine;
+    DpuProcess dpu{engine, "shm"};
+    std::unique_ptr<OsReactor> good, bad;
+    std::map<std::string, Plant> plants = [this] {
+        std::map<std::string, Plant> all;
+        char letter = 'a';
+        for (const char* name : {bystanders, processes}) all.emplace(name, Plant(seed, letter++));
+        for (const Shape& shape : shapes) all.emplace(shape.name, Plant(seed, letter++));
+        return all;
+    }();
+    Held dpu_before, engine_before;
+    DpuTenant bystander;
+    std::vector<std::unique_ptr<HostileTenant>> hostile;
+    std::atomic<bool> stop = false;
+};
+
+// In the order that `labels` has.
+Task<> create_containers(std::unique_ptr<control::ControlClient> client,
+                         std::vector<std::string> labels) {
+    for (const std::string& label : labels) {
+        Report report;
+        EXPECT_TRUE(co_await client->create_container(
+            {}, "pool", {.label = label}, {.uid = ::geteuid(), .gid = ::getegid()}, report))
+            << report.text();
+    }
+    client.reset();
+}
+
+void HostileTenants::make_containers() {
+    auto client = control::ControlClient::create(
+        *good,
+        {.address = "unix:" + dpu.places().dpu_control,
+         .identity = pki::identity_in(dpu.places().host_certs, "client"),
+         .server_name = "localhost"},
+        report);
+    ASSERT_TRUE(client) << report.text();
+    std::vector<std::string> labels;
+    for (const auto& [name, plant] : plants) labels.push_back(plant.marker());
+    run_blocking(*good, [&] { return create_containers(std::move(*client), labels); });
+}
+
+void HostileTenants::bring_in_tenants() {
+    const Plant& plant = plant_of(bystanders);
+    run_blocking(*good, [&] {
+        return bystander.open(*good, options(bystanders), plant.marker(), plant.marker(), 4096);
+    });
+    ASSERT_TRUE(bystander.link);
+    std::vector<KnownTenant> all{known(bystander, plant.marker())};
+    for (const Shape& shape : shapes) {
+        auto& made = hostile.emplace_back(
+            std::make_unique<HostileTenant>(*bad, plant_of(shape.name), random.next(), stop));
+        run_blocking(*bad, [&] { return made->open(options(shape.name), made->plant.marker()); });
+        ASSERT_TRUE(made->tenant.link);
+        made->closes_sessions = !is_long();
+        all.push_back(known(made->tenant, made->plant.marker()));
+    }
+    for (auto& each : hostile) {
+        for (const KnownTenant& other : all) {
+            if (other.file != each->plant.marker()) each->others.push_back(other);
+        }
+    }
+}
+
+Task<> attack_at_once(OsReactor& reactor, std::vector<std::unique_ptr<HostileTenant>>& hostile) {
+    Nursery nursery(reactor, shapes.size());
+    for (size_t i = 0; i < shapes.size(); ++i) {
+        co_await nursery.spawn(shapes[i].attack(*hostile[i]));
+    }
+    co_await nursery.join();
+}
+
+void HostileTenants::attack_by_process(const char* how, uint64_t own_seed,
+                                       steady_clock::time_point until) {
+    Random own(own_seed);
+    const std::string marker = plant_of(processes).marker();
+    do {
+        HostileProcess process({"unix:" + dpu.places().dpu_control, dpu.places().host_certs,
+                                processes, "dpu", marker, "shm", "lo", how,
+                                std::to_string(own.next()), marker});
+        process.wait();
+    } while (steady_clock::now() < until);
+}
+
+void HostileTenants::attack() {
+    const auto half = std::chrono::milliseconds(attack_seconds()) / 2;
+    const auto begun = steady_clock::now();
+    std::vector<std::jthread> by_processes;
+    for (const char* how : {"garbage", "indices", "die", "stall"}) {
+        // The session of a process that died ends 5 s later, so none begins at the end.
+        by_processes.emplace_back([this, how, own = random.next(), begun] {
+            attack_by_process(how, own, begun + attack_seconds() - 5s);
+        });
+    }
+    std::thread by_tenants(
+        [&] { run_blocking(*bad, [&] { return attack_at_once(*bad, hostile); }); });
+    std::this_thread::sleep_until(begun + half);
+    const Memory middle = memory();
+    std::this_thread::sleep_until(begun + attack_seconds());
+    const Memory end = memory();
+    stop = true;
+    by_tenants.join();
+    by_processes.clear();
+    fmt::print("resident in the middle and at the end: DPU {} and {} MiB, engine {} and {} MiB\n",
+               middle.dpu >> 10, end.dpu >> 10, middle.engine >> 10, end.engine >> 10);
+    EXPECT_LE(end.dpu, middle.dpu + growth_kib_max);
+    EXPECT_LE(end.engine, middle.engine + growth_kib_max);
+    for (size_t i = 0; i < shapes.size(); ++i) {
+        fmt::print("{}: {} attempts, {} refused\n", shapes[i].name, hostile[i]->attempts,
+                   hostile[i]->refused);
+        EXPECT_GT(hostile[i]->attempts, 10U);
+    }
+}
+
+void HostileTenants::expect_nothing_left() {
+    std::string what;
+    EXPECT_TRUE(eventually(
+        [&] {
+            what.clear();
+            for (const auto& [name, value] : held_of_dpu()) {
+                if (value != dpu_before[name]) what += fmt::format("DPU: {} {}\n", name, value);
+            }
+            for (const auto& [name, value] : held_of_engine()) {
+                if (value != engine_before[name])
+                    what += fmt::format("engine: {} {}\n", name, value);
+            }
+            return what.empty();
+        },
+        is_long() ? 2min : 1min))
+        << what;
+}
+
+TEST_F(HostileTenants, ABystanderNoticesNothingAndNothingLeaks) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    for (const auto& [name, plant] : plants) {  // it would be found
+        const std::string with_it = "before " + plant.marker() + " after";
+        for (const auto& [other, searching] : plants) {
+            EXPECT_EQ(searching.others_in(as_bytes(with_it)).empty(), name == other);
+        }
+    }
+    ASSERT_TRUE(engine.start() && dpu.start());
+    make_containers();
+    dpu_before = held_of_dpu();
+    engine_before = held_of_engine();
+    for (const auto& [name, value] : dpu_before) EXPECT_EQ(value, 0) << name;
+    bring_in_tenants();
+    ASSERT_FALSE(HasFatalFailure());
+
+    VerifiedLoad load(*good, *bystander.link, "work", plant_of(bystanders).marker());
+    load.begin();
+    load.expect_progress(20);
+    (void)load.take_p99();
+    std::this_thread::sleep_for(500ms);
+    const Duration alone = load.take_p99();
+    attack();
+    const Duration under_attack = load.take_p99();
+    load.expect_progress(20);
+    load.end();
+    const auto ms = [](Duration time) {
+        return std::chrono::duration<double, std::milli>(time).count();
+    };
+    fmt::print("p99 of the bystander's rounds: alone {:.1f} ms, under attack {:.1f} ms\n",
+               ms(alone), ms(under_attack));
+    if (is_pace_compared) EXPECT_LE(under_attack, std::max<Duration>(20 * alone, 1s));
+    EXPECT_EQ(bystander.connection->channel().metrics().connections_lost.value(), 0U);
+
+    for (auto& each : hostile) run_blocking(*bad, [&] { return each->tenant.close(); });
+    run_blocking(*good, [&] { return bystander.close(); });
+    expect_nothing_left();
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+}  // namespace
+}  // namespace ros2s::tests
