@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <thread>
@@ -66,6 +67,9 @@ class HostileTenants : public testing::Test {
             EXPECT_TRUE(made && (*made)->start(report)) << report.text();
             *reactor = std::move(*made);
         }
+        // What the engine may keep is small, so that it is full in the middle of the attack.
+        std::ofstream(engine.pool_directory() + "/config.yaml", std::ios::app)
+            << "engine:\n  memory: 128MiB\n";
         std::string access = "\"CN=client\": {create: pool/*}";
         for (const auto& [name, plant] : plants) {
             issue_certificates(dpu, {name.c_str()});
