@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "ros2s/cipher/container_keys.h"
-#include "ros2s/cipher/key_directory.h"
 #include "ros2s/fs/container.h"
 
 namespace ros2s::dpud {
@@ -124,10 +123,10 @@ Task<Result<>> EnginePools::encrypt(const Call& call, object::ObjectStore& store
     co_return co_await fs::require_decryption(call, store, made, cipher::put_keys(bytes), report);
 }
 
-Result<> EnginePools::use_keys(const std::string& directory, Duration keep,
+Result<> EnginePools::use_keys(const std::string& place, Duration keep,
                                std::string new_container_key, const Log& log, Report& report) {
-    keys_ = std::make_unique<cipher::KeyDirectory>(directory);
-    ROS2S_TRY_ASSIGN(layers_, cipher::decrypt_with(directory, keep, log, report));
+    ROS2S_TRY_ASSIGN(keys_, cipher::open_keys(place, report));
+    ROS2S_TRY_ASSIGN(layers_, cipher::decrypt_with(place, keep, log, report));
     if (!new_container_key.empty()) {
         // A key that cannot be used is found at start.
         ROS2S_TRY(cipher::make_keys(reactor_.secrets(), *keys_, new_container_key, report));

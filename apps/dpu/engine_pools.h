@@ -21,10 +21,11 @@ namespace ros2s::dpud {
 class EnginePools {
   public:
     explicit EnginePools(Reactor& reactor) : reactor_(reactor), watching_(reactor, 1) {}
-    // Opens encrypted containers with the keys in this directory from now on, and encrypts new
-    // ones with the key of this name; empty: it does not encrypt. Errors: EKEYREJECTED.
+    // Opens encrypted containers with the keys at this place (cipher::open_keys()) from now on, and
+    // encrypts new ones with the key of this name; empty: it does not encrypt. Errors: invalid,
+    // EKEYREJECTED.
     // `keep`: how long open containers are used when a key is gone.
-    Result<> use_keys(const std::string& directory, Duration keep, std::string new_container_key,
+    Result<> use_keys(const std::string& place, Duration keep, std::string new_container_key,
                       const Log& log, Report& report);
     // Opens one more. Errors: those of DirectPool::open().
     Task<Result<>> open(connection::DirectOptions options, const Log& log, Report& report);

@@ -83,10 +83,12 @@ config::Table describe(Settings& s) {
          "neither hosts nor the engine have the keys.",
          {config::text("keys", s.keys,
                        "A directory with a file NAME.key for each key: 64 hexadecimal digits, as "
-                       "`openssl rand -hex 32` writes them, mode 0600. Empty: encrypted "
+                       "`openssl rand -hex 32` writes them, mode 0600. Or a token of PKCS #11 "
+                       "whose secret keys have the NAMEs as labels: "
+                       "pkcs11:token=acme?pin-source=/etc/ros2store/dpu/pin. Empty: encrypted "
                        "containers are refused."),
           config::duration("keep", s.keep_keys, 0s, 24h,
-                           "How long a mounted container can be used after its key file was "
+                           "How long a mounted container can be used after its key was "
                            "removed. Then its files are refused (EKEYREJECTED)."),
           config::text("new_containers", s.new_container_key,
                        "The NAME of the key for containers that hosts create here. Empty: they "
@@ -148,7 +150,7 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     if (settings.keys.empty() && !settings.new_container_key.empty()) {
         return report.fail(Code::invalid,
                            fmt::format("{}: 'encryption: new_containers' names a key, and "
-                                       "'encryption: keys' no directory that has it",
+                                       "'encryption: keys' no place that has it",
                                        where));
     }
     ROS2S_TRY(want(settings.control, "control: listen"));

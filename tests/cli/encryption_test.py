@@ -3,6 +3,7 @@
 usage: encryption_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
 import os
+import subprocess
 import unittest
 from pathlib import Path
 
@@ -94,6 +95,33 @@ class Encryption(Refusal):
                          odd.read_bytes())
         self.refused("container", "rekey", self.uri("main"), "--key", "next", says="is not encrypted",
                      env=self.with_keys)
+
+    def test_the_key_may_be_in_a_token(self):
+        (self.scratch / "tokens").mkdir()
+        (self.scratch / "softhsm2.conf").write_text(f"directories.tokendir = {self.scratch}/tokens\n")
+        pin = self.scratch / "pin"
+        pin.write_text("24680\n")
+        pin.chmod(0o600)
+        token = os.environ | {"SOFTHSM2_CONF": str(self.scratch / "softhsm2.conf"),
+                              "ROS2STORE_KEYS": f"pkcs11:token=hsm?pin-source={pin}"}
+        tool = ["pkcs11-tool", "--module", "/usr/lib/softhsm/libsofthsm2.so", "--login", "--pin", "24680",
+                "--token-label", "hsm"]
+        subprocess.run(["softhsm2-util", "--init-token", "--free", "--label", "hsm", "--so-pin", "13579246", "--pin",
+                        "24680"], env=token, check=True, capture_output=True)
+        create = ("container", "create", self.uri("secret"), "--encryption", "aes-256-gcm", "--key", "acme")
+        self.refused(*create, says=["the AES key 'acme'", "is not there"], env=token)
+        subprocess.run([*tool, "--keygen", "--key-type", "AES:32", "--usage-wrap", "--label", "acme"], env=token,
+                       check=True, capture_output=True)
+        run(*create, env=token)
+        odd = self.tree() / "odd/odd"
+        run("cp", odd, self.uri("secret", "/odd"), env=token)
+        self.assertEqual(run("cat", self.uri("secret", "/odd"), env=token).stdout.encode(), odd.read_bytes())
+        self.assertFalse(holds_mark(self.pool))
+        # A key of the same name in a file is another key.
+        self.refused("cat", self.uri("secret", "/odd"), says="is not the key", env=self.with_keys)
+        subprocess.run([*tool, "--delete-object", "--type", "secrkey", "--label", "acme"], env=token, check=True,
+                       capture_output=True)
+        self.refused("cat", self.uri("secret", "/odd"), says=["its key cannot be had", "is not there"], env=token)
 
     def test_bad_wishes_make_nothing(self):
         create = ("container", "create", self.uri("other"))

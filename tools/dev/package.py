@@ -47,7 +47,7 @@ NEWEST = {"GLIBC": (2, 35), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "IBVERB
 # The packages that ours may depend on, with their versions in Ubuntu 22.04. A library of any other
 # package is bundled: Ubuntu has another version of it than Debian 12's binaries ask for.
 UBUNTU = {"libc6": "2.35", "libgcc-s1": "12", "libstdc++6": "12", "libfuse3-3": "3.10.5",
-          "libisal2": "2.30.0", "libpmem1": "1.11.1", "libssl3": "3.0.2", "libyaml-cpp0.7": "0.7.0",
+          "libisal2": "2.30.0", "libpmem1": "1.11.1", "libssl3": "3.0.2", "libp11-kit0": "0.24.0", "libyaml-cpp0.7": "0.7.0",
           "libgflags2.2": "2.2.2", "zlib1g": "1:1.2.11", "libbz2-1.0": "1.0.8",
           "liblz4-1": "1.9.3", "libsystemd0": "249.11", "libibverbs1": "39.0",
           "librdmacm1": "39.0", "libnuma1": "2.0.14", "libnl-3-200": "3.5.0",

@@ -8,7 +8,7 @@
 #include "ros2s/api/deployment.h"
 #include "ros2s/api/server_place.h"
 #include "ros2s/cipher/container_keys.h"
-#include "ros2s/cipher/key_directory.h"
+#include "ros2s/cipher/key_provider.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/pool/pool_directory.h"
@@ -24,12 +24,13 @@ Json value_of(const object::ContainerRecord& container, const std::string& uri) 
                          {"created_ns", container.created.time_since_epoch().count()}});
 }
 
-Result<cipher::KeyDirectory> key_provider(Report& report) {
-    const std::string directory = api::key_directory();
-    if (!directory.empty()) return cipher::KeyDirectory(directory);
+Result<std::unique_ptr<cipher::KeyProvider>> key_provider(Report& report) {
+    const std::string place = api::key_place();
+    if (!place.empty()) return cipher::open_keys(place, report);
     return report.fail(Code::invalid,
-                       "name the directory that has the keys: export ROS2STORE_KEYS=DIR. Make a "
-                       "key: (umask 077; openssl rand -hex 32 > DIR/NAME.key)");
+                       "say where the keys are: export ROS2STORE_KEYS=DIR, or a token's URI "
+                       "(pkcs11:token=…). Make a key: (umask 077; openssl rand -hex 32 > "
+                       "DIR/NAME.key)");
 }
 
 Result<> check_encryption(const ContainerOptions& options, Report& report) {
@@ -56,7 +57,7 @@ Task<Result<object::ContainerRecord>> create_in(Workplace work, PoolAccess& pool
     ROS2S_CO_TRY_ASSIGN(const auto provider, key_provider(work.report));
     ROS2S_CO_TRY_ASSIGN(
         const cipher::KeyRecord keys,
-        cipher::make_keys(work.environment.reactor.secrets(), provider, options.key, work.report));
+        cipher::make_keys(work.environment.reactor.secrets(), *provider, options.key, work.report));
     ROS2S_CO_TRY_ASSIGN(const auto made, co_await pool.create(work.call, properties, owner));
     const std::string bytes = cipher::encode(keys);
     const auto encrypted = co_await fs::require_decryption(work.call, *store, made,
@@ -68,8 +69,9 @@ Task<Result<object::ContainerRecord>> create_in(Workplace work, PoolAccess& pool
 }
 
 // The name of the key that was used before.
-Task<Result<std::string>> rekey_in(Workplace work, PoolAccess& pool, cipher::KeyDirectory provider,
-                                   std::string label, std::string key) {
+Task<Result<std::string>> rekey_in(Workplace work, PoolAccess& pool,
+                                   const cipher::KeyProvider& provider, std::string label,
+                                   std::string key) {
     ROS2S_CO_TRY_ASSIGN(auto* const store, co_await pool.store());
     ROS2S_CO_TRY_ASSIGN(const auto container, co_await pool.find(work.call, label));
     const std::string shown = fmt::format("the container '{}'", label);
@@ -104,7 +106,7 @@ Task<Result<>> container_rekey(Workplace work, ContainerOptions options) {
     ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
     ROS2S_CO_TRY_ASSIGN(const auto provider, key_provider(work.report));
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
-    const auto done = co_await rekey_in(work, *pool, provider, uri.container, options.key);
+    const auto done = co_await rekey_in(work, *pool, *provider, uri.container, options.key);
     co_await pool->close();
     ROS2S_CO_TRY(done);
     work.session.say(

@@ -92,7 +92,7 @@ Task<Result<>> Deployment::compose(const Call& call, Report& report) {
         ROS2S_CO_TRY_ASSIGN(auto mounted_by, find_mount_for_forked_child(uri_, report));
         co_return co_await through_mount(std::move(mounted_by), report);
     }
-    if (const std::string keys = key_directory(); !keys.empty() && store_layers_ == nullptr) {
+    if (const std::string keys = key_place(); !keys.empty() && store_layers_ == nullptr) {
         ROS2S_CO_TRY_ASSIGN(
             store_layers_, cipher::decrypt_with(keys, cipher::keep_keys, environment_.log, report));
     }

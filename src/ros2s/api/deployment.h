@@ -14,8 +14,9 @@
 // client.key) of the latter two are in the directory that the environment names by ROS2STORE_CERTS,
 // else in /etc/ros2store/certs. `provider` selects the provider for data; if it is not available,
 // opening fails. Without it the best provider that both sides have is used.
-// Encrypted containers are opened with the keys in the directory that ROS2STORE_KEYS names, unless
-// a DPU has them. ROS2STORE_UCX_DEVICE names the network devices of the ucx and ofi providers.
+// Encrypted containers are opened with the keys at the place that ROS2STORE_KEYS names, a directory
+// or a token (cipher::open_keys()), unless a DPU has them. ROS2STORE_UCX_DEVICE names the network
+// devices of the ucx and ofi providers.
 //
 // Owned by its opener; used on the environment's core; close() before destruction. Fork rule: a
 // forked child must not use it, nor destroy it.
@@ -69,7 +70,7 @@ class Deployment {
     [[nodiscard]] const std::string& mount_point() const { return mount_point_; }
     // Null unless the pool is open in this process.
     [[nodiscard]] pool::EmbeddedPool* pool() { return pool_; }
-    // What opens encrypted containers: the keys in the directory that the environment names by
+    // What opens encrypted containers: the keys at the place that the environment names by
     // ROS2STORE_KEYS. Null: it names none.
     [[nodiscard]] object::StoreLayers* store_layers() const { return store_layers_.get(); }
     // The counters below the file system; none if it works through a mount.

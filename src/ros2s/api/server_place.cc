@@ -28,7 +28,7 @@ std::string client_certificates() {
     return from_environment("ROS2STORE_CERTS", "/etc/ros2store/certs");
 }
 
-std::string key_directory() { return from_environment("ROS2STORE_KEYS", ""); }
+std::string key_place() { return from_environment("ROS2STORE_KEYS", ""); }
 
 ServerPlace server_in(const std::string& directory, Uri::Transport transport) {
     const bool dpu = transport == Uri::Transport::dpu;

@@ -40,7 +40,7 @@ struct DataWay {
 // The directory of the clients' certificates: $ROS2STORE_CERTS, or /etc/ros2store/certs if it is
 // not set.
 [[nodiscard]] std::string client_certificates();
-// The directory of keys of encrypted containers: $ROS2STORE_KEYS; empty if it is not set.
-[[nodiscard]] std::string key_directory();
+// Where the keys of encrypted containers are: $ROS2STORE_KEYS; empty if it is not set.
+[[nodiscard]] std::string key_place();
 
 }  // namespace ros2s::api

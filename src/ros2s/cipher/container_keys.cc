@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "ros2s/cipher/cipher_store.h"
-#include "ros2s/cipher/key_directory.h"
 
 namespace ros2s::cipher {
 
@@ -41,8 +40,8 @@ class Confirmation final : public KeyConfirmation {
 
 class Decryption final : public StoreLayers {
   public:
-    Decryption(std::string directory, Duration keep, Log log)
-        : provider_(std::move(directory)), keep_(keep), log_(std::move(log)) {}
+    Decryption(std::unique_ptr<KeyProvider> provider, Duration keep, Log log)
+        : provider_(std::move(provider)), keep_(keep), log_(std::move(log)) {}
 
     Task<Result<StoreLayer>> find(const Call& call, Reactor& reactor, ObjectStore& store,
                                   const ContainerRecord& record, std::string shown,
@@ -51,7 +50,7 @@ class Decryption final : public StoreLayers {
         const auto found = co_await find_keys(call, store, record.id, shown, trouble);
         if (!found && found.error().code == Code::not_found) co_return StoreLayer{};
         if (!found) co_return report.fail(found.error(), trouble.text());
-        auto keys = unwrap_all(found->record, provider_, trouble);
+        auto keys = unwrap_all(found->record, *provider_, trouble);
         if (!keys) {
             co_return report.fail(keys.error(), fmt::format("{} is encrypted, and its key cannot "
                                                             "be had: {}",
@@ -59,14 +58,14 @@ class Decryption final : public StoreLayers {
         }
         auto layer = std::make_shared<CipherStore>(reactor, store, record.id, std::move(*keys),
                                                    log_, memory_);
-        layer->confirm_keys(std::make_unique<Confirmation>(store, record.id, provider_), keep_);
+        layer->confirm_keys(std::make_unique<Confirmation>(store, record.id, *provider_), keep_);
         co_return StoreLayer{.store = std::move(layer),
                              .operations_max = CipherStore::operations_max,
                              .transaction_bytes_max = CipherStore::transaction_bytes_max};
     }
 
   private:
-    KeyDirectory provider_;
+    std::unique_ptr<KeyProvider> provider_;
     Duration keep_;
     Log log_;
     const std::shared_ptr<CipherMemory> memory_ = std::make_shared<CipherMemory>();
@@ -74,9 +73,10 @@ class Decryption final : public StoreLayers {
 
 }  // namespace
 
-Result<std::unique_ptr<StoreLayers>> decrypt_with(std::string key_directory, Duration keep, Log log,
-                                                  Report&) {
-    return std::make_unique<Decryption>(std::move(key_directory), keep, std::move(log));
+Result<std::unique_ptr<StoreLayers>> decrypt_with(std::string keys, Duration keep, Log log,
+                                                  Report& report) {
+    ROS2S_TRY_ASSIGN(auto provider, open_keys(keys, report));
+    return std::make_unique<Decryption>(std::move(provider), keep, std::move(log));
 }
 
 Result<KeyRecord> make_keys(const Secrets& secrets, const KeyProvider& provider,

@@ -21,9 +21,9 @@ namespace ros2s::cipher {
 // How long an open container is used when the provider has forgotten its key.
 inline constexpr Duration keep_keys = std::chrono::hours(1);
 
-// The layer of encrypted containers whose keys are in this directory (KeyDirectory).
-// Errors: unsupported (libros2store cannot load this module).
-[[nodiscard]] Result<std::unique_ptr<object::StoreLayers>> decrypt_with(std::string key_directory,
+// The layer of encrypted containers whose keys are at this place (open_keys()).
+// Errors: unsupported (libros2store cannot load this module), those of open_keys().
+[[nodiscard]] Result<std::unique_ptr<object::StoreLayers>> decrypt_with(std::string keys,
                                                                         Duration keep, Log log,
                                                                         Report& report);
 

@@ -15,7 +15,6 @@ class KeyDirectory final : public KeyProvider {
                             Report& report) const override;
     Result<SecretKey> unwrap(const std::string& name, const WrappedKey& wrapped,
                              Report& report) const override;
-    [[nodiscard]] std::string shown() const override { return "the keys in " + directory_; }
 
   private:
     [[nodiscard]] Result<SecretKey> read(const std::string& name, Report& report) const;

@@ -2,8 +2,10 @@
 // under a name. That key need not leave it, so a module of PKCS#11 or a KMIP server fits.
 //
 // Calls may block for a short time. They are made when a container is opened, created or given
-// another key, and when the time of the last answer is over (ContainerKeys).
+// another key, and when the time of the last answer is over (ContainerKeys). A provider is used by
+// one thread.
 #pragma once
+#include <memory>
 #include <string>
 
 #include "ros2s/cipher/aead.h"
@@ -19,8 +21,16 @@ class KeyProvider {
                                     Report& report) const = 0;
     virtual Result<SecretKey> unwrap(const std::string& name, const WrappedKey& wrapped,
                                      Report& report) const = 0;
-    // For people: "the keys in /etc/ros2store/keys".
-    [[nodiscard]] virtual std::string shown() const = 0;
 };
+
+// The provider at a place: "pkcs11:token=acme?pin-source=/etc/ros2store/pin" is a Pkcs11Keys,
+// anything else a KeyDirectory. Errors: those of Pkcs11Keys::open().
+[[nodiscard]] Result<std::unique_ptr<KeyProvider>> open_keys(const std::string& place,
+                                                             Report& report);
+
+// For providers. Errors: invalid (no label of an object is this name).
+[[nodiscard]] Result<> check_key_name(const std::string& name, Report& report);
+// EKEYREJECTED with a sentence.
+[[nodiscard]] std::unexpected<Error> reject_key(Report& report, std::string sentence);
 
 }  // namespace ros2s::cipher

@@ -77,9 +77,9 @@ TEST_F(Keys, FilesThatOthersCanUseOrThatAreNoKeysAreRejected) {
     write_key("words", digits_.substr(1) + "g");
     expect_rejected("words", "is not a key");
     ASSERT_EQ(mkdir(path("directory").c_str(), 0700), 0);
-    expect_rejected("directory", "is not a key");
+    expect_rejected("directory", "is not a regular file");
     ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
-    expect_rejected("pipe", "is not a key");
+    expect_rejected("pipe", "is not a regular file");
     write_key("good", digits_);
     ASSERT_EQ(symlink("good.key", path("link").c_str()), 0);
     expect_rejected("link", "cannot be read");
