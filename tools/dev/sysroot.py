@@ -17,8 +17,9 @@ DATABASE = ROOT / "var/lib/dpkg"
 RELEASE = "bookworm"
 PACKAGES = Path("tools/packages.txt")
 BASE = ("libc6-dev", "libstdc++-12-dev")
-# The Python module is for the host, and generators of code run on the machine that builds.
-NOT_FOR_ARM64 = ("python3-dev", "pybind11-dev", "protobuf-compiler", "protobuf-compiler-grpc")
+# The Python module is for the host, generators of code run on the machine that builds, and Intel's
+# library is for its processors.
+NOT_FOR_ARM64 = ("python3-dev", "pybind11-dev", "protobuf-compiler", "protobuf-compiler-grpc", "libipsec-mb-dev")
 GENERATORS = ("protoc", "grpc_cpp_plugin", "grpc_csharp_plugin", "grpc_node_plugin",
               "grpc_objective_c_plugin", "grpc_php_plugin", "grpc_python_plugin",
               "grpc_ruby_plugin")

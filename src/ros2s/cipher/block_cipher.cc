@@ -72,7 +72,7 @@ void BlockCipher::begin_salt() {
     }
     counter_ = 0;
     writer_.clear();
-    writer_.emplace_back(block_key(keys_.versions.at(keys_.current), salt_), Gcm::Direction::seal);
+    writer_.emplace_back(block_key(keys_.versions.at(keys_.current), salt_));
 }
 
 void BlockCipher::seal(BlockPlace& place, uint64_t block, ConstBytes plain, Bytes out, Cell& cell) {
@@ -126,8 +126,7 @@ Gcm* BlockCipher::reader(uint32_t version, const Salt& salt) {
         readers_.erase(recent_.back().name);
         recent_.pop_back();
     }
-    recent_.push_front(
-        {.name = name, .gcm = Gcm(block_key(data_key->second, salt), Gcm::Direction::open)});
+    recent_.push_front({.name = name, .gcm = Gcm(block_key(data_key->second, salt))});
     readers_.emplace(name, recent_.begin());
     return &recent_.front().gcm;
 }

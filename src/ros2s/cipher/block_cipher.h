@@ -19,7 +19,7 @@
 
 #include "ros2s/base/random.h"
 #include "ros2s/base/uuid.h"
-#include "ros2s/cipher/aead.h"
+#include "ros2s/cipher/gcm.h"
 #include "ros2s/object/vocabulary.h"
 
 namespace ros2s::cipher {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "ros2s/cipher/aead.h"
+#include "ros2s/cipher/secret_key.h"
 
 namespace ros2s::cipher {
 

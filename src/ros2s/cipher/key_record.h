@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ros2s/base/uuid.h"
-#include "ros2s/cipher/aead.h"
+#include "ros2s/cipher/secret_key.h"
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::cipher {

@@ -1,4 +1,4 @@
-#include "aead.h"
+#include "secret_key.h"
 
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
@@ -82,47 +82,6 @@ Result<SecretKey> unwrap(const SecretKey& wrapping, const WrappedKey& wrapped) {
     OPENSSL_cleanse(plain.data(), plain.size());
     if (!good) return fail(Code::corrupt);
     return key;
-}
-
-void Gcm::Free::operator()(evp_cipher_ctx_st* context) const noexcept {
-    EVP_CIPHER_CTX_free(context);  // it overwrites the key
-}
-Gcm::Gcm(Gcm&&) noexcept = default;
-Gcm& Gcm::operator=(Gcm&&) noexcept = default;
-Gcm::~Gcm() = default;
-
-Gcm::Gcm(const SecretKey& key, Direction direction) : context_(EVP_CIPHER_CTX_new()) {
-    ROS2S_CHECK(context_ != nullptr);
-    ROS2S_CHECK(EVP_CipherInit_ex(context_.get(), EVP_aes_256_gcm(), nullptr, of(key.bytes()),
-                                  nullptr, direction == Direction::seal ? 1 : 0) == 1);
-}
-
-void Gcm::seal(const Nonce& nonce, ConstBytes authenticated, ConstBytes plain, Bytes out,
-               Tag& tag) {
-    EVP_CIPHER_CTX* const context = context_.get();
-    int length = 0;
-    ROS2S_CHECK(EVP_EncryptInit_ex(context, nullptr, nullptr, nullptr, of(nonce)) == 1);
-    ROS2S_CHECK(EVP_EncryptUpdate(context, nullptr, &length, of(authenticated),
-                                  static_cast<int>(authenticated.size())) == 1);
-    ROS2S_CHECK(EVP_EncryptUpdate(context, of(out), &length, of(plain),
-                                  static_cast<int>(plain.size())) == 1);
-    ROS2S_CHECK(EVP_EncryptFinal_ex(context, nullptr, &length) == 1);
-    ROS2S_CHECK(EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, tag_bytes, tag.data()) == 1);
-}
-
-bool Gcm::open(const Nonce& nonce, ConstBytes authenticated, ConstBytes sealed, Bytes out,
-               const Tag& tag) {
-    EVP_CIPHER_CTX* const context = context_.get();
-    Tag expected = tag;
-    int length = 0;
-    ROS2S_CHECK(EVP_DecryptInit_ex(context, nullptr, nullptr, nullptr, of(nonce)) == 1);
-    ROS2S_CHECK(EVP_DecryptUpdate(context, nullptr, &length, of(authenticated),
-                                  static_cast<int>(authenticated.size())) == 1);
-    ROS2S_CHECK(EVP_DecryptUpdate(context, of(out), &length, of(sealed),
-                                  static_cast<int>(sealed.size())) == 1);
-    ROS2S_CHECK(EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, tag_bytes, expected.data()) ==
-                1);
-    return EVP_DecryptFinal_ex(context, nullptr, &length) == 1;
 }
 
 }  // namespace ros2s::cipher
