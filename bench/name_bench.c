@@ -1,13 +1,14 @@
 /* name_bench.c: creations, stats, opens and unlinks per second, in a container or in a directory.
  *
- *     name_bench URI THREADS SECONDS [creates]
- *     name_bench DIRECTORY THREADS SECONDS [fsync] [creates]
+ *     name_bench URI THREADS SECONDS [creates|stats]
+ *     name_bench DIRECTORY THREADS SECONDS [fsync] [creates|stats]
  *
  * Each thread has a directory of its own. It creates files for SECONDS, then stats and opens them,
  * SECONDS each, then unlinks as many as it can in SECONDS. Creations and unlinks in a container are
  * durable when they return. With fsync, those in a directory are too: the file and its directory
- * are synced. With creates there is nothing else. Prints, for each operation: its name, how many
- * were done in how many seconds, and the median and the 99th percentile of their times in µs.
+ * are synced. With creates it ends after the creations, with stats after the stats. Prints, for
+ * each operation: its name, how many were done in how many seconds, and the median and the 99th
+ * percentile of their times in µs.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -140,7 +141,7 @@ static void print(struct worker* workers, unsigned count, enum operation operati
 
 int main(int count, char** arguments) {
     if (count < 4) {
-        fprintf(stderr, "usage: name_bench URI|DIRECTORY THREADS SECONDS [fsync] [creates]\n");
+        fprintf(stderr, "usage: name_bench URI|DIRECTORY THREADS SECONDS [fsync] [creates|stats]\n");
         return 2;
     }
     const unsigned threads = (unsigned)atoi(arguments[2]);
@@ -148,6 +149,7 @@ int main(int count, char** arguments) {
     for (int i = 4; i < count; ++i) {
         if (strcmp(arguments[i], "fsync") == 0) synced = 1;
         if (strcmp(arguments[i], "creates") == 0) last = CREATE + 1;
+        if (strcmp(arguments[i], "stats") == 0) last = STAT + 1;
     }
     if (threads < 1 || threads > THREADS_MAX || !(seconds > 0)) {
         fprintf(stderr, "name_bench: THREADS is not 1 to %d, or SECONDS is not above 0\n",

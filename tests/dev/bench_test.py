@@ -3,6 +3,7 @@
 
 Tests what ./dev bench computes from its measurements: rows, ratios, regressions, how often the disk was idle,
 which samples are polling, and the plot."""
+import dataclasses
 import json
 import sys
 import unittest
@@ -12,8 +13,10 @@ from xml.etree import ElementTree
 SOURCES = Path(sys.argv.pop(1)).absolute()
 sys.path.insert(0, f"{SOURCES}/tools/dev")
 import compare  # noqa: E402
+import hops  # noqa: E402
 import path_report  # noqa: E402
-from bench import disk, figures as paper, host_cpu, layers, micro, names, plot, report, rows, samples, set_up_rows  # noqa: E402
+from bench import costs, disk, figures as paper, host_cpu, layers, micro, names, plot, report, rows, samples  # noqa: E402
+from bench import turns as bench_turns  # noqa: E402
 
 RAW = compare.Side("raw", [], is_raw=True)
 DIRECT = compare.Side("direct, shm", [], daemons=("engine",), through="shm")
@@ -142,13 +145,29 @@ class Names(unittest.TestCase):
 
 
 class Kinds(unittest.TestCase):
-    def test_costs_are_per_operation_or_per_mib(self):
-        shares = {"host": 0.5}
-        made = set_up_rows.cost(rows.row(DIRECT, READ, figures(100), figures(200), shares))
-        self.assertEqual((made["per"], made["host_cpu_us"], made["host_polling_apart"]), ("operation", 2, True))
-        self.assertEqual((made["dpu_cpu_us"], made["dpu_polling_apart"]), (None, False))
-        large = next(row for row in compare.ROWS if row.key == "read-1m")
-        self.assertEqual(set_up_rows.cost(rows.row(DIRECT, large, figures(1), figures(1), {}))["per"], "MiB")
+    def test_costs_are_of_one_request_and_without_polling(self):
+        counted = {"engine": hops.Series({
+            ("ros2store_fabric_message_bytes_sent_total", '{provider="shm"}'): 4_200_000,
+            ("ros2store_fabric_put_bytes_total", '{provider="ucx+tcp"}'): 7,
+            ("ros2store_device_reads_total", ""): 1000, ("ros2store_device_read_bytes_total", ""): 4_096_000})}
+        turns = [dataclasses.replace(figure, cpu_us={"host": spent, "engine": 2 * spent}, counted=counted)
+                 for figure, spent in zip(figures(1, 1, 1), (9, 4, 5))]
+        one, spread = costs.request(bench_turns.Result(READ, DIRECT, turns, [], {"host": 0.5}))
+        self.assertEqual(one, {"source": "measured", "host_us": 2.5, "server_us": 10, "network_bytes": 4200,
+                               "device_operations": 1, "device_bytes": 4096})
+        self.assertEqual(spread, {"host_us": [2, 4.5], "server_us": [8, 18]})
+
+    def test_the_file_of_costs_has_what_was_measured_and_nothing_else(self):
+        document = {"date": "d", "commit": "c", "command": "x", "machine": {"description": "m"},
+                    "load_before": [1, 0, 0], "load_after": [2, 0, 0], "turns": 3, "seconds": 2, "mib": 256,
+                    "polling_apart": True, "requests": {"direct/engine/shm/stat": {"source": "measured"}},
+                    "spreads": {"direct/engine/shm/stat": {"host_us": [1, 2]}},
+                    "index": {"in_order": 5}, "resident": {"engine": 6}}
+        made = costs.file_of(document)
+        self.assertEqual((made["version"], made["measured"]["load"]), (1, "1 before, 2 after"))
+        self.assertEqual(made["requests"], document["requests"])
+        self.assertEqual(made["spreads"], {"direct/engine/shm/stat": {"host_us": "1 to 2"}})
+        self.assertEqual(made["memory"], {"index_bytes_per_gib_in_order": 5, "engine_resident_bytes": 6})
 
     def test_a_benchmark_s_items_count_and_its_aggregates_do_not(self):
         one = {"run_name": "call/32", "run_type": "iteration", "real_time": 3.0, "time_unit": "us"}

@@ -96,6 +96,7 @@ class Figure:
     path: str = ""  # the path of the I/O, from the pool's own report; empty: raw
     hops: object = None  # hops.Hops: the counts of each process on the path; None: raw
     device_empty_share: float = None  # None: not sampled
+    counted: dict = dataclasses.field(default_factory=dict)  # growth of each daemon's counters (hops.Series)
 
 
 def fill(side, size):
@@ -149,7 +150,8 @@ def measure(row, side, shared, prefix=()):
     latency = moved["lat_ns"].get("percentile", {})
     return Figure(operations, moved["iops"], moved["bw_bytes"],
                   latency.get("50.000000", 0) / 1000, latency.get("99.000000", 0) / 1000,
-                  {name: 1e6 * seconds / operations for name, seconds in spent.items()}, path, passed)
+                  {name: 1e6 * seconds / operations for name, seconds in spent.items()}, path, passed,
+                  counted=counted)
 
 
 def time_based(size, seconds):

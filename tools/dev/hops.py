@@ -9,6 +9,8 @@ import shown
 CHANNEL = tuple(f"ros2store_channel_{way}_bytes_total" for way in ("inline", "window", "staged"))
 LINK = ("ros2store_link_read_bytes_total", "ros2store_link_written_bytes_total")
 SERVER = ("ros2store_server_in_bytes_total", "ros2store_server_out_bytes_total")
+FABRIC = tuple(f"ros2store_fabric_{what}_bytes{way}_total" for what, way in (
+    ("message", "_sent"), ("message", "_received"), ("put", ""), ("get", "")))
 DEVICES = ("ros2store_device_read_bytes_total", "ros2store_device_written_bytes_total")
 
 

@@ -15,7 +15,7 @@ import compare
 import console
 import guard
 import shown
-from bench import fairness, figures, host_cpu, memory, micro, mounts, names, pools, report, set_up_rows
+from bench import costs, fairness, figures, host_cpu, memory, micro, mounts, names, pools, report, set_up_rows
 
 LOG = Path("build/bench.log")
 
@@ -38,7 +38,7 @@ KINDS = {
     "mount": Kind(mounts.measure, "tar, git, cp, cat and rm of small files, on mounts", 3, 0, 0),
     "memory": Kind(memory.measure, "of each process, idle and after load", 1, 4, 512),
     "micro": Kind(micro.measure, "the modules' own benchmarks", 3, 0, 0, 0),
-    "costs": Kind(set_up_rows.costs, "processor time of each process per operation and MiB", 3, 2, 256),
+    "costs": Kind(costs.measure, "what a request costs each process and link, for `ros2store plan`", 3, 2, 256, 5),
     "host-cpu": Kind(host_cpu.measure, "what I/O costs a host: CPU, context switches, system calls, page faults", 3, 2, 256),
     "fairness": Kind(fairness.measure, "tenants of one DPU beside each other, in memory", 3, 4, 64),
     "fig3": Kind(figures.local, "local disks, 1 to 16 jobs", 1, 2, 1024, 0),
@@ -55,6 +55,8 @@ def add_arguments(parser):
                         help="; ".join(f"{name}: {kind.what}" for name, kind in KINDS.items()))
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE",
                         help="what was measured; Markdown and a plot go beside it (build/bench.json)")
+    parser.add_argument("--costs", type=Path, default=Path("docs/costs.json"), metavar="FILE",
+                        help="of costs: what `ros2store plan` reads (docs/costs.json)")
     parser.add_argument("--rows", metavar="ROW,…",
                         help="only these (of the paper's figures: such as randread-4k-16): " + ", ".join(row.key for row in compare.ROWS))
     parser.add_argument("--against", metavar="BUILD_DIR", type=Path,
@@ -90,6 +92,8 @@ def run(options):
             document = report.head(options, options.kind)
             lines, bars = kind.measure(options, place, document, tally)
             print("\n" + report.write(options.json, document, lines, bars), flush=True)
+            if options.kind == "costs":
+                costs.write(options.costs, document)
         except shown.Failed as failure:
             tally.add(f"stopped: {failure}", False)
         finally:

@@ -30,8 +30,8 @@ class Pools:
         self.program = (built / "bin/ros2store").absolute()
         self.running = []
 
-    def embedded_directory(self):
-        directory = (self.place / "embedded").absolute()
+    def embedded_directory(self, name="embedded"):
+        directory = (self.place / name).absolute()
         shown.run(self.program, "up", "--no-daemons", directory, "--size", self.size, quiet=True)
         return directory
 

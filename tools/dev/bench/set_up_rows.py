@@ -109,25 +109,3 @@ def bars(document):
             groups.setdefault(report.workload(row), []).append(
                 (report.mode(row), row["ratio_to_raw"], spread["ratio_to_raw"]))
     return list(groups.items())
-
-
-def costs(options, place, document, tally):
-    """Measures the rows of `quick`. Returns, instead of rates, the processor time of each process per
-    operation or per MiB."""
-    measure(options, place, document, tally)
-    made = document["costs"] = [cost(row) for row in document.pop("rows")]
-    del document["spreads"]
-    return report.table(("mode", "workload", "per", "host µs", "DPU µs", "engine µs"), (
-        (report.mode(one), report.workload(one), one["per"],
-         *(report.number(one[f"{name}_cpu_us"]) for name in rows.PROCESSES)) for one in made)), ()
-
-
-def cost(row):
-    """Returns the costs of a row without polling, if polling was measured. Polling is not work."""
-    large = row["bs"] >= 1 << 20
-    made = {name: row[name] for name in rows.IDENTITY} | {"per": "MiB" if large else "operation"}
-    for name in rows.PROCESSES:
-        spent = row[f"{name}_cpu_us_per_io"]
-        made[f"{name}_cpu_us"] = spent if spent is None or not large else rows.rounded(spent / (row["bs"] >> 20))
-        made[f"{name}_polling_apart"] = row[f"{name}_poll_us_per_io"] is not None
-    return made
