@@ -141,7 +141,8 @@ static void print(struct worker* workers, unsigned count, enum operation operati
 
 int main(int count, char** arguments) {
     if (count < 4) {
-        fprintf(stderr, "usage: name_bench URI|DIRECTORY THREADS SECONDS [fsync] [creates|stats]\n");
+        fprintf(stderr,
+                "usage: name_bench URI|DIRECTORY THREADS SECONDS [fsync] [creates|stats]\n");
         return 2;
     }
     const unsigned threads = (unsigned)atoi(arguments[2]);

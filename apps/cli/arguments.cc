@@ -437,6 +437,25 @@ void add_questions(CLI::App& app, Arguments& arguments) {
         "because of a rate of the tenant. For an engine, a DPU is a tenant. Ctrl-C ends it.");
 }
 
+void add_plan(CLI::App& app, Arguments& arguments) {
+    Command<PlanOptions> command(app, arguments, "plan",
+                                 "how many machines the reads of GPUs take, from measured costs",
+                                 plan);
+    const auto add = [&](const char* name, std::string& value, const char* help) {
+        return command.app.add_option(name, value, help);
+    };
+    PlanOptions& options = *command.options;
+    add("--gpus", options.gpus, "G: how many GPUs read")->required();
+    add("--rate", options.rate, "r: samples per second of one GPU")->required();
+    add("--sample", options.sample, "s: bytes of a sample: 150kB, 4MiB")->required();
+    add("--hardware", options.hardware, "a YAML file that says what the machines are");
+    add("--costs", options.costs, "a file of ./dev bench costs (default: the one of this build)");
+    add("--backend", options.backend, "what stores the data behind the DPUs: engine, rados, daos")
+        ->capture_default_str();
+    add("--provider", options.provider, "how the DPUs reach it")->capture_default_str();
+    command.app.footer("docs/planning.md has the formulas and where they stop being trustworthy.");
+}
+
 }  // namespace
 
 std::optional<Arguments> parse_arguments(int count, char** values, int& status) {
@@ -458,6 +477,7 @@ std::optional<Arguments> parse_arguments(int count, char** values, int& status) 
     add_files(app, arguments);
     add_certificates(app, arguments);
     add_questions(app, arguments);
+    add_plan(app, arguments);
     try {
         app.parse(count, values);
     } catch (const CLI::Success& wanted) {

@@ -139,6 +139,15 @@ struct DoctorOptions {
 };
 Task<Result<>> doctor(Workplace work, DoctorOptions options);
 
+struct PlanOptions {
+    std::string gpus, rate, sample;  // as they were written
+    std::string hardware;            // a file; empty: the defaults
+    std::string costs;               // a file; empty: the one of this build
+    std::string backend = "engine";
+    std::string provider = "ucx+tcp";
+};
+Task<Result<>> plan(Workplace work, PlanOptions options);
+
 struct CertificateOptions {
     std::string directory;           // the authority's; show: a file
     std::string name;                // issue

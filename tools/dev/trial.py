@@ -15,6 +15,7 @@ USES = (
     ("the package installs", "apt-get install -q -y --no-install-recommends /ros2store.deb"),
     ("ros2store starts", "ros2store --version"),
     ("ros2store-fuse starts", "ros2store-fuse --version"),
+    ("ros2store plan finds its costs", "ros2store plan --gpus 8 --rate 100 --sample 1MiB"),
     ("the UCX that is loaded is the package's",
      "ros2store doctor / | tee /log | grep -E '^ok +UCX +.* of /usr/lib/ros2store/libucp' || "
      "{ cat /log; false; }"),

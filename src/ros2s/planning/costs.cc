@@ -1,0 +1,157 @@
+#include "ros2s/planning/costs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <ranges>
+
+#include "ros2s/config/config.h"
+#include "ros2s/config/shown.h"
+
+namespace ros2s::planning {
+namespace {
+
+constexpr double most = 1e15;
+
+struct Number {
+    std::string_view name;
+    std::optional<double> Cost::* member;
+};
+constexpr Number numbers[] = {
+    {"host_us", &Cost::host_us},
+    {"dpu_us", &Cost::dpu_us},
+    {"server_us", &Cost::server_us},
+    {"network_bytes", &Cost::network_bytes},
+    {"device_operations", &Cost::device_operations},
+    {"device_bytes", &Cost::device_bytes},
+};
+
+std::optional<double> number_in(std::string_view text) {
+    double value = 0;
+    const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = error == std::errc() && at == text.data() + text.size();
+    if (!whole || !std::isfinite(value) || value < 0 || value > most) return std::nullopt;
+    return value;
+}
+
+// Of "offload/engine/ucx+tcp/read-4096".
+bool well_formed(std::string_view key) {
+    std::vector<std::string_view> parts;
+    for (const auto part : std::views::split(key, '/')) parts.emplace_back(part);
+    return parts.size() == 4 && (parts[0] == "direct" || parts[0] == "offload") &&
+           backend_named(parts[1]) && !parts[2].empty() && !parts[3].empty();
+}
+
+// Reads the numbers of a file; the first that is none ends it.
+class Reader {
+  public:
+    Reader(std::string_view where, Report& report) : where_(where), report_(report) {}
+
+    Result<double> number(std::string_view key, std::string_view text) const {
+        if (const auto value = number_in(text)) return *value;
+        return report_.fail(Code::invalid,
+                            fmt::format("{}: {}: \"{}\" is not a cost; write a number from 0 to "
+                                        "1e15, or remove the key if it was not measured",
+                                        where_, config::shown(key), config::shown(text)));
+    }
+    Result<Cost> cost(const std::string& key, const config::Entries& entries) const {
+        if (!well_formed(key)) {
+            return report_.fail(
+                Code::invalid,
+                fmt::format("{}: requests: \"{}\" names no request; write MODE/BACKEND/PROVIDER/"
+                            "WORK, as in offload/engine/ucx+tcp/read-4096",
+                            where_, config::shown(key)));
+        }
+        Cost cost;
+        for (const auto& [entry, text] : entries) {
+            if (entry == "source") {
+                cost.source = text;
+            } else {
+                ROS2S_TRY_ASSIGN(cost.*std::ranges::find(numbers, entry, &Number::name)->member,
+                                 number(key + "." + entry, text));
+            }
+        }
+        if (!cost.source.empty()) return cost;
+        return report_.fail(Code::invalid,
+                            fmt::format("{}: {}: it has no source; write \"source\": \"measured\", "
+                                        "or where the numbers are from",
+                                        where_, config::shown(key)));
+    }
+
+  private:
+    std::string_view where_;
+    Report& report_;
+};
+
+}  // namespace
+
+std::string_view name(Backend backend) {
+    switch (backend) {
+        case Backend::engine: return "engine";
+        case Backend::rados: return "rados";
+        case Backend::daos: break;
+    }
+    return "daos";
+}
+
+std::optional<Backend> backend_named(std::string_view word) {
+    for (const Backend each : {Backend::engine, Backend::rados, Backend::daos})
+        if (name(each) == word) return each;
+    return std::nullopt;
+}
+
+std::string Costs::key(Backend backend, std::string_view provider, std::string_view work) {
+    return fmt::format("offload/{}/{}/{}", name(backend), provider, work);
+}
+
+std::vector<std::string> Costs::providers(Backend backend) const {
+    std::vector<std::string> found;
+    const std::string prefix = fmt::format("offload/{}/", name(backend));
+    constexpr std::string_view work = "/read-4096";
+    for (const auto& [key, cost] : requests) {
+        if (!key.starts_with(prefix) || !key.ends_with(work)) continue;
+        found.push_back(key.substr(prefix.size(), key.size() - prefix.size() - work.size()));
+    }
+    return found;
+}
+
+Result<Costs> parse_costs(std::string_view json, std::string_view where, Report& report) {
+    uint32_t found_version = Costs::version;
+    config::Entries measured, memory;
+    std::map<std::string, config::Entries> requests, spreads;
+    config::Records records{.keys = {{"source", "Where the numbers are from."}},
+                            .into = &requests,
+                            .example = R"({"source": "measured", "server_us": 7.5})"};
+    for (const Number& each : numbers) records.keys.push_back({each.name, "A cost."});
+    config::Records edges = records;
+    edges.into = &spreads;
+    // JSON is YAML as far as this file goes, so the parser of settings reads it and names lines.
+    ROS2S_TRY(config::parse(
+        json, where,
+        {{"",
+          "",
+          {config::count("version", found_version, Costs::version, Costs::version,
+                         "`./dev bench costs` of the same build writes a file that fits.")
+               .required()}},
+         {"measured", "write one text per key", {}, &measured},
+         {"requests", "write one number per key", {}, nullptr, records},
+         {"spreads", "write one text per key", {}, nullptr, edges},
+         {"memory", "write one number per key", {}, &memory}},
+        report));
+    Costs costs{.machine = measured["machine"],
+                .commit = measured["commit"],
+                .date = measured["date"],
+                .load = measured["load"]};
+    const Reader reader(where, report);
+    for (const auto& [key, entries] : requests) {
+        ROS2S_TRY_ASSIGN(costs.requests[key], reader.cost(key, entries));
+    }
+    for (const auto& [key, text] : memory) {
+        ROS2S_TRY_ASSIGN(costs.memory[key], reader.number("memory." + key, text));
+    }
+    return costs;
+}
+
+}  // namespace ros2s::planning

@@ -1,0 +1,52 @@
+// Costs: what one request costs each process and each link, read from a file that `./dev bench
+// costs` writes (docs/formats/costs.md). A cost that was not measured is absent, and what needs it
+// is refused.
+//
+// Invariants: every number is finite and not negative. A read of 4 KiB and one of 1 MiB give a
+// line: a fixed cost per request and a cost per byte.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ros2s/base/result.h"
+
+namespace ros2s::planning {
+
+// What serves the DPU.
+enum class Backend : uint8_t { engine, rados, daos };
+[[nodiscard]] std::string_view name(Backend backend);
+[[nodiscard]] std::optional<Backend> backend_named(std::string_view word);
+
+// The costs of one request. What the file omits is empty.
+struct Cost {
+    std::string source;                       // "measured", or where the numbers are from
+    std::optional<double> host_us;            // processor time of the host, by its library
+    std::optional<double> dpu_us;             // of the DPU daemon
+    std::optional<double> server_us;          // of the engine, or of what stands in its place
+    std::optional<double> network_bytes;      // between DPU and server, both directions
+    std::optional<double> device_operations;  // of the devices
+    std::optional<double> device_bytes;
+};
+
+struct Costs {
+    static constexpr uint32_t version = 1;
+    std::string machine, commit, date, load;
+    std::map<std::string, Cost, std::less<>> requests;  // "offload/engine/ucx+tcp/read-4096"
+    std::map<std::string, double, std::less<>> memory;  // "index_bytes_per_gib_in_order"
+
+    // Of a request that a host makes through its DPU.
+    [[nodiscard]] static std::string key(Backend backend, std::string_view provider,
+                                         std::string_view work);
+    // The providers by which DPUs reach a back end in this file.
+    [[nodiscard]] std::vector<std::string> providers(Backend backend) const;
+};
+
+// Errors: invalid, too_large; the report has a sentence with line and key for each problem.
+[[nodiscard]] Result<Costs> parse_costs(std::string_view json, std::string_view where,
+                                        Report& report);
+
+}  // namespace ros2s::planning
