@@ -6,13 +6,14 @@
  * Each thread has a directory of its own. It creates files for SECONDS, then stats and opens them,
  * SECONDS each, then unlinks as many as it can in SECONDS. Creations and unlinks in a container are
  * durable when they return. With fsync, those in a directory are too: the file and its directory
- * are synced. With creates it ends after the creations, with stats after the stats. Prints, for
- * each operation: its name, how many were done in how many seconds, and the median and the 99th
- * percentile of their times in µs.
+ * are synced. With creates it ends after the creations, with stats after 64 creations
+ * per thread and the stats. Prints, for each operation: its name, how many were done in how many
+ * seconds, and the median and the 99th percentile of their times in µs.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <ros2store/ros2store.h>
 #include <stdio.h>
@@ -30,7 +31,8 @@ static ros2s_fs* fs;       /* NULL: in a directory */
 static const char* parent; /* the directory; "" in a container */
 static int synced;
 static double seconds;
-static int last = OPERATIONS; /* of the operations, one further */
+static int last = OPERATIONS;                   /* of the operations, one further */
+static unsigned long creations_max = ULONG_MAX; /* of each thread */
 static pthread_barrier_t together;
 
 struct worker {
@@ -97,6 +99,7 @@ static void* work(void* argument) {
         unsigned long at = 0;
         for (; now() - start < seconds; ++at) {
             if (operation == UNLINK && at == worker->made) break;
+            if (operation == CREATE && at == creations_max) break;
             one(worker, operation, operation == CREATE ? at : at % worker->made);
         }
         if (operation == CREATE) worker->made = at;
@@ -150,7 +153,10 @@ int main(int count, char** arguments) {
     for (int i = 4; i < count; ++i) {
         if (strcmp(arguments[i], "fsync") == 0) synced = 1;
         if (strcmp(arguments[i], "creates") == 0) last = CREATE + 1;
-        if (strcmp(arguments[i], "stats") == 0) last = STAT + 1;
+        if (strcmp(arguments[i], "stats") == 0) {
+            last = STAT + 1;
+            creations_max = 64;
+        }
     }
     if (threads < 1 || threads > THREADS_MAX || !(seconds > 0)) {
         fprintf(stderr, "name_bench: THREADS is not 1 to %d, or SECONDS is not above 0\n",

@@ -74,8 +74,8 @@ def request(result):
 
 
 def of_names(side, prefix, options, requests, spreads):
-    """Adds the costs of a create and of a stat. A stat's are those of a run with creates and stats, less those
-    of its creates."""
+    """Adds the costs of a create and of a stat. A stat's are those of a run with stats, less those of the few
+    creates that precede them. If these hide the stats of a turn, a stat was not measured."""
     directories = names.Directories(prefix, side.through, lambda path: side.served.uri(
         "ros2s+dpu" if side.mode == "offload" else "ros2s", path,
         "" if side.mode == "offload" else f"&provider={side.through}"))
@@ -85,9 +85,11 @@ def of_names(side, prefix, options, requests, spreads):
         create = {name: cost / done["create"] for name, cost in spent.items()}
         done, spent = metered(side, directories, options, "stats")
         made["create"].append(create)
-        made["stat"].append({name: max(0, cost - done["create"] * create[name]) / done["stat"]
+        made["stat"].append({name: (cost - done["create"] * create[name]) / done["stat"]
                              for name, cost in spent.items()})
     for name, costs in made.items():
+        if any(min(cost.values()) < 0 for cost in costs):
+            continue
         requests[key(side, name)] = {"source": "measured"} | {
             each: rows.rounded(statistics.median(cost[each] for cost in costs)) for each in costs[0]}
         spreads[key(side, name)] = {

@@ -121,6 +121,18 @@ TEST(Formula, IsTheRateOfAFullCluster) {
     }
 }
 
+// If more arrives than the formula allows, less than that ends: requests that have just begun take
+// the cores from those that are about to end.
+TEST(Formula, IsTooHighUnderOverload) {
+    for (const Case& each : published()) {
+        if (each.name != "paper with 4 devices, 4 KiB") continue;
+        const Outcome found = at_share(each, 1.5, {.seed = 1});
+        const double ratio = found.requests_per_s / each.cluster.requests_per_s_max();
+        EXPECT_LT(ratio, 0.95);
+        EXPECT_GT(ratio, 0.5);
+    }
+}
+
 // Where the requests are not spread evenly, the fullest device or server is full before the formula
 // says. The formula is then too high, and the simulation shows by how much.
 TEST(Formula, IsTooHighForFewObjectsAndForSkew) {
