@@ -6,7 +6,7 @@
  * Each thread has a directory of its own. It creates files for SECONDS, then stats and opens them,
  * SECONDS each, then unlinks as many as it can in SECONDS. Creations and unlinks in a container are
  * durable when they return. With fsync, those in a directory are too: the file and its directory
- * are synced. With creates it ends after the creations, with stats after 64 creations
+ * are synced. With creates it ends after the creations, with stats after 4 creations
  * per thread and the stats. Prints, for each operation: its name, how many were done in how many
  * seconds, and the median and the 99th percentile of their times in µs.
  */
@@ -155,7 +155,7 @@ int main(int count, char** arguments) {
         if (strcmp(arguments[i], "creates") == 0) last = CREATE + 1;
         if (strcmp(arguments[i], "stats") == 0) {
             last = STAT + 1;
-            creations_max = 64;
+            creations_max = 4;
         }
     }
     if (threads < 1 || threads > THREADS_MAX || !(seconds > 0)) {

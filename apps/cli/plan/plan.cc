@@ -47,7 +47,7 @@ std::string decimal(double number, std::string_view unit) {
     for (; number >= 999.5 && at + 1 < std::size(prefixes); ++at) number /= 1000;
     return fmt::format("{:.3g} {}{}", number, prefixes[at], unit);
 }
-std::string amount(double number, std::string_view unit) {
+std::string quantity(double number, std::string_view unit) {
     if (unit == "cores")
         return (number < 999.5 ? fmt::format("{:.3g}", number) : grouped(number)) + " cores";
     return decimal(number, unit);
@@ -113,7 +113,7 @@ void say_memory(const Session& out, const Made& made) {
     }
 }
 
-void say(const Session& out, const Made& made) {
+void say_plan(const Session& out, const Made& made) {
     const Plan& plan = made.plan;
     out.say(fmt::format("B = G·r·s = {} GPUs × {} samples/s × {} = {}",
                         grouped(static_cast<double>(made.demand.gpus)),
@@ -130,7 +130,7 @@ void say(const Session& out, const Made& made) {
     for (const Resource& each : plan.resources) {
         out.say(fmt::format("  {:<26} {:>6.3f}  {} of {}",
                             fmt::format("{}: {}", each.of, each.name), each.share(),
-                            amount(each.asked, each.unit), amount(each.available, each.unit)));
+                            quantity(each.asked, each.unit), quantity(each.available, each.unit)));
     }
     const Resource& first = plan.resources.front();
     out.say(fmt::format("full first: {} of the {}s, at {}", first.name, first.of,
@@ -195,7 +195,7 @@ Json value_of(const Made& made) {
     return Json::object(members);
 }
 
-Result<Made> make(const PlanOptions& options, Report& report) {
+Result<Made> make_plan(const PlanOptions& options, Report& report) {
     ROS2S_TRY_ASSIGN(const auto demand,
                      planning::parse_demand(options.gpus, options.rate, options.sample, report));
     const auto backend = planning::backend_named(options.backend);
@@ -222,8 +222,8 @@ Result<Made> make(const PlanOptions& options, Report& report) {
 }  // namespace
 
 Task<Result<>> plan(Workplace work, PlanOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const Made made, make(options, work.report));
-    say(work.session, made);
+    ROS2S_CO_TRY_ASSIGN(const Made made, make_plan(options, work.report));
+    say_plan(work.session, made);
     work.session.answer(value_of(made));
     co_return Result<>{};
 }

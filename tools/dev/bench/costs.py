@@ -18,6 +18,7 @@ WORKS = {"randread-32": "read-4096", "read-1m": "read-1048576",
          "randwrite-32": "write-4096", "write-1m": "write-1048576"}
 NAMES = ("create", "stat")
 NAME_THREADS = names.THREADS[-1]
+AT_ONCE_SECONDS = 0.001
 DEVICE_READS = ("ros2store_device_reads_total",)
 DEVICE_WRITES = ("ros2store_device_writes_total",)
 
@@ -74,33 +75,33 @@ def request(result):
 
 
 def of_names(side, prefix, options, requests, spreads):
-    """Adds the costs of a create and of a stat. A stat's are those of a run with stats, less those of the few
-    creates that precede them. If these hide the stats of a turn, a stat was not measured."""
+    """Adds the costs of a create and of a stat: those of a run, less those of a run that ends at once, which has
+    the same start and, for stats, the same creations before them."""
     directories = names.Directories(prefix, side.through, lambda path: side.served.uri(
         "ros2s+dpu" if side.mode == "offload" else "ros2s", path,
         "" if side.mode == "offload" else f"&provider={side.through}"))
-    made = {name: [] for name in NAMES}
-    for _ in range(options.turns):
-        done, spent = metered(side, directories, options, "creates")
-        create = {name: cost / done["create"] for name, cost in spent.items()}
-        done, spent = metered(side, directories, options, "stats")
-        made["create"].append(create)
-        made["stat"].append({name: (cost - done["create"] * create[name]) / done["stat"]
-                             for name, cost in spent.items()})
-    for name, costs in made.items():
-        if any(min(cost.values()) < 0 for cost in costs):
-            continue
-        requests[key(side, name)] = {"source": "measured"} | {
-            each: rows.rounded(statistics.median(cost[each] for cost in costs)) for each in costs[0]}
-        spreads[key(side, name)] = {
-            each: [rows.rounded(edge(cost[each] for cost in costs)) for edge in (min, max)] for each in costs[0]}
+    for name in NAMES:
+        costs = []
+        for _ in range(options.turns):
+            (few, start), (many, whole) = (metered(side, directories, seconds, f"{name}s")
+                                           for seconds in (AT_ONCE_SECONDS, options.seconds))
+            costs.append({each: (whole[each] - start[each]) / (many[name] - few[name]) for each in whole})
+        if all(min(cost.values()) >= 0 for cost in costs):  # otherwise the start hides the rest
+            put_names(key(side, name), costs, requests, spreads)
 
 
-def metered(side, directories, options, what):
+def put_names(name, costs, requests, spreads):
+    requests[name] = {"source": "measured"} | {
+        each: rows.rounded(statistics.median(cost[each] for cost in costs)) for each in costs[0]}
+    spreads[name] = {
+        each: [rows.rounded(edge(cost[each] for cost in costs)) for edge in (min, max)] for each in costs[0]}
+
+
+def metered(side, directories, seconds, what):
     """Runs name_bench. Returns how many of each operation it did, and all that they cost."""
     meter = served.Meter(side.served)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    text = directories.run(build.folder("release").absolute(), NAME_THREADS, options.seconds, what)
+    text = directories.run(build.folder("release").absolute(), NAME_THREADS, seconds, what)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     by_daemons, counted = meter.read()
     host = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

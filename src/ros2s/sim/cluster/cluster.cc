@@ -58,7 +58,7 @@ struct Event {
 };
 
 struct Trip {
-    uint32_t host, server, device;
+    uint32_t host, dpu, server, device;
     double began;
 };
 
@@ -69,10 +69,10 @@ class Simulation {
         const planning::Hardware& h = cluster.hardware;
         channels_ = channels(h);
         add(host_cores_, cluster.hosts, h.host_cores);
-        add(dpu_cores_, cluster.hosts, h.dpu_cores);
-        add(dpu_ports_, cluster.hosts, 1);
-        add(dpu_memories_, cluster.hosts, 1);
-        add(links_, cluster.hosts, 1);
+        add(dpu_cores_, cluster.hosts * cluster.dpus_per_host, h.dpu_cores);
+        add(dpu_ports_, cluster.hosts * cluster.dpus_per_host, 1);
+        add(dpu_memories_, cluster.hosts * cluster.dpus_per_host, 1);
+        add(links_, cluster.hosts * cluster.dpus_per_host, 1);
         add(server_cores_, cluster.servers, h.server_cores);
         add(server_ports_, cluster.servers, 1);
         add(media_, cluster.servers * h.server_devices, channels_);
@@ -145,7 +145,10 @@ class Simulation {
     void begin(uint32_t host, double now) {
         if (trips_.size() == load_.requests) return;
         const uint32_t device = device_of_request();
-        trips_.push_back({host, device / cluster_.hardware.server_devices, device, now});
+        const uint32_t dpus = cluster_.dpus_per_host;
+        const uint32_t dpu =
+            host * dpus + (dpus == 1 ? 0 : static_cast<uint32_t>(random_.below(dpus)));
+        trips_.push_back({host, dpu, device / cluster_.hardware.server_devices, device, now});
         push(now, static_cast<uint32_t>(trips_.size() - 1), host_before);
     }
     void arrive(double now) { begin(static_cast<uint32_t>(random_.below(cluster_.hosts)), now); }
@@ -172,15 +175,15 @@ class Simulation {
             case host_before:
             case host_after: return host_cores_[trip.host];
             case dpu_before:
-            case dpu_after: return dpu_cores_[trip.host];
+            case dpu_after: return dpu_cores_[trip.dpu];
             case server_before:
             case server_after: return server_cores_[trip.server];
             case medium: return media_[trip.device];
             case bus: return buses_[trip.device];
             case server_port: return server_ports_[trip.server];
-            case dpu_port: return dpu_ports_[trip.host];
-            case dpu_memory: return dpu_memories_[trip.host];
-            case link: return links_[trip.host];
+            case dpu_port: return dpu_ports_[trip.dpu];
+            case dpu_memory: return dpu_memories_[trip.dpu];
+            case link: return links_[trip.dpu];
             case steps: break;
         }
         ROS2S_CHECK(false);
@@ -226,7 +229,8 @@ class Simulation {
 }  // namespace
 
 double Cluster::requests_per_s_max() const {
-    return 1 / planning::resources_of(request, 1, hosts, hosts, servers, hardware).front().share();
+    const uint64_t dpus = uint64_t{hosts} * dpus_per_host;
+    return 1 / planning::resources_of(request, 1, hosts, dpus, servers, hardware).front().share();
 }
 
 Outcome simulate(const Cluster& cluster, const Load& load) {

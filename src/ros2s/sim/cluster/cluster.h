@@ -19,7 +19,8 @@
 namespace ros2s::sim::cluster {
 
 struct Cluster {
-    uint32_t hosts = 1;  // with one DPU each
+    uint32_t hosts = 1;
+    uint32_t dpus_per_host = 1;  // a request takes one of them at random
     uint32_t servers = 1;
     planning::Hardware hardware;
     planning::Request request;
