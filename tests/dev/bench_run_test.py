@@ -124,25 +124,6 @@ def what_tenants_of_one_dpu_get():
 
 
 @test
-def costs_make_a_plan():
-    def look(top):
-        done = bench(top, "costs", "--seconds", "1", "--turns", "1", "--mib", "64", "--costs", "costs.json")
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-        found = json.loads((top / "costs.json").read_text())
-        for mode in ("direct", "offload"):
-            for work in ("read-4096", "read-1048576", "write-4096", "write-1048576"):
-                one = found["requests"][f"{mode}/engine/shm/{work}"]
-                assert one["host_us"] > 0 and one["server_us"] > 0 and one["network_bytes"] > 0, (work, one)
-                assert ("dpu_us" in one) == (mode == "offload"), (work, one)
-        said = subprocess.run([BUILD / "bin" / "ros2store", "plan", "--gpus", "8", "--rate", "100", "--sample", "1MiB",
-                               "--provider", "shm", "--costs", top / "costs.json"], text=True, capture_output=True,
-                              check=True).stdout
-        assert "full first: " in said, said
-
-    in_a_place(look)
-
-
-@test
 def a_row_that_is_not_there():
     def look(top):
         done = bench(top, "--rows", "randread-33")
