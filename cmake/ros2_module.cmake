@@ -86,6 +86,7 @@ function(ros2_module path)
     foreach(fuzzer ${fuzzers})
       get_filename_component(fuzzer_name ${fuzzer} NAME_WE)
       add_executable(${name}_${fuzzer_name} ${fuzzer})
+      add_dependencies(fuzzers ${name}_${fuzzer_name})
       target_compile_options(${name}_${fuzzer_name} PRIVATE -fsanitize=fuzzer)
       target_link_options(${name}_${fuzzer_name} PRIVATE -fsanitize=fuzzer)
       target_link_libraries(${name}_${fuzzer_name} PRIVATE ros2s::${name} ${A_PRIVATE}

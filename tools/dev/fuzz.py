@@ -8,6 +8,8 @@ from pathlib import Path
 import build
 import console
 
+TARGET = "fuzzers"  # builds all of them
+
 
 def add_arguments(parser):
     parser.add_argument("names", nargs="*", metavar="NAME", help="parts of fuzzer names")
@@ -16,7 +18,7 @@ def add_arguments(parser):
 
 def run(options):
     tally = console.Tally()
-    if not build.make("asan"):
+    if not build.make("asan", [TARGET]):
         tally.add("asan build", False)
         return tally.close()
     fuzz_all(tally, options.seconds, options.names)
@@ -29,10 +31,10 @@ def fuzzers(names=()):
     return [path for path in found if not names or any(name in path.name for name in names)]
 
 
-def fuzz_all(tally, seconds, names=()):
+def fuzz_all(tally, seconds, names=(), jobs=None):
     programs = fuzzers(names)
     console.step(f"{len(programs)} fuzzers, {seconds} s each")
-    with ThreadPoolExecutor(build.jobs()) as pool:
+    with ThreadPoolExecutor(jobs or build.jobs()) as pool:
         for program, done in zip(programs, pool.map(lambda each: fuzz(each, seconds), programs)):
             units = [line.split(":")[-1].strip() for line in done.stdout.splitlines()
                      if line.startswith("stat::number_of_executed_units")]

@@ -1,8 +1,10 @@
 """./dev nightly: runs what is too long for every change. Run it before a release."""
 
 import argparse
+import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import arm64
 import build
@@ -15,51 +17,107 @@ import sim
 import test
 import trial
 
+HOSTILE = "hostile_tenants_test"
+
+
+def by_file(tally, _):
+    """the release build, each source compiled by itself"""
+    tally.add("release build, each source by itself", build.make("release", by_file=True))
+
+
+def tests(tally, _):
+    """all tests in the release build, except crash campaigns"""
+    if tally.add("release build", build.make("release")):
+        test.ctest("release", tally, exclude_labels=(test.CAMPAIGN,))
+
+
+def bench(tally, options):
+    """the bench, beside a build of the base (--against)"""
+    if not options.against:
+        print("not run: the bench, which wants a build of the base (--against BUILD_DIR)", flush=True)
+        return
+    command = [sys.executable, "-B", "tools/dev", "bench", "quick", "--against", options.against]
+    tally.add("bench beside the base", subprocess.run(command, check=False).returncode == 0)
+
+
+def tsan(tally, _):
+    """ThreadSanitizer on the whole C ABI"""
+    if tally.add("tsan build", build.make("tsan", ["api_c_test"])):
+        test.ctest("tsan", tally, label="api_c", environment=check.races_environment())
+
+
+def packages(tally, _):
+    """the Debian package, installed and started in a fresh chroot (root)"""
+    made = package.make(tally)
+    if made:
+        trial.install_and_start(made, tally)
+
+
+def on_arm64(tally, _):
+    """a cross-build for arm64, its package and its tests under qemu-user"""
+    arm64.selection(tally)
+
+
+def in_lab(tally, _):
+    """every suite of the lab"""
+    if lab.is_ready(tally):
+        for name in lab.known():
+            lab.run_suite(name, 1200, tally)
+
+
+def campaigns(tally, options):
+    """crash campaigns, of a million points in all (--points)"""
+    if tally.add("release build", build.make("release", sim.PROGRAMS)):
+        sim.campaigns(build.folder("release") / "tests" / "crash",
+                      argparse.Namespace(points=options.points, seed=1), tally)
+
+
+def fuzzers(tally, options):
+    """fuzzers for an hour, and beside them hostile tenants of real daemons (--hour)"""
+    built = tally.add("release build", build.make("release", [HOSTILE]))
+    built &= tally.add("asan build", build.make("asan", [fuzz.TARGET]))
+    if not built:
+        return
+    # The hostile tenants take about a core. How long they attack counts, not how fast.
+    jobs = max(1, build.jobs() - 1)
+    with ThreadPoolExecutor(1) as pool:
+        attack = pool.submit(attack_for, options.hour)
+        fuzz.fuzz_all(tally, options.hour * jobs // len(fuzz.fuzzers()), jobs=jobs)
+        done = attack.result()
+    if not tally.add(f"hostile tenants for {options.hour} s", done.returncode == 0):
+        print(done.stdout[-6000:], flush=True)
+
+
+def attack_for(seconds):
+    return subprocess.run([build.folder("release") / "tests" / "daemons" / HOSTILE],
+                          env=os.environ | {"ROS2STORE_TEST_SECONDS": str(seconds)},
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace", check=False)
+
+
+# In the order in which they run. The build is first, so that the others use it.
+PARTS = {"build": by_file, "tests": tests, "bench": bench, "tsan": tsan, "package": packages, "arm64": on_arm64,
+         "lab": in_lab, "campaigns": campaigns, "fuzzers": fuzzers}
+
 
 def add_arguments(parser):
-    parser.add_argument("--points", type=int, default=140_000,
-                        help="crash points of each campaign (140,000: a million in all)")
-    parser.add_argument("--seconds", type=int, default=200,
-                        help="for each fuzzer (200: an hour in all)")
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "parts, in the order in which they run:\n" + "\n".join(
+        f"  {name:<10} {run_part.__doc__}" for name, run_part in PARTS.items())
+    parser.add_argument("--part", action="append", choices=PARTS, metavar="NAME", dest="parts",
+                        help="run only this part; may be repeated")
+    parser.add_argument("--points", type=int, default=125_000,
+                        help="crash points of each of eight campaigns; a tenth of each other one (125,000)")
+    parser.add_argument("--hour", type=int, default=3600, metavar="SECONDS",
+                        help="time of the part fuzzers (3600)")
     parser.add_argument("--against", metavar="BUILD_DIR",
                         help="a build of the base, beside which the bench runs; without it there is no bench")
-    parser.add_argument("--only-tests", action="store_true",
-                        help=f"only the tests that ctest has under the label {test.NIGHTLY}")
 
 
 def run(options):
     tally = console.Tally("nightly")
-    console.part("build, each source by itself")
-    if not tally.add("release build", build.make("release", by_file=True)):
-        return tally.close()
-    console.part("tests")
-    if options.only_tests:
-        test.ctest("release", tally, label=test.NIGHTLY)
-        return tally.close()
-    test.ctest("release", tally, exclude_labels=(test.CAMPAIGN,))
-    console.part("bench")
-    if options.against:
-        command = [sys.executable, "-B", "tools/dev", "bench", "quick", "--no-build", "--against", options.against]
-        tally.add("bench beside the base", subprocess.run(command, check=False).returncode == 0)
-    else:
-        print("not run: the bench, which wants a build of the base (--against BUILD_DIR)", flush=True)
-    console.part("crash campaigns")
-    sim.campaigns(build.folder("release") / "tests" / "crash",
-                  argparse.Namespace(points=options.points, seed=1), tally)
-    console.part("asan build and fuzzers")
-    if tally.add("asan build", build.make("asan")):
-        fuzz.fuzz_all(tally, options.seconds)
-    console.part("tsan of the C ABI")
-    if tally.add("tsan build", build.make("tsan", ["api_c_test"])):
-        test.ctest("tsan", tally, label="api_c", environment=check.races_environment())
-    console.part("package")
-    made = package.make(tally)
-    if made:
-        trial.install_and_start(made, tally)
-    console.part("arm64")
-    arm64.selection(tally)
-    console.part("lab")
-    if lab.is_ready(tally):
-        for name in lab.known():
-            lab.run_suite(name, 1200, tally, lab.power.POINTS)
+    for name, run_part in PARTS.items():
+        if not options.parts or name in options.parts:
+            console.part(name)
+            run_part(tally, options)
     return tally.close()
