@@ -91,12 +91,10 @@ uint64_t cost_of_parts(size_t parts) {
     return parts > 1 ? admission::cost_ns_of_parts(parts - 1) : 0;
 }
 
-UpdateName name_of(const rpc::Request& request) {
-    const rpc::OperationId id = request.operation();
-    return {.client = id.client,
-            .slot = id.slot,
-            .sequence = id.sequence,
-            .repeated = request.repeated()};
+// `name` outlives the call.
+Call named(Call call, const UpdateName& name) {
+    if (!name.client.is_nil()) call.update = &name;
+    return call;
 }
 
 // Without the client, which the request names.
@@ -121,97 +119,122 @@ Uuid StoreServer::owner_of(const rpc::Request& request, const Uuid& served) {
     return known->second;
 }
 
+namespace {
+
+Task<Result<>> refuse(Code code, uint64_t detail = 0) { co_return fail(code, detail); }
+
+}  // namespace
+
 // The caller still has to reply with an error.
 Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
-    Call call = request.call();
-    UpdateName name = name_of(request);
-    if (!name.client.is_nil()) call.update = &name;
     const auto method = static_cast<Method>(request.method());
-    const bool takes_payload = method == Method::update;
-    if (!takes_payload && request.payload_bytes() > 0) co_return fail(Code::invalid);
+    if (method != Method::update && request.payload_bytes() > 0) return refuse(Code::invalid);
     switch (method) {
-        case Method::fetch: metrics_.fetches.add(); co_return co_await fetch(request, work);
-        case Method::pin: metrics_.fetches.add(); co_return co_await pin(request, work);
-        case Method::fetch_chain:
-            metrics_.fetches.add();
-            co_return co_await fetch_chain(request, work);
-        case Method::update: metrics_.updates.add(); co_return co_await update(request, work);
-        case Method::list: metrics_.lists.add(); co_return co_await list(request, work);
+        case Method::fetch: metrics_.fetches.add(); return fetch(request, work);
+        case Method::pin: metrics_.fetches.add(); return pin(request, work);
+        case Method::fetch_chain: metrics_.fetches.add(); return fetch_chain(request, work);
+        case Method::update: metrics_.updates.add(); return update(request, work);
+        case Method::list: metrics_.lists.add(); return list(request, work);
         default: metrics_.others.add();
     }
-    ConstBytes body;
     switch (method) {
-        case Method::describe:
-            body = encode_description(work.body,
-                                      {.features = store_.features(), .path = store_.path()});
-            break;
-        case Method::query: {
-            ObjectId object;
-            Akey akey;
-            ROS2S_CO_TRY(read(decode_query(request.body(), work.container, object, akey)));
-            if (!permits(request, work.container, Use::read))
-                ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
-            ROS2S_CO_TRY_ASSIGN(const QueryReply reply,
-                                co_await store_.query(call, work.container, object, akey));
-            body = encode_queried(work.body, reply);
-            break;
-        }
-        case Method::create_container: {
-            ROS2S_CO_TRY_ASSIGN(const Creation creation, read(decode_create(request.body())));
-            if (policy_ != nullptr)
-                ROS2S_CO_TRY(policy_->permit_creation(request, creation.properties.label));
-            name.owner = owner_of(request, creation.owner);
-            name.digest = creation.digest;
-            ROS2S_CO_TRY_ASSIGN(const ContainerRecord record,
-                                co_await store_.create_container(call, creation.properties));
-            if (policy_ != nullptr) policy_->made(request, record);
-            body = encode_created(work.body, record);
-            break;
-        }
-        case Method::destroy_container: {
-            ROS2S_CO_TRY_ASSIGN(const Destruction destruction,
-                                read(decode_destroy(request.body())));
-            if (!permits(request, destruction.container, Use::destroy))
-                ROS2S_CO_TRY(
-                    co_await policy_->decide(request, destruction.container, Use::destroy));
-            name.owner = owner_of(request, destruction.owner);
-            name.digest = destruction.digest;
-            ROS2S_CO_TRY(co_await store_.destroy_container(call, destruction.container));
-            if (policy_ != nullptr) policy_->destroyed(request, destruction.container);
-            break;
-        }
-        case Method::list_containers: {
-            ROS2S_CO_TRY_ASSIGN(const std::string after,
-                                read(decode_list_containers(request.body())));
-            ROS2S_CO_TRY_ASSIGN(std::vector<ContainerRecord> records,
-                                co_await store_.list_containers(call));
-            if (policy_ != nullptr) {
-                std::erase_if(records, [&](const ContainerRecord& each) {
-                    return !policy_->shows(request, each.properties.label);
-                });
-            }
-            body = encode_containers(work.body, records, after, request.reply_body_bytes_max());
-            break;
-        }
-        case Method::space: {
-            ROS2S_CO_TRY_ASSIGN(const PoolSpace space, co_await store_.space(call));
-            body = encode_space(work.body, space);
-            break;
-        }
-        case Method::unpin: {
-            Holder holder = holder_of(request);
-            ObjectId object;
-            ROS2S_CO_TRY(read(decode_unpin(request.body(), work.container, holder.client, object)));
-            if (!permits(request, work.container, Use::read))
-                ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
-            ROS2S_CO_TRY_ASSIGN(const bool is_wanted,
-                                co_await store_.unpin(call, work.container, holder, object));
-            body = encode_unpinned(work.body, is_wanted);
-            break;
-        }
-        default: co_return fail(Code::unsupported, request.method());
+        case Method::describe: return describe_store(request, work);
+        case Method::query: return query(request, work);
+        case Method::create_container: return create_container(request, work);
+        case Method::destroy_container: return destroy_container(request);
+        case Method::list_containers: return list_containers(request, work);
+        case Method::space: return space(request, work);
+        case Method::unpin: return unpin(request, work);
+        default: return refuse(Code::unsupported, request.method());
     }
-    co_await request.reply(body);
+}
+
+// ---- the store and its containers -----------------------------------------------------------
+
+Task<Result<>> StoreServer::describe_store(rpc::Request& request, Workspace& work) {
+    co_await request.reply(
+        encode_description(work.body, {.features = store_.features(), .path = store_.path()}));
+    co_return Result<>{};
+}
+
+Task<Result<>> StoreServer::space(rpc::Request& request, Workspace& work) {
+    ROS2S_CO_TRY_ASSIGN(const PoolSpace space, co_await store_.space(request.call()));
+    co_await request.reply(encode_space(work.body, space));
+    co_return Result<>{};
+}
+
+UpdateName StoreServer::name_of(const rpc::Request& request, const Uuid& served, uint64_t digest) {
+    const rpc::OperationId id = request.operation();
+    return {.client = id.client,
+            .slot = id.slot,
+            .sequence = id.sequence,
+            .repeated = request.repeated(),
+            .owner = owner_of(request, served),
+            .digest = digest};
+}
+
+Task<Result<>> StoreServer::create_container(rpc::Request& request, Workspace& work) {
+    ROS2S_CO_TRY_ASSIGN(const Creation creation, read(decode_create(request.body())));
+    if (policy_ != nullptr)
+        ROS2S_CO_TRY(policy_->permit_creation(request, creation.properties.label));
+    const UpdateName name = name_of(request, creation.owner, creation.digest);
+    ROS2S_CO_TRY_ASSIGN(
+        const ContainerRecord record,
+        co_await store_.create_container(named(request.call(), name), creation.properties));
+    if (policy_ != nullptr) policy_->made(request, record);
+    co_await request.reply(encode_created(work.body, record));
+    co_return Result<>{};
+}
+
+Task<Result<>> StoreServer::destroy_container(rpc::Request& request) {
+    ROS2S_CO_TRY_ASSIGN(const Destruction destruction, read(decode_destroy(request.body())));
+    if (!permits(request, destruction.container, Use::destroy))
+        ROS2S_CO_TRY(co_await policy_->decide(request, destruction.container, Use::destroy));
+    const UpdateName name = name_of(request, destruction.owner, destruction.digest);
+    ROS2S_CO_TRY(
+        co_await store_.destroy_container(named(request.call(), name), destruction.container));
+    if (policy_ != nullptr) policy_->destroyed(request, destruction.container);
+    co_await request.reply({});
+    co_return Result<>{};
+}
+
+Task<Result<>> StoreServer::list_containers(rpc::Request& request, Workspace& work) {
+    ROS2S_CO_TRY_ASSIGN(const std::string after, read(decode_list_containers(request.body())));
+    ROS2S_CO_TRY_ASSIGN(std::vector<ContainerRecord> records,
+                        co_await store_.list_containers(request.call()));
+    if (policy_ != nullptr) {
+        std::erase_if(records, [&](const ContainerRecord& each) {
+            return !policy_->shows(request, each.properties.label);
+        });
+    }
+    co_await request.reply(
+        encode_containers(work.body, records, after, request.reply_body_bytes_max()));
+    co_return Result<>{};
+}
+
+// ---- objects --------------------------------------------------------------------------------
+
+Task<Result<>> StoreServer::query(rpc::Request& request, Workspace& work) {
+    ObjectId object;
+    Akey akey;
+    ROS2S_CO_TRY(read(decode_query(request.body(), work.container, object, akey)));
+    if (!permits(request, work.container, Use::read))
+        ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
+    ROS2S_CO_TRY_ASSIGN(const QueryReply reply,
+                        co_await store_.query(request.call(), work.container, object, akey));
+    co_await request.reply(encode_queried(work.body, reply));
+    co_return Result<>{};
+}
+
+Task<Result<>> StoreServer::unpin(rpc::Request& request, Workspace& work) {
+    Holder holder = holder_of(request);
+    ObjectId object;
+    ROS2S_CO_TRY(read(decode_unpin(request.body(), work.container, holder.client, object)));
+    if (!permits(request, work.container, Use::read))
+        ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
+    ROS2S_CO_TRY_ASSIGN(const bool is_wanted,
+                        co_await store_.unpin(request.call(), work.container, holder, object));
+    co_await request.reply(encode_unpinned(work.body, is_wanted));
     co_return Result<>{};
 }
 

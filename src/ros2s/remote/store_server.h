@@ -54,11 +54,23 @@ class StoreServer final : public rpc::Service {
 
     // The owner of a request's update names: the client, or a client that it serves (a DPU's host).
     [[nodiscard]] Uuid owner_of(const rpc::Request& request, const Uuid& served);
+    // The name of a change of containers. `served`: as for owner_of().
+    [[nodiscard]] UpdateName name_of(const rpc::Request& request, const Uuid& served,
+                                     uint64_t digest);
     // True without a policy. False: ask policy_->decide().
     [[nodiscard]] bool permits(const rpc::Request& request, object::ContainerId container,
                                ContainerPolicy::Use use) const {
         return policy_ == nullptr || policy_->permits(request, container, use);
     }
+    // Each method's part replies, or returns the error with which `serve` replies.
+    Task<Result<>> answer(rpc::Request& request, Workspace& work);
+    Task<Result<>> describe_store(rpc::Request& request, Workspace& work);
+    Task<Result<>> space(rpc::Request& request, Workspace& work);
+    Task<Result<>> create_container(rpc::Request& request, Workspace& work);
+    Task<Result<>> destroy_container(rpc::Request& request);
+    Task<Result<>> list_containers(rpc::Request& request, Workspace& work);
+    Task<Result<>> query(rpc::Request& request, Workspace& work);
+    Task<Result<>> unpin(rpc::Request& request, Workspace& work);
     Task<Result<>> fetch(rpc::Request& request, Workspace& work);
     Task<Result<>> pin(rpc::Request& request, Workspace& work);
     Task<Result<>> fetch_chain(rpc::Request& request, Workspace& work);
@@ -69,7 +81,6 @@ class StoreServer final : public rpc::Service {
                                        Bytes memory);
     Task<Result<>> update(rpc::Request& request, Workspace& work);
     Task<Result<>> list(rpc::Request& request, Workspace& work);
-    Task<Result<>> answer(rpc::Request& request, Workspace& work);
     // Counts bodies that could not be decoded.
     template <class T>
     Result<T> read(Result<T> decoded) {
