@@ -8,7 +8,7 @@ import signal
 import socket
 import unittest
 
-from daemons_test import SIZE, WithDirectory, run, wait_until
+from daemons import SIZE, WithDirectory, run, wait_until
 
 
 class Doctor(WithDirectory):

@@ -37,6 +37,7 @@ class Refusal(unittest.TestCase):
     """Checks a refusal: one line on standard error, the status, nothing on standard output."""
 
     def refused(self, *arguments, says, status=1, **more):
+        """Returns the line."""
         done = run(*arguments, expect=status, **more)
         self.assertEqual(done.stdout, "")
         lines = done.stderr.splitlines()
@@ -44,6 +45,7 @@ class Refusal(unittest.TestCase):
         self.assertTrue(lines[0].startswith("ros2store: "), lines[0])
         for each in [says] if isinstance(says, str) else says:
             self.assertIn(each, lines[0])
+        return lines[0]
 
     def setUp(self):
         self.scratch = Path(tempfile.mkdtemp(prefix="ros2store-cli-"))

@@ -15,7 +15,7 @@ import threading
 import time
 import unittest
 
-from daemons_test import PATIENCE_SECONDS, SIZE, WithDirectory, answer, run, wait_until
+from daemons import PATIENCE_SECONDS, SIZE, WithDirectory, answer, run, wait_until
 from program import PROGRAM, Refusal
 
 GAUGES = "ros2store_sessions 1\nros2store_admission_inside 0\nros2store_admission_waiting 0\n"
