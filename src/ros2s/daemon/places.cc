@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ros2s/base/text_parts.h"
 #include "ros2s/fabric/providers/providers.h"
-#include "ros2s/session/text_parts.h"
 
 namespace ros2s::daemon {
 
@@ -11,7 +11,7 @@ std::vector<std::string> parts_of(std::string_view text) {
     std::vector<std::string> parts;
     while (!text.empty()) {
         const size_t end = std::min(text.find(','), text.size());
-        if (const auto part = session::without_spaces(text.substr(0, end)); !part.empty())
+        if (const auto part = without_spaces(text.substr(0, end)); !part.empty())
             parts.emplace_back(part);
         text.remove_prefix(std::min(end + 1, text.size()));
     }
@@ -36,8 +36,8 @@ Result<std::vector<Listen>> parse_listen(std::string_view text, std::string_view
                                                           "address: {}",
                                                           where, provider, example));
         }
-        found.push_back({.provider = provider,
-                         .address = std::string(session::without_spaces(part.substr(space)))});
+        found.push_back(
+            {.provider = provider, .address = std::string(without_spaces(part.substr(space)))});
     }
     if (found.empty()) {
         return report.fail(Code::invalid, fmt::format("{} names no provider: {}", where, example));

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "ros2s/base/text_parts.h"
+
 namespace ros2s::exporter {
 namespace {
 
@@ -17,12 +19,6 @@ bool is_same_word(std::string_view a, std::string_view b) {
 std::string_view after(std::string_view text, char mark) {
     const size_t at = text.find(mark);
     return at == text.npos ? std::string_view() : text.substr(at + 1);
-}
-
-std::string_view trimmed(std::string_view text) {
-    while (text.starts_with(' ')) text.remove_prefix(1);
-    while (text.ends_with(' ') || text.ends_with('\r')) text.remove_suffix(1);
-    return text;
 }
 
 // Up to the first character that is not base64.
@@ -54,8 +50,9 @@ bool is_password(std::string_view wanted, std::string_view given) {
 std::string_view field(std::string_view head, std::string_view name) {
     while (!head.empty()) {
         head = after(head, '\n');
-        const std::string_view line = head.substr(0, head.find('\n'));
-        if (is_same_word(line.substr(0, line.find(':')), name)) return trimmed(after(line, ':'));
+        const std::string_view line = head.substr(0, head.find_first_of("\r\n"));
+        if (is_same_word(line.substr(0, line.find(':')), name))
+            return without_spaces(after(line, ':'));
     }
     return {};
 }
@@ -68,7 +65,7 @@ Verdict verdict_on(std::string_view head, std::string_view password) {
     path = path.substr(0, path.find('?'));
     const std::string_view credential = field(head, "authorization");
     const bool is_basic = is_same_word(credential.substr(0, credential.find(' ')), "basic");
-    const std::string given = is_basic ? from_base64(trimmed(after(credential, ' '))) : "";
+    const std::string given = is_basic ? from_base64(without_spaces(after(credential, ' '))) : "";
     if (!is_password(password, after(given, ':'))) return Verdict::unknown_password;
     if (path == "/metrics") return Verdict::metrics;
     return path == "/traces" ? Verdict::traces : Verdict::other_path;

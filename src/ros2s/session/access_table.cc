@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <ranges>
 
+#include "ros2s/base/text_parts.h"
 #include "ros2s/object/object_store.h"
-#include "text_parts.h"
 
 namespace ros2s::session {
 // A name without '=' is the likely mistake.

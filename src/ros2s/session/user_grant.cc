@@ -7,7 +7,7 @@
 #include <charconv>
 #include <ranges>
 
-#include "text_parts.h"
+#include "ros2s/base/text_parts.h"
 
 namespace ros2s::session {
 namespace {

@@ -1,8 +1,8 @@
-// Parts of settings that are texts.
+// Parts of texts.
 #pragma once
 #include <string_view>
 
-namespace ros2s::session {
+namespace ros2s {
 
 inline std::string_view without_spaces(std::string_view text) {
     while (text.starts_with(' ')) text.remove_prefix(1);
@@ -10,4 +10,4 @@ inline std::string_view without_spaces(std::string_view text) {
     return text;
 }
 
-}  // namespace ros2s::session
+}  // namespace ros2s
