@@ -10,7 +10,7 @@
 #include <cstdio>
 
 #include "message_worker.h"
-#include "ros2s/fabric/contract/stage.h"
+#include "ros2s/fabric/contract/attack_shapes.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/socket/socket.h"
 #include "ros2s/fabric/socket/socket_listener.h"
@@ -182,11 +182,7 @@ class MessageAttacker {
         return Handle<fid_mr>(made);
     }
 
-    Task<End> how_it_ended(Stage& stage) {
-        const Time until = stage.core().now() + peer_patience;
-        while (victim->alive() && stage.core().now() < until) co_await yield(stage.core());
-        co_return victim->ended();
-    }
+    Task<End> how_it_ended(Stage& stage) { return contract::how_it_ended(stage, *victim); }
     Task<> finish() {
         endpoint_.reset();
         socket_.reset();
@@ -351,19 +347,11 @@ Task<> message_garbage(Stage& stage) {
         co_await attacker.connect(stage);
         if (attacker.victim == nullptr) co_return;
         for (int i = 0; i < 50 && attacker.victim->alive(); ++i) {
-            std::vector<std::byte> data(1 + random.below(4000));
-            for (std::byte& each : data) each = static_cast<std::byte>(random.next());
-            // Sometimes a packet that is valid at first sight.
-            const Packet header{.type = static_cast<Packet::Type>(1 + random.below(10)),
-                                .length = static_cast<uint32_t>(random.below(data.size())),
-                                .operation = random.below(2 * data.size())};
-            if (data.size() >= sizeof header) std::memcpy(data.data(), &header, sizeof header);
+            std::vector<std::byte> data = contract::garbage_packet(random);
             const FrameHeader head = attacker.header();
             co_await attacker.send(stage, head, std::move(data));
         }
-        const End end = co_await attacker.how_it_ended(stage);
-        EXPECT_TRUE(end == End::violation || end == End::closed_there || end == End::over_budget)
-            << seed << ": " << describe(end);
+        contract::expect_end_by_garbage(seed, co_await attacker.how_it_ended(stage));
         co_await attacker.finish();
     }
 }

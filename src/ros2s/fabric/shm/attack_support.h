@@ -7,9 +7,8 @@
 #include <string>
 
 #include "layout.h"
-#include "ros2s/fabric/contract/stage.h"
+#include "ros2s/fabric/contract/attack_shapes.h"
 #include "ros2s/fabric/hello.h"
-#include "ros2s/fabric/packet/packet.h"
 #include "ros2s/fabric/shm/shm.h"
 #include "ros2s/fabric/socket/socket.h"
 #include "ros2s/fabric/socket/socket_listener.h"
@@ -64,7 +63,6 @@ struct Attacker {
 
 // The test fails if it cannot connect.
 Task<> attack(Stage& stage, Attacker& attacker, Domain& as, uint64_t memory = 1 << 20);
-// Waits until the victim's connection has ended, for at most a second.
-Task<End> how_it_ended(Stage& stage, Endpoint& victim);
+using contract::how_it_ended;
 
 }  // namespace ros2s::fabric::shm

@@ -4,7 +4,6 @@
 
 #include "attack_support.h"
 #include "ring.h"
-#include "ros2s/fabric/wake_on_stop.h"
 
 namespace ros2s::fabric::shm {
 namespace {
@@ -95,16 +94,6 @@ Task<> attack(Stage& stage, Attacker& attacker, Domain& as, uint64_t memory) {
     auto accepted = co_await stage.listener->accept();
     EXPECT_TRUE(accepted);
     if (accepted) attacker.victim = std::move(*accepted);
-}
-
-Task<End> how_it_ended(Stage& stage, Endpoint& victim) {
-    Deadline deadline(stage.core(), stage.core().now() + std::chrono::seconds(1), {});
-    {
-        const WakeOnStop wake(deadline.token(), victim.end_event());
-        while (victim.alive() && !deadline.passed()) co_await victim.end_event();
-    }
-    co_await deadline.finish();
-    co_return victim.ended();
 }
 
 }  // namespace ros2s::fabric::shm

@@ -14,10 +14,8 @@
 
 #include "frame_reader.h"
 #include "relay.h"
-#include "ros2s/fabric/contract/stage.h"
-#include "ros2s/fabric/packet/packet.h"
+#include "ros2s/fabric/contract/attack_shapes.h"
 #include "ros2s/fabric/socket/socket_listener.h"
-#include "ros2s/fabric/wake_on_stop.h"
 #include "test_authority.h"
 #include "tls_stream.h"
 
@@ -277,25 +275,11 @@ Task<> send_frame(Attacker& attacker, FrameLength length, ConstBytes bytes) {
 }
 
 Task<End> how_it_ended(Scene& scene, Attacker& attacker) {
-    Deadline deadline(scene.core(), scene.core().now() + 30s, {});
-    {
-        const WakeOnStop wake(deadline.token(), attacker.victim->end_event());
-        while (attacker.victim->alive() && !deadline.passed()) {
-            co_await attacker.victim->end_event();
-        }
-    }
-    co_await deadline.finish();
-    const End end = attacker.victim->ended();
+    const End end = co_await contract::how_it_ended(scene.stage, *attacker.victim);
     co_await attacker.victim->close();
     attacker.victim.reset();
     co_await scene.stage.bystander_is_served();
     co_return end;
-}
-
-std::vector<std::byte> packet(Packet header, size_t bytes) {
-    std::vector<std::byte> frame(sizeof header + bytes, std::byte{0x42});
-    std::memcpy(frame.data(), &header, sizeof header);
-    return frame;
 }
 
 struct Attempt {
@@ -317,7 +301,7 @@ Task<> make_attempts(Scene& scene, std::vector<Attempt> attempts) {
 }
 
 Task<> senseless_lengths(Scene& scene) {
-    const auto good = packet({.type = Packet::Type::message, .length = 4, .operation = 4}, 4);
+    const auto good = contract::good_packet();
     co_await make_attempts(scene,
                            {{"empty", good, FrameLength{}},
                             {"larger than a frame", good, FrameLength{.bytes = frame_bytes + 1}},
@@ -328,30 +312,11 @@ Task<> senseless_lengths(Scene& scene) {
 TEST(TlsAttack, senseless_lengths) { Scene().run(senseless_lengths); }
 
 Task<> senseless_packets(Scene& scene) {
-    using Type = Packet::Type;
-    co_await make_attempts(
-        scene,
-        {{"no type", packet({}, 0)},
-         {"unknown type", packet({.type = static_cast<Type>(99)}, 0)},
-         {"less than a header", std::vector<std::byte>(sizeof(Packet) - 1)},
-         {"longer than its frame",
-          packet({.type = Type::message, .length = 100, .operation = 100}, 99)},
-         {"length of 4 GiB", packet({.type = Type::message, .length = ~0U, .operation = ~0U}, 8)},
-         {"beyond the message",
-          packet({.type = Type::message, .length = 4, .operation = 8, .offset = 6}, 4)},
-         {"without its beginning",
-          packet({.type = Type::message, .length = 4, .operation = 8, .offset = 4}, 4)},
-         {"put by the side that does not initiate",
-          packet({.type = Type::put, .length = sizeof(RemoteKey) + 8, .count = 8},
-                 sizeof(RemoteKey) + 8)},
-         {"get by the side that does not initiate",
-          packet({.type = Type::get, .length = sizeof(RemoteKey), .count = 8}, sizeof(RemoteKey))},
-         {"an answer to nothing", packet({.type = Type::got, .length = 8}, 8)},
-         {"credit that was not used", packet({.type = Type::credit, .count = 1}, 0)},
-         {"message over the budget",
-          packet({.type = Type::message, .length = 32, .operation = uint64_t{1} << 40}, 32),
-          {},
-          End::over_budget}});
+    std::vector<Attempt> attempts;
+    for (contract::BadPacket& each : contract::bad_packets()) {
+        attempts.push_back({each.what, std::move(each.data), {}, each.end});
+    }
+    co_await make_attempts(scene, std::move(attempts));
 }
 TEST(TlsAttack, senseless_packets) { Scene().run(senseless_packets); }
 
@@ -363,17 +328,10 @@ Task<> garbage(Scene& scene) {
         co_await attack(scene, attacker);
         if (attacker.victim == nullptr) co_return;
         for (int i = 0; i < 50 && attacker.victim->alive(); ++i) {
-            std::vector<std::byte> data(1 + random.below(4000));
-            for (std::byte& each : data) each = static_cast<std::byte>(random.next());
-            const Packet header{.type = static_cast<Packet::Type>(1 + random.below(7)),
-                                .length = static_cast<uint32_t>(random.below(data.size())),
-                                .operation = random.below(2 * data.size())};
-            if (data.size() >= sizeof header) std::memcpy(data.data(), &header, sizeof header);
+            std::vector<std::byte> data = contract::garbage_packet(random);
             co_await send_frame(attacker, {.bytes = static_cast<uint32_t>(data.size())}, data);
         }
-        const End end = co_await how_it_ended(scene, attacker);
-        EXPECT_TRUE(end == End::violation || end == End::closed_there || end == End::over_budget)
-            << seed << ": " << describe(end);
+        contract::expect_end_by_garbage(seed, co_await how_it_ended(scene, attacker));
     }
 }
 TEST(TlsAttack, garbage_in_frames) { Scene().run(garbage); }
@@ -382,7 +340,7 @@ TEST(TlsAttack, garbage_in_frames) { Scene().run(garbage); }
 Task<> bytes_beside_tls(Scene& scene) {
     Attacker attacker;
     co_await attack(scene, attacker);
-    const auto good = packet({.type = Packet::Type::message, .length = 4, .operation = 4}, 4);
+    const auto good = contract::good_packet();
     std::vector<std::byte> record{std::byte{23}, std::byte{3}, std::byte{3}, std::byte{0},
                                   static_cast<std::byte>(good.size())};
     record.insert(record.end(), good.begin(), good.end());

@@ -6,10 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "ros2s/fabric/contract/stage.h"
+#include "ros2s/fabric/contract/attack_shapes.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/lanes/greeting.h"
-#include "ros2s/fabric/packet/packet.h"
 #include "ros2s/fabric/socket/socket.h"
 #include "ros2s/fabric/socket/socket_listener.h"
 #include "ucx.h"
@@ -98,7 +97,6 @@ struct Attacker {
 Task<> attack(Stage& stage, Attacker& attacker);
 // Sends a hello with any bytes after it; false if it is refused.
 Task<bool> say_hello(Stage& stage, Attacker& attacker, std::vector<std::byte> greeting);
-// Waits until the victim's connection has ended, for at most half a minute.
 Task<End> how_it_ended(Stage& stage, Attacker& attacker);
 
 }  // namespace ros2s::fabric::ucx

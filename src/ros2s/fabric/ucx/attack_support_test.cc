@@ -142,12 +142,7 @@ Task<> Attacker::finish(Stage& stage) {
 }
 
 Task<End> how_it_ended(Stage& stage, Attacker& attacker) {
-    const Time until = stage.core().now() + patience;
-    while (attacker.victim->alive() && stage.core().now() < until) {
-        attacker.ucx.progress();
-        co_await yield(stage.core());
-    }
-    co_return attacker.victim->ended();
+    return contract::how_it_ended(stage, *attacker.victim, [&] { attacker.ucx.progress(); });
 }
 
 }  // namespace ros2s::fabric::ucx

@@ -11,12 +11,6 @@
 namespace ros2s::fabric::ucx {
 namespace {
 
-std::vector<std::byte> packet(Packet header, size_t bytes) {
-    std::vector<std::byte> frame(sizeof header + bytes, std::byte{0x42});
-    std::memcpy(frame.data(), &header, sizeof header);
-    return frame;
-}
-
 // The data of one attempt after the first message; a null header means a valid one.
 struct Attempt {
     const char* what;
@@ -42,7 +36,7 @@ Task<> make_attempts(Stage& stage, std::vector<Attempt> attempts) {
 }
 
 Task<> senseless_headers(Stage& stage) {
-    const auto good = packet({.type = Packet::Type::message, .length = 4, .operation = 4}, 4);
+    const auto good = contract::good_packet();
     std::vector<Attempt> attempts{
         {"magic", [](FrameHeader& header) { header.magic ^= 1; }, good},
         {"version", [](FrameHeader& header) { header.version = 2; }, good},
@@ -61,30 +55,10 @@ Task<> senseless_headers(Stage& stage) {
 TEST(UcxAttack, senseless_headers) { Stage().run(senseless_headers); }
 
 Task<> senseless_packets(Stage& stage) {
-    using Type = Packet::Type;
-    std::vector<Attempt> attempts{
-        {"no type", nullptr, packet({}, 0)},
-        {"unknown type", nullptr, packet({.type = static_cast<Type>(99)}, 0)},
-        {"less than a header", nullptr, std::vector<std::byte>(sizeof(Packet) - 1)},
-        {"longer than its frame", nullptr,
-         packet({.type = Type::message, .length = 100, .operation = 100}, 99)},
-        {"length of 4 GiB", nullptr,
-         packet({.type = Type::message, .length = ~0U, .operation = ~0U}, 8)},
-        {"beyond the message", nullptr,
-         packet({.type = Type::message, .length = 4, .operation = 8, .offset = 6}, 4)},
-        {"without its beginning", nullptr,
-         packet({.type = Type::message, .length = 4, .operation = 8, .offset = 4}, 4)},
-        {"put by the side that does not initiate", nullptr,
-         packet({.type = Type::put, .length = sizeof(RemoteKey) + 8, .count = 8},
-                sizeof(RemoteKey) + 8)},
-        {"get by the side that does not initiate", nullptr,
-         packet({.type = Type::get, .length = sizeof(RemoteKey), .count = 8}, sizeof(RemoteKey))},
-        {"an answer to nothing", nullptr, packet({.type = Type::got, .length = 8}, 8)},
-        {"credit that was not used", nullptr, packet({.type = Type::credit, .count = 1}, 0)},
-        {"message over the budget", nullptr,
-         packet({.type = Type::message, .length = 32, .operation = uint64_t{1} << 40}, 32), 0,
-         End::over_budget},
-    };
+    std::vector<Attempt> attempts;
+    for (contract::BadPacket& each : contract::bad_packets()) {
+        attempts.push_back({each.what, nullptr, std::move(each.data), 0, each.end});
+    }
     co_await make_attempts(stage, std::move(attempts));
     EXPECT_EQ(stage.server->counters().of(End::over_budget).value(), 1U);
 }
@@ -99,19 +73,11 @@ Task<> garbage(Stage& stage) {
         co_await attack(stage, attacker);
         if (attacker.victim == nullptr) co_return;
         for (int i = 0; i < 50 && attacker.victim->alive(); ++i) {
-            std::vector<std::byte> data(1 + random.below(4000));
-            for (std::byte& each : data) each = static_cast<std::byte>(random.next());
-            // Sometimes a packet that is valid at first sight.
-            const Packet header{.type = static_cast<Packet::Type>(1 + random.below(7)),
-                                .length = static_cast<uint32_t>(random.below(data.size())),
-                                .operation = random.below(2 * data.size())};
-            if (data.size() >= sizeof header) std::memcpy(data.data(), &header, sizeof header);
+            std::vector<std::byte> data = contract::garbage_packet(random);
             const FrameHeader frame = attacker.header();
             co_await attacker.send(stage, object_bytes(frame), data);
         }
-        const End end = co_await how_it_ended(stage, attacker);
-        EXPECT_TRUE(end == End::violation || end == End::closed_there || end == End::over_budget)
-            << seed << ": " << describe(end);
+        contract::expect_end_by_garbage(seed, co_await how_it_ended(stage, attacker));
         co_await attacker.finish(stage);
     }
 }
@@ -142,7 +108,7 @@ Task<> frames_for_no_session(Stage& stage) {
     EXPECT_TRUE(attacker.victim->alive());
     // Its own session still works.
     header = attacker.header();
-    const auto good = packet({.type = Packet::Type::message, .length = 4, .operation = 4}, 4);
+    const auto good = contract::good_packet();
     co_await attacker.send(stage, object_bytes(header), good);
     auto message = co_await attacker.victim->receive();
     EXPECT_TRUE(message);
