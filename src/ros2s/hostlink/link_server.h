@@ -106,7 +106,10 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
                                      const FileBody& file, fs::Window payload,
                                      std::vector<uint32_t>& checksums);
     Task<Result<>> sync(rpc::Request& request);
+    // Requests about names that change nothing, and then all others.
     Task<Result<>> names(rpc::Request& request, Scratch& scratch);
+    // Requests that are done once: opening files, and changes of names and attributes.
+    Task<Result<>> changes(rpc::Request& request, Scratch& scratch);
     // Decodes the body, and answers with the result of `apply(names, call, body)`.
     template <class Body, class Apply>
     Task<Result<>> ask(rpc::Request& request, Scratch& scratch, auto fields, Apply apply);

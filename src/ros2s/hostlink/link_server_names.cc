@@ -214,6 +214,18 @@ Task<Result<>> LinkServer::names(rpc::Request& request, Scratch& scratch) {
                                    [](auto& names, const Call&, const ForgetBody& body) {
                                        return drop_references(names, body);
                                    });
+        case Method::lookup_many:
+            return ask<NamesBody>(request, scratch, names_fields,
+                                  [&request](auto& names, const Call& call, const NamesBody& body) {
+                                      charge_for(request, body.names.size());
+                                      return look_up_many(names, call, body);
+                                  });
+        default: return changes(request, scratch);
+    }
+}
+
+Task<Result<>> LinkServer::changes(rpc::Request& request, Scratch& scratch) {
+    switch (static_cast<Method>(request.method())) {
         case Method::open:
             return change<OpenBody>(request, scratch, open_fields,
                                     [](auto& names, const Call& call, const OpenBody& body) {
@@ -231,12 +243,6 @@ Task<Result<>> LinkServer::names(rpc::Request& request, Scratch& scratch) {
                 [](auto& names, const Call& call, const OpenPathBody& body) {
                     return names.open_path(call, body.path, body.how);
                 });
-        case Method::lookup_many:
-            return ask<NamesBody>(request, scratch, names_fields,
-                                  [&request](auto& names, const Call& call, const NamesBody& body) {
-                                      charge_for(request, body.names.size());
-                                      return look_up_many(names, call, body);
-                                  });
         case Method::create_many:
             return change<NamesBody>(
                 request, scratch, names_fields,
