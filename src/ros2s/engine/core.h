@@ -123,6 +123,8 @@ class Cores {
     [[nodiscard]] const CommitRules& rules() const { return rules_; }
     [[nodiscard]] const Partition& partition() const { return partition_; }
     [[nodiscard]] uint32_t size() const { return partition_.cores; }
+    // Then a group's changes apply directly, and a page needs no merging. With several cores each
+    // change is kept until all are done, which costs an allocation.
     [[nodiscard]] bool is_one() const { return partition_.cores == 1; }
     [[nodiscard]] Core& home() { return cores_.front(); }
     [[nodiscard]] Core& operator[](uint32_t number) { return cores_[number]; }

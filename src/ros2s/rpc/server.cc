@@ -82,7 +82,7 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
     if (other_version) {
         metrics_.refused_version.add();
         return report.fail({.code = Code::bad_version, .detail = version},
-                           fmt::format("this server speaks version {} of the protocol alone: use "
+                           fmt::format("this server supports only version {} of the protocol: use "
                                        "the same release on both sides",
                                        version));
     }
