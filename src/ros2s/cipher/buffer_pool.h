@@ -1,5 +1,5 @@
-// Buffers for ciphertext, used again so that a large request does not map fresh pages. Private to
-// the store: what an earlier request left in one is never shown to anybody.
+// BufferPool keeps buffers for ciphertext, so that a large request does not map fresh pages. The
+// buffers are private to the store: nobody sees what an earlier request left in one.
 //
 // Used on one core; outlives its leases.
 #pragma once

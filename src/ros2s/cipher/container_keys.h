@@ -1,4 +1,4 @@
-// The data keys of containers: making them, finding them in a container, and wrapping them with
+// These functions make the data key of a container, find it in the container, and wrap it with
 // another key. The data key never leaves this process in the clear, nor does the wrapping key leave
 // its provider.
 //

@@ -1,4 +1,4 @@
-// The names of an encrypted array and of its cells.
+// This header names the akeys of an encrypted array and of its cells.
 #pragma once
 #include "ros2s/cipher/block_cipher.h"
 #include "ros2s/object/object_store.h"

@@ -1,4 +1,5 @@
-// Metrics of a ClientStore: the requests that pass it, by kind, with bytes, errors and latency.
+// ClientMetrics counts the requests that pass a ClientStore, by kind, with bytes, errors and
+// latency.
 #pragma once
 #include <array>
 #include <bit>

@@ -1,4 +1,4 @@
-// Sizes and durations as people write them: "512MiB", "100us".
+// These functions read and write sizes and durations as people do: "512MiB", "100us".
 #pragma once
 #include <chrono>
 #include <cstdint>

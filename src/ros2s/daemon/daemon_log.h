@@ -1,6 +1,6 @@
-// The log of a daemon. Under systemd each line is a journal entry with its level, and its fields
-// (log_fields.h) as ROS2STORE_SESSION=, ROS2STORE_TENANT= and ROS2STORE_PEER=. Otherwise it is a
-// line on standard error:
+// A daemon writes its log here. Under systemd each line is a journal entry with its level, and its
+// fields (log_fields.h) as ROS2STORE_SESSION=, ROS2STORE_TENANT= and ROS2STORE_PEER=. Otherwise it
+// is a line on standard error:
 //
 //     2026-11-21T00:31:02.123456Z info: session 7 of CN=alice ended [session=7 tenant="CN=alice"]
 //

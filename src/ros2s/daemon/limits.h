@@ -1,4 +1,4 @@
-// The setting `limits`: what each subject may have of this server (admission/accounts.h).
+// The setting `limits` says what each subject may have of this server (admission/accounts.h).
 #pragma once
 #include <map>
 #include <string>

@@ -1,4 +1,4 @@
-// The password for scrapers of a daemon's metrics: the first line of a file.
+// Scrapers of a daemon's metrics give a password. It is the first line of a file.
 #pragma once
 #include <string>
 

@@ -1,4 +1,4 @@
-// Texts in the settings of daemons: lists, and the addresses of a data plane.
+// These functions read texts in the settings of daemons: lists, and the addresses of a data plane.
 #pragma once
 #include <string>
 #include <string_view>

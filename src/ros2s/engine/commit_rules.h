@@ -1,6 +1,6 @@
-// The rules that protect against crashes, device errors and concurrent requests: those of the
-// commit protocol (docs/formats/journal.md, "Rules"), and others that tests once did not notice.
-// Tests switch one off to show that the crash suite notices. Programs never do.
+// CommitRules lists the rules that protect against crashes, device errors and concurrent requests:
+// those of the commit protocol (docs/formats/journal.md, "Rules"), and others that tests once did
+// not notice. Tests switch one off to show that the crash suite notices. Programs never do.
 #pragma once
 
 namespace ros2s::engine {

@@ -1,4 +1,4 @@
-// A fast hash for tables in memory. Its values are never written to the media.
+// This hash is fast and for tables in memory. Its values are never written to the media.
 #pragma once
 #include <cstdint>
 #include <cstring>

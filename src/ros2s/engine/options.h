@@ -1,4 +1,4 @@
-// The options for making and opening a pool.
+// These structs are the options for making and opening a pool.
 #pragma once
 #include <cstdint>
 #include <functional>

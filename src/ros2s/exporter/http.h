@@ -1,4 +1,4 @@
-// The part of HTTP/1 that a scrape needs: one GET with basic authentication, one reply.
+// This is the part of HTTP/1 that a scrape needs: one GET with basic authentication, one reply.
 #pragma once
 #include <cstdint>
 #include <string>

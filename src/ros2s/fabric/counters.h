@@ -1,5 +1,6 @@
-// Counters of one Domain, which is one tenant: what its endpoints moved, what was refused and why,
-// and how its connections ended. Written on the domain's core, read by any thread.
+// Counters belong to one Domain, which is one tenant. They count what its endpoints moved, what was
+// refused and why, and how its connections ended. The domain's core writes them, any thread reads
+// them.
 #pragma once
 #include <array>
 #include <string_view>

@@ -1,4 +1,5 @@
-// The input of a fuzzer as a script: values taken from its bytes; zeros after its end.
+// FuzzScript reads the input of a fuzzer as a script. It takes values from the bytes, and zeros
+// after their end.
 #pragma once
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Containers by their label, with a file system in them.
+// These functions find, open and make containers by their label, with a file system in them.
 #pragma once
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
-// The object ids, keys and records of DFS in a container. docs/formats/dfs.md documents them;
-// records_test.cc pins the bytes.
+// This header declares the object ids, keys and records of DFS in a container. docs/formats/dfs.md
+// documents them. records_test.cc checks the bytes.
 //
 // Invariants
 // - Records are little-endian, fixed in size, and begin with a magic and a version byte. They have

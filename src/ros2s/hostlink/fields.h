@@ -1,4 +1,4 @@
-// The bodies of wire.h, field by field.
+// This header declares the fields of the bodies of wire.h.
 #pragma once
 #include "ros2s/base/fields.h"
 #include "wire.h"

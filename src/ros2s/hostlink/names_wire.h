@@ -1,6 +1,6 @@
-// The bodies of requests and replies about names, field by field (docs/formats/rpc.md). They are
-// written and read with rpc::build() and rpc::read_body(). A reader accepts any bytes; texts that
-// it returns point into them.
+// This header declares the bodies of requests and replies about names, field by field
+// (docs/formats/rpc.md). They are written and read with rpc::build() and rpc::read_body(). A reader
+// accepts any bytes; texts that it returns point into them.
 //
 // The first field of every request is its mount. What follows is the same wherever the mount is.
 #pragma once

@@ -1,5 +1,6 @@
-// The methods of the host link, and the bodies of its requests and replies about the bytes of
-// files, nodes and directories (docs/formats/rpc.md). names_wire.h has the other ones about names.
+// This header declares the methods of the host link, and the bodies of requests and replies about
+// the bytes of files, nodes and directories (docs/formats/rpc.md). names_wire.h has those about
+// names.
 //
 // encode_…() replaces the contents of a buffer that its owner reuses, and returns a view of it.
 // decode_…() accepts any bytes; a decoded value is within the limits below. Errors of every

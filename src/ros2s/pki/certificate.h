@@ -1,4 +1,4 @@
-// The contents of a PEM certificate file, for messages of `doctor` and of the daemons.
+// These functions read a PEM certificate file, for messages of `doctor` and of the daemons.
 #pragma once
 #include <chrono>
 #include <string>

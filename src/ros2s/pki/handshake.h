@@ -1,5 +1,5 @@
-// One TLS 1.3 handshake with a server, as a client of its control plane does it. It finds out which
-// side refuses what, and why. It sends no request and ignores the server's data.
+// shake_hands() does one TLS 1.3 handshake with a server, as a client of its control plane does. It
+// finds out which side refuses what, and why. It sends no request and ignores the server's data.
 #pragma once
 #include <chrono>
 #include <string>

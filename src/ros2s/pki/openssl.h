@@ -1,4 +1,5 @@
-// What the sources of this module share: files, and certificates as OpenSSL's objects.
+// The sources of this module share these functions for files, and for certificates as OpenSSL's
+// objects.
 #pragma once
 #include <openssl/x509v3.h>
 

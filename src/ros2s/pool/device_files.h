@@ -1,5 +1,5 @@
-// The devices of a pool directory: files, NVMe namespaces or devdax. Chooses the place of a new
-// one, checks the free space, creates it and opens it.
+// The devices of a pool directory are files, NVMe namespaces or devdax. These functions choose the
+// place of a new one, check the free space, create it and open it.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -1,4 +1,4 @@
-// A pool directory: the files of an embedded pool on this machine.
+// A pool directory has the files of an embedded pool on this machine.
 //
 //     DIR/config.yaml   the pool's name and settings, with their documentation (config.h)
 //     DIR/device-0 …    the device files; symbolic links if they are on other disks, or to the

@@ -1,4 +1,4 @@
-// The engine on a pool's files:
+// open_engine() composes the engine on a pool's files:
 //
 //     EngineStore → FileDevice, NvmeDevice or PmemDevice, and the RocksDB index
 //

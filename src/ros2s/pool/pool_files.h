@@ -1,4 +1,4 @@
-// The names of the files in a pool directory, and their removal.
+// This header names the files in a pool directory, and removes them.
 #pragma once
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Options of both ends of a connection, and the only code that turns them into the fabric's
+// These are the options of both ends of a connection. Only limits() turns them into the fabric's
 // budgets.
 #pragma once
 #include <cerrno>

@@ -1,4 +1,5 @@
-// Counters of channels and servers. Written on their core, read by any thread.
+// Channels and servers count in these structs. Their core writes the counters, any thread reads
+// them.
 #pragma once
 #include "ros2s/base/metrics.h"
 

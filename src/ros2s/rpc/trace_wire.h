@@ -1,4 +1,4 @@
-// The trace of a request in its reply: the server's steps, after the reply's body
+// A reply carries the trace of its request: the server's steps follow the reply's body
 // (docs/formats/rpc.md). The server has its own clock, so times count from the request's arrival
 // there. The client places them in the middle of the time that it waited.
 //

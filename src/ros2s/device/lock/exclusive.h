@@ -1,5 +1,5 @@
-// An exclusive lock on an open descriptor (flock). It belongs to the open file, so it is free only
-// when its owner's last operation has ended, also if the owner was killed.
+// lock_exclusively() locks an open descriptor (flock). The lock belongs to the open file, so it is
+// free only when its owner's last operation has ended, also if the owner was killed.
 #pragma once
 #include <string>
 

@@ -1,5 +1,5 @@
-// NVMe status codes, as the kernel reports them: bits 0 to 7 the code, 8 to 10 its type, bit 14 "do
-// not retry".
+// The kernel reports an NVMe status as a number: bits 0 to 7 are the code, 8 to 10 its type, bit 14
+// is "do not retry".
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,4 +1,5 @@
-// The mapping of a PmemDevice, and the lock on it. Private to device/pmem.
+// Mapping is the mapped memory of a PmemDevice, and holds the lock on it. It is private to
+// device/pmem.
 #pragma once
 #include <libpmem.h>
 

@@ -1,5 +1,5 @@
-// The target of a dkey in a pool. The number of targets is fixed when the pool is made
-// (Superblock::targets). The opener of the pool spreads them over its cores. A client of the
+// target_of() gives the target of a dkey in a pool. The number of targets is fixed when the pool is
+// made (Superblock::targets). The opener of the pool spreads them over its cores. A client of the
 // network will route by the same function. So it never changes: docs/formats/targets.md, and golden
 // values in format_test.cc.
 //

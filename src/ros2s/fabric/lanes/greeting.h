@@ -1,5 +1,5 @@
-// What is sent beside packets (docs/formats/fabric.md): a greeting with the second hello of an
-// admitted peer, and a header before each frame.
+// Lanes send two structures besides packets (docs/formats/fabric.md): a greeting, with the second
+// hello of an admitted peer, and a header before each frame.
 #pragma once
 #include <cstdint>
 #include <type_traits>

@@ -1,4 +1,5 @@
-// What libfabric offers on a device, and the owners of its objects.
+// This header finds what libfabric offers on a device. It also has the owners of libfabric's
+// objects.
 #pragma once
 #include <rdma/fabric.h>
 

@@ -1,4 +1,4 @@
-// The packets of providers without one-sided transfers. Put and get are made of them there
+// Providers without one-sided transfers send these packets. Put and get are made of them there
 // (docs/formats/fabric.md). A frame holds several, one after the other.
 #pragma once
 #include <cstdint>

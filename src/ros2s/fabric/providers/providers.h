@@ -1,4 +1,4 @@
-// The real providers by their names, for composing code: daemons, and their clients.
+// This header has the real providers by their names, for composing code: daemons and their clients.
 #pragma once
 #include <memory>
 #include <string>

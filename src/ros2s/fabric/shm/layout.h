@@ -1,4 +1,4 @@
-// The contents of the two segments of a session (docs/formats/shm.md).
+// A session has two segments (docs/formats/shm.md). This header describes their contents.
 //
 // control: a page of indices and flags, each on its own cache lines; the two rings; the table of
 // grants, which the client writes and the server reads; the table of uses, which the server writes

@@ -1,4 +1,4 @@
-// Sockets for set-up: connections begin with them, before data moves by other means. Everything is
+// Connections begin with a socket, before data moves by other means. Everything here is
 // non-blocking and waits on the reactor's Ring, with a deadline and a stop token.
 //
 // Addresses: a path (it contains a slash) or "@name" (abstract) is a Unix socket; "HOST:PORT" and

@@ -1,5 +1,5 @@
-// RocksDB's failures as Errors. Every call into RocksDB goes through guarded(), so that none of its
-// exceptions leaves this directory.
+// This header turns RocksDB's failures into Errors. Every call into RocksDB goes through guarded(),
+// so that none of its exceptions leaves this directory.
 #pragma once
 #include <rocksdb/status.h>
 
