@@ -82,7 +82,7 @@ def fuzzers(tally, options):
     jobs = max(1, build.jobs() - 1)
     with ThreadPoolExecutor(1) as pool:
         attack = pool.submit(attack_for, options.hour)
-        fuzz.fuzz_all(tally, options.hour * jobs // len(fuzz.fuzzers()), jobs=jobs)
+        fuzz.fuzz_all(tally, max(1, options.hour * jobs // len(fuzz.fuzzers())), jobs=jobs)
         done = attack.result()
     if not tally.add(f"hostile tenants for {options.hour} s", done.returncode == 0):
         print(done.stdout[-6000:], flush=True)

@@ -61,5 +61,6 @@ def campaigns(programs, options, tally):
 
 
 def call(command):
-    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+    """Its progress goes to the terminal. Its report is kept, because others run at the same time."""
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                          errors="replace", check=False)
