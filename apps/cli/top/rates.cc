@@ -139,12 +139,6 @@ std::string number(double value) {
     if (value == 0) return "0";
     return fmt::format("{:.{}f}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
 }
-std::string milliseconds(double seconds) { return number(seconds * 1e3); }
-std::string milliseconds(const std::optional<Latency>& latency) {
-    if (!latency) return "-";
-    return (latency->or_more ? ">" : "") + milliseconds(latency->seconds);
-}
-
 std::string shown(std::string_view name) {
     constexpr size_t most = 40;
     std::string text;
@@ -158,22 +152,33 @@ std::string shown(std::string_view name) {
     return text.size() > most ? text.substr(0, most - 3) + "..." : text;
 }
 
+// What is shown of a tenant: as text in its unit, and in JSON.
 struct Column {
     std::string_view heading, unit;
     int width;
-    std::string (*text)(const TenantRates&);
+    double units;  // in one second or one per second
+    std::string_view key;
+    double TenantRates::* rate = nullptr;  // or
+    std::optional<Latency> TenantRates::* latency = nullptr;
+
+    [[nodiscard]] std::optional<Latency> value(const TenantRates& rates) const {
+        return rate != nullptr ? Latency{.seconds = rates.*rate} : rates.*latency;
+    }
+    [[nodiscard]] std::string text(const TenantRates& rates) const {
+        const auto shown = value(rates);
+        return shown ? (shown->or_more ? ">" : "") + number(shown->seconds * units) : "-";
+    }
 };
 constexpr std::array columns{
-    Column{"REQ", "/s", 8, [](const TenantRates& each) { return number(each.requests); }},
-    Column{"NAMES", "/s", 8, [](const TenantRates& each) { return number(each.names); }},
-    Column{"MiB", "/s", 8, [](const TenantRates& each) { return number(each.bytes / mib); }},
-    Column{"P50", "ms", 7, [](const TenantRates& each) { return milliseconds(each.p50); }},
-    Column{"P99", "ms", 7, [](const TenantRates& each) { return milliseconds(each.p99); }},
-    Column{"BUSY", "ms/s", 7, [](const TenantRates& each) { return milliseconds(each.busy); }},
-    Column{"QUEUED", "ms/s", 7, [](const TenantRates& each) { return milliseconds(each.queued); }},
-    Column{"THROTTLED", "ms/s", 10,
-           [](const TenantRates& each) { return milliseconds(each.throttled); }},
-    Column{"REFUSED", "/s", 8, [](const TenantRates& each) { return number(each.refused); }},
+    Column{"REQ", "/s", 8, 1, "requests_per_second", &TenantRates::requests},
+    Column{"NAMES", "/s", 8, 1, "names_per_second", &TenantRates::names},
+    Column{"MiB", "/s", 8, 1 / mib, "bytes_per_second", &TenantRates::bytes},
+    Column{"P50", "ms", 7, 1e3, "latency_p50_seconds", nullptr, &TenantRates::p50},
+    Column{"P99", "ms", 7, 1e3, "latency_p99_seconds", nullptr, &TenantRates::p99},
+    Column{"BUSY", "ms/s", 7, 1e3, "busy_seconds_per_second", &TenantRates::busy},
+    Column{"QUEUED", "ms/s", 7, 1e3, "queued_seconds_per_second", &TenantRates::queued},
+    Column{"THROTTLED", "ms/s", 10, 1e3, "throttled_seconds_per_second", &TenantRates::throttled},
+    Column{"REFUSED", "/s", 8, 1, "refused_per_second", &TenantRates::refused},
 };
 
 }  // namespace
@@ -246,21 +251,14 @@ std::vector<std::string> table_of(const std::vector<TenantRates>& tenants, size_
 }
 
 Json value_of(const std::vector<TenantRates>& tenants) {
-    const auto seconds = [](const std::optional<Latency>& latency) {
-        return latency ? Json(latency->seconds) : Json();
-    };
     std::vector<Json> values;
     for (const TenantRates& each : tenants) {
-        values.push_back(Json::object({{"tenant", each.tenant},
-                                       {"requests_per_second", each.requests},
-                                       {"names_per_second", each.names},
-                                       {"bytes_per_second", each.bytes},
-                                       {"refused_per_second", each.refused},
-                                       {"latency_p50_seconds", seconds(each.p50)},
-                                       {"latency_p99_seconds", seconds(each.p99)},
-                                       {"busy_seconds_per_second", each.busy},
-                                       {"queued_seconds_per_second", each.queued},
-                                       {"throttled_seconds_per_second", each.throttled}}));
+        std::vector<Json::Member> members{{"tenant", each.tenant}};
+        for (const Column& column : columns) {
+            const auto value = column.value(each);
+            members.emplace_back(column.key, value ? Json(value->seconds) : Json());
+        }
+        values.push_back(Json::object(members));
     }
     return Json::array(values);
 }
