@@ -11,10 +11,10 @@ mend_link() {
 unaffected() {
     local copy=$place/own/during-the-cut
     rm -rf $copy
-    timeout 60 "$@" ros2store cp -r /usr/include/fmt "ros2s+dpu://10.77.1.2:7500/own/main/${copy##*/}" &&
+    timeout 60 "$@" ros2store cp -r /usr/include/fmt "$(offload "own/main/${copy##*/}")" &&
         diff -r /usr/include/fmt $copy
 }
-check "the cable between DPU and storage drawn for 5 s: nothing is lost, and who does not need it is served" across_a_cut 5 goes-on "$offload/cut-5" ip netns exec host
-check "and for 40 s" across_a_cut 40 may-end "$offload/cut-40" ip netns exec host
+check "the cable between DPU and storage drawn for 5 s: nothing is lost, and who does not need it is served" across_a_cut 5 goes-on "$(offload pool/main/cut-5)" ip netns exec host
+check "and for 40 s" across_a_cut 40 may-end "$(offload pool/main/cut-40)" ip netns exec host
 check "and a tree through the DPU afterwards" eval \
-    'in_namespace host ros2store cp -r "$offload/tree" $place/again && diff -r /usr/include/fmt $place/again'
+    'in_namespace host ros2store cp -r "$(offload pool/main/tree)" $place/again && diff -r /usr/include/fmt $place/again'

@@ -28,9 +28,14 @@ started() {
     grep -q "info: ready" "$place/$2.log"
 }
 
+# offload PATH: its URI for a host. Shared memory stands for PCIe.
+offload() {
+    echo "ros2s+dpu://10.77.1.2:7500/$1?provider=shm"
+}
+
 there_and_back() {
-    in_namespace host ros2store cp -r /usr/include/fmt "$offload/tree" &&
-        in_namespace host ros2store cp -r "$offload/tree" $place/back &&
+    in_namespace host ros2store cp -r /usr/include/fmt "$(offload pool/main/tree)" &&
+        in_namespace host ros2store cp -r "$(offload pool/main/tree)" $place/back &&
         diff -r /usr/include/fmt $place/back
 }
 
@@ -68,7 +73,6 @@ directories:
   own/main: $place/own
 EOF
 mkdir -p $place/own
-offload="ros2s+dpu://10.77.1.2:7500/pool/main"
 direct="ros2s://10.77.2.2:7400/pool/main?provider=ucx+tcp"
 check "the engine, on the storage network" started storage ros2store-engine
 check "the DPU daemon, between both" started dpu ros2store-dpu
@@ -80,7 +84,7 @@ crossed() {
 }
 before=$(crossed)
 check "and fio, verified" in_namespace host fio --name=net --thread \
-    --ioengine=external:build/release/plugins/fio/libros2store-fio.so --uri="$offload" --filename=net --rw=randrw --bs=16k --size=2M \
+    --ioengine=external:build/release/plugins/fio/libros2store-fio.so --uri="$(offload pool/main)" --filename=net --rw=randrw --bs=16k --size=2M \
     --iodepth=8 --verify=crc32c --do_verify=1
 check "whose bytes crossed the cable to storage" test "$(crossed)" -gt $((before + (2 << 20)))
 check "the DPU reaches the engine" in_namespace dpu env ROS2STORE_CERTS=$place/storage \
