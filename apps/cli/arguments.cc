@@ -224,7 +224,7 @@ void add_pool(CLI::App& app, Arguments& arguments) {
 
 void add_container(CLI::App& app, Arguments& arguments) {
     CLI::App& container =
-        *app.add_subcommand("container", "create, list, query, check or destroy containers");
+        *app.add_subcommand("container", "create, list, query, set, check or destroy containers");
     container.require_subcommand(1);
     const auto add = [&](const char* name, const char* help,
                          Command<ContainerOptions>::Function function,
@@ -244,11 +244,22 @@ void add_container(CLI::App& app, Arguments& arguments) {
         ->capture_default_str();
     create.app.add_option("--key", create.options->key,
                           "the key that protects it: NAME, for $ROS2STORE_KEYS/NAME.key");
+    const auto with_caps = [](const Command<ContainerOptions>& command) {
+        command.app.add_option("--space", command.options->space,
+                               "the most space that it may use: 500GiB; 0: no cap");
+        command.app.add_option("--files", command.options->files,
+                               "the most files that it may have: 10M; 0: no cap");
+    };
+    with_caps(create);
+    auto set = add("set", "change a container's caps or owner", container_set, uri);
+    with_caps(set);
+    set.app.add_option("--owner", set.options->owner,
+                       "the tenant, or the subject of a certificate, that owns it; empty: nobody");
     auto rekey =
         add("rekey", "protect an encrypted container with another key", container_rekey, uri);
     rekey.app.add_option("--key", rekey.options->key, "the new key, as for create")->required();
     add("list", "the containers of a pool", container_list, pool_help);
-    add("query", "a container's id, chunk size and age", container_query, uri);
+    add("query", "a container's id, owner, use and caps", container_query, uri);
     auto check = add("check", "look for space that no file leads to", container_check, uri);
     check.app.add_flag("--free", check.options->free, "give it back");
     auto destroy =
@@ -300,6 +311,8 @@ constexpr TenantSetting tenant_settings[] = {
     {"--create", "create", "containers that it may create"},
     {"--destroy", "destroy", "containers that it may destroy, with their contents"},
     {"--until", "until", "when its rights end: 2027-01-31, or 2027-01-31T18:00:00Z"},
+    {"--space", "space", "the most space that its containers may use together: 1TiB"},
+    {"--files", "files", "the most files in them: 10M"},
     {"--weight", "weight", "of its share of a DPU's and the engine's time, 1 to 1000"},
     {"--requests", "requests", "reads and writes per second"},
     {"--bytes", "bytes", "bytes read and written per second: 500MiB"},

@@ -88,11 +88,14 @@ struct ContainerOptions {
     bool free = false;  // check
     std::string encryption = "none";
     std::string key;  // its name among those of ROS2STORE_KEYS
+    // create, set: caps, as a tenant's; set: the owner. What is not given stays as it is.
+    std::optional<std::string> space, files, owner;
 };
 Task<Result<>> container_create(Workplace work, ContainerOptions options);
 Task<Result<>> container_list(Workplace work, ContainerOptions options);
 Task<Result<>> container_query(Workplace work, ContainerOptions options);
 Task<Result<>> container_destroy(Workplace work, ContainerOptions options);
+Task<Result<>> container_set(Workplace work, ContainerOptions options);
 Task<Result<>> container_rekey(Workplace work, ContainerOptions options);
 Task<Result<>> container_check(Workplace work, ContainerOptions options);
 

@@ -70,8 +70,10 @@ Task<Result<>> Engine::begin(Report& report) {
     for (const std::string& directory : settings_.pool_directories()) {
         ROS2S_CO_TRY(co_await pools_.open(environment_, directory, report));
     }
+    pools_.set_administrators(settings_.administrators);
     limits_.begin();
     router_ = std::make_unique<StoreRouter>(sessions_, pools_, settings_.access);
+    pools_.on_owner_change = [this] { router_->rights_changed(); };
     data_ = std::make_unique<daemon::DataPlane>(environment_.reactor, group_, *router_, gate_);
     for (const std::string& line : daemon::trust_warnings(places)) environment_.log.warning(line);
     for (const daemon::Listen& place : places) {

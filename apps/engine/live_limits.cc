@@ -26,6 +26,8 @@ void LiveLimits::apply() {
         }
     }
     accounts_.set(std::move(allowances));
+    pools_.apply_caps();
+    if (pools_.on_owner_change) pools_.on_owner_change();
 }
 
 }  // namespace ros2s::engined

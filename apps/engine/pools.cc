@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "ros2s/pool/owner.h"
 
 namespace ros2s::engined {
@@ -39,6 +41,7 @@ Task<Result<>> Pools::open(Environment environment, std::string directory, Repor
     tenants_.emplace(pool->name(), std::move(*tenants));
     environment.log.info(
         fmt::format("serving the pool '{}' in {}: {}", pool->name(), directory, pool->path()));
+    reactor_ = &environment.reactor;
     const std::string name = pool->name();
     pools_.emplace(name, std::move(pool));
     co_return Result<>{};
@@ -69,16 +72,83 @@ Task<Result<object::ContainerRecord>> Pools::create_container(
                                                                    owner, report);
 }
 
+const tenancy::TenantRegistry* Pools::tenants(std::string_view pool) const {
+    const auto found = tenants_.find(pool);
+    return found == tenants_.end() ? nullptr : found->second.get();
+}
+
+std::optional<std::string> Pools::owner_of(std::string_view pool, std::string_view subject) const {
+    if (std::ranges::find(administrators_, subject) != administrators_.end()) return std::string();
+    const tenancy::TenantRegistry* const registry = tenants(pool);
+    if (registry == nullptr) return std::string(subject);
+    for (const auto& [name, tenant] : registry->tenants()) {
+        if (std::ranges::find(tenant.subjects, subject) == tenant.subjects.end()) continue;
+        if (!tenant.is_active(reactor_->wall_time())) return std::nullopt;
+        return name;
+    }
+    return std::string(subject);
+}
+
+Task<Result<object::ContainerRecord>> Pools::set_container(const Call& call, std::string pool,
+                                                           object::ContainerId container,
+                                                           object::ContainerChange change,
+                                                           Report& report) {
+    const auto done =
+        co_await pools_.find(pool)->second->set_container(call, container, change, report);
+    if (done && on_owner_change) on_owner_change();
+    co_return done;
+}
+
+void Pools::apply_caps() {
+    for (const auto& [name, pool] : pools_) {
+        std::map<std::string, object::Amount> caps;
+        for (const auto& [tenant, record] : tenants_.at(name)->tenants()) {
+            if (record.caps != object::Amount{}) caps.emplace(tenant, record.caps);
+        }
+        pool->set_owner_caps(caps);
+    }
+}
+
 tenancy::TenantRegistry* Pools::tenants(std::string_view pool) {
     const auto found = tenants_.find(pool);
     return found == tenants_.end() ? nullptr : found->second.get();
 }
+
+namespace {
+
+// Those without a cap have no metrics, so that a pool with many containers has few.
+std::vector<exporter::Source> sources_of(const std::string& pool,
+                                         std::vector<pool::CappedUse> uses) {
+    std::vector<exporter::Source> sources;
+    for (pool::CappedUse& use : uses) {
+        const std::string kind = use.is_tenant ? "tenant" : "container";
+        sources.push_back(
+            {.labels = {{"pool", pool}, {kind, use.name}},
+             .list = [use](const MetricVisitor& visit) {
+                 visit("ros2store_cap_used_bytes", "Space in use that a cap limits.",
+                       use.used.bytes);
+                 visit("ros2store_cap_bytes", "The cap of space; 0: none.", use.caps.bytes);
+                 visit("ros2store_cap_used_values",
+                       "Single values (a file has two) that a cap limits.", use.used.values);
+                 visit("ros2store_cap_values", "The cap of single values; 0: none.",
+                       use.caps.values);
+                 visit("ros2store_cap_refusals_total",
+                       "Updates that were refused because of the cap.", use.refusals);
+             }});
+    }
+    return sources;
+}
+
+}  // namespace
 
 void Pools::add_metrics(std::vector<exporter::Source>& sources) const {
     for (const auto& [name, pool] : pools_) {
         sources.push_back(
             {.labels = {{"pool", name}},
              .list = [&pool = *pool](const MetricVisitor& visit) { pool.visit_metrics(visit); }});
+        sources.push_back({.list = {}, .others = [name, &pool = *pool] {
+                               return sources_of(name, pool.capped());
+                           }});
     }
 }
 

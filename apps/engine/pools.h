@@ -1,8 +1,11 @@
 // Pools: the pools that this process owns, by name, for the control plane and the data plane.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "ros2s/control/control_server.h"
 #include "ros2s/exporter/metrics_server.h"
@@ -25,6 +28,22 @@ class Pools final : public control::PoolCatalog {
         return pools_.at(pool)->path();
     }
     [[nodiscard]] tenancy::TenantRegistry* tenants(std::string_view pool) override;
+    [[nodiscard]] const tenancy::TenantRegistry* tenants(std::string_view pool) const;
+    // The tenant of the subject, or the subject; empty for administrators.
+    [[nodiscard]] std::optional<std::string> owner_of(std::string_view pool,
+                                                      std::string_view subject) const override;
+    Task<Result<object::ContainerRecord>> set_container(const Call& call, std::string pool,
+                                                        object::ContainerId container,
+                                                        object::ContainerChange change,
+                                                        Report& report) override;
+    // They may create for others, and own nothing.
+    void set_administrators(std::vector<std::string> subjects) {
+        administrators_ = std::move(subjects);
+    }
+    // Takes up the caps of the tenants of all pools.
+    void apply_caps();
+    // Called when a container has another owner.
+    std::function<void()> on_owner_change;
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
                                                            object::ContainerProperties properties,
                                                            fs::Owner owner,
@@ -35,6 +54,8 @@ class Pools final : public control::PoolCatalog {
   private:
     std::map<std::string, std::unique_ptr<pool::EmbeddedPool>, std::less<>> pools_;
     std::map<std::string, std::unique_ptr<tenancy::TenantRegistry>, std::less<>> tenants_;
+    std::vector<std::string> administrators_;
+    Reactor* reactor_ = nullptr;  // set with the first pool
 };
 
 }  // namespace ros2s::engined

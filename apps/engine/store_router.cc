@@ -75,6 +75,7 @@ Task<Result<>> StoreRouter::decide(const rpc::Request& request, object::Containe
         Known known{.label = record->properties.label};
         for (size_t each = 0; each < rights_by_use.size(); ++each) {
             known.may[each] =
+                owns(who, record->properties) ||
                 access_.allows(who.subject, rights_by_use[each], who.pool, known.label);
         }
         if (known_.size() >= known_max) known_.clear();
@@ -89,9 +90,34 @@ Result<> StoreRouter::permit_creation(const rpc::Request& request, const std::st
     return permit(request, session::Right::create, label);
 }
 
-bool StoreRouter::shows(const rpc::Request& request, const std::string& label) const {
+bool StoreRouter::owns(const session::SessionRequest& who,
+                       const object::ContainerProperties& container) const {
+    return !container.owner.empty() && pools_.owner_of(who.pool, who.subject) == container.owner;
+}
+
+// Nobody may claim to be another one.
+Result<> StoreRouter::own(const rpc::Request& request, object::ContainerProperties& properties) {
+    const session::Session& session = session_of(request);
+    const session::SessionRequest& who = session.request;
+    const std::optional<std::string> owner = pools_.owner_of(who.pool, who.subject);
+    // Administrators own nothing, and may create for others.
+    if (owner && owner->empty()) return {};
+    if (owner && (properties.owner.empty() || properties.owner == *owner)) {
+        properties.owner = *owner;
+        return {};
+    }
+    const std::string what =
+        fmt::format("create the container '{}' for '{}' in", properties.label, properties.owner);
+    sessions_.audit().not_allowed(who.subject, who.from, what, "the pool " + who.pool,
+                                  "administrators: " + who.subject, session::fields_of(session));
+    return fail(Code::denied);
+}
+
+bool StoreRouter::shows(const rpc::Request& request,
+                        const object::ContainerRecord& container) const {
     const session::SessionRequest& who = session_of(request).request;
-    return access_.sees(who.subject, who.pool, label);
+    return access_.sees(who.subject, who.pool, container.properties.label) ||
+           owns(who, container.properties);
 }
 
 Result<> StoreRouter::permit(const rpc::Request& request, session::Right right,

@@ -50,9 +50,14 @@ class StoreRouter final : public rpc::Service,
     Task<Result<>> decide(const rpc::Request& request, object::ContainerId container,
                           Use use) override;
     Result<> permit_creation(const rpc::Request& request, const std::string& label) override;
-    bool shows(const rpc::Request& request, const std::string& label) const override;
+    Result<> own(const rpc::Request& request, object::ContainerProperties& properties) override;
+    bool shows(const rpc::Request& request,
+               const object::ContainerRecord& container) const override;
     void made(const rpc::Request& request, const object::ContainerRecord& container) override;
     void destroyed(const rpc::Request& request, object::ContainerId container) override;
+
+    // Owners or tenants have changed: what sessions may do is decided anew.
+    void rights_changed() { known_.clear(); }
 
   private:
     // A container, and what a session may do with it.
@@ -64,6 +69,9 @@ class StoreRouter final : public rpc::Service,
 
     // The session of a request exists until the request is answered.
     [[nodiscard]] const session::Session& session_of(const rpc::Request& request) const;
+    // Whether the session's client owns it, and therefore has every right in it.
+    [[nodiscard]] bool owns(const session::SessionRequest& who,
+                            const object::ContainerProperties& container) const;
     [[nodiscard]] Result<> permit(const rpc::Request& request, session::Right right,
                                   const std::string& label);
     void audit(const rpc::Request& request, std::string_view what);

@@ -88,6 +88,7 @@ Task<> statfs_task(Server& server, fuse_req_t request) {
     // There is no inode table: space limits the number of files. Programs would take 0 for "none
     // left".
     status.f_ffree = space->free_bytes / block_bytes;
+    if (space->files_max > 0) status.f_ffree = space->files_max - space->files;
     status.f_files = space->files + status.f_ffree;
     status.f_favail = status.f_ffree;
     status.f_namemax = fs::name_bytes_max;

@@ -5,6 +5,7 @@
 
 #include "client.h"
 #include "dpu_process.h"
+#include "ros2s/control/control_client.h"
 #include "ros2s/pki/certificate.h"
 
 namespace ros2s::tests {
@@ -53,15 +54,15 @@ class Subject {
         for (const auto& each : *all) labels.push_back(each.properties.label);
         return labels;
     }
-    Result<ContainerId> create(const std::string& label) {
-        return run_blocking(reactor_, [&] { return create_here(*this, label); });
+    Result<ContainerId> create(const std::string& label, const std::string& owner = {}) {
+        return run_blocking(reactor_, [&] { return create_here(*this, label, owner); });
     }
     Result<> destroy(ContainerId container) {
         return run_blocking(reactor_, [&] { return destroy_here(*this, container); });
     }
     // Makes a file in the container, or replaces its bytes.
-    Result<> write(ContainerId container) {
-        return run_blocking(reactor_, [&] { return write_here(*this, container); });
+    Result<> write(ContainerId container, size_t blocks = 1) {
+        return run_blocking(reactor_, [&] { return write_here(*this, container, blocks); });
     }
     // Finds and reads that file, and how many bytes it has.
     Result<uint64_t> read(ContainerId container) {
@@ -77,11 +78,12 @@ class Subject {
             self.pool_, co_await DirectPool::open(self.reactor_, self.options_, {}, self.report_));
         co_return Result<>{};
     }
-    static Task<Result<ContainerId>> create_here(Subject& self, std::string label) {
+    static Task<Result<ContainerId>> create_here(Subject& self, std::string label,
+                                                 std::string owner) {
         ++self.name_.sequence;
         const Call named{.update = &self.name_};
-        ROS2S_CO_TRY_ASSIGN(const auto record,
-                            co_await self.store().create_container(named, {.label = label}));
+        ROS2S_CO_TRY_ASSIGN(const auto record, co_await self.store().create_container(
+                                                   named, {.label = label, .owner = owner}));
         ROS2S_CO_TRY(co_await fs::Dfs::format(call, self.store(), record.id, self.reactor_, {},
                                               self.report_));
         co_return record.id;
@@ -91,17 +93,17 @@ class Subject {
         const Call named{.update = &self.name_};
         co_return co_await self.store().destroy_container(named, container);
     }
-    static Task<Result<>> write_here(Subject& self, ContainerId container) {
+    static Task<Result<>> write_here(Subject& self, ContainerId container, size_t blocks) {
         ROS2S_CO_TRY_ASSIGN(auto files, co_await fs::Dfs::mount(call, self.store(), container,
                                                                 self.reactor_, {}, self.report_));
-        const auto done = co_await write_file(*files);
+        const auto done = co_await write_file(*files, blocks);
         co_await files->close_all();
         co_return done;
     }
-    static Task<Result<>> write_file(fs::FileSystem& files) {
+    static Task<Result<>> write_file(fs::FileSystem& files, size_t blocks) {
         ROS2S_CO_TRY_ASSIGN(const auto opened, co_await files.create(call, fs::root_node, "file",
                                                                      0644, {.write = true}, {}));
-        const std::vector<std::byte> zeros(bytes);
+        const std::vector<std::byte> zeros(blocks * bytes);
         const auto written =
             co_await files.pwrite(call, opened.handle, Window::local(ConstBytes(zeros)), 0);
         ROS2S_CO_TRY(co_await files.close(call, opened.handle));
@@ -146,8 +148,8 @@ class EngineAccess : public testing::Test {
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
         reactor = std::move(*made);
     }
-    void start() {
-        engine.write_settings();
+    void start(const std::string& more = {}) {
+        engine.write_settings(more);
         ASSERT_TRUE(engine.start()) << engine.log();
     }
     // The container "main".
@@ -219,6 +221,77 @@ TEST_F(EngineAccess, EachUseOfAContainerNeedsItsRight) {
           "access: {\"CN=reader\": {write: pool/main}}", "created the container 'own-1'"}) {
         EXPECT_THAT(engine.log(), HasSubstr(line));
     }
+}
+
+TEST_F(EngineAccess, WhoMakesAContainerOwnsIt) {
+    engine.give("CN=maker", "create: pool/own-*");
+    engine.give("CN=other", "create: pool/own-*");
+    start();
+    ContainerId own;
+    {
+        Subject maker(*reactor, engine, "maker"), other(*reactor, engine, "other");
+        ASSERT_TRUE(maker.open() && other.open());
+        const auto made = maker.create("own-1");
+        ASSERT_TRUE(made) << maker.said();
+        own = *made;
+        EXPECT_TRUE(maker.write(own)) << maker.said();
+        EXPECT_EQ(maker.labels(), std::vector<std::string>{"own-1"});
+        EXPECT_EQ(other.labels(), std::vector<std::string>{});
+        EXPECT_TRUE(denied(other.fetch(own)));
+        EXPECT_TRUE(denied(other.destroy(own)));
+        // Nobody creates in another's name.
+        EXPECT_TRUE(denied(other.create("own-2", "CN=maker")));
+    }
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+    ASSERT_TRUE(engine.start()) << engine.log();
+    {
+        Subject maker(*reactor, engine, "maker"), other(*reactor, engine, "other");
+        ASSERT_TRUE(maker.open() && other.open());
+        EXPECT_EQ(maker.read(own), Result<uint64_t>(bytes));
+        EXPECT_TRUE(denied(other.fetch(own)));
+        EXPECT_TRUE(maker.destroy(own));
+    }
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+Task<> make_tenant(control::ControlClient& client, config::Entries settings, Report& report) {
+    (void)co_await client.change_tenant(call, "pool", tenancy::Change::create, "alice",
+                                        std::move(settings), report);
+}
+
+TEST_F(EngineAccess, ATenantAtItsCapDoesNotHinderAnother) {
+    engine.give("CN=alice", "create: pool/a-*");
+    engine.give("CN=bob", "create: pool/b-*");
+    start("administrators: CN=client\n");
+    Report report;
+    const auto admin = engine.options("shm").engine;
+    auto control = control::ControlClient::create(
+        *reactor,
+        {.address = admin.control, .identity = admin.identity, .server_name = admin.server_name},
+        report);
+    ASSERT_TRUE(control) << report.text();
+    run_blocking(*reactor, [&] {
+        return make_tenant(**control, {{"subjects", "CN=alice"}, {"space", "16KiB"}}, report);
+    });
+    ASSERT_EQ(report.text(), "");
+    {
+        Subject alice(*reactor, engine, "alice"), bob(*reactor, engine, "bob");
+        ASSERT_TRUE(alice.open() && bob.open());
+        const auto first = alice.create("a-1"), second = alice.create("a-2");
+        const auto of_bob = bob.create("b-1");
+        ASSERT_TRUE(first && second && of_bob) << alice.said();
+        // Her containers share the cap. Each has a block for a file, besides names and inodes.
+        EXPECT_TRUE(alice.write(*first, 1)) << alice.said();
+        EXPECT_TRUE(alice.write(*second, 1)) << alice.said();
+        const auto refused = alice.write(*first, 8);
+        ASSERT_FALSE(refused);
+        EXPECT_EQ(refused.error().code, Code::over_cap);
+        EXPECT_EQ(to_errno(refused.error()), EDQUOT);
+        EXPECT_TRUE(alice.write(*second, 1)) << alice.said();
+        EXPECT_TRUE(bob.write(*of_bob, 100)) << bob.said();
+    }
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+    EXPECT_THAT(engine.log(), HasSubstr("all containers of 'alice'"));
 }
 
 // The DPU gives its host everything in the pool, and has less itself.

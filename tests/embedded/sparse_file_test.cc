@@ -109,7 +109,7 @@ class SparseFile : public testing::Test {
     void TearDown() override { std::filesystem::remove_all(base); }
 
     static Task<uint64_t> used(EmbeddedPool& pool) {
-        const auto space = co_await pool.store().space(call);
+        const auto space = co_await pool.store().space(call, {});
         EXPECT_TRUE(space);
         co_return space ? space->total_bytes - space->free_bytes : 0;
     }

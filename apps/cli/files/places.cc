@@ -329,7 +329,7 @@ std::string what_starts_it(std::string_view uri) {
 
 std::unexpected<Error> explain(Workplace work, std::string_view what, const Error& error,
                                std::string_view local) {
-    if (error.code == Code::no_space && !local.empty()) {
+    if ((error.code == Code::no_space || error.code == Code::over_cap) && !local.empty()) {
         return work.report.fail(
             error, fmt::format("{}: no space is left where {} is, on this machine (no pool is "
                                "full); make room there, or write to another place",
@@ -341,6 +341,12 @@ std::unexpected<Error> explain(Workplace work, std::string_view what, const Erro
             remedy =
                 "; remove something (ros2store rm -r …), or add a device file to the pool "
                 "(ros2store pool grow DIR --size …)";
+            break;
+        case Code::over_cap:
+            remedy =
+                "; remove something (ros2store rm -r …), or let an administrator raise the cap "
+                "(ros2store container query shows it; ros2store container set, ros2store tenant "
+                "set)";
             break;
         case Code::corrupt:
             remedy =

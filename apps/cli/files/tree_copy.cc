@@ -369,14 +369,15 @@ void TreeCopy::note(size_t index, const Error& error) {
     if (!stopped_) return;
     if (work_.report.empty()) {
         // Names the pool, if the pool has to be repaired.
-        const bool names_pool = !to_.local && error.code == Code::no_space;
+        const bool names_pool =
+            !to_.local && (error.code == Code::no_space || error.code == Code::over_cap);
         explain(work_,
                 fmt::format("copying {}{}", path_of(index), names_pool ? " to " + to_.shown : ""),
                 error, to_.local ? std::string_view(to_.shown) : std::string_view());
     }
     // Without its root there is no tree. Lack of space and an interruption affect all later items.
-    if (index == 0 || error.code == Code::no_space || error.code == Code::cancelled ||
-        error.code == Code::deadline) {
+    if (index == 0 || error.code == Code::no_space || error.code == Code::over_cap ||
+        error.code == Code::cancelled || error.code == Code::deadline) {
         stopped_ = std::unexpected(error);
         return;
     }

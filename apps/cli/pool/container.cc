@@ -1,4 +1,5 @@
-// container create, rekey, list, query, destroy: on a pool without an owner, or through its engine.
+// container create, set, rekey, list, query, destroy: on a pool without an owner, or through its
+// engine.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "ros2s/fs/container.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/pool/pool_directory.h"
+#include "ros2s/tenancy/tenant.h"
 
 namespace ros2s::cli {
 namespace {
@@ -21,7 +23,35 @@ Json value_of(const object::ContainerRecord& container, const std::string& uri) 
                          {"uri", uri},
                          {"id", container.id.uuid.to_string()},
                          {"chunk_bytes", container.properties.chunk_bytes},
+                         {"owner", container.properties.owner},
+                         {"used_bytes", container.used.bytes},
+                         {"used_values", container.used.values},
+                         {"cap_bytes", container.properties.caps.bytes},
+                         {"cap_values", container.properties.caps.values},
                          {"created_ns", container.created.time_since_epoch().count()}});
+}
+
+// "12 MiB of 1 GiB, 30 files of 1000". A file has two single values.
+std::string use_text(const object::ContainerRecord& container) {
+    const object::Amount& caps = container.properties.caps;
+    const auto files = [](uint64_t values) { return values / object::values_of_file; };
+    std::string text = human_bytes(container.used.bytes);
+    if (caps.bytes > 0) text += " of " + human_bytes(caps.bytes);
+    text += fmt::format(", {} files", files(container.used.values));
+    if (caps.values > 0) text += fmt::format(" of {}", files(caps.values));
+    return text;
+}
+
+Result<object::ContainerChange> change_of(const ContainerOptions& options, Report& report) {
+    object::ContainerChange change{.owner = options.owner};
+    if (options.space) {
+        ROS2S_TRY_ASSIGN(change.bytes, tenancy::parse_space_cap(*options.space, "--space", report));
+    }
+    if (options.files) {
+        ROS2S_TRY_ASSIGN(change.values,
+                         tenancy::parse_files_cap(*options.files, "--files", report));
+    }
+    return change;
 }
 
 Result<std::unique_ptr<cipher::KeyProvider>> key_provider(Report& report) {
@@ -92,9 +122,14 @@ Task<Result<std::string>> rekey_in(Workplace work, PoolAccess& pool,
 Task<Result<>> container_create(Workplace work, ContainerOptions options) {
     ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
     ROS2S_CO_TRY_ASSIGN(const uint64_t chunk, size_of(options.chunk, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto caps, change_of(options, work.report));
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
-    const auto made =
-        co_await create_in(work, *pool, {.label = uri.container, .chunk_bytes = chunk}, options);
+    const auto made = co_await create_in(
+        work, *pool,
+        {.label = uri.container,
+         .chunk_bytes = chunk,
+         .caps = {.bytes = caps.bytes.value_or(0), .values = caps.values.value_or(0)}},
+        options);
     co_await pool->close();
     ROS2S_CO_TRY(made);
     work.session.say(fmt::format("container '{}' is ready: {}", uri.container, uri.to_string()));
@@ -118,6 +153,22 @@ Task<Result<>> container_rekey(Workplace work, ContainerOptions options) {
     co_return Result<>{};
 }
 
+Task<Result<>> container_set(Workplace work, ContainerOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto change, change_of(options, work.report));
+    if (!change.owner && !change.bytes && !change.values) {
+        co_return work.report.fail(Code::invalid,
+                                   "nothing to change: give --space, --files or --owner");
+    }
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
+    const auto now = co_await pool->set(work.call, uri.container, change);
+    co_await pool->close();
+    ROS2S_CO_TRY(now);
+    work.session.say(fmt::format("container '{}': {}", uri.container, use_text(*now)));
+    work.session.answer(value_of(*now, uri.to_string()));
+    co_return Result<>{};
+}
+
 Task<Result<>> container_list(Workplace work, ContainerOptions options) {
     ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
     ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory known,
@@ -132,8 +183,8 @@ Task<Result<>> container_list(Workplace work, ContainerOptions options) {
                                          .container = container.properties.label,
                                          .dir = known.directory}
                                     .to_string();
-        work.session.say(fmt::format("{:<16} {}  {}", container.properties.label,
-                                     time_text(container.created), uri));
+        work.session.say(fmt::format("{:<16} {}  {:<32} {}", container.properties.label,
+                                     time_text(container.created), use_text(container), uri));
         values.push_back(value_of(container, uri));
     }
     work.session.answer(Json::object({{"containers", Json::array(values)}}));
@@ -146,10 +197,13 @@ Task<Result<>> container_query(Workplace work, ContainerOptions options) {
     const auto container = co_await pool->find(work.call, uri.container);
     co_await pool->close();
     ROS2S_CO_TRY(container);
-    work.session.say(fmt::format("container   {}\nid          {}\nchunks      {}\ncreated     {}",
-                                 container->properties.label, container->id.uuid.to_string(),
-                                 human_bytes(container->properties.chunk_bytes),
-                                 time_text(container->created)));
+    const std::string& owner = container->properties.owner;
+    work.session.say(
+        fmt::format("container   {}\nid          {}\nchunks      {}\ncreated     {}\n"
+                    "owner       {}\nused        {}",
+                    container->properties.label, container->id.uuid.to_string(),
+                    human_bytes(container->properties.chunk_bytes), time_text(container->created),
+                    owner.empty() ? "administrators" : owner, use_text(*container)));
     work.session.answer(value_of(*container, uri.to_string()));
     co_return Result<>{};
 }

@@ -22,7 +22,7 @@ class Opened final : public PoolAccess {
     Task<> close() override { return pool_->close(); }
 
     Task<Result<object::PoolSpace>> space(const Call& call) override {
-        auto space = co_await pool_->store().space(call);
+        auto space = co_await pool_->store().space(call, {});
         if (!space) co_return failed("tell its space", space.error());
         co_return *space;
     }
@@ -38,6 +38,11 @@ class Opened final : public PoolAccess {
                                                  object::ContainerProperties properties,
                                                  fs::Owner owner) override {
         return pool_->create_container(call, std::move(properties), owner, report_);
+    }
+    Task<Result<object::ContainerRecord>> set(const Call& call, std::string label,
+                                              object::ContainerChange change) override {
+        ROS2S_CO_TRY_ASSIGN(const auto container, co_await find(call, label));
+        co_return co_await pool_->set_container(call, container.id, std::move(change), report_);
     }
     Task<Result<>> destroy(const Call& call, std::string label) override {
         ROS2S_CO_TRY_ASSIGN(const auto container, co_await find(call, label));
@@ -87,6 +92,11 @@ class Served final : public PoolAccess {
                                                  object::ContainerProperties properties,
                                                  fs::Owner owner) override {
         return engine_->create_container(call, pool_, std::move(properties), owner, work_.report);
+    }
+    Task<Result<object::ContainerRecord>> set(const Call& call, std::string label,
+                                              object::ContainerChange change) override {
+        return engine_->set_container(call, pool_, std::move(label), std::move(change),
+                                      work_.report);
     }
     Task<Result<>> destroy(const Call& call, std::string label) override {
         return engine_->destroy_container(call, pool_, std::move(label), work_.report);

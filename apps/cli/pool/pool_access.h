@@ -31,6 +31,9 @@ class PoolAccess {
                                                                      std::string label) = 0;
     [[nodiscard]] virtual Task<Result<object::ContainerRecord>> create(
         const Call& call, object::ContainerProperties properties, fs::Owner owner) = 0;
+    // Errors: not_found, denied.
+    [[nodiscard]] virtual Task<Result<object::ContainerRecord>> set(
+        const Call& call, std::string label, object::ContainerChange change) = 0;
     // Errors: not_found.
     [[nodiscard]] virtual Task<Result<>> destroy(const Call& call, std::string label) = 0;
 

@@ -42,6 +42,7 @@ std::string_view describe(Code code) noexcept {
             return "another request was made under this request's name; this one was not done";
         case Code::expired:
             return "the stored reply has expired; it is unknown whether the request was done";
+        case Code::over_cap: return "the container, or its tenant, has used all the space it may";
     }
     return "unknown error";
 }
@@ -95,8 +96,8 @@ std::unexpected<Error> fail_errno(int os_errno) {
             case ENOTEMPTY: return Code::not_empty;
             case ELOOP: return Code::loop;
             case ENAMETOOLONG: return Code::name_too_long;
-            case ENOSPC:
-            case EDQUOT: return Code::no_space;
+            case ENOSPC: return Code::no_space;
+            case EDQUOT: return Code::over_cap;
             case ENOMEM: return Code::no_memory;
             case EROFS: return Code::read_only;
             case EACCES:
@@ -134,6 +135,7 @@ int to_errno(const Error& error) noexcept {
         case Code::loop: return ELOOP;
         case Code::name_too_long: return ENAMETOOLONG;
         case Code::no_space: return ENOSPC;
+        case Code::over_cap: return EDQUOT;
         case Code::no_memory: return ENOMEM;
         case Code::read_only: return EROFS;
         case Code::denied: return EPERM;

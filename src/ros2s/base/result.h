@@ -43,6 +43,7 @@ enum class Code : uint16_t {
     disconnected,      // the peer is gone; the request may or may not have been done
     name_taken,        // another request used this operation id; this request was not done
     expired,           // a repetition whose stored reply is gone; it may or may not have been done
+    over_cap,          // the container, or its owner, may use no more space
 };
 
 // "not found", "the pool is full": lower case, without a full stop.

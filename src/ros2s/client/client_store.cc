@@ -293,8 +293,8 @@ Task<Result<>> ClientStore::destroy_container(const Call& call, ContainerId cont
 Task<Result<std::vector<ContainerRecord>>> ClientStore::list_containers(const Call& call) {
     return counted(call, "client.list_containers", metrics_.other, below_.list_containers(call));
 }
-Task<Result<PoolSpace>> ClientStore::space(const Call& call) {
-    return counted(call, "client.space", metrics_.other, below_.space(call));
+Task<Result<PoolSpace>> ClientStore::space(const Call& call, ContainerId container) {
+    return counted(call, "client.space", metrics_.other, below_.space(call, container));
 }
 
 }  // namespace ros2s::client

@@ -58,7 +58,7 @@ class ClientStore final : public object::ObjectStore {
         const Call& call, const object::ContainerProperties& properties) override;
     Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override;
     Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call) override;
-    Task<Result<object::PoolSpace>> space(const Call& call) override;
+    Task<Result<object::PoolSpace>> space(const Call& call, object::ContainerId container) override;
     Task<Result<>> pin(const Call& call, object::ContainerId container,
                        const object::Holder& holder, object::FetchItem& item) override;
     Task<Result<>> fetch_chain(const Call& call, object::ContainerId container,

@@ -30,6 +30,8 @@ constexpr Unit size_units[] = {
     {"kB", 1000},
     {"KB", 1000},
 };
+constexpr Unit count_units[] = {
+    {"K", 1000}, {"k", 1000}, {"M", 1'000'000}, {"G", 1'000'000'000}, {"T", 1'000'000'000'000}};
 constexpr Unit duration_units[] = {
     {"h", 3'600'000'000'000},
     {"min", 60'000'000'000},
@@ -77,6 +79,11 @@ std::string format(uint64_t value, std::span<const Unit> units) {
 
 Result<uint64_t> parse_size(std::string_view text) {
     ROS2S_TRY_ASSIGN(const auto quantity, parse(text, size_units));
+    return product(quantity.number, quantity.factor == 0 ? 1 : quantity.factor, UINT64_MAX);
+}
+
+Result<uint64_t> parse_count(std::string_view text) {
+    ROS2S_TRY_ASSIGN(const auto quantity, parse(text, count_units));
     return product(quantity.number, quantity.factor == 0 ? 1 : quantity.factor, UINT64_MAX);
 }
 

@@ -13,6 +13,8 @@ namespace ros2s::config {
 // in coreutils) and kB, MB, GB, TB (powers of 1000). Without a unit: bytes. A space may separate
 // number and unit. Errors: invalid (not a size), too_large (over 64 bits).
 [[nodiscard]] Result<uint64_t> parse_size(std::string_view text);
+// Whole numbers with K, M, G or T (powers of 1000), or none of these. Errors: as of a size.
+[[nodiscard]] Result<uint64_t> parse_count(std::string_view text);
 // The largest binary unit that divides it: "512MiB", "4097B".
 [[nodiscard]] std::string format_size(uint64_t bytes);
 // Rounded, for people: "1.5 GiB", "12 KiB", "7 B".

@@ -35,7 +35,12 @@ Result<object::ContainerRecord> decode(const v1::Container& container, Report& r
         return nonsense("container", report);
     }
     std::ranges::copy(container.uuid(), record.id.uuid.bytes.begin());
-    record.properties = {.label = container.label(), .chunk_bytes = container.chunk_bytes()};
+    record.properties = {
+        .label = container.label(),
+        .chunk_bytes = container.chunk_bytes(),
+        .owner = container.owner(),
+        .caps = {.bytes = container.cap_bytes(), .values = container.cap_values()}};
+    record.used = {.bytes = container.used_bytes(), .values = container.used_values()};
     record.created = WallTime(Duration(container.created_ns()));
     return record;
 }
@@ -141,6 +146,10 @@ class GrpcClient final : public ControlClient {
     Task<Result<object::ContainerRecord>> query_container(const Call& call, std::string pool,
                                                           std::string label,
                                                           Report& report) override;
+    Task<Result<object::ContainerRecord>> set_container(const Call& call, std::string pool,
+                                                        std::string label,
+                                                        object::ContainerChange change,
+                                                        Report& report) override;
     Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
                                      Report& report) override;
     Task<Result<tenancy::SeenTenant>> change_tenant(const Call& call, std::string pool,
@@ -278,6 +287,8 @@ Task<Result<object::ContainerRecord>> GrpcClient::create_container(
     request.set_pool(std::move(pool));
     request.set_label(std::move(properties.label));
     request.set_chunk_bytes(properties.chunk_bytes);
+    request.set_cap_bytes(properties.caps.bytes);
+    request.set_cap_values(properties.caps.values);
     request.set_uid(owner.uid);
     request.set_gid(owner.gid);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
@@ -311,6 +322,22 @@ Task<Result<object::ContainerRecord>> GrpcClient::query_container(const Call& ca
     request.set_label(std::move(label));
     ROS2S_CO_TRY_ASSIGN(const auto reply,
                         co_await ask(*parts_, &Stubs::containers, &ContainersAsync::Query, call,
+                                     std::move(request), report));
+    co_return decode(reply.container(), report);
+}
+
+Task<Result<object::ContainerRecord>> GrpcClient::set_container(const Call& call, std::string pool,
+                                                                std::string label,
+                                                                object::ContainerChange change,
+                                                                Report& report) {
+    v1::SetContainerRequest request;
+    request.set_pool(std::move(pool));
+    request.set_label(std::move(label));
+    if (change.owner) request.set_owner(*change.owner);
+    if (change.bytes) request.set_cap_bytes(*change.bytes);
+    if (change.values) request.set_cap_values(*change.values);
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask(*parts_, &Stubs::containers, &ContainersAsync::Set, call,
                                      std::move(request), report));
     co_return decode(reply.container(), report);
 }

@@ -128,6 +128,11 @@ class ControlClient {
                                                                   std::string pool,
                                                                   std::string label,
                                                                   Report& report) = 0;
+    // Errors: denied, unsupported (a DPU).
+    virtual Task<Result<object::ContainerRecord>> set_container(const Call& call, std::string pool,
+                                                                std::string label,
+                                                                object::ContainerChange change,
+                                                                Report& report) = 0;
     virtual Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
                                              Report& report) = 0;
 

@@ -66,6 +66,23 @@ class PoolCatalog {
     [[nodiscard]] virtual std::string path(const std::string& pool) const = 0;
     // Creates a container with an empty file system in a pool that find() knows. Errors come with a
     // sentence: exists, invalid, no_space, read_only.
+    // The owner of what the subject creates in the pool, and the containers that it may therefore
+    // use. Nothing: it owns none, as a revoked tenant's. Servers without tenants: nobody owns.
+    [[nodiscard]] virtual std::optional<std::string> owner_of(std::string_view /*pool*/,
+                                                              std::string_view /*subject*/) const {
+        return std::string();
+    }
+    // Sets owner and caps of a container of a pool that find() knows. Errors, with a sentence:
+    // unsupported (another server has the pool); those of the store.
+    virtual Task<Result<object::ContainerRecord>> set_container(const Call& /*call*/,
+                                                                std::string /*pool*/,
+                                                                object::ContainerId /*container*/,
+                                                                object::ContainerChange /*change*/,
+                                                                Report& report) {
+        co_return report.fail(Code::unsupported,
+                              "the engine that has the pool keeps caps and owners: name the "
+                              "engine, as in ros2s://HOST:PORT/POOL/CONTAINER");
+    }
     virtual Task<Result<object::ContainerRecord>> create_container(
         const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
         Report& report) = 0;

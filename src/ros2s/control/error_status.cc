@@ -45,6 +45,7 @@ constexpr Row rows[] = {
     {Code::disconnected, "disconnected"},
     {Code::name_taken, "name_taken"},
     {Code::expired, "expired"},
+    {Code::over_cap, "over_cap"},
 };
 
 // A new Code fails to compile here. It also needs a name above.
@@ -64,6 +65,7 @@ StatusCode status_of(Code code) {
         case Code::busy:
         case Code::bad_version: return StatusCode::FAILED_PRECONDITION;
         case Code::no_space:
+        case Code::over_cap:
         case Code::no_memory: return StatusCode::RESOURCE_EXHAUSTED;
         case Code::denied: return StatusCode::PERMISSION_DENIED;
         case Code::condition_failed:

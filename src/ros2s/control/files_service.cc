@@ -342,6 +342,7 @@ Task<Result<>> FileService::space(Served& served, const v1::SpaceRequest& reques
     reply.set_total_bytes(space.total_bytes);
     reply.set_free_bytes(space.free_bytes);
     reply.set_files(space.files);
+    reply.set_files_max(space.files_max);
     co_return Result<>{};
 }
 

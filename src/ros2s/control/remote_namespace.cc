@@ -330,7 +330,8 @@ Task<Result<fs::FileSystemSpace>> RemoteNamespace::space(const Call& call) {
                                               Sender::about<v1::SpaceRequest>(*this)));
     co_return fs::FileSystemSpace{.total_bytes = reply.total_bytes(),
                                   .free_bytes = reply.free_bytes(),
-                                  .files = reply.files()};
+                                  .files = reply.files(),
+                                  .files_max = reply.files_max()};
 }
 
 Task<Result<>> RemoteNamespace::send_forgotten(const Call& call) {

@@ -7,6 +7,7 @@
 
 #include "fields.h"
 #include "ros2s/base/digest.h"
+#include "ros2s/base/log_fields.h"
 
 namespace ros2s::control {
 namespace {
@@ -43,6 +44,23 @@ Task<Result<object::ContainerRecord>> find_container(object::ObjectStore& store,
                                              label, pool));
 }
 
+// Whether the caller owns it, and therefore has every right in it.
+bool owns(const ServerState& state, const Served& served, const std::string& pool,
+          const object::ContainerRecord& container) {
+    const std::string& owner = container.properties.owner;
+    return !owner.empty() && state.parts.pools.owner_of(pool, served.subject) == owner;
+}
+
+// The container, if the caller owns it.
+Task<bool> owns_named(const ServerState& state, Served& served, object::ObjectStore& store,
+                      std::string pool, std::string label) {
+    const auto all = co_await store.list_containers(served.call);
+    if (!all) co_return false;
+    const auto found = std::ranges::find_if(
+        *all, [&](const object::ContainerRecord& each) { return each.properties.label == label; });
+    co_return found != all->end() && owns(state, served, pool, *found);
+}
+
 // Any right is enough to know that it exists.
 Result<> permit_seeing(const ServerState& state, Served& served, const std::string& pool,
                        const std::string& label) {
@@ -58,7 +76,8 @@ Task<Result<std::vector<object::ContainerRecord>>> seen_containers(const ServerS
                                                                    std::string pool) {
     ROS2S_CO_TRY_ASSIGN(auto all, co_await store.list_containers(served.call));
     std::erase_if(all, [&](const object::ContainerRecord& each) {
-        return !state.parts.access.sees(served.subject, pool, each.properties.label);
+        return !state.parts.access.sees(served.subject, pool, each.properties.label) &&
+               !owns(state, served, pool, each);
     });
     co_return all;
 }
@@ -68,6 +87,11 @@ void encode(const object::ContainerRecord& record, v1::Container& into) {
     into.set_uuid(record.id.uuid.bytes.data(), record.id.uuid.bytes.size());
     into.set_chunk_bytes(record.properties.chunk_bytes);
     into.set_created_ns(record.created.time_since_epoch().count());
+    into.set_owner(record.properties.owner);
+    into.set_cap_bytes(record.properties.caps.bytes);
+    into.set_cap_values(record.properties.caps.values);
+    into.set_used_bytes(record.used.bytes);
+    into.set_used_values(record.used.values);
 }
 
 }  // namespace
@@ -82,7 +106,7 @@ Task<Result<>> PoolService::query(Served& served, const v1::QueryPoolRequest& re
                                   v1::QueryPoolReply& reply) {
     ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
                         find_pool(state_, served, request.pool()));
-    ROS2S_CO_TRY_ASSIGN(const auto space, co_await store->space(served.call));
+    ROS2S_CO_TRY_ASSIGN(const auto space, co_await store->space(served.call, {}));
     ROS2S_CO_TRY_ASSIGN(const auto containers,
                         co_await seen_containers(state_, served, *store, request.pool()));
     reply.set_total_bytes(space.total_bytes);
@@ -149,7 +173,16 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
     ROS2S_CO_TRY(find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
     ROS2S_CO_TRY(state_.permit(served, session::Right::create, request.pool(), request.label()));
-    object::ContainerProperties properties{.label = request.label()};
+    const auto owned_by = state_.parts.pools.owner_of(request.pool(), served.subject);
+    if (!owned_by) {
+        co_return served.report.fail(
+            Code::denied,
+            fmt::format("the tenant of {} is revoked or has expired", served.subject));
+    }
+    object::ContainerProperties properties{
+        .label = request.label(),
+        .owner = *owned_by,
+        .caps = {.bytes = request.cap_bytes(), .values = request.cap_values()}};
     if (request.chunk_bytes() != 0) properties.chunk_bytes = request.chunk_bytes();
     if (properties.chunk_bytes % block_bytes != 0 ||
         properties.chunk_bytes > object::transaction_bytes_max) {
@@ -198,10 +231,47 @@ Task<Result<>> ContainerService::query(Served& served, const v1::QueryContainerR
                                        v1::QueryContainerReply& reply) {
     ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
                         find_pool(state_, served, request.pool()));
-    ROS2S_CO_TRY(permit_seeing(state_, served, request.pool(), request.label()));
+    ROS2S_CO_TRY(check_label("label", request.label(), served.report));
+    if (!co_await owns_named(state_, served, *store, request.pool(), request.label())) {
+        ROS2S_CO_TRY(permit_seeing(state_, served, request.pool(), request.label()));
+    }
     ROS2S_CO_TRY_ASSIGN(const auto found,
                         co_await find_container(*store, served, request.pool(), request.label()));
     encode(found, *reply.mutable_container());
+    co_return Result<>{};
+}
+
+Task<Result<>> ContainerService::set(Served& served, const v1::SetContainerRequest& request,
+                                     v1::SetContainerReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
+                        find_pool(state_, served, request.pool()));
+    const auto& administrators = state_.options.administrators;
+    if (std::ranges::find(administrators, served.subject) == administrators.end()) {
+        state_.parts.sessions.refused(
+            served.subject,
+            fmt::format("{} ({}) may not set caps in the pool '{}': refused; to allow it, the "
+                        "settings need: administrators: \"{}\"",
+                        served.subject, served.peer, request.pool(), served.subject),
+            log_fields({{"tenant", served.subject}, {"peer", served.peer}}));
+        co_return served.report.fail(
+            Code::denied, fmt::format("{} may not set owner and caps of containers; the engine's "
+                                      "settings name who may, under 'administrators'",
+                                      served.subject));
+    }
+    ROS2S_CO_TRY_ASSIGN(const auto found,
+                        co_await find_container(*store, served, request.pool(), request.label()));
+    object::ContainerChange change;
+    if (request.has_owner()) change.owner = request.owner();
+    if (request.has_cap_bytes()) change.bytes = request.cap_bytes();
+    if (request.has_cap_values()) change.values = request.cap_values();
+    ROS2S_CO_TRY_ASSIGN(const auto now,
+                        co_await state_.parts.pools.set_container(served.call, request.pool(),
+                                                                  found.id, change, served.report));
+    state_.audit(served,
+                 fmt::format("set the container {}/{}: owner '{}', caps {} bytes, {} values",
+                             request.pool(), request.label(), now.properties.owner,
+                             now.properties.caps.bytes, now.properties.caps.values));
+    encode(now, *reply.mutable_container());
     co_return Result<>{};
 }
 
@@ -210,7 +280,10 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
     ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
                         find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
-    ROS2S_CO_TRY(state_.permit(served, session::Right::destroy, request.pool(), request.label()));
+    if (!co_await owns_named(state_, served, *store, request.pool(), request.label())) {
+        ROS2S_CO_TRY(
+            state_.permit(served, session::Right::destroy, request.pool(), request.label()));
+    }
     ROS2S_CO_TRY(name_change(served, request));
     const auto done = co_await look_for_answer(served, *store);
     if (done) {

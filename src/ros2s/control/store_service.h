@@ -26,6 +26,7 @@ class ContainerService final : public OfferedService {
     ROS2S_SERVE(Create, CreateContainerRequest, CreateContainerReply, create)
     ROS2S_SERVE(List, ListContainersRequest, ListContainersReply, list)
     ROS2S_SERVE(Query, QueryContainerRequest, QueryContainerReply, query)
+    ROS2S_SERVE(Set, SetContainerRequest, SetContainerReply, set)
     ROS2S_SERVE(Destroy, DestroyContainerRequest, DestroyContainerReply, destroy)
 
     ServerState& state_;

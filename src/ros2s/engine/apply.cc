@@ -64,6 +64,7 @@ void Applier::array(const Change& change) {
     if (head.is_absent()) {
         head.value.emplace<EntryValue>().kind = EntryValue::Kind::array;
         summary.entries = 1;
+        summary.bytes = counted_bytes(change.dkey.size(), change.akey.size(), 0);
         summary.highest = SummaryChange::Highest::raise;
     }
     EntryValue& entry = *head.entry();
@@ -170,9 +171,13 @@ void Applier::put(const Change& change) {
     SummaryChange summary = summary_of(change.object, change.dkey, change.akey, change.summary);
     nodes_.modify(head);
     if (head.is_absent()) {
-        summary.entries = 1;
+        summary.entries = summary.values = 1;
+        summary.bytes = counted_bytes(change.dkey.size(), change.akey.size(), 0);
         summary.highest = SummaryChange::Highest::raise;
+    } else {
+        summary.bytes = -static_cast<int64_t>(head.entry()->single.size());
     }
+    summary.bytes += static_cast<int64_t>(change.value.size());
     EntryValue& entry = head.value.emplace<EntryValue>();
     entry.kind = EntryValue::Kind::single;
     entry.single = change.value;
@@ -189,6 +194,8 @@ void Applier::punch(Node& head, const EntryKey& key) {
     SummaryChange summary = summary_of(key.object, key.dkey, key.akey);
     nodes_.modify(head);
     const EntryValue& entry = *head.entry();
+    summary.bytes = -counted_bytes(key.dkey.size(), key.akey.size(), entry.single.size());
+    if (entry.kind == EntryValue::Kind::single) summary.values = -1;
     if (entry.kind == EntryValue::Kind::array) {
         Change all{
             .kind = Change::Kind::array, .object = key.object, .dkey = key.dkey, .akey = key.akey};
@@ -266,7 +273,8 @@ void apply_change(NodeCache& nodes, const Applying& now, const Change& change, E
             return;
         case Kind::create_container:
         case Kind::retire_container:
-        case Kind::remove_container: return;
+        case Kind::remove_container:
+        case Kind::set_container: return;
     }
 }
 

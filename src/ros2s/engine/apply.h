@@ -20,6 +20,11 @@ namespace ros2s::engine {
     return (size + bytes - 1) / bytes;
 }
 
+// What an akey under a dkey counts in its container's use, without blocks.
+[[nodiscard]] constexpr int64_t counted_bytes(size_t dkey, size_t akey, size_t value) {
+    return static_cast<int64_t>(object::akey_bytes + dkey + akey + value);
+}
+
 // One transaction being applied.
 struct Applying {
     uint64_t group = 0;
@@ -41,6 +46,8 @@ struct SummaryChange {
     Node* node = nullptr;         // the summary; null: apply_summary() looks it up
     std::string_view akey, dkey;  // valid during the call
     int64_t entries = 0, blocks = 0;
+    // Of the container's use, without the blocks.
+    int64_t bytes = 0, values = 0;
 };
 
 class Effects {

@@ -68,7 +68,7 @@ void on_one_and_several_cores(Task<> (*test)(LargePool&)) {
 
 Task<> destroy(LargePool& pool) {
     co_await pool.start();
-    const auto empty = co_await pool.store->space(pool.call);
+    const auto empty = co_await pool.store->space(pool.call, {});
     co_await pool.fill({1, 1}, 0, entries);
     for (uint64_t segment = 0; segment < 1500; ++segment) {
         EXPECT_OK(co_await pool.write_far(segment));
@@ -77,7 +77,7 @@ Task<> destroy(LargePool& pool) {
     pool.watch();
     EXPECT_OK(co_await pool.store->destroy_container(pool.call, pool.container));
     EXPECT_LE(pool.peak, 2 * cache_share);
-    const auto after = co_await pool.store->space(pool.call);
+    const auto after = co_await pool.store->space(pool.call, {});
     EXPECT_EQ(after->free_bytes, empty->free_bytes);
     EXPECT_OK(co_await pool.reopen());
     EXPECT_TRUE((co_await pool.store->list_containers(pool.call))->empty());
@@ -88,7 +88,7 @@ TEST(BoundedMemory, AContainerIsDestroyedInSteps) { on_one_and_several_cores(des
 // A crash in the middle leaves an invisible container; the next opening continues.
 Task<> destroy_and_crash(LargePool& pool) {
     co_await pool.start();
-    const auto empty = co_await pool.store->space(pool.call);
+    const auto empty = co_await pool.store->space(pool.call, {});
     co_await pool.fill({1, 1}, 0, 1000);
     for (uint64_t segment = 0; segment < 300; ++segment) {
         EXPECT_OK(co_await pool.write_far(segment));
@@ -108,10 +108,10 @@ Task<> destroy_and_crash(LargePool& pool) {
     EXPECT_OK(co_await pool.open());
     EXPECT_TRUE((co_await pool.store->list_containers(pool.call))->empty());
     for (int turns = 0; turns < 1000; ++turns) {
-        if ((co_await pool.store->space(pool.call))->free_bytes == empty->free_bytes) break;
+        if ((co_await pool.store->space(pool.call, {}))->free_bytes == empty->free_bytes) break;
         co_await sleep_for(pool.env.reactor, std::chrono::milliseconds(1));
     }
-    EXPECT_EQ((co_await pool.store->space(pool.call))->free_bytes, empty->free_bytes);
+    EXPECT_EQ((co_await pool.store->space(pool.call, {}))->free_bytes, empty->free_bytes);
     EXPECT_OK(co_await pool.close());
 }
 TEST(BoundedMemory, ADestructionGoesOnAfterACrash) {

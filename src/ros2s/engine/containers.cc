@@ -32,6 +32,11 @@ Result<std::optional<ReplyValue>> stored_answer(const Replies& replies, const Ca
     return replies.look_up(id, {}, !call.update->repeated, now);
 }
 
+ContainerRecord record_of(object::ContainerId id, const State::Container& container) {
+    const ContainerValue& value = container.value;
+    return {.id = id, .properties = value.properties, .created = value.created, .used = value.used};
+}
+
 }  // namespace
 
 Containers::Containers(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
@@ -60,7 +65,7 @@ Task<Result<ContainerRecord>> Containers::create(const Call& call,
         for (const auto& [id, container] : state_.containers) {
             if (state_.has_container(id) && container.value.created == reply->time &&
                 container.value.properties.label == properties.label) {
-                co_return ContainerRecord{id, container.value.properties, reply->time};
+                co_return record_of(id, container);
             }
         }
         // It was created, and has been destroyed since.
@@ -81,6 +86,26 @@ Task<Result<ContainerRecord>> Containers::create(const Call& call,
     ROS2S_CO_TRY_ASSIGN(const object::Commit commit,
                         co_await commit_change(id, std::move(change), name_of(call)));
     co_return ContainerRecord{.id = id, .properties = properties, .created = commit.time};
+}
+
+Task<Result<ContainerRecord>> Containers::set(const Call& call, object::ContainerId container,
+                                              const object::ContainerChange& change) {
+    const RequestCount::Hold hold(home_.requests);
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    co_await turn.acquire();
+    const SemaphoreHold held(turn);
+    if (!committer_.read_only_reason().empty()) co_return fail(Code::read_only);
+    if (!state_.has_container(container)) co_return fail(Code::not_found);
+    object::ContainerProperties properties = state_.containers[container].value.properties;
+    properties.owner = change.owner.value_or(properties.owner);
+    properties.caps.bytes = change.bytes.value_or(properties.caps.bytes);
+    properties.caps.values = change.values.value_or(properties.caps.values);
+    ROS2S_CO_TRY(object::validate(properties));
+    Change record{.kind = Change::Kind::set_container};
+    record.value = encode(ContainerValue{.properties = std::move(properties)});
+    ROS2S_CO_TRY(co_await commit_change(container, std::move(record)));
+    // It cannot have been removed meanwhile: a destruction waits for `turn`.
+    co_return record_of(container, state_.containers[container]);
 }
 
 Task<Result<>> Containers::destroy(const Call& call, object::ContainerId container) {
@@ -279,18 +304,22 @@ Task<Result<std::vector<ContainerRecord>>> Containers::list(const Call& call) {
     std::vector<ContainerRecord> records;
     for (const auto& [id, container] : state_.containers) {
         if (!state_.has_container(id)) continue;
-        records.push_back({id, container.value.properties, container.value.created});
+        records.push_back(record_of(id, container));
     }
     std::ranges::sort(records, {}, [](const ContainerRecord& r) { return r.properties.label; });
     co_return records;
 }
 
-Task<Result<object::PoolSpace>> Containers::space(const Call& call) {
+Task<Result<object::PoolSpace>> Containers::space(const Call& call, object::ContainerId container) {
     ROS2S_CO_TRY(call.check(reactor_.now()));
+    const bool of_pool = container == object::ContainerId{};
+    if (!of_pool && !state_.has_container(container)) co_return fail(Code::not_found);
     const uint64_t total = state_.space.total_blocks();
     const uint64_t used = state_.space.used_blocks();
-    co_return object::PoolSpace{.total_bytes = total * block_bytes,
-                                .free_bytes = (total - used) * block_bytes};
+    object::PoolSpace space{.total_bytes = total * block_bytes,
+                            .free_bytes = (total - used) * block_bytes};
+    if (!of_pool) state_.narrow(state_.containers.find(container)->second, space);
+    co_return space;
 }
 
 }  // namespace ros2s::engine

@@ -24,9 +24,12 @@ class Containers {
     // takes effect once.
     Task<Result<object::ContainerRecord>> create(const Call& call,
                                                  const object::ContainerProperties& properties);
+    // Errors: not_found, read_only, name_too_long (the owner).
+    Task<Result<object::ContainerRecord>> set(const Call& call, object::ContainerId container,
+                                              const object::ContainerChange& change);
     Task<Result<>> destroy(const Call& call, object::ContainerId container);
     Task<Result<std::vector<object::ContainerRecord>>> list(const Call& call);
-    Task<Result<object::PoolSpace>> space(const Call& call);
+    Task<Result<object::PoolSpace>> space(const Call& call, object::ContainerId container);
     // Continues destructions that a crash interrupted. Spawned by the pool.
     Task<> resume_purges();
     // Held during a change of the whole pool: a creation, a destruction, a growth.

@@ -349,6 +349,99 @@ bool Draft::fills_holes(uint32_t index) const {
     return false;
 }
 
+// ---- measure -------------------------------------------------------------------------------
+
+std::optional<size_t> Draft::value_before(size_t index) const {
+    const Change& change = record_.changes[index];
+    for (size_t i = index; i-- > 0;) {
+        const Change& before = record_.changes[i];
+        if (dropped_[i] != 0 || !touches(before, change)) continue;
+        if (before.kind != Change::Kind::put) return {};
+        return before.value.size();
+    }
+    const EntryValue* const entry = visible(change, 0);
+    if (entry == nullptr || entry->kind != EntryValue::Kind::single) return {};
+    return entry->single.size();
+}
+
+int64_t Draft::holes_to_fill(size_t index) const {
+    const Change& change = record_.changes[index];
+    const bool again = touched_before(index);
+    int64_t holes = 0;
+    for (uint8_t p = 0; p < change.piece_count; ++p) {
+        const Change::Piece& piece = change.pieces[p];
+        const EntryValue* entry = nullptr;
+        uint64_t segment = UINT64_MAX;
+        for (uint64_t block = piece.first; block < piece.first + piece.count; ++block) {
+            if (again) {
+                holes += locate(index, block).from == Source::From::hole ? 1 : 0;
+                continue;
+            }
+            if (block / segment_blocks != segment) {
+                segment = block / segment_blocks;
+                entry = visible(change, segment);
+            }
+            const auto place = static_cast<uint32_t>(block % segment_blocks);
+            if (entry == nullptr || entry->map.at(place).address.is_hole()) ++holes;
+        }
+    }
+    return holes;
+}
+
+// Of a dkey, dkeys or an object. If an earlier operation has changed something there, what it adds
+// is not known here to be removed.
+void Draft::measure_removal(size_t index) {
+    const Change& change = record_.changes[index];
+    for (size_t i = 0; i < index; ++i) {
+        if (record_.changes[i].object == change.object) return;
+    }
+    KeyBuilder from(Table::entries);
+    from.container(container_).object(change.object);
+    std::string end = prefix_end(from.view());
+    if (change.kind != Change::Kind::punch_object) from.string(change.dkey);
+    if (change.kind == Change::Kind::punch_dkey) end = prefix_end(from.view());
+    if (change.kind == Change::Kind::punch_dkeys && !change.dkey_end.empty()) {
+        KeyBuilder to(Table::entries);
+        end = to.container(container_).object(change.object).string(change.dkey_end).take();
+    }
+    nodes_->for_range(from.view(), end, [&](const Node& node) {
+        const EntryValue* const entry = node.entry();
+        if (entry == nullptr || entry->kind == EntryValue::Kind::segment) return;
+        const auto key = parse_entry_key(node.key);
+        ROS2S_CHECK(key.has_value());
+        growth_.bytes -= counted_bytes(key->dkey.size(), key->akey.size(), entry->single.size());
+        if (entry->kind == EntryValue::Kind::single) --growth_.values;
+    });
+}
+
+void Draft::measure(uint32_t core) {
+    using Of = Change::Kind;
+    for (size_t i = 0; i < record_.changes.size(); ++i) {
+        const Change& change = record_.changes[i];
+        if (dropped_[i] != 0 || !is_on(core, change)) continue;
+        if (change.kind != Of::array && change.kind != Of::put && change.kind != Of::punch_akey) {
+            measure_removal(i);
+            continue;
+        }
+        const std::optional<size_t> value = value_before(i);
+        const bool absent = presence(i) == Presence::absent;
+        const int64_t keys = counted_bytes(change.dkey.size(), change.akey.size(), 0);
+        const auto before = static_cast<int64_t>(value.value_or(0));
+        if (change.kind == Of::punch_akey) {
+            if (!absent) growth_.bytes -= keys + before;
+            if (value) --growth_.values;
+            continue;
+        }
+        if (absent) growth_.bytes += keys;
+        if (change.kind == Of::array) {
+            growth_.blocks += holes_to_fill(i);
+        } else {
+            growth_.bytes += static_cast<int64_t>(change.value.size()) - before;
+            if (!value) ++growth_.values;
+        }
+    }
+}
+
 // ---- stage ---------------------------------------------------------------------------------
 
 void Draft::fill_base(Group& group, size_t index, uint64_t block, std::byte* memory) const {

@@ -26,6 +26,7 @@
 #include "placement.h"
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/inline_vector.h"
+#include "state.h"
 
 namespace ros2s::engine {
 
@@ -77,6 +78,11 @@ class Draft {
     [[nodiscard]] Result<> plan(uint32_t core, NodeCache& nodes);
     [[nodiscard]] std::vector<Edge>& edges() { return edges_; }
 
+    // Adds what the operations on that core's dkeys add to the container's use, after plan() there.
+    // Blocks that become holes do not count, nor do keys that are removed after being changed.
+    void measure(uint32_t core);
+    [[nodiscard]] const Growth& growth() const { return growth_; }
+
     // Errors: corrupt (the copied bytes do not match the request's checksums). Then the group is as
     // before.
     [[nodiscard]] Result<> stage(Group& group);
@@ -111,6 +117,10 @@ class Draft {
     void plan_zeroes(uint32_t index);
     void add_edge(uint32_t index, uint64_t block);
     [[nodiscard]] bool fills_holes(uint32_t index) const;
+    void measure_removal(size_t index);
+    [[nodiscard]] int64_t holes_to_fill(size_t index) const;
+    // The bytes of the single value that the operation finds; nothing: there is none.
+    [[nodiscard]] std::optional<size_t> value_before(size_t index) const;
     [[nodiscard]] Result<> stage_change(Group& group, size_t index);
     [[nodiscard]] Result<> fill(Group& group, size_t index, uint64_t block, std::byte* memory,
                                 uint32_t& crc) const;
@@ -128,6 +138,7 @@ class Draft {
     std::vector<uint32_t> redirected_;  // by home device
     uint64_t blocks_max_ = 0;
     bool in_place_ = false;
+    Growth growth_;
     std::vector<Edge> edges_;
 };
 

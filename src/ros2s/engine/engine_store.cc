@@ -139,7 +139,8 @@ object::Features EngineStore::features() const {
             .stored_replies = true,
             .checksums = true,
             .durable = true,
-            .chains = true};
+            .chains = true,
+            .caps = true};
 }
 
 std::string EngineStore::path() const {
@@ -201,14 +202,41 @@ Task<Result<object::ContainerRecord>> EngineStore::create_container(
     const Call& call, const object::ContainerProperties& properties) {
     return at_home(pool_->base->cores, pool_->containers, &Containers::create, call, properties);
 }
+Task<Result<object::ContainerRecord>> EngineStore::set_container(
+    const Call& call, object::ContainerId container, const object::ContainerChange& change) {
+    return at_home(pool_->base->cores, pool_->containers, &Containers::set, call, container,
+                   change);
+}
+void EngineStore::set_owner_caps(const std::map<std::string, object::Amount>& caps) {
+    pool_->base->state.set_owner_caps(caps);
+}
+std::vector<EngineStore::Capped> EngineStore::capped_containers() const {
+    std::vector<Capped> all;
+    for (const auto& [id, container] : pool_->base->state.containers) {
+        const ContainerValue& value = container.value;
+        if (value.retired || value.properties.caps == object::Amount{}) continue;
+        all.push_back(
+            {value.properties.label, value.used, value.properties.caps, container.refusals});
+    }
+    return all;
+}
+std::vector<EngineStore::Capped> EngineStore::capped_owners() const {
+    std::vector<Capped> all;
+    for (const auto& [name, owner] : pool_->base->state.owners) {
+        if (owner.caps == object::Amount{}) continue;
+        all.push_back({name, owner.used, owner.caps, owner.refusals});
+    }
+    return all;
+}
 Task<Result<>> EngineStore::destroy_container(const Call& call, object::ContainerId container) {
     return at_home(pool_->base->cores, pool_->containers, &Containers::destroy, call, container);
 }
 Task<Result<std::vector<object::ContainerRecord>>> EngineStore::list_containers(const Call& call) {
     return at_home(pool_->base->cores, pool_->containers, &Containers::list, call);
 }
-Task<Result<object::PoolSpace>> EngineStore::space(const Call& call) {
-    return at_home(pool_->base->cores, pool_->containers, &Containers::space, call);
+Task<Result<object::PoolSpace>> EngineStore::space(const Call& call,
+                                                   object::ContainerId container) {
+    return at_home(pool_->base->cores, pool_->containers, &Containers::space, call, container);
 }
 Task<Result<>> EngineStore::pin(const Call& call, object::ContainerId container,
                                 const object::Holder& holder, object::FetchItem& item) {

@@ -13,6 +13,7 @@
 // - An update that returned is on the media, and survives loss of power.
 // - What fetch returns was verified against the CRC32C stored when it was written.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,6 +54,24 @@ class EngineStore final : public object::ObjectStore {
     // Writes a checkpoint now.
     Task<Result<>> checkpoint();
 
+    // Sets owner and caps. Updates in progress may still exceed a cap that was none before. Errors:
+    // not_found, read_only, name_too_long (the owner).
+    Task<Result<object::ContainerRecord>> set_container(const Call& call,
+                                                        object::ContainerId container,
+                                                        const object::ContainerChange& change);
+    // The caps of all owners that have one, for the sum over their containers; they are not stored.
+    // On the pool's core.
+    void set_owner_caps(const std::map<std::string, object::Amount>& caps);
+
+    // What containers and owners that have a cap use.
+    struct Capped {
+        std::string name;
+        object::Amount used, caps;
+        uint64_t refusals = 0;  // updates, since the pool was opened
+    };
+    [[nodiscard]] std::vector<Capped> capped_containers() const;
+    [[nodiscard]] std::vector<Capped> capped_owners() const;
+
     [[nodiscard]] object::PoolId pool() const;
     // Empty: the pool accepts updates. Otherwise a sentence for people.
     [[nodiscard]] std::string read_only_reason() const;
@@ -83,7 +102,7 @@ class EngineStore final : public object::ObjectStore {
         const Call& call, const object::ContainerProperties& properties) override;
     Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override;
     Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call) override;
-    Task<Result<object::PoolSpace>> space(const Call& call) override;
+    Task<Result<object::PoolSpace>> space(const Call& call, object::ContainerId container) override;
     Task<Result<>> pin(const Call& call, object::ContainerId container,
                        const object::Holder& holder, object::FetchItem& item) override;
     Task<Result<>> fetch_chain(const Call& call, object::ContainerId container,

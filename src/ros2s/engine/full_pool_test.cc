@@ -17,11 +17,11 @@ Task<> fill_and_grow(Pool& pool) {
     while ((last = co_await pool.write(written, 16, static_cast<uint8_t>(written)))) ++written;
     EXPECT_EQ(last.error().code, Code::no_space);
     EXPECT_EQ(pool.store->read_only_reason(), "");
-    const auto before = *co_await pool.store->space(pool.call);
+    const auto before = *co_await pool.store->space(pool.call, {});
     pool.add_disk(8 << 20);
     auto device = co_await pool.device(1);
     EXPECT_OK(co_await pool.store->grow(std::move(*device), pool.report));
-    const auto after = *co_await pool.store->space(pool.call);
+    const auto after = *co_await pool.store->space(pool.call, {});
     // Some blocks are kept back.
     EXPECT_LT(after.total_bytes - before.total_bytes, (8 << 20) - 2 * block_bytes);
     EXPECT_GT(after.total_bytes - before.total_bytes, (8 << 20) - (8 << 20) / 32);
@@ -55,7 +55,7 @@ Task<> free_a_full_pool(Pool& pool) {
         while ((last = co_await pool.write(written, blocks, 1))) ++written;
         EXPECT_EQ(last.error().code, Code::no_space);
     }
-    const auto space = [&pool] { return pool.store->space(pool.call); };
+    const auto space = [&pool] { return pool.store->space(pool.call, {}); };
     const auto full = *co_await space();
     EXPECT_EQ(full.free_bytes, 0U);
     EXPECT_OK(co_await change_array(
@@ -112,9 +112,9 @@ Task<> change_a_full_pool(Pool& pool) {
                                      .window = object::Window::local(as_bytes(some))});
     EXPECT_FALSE(more);
     if (!more) EXPECT_EQ(more.error().code, Code::no_space);
-    EXPECT_EQ((*co_await pool.store->space(pool.call)).free_bytes, 0U);
+    EXPECT_EQ((*co_await pool.store->space(pool.call, {})).free_bytes, 0U);
     EXPECT_OK(co_await pool.reopen());
-    EXPECT_EQ((*co_await pool.store->space(pool.call)).free_bytes, 0U);
+    EXPECT_EQ((*co_await pool.store->space(pool.call, {})).free_bytes, 0U);
     EXPECT_OK(co_await pool.expect(10, 8, 7));
     EXPECT_OK(co_await pool.close());
 }

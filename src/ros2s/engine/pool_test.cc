@@ -381,7 +381,7 @@ TEST(Pool, ATraceMayJoinAGroupThatIsBeingWritten) {
 
 Task<> destroyed(Pool& pool, uint64_t at) {
     co_await pool.start();
-    const auto empty = *co_await pool.store->space(pool.call);
+    const auto empty = *co_await pool.store->space(pool.call, {});
     for (uint64_t i = 0; i < 40; ++i) EXPECT_OK(co_await pool.write(i, 2, 1));
     uint64_t left = at;
     pool.disks[0]->set_hook([&](const device::SimOperation&) {
@@ -397,7 +397,7 @@ Task<> destroyed(Pool& pool, uint64_t at) {
     EXPECT_OK(co_await pool.open());
     EXPECT_OK(co_await pool.reopen());  // waits for what opening has resumed
     const auto containers = *co_await pool.store->list_containers(pool.call);
-    const auto space = *co_await pool.store->space(pool.call);
+    const auto space = *co_await pool.store->space(pool.call, {});
     if (gone) EXPECT_TRUE(containers.empty());
     EXPECT_EQ(containers.empty(), space.free_bytes == empty.free_bytes);
     EXPECT_OK(co_await pool.close());

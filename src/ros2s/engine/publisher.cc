@@ -15,7 +15,10 @@ class DirectEffects final : public Effects {
     DirectEffects(State& state, NodeCache& summaries) : state_(state), summaries_(summaries) {}
     void used(BlockAddress address) override { state_.mark_used(address); }
     void freed(BlockAddress address, uint64_t group) override { state_.mark_free(address, group); }
-    void summary(const SummaryChange& change) override { apply_summary(summaries_, change); }
+    void summary(const SummaryChange& change) override {
+        apply_summary(summaries_, change);
+        state_.count(change);
+    }
 
   private:
     State& state_;
@@ -145,7 +148,10 @@ void Publisher::apply_totals(const AppliedGroup& group, Transactions transaction
         }
     }
     if (cores_.rules().apply_totals_in_order) std::ranges::sort(summaries);
-    for (const auto& [order, change] : summaries) apply_summary(cores_.home().cache, *change);
+    for (const auto& [order, change] : summaries) {
+        apply_summary(cores_.home().cache, *change);
+        state_.count(*change);
+    }
     for (size_t t = 0; t < transactions.size(); ++t) {
         state_.note(group.transaction(t, transactions[t].container), transactions[t]);
     }

@@ -117,6 +117,43 @@ Task<Result<>> Recovery::load_index(Report& report) {
         if (more) from = page->entries.back().key + '\0';
     }
     state_.replies.finish_load(meta->replies_dropped_upto);
+    for (auto& [id, container] : state_.containers) {
+        if (container.value.counted) continue;
+        const Result<> counted = co_await count_container(id, container);
+        if (!counted) co_return broken(counted.error());
+    }
+    state_.find_owners();
+    co_return Result<>();
+}
+
+// A pool of an earlier program does not say what its containers use. The next checkpoint does.
+Task<Result<>> Recovery::count_container(object::ContainerId id, State::Container& container) {
+    KeyBuilder prefix(Table::entries);
+    prefix.container(id);
+    const std::string end = prefix_end(prefix.view());
+    std::string from = prefix.take();
+    object::Amount used;
+    for (bool more = true; more;) {
+        const IndexScan request{.from = from, .to = end};
+        ROS2S_CO_TRY_ASSIGN(const auto page, co_await env_.blocking.run(env_.reactor, [&] {
+            return index_.scan(request);
+        }));
+        for (const IndexEntry& entry : page.entries) {
+            const auto key = parse_entry_key(entry.key);
+            if (!key) co_return fail(Code::corrupt);
+            ROS2S_CO_TRY_ASSIGN(const EntryValue value, decode_entry(entry.value));
+            used.bytes += value.map.used() * block_bytes;
+            if (value.kind == EntryValue::Kind::segment) continue;
+            used.bytes += static_cast<uint64_t>(
+                counted_bytes(key->dkey.size(), key->akey.size(), value.single.size()));
+            if (value.kind == EntryValue::Kind::single) ++used.values;
+        }
+        more = page.more;
+        if (more) from = page.entries.back().key + '\0';
+    }
+    container.value.used = used;
+    container.value.counted = true;
+    container.changed = true;
     co_return Result<>();
 }
 

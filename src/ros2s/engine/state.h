@@ -10,6 +10,7 @@
 // Used on core 0. Does not suspend.
 #pragma once
 #include <map>
+#include <optional>
 #include <set>
 
 #include "apply.h"
@@ -33,12 +34,33 @@ struct AppliedGroup {
     }
 };
 
+// What an update adds to its container's use. Negative: it removes more than it adds.
+struct Growth {
+    int64_t blocks = 0;
+    int64_t bytes = 0;  // without the blocks
+    int64_t values = 0;
+};
+
 class State {
   public:
+    // An update that adds no block and no single value may exceed a cap of bytes by this: one that
+    // truncates or removes may have to write a little first.
+    static constexpr uint64_t beyond_cap_bytes = 64 << 10;
+
+    // Of one owner: the sums over its containers, also over those that are being removed.
+    struct Owner {
+        object::Amount used{}, reserved{}, caps{};
+        uint64_t containers = 0;
+        uint64_t refusals = 0;
+    };
     struct Container {
         ContainerValue value;
-        bool retiring = false;  // its destruction is in progress and not committed
-        bool changed = false;   // since the last checkpoint
+        bool retiring = false;      // its destruction is in progress and not committed
+        bool changed = false;       // since the last checkpoint
+        object::Amount reserved{};  // of transactions that are not applied yet
+        Owner* owner = nullptr;     // null: nobody in particular
+        uint64_t refusals = 0;
+        std::optional<Time> told{};  // when the log last had a line about a refusal
     };
 
     explicit State(RepliesOptions options) : replies(options) {}
@@ -65,6 +87,22 @@ class State {
 
     [[nodiscard]] std::set<object::ContainerId> visible_containers() const;
 
+    // ---- use of containers. Every change of it is in the journal record that causes it.
+    std::map<std::string, Owner, std::less<>> owners;
+    // Once, after the containers have been loaded.
+    void find_owners();
+    void set_owner_caps(const std::map<std::string, object::Amount>& caps);
+    // Whether an update needs its growth measured.
+    [[nodiscard]] bool has_caps(object::ContainerId id) const;
+    // Admits a transaction into the caps, which then count it as used until it is applied. Errors:
+    // over_cap (detail = the cap).
+    [[nodiscard]] Result<object::Amount> reserve(object::ContainerId id, const Growth& growth);
+    // It will not be applied.
+    void unreserve(object::ContainerId id, const object::Amount& reserved);
+    void count(const SummaryChange& change);
+    // As the container sees the pool's space: smaller by its cap and its owner's.
+    void narrow(const Container& container, object::PoolSpace& space) const;
+
     void mark_used(BlockAddress address) {
         if (!space.mark_used(address)) ++inconsistencies;
     }
@@ -85,6 +123,12 @@ class State {
 
   private:
     void apply_container(const Applying& now, const Change& change);
+    void join_owner(Container& container);
+    void leave_owner(Container& container);
+
+    // The last container that was counted; null: none.
+    object::ContainerId counted_id_{};
+    Container* counted_ = nullptr;
 };
 
 }  // namespace ros2s::engine

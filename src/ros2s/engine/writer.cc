@@ -1,5 +1,7 @@
 #include "writer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "reader.h"
@@ -16,6 +18,7 @@ struct Writer::Update {
     const object::Transaction& transaction;
     Draft draft;
     bool has_space = false;  // reserved: draft.needs()
+    bool has_caps = false;   // its growth is measured, and admitted by State::reserve()
 };
 
 // Its locks and pins on one core; taken and released there.
@@ -97,6 +100,7 @@ Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId c
     if (!state_.has_container(container)) co_return fail(Code::not_found);
     Update update{call, container, transaction,
                   Draft(container, transaction, id, cores_.partition())};
+    update.has_caps = state_.has_caps(container);
     Draft& draft = update.draft;
     ROS2S_CO_TRY(draft.build(state_.placement));
     if (draft.blocks_max() > staging_blocks_) {
@@ -298,6 +302,7 @@ Task<Result<>> Writer::plan_at(Update& update, Visit& visit) {
             update.container, change, visit.pins, 2 * core.cache_bytes_max, visit.summaries));
     }
     ROS2S_CO_TRY(draft.plan(core.number, core.cache));
+    if (update.has_caps) draft.measure(core.number);
     if (!draft.edges().empty()) {
         ROS2S_CO_TRY(co_await read_edges(core, update.call.trace, draft));
     }
@@ -330,12 +335,52 @@ Task<Result<>> Writer::prepare(Update& update, std::span<Visit> visits) {
     co_return Result<>();
 }
 
+// One line a minute for each container: a program that is refused goes on trying.
+void Writer::tell_over_cap(object::ContainerId id) {
+    constexpr auto pause = std::chrono::minutes(1);
+    State::Container& container = state_.containers.at(id);
+    const Time now = reactor_.now();
+    if (container.told && now - *container.told < pause) return;
+    container.told = now;
+    const object::ContainerProperties& what = container.value.properties;
+    const auto amounts = [](const object::Amount& used, const object::Amount& caps) {
+        const auto one = [](uint64_t all, uint64_t cap) {
+            return cap == 0 ? fmt::format("{} of no cap", all) : fmt::format("{} of {}", all, cap);
+        };
+        return fmt::format("{} bytes, {} single values", one(used.bytes, caps.bytes),
+                           one(used.values, caps.values));
+    };
+    std::string line = fmt::format(
+        "an update of the container '{}' was refused, because it would exceed a cap. "
+        "The container uses {}",
+        what.label, amounts(container.value.used, what.caps));
+    if (container.owner != nullptr) {
+        line += fmt::format("; all containers of '{}' {}", what.owner,
+                            amounts(container.owner->used, container.owner->caps));
+    }
+    cores_.home().env.log.warning(
+        line +
+        ". Remove files, or raise the cap: `ros2store container set`, `ros2store tenant set`");
+}
+
 Result<> Writer::stage(Update& update) {
     Draft& draft = update.draft;
     if (!state_.has_container(update.container)) return fail(Code::not_found);
     // The locks on the changed keys exclude a punch during a pin, and during writes under a pin.
     ROS2S_TRY(pins_.judge(update.container, update.transaction, reactor_.now()));
-    ROS2S_TRY(draft.stage(committer_.open()));
+    object::Amount& reserved = draft.record().reserved;
+    if (update.has_caps) {
+        const auto admitted = state_.reserve(update.container, draft.growth());
+        if (!admitted) {
+            tell_over_cap(update.container);
+            return fail(admitted.error());
+        }
+        reserved = *admitted;
+    }
+    if (const Result<> staged = draft.stage(committer_.open()); !staged) {
+        state_.unreserve(update.container, reserved);
+        return staged;
+    }
     pins_.take(update.container, update.transaction);
     for (const Draft::Need& need : draft.needs()) {
         state_.space.unreserve(need.device, need.blocks_max - need.staged);

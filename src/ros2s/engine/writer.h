@@ -45,6 +45,7 @@ class Writer {
                                                              std::span<Visit> visits);
     // Between admission and join(), where nothing suspends.
     [[nodiscard]] Result<> stage(Update& update);
+    void tell_over_cap(object::ContainerId id);
     Task<Result<>> prepare(Update& update, std::span<Visit> visits);
     // These run on the visited core.
     Task<> lock_at(Update& update, Visit& visit);

@@ -20,7 +20,7 @@ constexpr uint32_t groups_max = (names_together_max + group_names_max - 1) / gro
 // The transaction is too much for the store, and smaller ones may not be.
 bool is_too_much(const Error& error) {
     return error.code == Code::too_large || error.code == Code::no_memory ||
-           error.code == Code::no_space;
+           error.code == Code::no_space || error.code == Code::over_cap;
 }
 
 bool all_valid(std::span<const std::string_view> names) {

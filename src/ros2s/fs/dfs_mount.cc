@@ -258,8 +258,14 @@ Task<Result<>> DfsMount::lease_nodes(const Call& call) {
 }
 
 Task<Result<FileSystemSpace>> DfsMount::space(const Call& call) {
-    ROS2S_CO_TRY_ASSIGN(const object::PoolSpace pool, co_await store_.space(call));
-    co_return FileSystemSpace{.total_bytes = pool.total_bytes, .free_bytes = pool.free_bytes};
+    ROS2S_CO_TRY_ASSIGN(const object::PoolSpace seen, co_await store_.space(call, container_));
+    FileSystemSpace space{.total_bytes = seen.total_bytes, .free_bytes = seen.free_bytes};
+    if (seen.total_values > 0) {
+        // A cap of files is one of their names and inodes.
+        space.files_max = seen.total_values / object::values_of_file;
+        space.files = space.files_max - seen.free_values / object::values_of_file;
+    }
+    co_return space;
 }
 
 void DfsMount::visit_metrics(const MetricVisitor& visit) const {

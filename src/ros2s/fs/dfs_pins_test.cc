@@ -133,7 +133,7 @@ class DfsPins : public testing::Test {
     }
     void pass(Duration duration) { world_.run(wait(duration)); }
     Task<> wait(Duration duration) { co_await sleep_for(world_.core(), duration); }
-    uint64_t free_bytes() { return world_.run(store_.space(call_))->free_bytes; }
+    uint64_t free_bytes() { return world_.run(store_.space(call_, {}))->free_bytes; }
     // Reads and writes continue while it is open, and it is removed with the last handle.
     void expect_usable(Dfs& mounted, FileHandle handle, std::string before) {
         EXPECT_EQ(read(mounted, handle), Result<std::string>(before));

@@ -99,7 +99,8 @@ inline constexpr size_t names_together_max = 256;
 
 struct FileSystemSpace {
     uint64_t total_bytes = 0, free_bytes = 0;
-    uint64_t files = 0;  // 0: not counted
+    uint64_t files = 0;      // 0: not counted
+    uint64_t files_max = 0;  // 0: only space limits them
 };
 
 struct OpenFlags {

@@ -331,6 +331,7 @@ inline constexpr auto space_fields = [](auto& io, auto& space) {
     io("total bytes", space.total_bytes);
     io("free bytes", space.free_bytes);
     io("files", space.files);
+    io("files at most", space.files_max);
 };
 struct Nothing {};
 inline constexpr auto nothing_fields = [](auto& /*io*/, auto& /*nothing*/) {};

@@ -367,7 +367,8 @@ TEST(LinkWire, Golden) {
     add(23, rpc::build(buffer, content_fields, std::string("content")));
     add(24, rpc::build(buffer, xattr_names_fields, std::vector<std::string>{"user.a", "user.b"}));
     add(25, rpc::build(buffer, space_fields,
-                       fs::FileSystemSpace{.total_bytes = 3, .free_bytes = 2, .files = 1}));
+                       fs::FileSystemSpace{
+                           .total_bytes = 3, .free_bytes = 2, .files = 1, .files_max = 4}));
     add(26, request(walk_fields, walk));
     add(27, rpc::build(buffer, walked_fields, walked));
     add(28, request(open_path_fields, open_path));

@@ -41,7 +41,9 @@ class ForwardingStore : public ObjectStore {
     Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) override {
         return below_.list_containers(call);
     }
-    Task<Result<PoolSpace>> space(const Call& call) override { return below_.space(call); }
+    Task<Result<PoolSpace>> space(const Call& call, ContainerId container) override {
+        return below_.space(call, container);
+    }
     Task<Result<>> pin(const Call& call, ContainerId container, const Holder& holder,
                        FetchItem& item) override {
         return below_.pin(call, container, holder, item);

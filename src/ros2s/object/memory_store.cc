@@ -110,9 +110,10 @@ Task<Result<std::vector<ContainerRecord>>> MemoryStore::list_containers(const Ca
     co_return state_->containers();
 }
 
-Task<Result<PoolSpace>> MemoryStore::space(const Call& call) {
+Task<Result<PoolSpace>> MemoryStore::space(const Call& call, ContainerId container) {
     co_await delay();
     ROS2S_CO_TRY(call.check(reactor_.now()));
+    if (container != ContainerId{} && !state_->has(container)) co_return fail(Code::not_found);
     co_return state_->space();
 }
 

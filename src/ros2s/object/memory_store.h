@@ -47,7 +47,7 @@ class MemoryStore final : public ObjectStore {
                                                    const ContainerProperties& properties) override;
     Task<Result<>> destroy_container(const Call& call, ContainerId container) override;
     Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) override;
-    Task<Result<PoolSpace>> space(const Call& call) override;
+    Task<Result<PoolSpace>> space(const Call& call, ContainerId container) override;
     Task<Result<>> pin(const Call& call, ContainerId container, const Holder& holder,
                        FetchItem& item) override;
     Task<Result<>> fetch_chain(const Call& call, ContainerId container, const Holder& holder,

@@ -52,12 +52,12 @@ Task<> delays(Reactor& reactor) {
     const Call call;
     const Time before = reactor.now();
     for (int i = 0; i < 10; ++i) {
-        auto space = co_await store.space(call);
+        auto space = co_await store.space(call, {});
         EXPECT_TRUE(space.has_value());
     }
     EXPECT_GT(reactor.now(), before);
     const Call late{.deadline = reactor.now()};
-    auto refused = co_await store.space(late);
+    auto refused = co_await store.space(late, {});
     EXPECT_EQ(refused.error().code, Code::deadline);
 }
 TEST(MemoryStore, TakesTimeWhenAsked) {

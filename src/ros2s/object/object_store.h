@@ -206,19 +206,45 @@ struct Link {
 
 // ---- containers, space ---------------------------------------------------------------------
 
+// Space of a container, in two counts. Each is exact.
+struct Amount {
+    // Allocated blocks; and for each akey under each dkey akey_bytes, the bytes of both keys, and
+    // those of its single value.
+    uint64_t bytes = 0;
+    // Single values. A file system has two for each file: its name and its inode.
+    uint64_t values = 0;
+    friend bool operator==(const Amount&, const Amount&) = default;
+};
+inline constexpr uint64_t akey_bytes = 64;
+inline constexpr uint64_t values_of_file = 2;
+
 struct ContainerProperties {
     std::string label;               // 1 to label_bytes_max of [A-Za-z0-9._-], unique in the pool
     uint64_t chunk_bytes = 1 << 20;  // DFS's chunk size
+    // A tenant's name, or the subject of a certificate, which has a '='. Empty: of administrators.
+    // Servers set it; a client is not asked for it.
+    std::string owner{};
+    Amount caps{};  // the most that it may use; 0: no cap
     friend bool operator==(const ContainerProperties&, const ContainerProperties&) = default;
+};
+// What changes of a container; the rest stays as it is. A cap of 0 is none.
+struct ContainerChange {
+    std::optional<std::string> owner{};
+    std::optional<uint64_t> bytes{}, values{};  // caps
 };
 struct ContainerRecord {
     ContainerId id{};
     ContainerProperties properties;
     WallTime created{};
+    Amount used{};  // zeros if the store does not count
 };
+// Of a pool, or as one container sees it: its cap and its owner's make it smaller.
 struct PoolSpace {
     uint64_t total_bytes = 0;  // for data
     uint64_t free_bytes = 0;   // usable now or after quarantine
+    // Single values that it may have, and may have more; 0, 0: only space limits them.
+    uint64_t total_values = 0, free_values = 0;
+    friend bool operator==(const PoolSpace&, const PoolSpace&) = default;
 };
 
 struct Features {
@@ -228,6 +254,7 @@ struct Features {
     bool checksums = false;       // FetchItem::checksums are the ones stored on the media
     bool durable = false;         // survives the process
     bool chains = false;          // fetch_chain(), and Condition::Kind::pin
+    bool caps = false;            // ContainerProperties::caps are enforced
 };
 
 [[nodiscard]] bool is_valid_label(std::string_view label);
@@ -248,11 +275,12 @@ class ObjectStore {
     // the transaction was done before (Commit::replayed). After an error other than
     // condition_failed the object may be pinned.
     // Errors: condition_failed (detail = the first that fails), no_space, read_only, corrupt (the
-    // window's bytes do not match `checksums`), invalid, too_large, stale (an operation id older
-    // than the last one of its slot), name_taken (another transaction used this operation id),
-    // expired (it may have been done: its client's replies were dropped), busy (no room for more
-    // replies of this owner's clients), no_memory (also: the limit of pins), io, not_found (the
-    // container).
+    // window's bytes do not match `checksums`), invalid, too_large, over_cap (the container or its
+    // owner would use more than it may; never for an update that frees more than it needs),
+    // stale (an operation id older than the last one of its slot), name_taken (another transaction
+    // used this operation id), expired (it may have been done: its client's replies were dropped),
+    // busy (no room for more replies of this owner's clients), no_memory (also: the limit of pins),
+    // io, not_found (the container).
     virtual Task<Result<Commit>> update(const Call& call, ContainerId container,
                                         const Transaction& transaction) = 0;
     // May return fewer than `limit` entries with `more`, to bound the reply.
@@ -268,7 +296,8 @@ class ObjectStore {
     virtual Task<Result<>> destroy_container(const Call& call, ContainerId container) = 0;
     // Ascending by label.
     virtual Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) = 0;
-    virtual Task<Result<PoolSpace>> space(const Call& call) = 0;
+    // Of the pool; or, unless it is nil, as the container sees it. Errors: not_found.
+    virtual Task<Result<PoolSpace>> space(const Call& call, ContainerId container) = 0;
 
     // Fetches the item. If it exists, the object is pinned for the holder from then on: no other
     // holder can punch it under the condition `unpinned`. Pinning twice is the same as once.

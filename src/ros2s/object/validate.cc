@@ -178,6 +178,8 @@ Result<> validate(const ContainerProperties& properties) {
         properties.chunk_bytes > array_bytes_max) {
         return fail(Code::invalid);
     }
+    if (properties.owner.size() > owner_bytes_max)
+        return fail(Code::name_too_long, owner_bytes_max);
     return {};
 }
 

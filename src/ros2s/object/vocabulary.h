@@ -36,6 +36,7 @@ struct Epoch {
 
 inline constexpr size_t key_bytes_max = 255;
 inline constexpr size_t label_bytes_max = 127;  // of a container
+inline constexpr size_t owner_bytes_max = 511;  // of a container's owner
 // A single value is stored in the journal record and the index, not in data blocks.
 inline constexpr size_t value_bytes_max = 64 * 1024;
 inline constexpr uint64_t array_bytes_max = uint64_t{1} << 40;

@@ -100,6 +100,32 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EmbeddedPool::open_container(const
                               options, report);
 }
 
+Task<Result<object::ContainerRecord>> EmbeddedPool::set_container(const Call& call,
+                                                                  object::ContainerId container,
+                                                                  object::ContainerChange change,
+                                                                  Report& report) {
+    auto done = co_await engine_->set_container(call, container, change);
+    if (done) co_return std::move(*done);
+    co_return report.fail(done.error(), fmt::format("the container of {} cannot be changed: {}",
+                                                    shown(), describe(done.error())));
+}
+
+void EmbeddedPool::set_owner_caps(const std::map<std::string, object::Amount>& caps) {
+    engine_->set_owner_caps(caps);
+}
+
+std::vector<CappedUse> EmbeddedPool::capped() const {
+    std::vector<CappedUse> all;
+    const auto add = [&all](bool is_tenant, const std::vector<engine::EngineStore::Capped>& each) {
+        for (const auto& one : each) {
+            all.push_back({is_tenant, one.name, one.used, one.caps, one.refusals});
+        }
+    };
+    add(false, engine_->capped_containers());
+    add(true, engine_->capped_owners());
+    return all;
+}
+
 uint32_t EmbeddedPool::targets() const { return engine_->targets(); }
 
 std::string EmbeddedPool::read_only_reason() const { return engine_->read_only_reason(); }

@@ -4,9 +4,11 @@
 // Owned by its opener; used on the environment's core; close() before destruction, after every
 // file system made here was closed and destroyed.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
@@ -32,6 +34,14 @@ struct EmbeddedOptions {
     std::string program;      // in the owner's record; empty: this process's name
     std::string mount_point;  // set by a mount
     std::string container;    // the mounted one
+};
+
+// What something with a cap uses.
+struct CappedUse {
+    bool is_tenant = false;  // or a container
+    std::string name;
+    object::Amount used, caps;
+    uint64_t refusals = 0;
 };
 
 class EmbeddedPool {
@@ -62,6 +72,13 @@ class EmbeddedPool {
     // no_space.
     [[nodiscard]] Task<Result<object::ContainerRecord>> create_container(
         const Call& call, object::ContainerProperties properties, fs::Owner owner, Report& report);
+    // Sets owner and caps. Errors, with a sentence: not_found, read_only, name_too_long.
+    [[nodiscard]] Task<Result<object::ContainerRecord>> set_container(
+        const Call& call, object::ContainerId container, object::ContainerChange change,
+        Report& report);
+    // The caps of all owners that have one, which are not stored in the pool.
+    void set_owner_caps(const std::map<std::string, object::Amount>& caps);
+    [[nodiscard]] std::vector<CappedUse> capped() const;
     // "embedded engine, io_uring O_DIRECT, 1 device".
     [[nodiscard]] const std::string& path() const { return path_; }
     // The number of targets, fixed when the pool was made.

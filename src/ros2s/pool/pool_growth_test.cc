@@ -27,7 +27,7 @@ Task<Result<uint64_t>> total_bytes(const Call& call, Environment environment, st
     OwnerRecord owner;
     ROS2S_CO_TRY_ASSIGN(auto pool, co_await EmbeddedPool::open(environment, std::move(directory),
                                                                {}, owner, report));
-    const auto space = co_await pool->store().space(call);
+    const auto space = co_await pool->store().space(call, {});
     co_await pool->close();
     ROS2S_CO_TRY(space);
     co_return space->total_bytes;

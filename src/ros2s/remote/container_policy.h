@@ -27,9 +27,12 @@ class ContainerPolicy {
                                   Use use) = 0;
     // Errors: denied, with an audit line.
     virtual Result<> permit_creation(const rpc::Request& request, const std::string& label) = 0;
+    // Sets the owner of what the client creates. A client that claims one may have to be refused.
+    // Errors: denied, with an audit line.
+    virtual Result<> own(const rpc::Request& request, object::ContainerProperties& properties) = 0;
     // Whether the client may know that it exists.
     [[nodiscard]] virtual bool shows(const rpc::Request& request,
-                                     const std::string& label) const = 0;
+                                     const object::ContainerRecord& container) const = 0;
 
     // The client made or destroyed it.
     virtual void made(const rpc::Request& request, const object::ContainerRecord& container) = 0;

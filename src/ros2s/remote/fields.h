@@ -197,11 +197,16 @@ inline constexpr auto chained_fields = [](auto& io, auto& items, auto& links) {
 inline constexpr auto properties_fields = [](auto& io, auto& properties) {
     io.text("label", properties.label, object::label_bytes_max);
     io("chunk bytes", properties.chunk_bytes);
+    io.text("owner", properties.owner, object::owner_bytes_max);
+    io("cap of bytes", properties.caps.bytes);
+    io("cap of values", properties.caps.values);
 };
 inline constexpr auto container_fields = [](auto& io, auto& record) {
     io("container", record.id.uuid);
     properties_fields(io, record.properties);
     io("of creation", record.created);
+    io("used bytes", record.used.bytes);
+    io("used values", record.used.values);
 };
 inline constexpr auto create_fields = [](auto& io, auto& creation) {
     io("owner", creation.owner);
@@ -220,9 +225,14 @@ inline constexpr auto containers_fields = [](auto& io, auto& records, auto& more
     page_fields(io, records, more, container_fields);
 };
 
+inline constexpr auto space_request_fields = [](auto& io, auto& container) {
+    io("container, or nil", container.uuid);
+};
 inline constexpr auto space_fields = [](auto& io, auto& space) {
     io("total bytes", space.total_bytes);
     io("free bytes", space.free_bytes);
+    io("values at most", space.total_values);
+    io("values that may be added", space.free_values);
 };
 inline constexpr auto description_fields = [](auto& io, auto& features, auto& path) {
     io("features", features);

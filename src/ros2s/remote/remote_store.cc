@@ -161,9 +161,12 @@ Task<Result<std::vector<ContainerRecord>>> RemoteStore::list_containers(const Ca
     co_return std::move(all.records);
 }
 
-Task<Result<PoolSpace>> RemoteStore::space(const Call& call) {
-    co_return co_await ask<PoolSpace>(
-        channel_, call, {.method = number(Method::space), .repeatable = true}, decode_space);
+Task<Result<PoolSpace>> RemoteStore::space(const Call& call, ContainerId container) {
+    Buffer body;
+    const rpc::CallRequest request{.method = number(Method::space),
+                                   .repeatable = true,
+                                   .body = encode_space_request(body, container)};
+    co_return co_await ask<PoolSpace>(channel_, call, request, decode_space);
 }
 
 }  // namespace ros2s::remote

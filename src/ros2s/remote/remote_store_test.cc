@@ -42,7 +42,13 @@ struct AllOrNothing final : ContainerPolicy {
                              const std::string& /*label*/) override {
         return denies ? Result<>(fail(Code::denied)) : Result<>();
     }
-    bool shows(const rpc::Request& /*request*/, const std::string& /*label*/) const override {
+    Result<> own(const rpc::Request& /*request*/, ContainerProperties& properties) override {
+        if (properties.owner == "another") return fail(Code::denied);
+        properties.owner = "the client";
+        return {};
+    }
+    bool shows(const rpc::Request& /*request*/,
+               const ContainerRecord& /*container*/) const override {
         return !denies;
     }
     void made(const rpc::Request& /*request*/, const ContainerRecord& /*container*/) override {}
@@ -208,13 +214,28 @@ Task<> long_lists(Bench& bench) {
 }
 TEST(RemoteStore, ListsOfManyPages) { Bench().run(long_lists); }
 
+Task<> owners(Bench& bench) {
+    const ContainerProperties mine{.label = "mine", .caps = {.bytes = 1 << 20}};
+    const auto made = co_await bench.store().create_container({}, mine);
+    EXPECT_TRUE(made && made->properties.owner == "the client");
+    EXPECT_TRUE(made && made->properties.caps == mine.caps);
+    const ContainerProperties stolen{.label = "stolen", .owner = "another"};
+    const auto refused = co_await bench.store().create_container({}, stolen);
+    EXPECT_TRUE(!refused && refused.error().code == Code::denied);
+    const auto space = co_await bench.store().space({}, bench.container);
+    EXPECT_TRUE(space && space->total_bytes == uint64_t{1} << 30);
+    const auto unknown = co_await bench.store().space({}, {.uuid = {.bytes = {1}}});
+    EXPECT_TRUE(!unknown && unknown.error().code == Code::not_found);
+}
+TEST(RemoteStore, TheServerSaysWhoOwnsANewContainer) { Bench().run(owners); }
+
 Task<> says_what_it_is(Bench& bench) {
     EXPECT_EQ(bench.store().path(), "sim to store, memory");
     const Features behind = bench.behind.features(), here = bench.store().features();
     EXPECT_EQ(behind.stored_replies, here.stored_replies);
     EXPECT_EQ(behind.checksums, here.checksums);
     EXPECT_EQ(behind.durable, here.durable);
-    const auto space = co_await bench.store().space({});
+    const auto space = co_await bench.store().space({}, {});
     EXPECT_TRUE(space && space->total_bytes == uint64_t{1} << 30);
 }
 TEST(RemoteStore, SaysWhatIsBehindIt) { Bench().run(says_what_it_is); }
@@ -322,7 +343,7 @@ Task<> nonsense(Bench& bench) {
     EXPECT_GT(bench.wired.service().metrics().malformed.value(), 500U);
     // The requests are refused, not the client.
     EXPECT_EQ(bench.wired.channel().metrics().connections.value(), 1U);
-    EXPECT_TRUE(co_await bench.store().space({}));
+    EXPECT_TRUE(co_await bench.store().space({}, {}));
 }
 // Each method that names a container needs a right there, and reaches no store without it.
 Task<> no_rights(Bench& bench) {
@@ -349,11 +370,12 @@ Task<> no_rights(Bench& bench) {
     EXPECT_TRUE(denied(co_await store.list(
         {}, bench.container, {.what = ListRequest::What::dkeys, .object = first_object})));
     EXPECT_TRUE(denied(co_await store.query({}, bench.container, first_object, {"a"})));
+    EXPECT_TRUE(denied(co_await store.space({}, bench.container)));
     EXPECT_TRUE(denied(co_await bench.update(Batch().put({first_object, "d", "a"}, "x"))));
     EXPECT_TRUE(denied(co_await store.destroy_container(named, bench.container)));
     EXPECT_EQ(bench.policy.denied,
               (std::vector<Use>{Use::read, Use::read, Use::read, Use::read, Use::read, Use::read,
-                                Use::write, Use::destroy}));
+                                Use::read, Use::write, Use::destroy}));
     EXPECT_TRUE(denied(co_await store.create_container({}, {.label = "other"})));
     EXPECT_EQ((co_await store.list_containers({}))->size(), 0U);
     EXPECT_EQ((co_await bench.behind.list_containers({}))->size(), 1U);

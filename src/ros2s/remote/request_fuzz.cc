@@ -82,6 +82,11 @@ void read(Method method, ConstBytes body) {
                 same(encode_list_containers(buffer, *it), body);
             }
             break;
+        case Method::space:
+            if (decode_space_request(body, container)) {
+                same(encode_space_request(buffer, container), body);
+            }
+            break;
         default: break;
     }
 }

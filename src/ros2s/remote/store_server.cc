@@ -158,7 +158,12 @@ Task<Result<>> StoreServer::describe_store(rpc::Request& request, Workspace& wor
 }
 
 Task<Result<>> StoreServer::space(rpc::Request& request, Workspace& work) {
-    ROS2S_CO_TRY_ASSIGN(const PoolSpace space, co_await store_.space(request.call()));
+    ROS2S_CO_TRY(read(decode_space_request(request.body(), work.container)));
+    const bool of_pool = work.container == ContainerId{};
+    if (!of_pool && !permits(request, work.container, Use::read))
+        ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
+    ROS2S_CO_TRY_ASSIGN(const PoolSpace space,
+                        co_await store_.space(request.call(), work.container));
     co_await request.reply(encode_space(work.body, space));
     co_return Result<>{};
 }
@@ -174,9 +179,11 @@ UpdateName StoreServer::name_of(const rpc::Request& request, const Uuid& served,
 }
 
 Task<Result<>> StoreServer::create_container(rpc::Request& request, Workspace& work) {
-    ROS2S_CO_TRY_ASSIGN(const Creation creation, read(decode_create(request.body())));
-    if (policy_ != nullptr)
+    ROS2S_CO_TRY_ASSIGN(Creation creation, read(decode_create(request.body())));
+    if (policy_ != nullptr) {
         ROS2S_CO_TRY(policy_->permit_creation(request, creation.properties.label));
+        ROS2S_CO_TRY(policy_->own(request, creation.properties));
+    }
     const UpdateName name = name_of(request, creation.owner, creation.digest);
     ROS2S_CO_TRY_ASSIGN(
         const ContainerRecord record,
@@ -203,9 +210,8 @@ Task<Result<>> StoreServer::list_containers(rpc::Request& request, Workspace& wo
     ROS2S_CO_TRY_ASSIGN(std::vector<ContainerRecord> records,
                         co_await store_.list_containers(request.call()));
     if (policy_ != nullptr) {
-        std::erase_if(records, [&](const ContainerRecord& each) {
-            return !policy_->shows(request, each.properties.label);
-        });
+        std::erase_if(records,
+                      [&](const ContainerRecord& each) { return !policy_->shows(request, each); });
     }
     co_await request.reply(
         encode_containers(work.body, records, after, request.reply_body_bytes_max()));

@@ -179,6 +179,12 @@ Result<> decode_containers(ConstBytes body, ContainerPage& page) {
 
 // ---- the pool -------------------------------------------------------------------------------
 
+ConstBytes encode_space_request(Buffer& buffer, ContainerId container) {
+    return build(buffer, space_request_fields, container);
+}
+Result<> decode_space_request(ConstBytes body, ContainerId& container) {
+    return read(body, space_request_fields, container);
+}
 ConstBytes encode_space(Buffer& buffer, const PoolSpace& space) {
     return build(buffer, space_fields, space);
 }
@@ -198,6 +204,7 @@ constexpr FeatureBit feature_bits[] = {
     {&Features::checksums, 8},
     {&Features::durable, 16},
     {&Features::chains, 32},
+    {&Features::caps, 64},
 };
 
 }  // namespace

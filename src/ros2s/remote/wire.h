@@ -142,6 +142,9 @@ ConstBytes encode_containers(Buffer& buffer, std::span<const object::ContainerRe
 // Appends.
 [[nodiscard]] Result<> decode_containers(ConstBytes body, ContainerPage& page);
 
+// Of the pool, if the container is nil.
+ConstBytes encode_space_request(Buffer& buffer, object::ContainerId container);
+[[nodiscard]] Result<> decode_space_request(ConstBytes body, object::ContainerId& container);
 ConstBytes encode_space(Buffer& buffer, const object::PoolSpace& space);
 [[nodiscard]] Result<object::PoolSpace> decode_space(ConstBytes body);
 

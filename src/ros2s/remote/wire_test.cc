@@ -64,9 +64,12 @@ struct Draw {
         if (operation.kind <= Operation::Kind::put) operation.window.length = number();
         return operation;
     }
-    ContainerProperties properties() { return {.label = text(127), .chunk_bytes = number()}; }
+    Amount amount() { return {number(), number()}; }
+    ContainerProperties properties() {
+        return {.label = text(127), .chunk_bytes = number(), .owner = text(511), .caps = amount()};
+    }
     ContainerRecord record() {
-        return {.id = container(), .properties = properties(), .created = time()};
+        return {.id = container(), .properties = properties(), .created = time(), .used = amount()};
     }
 };
 
@@ -331,8 +334,8 @@ TEST_P(Wire, Containers) {
     do {
         const std::string after = page.records.empty() ? "" : page.records.back().properties.label;
         EXPECT_EQ(*decode_list_containers(encode_list_containers(buffer, after)), after);
-        const ConstBytes body = encode_containers(buffer, records, after, 500);
-        EXPECT_LE(body.size(), 500U);
+        const ConstBytes body = encode_containers(buffer, records, after, 1000);
+        EXPECT_LE(body.size(), 1000U);
         ASSERT_TRUE(decode_containers(body, page).has_value());
     } while (page.more);
     ASSERT_EQ(page.records.size(), records.size());
@@ -342,11 +345,12 @@ TEST_P(Wire, Containers) {
 TEST_P(Wire, CommitSpaceDescription) {
     expect_comes_back(Commit{{draw.number()}, draw.time(), draw.flag()}, encode_commit,
                       decode_commit);
-    expect_comes_back(PoolSpace{draw.number(), draw.number()}, encode_space, decode_space);
-    expect_comes_back(
-        Description{{draw.flag(), draw.flag(), draw.flag(), draw.flag(), draw.flag(), draw.flag()},
-                    draw.text(1024)},
-        encode_description, decode_description);
+    expect_comes_back(PoolSpace{draw.number(), draw.number(), draw.number(), draw.number()},
+                      encode_space, decode_space);
+    expect_comes_back(Description{{draw.flag(), draw.flag(), draw.flag(), draw.flag(), draw.flag(),
+                                   draw.flag(), draw.flag()},
+                                  draw.text(1024)},
+                      encode_description, decode_description);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Wire, testing::Range<uint64_t>(1, 61));
@@ -418,7 +422,10 @@ TEST_F(WireGolden, Bodies) {
     request(Method::query, encode_query(buffer, container, {1, 2}, {"data"}));
     reply(Method::query,
           encode_queried(buffer, {true, {"d"}, 5, {9}, WallTime{Duration{5}}, 4096}));
-    const ContainerRecord record{container, {"main", 1 << 20}, WallTime{Duration{5}}};
+    const ContainerRecord record{container,
+                                 {"main", 1 << 20, "CN=alice", {1 << 30, 2000}},
+                                 WallTime{Duration{5}},
+                                 {4096, 3}};
     request(Method::create_container,
             encode_create(buffer, {record.properties, container.uuid, 0x1122334455667788}));
     reply(Method::create_container, encode_created(buffer, record));
@@ -426,7 +433,8 @@ TEST_F(WireGolden, Bodies) {
             encode_destroy(buffer, {container, container.uuid, 0x1122334455667788}));
     request(Method::list_containers, encode_list_containers(buffer, "main"));
     reply(Method::list_containers, encode_containers(buffer, {&record, 1}, "", 1000));
-    reply(Method::space, encode_space(buffer, {1 << 30, 1 << 20}));
+    request(Method::space, encode_space_request(buffer, container));
+    reply(Method::space, encode_space(buffer, {1 << 30, 1 << 20, 2000, 1000}));
     request(Method::pin, encode_pin(buffer, container, container.uuid, item));
     request(Method::unpin, encode_unpin(buffer, container, container.uuid, {1, 2}));
     reply(Method::unpin, encode_unpinned(buffer, true));

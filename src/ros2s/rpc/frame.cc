@@ -78,7 +78,7 @@ constexpr Code codes[] = {
     Code::busy,         Code::condition_failed, Code::corrupt,   Code::io,
     Code::no_attribute, Code::too_small,        Code::too_large, Code::stale,
     Code::unsupported,  Code::bad_version,      Code::cancelled, Code::deadline,
-    Code::closed,       Code::name_taken,       Code::expired,
+    Code::closed,       Code::name_taken,       Code::expired,   Code::over_cap,
 };
 
 }  // namespace

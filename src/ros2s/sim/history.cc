@@ -153,6 +153,31 @@ Task<> History::check(ObjectStore& store, ContainerId container, uint64_t used_e
     uint64_t used = used_elsewhere;
     for (const auto& [column, query] : expected.queries) used += query.bytes_used;
     co_await judge_space(store, used);
+    co_await judge_use(store, container, expected);
+}
+
+// The store's count of what the container uses, against a count of everything that is there.
+Task<> History::judge_use(ObjectStore& store, ContainerId container, const Snapshot& expected) {
+    if (!store.features().caps) co_return;
+    Amount counted;
+    for (const auto& [place, entry] : expected.entries) {
+        counted.bytes += akey_bytes + place.dkey.size() + place.akey.size();
+        if (!entry.is_value) continue;
+        ++counted.values;
+        counted.bytes += entry.bytes.size();
+    }
+    for (const auto& [column, query] : expected.queries) counted.bytes += query.bytes_used;
+    const auto all = co_await store.list_containers(no_call);
+    if (!all) {
+        problem(fmt::format("no list of containers: {}", describe(all.error())));
+        co_return;
+    }
+    for (const ContainerRecord& each : *all) {
+        if (each.id != container || each.used == counted) continue;
+        problem(
+            fmt::format("the container uses {} bytes, {} values by the store's count; it is {}, {}",
+                        each.used.bytes, each.used.values, counted.bytes, counted.values));
+    }
 }
 
 // The space of a destroyed container is freed step by step, also after a restart.
@@ -160,7 +185,7 @@ Task<> History::judge_space(ObjectStore& store, uint64_t used) {
     constexpr int looks_max = 200;
     PoolSpace space;
     for (int i = 0; i < looks_max; ++i) {
-        const auto found = co_await store.space(no_call);
+        const auto found = co_await store.space(no_call, {});
         if (!found) {
             problem(fmt::format("no answer about space: {}", describe(found.error())));
             co_return;

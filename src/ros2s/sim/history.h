@@ -141,6 +141,8 @@ class History {
     Task<> apply(const Issued& issued);
     [[nodiscard]] object::Transaction translate(const object::Transaction& transaction) const;
     Task<> judge_space(object::ObjectStore& store, uint64_t used);
+    Task<> judge_use(object::ObjectStore& store, object::ContainerId container,
+                     const Snapshot& expected);
     Task<Version> look(Place place, object::Epoch from);
     Task<> follow(const object::Transaction& transaction, object::Epoch epoch);
     void judge_read(const SeenRead& read);

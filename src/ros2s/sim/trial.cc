@@ -85,7 +85,7 @@ Task<bool> Trial::begin() {
     store_ = *store;
     const ContainerProperties properties{.label = "crash"};
     const auto record = co_await store_->create_container(no_call, properties);
-    const auto space = co_await store_->space(no_call);
+    const auto space = co_await store_->space(no_call, {});
     if (!record || !space) {
         history_.problem("no container could be made");
         co_return false;
@@ -160,7 +160,7 @@ Task<> Trial::grow(Run& run) {
     const Result<> grown = co_await rig_->grow(report);
     if (!run.is_known(grown)) co_return;
     growing_ = false;
-    const auto space = co_await store_->space(no_call);
+    const auto space = co_await store_->space(no_call, {});
     if (!grown) {
         history_.problem("the store did not grow: " + report.text());
     } else if (!space || space->total_bytes <= total_bytes_) {
@@ -185,7 +185,7 @@ Task<> Trial::step_clock(Run& run) {
 
 // Acknowledged growth stays; a growth that was in progress may have happened.
 Task<> Trial::judge_total() {
-    const auto space = co_await store_->space(no_call);
+    const auto space = co_await store_->space(no_call, {});
     const uint64_t total = space ? space->total_bytes : 0;
     if (total < total_bytes_ || (total > total_bytes_ && !growing_)) {
         history_.problem(fmt::format(

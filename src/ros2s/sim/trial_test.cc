@@ -125,8 +125,8 @@ class LoggedStore final : public ObjectStore {
         }
         co_return records;
     }
-    Task<Result<PoolSpace>> space(const Call& call) override {
-        auto space = co_await now_.store->space(call);
+    Task<Result<PoolSpace>> space(const Call& call, ContainerId container) override {
+        auto space = co_await now_.store->space(call, container);
         if (bug_ == Bug::leak) space->free_bytes -= restarts_ * block_bytes;
         space->total_bytes += grown_ * block_bytes;
         space->free_bytes += grown_ * block_bytes;

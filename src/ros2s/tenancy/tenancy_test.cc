@@ -208,6 +208,26 @@ TEST_F(Registry, WaitingReturnsAfterAHeartbeatAndAtExpiry) {
     with([this](TenantRegistry& registry) { return wait_for_the_end(world, registry); });
 }
 
+TEST(Tenant, SpaceAndFilesAreCaps) {
+    const Tenant tenant =
+        tenant_of("alice", {{"subjects", "CN=alice"}, {"space", "1TiB"}, {"files", "10M"}});
+    EXPECT_EQ(tenant.caps.bytes, uint64_t{1} << 40);
+    EXPECT_EQ(tenant.caps.values, 2 * 10'000'000U);
+    const auto refused = [](const char* key, const char* text) {
+        Tenant bad{.name = "bob", .settings = {{"subjects", "CN=bob"}, {key, text}}};
+        Report report;
+        EXPECT_EQ(parse_settings(bad, "tenant 'bob'", report).error().code, Code::invalid);
+        return report.text();
+    };
+    EXPECT_EQ(refused("space", "much"),
+              "tenant 'bob': space: 'much' is not a size; write it as in 500GiB; 0: no cap");
+    EXPECT_EQ(refused("files", "10MiB"),
+              "tenant 'bob': files: '10MiB' is not a number of files; write it as in 10M or 20000; "
+              "0: no cap");
+    EXPECT_EQ(refused("files", "-1").substr(0, 33), "tenant 'bob': files: '-1' is not ");
+    EXPECT_NE(refused("files", "10000000000000000000"), "");
+}
+
 session::AccessTable access_of(const session::AccessTable::Settings& settings) {
     Report report;
     auto access = session::AccessTable::parse(settings, "settings", report);

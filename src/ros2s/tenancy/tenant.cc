@@ -8,6 +8,7 @@
 #include <ranges>
 
 #include "allowance_settings.h"
+#include "ros2s/config/units.h"
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::tenancy {
@@ -15,6 +16,8 @@ namespace {
 
 constexpr std::string_view subjects_key = "subjects";
 constexpr std::string_view until_key = "until";
+constexpr std::string_view space_key = "space";
+constexpr std::string_view files_key = "files";
 // Only in the file.
 constexpr std::string_view generation_key = "generation";
 constexpr std::string_view revoked_key = "revoked";
@@ -68,6 +71,25 @@ Result<> parse_containers(Tenant& tenant, session::Right right, const std::strin
 
 }  // namespace
 
+Result<uint64_t> parse_space_cap(const std::string& text, std::string_view where, Report& report) {
+    const auto bytes = config::parse_size(text);
+    if (bytes) return *bytes;
+    return report.fail(
+        Code::invalid,
+        fmt::format("{}: '{}' is not a size; write it as in 500GiB; 0: no cap", where, text));
+}
+
+Result<uint64_t> parse_files_cap(const std::string& text, std::string_view where, Report& report) {
+    const auto files = config::parse_count(text);
+    if (files && *files <= UINT64_MAX / object::values_of_file) {
+        return *files * object::values_of_file;
+    }
+    return report.fail(Code::invalid,
+                       fmt::format("{}: '{}' is not a number of files; write it as in 10M or "
+                                   "20000; 0: no cap",
+                                   where, text));
+}
+
 Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report) {
     if (!object::is_valid_label(tenant.name)) {
         return report.fail(Code::invalid,
@@ -87,6 +109,10 @@ Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report) 
             ROS2S_TRY_ASSIGN(tenant.subjects, session::parse_subjects(text, place, report));
         } else if (name == until_key) {
             ROS2S_TRY_ASSIGN(tenant.until, parse_time(text, place, report));
+        } else if (name == space_key) {
+            ROS2S_TRY_ASSIGN(tenant.caps.bytes, parse_space_cap(text, place, report));
+        } else if (name == files_key) {
+            ROS2S_TRY_ASSIGN(tenant.caps.values, parse_files_cap(text, place, report));
         } else if (const auto right = std::ranges::find(session::right_names, name);
                    right != session::right_names.end()) {
             ROS2S_TRY(parse_containers(
@@ -99,10 +125,11 @@ Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report) 
         } else {
             return report.fail(
                 Code::invalid,
-                fmt::format("{}: there is no such setting; the settings are {}, {}, {}, {}, {}",
-                            place, subjects_key, fmt::join(session::right_names, ", "), until_key,
-                            fmt::join(limit_names(), ", "),
-                            fmt::join(session::user_setting_names, ", ")));
+                fmt::format(
+                    "{}: there is no such setting; the settings are {}, {}, {}, {}, {}, {}, {}",
+                    place, subjects_key, fmt::join(session::right_names, ", "), until_key,
+                    space_key, files_key, fmt::join(limit_names(), ", "),
+                    fmt::join(session::user_setting_names, ", ")));
         }
     }
     if (tenant.subjects.empty()) {
@@ -140,7 +167,8 @@ struct Document {
 
 config::Table describe(Document& document) {
     config::Records records{.into = &document.tenants};
-    records.keys = {{subjects_key, ""}, {until_key, ""}, {generation_key, ""}, {revoked_key, ""}};
+    records.keys = {{subjects_key, ""}, {until_key, ""},      {space_key, ""},
+                    {files_key, ""},    {generation_key, ""}, {revoked_key, ""}};
     for (const std::string_view right : session::right_names) records.keys.push_back({right, ""});
     for (const std::string_view limit : limit_names()) records.keys.push_back({limit, ""});
     for (const std::string_view name : session::user_setting_names) {

@@ -6,6 +6,7 @@
 //
 //     subjects  "CN=alice; CN=alice-2"        read, write, create, destroy  "images, alice-*"
 //     until     "2027-01-01T00:00:00Z"        weight, requests, bytes, names, burst  as in `limits`
+//     space     "1TiB"                         files      "10M"
 //     users, groups, root_squash (default: yes), squash, uid_map, gid_map, may  as in UserGrant
 //
 // Plain values; any thread.
@@ -21,6 +22,7 @@
 #include "ros2s/admission/accounts.h"
 #include "ros2s/base/result.h"
 #include "ros2s/config/config.h"
+#include "ros2s/object/object_store.h"
 #include "ros2s/session/access_table.h"
 
 namespace ros2s::tenancy {
@@ -40,6 +42,7 @@ struct Tenant {
     session::UserGrant users{.root_squash = true};
     std::optional<WallTime> until{};
     std::optional<admission::Allowance> allowance{};  // none: no limit is set
+    object::Amount caps{};                            // of all containers that it owns; 0: no cap
 
     [[nodiscard]] bool is_active(WallTime now) const {
         return !revoked && (!until || now < *until);
@@ -47,6 +50,13 @@ struct Tenant {
     friend bool operator==(const Tenant&, const Tenant&) = default;
 };
 using TenantsByName = std::map<std::string, Tenant, std::less<>>;
+
+// Caps as texts: space in bytes ("1TiB"); files ("10M") as the single values that they need. 0: no
+// cap. Errors: invalid, with a sentence that begins with `where`.
+[[nodiscard]] Result<uint64_t> parse_space_cap(const std::string& text, std::string_view where,
+                                               Report& report);
+[[nodiscard]] Result<uint64_t> parse_files_cap(const std::string& text, std::string_view where,
+                                               Report& report);
 
 // Fills the parsed form. Errors: invalid, with a sentence that begins with `where`.
 [[nodiscard]] Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report);

@@ -259,7 +259,8 @@ int ros2s_statfs(ros2s_fs* fs, struct statvfs* out) {
     out->f_frsize = block_bytes;
     out->f_blocks = space->total_bytes / block_bytes;
     out->f_bfree = out->f_bavail = space->free_bytes / block_bytes;
-    out->f_files = space->files;
+    out->f_files = space->files_max > 0 ? space->files_max : space->files;
+    if (space->files_max > 0) out->f_ffree = out->f_favail = space->files_max - space->files;
     out->f_namemax = fs::name_bytes_max;
     return 0;
 }

@@ -78,7 +78,7 @@ bool decode(Decoder& decoder, Change& change) {
     change.hole_first = decoder.number<uint64_t>();
     change.hole_count = decoder.number<uint64_t>();
     if (!decoder.ok()) return false;
-    if (kind < 1 || kind > static_cast<uint8_t>(Change::Kind::remove_container)) return false;
+    if (kind < 1 || kind > static_cast<uint8_t>(Change::Kind::set_container)) return false;
     if (size_rule > static_cast<uint8_t>(Change::SizeRule::exactly)) return false;
     if (change.piece_count > change.pieces.size()) return false;
     change.kind = static_cast<Change::Kind>(kind);

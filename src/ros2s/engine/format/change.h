@@ -27,6 +27,7 @@ struct Change {
         create_container = 7,  // value: the record
         retire_container = 8,  // no longer visible; its objects are being removed
         remove_container = 9,  // removes the record; the container has no objects any more
+        set_container = 10,    // value: a record; owner and caps are replaced by its
     };
     enum class SizeRule : uint8_t { keep = 0, at_least = 1, exactly = 2 };
     // Consecutive blocks of the array; their addresses are the next `count` of `blocks`.
@@ -67,6 +68,8 @@ struct TransactionRecord {
     object::OperationId id{};
     object::ContainerId container{};
     InlineVector<Change, 1> changes;
+    // Not in the record: what it was admitted with in its container's caps (State::reserve).
+    object::Amount reserved{};
 
     static constexpr size_t encoded_bytes_fixed = 16 + 4 + 8 + 16 + 8 + 16 + 4;
     [[nodiscard]] size_t encoded_bytes_max() const;

@@ -20,7 +20,14 @@ constexpr std::string_view checkpoint_golden =
 #include "golden/checkpoint_v1.txt"
     ;
 constexpr std::string_view record_golden =
+#include "golden/record_v3.txt"
+    ;
+// Of earlier programs; still read.
+constexpr std::string_view record_before_golden =
 #include "golden/record_v2.txt"
+    ;
+constexpr std::string_view container_before_golden =
+#include "golden/container_v1.txt"
     ;
 constexpr std::string_view single_golden =
 #include "golden/single_v1.txt"
@@ -41,7 +48,7 @@ constexpr std::string_view owner_golden =
 #include "golden/owner_v2.txt"
     ;
 constexpr std::string_view container_golden =
-#include "golden/container_v1.txt"
+#include "golden/container_v2.txt"
     ;
 constexpr std::string_view meta_golden =
 #include "golden/meta_v1.txt"
@@ -179,6 +186,21 @@ TEST(Format, GoldenFilesAreReadAsWhatTheyWere) {
     EXPECT_EQ(container->properties, samples::container().properties);
     EXPECT_EQ(container->created, samples::container().created);
     EXPECT_TRUE(container->retired);
+    EXPECT_EQ(container->used, samples::container().used);
+    EXPECT_TRUE(container->counted);
+}
+
+TEST(Format, ValuesOfEarlierVersionsAreRead) {
+    const auto record = decode_record(as_bytes(from_golden(record_before_golden)));
+    ASSERT_TRUE(record);
+    ASSERT_EQ(record->transactions.size(), 1u);
+    EXPECT_EQ(bytes_of(record->transactions[0]), bytes_of(samples::transaction()));
+    const auto container = decode_container(from_golden(container_before_golden));
+    ASSERT_TRUE(container);
+    EXPECT_EQ(container->properties, (object::ContainerProperties{.label = "main"}));
+    EXPECT_TRUE(container->retired);
+    EXPECT_FALSE(container->counted);
+    EXPECT_EQ(container->used, object::Amount{});
 }
 
 TEST(Format, EveryFlippedBitIsRefused) {

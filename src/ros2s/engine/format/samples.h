@@ -127,9 +127,13 @@ inline ReplyValue reply() {
 }
 inline OwnerValue owner() { return {.dropped_upto = 4321}; }
 inline ContainerValue container() {
-    return {.properties = {.label = "main", .chunk_bytes = 1 << 20},
+    return {.properties = {.label = "main",
+                           .chunk_bytes = 1 << 20,
+                           .owner = "CN=alice",
+                           .caps = {.bytes = uint64_t{1} << 40, .values = 20'000'000}},
             .created = time(),
-            .retired = true};
+            .retired = true,
+            .used = {.bytes = 123'456'789, .values = 4321}};
 }
 inline MetaValue meta() {
     return {.pool = uuid(0x10),

@@ -26,11 +26,19 @@ inline constexpr auto owner_fields = [](auto& io, auto& owner) {
     io("greatest epoch of its replies that were dropped", owner.dropped_upto);
 };
 
-inline constexpr auto container_fields = [](auto& io, auto& container) {
+inline constexpr auto container_fields_v1 = [](auto& io, auto& container) {
     io.text("label", container.properties.label, object::label_bytes_max);
     io("chunk bytes", container.properties.chunk_bytes);
     io("of creation", container.created);
     io("retired", container.retired);
+};
+inline constexpr auto container_fields = [](auto& io, auto& container) {
+    container_fields_v1(io, container);
+    io.text("owner", container.properties.owner, object::owner_bytes_max);
+    io("cap of bytes", container.properties.caps.bytes);
+    io("cap of values", container.properties.caps.values);
+    io("used bytes", container.used.bytes);
+    io("used values", container.used.values);
 };
 
 inline constexpr auto meta_fields = [](auto& io, auto& meta) {

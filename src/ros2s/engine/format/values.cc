@@ -9,6 +9,7 @@ namespace ros2s::engine {
 namespace {
 
 constexpr uint8_t version_value = 1;
+constexpr uint8_t container_version = 2;
 constexpr uint8_t tag_summary = 4, tag_container = 6, tag_meta = 7, tag_space = 8;
 // 5 was a reply without a digest, of pools of version 1.
 constexpr uint8_t tag_reply = 9, tag_owner = 10;
@@ -19,9 +20,10 @@ constexpr uint16_t flags_known = 0;
 // Adds two bytes before each value and four after it.
 class Builder {
   public:
-    Builder(uint8_t tag, size_t bytes_max) : text_(bytes_max + 6, '\0'), encoder_(memory()) {
+    Builder(uint8_t tag, size_t bytes_max, uint8_t version = version_value)
+        : text_(bytes_max + 6, '\0'), encoder_(memory()) {
         encoder_.number(tag);
-        encoder_.number(version_value);
+        encoder_.number(version);
     }
     FieldWriter<Encoder>& operator*() { return encoder_; }
     FieldWriter<Encoder>* operator->() { return &encoder_; }
@@ -40,7 +42,7 @@ class Builder {
 
 // The fields of a value with a valid CRC; `tag` is the kind that it claims.
 struct Opened {
-    uint8_t tag;
+    uint8_t tag, version;
     FieldReader fields;
 };
 Result<Opened> open(std::string_view value) {
@@ -52,8 +54,9 @@ Result<Opened> open(std::string_view value) {
     FieldReader fields(as_bytes(value));
     const auto tag = fields.number<uint8_t>();
     const auto version = fields.number<uint8_t>();
-    if (version != version_value) return fail(Code::bad_version, version);
-    return Opened{tag, fields};
+    const uint8_t newest = tag == tag_container ? container_version : version_value;
+    if (version < version_value || version > newest) return fail(Code::bad_version, version);
+    return Opened{tag, version, fields};
 }
 Result<FieldReader> open(std::string_view value, uint8_t tag) {
     ROS2S_TRY_ASSIGN(Opened opened, open(value));
@@ -62,10 +65,11 @@ Result<FieldReader> open(std::string_view value, uint8_t tag) {
 }
 
 template <class Value>
-std::string encode_fields(uint8_t tag, const Value& value, auto fields) {
+std::string encode_fields(uint8_t tag, const Value& value, auto fields,
+                          uint8_t version = version_value) {
     FieldWriter<Measure> measure;
     fields(measure, value);
-    Builder built(tag, measure.size());
+    Builder built(tag, measure.size(), version);
     fields(*built, value);
     return built.finish();
 }
@@ -195,10 +199,17 @@ Result<OwnerValue> decode_owner(std::string_view value) {
 }
 
 std::string encode(const ContainerValue& container) {
-    return encode_fields(tag_container, container, container_fields);
+    return encode_fields(tag_container, container, container_fields, container_version);
 }
 Result<ContainerValue> decode_container(std::string_view value) {
-    return decode_fields<ContainerValue>(tag_container, value, container_fields);
+    ROS2S_TRY_ASSIGN(const Opened opened, open(value));
+    if (opened.version == container_version) {
+        return decode_fields<ContainerValue>(tag_container, value, container_fields);
+    }
+    ROS2S_TRY_ASSIGN(ContainerValue old,
+                     decode_fields<ContainerValue>(tag_container, value, container_fields_v1));
+    old.counted = false;
+    return old;
 }
 
 std::string encode(const MetaValue& meta) { return encode_fields(tag_meta, meta, meta_fields); }

@@ -66,6 +66,8 @@ struct ContainerValue {
     object::ContainerProperties properties;
     WallTime created{};
     bool retired = false;  // destroyed; its objects are being removed
+    object::Amount used{};
+    bool counted = true;  // not stored; false: of a pool that did not count `used`
 };
 [[nodiscard]] std::string encode(const ContainerValue& container);
 [[nodiscard]] Result<ContainerValue> decode_container(std::string_view value);

@@ -147,7 +147,7 @@ Task<ContainerId> Probe::create_container(std::string label) {
 }
 
 Task<PoolSpace> Probe::space() {
-    const auto space = co_await store().space(call_);
+    const auto space = co_await store().space(call_, {});
     if (space) co_return *space;
     ADD_FAILURE() << "no answer about space: " << describe(space.error());
     co_return PoolSpace{};

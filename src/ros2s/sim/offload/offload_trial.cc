@@ -129,7 +129,7 @@ std::optional<CrashPlan> OffloadTrial::next_crash(bool in_recovery) {
 Task<> OffloadTrial::run() {
     co_await storage_.make();
     ROS2S_CHECK(co_await storage_.start());
-    free_bytes_ = (co_await storage_.store().space(no_call))->free_bytes;
+    free_bytes_ = (co_await storage_.store().space(no_call, {}))->free_bytes;
     {
         const auto files = co_await mount_directly();
         ROS2S_CHECK(files && co_await shared_.prepare(*files));
@@ -255,7 +255,7 @@ Task<> OffloadTrial::judge_files(fs::FileSystem& files) {
 
 // When all files are removed, their space must be free again.
 Task<> OffloadTrial::judge_space() {
-    const auto space = co_await storage_.store().space(no_call);
+    const auto space = co_await storage_.store().space(no_call, {});
     if (space && space->free_bytes == free_bytes_) co_return;
     report_.problems.push_back(fmt::format("without files {} bytes are free, and were {} at first",
                                            space ? space->free_bytes : 0, free_bytes_));
