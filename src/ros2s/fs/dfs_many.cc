@@ -164,7 +164,7 @@ Task<Result<bool>> DfsMount::create_together(const Call& call, NodeId parent,
         };
         if (!std::ranges::all_of(std::span(items).subspan(1), is_free)) co_return false;
 
-        const InodeRecord inode = new_inode(directory, mode, owner);
+        const InodeRecord inode = new_inode(parent, directory, mode, owner);
         std::vector<NodeId> nodes(names.size());
         for (size_t i = 0; i < names.size(); ++i) {
             ROS2S_CO_TRY_ASSIGN(nodes[i], co_await next_node(call));
@@ -264,7 +264,7 @@ Task<Result<bool>> DfsMount::unlink_together(const Call& call, NodeId parent,
         ManyRemovals removals;
         if (!removals.set(many, names, open_elsewhere, punch_chunks_max_)) co_return false;
         for (auto& [name, found, removal] : removals.each) {
-            co_await plan_removal(found.named.entry, *found.node, removal);
+            co_await plan_removal(parent, found.named.entry, *found.node, removal);
         }
         Result<Commit> done;
         {

@@ -211,7 +211,8 @@ class DfsMount final : public Dfs {
     [[nodiscard]] std::vector<Result<Attributes>> nodes_in(const RecordChain& chain, NodeId parent,
                                                            std::span<const ChainName> names,
                                                            const ChainWhole& last);
-    [[nodiscard]] InodeRecord new_inode(const InodeRecord& parent, mode_t mode, Owner owner) const;
+    [[nodiscard]] InodeRecord new_inode(NodeId directory, const InodeRecord& parent, mode_t mode,
+                                        Owner owner) const;
     // Puts a new node under a name. Errors also: exists, condition_failed never.
     Task<Result<Attributes>> add_node(const Call& call, NodeId parent, NewNode& wanted);
     Task<Result<Attributes>> add_new_node(const Call& call, NodeId parent, NewNode& wanted);
@@ -229,7 +230,7 @@ class DfsMount final : public Dfs {
     // plan_removal pins the node that was found; add_removal adds what the loss of one name (not
     // the name itself) does to its node; finish_removal follows a plan, whatever came of the
     // transaction.
-    Task<> plan_removal(const Entry& entry, const Whole& node, Removal& removal);
+    Task<> plan_removal(NodeId parent, const Entry& entry, const Whole& node, Removal& removal);
     static void add_removal(OperationSlots::Lease& lease, const Entry& entry, Removal& removal);
     Task<> finish_removal(Removal& removal, bool committed);
     Task<Result<>> remove_name(const Call& call, NodeId parent, std::string_view name,

@@ -465,6 +465,50 @@ TEST_F(DfsMountTest, AVastSparseFileGoesInFewSteps) {
     unmount();
 }
 
+// A file's record names a directory that has one of its names, through every change of its names.
+TEST_F(DfsMountTest, AFileKnowsADirectoryThatHasIt) {
+    start();
+    const Owner owner;
+    const NodeId a = world_.run(fs_->mkdir(call_, root_node, "a", 0755, owner))->node;
+    const NodeId b = world_.run(fs_->mkdir(call_, root_node, "b", 0755, owner))->node;
+    const NodeId file = world_.run(fs_->mknod(call_, a, "f", S_IFREG | 0644, 0, owner))->node;
+    const auto above = [&] {
+        const auto found = world_.run(fs_->lookup(call_, file, ".."));
+        return found ? found->node : NodeId{};
+    };
+    EXPECT_EQ(above(), a);
+    ASSERT_TRUE(world_.run(fs_->link(call_, file, b, "g")));
+    EXPECT_EQ(above(), a);
+    ASSERT_TRUE(world_.run(fs_->unlink(call_, b, "g")));
+    EXPECT_EQ(above(), a) << "a name elsewhere was removed";
+    ASSERT_TRUE(world_.run(fs_->link(call_, file, b, "g")));
+    ASSERT_TRUE(world_.run(fs_->unlink(call_, a, "f")));
+    EXPECT_EQ(outcome_of(world_.run(fs_->lookup(call_, file, ".."))), Code::stale);
+    ASSERT_TRUE(world_.run(fs_->link(call_, file, b, "h")));
+    EXPECT_EQ(above(), b) << "the next link is known again";
+    ASSERT_TRUE(world_.run(fs_->rename(call_, b, "g", a, "f", {})));
+    EXPECT_EQ(above(), a);
+    // What a rename replaces loses that name, too.
+    const NodeId other = world_.run(fs_->mknod(call_, a, "o", S_IFREG | 0644, 0, owner))->node;
+    ASSERT_TRUE(world_.run(fs_->rename(call_, a, "o", a, "f", {})));
+    EXPECT_EQ(outcome_of(world_.run(fs_->lookup(call_, file, ".."))), Code::stale);
+    ASSERT_TRUE(world_.run(fs_->rename(call_, a, "f", b, "h", {.exchange = true})));
+    EXPECT_EQ(above(), a);
+    EXPECT_EQ(world_.run(fs_->lookup(call_, other, ".."))->node, b);
+    // An open file without a name keeps it.
+    const Opened open = *world_.run(fs_->open(call_, file, {}));
+    ASSERT_TRUE(world_.run(fs_->unlink(call_, a, "f")));
+    EXPECT_EQ(above(), a);
+    ASSERT_TRUE(world_.run(fs_->close(call_, open.handle)));
+    const std::string_view many[] = {"1", "2"};
+    for (const auto& made : world_.run(fs_->create_many(call_, b, many, 0644, owner))) {
+        ASSERT_TRUE(made);
+    }
+    const NodeId one = world_.run(fs_->lookup(call_, b, "1"))->node;
+    EXPECT_EQ(world_.run(fs_->lookup(call_, one, ".."))->node, b);
+    unmount();
+}
+
 TEST_F(DfsMountTest, OrphansOfALostMountAreReapedByTheNext) {
     start();
     const Opened file = create("file");

@@ -52,7 +52,7 @@ Task<Result<Attributes>> DfsMount::lookup(const Call& call, NodeId parent, std::
     if (name == ".") co_return co_await get_attributes(call, parent);
     if (name == "..") {
         ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_inode(call, parent));
-        if (!S_ISDIR(inode.record.mode)) co_return fail(Code::stale);
+        if (inode.record.parent == 0) co_return fail(Code::stale);  // a file: see plan_removal()
         co_return co_await get_attributes(call, NodeId{inode.record.parent});
     }
     co_return (co_await look_up_names(call, parent, {&name, 1})).back();
@@ -131,12 +131,14 @@ void DfsMount::remember(NodeId directory, const Inode& inode) {
 }
 
 // As Linux in a set-group directory: new nodes inherit the group, and new directories also the bit.
-InodeRecord DfsMount::new_inode(const InodeRecord& parent, mode_t mode, Owner owner) const {
+InodeRecord DfsMount::new_inode(NodeId directory, const InodeRecord& parent, mode_t mode,
+                                Owner owner) const {
     const int64_t now = now_ns();
     InodeRecord record{.mode = mode,
                        .links = 1,
                        .uid = owner.uid,
                        .gid = owner.gid,
+                       .parent = directory.value,
                        .created_ns = now,
                        .accessed_ns = now,
                        .modified_ns = now,
@@ -178,10 +180,9 @@ Task<Result<Attributes>> DfsMount::add_new_node(const Call& call, NodeId parent,
             remember(parent, directory);
         }
         ROS2S_CO_TRY_ASSIGN(const NodeId node, co_await next_node(call));
-        InodeRecord record = new_inode(directory.record, wanted.mode, wanted.owner);
+        InodeRecord record = new_inode(parent, directory.record, wanted.mode, wanted.owner);
         record.device = wanted.device;
         record.target_bytes = static_cast<uint16_t>(wanted.target.size());
-        if (S_ISDIR(wanted.mode)) record.parent = parent.value;
         const auto done =
             co_await commit_new_node(call, parent, directory.epoch, node, record, wanted);
         if (done && done->replayed)
@@ -312,6 +313,7 @@ Task<Result<Attributes>> DfsMount::add_link(const Call& call, NodeId node, NodeI
         if (named.entry.exists()) co_return fail(Code::exists);
         if (inode.record.links == 0) co_return fail(Code::not_found);  // open, without a name
         ++inode.record.links;
+        if (inode.record.parent == 0) inode.record.parent = parent.value;
         stamp_changed(inode.record, contents);
         const EntryRecord entry = EntryRecord::of(node, inode.record.mode);
 

@@ -7,7 +7,8 @@
 
 namespace ros2s::fs {
 
-Task<> DfsMount::plan_removal(const Entry& entry, const Whole& node, Removal& removal) {
+Task<> DfsMount::plan_removal(NodeId parent, const Entry& entry, const Whole& node,
+                              Removal& removal) {
     if (entry.record.is_directory()) co_return;
     NodeState& state = co_await pin(entry.node());
     const auto& [inode, contents] = node;
@@ -17,7 +18,11 @@ Task<> DfsMount::plan_removal(const Entry& entry, const Whole& node, Removal& re
     if (removal.left.links > 0) --removal.left.links;
     stamp_changed(removal.left, contents);
     removal.last_name = removal.left.links == 0;
-    if (!removal.last_name) co_return;
+    if (!removal.last_name) {
+        // Its other names may be in other directories, which nothing here knows.
+        if (removal.left.parent == parent.value) removal.left.parent = 0;
+        co_return;
+    }
     const bool large = contents.exists && S_ISREG(inode.record.mode) &&
                        contents.highest_dkey.number() >= punch_chunks_max_;
     removal.becomes_orphan = large || state.pins > 1 || removal.open_elsewhere || spares_orphans();
@@ -79,7 +84,7 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
             continue;
         }
         Removal removal{.open_elsewhere = open_elsewhere};
-        co_await plan_removal(entry, *found.node, removal);
+        co_await plan_removal(parent, entry, *found.node, removal);
         Result<Commit> done;
         {
             co_await slots_.wait();

@@ -135,7 +135,7 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
         if (!from.record.is_directory() && to.record.is_directory()) {
             co_return fail(Code::is_directory);
         }
-        co_await plan_removal(to, renaming.to_node, removal);
+        co_await plan_removal(renaming.new_parent, to, renaming.to_node, removal);
     }
     const EntryRecord entry = from.record;
     Result<Commit> done;
@@ -181,9 +181,8 @@ Task<Result<>> DfsMount::rename_once(const Call& call, Renaming& renaming) {
             moved.record.is_directory() && renaming.parent != renaming.new_parent;
         Moved& move = renaming.moves.emplace_back(Moved{.node = moved.node(), .inode = node.inode});
         stamp_changed(move.inode.record, node.contents);
-        if (!to_another) return;
-        move.new_parent = to_parent;
         move.inode.record.parent = to_parent.value;
+        if (to_another) move.new_parent = to_parent;
     };
     add_move(from, renaming.from_node, renaming.new_parent);
     if (renaming.flags.exchange) add_move(to, renaming.to_node, renaming.parent);

@@ -103,7 +103,7 @@ struct InodeRecord {
     uint32_t gid = 0;
     uint32_t reserved1 = 0;
     uint64_t device = 0;  // character and block devices
-    uint64_t parent = 0;  // directories: the node that holds their name
+    uint64_t parent = 0;  // the directory that holds its name, or one of them; 0: not known
     int64_t created_ns = 0;
     int64_t accessed_ns = 0;
     int64_t modified_ns = 0;
