@@ -35,6 +35,8 @@ uint32_t wanted_by(fs::OpenFlags flags) {
     return (flags.read || !writes ? Wanted::read : 0) | (writes ? Wanted::write : 0);
 }
 
+Rights rights_in(const fs::Attributes& node) { return {node.mode, node.uid, node.gid}; }
+
 const fs::Attributes* attributes_in(const fs::Attributes* attributes) { return attributes; }
 const fs::Attributes* attributes_in(const fs::Opened* opened) { return &opened->attributes; }
 
@@ -46,7 +48,7 @@ Result<T> CheckedFileSystem::seen(uint64_t since, Result<T> result) {
     if (!result) return result;
     const fs::Attributes& attributes = *attributes_in(&*result);
     if (since == changes_) {
-        seen_.see(attributes, reactor_.now());
+        seen_.see(attributes.node, rights_in(attributes), reactor_.now());
     } else {
         seen_.drop(attributes.node);
     }
@@ -58,7 +60,7 @@ Task<Result<Rights>> CheckedFileSystem::rights_of(const Call& call, NodeId node)
     const uint64_t since = changes_;
     ROS2S_CO_TRY_ASSIGN(const fs::Attributes now,
                         seen(since, co_await inner_->get_attributes(call, node)));
-    co_return Rights{now.mode, now.uid, now.gid};
+    co_return rights_in(now);
 }
 
 Task<Result<>> CheckedFileSystem::require_in(const Call& call, NodeId directory, uint32_t wanted) {
@@ -116,7 +118,7 @@ Task<std::vector<Result<fs::Attributes>>> CheckedFileSystem::look_up_names(
         }
         ++kept;
         if (!each) continue;
-        if (since == changes_) seen_.see(*each, reactor_.now());
+        if (since == changes_) seen_.see(each->node, rights_in(*each), reactor_.now());
         may_go_on = ordinary(call) == nullptr || !S_ISDIR(each->mode) ||
                     fs::allows(*call.caller, each->mode, each->uid, each->gid, Wanted::search);
     }

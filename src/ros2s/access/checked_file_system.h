@@ -156,7 +156,7 @@ class CheckedFileSystem final : public fs::FileSystem {
 
     Reactor& reactor_;
     std::unique_ptr<fs::FileSystem> inner_;
-    SeenNodes seen_;
+    SeenNodes seen_{4096};
     uint64_t changes_ = 0;  // of attributes, begun and ended
     std::map<fs::FileHandle, Writer> writers_;
     std::map<Writer, uint32_t> writes_;  // how many of writers_

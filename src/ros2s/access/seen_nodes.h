@@ -1,5 +1,5 @@
-// SeenNodes: modes and owners of nodes, as look-ups and changes returned them in the last second.
-// Checks of permissions use them, so that they need no requests of their own.
+// SeenLately: what look-ups and changes returned about nodes in the last second. Checks use it, so
+// that they need no requests of their own.
 //
 // Used on one core. Bounded: the older half is dropped after a second, or when the newer half is
 // full.
@@ -13,31 +13,27 @@
 
 namespace ros2s::access {
 
-struct Rights {
-    mode_t mode = 0;
-    uint32_t uid = 0, gid = 0;
-};
-
-class SeenNodes {
+template <class Fact>
+class SeenLately {
   public:
     // How long a change by another program may stay unnoticed.
     static constexpr Duration lifetime = std::chrono::seconds(1);
-    static constexpr size_t nodes_max = 4096;
 
-    void see(const fs::Attributes& attributes, Time now) {
-        if (newer_.size() >= nodes_max / 2 || now - newer_since_ >= lifetime) {
+    explicit SeenLately(size_t nodes_max) : nodes_max_(nodes_max) {}
+
+    void see(fs::NodeId node, Fact fact, Time at) {
+        if (newer_.size() >= nodes_max_ / 2 || at - newer_since_ >= lifetime) {
             older_ = std::exchange(newer_, {});
-            newer_since_ = now;
+            newer_since_ = at;
         }
-        newer_.insert_or_assign(attributes.node.value,
-                                Seen{{attributes.mode, attributes.uid, attributes.gid}, now});
+        newer_.insert_or_assign(node.value, Seen{std::move(fact), at});
     }
-    [[nodiscard]] std::optional<Rights> find(fs::NodeId node, Time now) const {
+    [[nodiscard]] std::optional<Fact> find(fs::NodeId node, Time now) const {
         for (const auto* nodes : {&newer_, &older_}) {
             const auto found = nodes->find(node.value);
             if (found == nodes->end()) continue;
             if (now - found->second.at >= lifetime) return std::nullopt;
-            return found->second.rights;
+            return found->second.fact;
         }
         return std::nullopt;
     }
@@ -48,11 +44,19 @@ class SeenNodes {
 
   private:
     struct Seen {
-        Rights rights;
+        Fact fact;
         Time at{};
     };
+    const size_t nodes_max_;
     std::unordered_map<uint64_t, Seen> newer_, older_;
     Time newer_since_{};
 };
+
+struct Rights {
+    mode_t mode = 0;
+    uint32_t uid = 0, gid = 0;
+};
+using SeenNodes = SeenLately<Rights>;
+using SeenParents = SeenLately<fs::NodeId>;  // a directory that has the node
 
 }  // namespace ros2s::access

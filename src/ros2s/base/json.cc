@@ -50,4 +50,13 @@ std::string json_string(std::string_view text, NotUtf8 bytes) {
     return out + '"';
 }
 
+bool is_utf8(std::string_view text) {
+    while (!text.empty()) {
+        const size_t length = utf8_length(text);
+        if (length == 0) return false;
+        text.remove_prefix(length);
+    }
+    return true;
+}
+
 }  // namespace ros2s

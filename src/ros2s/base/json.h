@@ -1,4 +1,4 @@
-// Strings in JSON. Plain functions; any thread.
+// Strings in JSON, and UTF-8. Plain functions; any thread.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,5 +11,7 @@ namespace ros2s {
 enum class NotUtf8 : uint8_t { replaced, kept };
 // "a\"b" with its quotes.
 [[nodiscard]] std::string json_string(std::string_view text, NotUtf8 bytes = NotUtf8::replaced);
+
+[[nodiscard]] bool is_utf8(std::string_view text);
 
 }  // namespace ros2s

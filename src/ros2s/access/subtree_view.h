@@ -1,0 +1,206 @@
+// SubtreeView: a FileSystem that shows some directories of another one, and nothing else of it.
+// A DPU has one for each mount of a host that has rights on subtrees only.
+//
+//     / ── datasets ── imagenet ── …     shown: the directories on the way, with these names only
+//          (shown)     (granted)         granted: the nodes of the file system below
+//
+// Paths are those of the container, so absolute targets of symbolic links lead where they should,
+// or nowhere. The directories on the way are the view's own: they have numbers and attributes of
+// the view, and nothing of the real ones can be seen.
+//
+// Owned by the mount; the file system below outlives it. Used on its core.
+//
+// Errors also: stale (the node is not in a granted directory), read_only (it may only be read).
+//
+// Invariants
+// - A number of a node is worth nothing by itself. Before each use, the directories above the node
+//   are followed up to a granted one. The file system below must know them: lookup(node, "..").
+// - Each step of this was true some time in the last second: as a look-up of this mount has found
+//   it (SeenParents), or else it is asked for. So is the path of the granted directory, in which
+//   symbolic links are not followed. What others move out of a subtree, or put in its place, is
+//   noticed after a second.
+// - What is open stays usable. Rights are checked at open.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ros2s/access/seen_nodes.h"
+#include "ros2s/access/subtree.h"
+#include "ros2s/fs/file_system.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::access {
+
+class SubtreeView final : public fs::FileSystem {
+  public:
+    using Call = ros2s::Call;
+    using NodeId = fs::NodeId;
+    using FileHandle = fs::FileHandle;
+    using AttributesTask = Task<Result<fs::Attributes>>;
+    using OpenedTask = Task<Result<fs::Opened>>;
+
+    // A node deeper below its granted directory is `stale`: looking above it takes too long.
+    static constexpr int levels_max = 1024;
+
+    // `container`: for people. Errors, with a sentence: not_found (none of the directories exists),
+    // not_directory, unsupported (the file system does not know what is above a node).
+    [[nodiscard]] static Task<Result<std::unique_ptr<SubtreeView>>> open(
+        const Call& call, Reactor& reactor, fs::FileSystem& inner, std::vector<Subtree> subtrees,
+        std::string container, Report& report);
+
+    AttributesTask lookup(const Call&, NodeId parent, std::string_view name) override;
+    Task<std::vector<Result<fs::Attributes>>> look_up_names(
+        const Call&, NodeId parent, std::span<const std::string_view> names) override;
+    AttributesTask mkdir(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                         fs::Owner owner) override;
+    AttributesTask mknod(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                         dev_t device, fs::Owner owner) override;
+    AttributesTask symlink(const Call&, NodeId parent, std::string_view name,
+                           std::string_view target, fs::Owner owner) override;
+    AttributesTask link(const Call&, NodeId node, NodeId parent, std::string_view name) override;
+    Task<Result<>> unlink(const Call&, NodeId parent, std::string_view name) override;
+    Task<Result<>> rmdir(const Call&, NodeId parent, std::string_view name) override;
+    Task<Result<>> rename(const Call&, NodeId parent, std::string_view name, NodeId new_parent,
+                          std::string_view new_name, RenameFlags flags) override;
+    Task<Result<std::string>> readlink(const Call&, NodeId node) override;
+    Task<std::vector<Result<fs::Attributes>>> lookup_many(
+        const Call&, NodeId parent, std::span<const std::string_view> names) override;
+    Task<std::vector<Result<>>> create_many(const Call&, NodeId parent,
+                                            std::span<const std::string_view> names, mode_t mode,
+                                            fs::Owner owner) override;
+    Task<std::vector<Result<>>> unlink_many(const Call&, NodeId parent,
+                                            std::span<const std::string_view> names) override;
+    AttributesTask get_attributes(const Call&, NodeId node) override;
+    AttributesTask set_attributes(const Call&, NodeId node,
+                                  const fs::SetAttributes& changes) override;
+    Task<Result<std::string>> get_xattr(const Call&, NodeId node, std::string_view name) override;
+    Task<Result<>> set_xattr(const Call&, NodeId node, std::string_view name, ConstBytes value,
+                             fs::SetXattr how) override;
+    Task<Result<>> remove_xattr(const Call&, NodeId node, std::string_view name) override;
+    Task<Result<std::vector<std::string>>> list_xattrs(const Call&, NodeId node) override;
+    OpenedTask open(const Call&, NodeId node, fs::OpenFlags flags) override;
+    OpenedTask create(const Call&, NodeId parent, std::string_view name, mode_t mode,
+                      fs::OpenFlags flags, fs::Owner owner) override;
+    Task<Result<>> close(const Call&, FileHandle handle) override;
+    Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call&, FileHandle handle,
+                                                          uint64_t cookie, size_t limit) override;
+    // Of the pool, as for a whole container.
+    Task<Result<fs::FileSystemSpace>> space(const Call& call) override {
+        return inner_.space(call);
+    }
+    void forget(NodeId node, uint64_t count) override;
+
+    // Closes nothing of the file system below, which others use.
+    Task<> close_all() override { co_return; }
+    Task<Result<uint64_t>> pread(const Call& call, FileHandle handle, fs::Window into,
+                                 uint64_t offset) override {
+        return inner_.pread(call, passed(handle), into, offset);
+    }
+    Task<Result<uint64_t>> pread_forwarded(const Call& call, FileHandle handle, fs::Window into,
+                                           uint64_t offset, std::optional<uint32_t>& crc) override {
+        return inner_.pread_forwarded(call, passed(handle), into, offset, crc);
+    }
+    Task<Result<uint64_t>> pwrite(const Call& call, FileHandle handle, fs::Window from,
+                                  uint64_t offset) override {
+        return inner_.pwrite(call, passed(handle), from, offset);
+    }
+    Task<Result<uint64_t>> pwrite_forwarded(const Call& call, FileHandle handle, fs::Window from,
+                                            uint64_t offset,
+                                            std::vector<uint32_t>& checksums) override {
+        return inner_.pwrite_forwarded(call, passed(handle), from, offset, checksums);
+    }
+    [[nodiscard]] bool compares_checksums(FileHandle handle) const override {
+        return inner_.compares_checksums(passed(handle));
+    }
+    Task<Result<>> fsync(const Call& call, FileHandle handle) override;
+    Task<Result<>> punch_hole(const Call& call, FileHandle handle, uint64_t offset,
+                              uint64_t length) override {
+        return inner_.punch_hole(call, passed(handle), offset, length);
+    }
+    Result<fs::PathReport> path_report(FileHandle handle) const override {
+        return inner_.path_report(passed(handle));
+    }
+    Task<Result<>> read_many(const Call&, NodeId directory,
+                             std::span<fs::ReadManyItem> items) override;
+
+  protected:
+    Task<Result<>> may_search(const Call&, NodeId directory) override;
+
+  private:
+    // A granted directory.
+    struct Area {
+        std::vector<std::string> names;  // its path
+        bool writable = false;
+        std::optional<size_t> above{};  // of shown_; none: it lies in another area, or is the root
+        fs::Attributes root{};          // when it was looked up; node 0: it did not exist
+        Time checked{};
+    };
+    // A directory on the way to one.
+    struct Child {
+        bool is_area = false;
+        size_t index = 0;  // of areas_, or of shown_
+    };
+    struct Shown {
+        NodeId node{};
+        size_t above = 0;  // of shown_; the root's is itself
+        std::map<std::string, Child, std::less<>> children;
+    };
+    // An open file or directory of the file system below.
+    struct Open {
+        NodeId node{};
+        bool writes = false;
+        bool is_directory = false;
+    };
+    struct OpenCount {
+        uint32_t all = 0, writing = 0;
+    };
+
+    SubtreeView(Reactor& reactor, fs::FileSystem& inner) : reactor_(reactor), inner_(inner) {}
+    void add(Subtree subtree);
+    Task<Result<>> check_areas(const Call& call, std::string container, Report& report);
+
+    [[nodiscard]] const Shown* shown_of(NodeId node) const;
+    [[nodiscard]] fs::Attributes attributes_of(const Shown& shown) const;
+    // `again`: also if it was looked up in the last second. Errors: not_found, not_directory (also
+    // a symbolic link), those of look-ups.
+    Task<Result<NodeId>> root_of(const Call& call, Area& area, bool again = false);
+    // The granted directory that has the node. Errors: stale.
+    Task<Result<Area*>> area_of(const Call& call, NodeId node);
+    // Errors: stale, read_only.
+    Task<Result<>> require_writable(const Call& call, NodeId node);
+    // A node that the view's user may look at: as above, or it is open here.
+    Task<Result<>> require_readable(const Call& call, NodeId node);
+    AttributesTask look_up_shown(const Call& call, const Shown& shown, std::string_view name);
+    Task<std::vector<Result<fs::Attributes>>> look_up_inside(
+        const Call& call, NodeId parent, std::span<const std::string_view> names);
+    // A look-up that began at `asked` has found the node.
+    Task<> see(const Call& call, Time asked, NodeId parent, std::string_view name, NodeId node);
+    AttributesTask added(const Call& call, Time asked, NodeId parent, std::string_view name,
+                         Result<fs::Attributes> node);
+    Result<fs::Opened> keep(Result<fs::Opened> opened, bool writes);
+
+    [[nodiscard]] bool is_listing(FileHandle handle) const {
+        return (handle.value & listing_bit) != 0 && listings_.contains(handle);
+    }
+    // No file of the file system below has handle 0.
+    [[nodiscard]] FileHandle passed(FileHandle handle) const {
+        return is_listing(handle) ? FileHandle{} : handle;
+    }
+    static constexpr uint64_t listing_bit = uint64_t{1} << 63;
+
+    Reactor& reactor_;
+    fs::FileSystem& inner_;
+    // Not shared with other mounts: a file may have names here and there.
+    SeenParents parents_{1024};
+    WallTime made_{};
+    std::vector<Area> areas_;
+    std::vector<Shown> shown_;  // the root first; empty if the root is granted
+    std::map<NodeId, size_t> shown_by_node_;
+    std::map<FileHandle, size_t> listings_;  // of shown_
+    std::map<FileHandle, Open> open_;
+    std::map<NodeId, OpenCount> open_nodes_;
+};
+
+}  // namespace ros2s::access
