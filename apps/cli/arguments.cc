@@ -306,8 +306,10 @@ struct TenantSetting {
 };
 constexpr TenantSetting tenant_settings[] = {
     {"--subject", "subjects", "of its certificates, separated by semicolons: CN=alice"},
-    {"--read", "read", "containers that it may mount for reading: images, run-*"},
-    {"--write", "write", "containers that it may mount, read and change"},
+    {"--read", "read",
+     "containers, or directories of them, that it may mount for reading: images, run-*, "
+     "main/data"},
+    {"--write", "write", "containers, or directories of them, that it may mount, read and change"},
     {"--create", "create", "containers that it may create"},
     {"--destroy", "destroy", "containers that it may destroy, with their contents"},
     {"--until", "until", "when its rights end: 2027-01-31, or 2027-01-31T18:00:00Z"},

@@ -21,7 +21,7 @@ std::string own_directory() {
 
 std::string sibling_program(const std::string& name) {
     const std::string candidate = own_directory() + "/" + name;
-    return access(candidate.c_str(), X_OK) == 0 ? candidate : name;
+    return ::access(candidate.c_str(), X_OK) == 0 ? candidate : name;
 }
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {

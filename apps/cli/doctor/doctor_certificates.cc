@@ -19,7 +19,7 @@ namespace {
 
 constexpr mode_t others = 077;
 
-bool is_there(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 struct Directory {
     std::string path;

@@ -112,7 +112,7 @@ Finding helper(const char* name, const char* package) {
         while (!rest.empty()) {
             const size_t colon = rest.find(':');
             const std::string candidate = fmt::format("{}/{}", rest.substr(0, colon), name);
-            if (access(candidate.c_str(), X_OK) == 0) {
+            if (::access(candidate.c_str(), X_OK) == 0) {
                 program = candidate;
                 break;
             }

@@ -122,6 +122,27 @@ Result<> answer(const Result<fs::Opened>& opened, v1::OpenFileReply& reply) {
     return {};
 }
 
+// What the caller may use of the container. Errors: denied.
+Result<session::Mounts::Grant> mount_grant(const ServerState& state, Served& served,
+                                           const std::string& pool, const std::string& container,
+                                           bool only_reads) {
+    using session::Right;
+    const session::AccessTable& access = state.parts.access;
+    session::Mounts::Grant grant{.users = access.users_of(served.subject, pool)};
+    if (access.allows(served.subject, Right::write, pool, container)) return grant;
+    auto subtrees = access.subtrees_of(served.subject, pool, container);
+    const bool writes = std::ranges::any_of(subtrees, &access::Subtree::writable);
+    grant.read_only = !writes;
+    if (access.allows(served.subject, Right::read, pool, container)) {
+        if (!writes || only_reads) return grant;
+        subtrees.push_back({});  // all of it, to be read
+    } else if (subtrees.empty()) {
+        ROS2S_TRY(state.permit(served, Right::read, pool, container));
+    }
+    grant.subtrees = std::move(subtrees);
+    return grant;
+}
+
 }  // namespace
 
 Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& request,
@@ -129,21 +150,21 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
     ROS2S_CO_TRY(check_label("container", request.container(), served.report));
     ROS2S_CO_TRY_ASSIGN(const auto session, state_.session(served, request.session()));
     const std::string& pool = session->request.pool;
-    const bool may_write = state_.parts.access.allows(served.subject, session::Right::write, pool,
-                                                      request.container());
-    if (!may_write) {
-        ROS2S_CO_TRY(state_.permit(served, session::Right::read, pool, request.container()));
-    }
-    const bool read_only = request.read_only() || !may_write;
-    ROS2S_CO_TRY_ASSIGN(const auto mounted,
-                        co_await state_.parts.mounts->mount(
-                            served.call, *session, request.container(), read_only, served.report,
-                            state_.parts.access.users_of(served.subject, pool)));
-    state_.audit(served, fmt::format("mounted {}/{} for {}", pool, request.container(),
-                                     !read_only            ? "reading and writing"
-                                     : request.read_only() ? "reading"
-                                                           : "reading, because it may not "
-                                                             "write"));
+    ROS2S_CO_TRY_ASSIGN(
+        auto grant, mount_grant(state_, served, pool, request.container(), request.read_only()));
+    const bool may_write = !grant.read_only;
+    grant.read_only = grant.read_only || request.read_only();
+    const bool read_only = grant.read_only;
+    const size_t subtrees = grant.subtrees.size();
+    ROS2S_CO_TRY_ASSIGN(const auto mounted, co_await state_.parts.mounts->mount(
+                                                served.call, *session, request.container(),
+                                                std::move(grant), served.report));
+    state_.audit(served,
+                 fmt::format("mounted {}{}/{} for {}", subtrees > 0 ? "directories of " : "", pool,
+                             request.container(),
+                             !read_only  ? "reading and writing"
+                             : may_write ? "reading"
+                                         : "reading, because it may not write"));
     reply.set_mount(mounted.value);
     reply.set_storage(state_.parts.mounts->storage(pool, request.container()));
     co_return Result<>{};

@@ -93,7 +93,7 @@ session::AccessTable all_rights() {
         for (const char* pool : {"pool", "lake", "none"}) {
             for (const auto right :
                  {session::Right::write, session::Right::create, session::Right::destroy}) {
-                access.add(subject, right, pool, "*");
+                access.add(subject, right, pool, {.label = "", .is_prefix = true});
             }
         }
     }

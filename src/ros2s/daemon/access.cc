@@ -5,8 +5,12 @@ namespace ros2s::daemon {
 config::Group describe_access(session::AccessTable::Settings& settings, Clients clients,
                               std::string_view help) {
     std::vector<config::Records::Key> keys{
-        {"read", "containers that it may mount for reading."},
-        {"write", "containers that it may mount, read and change."},
+        {"read", clients == Clients::hosts
+                     ? "containers, or directories of them, that it may mount for reading."
+                     : "containers that it may mount for reading."},
+        {"write", clients == Clients::hosts
+                      ? "containers, or directories of them, that it may mount, read and change."
+                      : "containers that it may mount, read and change."},
         {"create", "containers that it may create."},
         {"destroy", "containers that it may destroy, with their contents."}};
     if (clients == Clients::hosts) {

@@ -26,7 +26,7 @@ struct Stage {
     static Task<> whole(Stage& self, Task<> (*body)(Stage&)) {
         co_await self.dpu.start();
         co_await self.host.start();
-        co_await self.other.start(true);
+        co_await self.other.start({.read_only = true});
         co_await body(self);
         co_await self.other.stop();
         co_await self.host.stop();

@@ -146,7 +146,7 @@ struct Host {
           tickets(at.sessions),
           process("host" + std::to_string(number)),
           client(client_of(number)) {}
-    Task<> start(bool read_only = false) {
+    Task<> start(session::Mounts::Grant grant = {}) {
         {
             auto opened = dpu.sessions.open({.subject = subject,
                                              .client = client,
@@ -155,7 +155,7 @@ struct Host {
             EXPECT_TRUE(opened);
             session = (*opened)->id;
             auto mounted =
-                co_await dpu.mounts.mount({}, **opened, "container", read_only, dpu.report);
+                co_await dpu.mounts.mount({}, **opened, "container", std::move(grant), dpu.report);
             EXPECT_TRUE(mounted) << dpu.report.text();
             mount = *mounted;
             auto use = dpu.mounts.find(**opened, mount);

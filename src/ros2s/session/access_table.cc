@@ -43,33 +43,48 @@ Result<std::vector<std::string>> parse_subjects(std::string_view list, std::stri
     return subjects;
 }
 
-bool AccessTable::Containers::contain(std::string_view pool_name,
-                                      std::string_view container) const {
-    if (pool != pool_name) return false;
-    return is_prefix ? container.starts_with(label) : container == label;
+std::string_view wrong_for(Right right, const Granted& granted) {
+    const bool is_for_files = right == Right::read || right == Right::write;
+    if (granted.path.empty() || is_for_files) return {};
+    return "this right is for whole containers; whoever may write to a directory may make and "
+           "remove what is in it";
 }
 
-bool AccessTable::Containers::contain(const Containers& others) const {
-    return contain(others.pool, others.label) && (is_prefix || !others.is_prefix);
-}
-
-Result<AccessTable::Containers> AccessTable::parse_containers(std::string_view text) {
+Result<AccessTable::Place> AccessTable::parse_place(std::string_view text, Right right,
+                                                    Places places, std::string_view where,
+                                                    Report& report) {
     const size_t slash = text.find('/');
-    if (slash == text.npos) return fail(Code::invalid);
-    Containers containers{.pool = std::string(text.substr(0, slash)),
-                          .label = std::string(text.substr(slash + 1))};
-    containers.is_prefix = containers.label.ends_with('*');
-    if (containers.is_prefix) containers.label.pop_back();
-    const bool any_label = containers.is_prefix && containers.label.empty();
-    if (!object::is_valid_label(containers.pool) ||
-        !(any_label || object::is_valid_label(containers.label))) {
-        return fail(Code::invalid);
+    Place place{.pool = std::string(text.substr(0, slash)), .granted = {}};
+    std::string why;
+    Result<Granted> granted = fail(Code::invalid);
+    if (slash != text.npos && object::is_valid_label(place.pool)) {
+        granted = parse_granted(text.substr(slash + 1), why);
     }
-    return containers;
+    if (granted) {
+        why = wrong_for(right, *granted);
+        if (!granted->path.empty() && places == Places::containers) {
+            why =
+                "an engine gives rights on whole containers; a DPU gives them on directories, to "
+                "its hosts";
+        }
+        if (why.empty()) {
+            place.granted = std::move(*granted);
+            return place;
+        }
+    }
+    if (!why.empty()) {
+        return report.fail(Code::invalid, fmt::format("{}: '{}': {}", where, text, why));
+    }
+    return report.fail(
+        Code::invalid,
+        fmt::format("{}: '{}' is not of the form POOL/CONTAINER{}; a * at the end "
+                    "matches the rest of a name: pool/main, pool/run-*, pool/*",
+                    where, text,
+                    places == Places::directories ? " or POOL/CONTAINER/DIRECTORY" : ""));
 }
 
 Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_view where,
-                                       Report& report) {
+                                       Report& report, Places places) {
     AccessTable access;
     for (const auto& [subject, given] : settings) {
         ROS2S_TRY(check_subject(subject, fmt::format("{}: access", where), report));
@@ -87,19 +102,13 @@ Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_vie
                                                "rights are {}",
                                                where, subject, name, fmt::join(right_names, ", ")));
             }
+            const std::string place = fmt::format("{}: access: '{}': {}", where, subject, name);
             for (const auto part : std::views::split(list, ',')) {
                 const std::string_view text = without_spaces({part.begin(), part.end()});
-                auto containers = parse_containers(text);
-                if (!containers) {
-                    return report.fail(
-                        Code::invalid,
-                        fmt::format("{}: access: '{}': {}: '{}' is not of the form "
-                                    "POOL/CONTAINER; a * at the end matches the rest of a "
-                                    "name: pool/main, pool/run-*, pool/*",
-                                    where, subject, name, text));
-                }
-                rights[static_cast<size_t>(right - right_names.begin())].push_back(
-                    std::move(*containers));
+                const auto index = static_cast<size_t>(right - right_names.begin());
+                ROS2S_TRY_ASSIGN(auto given_place, parse_place(text, static_cast<Right>(index),
+                                                               places, place, report));
+                rights[index].push_back(std::move(given_place));
             }
         }
     }
@@ -107,11 +116,9 @@ Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_vie
 }
 
 void AccessTable::add(const std::string& subject, Right right, const std::string& pool,
-                      std::string_view containers) {
-    const bool is_prefix = containers.ends_with('*');
-    if (is_prefix) containers.remove_suffix(1);
+                      Granted granted) {
     subjects_[subject][static_cast<size_t>(right)].push_back(
-        {.pool = pool, .label = std::string(containers), .is_prefix = is_prefix});
+        {.pool = pool, .granted = std::move(granted)});
 }
 
 void AccessTable::add_users(const std::string& subject, const std::string& pool, UserGrant users) {
@@ -131,8 +138,8 @@ const UserGrant& AccessTable::users_of(std::string_view subject, std::string_vie
 void AccessTable::remove(std::string_view subject, std::string_view pool) {
     const auto found = subjects_.find(subject);
     if (found == subjects_.end()) return;
-    for (auto& containers : found->second) {
-        std::erase_if(containers, [&](const Containers& each) { return each.pool == pool; });
+    for (auto& places : found->second) {
+        std::erase_if(places, [&](const Place& each) { return each.pool == pool; });
     }
 }
 
@@ -145,9 +152,9 @@ bool AccessTable::covers(const AccessTable& other, std::string_view subject,
     const Rights* const found = rights_of(subject);
     const Rights& ours = found == nullptr ? none : *found;
     for (size_t right = 0; right < right_names.size(); ++right) {
-        for (const Containers& each : (*theirs)[right]) {
-            if (each.pool == pool && std::ranges::none_of(ours[right], [&](const auto& some) {
-                    return some.contain(each);
+        for (const Place& each : (*theirs)[right]) {
+            if (each.pool == pool && std::ranges::none_of(ours[right], [&](const Place& some) {
+                    return some.pool == pool && some.granted.has(each.granted);
                 })) {
                 return false;
             }
@@ -166,10 +173,28 @@ bool AccessTable::allows(std::string_view subject, Right right, std::string_view
     const Rights* const rights = rights_of(subject);
     if (rights == nullptr) return false;
     const auto given = [&](Right each) {
-        return std::ranges::any_of((*rights)[static_cast<size_t>(each)],
-                                   [&](const auto& some) { return some.contain(pool, container); });
+        return std::ranges::any_of((*rights)[static_cast<size_t>(each)], [&](const Place& some) {
+            return some.pool == pool && some.granted.path.empty() && some.granted.has(container);
+        });
     };
     return given(right) || (right == Right::read && given(Right::write));
+}
+
+std::vector<access::Subtree> AccessTable::subtrees_of(std::string_view subject,
+                                                      std::string_view pool,
+                                                      std::string_view container) const {
+    std::vector<access::Subtree> subtrees;
+    const Rights* const rights = rights_of(subject);
+    if (rights == nullptr) return subtrees;
+    for (const Right right : {Right::read, Right::write}) {
+        for (const Place& each : (*rights)[static_cast<size_t>(right)]) {
+            if (each.pool != pool || each.granted.path.empty() || !each.granted.has(container)) {
+                continue;
+            }
+            subtrees.push_back({.path = each.granted.path, .writable = right == Right::write});
+        }
+    }
+    return subtrees;
 }
 
 bool AccessTable::sees(std::string_view subject, std::string_view pool,
@@ -177,13 +202,13 @@ bool AccessTable::sees(std::string_view subject, std::string_view pool,
     for (size_t right = 0; right < right_names.size(); ++right) {
         if (allows(subject, static_cast<Right>(right), pool, container)) return true;
     }
-    return false;
+    return !subtrees_of(subject, pool, container).empty();
 }
 
 bool AccessTable::sees_pool(std::string_view subject, std::string_view pool) const {
     const Rights* const rights = rights_of(subject);
-    return rights != nullptr && std::ranges::any_of(*rights, [&](const auto& containers) {
-               return std::ranges::find(containers, pool, &Containers::pool) != containers.end();
+    return rights != nullptr && std::ranges::any_of(*rights, [&](const auto& places) {
+               return std::ranges::find(places, pool, &Place::pool) != places.end();
            });
 }
 

@@ -4,7 +4,8 @@
 // A daemon that takes rights away therefore ends the sessions of the subject.
 //
 // A right is given for POOL/CONTAINER. A '*' at the end matches the rest of a name: pool/scratch-*,
-// pool/*. `write` includes `read`. The default is no right.
+// pool/*. `read` and `write` can also be given for a directory: POOL/CONTAINER/DIRECTORY (Granted).
+// `write` includes `read`. The default is no right.
 //
 // It also has the users of its machine for whom a subject may act (UserGrant): those of its
 // settings, or, in a pool where it has a tenant, those of the tenant.
@@ -15,7 +16,9 @@
 #include <string_view>
 #include <vector>
 
+#include "ros2s/access/subtree.h"
 #include "ros2s/base/result.h"
+#include "ros2s/session/granted.h"
 #include "ros2s/session/user_grant.h"
 
 namespace ros2s::session {
@@ -25,6 +28,9 @@ inline constexpr std::array<std::string_view, 4> right_names{"read", "write", "c
 [[nodiscard]] constexpr std::string_view to_string(Right right) noexcept {
     return right_names[static_cast<size_t>(right)];
 }
+
+// The reason why that right is not given for this, as the end of a sentence. Empty: it can be.
+[[nodiscard]] std::string_view wrong_for(Right right, const Granted& granted);
 
 // For settings by subject. Errors: invalid, with a sentence that begins with `where`.
 [[nodiscard]] Result<> check_subject(std::string_view subject, std::string_view where,
@@ -41,15 +47,16 @@ class AccessTable {
     // By subject ("CN=alice") and name of the right: containers, separated by commas. Also the
     // settings of a UserGrant, by their names.
     using Settings = std::map<std::string, std::map<std::string, std::string>>;
+    // An engine's clients use objects, so an engine can check rights on whole containers only.
+    enum class Places : uint8_t { containers, directories };
     // Errors: invalid, with a sentence that begins with `where`.
     [[nodiscard]] static Result<AccessTable> parse(const Settings& settings, std::string_view where,
-                                                   Report& report);
+                                                   Report& report,
+                                                   Places places = Places::directories);
 
     AccessTable() = default;  // no rights for any subject
 
-    // `containers`: a name, or the beginning of names and a '*'.
-    void add(const std::string& subject, Right right, const std::string& pool,
-             std::string_view containers);
+    void add(const std::string& subject, Right right, const std::string& pool, Granted granted);
     void add_users(const std::string& subject, const std::string& pool, UserGrant users);
     // Takes away all rights of the subject in the pool.
     void remove(std::string_view subject, std::string_view pool);
@@ -57,24 +64,28 @@ class AccessTable {
     [[nodiscard]] bool covers(const AccessTable& other, std::string_view subject,
                               std::string_view pool) const;
 
+    // About the whole container.
     [[nodiscard]] bool allows(std::string_view subject, Right right, std::string_view pool,
                               std::string_view container) const;
-    // True if the subject has any right. Without one, the container or pool does not exist for it.
+    // The directories of the container that the subject may read, or write.
+    [[nodiscard]] std::vector<access::Subtree> subtrees_of(std::string_view subject,
+                                                           std::string_view pool,
+                                                           std::string_view container) const;
+    // Any right, also on a directory. Without one, the container or pool does not exist for it.
     [[nodiscard]] bool sees(std::string_view subject, std::string_view pool,
                             std::string_view container) const;
     [[nodiscard]] const UserGrant& users_of(std::string_view subject, std::string_view pool) const;
     [[nodiscard]] bool sees_pool(std::string_view subject, std::string_view pool) const;
 
   private:
-    struct Containers {
+    struct Place {
         std::string pool;
-        std::string label;  // or the beginning of labels, if is_prefix
-        bool is_prefix = false;
-        [[nodiscard]] bool contain(std::string_view pool_name, std::string_view container) const;
-        [[nodiscard]] bool contain(const Containers& others) const;
+        Granted granted;
     };
-    using Rights = std::array<std::vector<Containers>, right_names.size()>;
-    static Result<Containers> parse_containers(std::string_view text);
+    using Rights = std::array<std::vector<Place>, right_names.size()>;
+    // Errors: invalid, with a sentence that begins with `where`.
+    static Result<Place> parse_place(std::string_view text, Right right, Places places,
+                                     std::string_view where, Report& report);
     [[nodiscard]] const Rights* rights_of(std::string_view subject) const;
 
     std::map<std::string, Rights, std::less<>> subjects_;

@@ -70,6 +70,8 @@ TEST(AccessTable, WhatMakesNoSenseIsRefused) {
         AccessTable::Settings settings;
         std::string_view says;
     };
+    std::string deep;
+    for (int i = 0; i < 65; ++i) deep += "/d";
     for (const Case& each : std::initializer_list<Case>{
              {{{"alice", {{"read", "pool/x"}}}},
               "f: access: 'alice' is not the subject of a certificate; `ros2store certs show "
@@ -79,15 +81,79 @@ TEST(AccessTable, WhatMakesNoSenseIsRefused) {
               "f: access: 'CN=a': there is no right 'own'; the rights are read, write, create, "
               "destroy"},
              {{{"CN=a", {{"read", "pool"}}}},
-              "read: 'pool' is not of the form POOL/CONTAINER; a * at the end"},
+              "read: 'pool' is not of the form POOL/CONTAINER or POOL/CONTAINER/DIRECTORY; a * at "
+              "the end"},
              {{{"CN=a", {{"read", "*/x"}}}}, "'*/x' is not of the form POOL/CONTAINER"},
              {{{"CN=a", {{"read", "pool/*x"}}}}, "'pool/*x' is not of the form POOL/CONTAINER"},
-             {{{"CN=a", {{"read", "pool/a/b"}}}}, "'pool/a/b' is not of the form POOL/CONTAINER"},
+             {{{"CN=a", {{"read", "pool/a*/b"}}}}, "'pool/a*/b' is not of the form POOL/CONTAINER"},
+             {{{"CN=a", {{"read", "pool/a/"}}}},
+              "f: access: 'CN=a': read: 'pool/a/': there is no directory after the '/'; leave the "
+              "'/' out to give the whole container"},
+             {{{"CN=a", {{"write", "pool/a//b"}}}}, "write: 'pool/a//b': a name in its path is"},
+             {{{"CN=a", {{"read", "pool/a/b//"}}}}, "a name in its path is empty"},
+             {{{"CN=a", {{"read", "pool/a/b/../c"}}}}, "its path has '.' or '..'; write the whole"},
+             {{{"CN=a", {{"read", "pool/a/./b"}}}}, "its path has '.' or '..'"},
+             {{{"CN=a", {{"read", "pool/a/b*"}}}}, "a * is possible in names of containers only"},
+             {{{"CN=a", {{"read", "pool/a/\xff"}}}}, "has letters of UTF-8"},
+             {{{"CN=a", {{"read", "pool/a/b\tc"}}}}, "no control characters"},
+             {{{"CN=a", {{"read", "pool/a/" + std::string(256, 'x')}}}}, "more than 255 bytes"},
+             {{{"CN=a", {{"read", "pool/a" + deep}}}}, "its path has more than 64 names"},
+             {{{"CN=a", {{"create", "pool/a/b"}}}},
+              "create: 'pool/a/b': this right is for whole containers"},
+             {{{"CN=a", {{"destroy", "pool/a/b"}}}}, "this right is for whole containers"},
              {{{"CN=a", {{"read", "pool/a,,pool/b"}}}}, "'' is not of the form POOL/CONTAINER"}}) {
         Report report;
         EXPECT_EQ(AccessTable::parse(each.settings, "f", report).error().code, Code::invalid);
         EXPECT_THAT(report.text(), HasSubstr(each.says));
     }
+}
+
+TEST(AccessTable, ARightMayBeForADirectory) {
+    const AccessTable access =
+        parsed({{"CN=a", {{"read", "pool/c/a b/d/"}, {"write", "pool/c/w, pool/other/x"}}}});
+    EXPECT_THAT(access.subtrees_of("CN=a", "pool", "c"),
+                testing::ElementsAre(access::Subtree{.path = "a b/d"},
+                                     access::Subtree{.path = "w", .writable = true}));
+    EXPECT_TRUE(access.subtrees_of("CN=a", "pool", "cc").empty());
+    EXPECT_TRUE(access.subtrees_of("CN=a", "pool2", "c").empty());
+    EXPECT_TRUE(access.subtrees_of("CN=b", "pool", "c").empty());
+    // That is no right on the container, but it exists.
+    for (const Right right : {Right::read, Right::write, Right::create, Right::destroy}) {
+        EXPECT_FALSE(access.allows("CN=a", right, "pool", "c"));
+    }
+    EXPECT_TRUE(access.sees("CN=a", "pool", "c"));
+    EXPECT_FALSE(access.sees("CN=a", "pool", "d"));
+    EXPECT_TRUE(access.sees_pool("CN=a", "pool"));
+}
+
+TEST(AccessTable, AContainerCoversItsDirectories) {
+    const auto of = [](std::string_view place) {
+        return parsed({{"CN=a", {{"read", std::string(place)}}}});
+    };
+    struct Case {
+        std::string_view wide, narrow;
+        bool covers, back;
+    };
+    for (const Case& each : std::initializer_list<Case>{{"pool/c", "pool/c/a", true, false},
+                                                        {"pool/*", "pool/c/a", true, false},
+                                                        {"pool/c/a", "pool/c/a/b", true, false},
+                                                        {"pool/c/a", "pool/c/a", true, true},
+                                                        {"pool/c/a", "pool/c/ab", false, false},
+                                                        {"pool/c/a", "pool/d/a", false, false},
+                                                        {"pool/c*", "pool/c/a", true, false}}) {
+        EXPECT_EQ(of(each.wide).covers(of(each.narrow), "CN=a", "pool"), each.covers)
+            << each.wide << " " << each.narrow;
+        EXPECT_EQ(of(each.narrow).covers(of(each.wide), "CN=a", "pool"), each.back)
+            << each.wide << " " << each.narrow;
+    }
+}
+
+TEST(AccessTable, AnEngineGivesNoDirectories) {
+    Report report;
+    const AccessTable::Settings settings{{"CN=a", {{"read", "pool/c/a"}}}};
+    EXPECT_FALSE(
+        AccessTable::parse(settings, "f", report, AccessTable::Places::containers).has_value());
+    EXPECT_THAT(report.text(), HasSubstr("f: access: 'CN=a': read: 'pool/c/a': an engine gives"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ros2s/access/subtree_view.h"
 #include "ros2s/base/check.h"
 
 namespace ros2s::session {
@@ -209,12 +210,21 @@ MountId Mounts::draw() const {
 }
 
 Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
-                                    const std::string& container, bool read_only, Report& report,
-                                    UserGrant users) {
+                                    const std::string& container, Grant grant, Report& report) {
     ROS2S_CO_TRY(check_room(session, report));
     const std::string& pool = session.request.pool;
     const std::string key = key_of(pool, container);
     ROS2S_CO_TRY(co_await enter(call, key, pool, container, report));
+    std::unique_ptr<fs::FileSystem> view;
+    if (!grant.subtrees.empty()) {
+        auto opened = co_await access::SubtreeView::open(
+            call, reactor_, *shared_.at(key).file_system, std::move(grant.subtrees), key, report);
+        if (!opened) {
+            co_await leave(key);
+            co_return fail(opened.error());
+        }
+        view = std::move(*opened);
+    }
     // Other mounts may have been added meanwhile.
     if (const auto room = check_room(session, report); !room) {
         co_await leave(key);
@@ -234,9 +244,10 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
         .bounds = options_,
         .holds_descriptors = source_.holds_descriptors(pool, container),
     };
-    mounts_.emplace(Key{session.id, id},
-                    std::make_unique<Mount>(reactor_, owner, key, *shared.file_system, read_only,
-                                            std::move(users)));
+    mounts_.emplace(
+        Key{session.id, id},
+        std::make_unique<Mount>(reactor_, owner, key, *shared.file_system, std::move(view),
+                                grant.read_only, std::move(grant.users)));
     holders_[id] = &session;
     co_return id;
 }

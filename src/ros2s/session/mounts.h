@@ -13,12 +13,14 @@
 // - Bounded: mounts per session; mounts, handles and nodes per tenant and in all; descriptors that
 //   file systems hold for handles, per tenant and in all.
 // - A container that is slow to open or close delays only sessions that mount the same one.
+// - A mount with subtrees reaches the container through a view of its own (access::SubtreeView).
 #pragma once
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 
+#include "ros2s/access/subtree.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/session/sessions.h"
 #include "ros2s/session/user_grant.h"
@@ -88,9 +90,10 @@ class Mount {
         bool holds_descriptors;
     };
     Mount(Reactor& reactor, Owner owner, std::string shared_key, fs::FileSystem& file_system,
-          bool read_only, UserGrant users)
+          std::unique_ptr<fs::FileSystem> view, bool read_only, UserGrant users)
         : owner_(owner),
-          file_system_(file_system),
+          view_(std::move(view)),
+          file_system_(view_ != nullptr ? *view_ : file_system),
           key_(std::move(shared_key)),
           read_only_(read_only),
           users_(std::move(users)),
@@ -135,6 +138,7 @@ class Mount {
         bool is_recent = true;  // looked up since the hand was here
     };
     Owner owner_;
+    std::unique_ptr<fs::FileSystem> view_;  // null: the whole container
     fs::FileSystem& file_system_;
     std::string key_;
     bool read_only_;
@@ -174,9 +178,16 @@ class Mounts final : public SessionWatcher {
     Mounts(const Mounts&) = delete;
     Mounts& operator=(const Mounts&) = delete;
 
-    // Errors: busy (the session, its tenant or all sessions have too many), those of the source.
+    // What a session may use of a container.
+    struct Grant {
+        bool read_only = false;
+        UserGrant users{};
+        std::vector<access::Subtree> subtrees{};  // empty: the whole container
+    };
+    // Errors: busy (the session, its tenant or all sessions have too many), those of the source and
+    // of SubtreeView::open().
     Task<Result<MountId>> mount(const Call& call, Session& session, const std::string& container,
-                                bool read_only, Report& report, UserGrant users = {});
+                                Grant grant, Report& report);
     // Closes everything that is open in it. Errors: stale.
     Task<Result<>> unmount(Session& session, MountId id);
     // Errors: stale.

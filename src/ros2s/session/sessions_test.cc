@@ -112,7 +112,7 @@ TEST(Sessions, NumbersTellNothingOfOthers) {
         ASSERT_TRUE(session);
         sessions.push_back((*session)->id.value);
         Report report;
-        const auto mount = rig.world.run(rig.mounts.mount(Call{}, **session, "c", false, report));
+        const auto mount = rig.world.run(rig.mounts.mount(Call{}, **session, "c", {}, report));
         ASSERT_TRUE(mount) << report.text();
         mounts.push_back(mount->value);
     }
@@ -328,8 +328,8 @@ Task<> share_a_container(Rig& rig) {
     Report report;
     auto alice = *rig.sessions.open(request());
     auto bob = *rig.sessions.open(request("CN=bob"));
-    const auto first = co_await rig.mounts.mount(call, *alice, "c", false, report);
-    const auto second = co_await rig.mounts.mount(call, *bob, "c", true, report);
+    const auto first = co_await rig.mounts.mount(call, *alice, "c", {}, report);
+    const auto second = co_await rig.mounts.mount(call, *bob, "c", {.read_only = true}, report);
     EXPECT_TRUE(first && second) << report.text();
     EXPECT_EQ(rig.source.opens, 1);
     EXPECT_TRUE(rig.mounts.in_use("pool", "c"));
@@ -352,7 +352,7 @@ Task<> share_a_container(Rig& rig) {
     EXPECT_TRUE(rig.mounts.in_use("pool", "c")) << "bob has it still";
     EXPECT_TRUE(co_await rig.mounts.unmount(*bob, *second));
     EXPECT_FALSE(rig.mounts.in_use("pool", "c"));
-    EXPECT_EQ((co_await rig.mounts.mount(call, *alice, "none", false, report)).error().code,
+    EXPECT_EQ((co_await rig.mounts.mount(call, *alice, "none", {}, report)).error().code,
               Code::not_found);
 }
 
@@ -369,7 +369,7 @@ Task<> leave_everything_open(Rig& rig, uint64_t& id) {
     auto session = *rig.sessions.open(request());
     id = session->id.value;
     for (int i = 0; i < 3; ++i) {
-        const auto mounted = co_await rig.mounts.mount(call, *session, "c", false, report);
+        const auto mounted = co_await rig.mounts.mount(call, *session, "c", {}, report);
         auto mount = *rig.mounts.find(*session, *mounted);
         for (int j = 0; j < 4; ++j) {
             EXPECT_TRUE(mount->check_room());
@@ -385,7 +385,7 @@ Task<> leave_everything_open(Rig& rig, uint64_t& id) {
         EXPECT_EQ(mount->nodes(), 5U);
         mount->forget(fs::NodeId{1001}, 5);
     }
-    EXPECT_EQ((co_await rig.mounts.mount(call, *session, "c", false, report)).error().code,
+    EXPECT_EQ((co_await rig.mounts.mount(call, *session, "c", {}, report)).error().code,
               Code::busy);
 }
 
@@ -407,7 +407,7 @@ Task<> unmount_while_in_use(Rig& rig) {
     const Call call;
     Report report;
     auto session = *rig.sessions.open(request());
-    const auto mounted = co_await rig.mounts.mount(call, *session, "c", false, report);
+    const auto mounted = co_await rig.mounts.mount(call, *session, "c", {}, report);
     bool done = false;
     Nursery nursery(rig.world.core(), 1);
     co_await nursery.spawn(
@@ -421,7 +421,7 @@ Task<> mount_the_silent(Rig& rig, bool& failed) {
     const Call call;
     Report report;
     auto session = *rig.sessions.open(request("CN=mallory"));
-    failed = !co_await rig.mounts.mount(call, *session, "silent", false, report);
+    failed = !co_await rig.mounts.mount(call, *session, "silent", {}, report);
 }
 
 Task<> mount_beside_the_silent(Rig& rig) {
@@ -436,7 +436,7 @@ Task<> mount_beside_the_silent(Rig& rig) {
     auto session = *rig.sessions.open(request());
     const Time begun = rig.world.core().now();
     for (int i = 0; i < 3; ++i) {
-        const auto mounted = co_await rig.mounts.mount(call, *session, "c", false, report);
+        const auto mounted = co_await rig.mounts.mount(call, *session, "c", {}, report);
         EXPECT_TRUE(mounted);
         if (mounted) EXPECT_TRUE(co_await rig.mounts.unmount(*session, *mounted));
     }
@@ -468,7 +468,7 @@ Task<> wait_beside_the_silent(Rig& rig) {
     stop.request_stop();
     for (const Call& call : {Call{.deadline = begun + 1s}, Call{.stop = stop.token()}}) {
         Report report;
-        const auto mounted = co_await rig.mounts.mount(call, *session, "silent", false, report);
+        const auto mounted = co_await rig.mounts.mount(call, *session, "silent", {}, report);
         EXPECT_FALSE(mounted);
         const Code wanted = call.stop.stop_requested() ? Code::cancelled : Code::deadline;
         if (!mounted) EXPECT_EQ(mounted.error().code, wanted);
@@ -489,7 +489,7 @@ Task<> mount_and_release(Rig& rig, bool& mounted) {
     const Call call;
     Report report;
     auto session = *rig.sessions.open(request());
-    const auto id = co_await rig.mounts.mount(call, *session, "c", false, report);
+    const auto id = co_await rig.mounts.mount(call, *session, "c", {}, report);
     mounted = id.has_value();
     if (mounted) EXPECT_TRUE(co_await rig.mounts.unmount(*session, *id));
 }
@@ -517,9 +517,9 @@ Task<> hold_handles(Rig& rig) {
     auto alice = *rig.sessions.open(request());
     auto also = *rig.sessions.open(request());
     auto bob = *rig.sessions.open(request("CN=bob"));
-    const auto first = co_await rig.mounts.mount(call, *alice, "c", false, report);
-    const auto second = co_await rig.mounts.mount(call, *also, "c", false, report);
-    const auto others = co_await rig.mounts.mount(call, *bob, "c", false, report);
+    const auto first = co_await rig.mounts.mount(call, *alice, "c", {}, report);
+    const auto second = co_await rig.mounts.mount(call, *also, "c", {}, report);
+    const auto others = co_await rig.mounts.mount(call, *bob, "c", {}, report);
     auto in_first = *rig.mounts.find(*alice, *first);
     auto in_second = *rig.mounts.find(*also, *second);
     auto in_others = *rig.mounts.find(*bob, *others);
@@ -561,13 +561,12 @@ Task<> share_the_server(Rig& rig) {
     auto bob = *rig.sessions.open(request("CN=bob"));
     std::vector<MountUse> uses;
     for (auto* session : {&alice, &alice, &bob}) {
-        const auto mounted = co_await rig.mounts.mount(call, **session, "c", false, report);
+        const auto mounted = co_await rig.mounts.mount(call, **session, "c", {}, report);
         EXPECT_TRUE(mounted) << report.text();
         uses.push_back(std::move(*rig.mounts.find(**session, *mounted)));
     }
     auto carol = *rig.sessions.open(request("CN=carol"));
-    EXPECT_EQ((co_await rig.mounts.mount(call, *carol, "c", false, report)).error().code,
-              Code::busy);
+    EXPECT_EQ((co_await rig.mounts.mount(call, *carol, "c", {}, report)).error().code, Code::busy);
     EXPECT_NE(report.text().find("the server has too many mounts"), std::string::npos);
     fs::FileHandle last{};
     for (size_t i = 0; i < uses.size(); ++i) {
@@ -598,7 +597,7 @@ Task<> stop_a_walk(Rig& rig) {
     const Call call;
     Report report;
     auto session = *rig.sessions.open(request());
-    const auto mounted = co_await rig.mounts.mount(call, *session, "c", false, report);
+    const auto mounted = co_await rig.mounts.mount(call, *session, "c", {}, report);
     auto mount = *rig.mounts.find(*session, *mounted);
     MountNames names(*mount, report);
     const auto directory = co_await names.mkdir(call, fs::root_node, "d", 0755, {});
@@ -623,7 +622,7 @@ Task<> look_up_more_than_are_kept(Rig& rig) {
     const Call call;
     Report report;
     auto session = *rig.sessions.open(request());
-    const auto mounted = co_await rig.mounts.mount(call, *session, "c", false, report);
+    const auto mounted = co_await rig.mounts.mount(call, *session, "c", {}, report);
     auto mount = *rig.mounts.find(*session, *mounted);
     MountNames names(*mount, report);
     std::vector<fs::NodeId> nodes;

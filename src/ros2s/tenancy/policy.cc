@@ -14,9 +14,9 @@ Policy with_tenants(const Policy& settings, const std::map<std::string, SeenTena
                 if (!seen.active) continue;
                 policy.access.add_users(subject, pool, tenant.users);
                 for (size_t right = 0; right < session::right_names.size(); ++right) {
-                    for (const std::string& containers : tenant.containers[right]) {
+                    for (const session::Granted& granted : tenant.granted[right]) {
                         policy.access.add(subject, static_cast<session::Right>(right), pool,
-                                          containers);
+                                          granted);
                     }
                 }
             }

@@ -31,7 +31,9 @@ TEST(Tenant, SettingsAreParsed) {
                                              {"weight", "4"},
                                              {"bytes", "1MiB"}});
     EXPECT_THAT(alice.subjects, testing::ElementsAre("CN=alice", "CN=alice-2"));
-    EXPECT_THAT(alice.containers[0], testing::ElementsAre("images", "run-*"));
+    EXPECT_THAT(alice.granted[0],
+                testing::ElementsAre(session::Granted{.label = "images"},
+                                     session::Granted{.label = "run-", .is_prefix = true}));
     ASSERT_TRUE(alice.allowance);
     EXPECT_EQ(alice.allowance->weight, 4U);
     EXPECT_EQ(alice.allowance->bytes, 1U << 20);
@@ -55,12 +57,16 @@ TEST(Tenant, ABadSettingIsRefusedWithItsNameAndWhatToWrite) {
     };
     EXPECT_THAT(refused("a/b", {{"subjects", "CN=a"}}), HasSubstr("not the name of a tenant"));
     EXPECT_THAT(refused("a", {}), HasSubstr("'subjects' names no certificate"));
+    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"read", "c/a//b"}}),
+                HasSubstr("tenant: read: 'c/a//b': a name in its path is empty"));
+    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"destroy", "c/a"}}),
+                HasSubstr("tenant: destroy: 'c/a': this right is for whole containers"));
     EXPECT_THAT(refused("a", {{"subjects", "alice"}}), HasSubstr("tenant: subjects: 'alice'"));
     EXPECT_THAT(
         refused("a", {{"subjects", "CN=a"}, {"raed", "x"}}),
         HasSubstr("tenant: raed: there is no such setting; the settings are subjects, read"));
-    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"read", "pool/x"}}),
-                HasSubstr("tenant: read: 'pool/x' is not the name of a container"));
+    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"read", "po*l"}}),
+                HasSubstr("tenant: read: 'po*l' is not the name of a container"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"until", "soon"}}), HasSubstr("2027-01-31"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"until", "9999-01-01"}}), HasSubstr("2200"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"weight", "0"}}), HasSubstr("weight"));
@@ -262,6 +268,18 @@ TEST(Policy, RightsOfSettingsAndOfTenantsAreAdded) {
     EXPECT_FALSE(revoked.access.covers(policy.access, "CN=alice", "pool"));
     EXPECT_TRUE(revoked.access.covers(policy.access, "CN=alice", "lustre"));
     EXPECT_TRUE(revoked.access.covers(policy.access, "CN=bob", "pool"));
+}
+
+TEST(Policy, ATenantMayHaveADirectory) {
+    SeenTenants tenants;
+    tenants["alice"] = {
+        .tenant = tenant_of("alice", {{"subjects", "CN=alice"}, {"read", "c/data, all"}}),
+        .active = true};
+    const Policy policy = with_tenants({}, {{"pool", tenants}});
+    EXPECT_THAT(policy.access.subtrees_of("CN=alice", "pool", "c"),
+                testing::ElementsAre(access::Subtree{.path = "data"}));
+    EXPECT_FALSE(policy.access.allows("CN=alice", Right::read, "pool", "c"));
+    EXPECT_TRUE(policy.access.allows("CN=alice", Right::read, "pool", "all"));
 }
 
 TEST(Policy, FewerContainersDoNotCoverMore) {

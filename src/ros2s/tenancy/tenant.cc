@@ -52,19 +52,22 @@ bool is_text(std::string_view text) {
     return std::ranges::none_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
 
-Result<> parse_containers(Tenant& tenant, session::Right right, const std::string& list,
-                          std::string_view where, Report& report) {
-    for (std::string& each : parts_of(list)) {
-        const bool is_prefix = each.ends_with('*');
-        const std::string_view label = std::string_view(each).substr(0, each.size() - is_prefix);
-        const bool any = is_prefix && label.empty();
-        if (!any && !object::is_valid_label(label)) {
+Result<> parse_right(Tenant& tenant, session::Right right, const std::string& list,
+                     std::string_view where, Report& report) {
+    for (const std::string& each : parts_of(list)) {
+        std::string why;
+        auto granted = session::parse_granted(each, why);
+        if (granted) why = session::wrong_for(right, *granted);
+        if (!why.empty()) {
+            return report.fail(Code::invalid, fmt::format("{}: '{}': {}", where, each, why));
+        }
+        if (!granted) {
             return report.fail(Code::invalid,
                                fmt::format("{}: '{}' is not the name of a container; a * at the "
                                            "end matches the rest of a name: images, run-*, *",
                                            where, each));
         }
-        tenant.containers[static_cast<size_t>(right)].push_back(std::move(each));
+        tenant.granted[static_cast<size_t>(right)].push_back(std::move(*granted));
     }
     return {};
 }
@@ -115,9 +118,9 @@ Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report) 
             ROS2S_TRY_ASSIGN(tenant.caps.values, parse_files_cap(text, place, report));
         } else if (const auto right = std::ranges::find(session::right_names, name);
                    right != session::right_names.end()) {
-            ROS2S_TRY(parse_containers(
-                tenant, static_cast<session::Right>(right - session::right_names.begin()), text,
-                place, report));
+            ROS2S_TRY(parse_right(tenant,
+                                  static_cast<session::Right>(right - session::right_names.begin()),
+                                  text, place, report));
         } else if (session::is_user_setting(name)) {
             ROS2S_TRY(tenant.users.set(name, text, place, report));
         } else if (is_limit(name)) {

@@ -5,6 +5,7 @@
 // are texts, and have the same form on the command line, on the wire and in the file:
 //
 //     subjects  "CN=alice; CN=alice-2"        read, write, create, destroy  "images, alice-*"
+//                                             read, write  also directories: "images/cats"
 //     until     "2027-01-01T00:00:00Z"        weight, requests, bytes, names, burst  as in `limits`
 //     space     "1TiB"                         files      "10M"
 //     users, groups, root_squash (default: yes), squash, uid_map, gid_map, may  as in UserGrant
@@ -38,7 +39,7 @@ struct Tenant {
 
     // The parsed form.
     std::vector<std::string> subjects{};
-    std::array<std::vector<std::string>, session::right_names.size()> containers{};  // by Right
+    std::array<std::vector<session::Granted>, session::right_names.size()> granted{};  // by Right
     session::UserGrant users{.root_squash = true};
     std::optional<WallTime> until{};
     std::optional<admission::Allowance> allowance{};  // none: no limit is set

@@ -209,7 +209,7 @@ Task<Result<session::MountId>> Dpu::mount(session::SessionId session) {
     if (!up_) co_return fail(Code::disconnected);
     ROS2S_CO_TRY_ASSIGN(const session::SessionUse use, sessions_->use(session));
     Report report;
-    co_return co_await mounts_->mount({}, *use, "c", false, report);
+    co_return co_await mounts_->mount({}, *use, "c", {}, report);
 }
 
 }  // namespace ros2s::sim
