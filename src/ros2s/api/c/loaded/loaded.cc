@@ -10,6 +10,7 @@
 #include <link.h>
 
 #include <array>
+#include <filesystem>
 
 #include "libraries.h"
 #include "ros2s/base/check.h"
@@ -17,15 +18,21 @@
 namespace ros2s::api::c {
 namespace {
 
-// Where libros2store.so lies. No variable of the environment has a say.
+// Where libros2store.so lies, or the library that has all of it inside (plugins/daos), also if it
+// was loaded by a symbolic link. No variable of the environment has a say.
 std::string own_directory() {
     static constexpr char here = 0;
     Dl_info unused;
-    void* map = nullptr;
-    ROS2S_CHECK(::dladdr1(&here, &unused, &map, RTLD_DL_LINKMAP) != 0);
+    void* entry = nullptr;
+    ROS2S_CHECK(::dladdr1(&here, &unused, &entry, RTLD_DL_LINKMAP) != 0);
     std::array<char, PATH_MAX> directory{};
-    ROS2S_CHECK(::dlinfo(map, RTLD_DI_ORIGIN, directory.data()) == 0);
-    return directory.data();
+    ROS2S_CHECK(::dlinfo(entry, RTLD_DI_ORIGIN, directory.data()) == 0);
+    const std::string_view loaded_as = static_cast<const link_map*>(entry)->l_name;
+    std::error_code failed;
+    const auto file = std::filesystem::canonical(
+        std::filesystem::path(directory.data()) / loaded_as.substr(loaded_as.rfind('/') + 1),
+        failed);
+    return failed ? directory.data() : file.parent_path().string();
 }
 
 // Errors: unsupported.
