@@ -2,7 +2,8 @@
 # usage: fetch_fio_headers.sh DIRECTORY
 #
 # Puts the headers of the installed fio into DIRECTORY/source: fio installs none, and a plug-in must
-# have the same structs as the program. They come from Debian's source package of
+# have the same structs as the program. Also the source of its engine for DAOS, which Debian does
+# not build: tests/daos builds it. They come from Debian's source package of
 # the same version, by a temporary list of source packages made from the machine's own lists; no
 # setting of the machine changes, and root is not needed. Ends at once when they are there.
 set -euo pipefail
@@ -17,7 +18,7 @@ version=$(dpkg-query -W -f '${Version}' fio 2>/dev/null) ||
     die "fio is not installed: apt-get install fio, or configure with -DROS2S_FIO=OFF"
 mkdir -p "$1"
 cd "$1"
-[ "$(cat version 2>/dev/null)" = "$version" ] && exit 0
+[ "$(cat version 2>/dev/null)" = "$version" ] && [ -f source/engines/dfs.c ] && exit 0
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -42,7 +43,7 @@ apt-get "${options[@]}" update >"$work/log" 2>&1 || true
 rm -rf source
 mkdir source
 archive=$(find "$work" -name 'fio_*.orig.tar.*' ! -name '*.asc')
-tar -xf "$archive" -C source --strip-components=1 --wildcards '*.h' '*/COPYING'
+tar -xf "$archive" -C source --strip-components=1 --wildcards '*.h' '*/engines/dfs.c' '*/COPYING'
 
 # The results of fio's configure on Debian 12 that its headers use. They decide the layout of
 # structs, so they are not guessed per machine. (The options that only add members at the

@@ -1,0 +1,177 @@
+// Attributes of files, directories and symbolic links.
+#include <sys/xattr.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "objects.h"
+#include "ros2s/fs/path_walk.h"
+#include "ros2s/runtime/timespec.h"
+
+using namespace ros2s;
+using namespace ros2s::daos;
+
+namespace ros2s::daos {
+namespace {
+
+// The node at a place, behind a symbolic link if there is one. It does not count as looked up.
+Task<Result<fs::Attributes>> follow(ros2s_fs& fs, std::string path) {
+    const auto found = co_await fs::resolve(fs.file_system(), fs.call, path, fs::LastLink::follow);
+    if (found && found->node != fs::root_node) fs.file_system().forget(found->node, 1);
+    co_return found;
+}
+
+Result<fs::Attributes> followed(const dfs_t& dfs, const Place& place) {
+    auto found = attributes_of(dfs, place);
+    if (!found || !S_ISLNK(found->mode)) return found;
+    auto& fs = dfs.fs();
+    const std::string path = (place.path == "/" ? "" : place.path) + "/" + std::string(place.name);
+    return fs.run([&] { return follow(fs, path); });
+}
+
+int change(dfs_t* dfs, fs::NodeId node, const fs::SetAttributes& changes) {
+    auto& fs = dfs->fs();
+    return errno_of(
+        fs.run([&] { return fs.file_system().set_attributes(fs.call, node, changes); }));
+}
+
+// Whether the process's user has the rights of `mask`.
+bool allows(const fs::Attributes& node, int mask) {
+    if (::geteuid() == 0) {
+        return (mask & X_OK) == 0 || S_ISDIR(node.mode) || (node.mode & 0111) != 0;
+    }
+    const unsigned shift = node.uid == ::geteuid() ? 6 : node.gid == ::getegid() ? 3 : 0;
+    const auto granted = static_cast<int>(node.mode >> shift & 7);
+    return (mask & ~granted) == 0;
+}
+
+}  // namespace
+}  // namespace ros2s::daos
+
+int dfs_stat(dfs_t* dfs, dfs_obj_t* parent, const char* name, struct stat* stbuf) {
+    Place place;
+    if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
+    if (stbuf == nullptr) return EINVAL;
+    const auto found = attributes_of(*dfs, place);
+    if (!found) return errno_of(found.error());
+    api::c::to_stat(*found, *stbuf);
+    return 0;
+}
+
+int dfs_ostat(dfs_t* dfs, dfs_obj_t* obj, struct stat* stbuf) {
+    if (const int rc = check(dfs, obj); rc != 0) return rc;
+    if (stbuf == nullptr) return EINVAL;
+    auto& fs = dfs->fs();
+    const auto got = fs.run([&] { return fs.file_system().get_attributes(fs.call, obj->node); });
+    if (!got) return errno_of(got.error());
+    api::c::to_stat(*got, *stbuf);
+    return 0;
+}
+
+int dfs_osetattr(dfs_t* dfs, dfs_obj_t* obj, struct stat* stbuf, int flags) {
+    if (const int rc = check(dfs, obj); rc != 0) return rc;
+    if (const int rc = check_writable(dfs); rc != 0) return rc;
+    if (stbuf == nullptr) return EINVAL;
+    fs::SetAttributes changes;
+    if ((flags & DFS_SET_ATTR_MODE) != 0) changes.mode = stbuf->st_mode & fs::permission_bits;
+    if ((flags & DFS_SET_ATTR_UID) != 0) changes.uid = stbuf->st_uid;
+    if ((flags & DFS_SET_ATTR_GID) != 0) changes.gid = stbuf->st_gid;
+    if ((flags & DFS_SET_ATTR_ATIME) != 0) changes.accessed = to_wall_time(stbuf->st_atim);
+    if ((flags & DFS_SET_ATTR_MTIME) != 0) changes.modified = to_wall_time(stbuf->st_mtim);
+    if ((flags & DFS_SET_ATTR_SIZE) != 0) {
+        if (!S_ISREG(obj->mode)) return EIO;
+        changes.size = static_cast<uint64_t>(stbuf->st_size);
+    }
+    if (const int rc = change(dfs, obj->node, changes); rc != 0) return rc;
+    return dfs_ostat(dfs, obj, stbuf);
+}
+
+int dfs_access(dfs_t* dfs, dfs_obj_t* parent, const char* name, int mask) {
+    Place place;
+    if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
+    if ((mask & W_OK) != 0) {
+        if (const int rc = check_writable(dfs); rc != 0) return rc;
+    }
+    const auto found = followed(*dfs, place);
+    if (!found) return errno_of(found.error());
+    return mask == F_OK || allows(*found, mask) ? 0 : EACCES;
+}
+
+int dfs_chmod(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode) {
+    Place place;
+    if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
+    if (const int rc = check_writable(dfs); rc != 0) return rc;
+    const auto found = followed(*dfs, place);
+    if (!found) return errno_of(found.error());
+    return change(dfs, found->node, {.mode = mode & fs::permission_bits});
+}
+
+int dfs_chown(dfs_t* dfs, dfs_obj_t* parent, const char* name, uid_t uid, gid_t gid, int flags) {
+    Place place;
+    if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
+    if (const int rc = check_writable(dfs); rc != 0) return rc;
+    const bool follows = (flags & O_NOFOLLOW) == 0;
+    const auto found = follows ? followed(*dfs, place) : attributes_of(*dfs, place);
+    if (!found) return errno_of(found.error());
+    fs::SetAttributes changes;
+    if (uid != static_cast<uid_t>(-1)) changes.uid = uid;
+    if (gid != static_cast<gid_t>(-1)) changes.gid = gid;
+    return change(dfs, found->node, changes);
+}
+
+// ---- extended attributes
+
+int dfs_setxattr(dfs_t* dfs, dfs_obj_t* obj, const char* name, const void* value, daos_size_t size,
+                 int flags) {
+    if (const int rc = check(dfs, obj); rc != 0) return rc;
+    if (const int rc = check_writable(dfs); rc != 0) return rc;
+    if (name == nullptr || (value == nullptr && size > 0)) return EINVAL;
+    const auto how = (flags & XATTR_CREATE) != 0    ? fs::SetXattr::create
+                     : (flags & XATTR_REPLACE) != 0 ? fs::SetXattr::replace
+                                                    : fs::SetXattr::any;
+    auto& fs = dfs->fs();
+    const ConstBytes bytes(static_cast<const std::byte*>(value), size);
+    return errno_of(
+        fs.run([&] { return fs.file_system().set_xattr(fs.call, obj->node, name, bytes, how); }));
+}
+
+int dfs_getxattr(dfs_t* dfs, dfs_obj_t* obj, const char* name, void* value, daos_size_t* size) {
+    if (const int rc = check(dfs, obj); rc != 0) return rc;
+    if (name == nullptr || size == nullptr) return EINVAL;
+    auto& fs = dfs->fs();
+    const auto got = fs.run([&] { return fs.file_system().get_xattr(fs.call, obj->node, name); });
+    if (!got) return errno_of(got.error());
+    const daos_size_t room = value == nullptr ? 0 : *size;
+    *size = got->size();
+    if (room == 0) return 0;
+    if (room < got->size()) return ERANGE;
+    std::memcpy(value, got->data(), got->size());
+    return 0;
+}
+
+int dfs_removexattr(dfs_t* dfs, dfs_obj_t* obj, const char* name) {
+    if (const int rc = check(dfs, obj); rc != 0) return rc;
+    if (const int rc = check_writable(dfs); rc != 0) return rc;
+    if (name == nullptr) return EINVAL;
+    auto& fs = dfs->fs();
+    return errno_of(
+        fs.run([&] { return fs.file_system().remove_xattr(fs.call, obj->node, name); }));
+}
+
+// As libdfs: the names that fit are returned, and the size of all.
+int dfs_listxattr(dfs_t* dfs, dfs_obj_t* obj, char* list, daos_size_t* size) {
+    if (const int rc = check(dfs, obj); rc != 0) return rc;
+    if (size == nullptr) return EINVAL;
+    auto& fs = dfs->fs();
+    const auto names = fs.run([&] { return fs.file_system().list_xattrs(fs.call, obj->node); });
+    if (!names) return errno_of(names.error());
+    const daos_size_t room = list == nullptr ? 0 : *size;
+    daos_size_t total = 0;
+    for (const auto& name : *names) {
+        const daos_size_t bytes = name.size() + 1;
+        if (total + bytes <= room) std::memcpy(list + total, name.c_str(), bytes);
+        total += bytes;
+    }
+    *size = total;
+    return 0;
+}

@@ -1,0 +1,457 @@
+#include "events.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "errors.h"
+
+namespace ros2s::daos {
+namespace {
+
+using std::chrono::steady_clock;
+using Status = EventState::Status;
+
+constexpr uint32_t ring_depth = 4096;
+constexpr uint32_t reaped_together_max = 64;
+// A thread that waits looks this often for events that other threads have completed.
+constexpr std::chrono::milliseconds look_again = std::chrono::milliseconds(10);
+// A program that polls without waiting gets a moment of rest in every poll from this many fruitless
+// ones on: on a busy machine the storage needs the processor.
+constexpr uint32_t fruitless_polls_max = 16;
+constexpr int64_t rest_ns = 50'000;
+
+const std::shared_ptr<EventQueue>& queue_of_loose_events() {
+    static const auto& only = *new std::shared_ptr<EventQueue>(std::make_shared<EventQueue>());
+    return only;
+}
+
+EventState& state_in(daos_event_t& event) {
+    return *reinterpret_cast<EventState*>(&event.ev_private);
+}
+
+}  // namespace
+
+EventState* state_of(daos_event_t* event) {
+    if (event == nullptr) return nullptr;
+    auto& state = state_in(*event);
+    return state.magic == EventState::initialized ? &state : nullptr;
+}
+
+std::shared_ptr<EventQueue> EventQueue::of(const EventState& state) {
+    if (state.queue == 0) return queue_of_loose_events();
+    return Handles::table().find<EventQueue>({state.queue});
+}
+
+EventQueue::~EventQueue() {
+    drain();
+    for (const auto& ring : rings_) close(*ring);
+}
+
+void EventQueue::close(Ring& ring) {
+    if (ring.queue != nullptr) ros2s_queue_destroy(ring.queue);
+    ring.queue = nullptr;
+}
+
+EventQueue::Rings EventQueue::rings() {
+    const std::lock_guard locked(submitting_);
+    return rings_;
+}
+
+int EventQueue::ring_of(ros2s_fs* fs, std::shared_ptr<Ring>& ring) {
+    for (const auto& each : rings_) {
+        if (each->fs == fs) {
+            ring = each;
+            return 0;
+        }
+    }
+    auto made = std::make_shared<Ring>();
+    made->fs = fs;
+    if (const int rc = ros2s_queue_create(fs, ring_depth, &made->queue); rc < 0) return -rc;
+    rings_.push_back(made);
+    ring = std::move(made);
+    return 0;
+}
+
+void EventQueue::begin(daos_event_t& event) {
+    const std::lock_guard locked(state_);
+    auto& state = state_in(event);
+    state.status = Status::running;
+    state.position = static_cast<uint32_t>(running_.size());
+    running_.push_back(&event);
+    if (state.parent != nullptr) ++state_in(*state.parent).children_running;
+}
+
+void EventQueue::stop_running(EventState& state) {
+    auto* const last = running_.back();
+    running_[state.position] = last;
+    state_in(*last).position = state.position;
+    running_.pop_back();
+}
+
+int EventQueue::submit(const Transfer& transfer, daos_event_t& event, uint32_t& accepted) {
+    std::shared_ptr<Ring> ring;
+    const std::lock_guard locked(submitting_);
+    if (const int rc = ring_of(transfer.fs, ring); rc != 0) return rc;
+    for (; accepted < transfer.pieces.size(); ++accepted) {
+        const auto& piece = transfer.pieces[accepted];
+        ros2s_request request{};
+        request.opcode = static_cast<uint16_t>(transfer.opcode);
+        request.file = transfer.file;
+        request.address = piece.address;
+        request.bytes = piece.bytes;
+        request.offset = piece.offset;
+        request.user_data = reinterpret_cast<uintptr_t>(&event);
+        ++ring->running;
+        const int taken = ros2s_queue_submit(ring->queue, &request, 1);
+        if (taken != 1) --ring->running;
+        if (taken < 0) return -taken;
+        if (taken == 0) return 0;
+    }
+    return 0;
+}
+
+int EventQueue::start(daos_event_t& event, const Transfer& transfer) {
+    auto& state = state_in(event);
+    state.pieces_left = static_cast<uint32_t>(transfer.pieces.size());
+    state.error = 0;
+    state.bytes = 0;
+    state.bytes_out = transfer.bytes_out;
+    state.list_out = transfer.list_out;
+    state.reports_errno = true;
+    begin(event);
+    uint32_t accepted = 0;
+    int rc = 0;
+    while (rc == 0 && accepted < transfer.pieces.size()) {
+        rc = submit(transfer, event, accepted);
+        // The ring is full.
+        if (rc == 0 && accepted < transfer.pieces.size()) progress(look_again.count() * 1'000'000);
+    }
+    if (accepted == transfer.pieces.size() && accepted > 0) return 0;
+    // What was not submitted is done, with this error.
+    const std::lock_guard locked(state_);
+    state.pieces_left -= static_cast<uint32_t>(transfer.pieces.size()) - accepted;
+    if (state.error == 0) state.error = rc;
+    if (state.pieces_left > 0) return 0;
+    finish(event, state.error);
+    return 0;
+}
+
+void EventQueue::finish(daos_event_t& event, int result) {
+    auto& state = state_in(event);
+    stop_running(state);
+    event.ev_error = result;
+    if (state.bytes_out != nullptr) *state.bytes_out = state.bytes;
+    if (state.list_out != nullptr) state.list_out->sg_nr_out = state.list_out->sg_nr;
+    state.bytes_out = nullptr;
+    state.list_out = nullptr;
+    if (state.children_running > 0) {
+        state.is_barrier = true;  // completes with its last child
+        state.status = Status::ready;
+        return;
+    }
+    state.status = Status::completed;
+    if (state.callback != nullptr) state.callback(state.callback_argument, &event, result);
+    if (state.parent == nullptr) {
+        completed_.push_back(&event);
+        finished_.notify_all();
+        return;
+    }
+    auto& parent = state_in(*state.parent);
+    if (state.parent->ev_error == 0) state.parent->ev_error = result;
+    if (--parent.children_running > 0 || !parent.is_barrier) return;
+    parent.status = Status::completed;
+    parent.is_barrier = false;
+    if (parent.callback != nullptr) {
+        parent.callback(parent.callback_argument, state.parent, state.parent->ev_error);
+    }
+    completed_.push_back(state.parent);
+    finished_.notify_all();
+}
+
+void EventQueue::complete(daos_event_t& event, int result) {
+    begin(event);
+    const std::lock_guard locked(state_);
+    finish(event, result);
+}
+
+void EventQueue::launch_barrier(daos_event_t& event) {
+    const std::lock_guard locked(state_);
+    auto& state = state_in(event);
+    if (state.children_running > 0) {
+        state.is_barrier = true;
+        return;
+    }
+    state.status = Status::completed;
+    completed_.push_back(&event);
+    finished_.notify_all();
+}
+
+void EventQueue::reap(Ring& ring, int64_t wait_ns) {
+    std::array<ros2s_completion, reaped_together_max> done;
+    const int count =
+        ros2s_queue_reap(ring.queue, done.data(), wait_ns == 0 ? 0 : 1, done.size(), wait_ns);
+    if (count <= 0) return;
+    ring.running -= static_cast<uint32_t>(count);
+    const std::lock_guard locked(state_);
+    for (const auto& each : std::span(done).first(static_cast<size_t>(count))) {
+        auto& event = *reinterpret_cast<daos_event_t*>(each.user_data);
+        auto& state = state_in(event);
+        if (each.result < 0) {
+            if (state.error == 0) state.error = static_cast<int>(-each.result);
+        } else {
+            state.bytes += static_cast<uint64_t>(each.result);
+        }
+        if (--state.pieces_left == 0) finish(event, state.error);
+    }
+}
+
+void EventQueue::reap(int64_t wait_ns) {
+    Rings busy = rings();
+    std::erase_if(busy, [](const auto& ring) { return ring->running == 0; });
+    // Of several mounts none may wait long for another.
+    if (busy.size() > 1) wait_ns = std::min<int64_t>(wait_ns, rest_ns);
+    for (const auto& ring : busy) reap(*ring, wait_ns);
+}
+
+void EventQueue::progress(int64_t wait_ns) {
+    if (const std::unique_lock reaping(reaping_, std::try_to_lock); reaping.owns_lock()) {
+        Rings all = rings();
+        const bool is_busy = std::ranges::any_of(all, [](auto& ring) { return ring->running > 0; });
+        if (is_busy) return reap(wait_ns);
+    }
+    if (wait_ns == 0) return;
+    std::unique_lock waiting(state_);
+    if (completed_.empty()) finished_.wait_for(waiting, std::chrono::nanoseconds(wait_ns));
+}
+
+uint32_t EventQueue::take(std::span<daos_event_t*> into) {
+    uint32_t count = 0;
+    while (count < into.size() && !completed_.empty()) {
+        into[count] = completed_.front();
+        completed_.pop_front();
+        state_in(*into[count++]).status = Status::ready;
+    }
+    return count;
+}
+
+bool EventQueue::has_running() {
+    const std::lock_guard locked(state_);
+    return !running_.empty();
+}
+
+uint32_t EventQueue::poll(std::span<daos_event_t*> into, bool only_running, int64_t timeout_us) {
+    const auto begun = steady_clock::now();
+    for (bool first = true;; first = false) {
+        {
+            const std::lock_guard locked(state_);
+            if (const uint32_t count = take(into); count > 0) {
+                empty_polls_ = 0;
+                return count;
+            }
+            if (running_.empty() && (only_running || timeout_us == 0)) return 0;
+        }
+        int64_t wait_ns = std::chrono::nanoseconds(look_again).count();
+        if (timeout_us >= 0) {
+            const auto left = begun + std::chrono::microseconds(timeout_us) - steady_clock::now();
+            wait_ns = std::clamp<int64_t>(std::chrono::nanoseconds(left).count(), 0, wait_ns);
+        }
+        if (timeout_us == 0 && empty_polls_ >= fruitless_polls_max) wait_ns = rest_ns;
+        if (!first && timeout_us >= 0 && (timeout_us == 0 || wait_ns == 0)) {
+            ++empty_polls_;
+            return 0;
+        }
+        progress(wait_ns);
+    }
+}
+
+bool EventQueue::test(daos_event_t& event, int64_t timeout_us) {
+    const auto begun = steady_clock::now();
+    for (bool first = true;; first = false) {
+        {
+            const std::lock_guard locked(state_);
+            auto& state = state_in(event);
+            if (state.status == Status::completed) std::erase(completed_, &event);
+            if (state.status != Status::running && !state.is_barrier) {
+                state.status = Status::ready;
+                return true;
+            }
+        }
+        int64_t wait_ns = std::chrono::nanoseconds(look_again).count();
+        if (timeout_us >= 0) {
+            const auto left = begun + std::chrono::microseconds(timeout_us) - steady_clock::now();
+            wait_ns = std::clamp<int64_t>(std::chrono::nanoseconds(left).count(), 0, wait_ns);
+        }
+        if (!first && timeout_us >= 0 && wait_ns == 0) return false;
+        progress(wait_ns);
+    }
+}
+
+uint32_t EventQueue::query(daos_eq_query_t what, std::span<daos_event_t*> into) {
+    const std::lock_guard locked(state_);
+    uint32_t count = 0;
+    const auto add = [&](daos_event_t* event) {
+        if (count < into.size()) into[count] = event;
+        ++count;
+    };
+    if ((what & DAOS_EQR_COMPLETED) != 0) std::ranges::for_each(completed_, add);
+    if ((what & DAOS_EQR_WAITING) != 0) std::ranges::for_each(running_, add);
+    return into.empty() ? count : std::min<uint32_t>(count, static_cast<uint32_t>(into.size()));
+}
+
+void EventQueue::drain() {
+    while (has_running()) progress(std::chrono::nanoseconds(look_again).count());
+    const std::lock_guard locked(state_);
+    completed_.clear();
+}
+
+void EventQueue::drop(ros2s_fs* fs) {
+    const std::lock_guard reaping(reaping_);
+    const auto all = rings();
+    for (const auto& ring : all) {
+        if (ring->fs != fs) continue;
+        while (ring->running > 0) reap(*ring, std::chrono::nanoseconds(look_again).count());
+        const std::lock_guard submitting(submitting_);
+        close(*ring);
+        std::erase(rings_, ring);
+    }
+}
+
+void EventQueue::drop_everywhere(ros2s_fs* fs) {
+    for (const auto& queue : Handles::table().all<EventQueue>()) queue->drop(fs);
+    queue_of_loose_events()->drop(fs);
+}
+
+bool EventQueue::forget(daos_event_t& event) {
+    const std::lock_guard locked(state_);
+    auto& state = state_in(event);
+    if (state.status == Status::running || state.is_barrier) return false;
+    if (state.status == Status::completed) std::erase(completed_, &event);
+    if (state.parent != nullptr) {
+        auto** link = &state_in(*state.parent).first_child;
+        while (*link != nullptr && *link != &event) link = &state_in(**link).next_sibling;
+        if (*link == &event) *link = state.next_sibling;
+    }
+    for (auto* child = state.first_child; child != nullptr;) {
+        auto& child_state = state_in(*child);
+        child = std::exchange(child_state.next_sibling, nullptr);
+        child_state.magic = 0;
+    }
+    state.magic = 0;
+    return true;
+}
+
+int finish_call(daos_event_t* event, int result) {
+    if (event == nullptr) return result;
+    const auto* const state = state_of(event);
+    const auto queue = state == nullptr ? nullptr : EventQueue::of(*state);
+    if (queue == nullptr || state->status != Status::ready) return -DER_INVAL;
+    queue->complete(*event, result);
+    return 0;
+}
+
+}  // namespace ros2s::daos
+
+using namespace ros2s::daos;
+
+int daos_eq_create(daos_handle_t* eqh) {
+    if (eqh == nullptr) return -DER_INVAL;
+    *eqh = Handles::table().add(std::make_shared<EventQueue>());
+    return 0;
+}
+
+int daos_eq_destroy(daos_handle_t eqh, int flags) {
+    const auto queue = Handles::table().find<EventQueue>(eqh);
+    if (queue == nullptr) return -DER_NONEXIST;
+    if ((flags & DAOS_EQ_DESTROY_FORCE) == 0 && queue->query(DAOS_EQR_ALL, {}) > 0) {
+        return -DER_BUSY;
+    }
+    Handles::table().remove<EventQueue>(eqh);
+    queue->drain();
+    return 0;
+}
+
+int daos_eq_poll(daos_handle_t eqh, int wait_running, int64_t timeout, unsigned int nevents,
+                 daos_event_t** events) {
+    if (nevents == 0 || events == nullptr) return -DER_INVAL;
+    const auto queue = Handles::table().find<EventQueue>(eqh);
+    if (queue == nullptr) return -DER_NONEXIST;
+    return static_cast<int>(queue->poll({events, nevents}, wait_running != 0, timeout));
+}
+
+int daos_eq_query(daos_handle_t eqh, daos_eq_query_t query, unsigned int nevents,
+                  daos_event_t** events) {
+    const auto queue = Handles::table().find<EventQueue>(eqh);
+    if (queue == nullptr) return -DER_NONEXIST;
+    return static_cast<int>(queue->query(query, {events, events == nullptr ? 0 : nevents}));
+}
+
+int daos_event_init(daos_event_t* ev, daos_handle_t eqh, daos_event_t* parent) {
+    if (ev == nullptr) return -DER_INVAL;
+    auto* const above = state_of(parent);
+    if (parent != nullptr && (above == nullptr || above->parent != nullptr)) return -DER_INVAL;
+    if (above != nullptr && (above->status != EventState::Status::ready || above->is_barrier)) {
+        return -DER_INVAL;
+    }
+    const uint64_t cookie = above == nullptr ? eqh.cookie : above->queue;
+    if (cookie != 0 && Handles::table().find<EventQueue>({cookie}) == nullptr) return -DER_NONEXIST;
+    *ev = {};
+    auto& state = *reinterpret_cast<EventState*>(&ev->ev_private);
+    state = {};
+    state.magic = EventState::initialized;
+    state.queue = cookie;
+    state.parent = parent;
+    if (above != nullptr) state.next_sibling = std::exchange(above->first_child, ev);
+    return 0;
+}
+
+int daos_event_fini(daos_event_t* ev) {
+    auto* const state = state_of(ev);
+    if (state == nullptr) return -DER_INVAL;
+    const auto queue = EventQueue::of(*state);
+    if (queue == nullptr) {
+        state->magic = 0;
+        return 0;
+    }
+    return queue->forget(*ev) ? 0 : -DER_BUSY;
+}
+
+daos_event_t* daos_event_next(daos_event_t* parent, daos_event_t* child) {
+    const auto* const state = state_of(child == nullptr ? parent : child);
+    if (state == nullptr) return nullptr;
+    return child == nullptr ? state->first_child : state->next_sibling;
+}
+
+int daos_event_test(struct daos_event* ev, int64_t timeout, bool* flag) {
+    auto* const state = state_of(ev);
+    if (state == nullptr || flag == nullptr) return -DER_INVAL;
+    if (state->parent != nullptr) return -DER_NO_PERM;
+    const auto queue = EventQueue::of(*state);
+    if (queue == nullptr) return -DER_NONEXIST;
+    *flag = queue->test(*ev, timeout);
+    return 0;
+}
+
+int daos_event_register_comp_cb(struct daos_event* ev, daos_event_comp_cb_t cb, void* arg) {
+    auto* const state = state_of(ev);
+    if (state == nullptr || cb == nullptr) return -DER_INVAL;
+    if (state->callback != nullptr) return -DER_NOSYS;
+    state->callback = cb;
+    state->callback_argument = arg;
+    return 0;
+}
+
+int daos_event_parent_barrier(struct daos_event* ev) {
+    auto* const state = state_of(ev);
+    if (state == nullptr || state->first_child == nullptr) return -DER_INVAL;
+    if (state->status != EventState::Status::ready || state->is_barrier) return -DER_NO_PERM;
+    const auto queue = EventQueue::of(*state);
+    if (queue == nullptr) return -DER_NONEXIST;
+    queue->launch_barrier(*ev);
+    return 0;
+}
+
+// A transfer that was submitted is not stopped. As DAOS asks for, the program still polls.
+int daos_event_abort(daos_event_t* ev) { return state_of(ev) == nullptr ? -DER_INVAL : 0; }

@@ -1,0 +1,21 @@
+// Global handles: what one process of a job sends to the others, so that they open the same. Texts,
+// each with its zero byte; each receiver checks them, as another program may have sent them.
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "daos_types.h"
+
+namespace ros2s::daos {
+
+// With iov_buf NULL, sets iov_buf_len to the size that is needed. Returns -DER_TRUNC if it does not
+// fit.
+int write_global(d_iov_t* global, std::initializer_list<std::string> parts);
+// Empty if it does not have `count` parts.
+[[nodiscard]] std::vector<std::string> read_global(const d_iov_t& global, size_t count);
+// 0 for what is not a number.
+[[nodiscard]] unsigned parse_flags(const std::string& text);
+
+}  // namespace ros2s::daos

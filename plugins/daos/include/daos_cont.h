@@ -1,0 +1,38 @@
+/* Containers of the DAOS client interface (DAOS 2.6, daos_cont.h). */
+#ifndef ROS2STORE_DAOS_CONT_H
+#define ROS2STORE_DAOS_CONT_H
+
+#include "daos_event.h"
+#include "daos_prop.h"
+
+/* The names of the symbols since DAOS 1.3. */
+#define daos_cont_open daos_cont_open2
+#define daos_cont_destroy daos_cont_destroy2
+#define daos_cont_create daos_cont_create2
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DAOS_COO_RO (1U << 0)
+#define DAOS_COO_RW (1U << 1)
+#define DAOS_COO_EX (1U << 2)
+#define DAOS_COO_FORCE (1U << 3)
+#define DAOS_COO_RO_MDSTATS (1U << 4)
+#define DAOS_COO_EVICT (1U << 5)
+#define DAOS_COO_EVICT_ALL (1U << 6)
+
+#define DAOS_CONT_HINT_MAX_LEN 128
+
+int daos_cont_open(daos_handle_t poh, const char* cont, unsigned int flags, daos_handle_t* coh,
+                   daos_cont_info_t* info, daos_event_t* ev);
+int daos_cont_close(daos_handle_t coh, daos_event_t* ev);
+int daos_cont_query(daos_handle_t coh, daos_cont_info_t* info, daos_prop_t* cont_prop,
+                    daos_event_t* ev);
+int daos_cont_local2global(daos_handle_t coh, d_iov_t* glob);
+int daos_cont_global2local(daos_handle_t poh, d_iov_t glob, daos_handle_t* coh);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,95 @@
+#include "labels.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "ros2s/api/uri.h"
+#include "ros2s/config/config.h"
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::daos {
+namespace {
+
+constexpr const char* variable = "ROS2STORE_DAOS";
+constexpr const char* usual_file = "/etc/ros2store/daos.yaml";
+constexpr std::string_view scheme_end = "://";
+
+struct Settings {
+    std::string base;
+    config::Entries pools;
+};
+
+config::Table describe(Settings& settings) {
+    return {{"",
+             "Where the pools of DAOS programs are.",
+             {config::text("default", settings.base,
+                           "The base URI of pools that are not listed under pools.")}},
+            {"pools", "The base URIs of single pools, by label.", {}, &settings.pools}};
+}
+
+Result<PoolPlace> find_in_file(const std::string& path, std::string_view label, Report& report) {
+    std::ifstream file(path);
+    if (!file) {
+        return report.fail(
+            Code::not_found,
+            fmt::format("pool '{}': {} cannot be read. Set {} to a base URI, such as "
+                        "ros2s+local:///POOL?dir=DIR, or to a file of labels (docs/daos.md)",
+                        label, path, variable));
+    }
+    std::stringstream text;
+    text << file.rdbuf();
+    Settings settings;
+    ROS2S_TRY(config::parse(text.str(), path, describe(settings), report));
+    const auto listed = settings.pools.find(std::string(label));
+    if (listed != settings.pools.end()) return place_in(listed->second, path, label, report);
+    if (!settings.base.empty()) return place_in(settings.base, path, label, report);
+    return report.fail(Code::not_found,
+                       fmt::format("pool '{}': {} has neither this label under pools nor a "
+                                   "default. Add one of them",
+                                   label, path));
+}
+
+}  // namespace
+
+Result<PoolPlace> place_in(std::string_view base_uri, std::string_view where,
+                           std::string_view label, Report& report) {
+    const auto scheme = base_uri.find(scheme_end);
+    const auto query = std::min(base_uri.find('?'), base_uri.size());
+    std::string before(base_uri.substr(0, query));
+    while (before.ends_with('/') && before.size() > scheme + scheme_end.size()) before.pop_back();
+    const auto path = before.find('/', scheme + scheme_end.size());
+    if (scheme == std::string_view::npos ||
+        (path != std::string::npos && before.find('/', path + 1) != std::string::npos)) {
+        return report.fail(
+            Code::invalid,
+            fmt::format("{}: '{}' is not a base URI. Write one without a container, such as "
+                        "ros2s+local:///POOL?dir=DIR",
+                        where, base_uri));
+    }
+    if (path == std::string::npos) before += "/" + std::string(label);
+    PoolPlace place(std::move(before), std::string(base_uri.substr(query)));
+    Report details;
+    if (!api::Uri::parse(place.uri_of("container"), details)) {
+        return report.fail(Code::invalid, fmt::format("{}: {}", where, details.text()));
+    }
+    return place;
+}
+
+Result<PoolPlace> find_pool(std::string_view label, Report& report) {
+    if (!object::is_valid_label(label)) {
+        return report.fail(Code::not_found,
+                           fmt::format("pool '{}': no pool can have this label", label));
+    }
+    const char* const set = std::getenv(variable);
+    if (set == nullptr || *set == '\0') return find_in_file(usual_file, label, report);
+    if (std::string_view(set).find(scheme_end) == std::string_view::npos) {
+        return find_in_file(set, label, report);
+    }
+    return place_in(set, variable, label, report);
+}
+
+}  // namespace ros2s::daos

@@ -1,0 +1,41 @@
+// Labels of DAOS pools and containers, as URIs of ROS2.
+//
+// The environment variable ROS2STORE_DAOS has a base URI, or the path of a file; without it the
+// file is /etc/ros2store/daos.yaml:
+//
+//     default: "ros2s://engine.example:7777"            # for pools that are not listed
+//     pools:
+//       tank: "ros2s+local:///pool?dir=/srv/tank"       # this pool has another name in ROS2
+//
+// A base URI that names no pool gets the pool's label and the container's label as its path. One
+// that names a pool gets the container's label.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "ros2s/base/result.h"
+
+namespace ros2s::daos {
+
+// How the containers of a pool are named.
+class PoolPlace {
+  public:
+    PoolPlace(std::string before, std::string after)
+        : before_(std::move(before)), after_(std::move(after)) {}
+    [[nodiscard]] std::string uri_of(std::string_view container) const {
+        return before_ + "/" + std::string(container) + after_;
+    }
+
+  private:
+    std::string before_;  // up to the pool's name
+    std::string after_;   // "" or "?…"
+};
+
+// Errors, with a sentence: not_found (nothing says where the pool is), invalid.
+[[nodiscard]] Result<PoolPlace> find_pool(std::string_view label, Report& report);
+
+// The same, of a given setting. `where` names it in messages.
+[[nodiscard]] Result<PoolPlace> place_in(std::string_view base_uri, std::string_view where,
+                                         std::string_view label, Report& report);
+
+}  // namespace ros2s::daos

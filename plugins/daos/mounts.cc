@@ -1,0 +1,133 @@
+// Mounts of libdfs.
+#include <cstring>
+#include <memory>
+
+#include "daos.h"
+#include "errors.h"
+#include "global.h"
+#include "objects.h"
+
+using namespace ros2s;
+using namespace ros2s::daos;
+
+namespace ros2s::daos {
+namespace {
+
+int mount(std::shared_ptr<Container> container, int flags, dfs_t** out) {
+    if ((flags & O_ACCMODE) != O_RDONLY && container->is_read_only()) return EPERM;
+    auto made = std::make_unique<dfs_t>();
+    made->container = std::move(container);
+    made->flags = flags;
+    ++made->container->mounts;
+    *out = made.release();
+    return 0;
+}
+
+// The program has released its objects, or cannot use them any more.
+void unmount(dfs_t* dfs) {
+    --dfs->container->mounts;
+    delete dfs;
+}
+
+}  // namespace
+
+int check(const dfs_t* dfs) noexcept {
+    if (dfs == nullptr) return EINVAL;
+    return dfs->fs().mark.in_forked_child() ? EBADF : 0;
+}
+
+int check(const dfs_t* dfs, const dfs_obj_t* object) noexcept {
+    if (object == nullptr || object->mount != dfs) return EINVAL;
+    return check(dfs);
+}
+
+int check_writable(const dfs_t* dfs) noexcept {
+    if (const int rc = check(dfs); rc != 0) return rc;
+    return dfs->is_read_only() ? EPERM : 0;
+}
+
+}  // namespace ros2s::daos
+
+int dfs_init(void) { return errno_of_der(daos_init()); }
+
+int dfs_fini(void) { return errno_of_der(daos_fini()); }
+
+int dfs_mount(daos_handle_t poh, daos_handle_t coh, int flags, dfs_t** dfs) {
+    const auto container = Handles::table().find<Container>(coh);
+    const auto pool = Handles::table().find<Pool>(poh);
+    if (dfs == nullptr || container == nullptr || pool != container->pool) return EINVAL;
+    return mount(container, flags, dfs);
+}
+
+int dfs_umount(dfs_t* dfs) {
+    if (const int rc = check(dfs); rc != 0) return rc;
+    if (daos_handle_is_valid(dfs->own_pool)) return EINVAL;
+    if (dfs->objects > 0) return EBUSY;
+    unmount(dfs);
+    return 0;
+}
+
+int dfs_connect(const char* pool, const char*, const char* cont, int flags, dfs_attr_t*,
+                dfs_t** dfs) {
+    if (dfs == nullptr) return EINVAL;
+    const bool reads = (flags & O_ACCMODE) == O_RDONLY;
+    daos_handle_t pool_handle{};
+    daos_handle_t container_handle{};
+    int rc = connect(pool, reads ? DAOS_PC_RO : DAOS_PC_RW, pool_handle);
+    if (rc != 0) return errno_of_der(rc);
+    rc = open_container(pool_handle, cont, reads ? DAOS_COO_RO : DAOS_COO_RW, container_handle);
+    if (rc != 0) {
+        daos_pool_disconnect(pool_handle, nullptr);
+        return errno_of_der(rc);
+    }
+    rc = mount(Handles::table().find<Container>(container_handle), flags, dfs);
+    if (rc != 0) return rc;
+    (*dfs)->own_pool = pool_handle;
+    (*dfs)->own_container = container_handle;
+    return 0;
+}
+
+int dfs_disconnect(dfs_t* dfs) {
+    if (const int rc = check(dfs); rc != 0) return rc;
+    if (!daos_handle_is_valid(dfs->own_pool)) return EINVAL;
+    if (dfs->objects > 0) return EBUSY;
+    const auto pool = dfs->own_pool;
+    const auto container = dfs->own_container;
+    unmount(dfs);
+    const int rc = daos_cont_close(container, nullptr);
+    return errno_of_der(rc != 0 ? rc : daos_pool_disconnect(pool, nullptr));
+}
+
+int dfs_query(dfs_t* dfs, dfs_attr_t* attr) {
+    if (const int rc = check(dfs); rc != 0) return rc;
+    if (attr == nullptr) return EINVAL;
+    *attr = {};
+    attr->da_chunk_size = DFS_DEFAULT_CHUNK_SIZE;
+    attr->da_oclass_id = OC_S1;
+    attr->da_dir_oclass_id = OC_S1;
+    attr->da_file_oclass_id = OC_S1;
+    attr->da_mode = DFS_BALANCED;
+    return 0;
+}
+
+int dfs_local2global(dfs_t* dfs, d_iov_t* glob) {
+    if (const int rc = check(dfs); rc != 0) return rc;
+    return errno_of_der(write_global(glob, {std::to_string(dfs->flags)}));
+}
+
+int dfs_global2local(daos_handle_t poh, daos_handle_t coh, int flags, d_iov_t glob, dfs_t** dfs) {
+    const auto parts = read_global(glob, 1);
+    if (parts.empty()) return EINVAL;
+    return dfs_mount(poh, coh, flags != 0 ? flags : static_cast<int>(parse_flags(parts[0])), dfs);
+}
+
+int dfs_set_prefix(dfs_t* dfs, const char* prefix) {
+    if (const int rc = check(dfs); rc != 0) return rc;
+    if (prefix != nullptr && prefix[0] != '/') return EINVAL;
+    dfs->prefix = prefix == nullptr ? "" : prefix;
+    if (dfs->prefix.ends_with('/')) dfs->prefix.pop_back();
+    return 0;
+}
+
+// Every call is durable when it returns.
+int dfs_sync(dfs_t* dfs) { return check(dfs); }

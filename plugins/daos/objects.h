@@ -1,0 +1,80 @@
+// Mounts and open objects of libdfs, over the FileSystem of a container. An object holds its node,
+// so that it stays valid when it or a directory above it gets another name.
+//
+// Thread rule: any thread; of one object, not while it is released.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "daos_fs.h"
+#include "pools.h"
+#include "ros2s/api/c/handles.h"
+
+struct dfs {
+    std::shared_ptr<ros2s::daos::Container> container;
+    int flags = 0;  // O_RDONLY or O_RDWR
+    std::string prefix;
+    std::atomic<uint32_t> objects = 0;  // open ones
+    // dfs_connect() opened these for this mount.
+    daos_handle_t own_pool{};
+    daos_handle_t own_container{};
+
+    [[nodiscard]] ros2s_fs& fs() const { return *container->fs; }
+    [[nodiscard]] bool is_read_only() const {
+        return (flags & O_ACCMODE) == O_RDONLY || container->is_read_only();
+    }
+};
+
+struct dfs_obj {
+    dfs_t* mount = nullptr;
+    ros2s::fs::NodeId node = ros2s::fs::root_node;
+    mode_t mode = S_IFDIR;
+    int flags = O_RDWR;
+    // Of the path by which it was found: what a global handle has, and messages.
+    std::string path;
+    // A regular file.
+    std::unique_ptr<ros2s_file> file;
+    // A directory that was listed.
+    ros2s::fs::FileHandle listing{};
+    // A symbolic link.
+    std::string target;
+};
+
+namespace ros2s::daos {
+
+// Errno, positive. 0 for success.
+[[nodiscard]] inline int errno_of(const Error& error) noexcept { return to_errno(error); }
+template <class T>
+[[nodiscard]] int errno_of(const Result<T>& result) noexcept {
+    return result ? 0 : to_errno(result.error());
+}
+
+// 0, or the errno of a mount that cannot be used: it is null, or another process's.
+[[nodiscard]] int check(const dfs_t* dfs) noexcept;
+// Also for an object of another mount, and for a read-only mount.
+[[nodiscard]] int check(const dfs_t* dfs, const dfs_obj_t* object) noexcept;
+[[nodiscard]] int check_writable(const dfs_t* dfs) noexcept;
+
+// A directory and a name in it. An empty name: the directory itself.
+struct Place {
+    fs::NodeId directory = fs::root_node;
+    std::string_view name;
+    std::string path;
+};
+// `parent` null: the root. `name` null or "/": the directory itself. Errors: EINVAL, ENOTDIR.
+int place_of(const dfs_t* dfs, const dfs_obj_t* parent, const char* name, Place& place);
+
+// An open object for a node that counts as looked up once; it takes over that reference, also on
+// failure. Errors: an errno.
+int open_node(dfs_t* dfs, const fs::Attributes& attributes, int flags, std::string path,
+              std::unique_ptr<dfs_obj_t>& object);
+
+// The attributes of a place. The node does not count as looked up afterwards.
+[[nodiscard]] Result<fs::Attributes> attributes_of(const dfs_t& dfs, const Place& place);
+
+int lookup_path(dfs_t* dfs, std::string_view path, int flags, dfs_obj_t** object, mode_t* mode,
+                struct stat* stbuf);
+
+}  // namespace ros2s::daos

@@ -1,0 +1,228 @@
+#include "pools.h"
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "daos.h"
+#include "errors.h"
+#include "events.h"
+#include "global.h"
+#include "ros2s/api/deployment.h"
+#include "ros2s/api/uri.h"
+#include "ros2s/base/crc32c.h"
+#include "ros2s/base/uuid.h"
+#include "ros2s/pool/pool_directory.h"
+
+namespace ros2s::daos {
+namespace {
+
+std::atomic<uint32_t> initialized = 0;
+
+// Of a label that is a UUID, that one. Otherwise one that is made from the label, and so is the
+// same in all programs: ROS2 names pools and containers by label.
+void uuid_of(std::string_view label, uuid_t& out) {
+    if (const auto parsed = Uuid::parse(label)) {
+        std::memcpy(&out, parsed->bytes.data(), sizeof out);
+        return;
+    }
+    uint32_t crc = crc32c(std::as_bytes(std::span(label)));
+    for (size_t at = 0; at < sizeof out; at += sizeof crc) {
+        std::memcpy(reinterpret_cast<unsigned char*>(&out) + at, &crc, sizeof crc);
+        crc = crc32c_extend(crc, std::as_bytes(std::span(label)));
+    }
+}
+
+// A pool directory of this machine can be looked at without opening the pool.
+Result<> check_directory(const PoolPlace& place, Report& report) {
+    Report unused;
+    const auto uri = api::Uri::parse(place.uri_of("container"), unused);
+    if (!uri || uri->dir.empty()) return {};
+    ROS2S_TRY_ASSIGN(const auto pool, pool::read_pool_settings(uri->dir, report));
+    return api::check_pool_name(*uri, pool.config.pool, report);
+}
+
+void say(std::string_view kind, std::string_view label, std::string_view sentence) {
+    say_once(fmt::format("{} '{}': {}", kind, label, sentence));
+}
+
+int fill(const Pool& pool, daos_pool_info_t& info) {
+    const uint64_t wanted = info.pi_bits;
+    info = {};
+    uuid_of(pool.label, info.pi_uuid);
+    info.pi_ntargets = 1;
+    info.pi_nnodes = 1;
+    info.pi_map_ver = 1;
+    info.pi_bits = wanted;
+    if ((wanted & DPI_SPACE) == 0) return 0;
+    for (const auto& container : Handles::table().all<Container>()) {
+        struct statvfs space{};
+        if (container->pool.get() != &pool || ros2s_statfs(container->fs, &space) != 0) continue;
+        auto& out = info.pi_space;
+        out.ps_ntargets = 1;
+        out.ps_space.s_total[DAOS_MEDIA_NVME] = uint64_t{space.f_blocks} * space.f_frsize;
+        const uint64_t free = uint64_t{space.f_bfree} * space.f_frsize;
+        for (auto* each :
+             {out.ps_space.s_free, out.ps_free_min, out.ps_free_max, out.ps_free_mean}) {
+            each[DAOS_MEDIA_NVME] = free;
+        }
+        return 0;
+    }
+    say("pool", pool.label, "its space is known only while a container of it is open");
+    return -DER_NOSYS;
+}
+
+void fill(const Container& container, daos_cont_info_t& info) {
+    info = {};
+    uuid_of(container.label, info.ci_uuid);
+    info.ci_nhandles = 1;
+}
+
+}  // namespace
+
+bool is_initialized() { return initialized > 0; }
+
+int connect(const char* label, unsigned flags, daos_handle_t& handle) {
+    if (!is_initialized()) return -DER_UNINIT;
+    if (label == nullptr) return -DER_INVAL;
+    Report report;
+    auto place = find_pool(label, report);
+    if (!place) {
+        say_once(report.text());
+        return der_of(place.error());
+    }
+    if (const auto checked = check_directory(*place, report); !checked) {
+        say("pool", label, report.text());
+        return der_of(checked.error());
+    }
+    auto pool = std::make_shared<Pool>(label, std::move(*place), flags);
+    handle = Handles::table().add(std::move(pool));
+    return 0;
+}
+
+int open_container(daos_handle_t handle, const char* label, unsigned flags, daos_handle_t& out) {
+    const auto pool = Handles::table().find<Pool>(handle);
+    if (pool == nullptr) return -DER_NO_HDL;
+    if (label == nullptr) return -DER_INVAL;
+    auto container = std::make_shared<Container>(pool, label, flags);
+    std::array<char, 1024> sentence{};
+    const std::string uri = pool->place.uri_of(label);
+    const int rc =
+        ros2s_open(uri.c_str(), nullptr, &container->fs, sentence.data(), sentence.size());
+    if (rc != 0) {
+        say("container", label, sentence.data());
+        return rc == -EINVAL ? -DER_NONEXIST : der_of_errno(-rc);
+    }
+    ++pool->containers;
+    out = Handles::table().add(std::move(container));
+    return 0;
+}
+
+}  // namespace ros2s::daos
+
+using namespace ros2s::daos;
+
+int daos_init(void) {
+    ++initialized;
+    return 0;
+}
+
+int daos_fini(void) {
+    uint32_t count = initialized;
+    while (count > 0 && !initialized.compare_exchange_weak(count, count - 1)) {
+    }
+    return count == 0 ? -DER_UNINIT : 0;
+}
+
+int daos_version_get(int* major, int* minor, int* fix) {
+    if (major == nullptr || minor == nullptr || fix == nullptr) return -DER_INVAL;
+    *major = DAOS_API_VERSION_MAJOR;
+    *minor = DAOS_API_VERSION_MINOR;
+    *fix = DAOS_API_VERSION_FIX;
+    return 0;
+}
+
+// ---- pools
+
+int daos_pool_connect(const char* pool, const char*, unsigned int flags, daos_handle_t* poh,
+                      daos_pool_info_t* info, daos_event_t* ev) {
+    if (poh == nullptr) return -DER_INVAL;
+    const int rc = connect(pool, flags, *poh);
+    if (rc == 0 && info != nullptr) {
+        info->pi_bits = 0;
+        fill(*Handles::table().find<Pool>(*poh), *info);
+    }
+    return finish_call(ev, rc);
+}
+
+int daos_pool_disconnect(daos_handle_t poh, daos_event_t* ev) {
+    const auto pool = Handles::table().find<Pool>(poh);
+    if (pool == nullptr) return finish_call(ev, -DER_NO_HDL);
+    if (pool->containers > 0) return finish_call(ev, -DER_BUSY);
+    Handles::table().remove<Pool>(poh);
+    return finish_call(ev, 0);
+}
+
+int daos_pool_query(daos_handle_t poh, d_rank_list_t** ranks, daos_pool_info_t* info, daos_prop_t*,
+                    daos_event_t* ev) {
+    const auto pool = Handles::table().find<Pool>(poh);
+    if (pool == nullptr) return finish_call(ev, -DER_NO_HDL);
+    if (ranks != nullptr) *ranks = nullptr;
+    return finish_call(ev, info == nullptr ? 0 : fill(*pool, *info));
+}
+
+int daos_pool_local2global(daos_handle_t poh, d_iov_t* glob) {
+    const auto pool = Handles::table().find<Pool>(poh);
+    if (pool == nullptr) return -DER_NO_HDL;
+    return write_global(glob, {pool->label, std::to_string(pool->flags)});
+}
+
+int daos_pool_global2local(d_iov_t glob, daos_handle_t* poh) {
+    const auto parts = read_global(glob, 2);
+    if (poh == nullptr || parts.empty()) return -DER_INVAL;
+    return connect(parts[0].c_str(), parse_flags(parts[1]), *poh);
+}
+
+// ---- containers
+
+int daos_cont_open(daos_handle_t poh, const char* cont, unsigned int flags, daos_handle_t* coh,
+                   daos_cont_info_t* info, daos_event_t* ev) {
+    if (coh == nullptr) return -DER_INVAL;
+    const int rc = open_container(poh, cont, flags, *coh);
+    if (rc == 0 && info != nullptr) fill(*Handles::table().find<Container>(*coh), *info);
+    return finish_call(ev, rc);
+}
+
+int daos_cont_close(daos_handle_t coh, daos_event_t* ev) {
+    const auto container = Handles::table().find<Container>(coh);
+    if (container == nullptr) return finish_call(ev, -DER_NO_HDL);
+    if (container->mounts > 0) return finish_call(ev, -DER_BUSY);
+    EventQueue::drop_everywhere(container->fs);
+    const int rc = ros2s_close(container->fs);
+    if (rc != 0) return finish_call(ev, der_of_errno(-rc));
+    Handles::table().remove<Container>(coh);
+    --container->pool->containers;
+    return finish_call(ev, 0);
+}
+
+int daos_cont_query(daos_handle_t coh, daos_cont_info_t* info, daos_prop_t*, daos_event_t* ev) {
+    const auto container = Handles::table().find<Container>(coh);
+    if (container == nullptr) return finish_call(ev, -DER_NO_HDL);
+    if (info != nullptr) fill(*container, *info);
+    return finish_call(ev, 0);
+}
+
+int daos_cont_local2global(daos_handle_t coh, d_iov_t* glob) {
+    const auto container = Handles::table().find<Container>(coh);
+    if (container == nullptr) return -DER_NO_HDL;
+    return write_global(glob, {container->label, std::to_string(container->flags)});
+}
+
+int daos_cont_global2local(daos_handle_t poh, d_iov_t glob, daos_handle_t* coh) {
+    const auto parts = read_global(glob, 2);
+    if (coh == nullptr || parts.empty()) return -DER_INVAL;
+    return open_container(poh, parts[0].c_str(), parse_flags(parts[1]), *coh);
+}

@@ -1,0 +1,42 @@
+// Pools and containers that a program has connected to. A container is a file system of ROS2,
+// opened by libros2store; a pool is what leads to its containers.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "daos_cont.h"
+#include "daos_pool.h"
+#include "handles.h"
+#include "labels.h"
+#include "ros2store/ros2store.h"
+
+namespace ros2s::daos {
+
+struct Pool {
+    static constexpr Kind kind = Kind::pool;
+    std::string label;
+    PoolPlace place;
+    unsigned flags = 0;
+    std::atomic<uint32_t> containers = 0;  // open ones
+};
+
+struct Container {
+    static constexpr Kind kind = Kind::container;
+    std::shared_ptr<Pool> pool;
+    std::string label;
+    unsigned flags = 0;
+    ros2s_fs* fs = nullptr;
+    std::atomic<uint32_t> mounts = 0;
+
+    [[nodiscard]] bool is_read_only() const { return (flags & DAOS_COO_RO) != 0; }
+};
+
+// Whether daos_init() was called more often than daos_fini().
+[[nodiscard]] bool is_initialized();
+
+// Each returns 0 or -DER_. A failure that a person should know is said on standard error.
+int connect(const char* label, unsigned flags, daos_handle_t& handle);
+int open_container(daos_handle_t pool, const char* label, unsigned flags, daos_handle_t& handle);
+
+}  // namespace ros2s::daos

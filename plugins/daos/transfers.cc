@@ -1,0 +1,142 @@
+// The bytes of files.
+#include <algorithm>
+#include <vector>
+
+#include "events.h"
+#include "objects.h"
+#include "ros2s/base/inline_vector.h"
+
+using namespace ros2s;
+using namespace ros2s::daos;
+
+namespace ros2s::daos {
+namespace {
+
+// Most requests have one buffer.
+using Pieces = std::vector<Piece>;
+
+// Cuts the buffers of the list to the ranges of the file. False: they do not fit together.
+bool cut(const d_sg_list_t& list, std::span<const daos_range_t> ranges, bool writes,
+         Pieces& pieces) {
+    uint64_t range_at = 0;
+    auto range = ranges.begin();
+    for (const auto& iov : std::span(list.sg_iovs, list.sg_nr)) {
+        const uint64_t bytes = writes ? iov.iov_len : iov.iov_buf_len;
+        for (uint64_t done = 0; done < bytes;) {
+            while (range != ranges.end() && range_at == range->rg_len) {
+                ++range;
+                range_at = 0;
+            }
+            if (range == ranges.end()) return false;
+            const uint64_t count = std::min(bytes - done, range->rg_len - range_at);
+            if (range->rg_idx + range_at + count < count) return false;
+            pieces.push_back(
+                {static_cast<char*>(iov.iov_buf) + done, count, range->rg_idx + range_at});
+            done += count;
+            range_at += count;
+        }
+    }
+    return true;
+}
+
+Task<Result<uint64_t>> transfer(ros2s_fs& fs, ros2s_file& file, bool writes,
+                                std::span<const Piece> pieces) {
+    uint64_t total = 0;
+    for (const auto& piece : pieces) {
+        const auto window =
+            fs::Window::local(Bytes(static_cast<std::byte*>(piece.address), piece.bytes));
+        const auto done =
+            writes
+                ? co_await fs.file_system().pwrite(fs.call, file.core.handle, window, piece.offset)
+                : co_await fs.file_system().pread(fs.call, file.core.handle, window, piece.offset);
+        if (!done) co_return fail(done.error());
+        total += *done;
+    }
+    co_return total;
+}
+
+int begin(dfs_t* dfs, dfs_obj_t* object, std::span<const daos_range_t> ranges, d_sg_list_t* list,
+          bool writes, daos_size_t* bytes_out, daos_event_t* event) {
+    if (const int rc = check(dfs, object); rc != 0) return rc;
+    if (object->file == nullptr || list == nullptr) return EINVAL;
+    if (writes && !object->file->writable) return EPERM;
+    Pieces pieces;
+    if (list->sg_nr > 0 && list->sg_iovs == nullptr) return EINVAL;
+    if (!cut(*list, ranges, writes, pieces)) return EINVAL;
+    auto& fs = dfs->fs();
+    if (event != nullptr) {
+        const auto* const state = state_of(event);
+        const auto queue = state == nullptr ? nullptr : EventQueue::of(*state);
+        if (queue == nullptr || state->status != EventState::Status::ready) return EINVAL;
+        return queue->start(*event, {.fs = &fs,
+                                     .file = object->file.get(),
+                                     .opcode = writes ? ROS2S_OP_WRITE : ROS2S_OP_READ,
+                                     .pieces = pieces,
+                                     .bytes_out = bytes_out,
+                                     .list_out = writes ? nullptr : list});
+    }
+    const auto done = fs.run([&] { return transfer(fs, *object->file, writes, pieces); });
+    if (!done) return errno_of(done.error());
+    if (bytes_out != nullptr) *bytes_out = *done;
+    if (!writes) list->sg_nr_out = list->sg_nr;
+    return 0;
+}
+
+daos_range_t from(daos_off_t offset) { return {.rg_idx = offset, .rg_len = UINT64_MAX - offset}; }
+
+}  // namespace
+}  // namespace ros2s::daos
+
+int dfs_read(dfs_t* dfs, dfs_obj_t* obj, d_sg_list_t* sgl, daos_off_t off, daos_size_t* read_size,
+             daos_event_t* ev) {
+    if (read_size == nullptr) return EINVAL;
+    const auto range = from(off);
+    return begin(dfs, obj, {&range, 1}, sgl, false, read_size, ev);
+}
+
+int dfs_readx(dfs_t* dfs, dfs_obj_t* obj, dfs_iod_t* iod, d_sg_list_t* sgl, daos_size_t* read_size,
+              daos_event_t* ev) {
+    if (iod == nullptr || read_size == nullptr) return EINVAL;
+    return begin(dfs, obj, {iod->iod_rgs, iod->iod_nr}, sgl, false, read_size, ev);
+}
+
+int dfs_write(dfs_t* dfs, dfs_obj_t* obj, d_sg_list_t* sgl, daos_off_t off, daos_event_t* ev) {
+    const auto range = from(off);
+    return begin(dfs, obj, {&range, 1}, sgl, true, nullptr, ev);
+}
+
+int dfs_writex(dfs_t* dfs, dfs_obj_t* obj, dfs_iod_t* iod, d_sg_list_t* sgl, daos_event_t* ev) {
+    if (iod == nullptr) return EINVAL;
+    return begin(dfs, obj, {iod->iod_rgs, iod->iod_nr}, sgl, true, nullptr, ev);
+}
+
+int dfs_get_size(dfs_t* dfs, dfs_obj_t* obj, daos_size_t* size) {
+    if (const int rc = check(dfs, obj); rc != 0) return rc;
+    if (size == nullptr || !S_ISREG(obj->mode)) return EINVAL;
+    auto& fs = dfs->fs();
+    const auto got = fs.run([&] { return fs.file_system().get_attributes(fs.call, obj->node); });
+    if (!got) return errno_of(got.error());
+    *size = got->size;
+    return 0;
+}
+
+// As libdfs: a range that reaches the end of the file shortens it; DFS_MAX_FSIZE sets the size to
+// the offset, also if that is more.
+int dfs_punch(dfs_t* dfs, dfs_obj_t* obj, daos_off_t offset, daos_size_t len) {
+    if (const int rc = check(dfs, obj); rc != 0) return rc;
+    if (!S_ISREG(obj->mode)) return EINVAL;
+    if (!obj->file->writable) return EPERM;
+    auto& fs = dfs->fs();
+    const auto resize = [&] {
+        const fs::SetAttributes changes{.size = offset};
+        return errno_of(
+            fs.run([&] { return fs.file_system().set_attributes(fs.call, obj->node, changes); }));
+    };
+    if (len == DFS_MAX_FSIZE) return resize();
+    daos_size_t size = 0;
+    if (const int rc = dfs_get_size(dfs, obj, &size); rc != 0) return rc;
+    if (offset >= size || len == 0) return 0;
+    if (len >= size - offset) return resize();
+    return errno_of(fs.run(
+        [&] { return fs.file_system().punch_hole(fs.call, obj->file->core.handle, offset, len); }));
+}

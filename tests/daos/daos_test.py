@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""usage: daos_test.py BUILD_DIRECTORY DFS_CALLS FIO_ENGINE|none [NAME…]
+
+Programs of DAOS on pools of ROS2: fio's own engine `dfs`, built unmodified, and programs in C. The pools are
+embedded, behind an engine and behind a DPU daemon. The last line is "N passed, N failed".
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import runner  # noqa: E402
+
+test = runner.Tests()
+LOCAL, DIRECT, OFFLOAD = "ros2s+local", "ros2s", "ros2s+dpu"
+WAYS = (LOCAL, DIRECT, OFFLOAD)
+
+
+class Pool:
+    def __init__(self, way=LOCAL, size="256MiB"):
+        self.top = tempfile.mkdtemp(prefix="ros2store-daos.")
+        self.directory = f"{self.top}/pool"
+        self.is_served = way != LOCAL
+        self.base = f"{way}:///pool?dir={self.directory}"
+        daemons = () if self.is_served else ("--no-daemons",)
+        done = subprocess.run([CLI, "up", *daemons, self.directory, "--size", size],
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def run(self, *command, base=None, fails=False):
+        """Runs a program that finds the pool by its label. Returns its output."""
+        environment = {**os.environ, "ROS2STORE_DAOS": self.base if base is None else base}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=self.top,
+                              env=environment)
+        said = done.stdout + done.stderr
+        assert (done.returncode != 0) == fails, f"status {done.returncode}: {said[-3000:]}"
+        return said
+
+    def fio(self, *options, fails=False, base=None, labels=("tank", "main")):
+        if FIO_ENGINE == "none":
+            raise runner.NotHere("fio's engine is not built")
+        said = self.run("fio", f"--ioengine=external:{FIO_ENGINE}", f"--pool={labels[0]}",
+                        f"--cont={labels[1]}", "--output-format=json", "--verify_state_save=0",
+                        *options, fails=fails, base=base)
+        if fails:
+            return said
+        report = json.loads(said[said.find("{\n"):said.rfind("}") + 1])
+        assert all(job["error"] == 0 for job in report["jobs"]), said
+        return report
+
+    def files(self):
+        return self.run(CLI, "ls", self.base.replace("pool?", "pool/main?")).split()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self.is_served:
+            subprocess.run([CLI, "down", "--kill", self.directory], capture_output=True, check=False)
+        subprocess.run(["rm", "-rf", self.top], check=False)
+
+
+def total(report, direction):
+    return sum(job[direction]["total_ios"] for job in report["jobs"])
+
+
+VERIFIED = ("--verify=crc32c", "--verify_fatal=1")
+
+
+@test.each(*WAYS)
+def the_engine_of_fio(way):
+    with Pool(way) as pool:
+        job = ("--name=f", "--filename=f", "--size=16M", "--bs=4k", "--iodepth=16", *VERIFIED)
+        report = pool.fio(*job, "--rw=randwrite")
+        assert total(report, "write") == total(report, "read") == 4096
+        # By another process, and by the program that knows ROS2.
+        assert total(pool.fio(*job, "--rw=randread"), "read") == 4096
+        assert pool.files() == ["f"]
+        pool.fio("--thread", "--name=own", "--numjobs=3", "--size=4M", "--bs=16k", "--iodepth=8",
+                 "--rw=randwrite", *VERIFIED)
+        pool.fio("--name=large", "--size=32M", "--bs=4M", "--iodepth=4", "--rw=write",
+                 "--object_class=SX", "--chunk_size=4194304", *VERIFIED)
+
+
+@test
+def the_engine_of_fio_notices_other_bytes():
+    with Pool() as pool:
+        job = ("--name=f", "--size=1M", "--bs=4k", "--iodepth=8", "--verify=pattern")
+        pool.fio(*job, "--rw=write", "--verify_pattern=0x11")
+        said = pool.fio(*job, "--rw=read", "--verify_pattern=0x12", fails=True)
+        assert "verify" in said or "bad pattern" in said, said
+
+
+@test.each(*WAYS)
+def calls_of_dfs(way):
+    with Pool(way) as pool:
+        said = pool.run(DFS_CALLS, "tank", "main")
+        assert said.count("a/b") == 1, said  # each sentence is said once
+        assert sorted(pool.files()) == ["shared", "t0", "t1", "t2", "t3"]
+
+
+@test
+def labels_are_found():
+    with Pool() as pool:
+        job = ("--name=f", "--size=64k", "--rw=write")
+        settings = f"{pool.top}/daos.yaml"
+        with open(settings, "w", encoding="utf-8") as file:
+            file.write(f'default: "ros2s+local://?dir={pool.directory}"\n'
+                       f'pools: {{tank: "{pool.base}"}}\n')
+        pool.fio(*job, base=settings)
+        # The default inserts the label itself.
+        pool.fio(*job, base=settings, labels=("pool", "main"))
+        pool.fio(*job, base=f"ros2s+local://?dir={pool.directory}", labels=("pool", "main"))
+        before = pool.files()
+        for base, labels, expected in (
+                (settings, ("other", "main"), "pool 'other'"),
+                (settings, ("tank", "other"), "container 'other'"),
+                (pool.base, ("no:label", "main"), "no pool can have this label"),
+                ("/nowhere/daos.yaml", ("tank", "main"), "/nowhere/daos.yaml cannot be read"),
+                ("ros2s+local:///pool/main?dir=x", ("tank", "main"), "is not a base URI"),
+                ("ros2s+local:///pool?dir=/nowhere", ("tank", "main"), "/nowhere"),
+                ("nonsense://", ("tank", "main"), "nonsense")):
+            said = pool.fio(*job, base=base, labels=labels, fails=True)
+            lines = [line for line in said.splitlines() if line.startswith("libros2store-daos: ")]
+            assert len(lines) == 1 and expected in lines[0], said
+        with open(settings, "w", encoding="utf-8") as file:
+            file.write("pool: {tank: x}\n")
+        assert "pools" in pool.fio(*job, base=settings, fails=True)
+        assert pool.files() == before
+
+
+@test
+def the_library_has_what_its_headers_declare():
+    source = Path(__file__).resolve().parents[2] / "plugins" / "daos" / "include"
+    text = "".join(file.read_text(encoding="utf-8") for file in source.glob("*.h"))
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    renamed = dict(re.findall(r"#define (daos_\w+) (daos_\w+)\n", text))
+    text = re.sub(r"static inline .*?\n}\n", "", text, flags=re.DOTALL)
+    declared = {renamed.get(name, name)
+                for name in re.findall(r"^(?:\w[\w* ]*[* ])(d\w*_\w+)\(", text, flags=re.MULTILINE)}
+    listed = subprocess.run(["nm", "-D", "--defined-only", f"{BUILD}/lib/libros2store-daos.so"],
+                            capture_output=True, text=True, check=True).stdout
+    exported = {line.split()[2] for line in listed.splitlines() if line.split()[1] != "A"}
+    exported = {name for name in exported if not name.startswith(("__asan", "__odr"))}
+    assert declared == exported, sorted(declared ^ exported)
+    assert len(declared) > 70
+
+
+def main():
+    global BUILD, CLI, DFS_CALLS, FIO_ENGINE
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
+    BUILD = os.path.abspath(sys.argv[1])
+    CLI = f"{BUILD}/bin/ros2store"
+    DFS_CALLS, FIO_ENGINE = sys.argv[2:4]
+    return test.run(sys.argv[4:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

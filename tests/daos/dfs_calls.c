@@ -1,0 +1,390 @@
+/* usage: dfs_calls POOL CONTAINER
+ *
+ * Calls of libdfs and libdaos, as a program of DAOS makes them. ROS2STORE_DAOS says where the pool
+ * is; the container is empty. */
+#include <daos.h>
+#include <daos_fs.h>
+#include <pthread.h>
+#include <sys/xattr.h>
+
+#include "checks.h"
+
+enum { block = 4096, blocks = 64 };
+
+static daos_handle_t pool, container;
+static dfs_t* dfs;
+
+static d_sg_list_t list_of(d_iov_t* iov, void* buffer, size_t bytes) {
+    d_iov_set(iov, buffer, bytes);
+    return (d_sg_list_t){.sg_nr = 1, .sg_nr_out = 0, .sg_iovs = iov};
+}
+
+static dfs_obj_t* create(const char* name) {
+    dfs_obj_t* object = NULL;
+    CHECK_EQUAL(
+        dfs_open(dfs, NULL, name, S_IFREG | 0640, O_CREAT | O_RDWR, OC_SX, 0, NULL, &object), 0);
+    return object;
+}
+
+static void handles_are_checked(void) {
+    daos_handle_t other, none = DAOS_HDL_INVAL;
+    dfs_t* mounted;
+    daos_pool_info_t info = {.pi_bits = DPI_SPACE};
+    daos_cont_info_t facts;
+    CHECK_EQUAL(daos_pool_disconnect(pool, NULL), -DER_BUSY);
+    CHECK_EQUAL(daos_cont_close(container, NULL), -DER_BUSY);
+    CHECK_EQUAL(daos_pool_disconnect(container, NULL), -DER_NO_HDL);
+    CHECK_EQUAL(daos_cont_open(none, "main", DAOS_COO_RW, &other, NULL, NULL), -DER_NO_HDL);
+    CHECK_EQUAL(daos_cont_open(pool, "absent", DAOS_COO_RW, &other, NULL, NULL), -DER_NONEXIST);
+    CHECK_EQUAL(daos_pool_connect("a/b", NULL, DAOS_PC_RW, &other, NULL, NULL), -DER_NONEXIST);
+    CHECK_EQUAL(dfs_mount(pool, none, O_RDWR, &mounted), EINVAL);
+    CHECK_EQUAL(daos_pool_query(pool, NULL, &info, NULL, NULL), 0);
+    CHECK(info.pi_space.ps_space.s_total[DAOS_MEDIA_NVME] > 0);
+    CHECK(info.pi_space.ps_space.s_free[DAOS_MEDIA_NVME] > 0);
+    CHECK_EQUAL(daos_cont_query(container, &facts, NULL, NULL), 0);
+    CHECK_EQUAL(strcmp(d_errstr(-DER_NONEXIST), "DER_NONEXIST"), 0);
+    CHECK(daos_oclass_name2id("SX") == OC_SX && daos_oclass_name2id("EC_4P2G8") == OC_EC_4P2G8);
+    CHECK_EQUAL(daos_oclass_name2id("S3"), OC_UNKNOWN);
+    /* A closed handle is not mistaken for a newer one. */
+    CHECK_EQUAL(daos_pool_connect("tank", NULL, DAOS_PC_RO, &other, NULL, NULL), 0);
+    CHECK_EQUAL(daos_pool_disconnect(other, NULL), 0);
+    CHECK_EQUAL(daos_pool_connect("tank", NULL, DAOS_PC_RO, &none, NULL, NULL), 0);
+    CHECK_EQUAL(daos_pool_disconnect(other, NULL), -DER_NO_HDL);
+    CHECK_EQUAL(daos_pool_disconnect(none, NULL), 0);
+}
+
+static void files_have_bytes(void) {
+    char written[2 * block], read[2 * block];
+    d_iov_t iovs[2];
+    d_iov_t iov;
+    daos_size_t count = 0, size = 0;
+    struct stat facts;
+    dfs_obj_t* const file = create("bytes");
+    for (size_t i = 0; i < sizeof written; i++) written[i] = (char)(i * 7);
+
+    d_iov_set(&iovs[0], written, 100);
+    d_iov_set(&iovs[1], written + 100, sizeof written - 100);
+    d_sg_list_t list = {.sg_nr = 2, .sg_nr_out = 0, .sg_iovs = iovs};
+    CHECK_EQUAL(dfs_write(dfs, file, &list, 5, NULL), 0);
+    CHECK_EQUAL(dfs_get_size(dfs, file, &size), 0);
+    CHECK_EQUAL(size, sizeof written + 5);
+
+    list = list_of(&iov, read, sizeof read);
+    CHECK_EQUAL(dfs_read(dfs, file, &list, 5, &count, NULL), 0);
+    CHECK_EQUAL(count, sizeof read);
+    CHECK_EQUAL(memcmp(read, written, sizeof read), 0);
+    CHECK_EQUAL(dfs_read(dfs, file, &list, block, &count, NULL), 0);
+    CHECK_EQUAL(count, block + 5);
+    CHECK_EQUAL(dfs_read(dfs, file, &list, 1 << 20, &count, NULL), 0);
+    CHECK_EQUAL(count, 0);
+
+    daos_range_t ranges[2] = {{.rg_idx = 1 << 21, .rg_len = block}, {.rg_idx = 0, .rg_len = block}};
+    dfs_iod_t descriptor = {.iod_nr = 2, .iod_rgs = ranges};
+    list = list_of(&iov, written, sizeof written);
+    CHECK_EQUAL(dfs_writex(dfs, file, &descriptor, &list, NULL), 0);
+    memset(read, 0, sizeof read);
+    list = list_of(&iov, read, sizeof read);
+    CHECK_EQUAL(dfs_readx(dfs, file, &descriptor, &list, &count, NULL), 0);
+    CHECK_EQUAL(count, sizeof read);
+    CHECK_EQUAL(memcmp(read, written, sizeof read), 0);
+    descriptor.iod_nr = 1;
+    CHECK_EQUAL(dfs_readx(dfs, file, &descriptor, &list, &count, NULL), EINVAL);
+
+    CHECK_EQUAL(dfs_punch(dfs, file, 100, 1000), 0);
+    CHECK_EQUAL(dfs_ostat(dfs, file, &facts), 0);
+    CHECK_EQUAL(facts.st_size, (1 << 21) + block);
+    CHECK_EQUAL(facts.st_mode, S_IFREG | 0640);
+    CHECK_EQUAL(dfs_punch(dfs, file, 1 << 21, 1 << 20), 0);
+    CHECK_EQUAL(dfs_get_size(dfs, file, &size), 0);
+    CHECK_EQUAL(size, 1 << 21);
+    CHECK_EQUAL(dfs_punch(dfs, file, 3 << 20, DFS_MAX_FSIZE), 0);
+    CHECK_EQUAL(dfs_get_size(dfs, file, &size), 0);
+    CHECK_EQUAL(size, 3 << 20);
+    CHECK_EQUAL(dfs_release(file), 0);
+    CHECK_EQUAL(dfs_remove(dfs, NULL, "bytes", false, NULL), 0);
+    CHECK_EQUAL(dfs_stat(dfs, NULL, "bytes", &facts), ENOENT);
+}
+
+static void names_and_attributes(void) {
+    dfs_obj_t *directory, *file, *again, *link;
+    struct stat facts;
+    mode_t mode = 0;
+    char target[16];
+    daos_size_t size = sizeof target;
+    CHECK_EQUAL(dfs_mkdir(dfs, NULL, "d", 0750, 0), 0);
+    CHECK_EQUAL(dfs_mkdir(dfs, NULL, "d", 0750, 0), EEXIST);
+    CHECK_EQUAL(dfs_lookup(dfs, "/d", O_RDWR, &directory, &mode, &facts), 0);
+    CHECK(S_ISDIR(mode) && facts.st_mode == mode);
+    CHECK_EQUAL(
+        dfs_open(dfs, directory, "f", S_IFREG | 0600, O_CREAT | O_EXCL | O_RDWR, 0, 0, NULL, &file),
+        0);
+    CHECK_EQUAL(dfs_open(dfs, directory, "f", S_IFREG | 0600, O_CREAT | O_EXCL | O_RDWR, 0, 0, NULL,
+                         &again),
+                EEXIST);
+    CHECK_EQUAL(dfs_open(dfs, directory, "a/b", S_IFREG, O_CREAT | O_RDWR, 0, 0, NULL, &again),
+                EINVAL);
+    CHECK_EQUAL(dfs_open(dfs, NULL, "l", S_IFLNK, O_CREAT | O_RDWR, 0, 0, "d/f", &link), 0);
+    CHECK_EQUAL(dfs_get_symlink_value(link, target, &size), 0);
+    CHECK(size == 4 && strcmp(target, "d/f") == 0);
+    CHECK_EQUAL(dfs_release(link), 0);
+    CHECK_EQUAL(dfs_lookup(dfs, "/l", O_RDONLY, &link, &mode, NULL), 0);
+    CHECK(S_ISREG(mode));
+    CHECK_EQUAL(dfs_release(link), 0);
+    CHECK_EQUAL(dfs_lookup(dfs, "/l", O_RDONLY | O_NOFOLLOW, &link, &mode, NULL), 0);
+    CHECK(S_ISLNK(mode));
+    CHECK_EQUAL(dfs_release(link), 0);
+    CHECK_EQUAL(dfs_chmod(dfs, NULL, "l", 0604), 0);
+    CHECK_EQUAL(dfs_stat(dfs, directory, "f", &facts), 0);
+    CHECK_EQUAL(facts.st_mode, S_IFREG | 0604);
+    CHECK_EQUAL(dfs_access(dfs, directory, "f", R_OK), 0);
+    CHECK_EQUAL(dfs_access(dfs, directory, "absent", F_OK), ENOENT);
+    CHECK_EQUAL(dfs_chown(dfs, directory, "f", 7, (gid_t)-1, 0), 0);
+    facts.st_mtim = (struct timespec){.tv_sec = 1234, .tv_nsec = 5};
+    CHECK_EQUAL(dfs_osetattr(dfs, file, &facts, DFS_SET_ATTR_MTIME), 0);
+    CHECK(facts.st_mtim.tv_sec == 1234 && facts.st_uid == 7);
+
+    /* An open object stays what it is when its name changes, or that of its directory. */
+    CHECK_EQUAL(dfs_move(dfs, NULL, "d", NULL, "e", NULL), 0);
+    CHECK_EQUAL(dfs_open(dfs, directory, "g", S_IFREG | 0600, O_CREAT | O_RDWR, 0, 0, NULL, &again),
+                0);
+    CHECK_EQUAL(dfs_exchange(dfs, directory, "f", directory, "g"), 0);
+    CHECK_EQUAL(dfs_ostat(dfs, file, &facts), 0);
+    CHECK_EQUAL(facts.st_uid, 7);
+    CHECK_EQUAL(dfs_release(again), 0);
+
+    char value[16], names[32];
+    CHECK_EQUAL(dfs_setxattr(dfs, file, "user.a", "one", 3, XATTR_CREATE), 0);
+    CHECK_EQUAL(dfs_setxattr(dfs, file, "user.a", "one", 3, XATTR_CREATE), EEXIST);
+    size = 0;
+    CHECK_EQUAL(dfs_getxattr(dfs, file, "user.a", NULL, &size), 0);
+    CHECK_EQUAL(size, 3);
+    CHECK_EQUAL(dfs_getxattr(dfs, file, "user.a", value, &size), 0);
+    CHECK_EQUAL(memcmp(value, "one", 3), 0);
+    size = sizeof names;
+    CHECK_EQUAL(dfs_listxattr(dfs, file, names, &size), 0);
+    CHECK(size == 7 && strcmp(names, "user.a") == 0);
+    CHECK_EQUAL(dfs_removexattr(dfs, file, "user.a"), 0);
+    CHECK_EQUAL(dfs_getxattr(dfs, file, "user.a", value, &size), ENODATA);
+
+    CHECK_EQUAL(dfs_remove(dfs, NULL, "e", false, NULL), ENOTEMPTY);
+    CHECK_EQUAL(dfs_release(file), 0);
+    CHECK_EQUAL(dfs_umount(dfs), EBUSY);
+    CHECK_EQUAL(dfs_release(directory), 0);
+    CHECK_EQUAL(dfs_remove(dfs, NULL, "e", true, NULL), 0);
+    CHECK_EQUAL(dfs_remove(dfs, NULL, "l", false, NULL), 0);
+}
+
+static int count_name(dfs_t* mount, dfs_obj_t* directory, const char name[], void* seen) {
+    (void)mount;
+    (void)directory;
+    ((int*)seen)[atoi(name + 1)]++;
+    return 0;
+}
+
+static void directories_are_listed(void) {
+    enum { files = 300, page = 64 };
+    dfs_obj_t *directory, *file;
+    int seen[files] = {0};
+    char name[16];
+    CHECK_EQUAL(dfs_mkdir(dfs, NULL, "many", 0755, 0), 0);
+    CHECK_EQUAL(dfs_lookup_rel(dfs, NULL, "many", O_RDWR, &directory, NULL, NULL), 0);
+    for (int i = 0; i < files; i++) {
+        snprintf(name, sizeof name, "f%d", i);
+        CHECK_EQUAL(
+            dfs_open(dfs, directory, name, S_IFREG | 0600, O_CREAT | O_RDWR, 0, 0, NULL, &file), 0);
+        CHECK_EQUAL(dfs_release(file), 0);
+    }
+    struct dirent* const entries = calloc(page, sizeof *entries);
+    struct stat* const facts = calloc(page, sizeof *facts);
+    for (int with_facts = 0; with_facts < 2; with_facts++) {
+        daos_anchor_t anchor = DAOS_ANCHOR_INIT;
+        while (anchor.da_type != DAOS_ANCHOR_TYPE_EOF) {
+            uint32_t count = page;
+            CHECK_EQUAL(with_facts
+                            ? dfs_readdirplus(dfs, directory, &anchor, &count, entries, facts)
+                            : dfs_readdir(dfs, directory, &anchor, &count, entries),
+                        0);
+            for (uint32_t i = 0; i < count; i++) {
+                seen[atoi(entries[i].d_name + 1)]++;
+                if (with_facts) CHECK_EQUAL(facts[i].st_mode, S_IFREG | 0600);
+            }
+        }
+    }
+    daos_anchor_t anchor = DAOS_ANCHOR_INIT;
+    uint32_t count = files + 1;
+    CHECK_EQUAL(dfs_iterate(dfs, directory, &anchor, &count, 1 << 16, count_name, seen), 0);
+    CHECK_EQUAL(count, files);
+    for (int i = 0; i < files; i++) CHECK_EQUAL(seen[i], 3);
+    free(entries);
+    free(facts);
+    CHECK_EQUAL(dfs_release(directory), 0);
+    CHECK_EQUAL(dfs_remove(dfs, NULL, "many", true, NULL), 0);
+}
+
+struct request {
+    daos_event_t event;
+    d_iov_t iov;
+    d_sg_list_t list;
+    daos_size_t bytes;
+    char buffer[block];
+};
+
+static void start(dfs_obj_t* file, struct request* request, daos_handle_t queue, int at,
+                  bool write) {
+    request->list = list_of(&request->iov, request->buffer, block);
+    CHECK_EQUAL(daos_event_init(&request->event, queue, NULL), 0);
+    if (write) {
+        memset(request->buffer, at + 1, block);
+        CHECK_EQUAL(dfs_write(dfs, file, &request->list, (daos_off_t)at * block, &request->event),
+                    0);
+    } else {
+        CHECK_EQUAL(dfs_read(dfs, file, &request->list, (daos_off_t)at * block, &request->bytes,
+                             &request->event),
+                    0);
+    }
+}
+
+static void finish_all(struct request* requests, daos_handle_t queue, bool write) {
+    daos_event_t* done[7];
+    for (int left = blocks; left > 0;) {
+        const int count = daos_eq_poll(queue, 1, DAOS_EQ_WAIT, 7, done);
+        CHECK(count > 0 && count <= left);
+        for (int i = 0; i < count; i++) {
+            struct request* const request = (struct request*)done[i];
+            CHECK_EQUAL(request->event.ev_error, 0);
+            if (!write) {
+                CHECK_EQUAL(request->bytes, block);
+                CHECK_EQUAL(request->buffer[block - 1], (char)(request - requests + 1));
+            }
+            CHECK_EQUAL(daos_event_fini(&request->event), 0);
+        }
+        left -= count;
+    }
+}
+
+/* One thread with its own event queue and file. */
+static void* transfers(void* name) {
+    dfs_obj_t* const file = create(name);
+    struct request* const requests = calloc(blocks, sizeof *requests);
+    daos_handle_t queue;
+    daos_event_t* done[1];
+    bool is_done = false;
+    CHECK_EQUAL(daos_eq_create(&queue), 0);
+    CHECK_EQUAL(daos_eq_poll(queue, 1, DAOS_EQ_WAIT, 1, done), 0);
+    for (int write = 1; write >= 0; write--) {
+        for (int i = 0; i < blocks; i++) start(file, &requests[i], queue, i, write);
+        finish_all(requests, queue, write);
+    }
+    /* Without an event queue, and by its own. */
+    start(file, &requests[0], DAOS_HDL_INVAL, 3, false);
+    CHECK_EQUAL(daos_event_test(&requests[0].event, DAOS_EQ_WAIT, &is_done), 0);
+    CHECK(is_done && requests[0].bytes == block && requests[0].buffer[0] == 4);
+    CHECK_EQUAL(daos_event_fini(&requests[0].event), 0);
+    start(file, &requests[1], queue, 4, false);
+    CHECK_EQUAL(daos_event_test(&requests[1].event, DAOS_EQ_WAIT, &is_done), 0);
+    CHECK(is_done && requests[1].buffer[0] == 5);
+    CHECK_EQUAL(daos_eq_poll(queue, 1, DAOS_EQ_NOWAIT, 1, done), 0);
+    CHECK_EQUAL(daos_event_fini(&requests[1].event), 0);
+
+    /* A parent completes with the last of its children, and the children do not show. */
+    daos_event_t parent;
+    CHECK_EQUAL(daos_event_init(&parent, queue, NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        requests[i].list = list_of(&requests[i].iov, requests[i].buffer, block);
+        CHECK_EQUAL(daos_event_init(&requests[i].event, queue, &parent), 0);
+        CHECK_EQUAL(
+            dfs_read(dfs, file, &requests[i].list, 0, &requests[i].bytes, &requests[i].event), 0);
+    }
+    CHECK_EQUAL(daos_event_parent_barrier(&parent), 0);
+    CHECK_EQUAL(daos_eq_poll(queue, 0, DAOS_EQ_WAIT, 1, done), 1);
+    CHECK(done[0] == &parent && parent.ev_error == 0 && requests[2].bytes == block);
+    CHECK_EQUAL(daos_event_fini(&parent), 0);
+
+    start(file, &requests[0], queue, 0, true);
+    CHECK_EQUAL(daos_eq_destroy(queue, 0), -DER_BUSY);
+    CHECK_EQUAL(daos_eq_destroy(queue, DAOS_EQ_DESTROY_FORCE), 0);
+    CHECK_EQUAL(daos_eq_poll(queue, 1, DAOS_EQ_NOWAIT, 1, done), -DER_NONEXIST);
+    free(requests);
+    CHECK_EQUAL(dfs_release(file), 0);
+    return NULL;
+}
+
+static void threads_have_their_own_queues(void) {
+    static const char* const names[] = {"t0", "t1", "t2", "t3"};
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, transfers, (void*)names[i]);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+}
+
+static void global_handles_open_the_same(void) {
+    d_iov_t global = {0};
+    daos_handle_t other_pool, other_container;
+    dfs_t* other;
+    dfs_obj_t *file = create("shared"), *same;
+    struct stat facts, same_facts;
+    char bytes[4096];
+    CHECK_EQUAL(daos_pool_local2global(pool, &global), 0);
+    CHECK(global.iov_buf_len > 0 && global.iov_buf_len <= sizeof bytes);
+    d_iov_set(&global, bytes, 3);
+    CHECK_EQUAL(daos_pool_local2global(pool, &global), -DER_TRUNC);
+    d_iov_set(&global, bytes, sizeof bytes);
+    CHECK_EQUAL(daos_pool_local2global(pool, &global), 0);
+    CHECK_EQUAL(daos_pool_global2local(global, &other_pool), 0);
+    d_iov_set(&global, bytes, sizeof bytes);
+    CHECK_EQUAL(daos_cont_local2global(container, &global), 0);
+    CHECK_EQUAL(daos_cont_global2local(other_pool, global, &other_container), 0);
+    d_iov_set(&global, bytes, sizeof bytes);
+    CHECK_EQUAL(dfs_local2global(dfs, &global), 0);
+    CHECK_EQUAL(dfs_global2local(other_pool, other_container, 0, global, &other), 0);
+    d_iov_set(&global, bytes, sizeof bytes);
+    CHECK_EQUAL(dfs_obj_local2global(dfs, file, &global), 0);
+    CHECK_EQUAL(dfs_obj_global2local(other, 0, global, &same), 0);
+    CHECK_EQUAL(dfs_ostat(dfs, file, &facts), 0);
+    CHECK_EQUAL(dfs_ostat(other, same, &same_facts), 0);
+    CHECK_EQUAL(facts.st_ino, same_facts.st_ino);
+    CHECK_EQUAL(dfs_ostat(dfs, same, &same_facts), EINVAL);
+    CHECK_EQUAL(dfs_release(same), 0);
+    CHECK_EQUAL(dfs_release(file), 0);
+    CHECK_EQUAL(dfs_umount(other), 0);
+    CHECK_EQUAL(daos_cont_close(other_container, NULL), 0);
+    CHECK_EQUAL(daos_pool_disconnect(other_pool, NULL), 0);
+}
+
+static void read_only_mounts_change_nothing(const char* label) {
+    dfs_t* reader;
+    dfs_obj_t* object;
+    CHECK_EQUAL(dfs_connect("tank", NULL, label, O_RDONLY, NULL, &reader), 0);
+    CHECK_EQUAL(dfs_mkdir(reader, NULL, "new", 0755, 0), EPERM);
+    CHECK_EQUAL(dfs_open(reader, NULL, "new", S_IFREG, O_CREAT | O_RDWR, 0, 0, NULL, &object),
+                EPERM);
+    CHECK_EQUAL(dfs_lookup(reader, "/t0", O_RDWR, &object, NULL, NULL), EPERM);
+    CHECK_EQUAL(dfs_lookup(reader, "/t0", O_RDONLY, &object, NULL, NULL), 0);
+    CHECK_EQUAL(dfs_set_prefix(reader, "/mnt/tank"), 0);
+    CHECK_EQUAL(dfs_release(object), 0);
+    CHECK_EQUAL(dfs_lookup(reader, "/t0", O_RDONLY, &object, NULL, NULL), EINVAL);
+    CHECK_EQUAL(dfs_lookup(reader, "/mnt/tank/t0", O_RDONLY, &object, NULL, NULL), 0);
+    CHECK_EQUAL(dfs_release(object), 0);
+    CHECK_EQUAL(dfs_disconnect(reader), 0);
+}
+
+int main(int count, char** arguments) {
+    if (count != 3) return fprintf(stderr, "usage: %s POOL CONTAINER\n", arguments[0]), 2;
+    CHECK_EQUAL(daos_pool_connect(arguments[1], NULL, DAOS_PC_RW, &pool, NULL, NULL), -DER_UNINIT);
+    CHECK_EQUAL(daos_init(), 0);
+    CHECK_EQUAL(daos_pool_connect(arguments[1], NULL, DAOS_PC_RW, &pool, NULL, NULL), 0);
+    CHECK_EQUAL(daos_cont_open(pool, arguments[2], DAOS_COO_RW, &container, NULL, NULL), 0);
+    CHECK_EQUAL(dfs_mount(pool, container, O_RDWR, &dfs), 0);
+    handles_are_checked();
+    files_have_bytes();
+    names_and_attributes();
+    directories_are_listed();
+    threads_have_their_own_queues();
+    global_handles_open_the_same();
+    read_only_mounts_change_nothing(arguments[2]);
+    CHECK_EQUAL(dfs_umount(dfs), 0);
+    CHECK_EQUAL(daos_cont_close(container, NULL), 0);
+    CHECK_EQUAL(daos_pool_disconnect(pool, NULL), 0);
+    CHECK_EQUAL(daos_fini(), 0);
+    CHECK_EQUAL(daos_fini(), -DER_UNINIT);
+    return 0;
+}
