@@ -114,7 +114,9 @@ Task<Result<>> Deployment::embedded(const Call& call, pool::OwnerRecord& owner, 
                                                                environment_, uri_.dir,
                                                                options_.embedded, owner, report)));
     path_ = pool_->path();
+    store_ = &pool_->store();
     ROS2S_CO_TRY(check_pool_name(uri_, pool_->name(), report));
+    if (uri_.container.empty()) co_return Result<>{};
     ROS2S_CO_TRY_ASSIGN(file_system_, co_await mount(call, uri_.container, report));
     co_return Result<>{};
 }
@@ -169,6 +171,9 @@ Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
         stack_.push("DirectPool", co_await connection::DirectPool::open(
                                       environment_.reactor, {.engine = std::move(engine)},
                                       environment_.log, report)));
+    store_ = &pool->store();
+    path_ = pool->path();
+    if (uri.container.empty()) co_return Result<>{};
     ROS2S_CO_TRY_ASSIGN(
         file_system_, stack_.push("Dfs", co_await fs::open_container(
                                              call, environment_.reactor, pool->store(),
@@ -177,12 +182,17 @@ Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
                                               .layers = store_layers_.get(),
                                               .log = environment_.log},
                                              report)));
-    path_ = pool->path();
     co_return Result<>{};
 }
 
 // LinkClient ~> ros2store-dpu
 Task<Result<>> Deployment::offload(Uri uri, Report& report) {
+    if (uri.container.empty()) {
+        co_return report.fail(Code::unsupported,
+                              fmt::format("the pool '{}' is behind a DPU, which serves single "
+                                          "containers; ask the engine (ros2s://)",
+                                          uri.pool));
+    }
     ROS2S_CO_TRY_ASSIGN(connection::ServerAccess dpu, server_access(uri, options_, report));
     ROS2S_CO_TRY_ASSIGN(auto* const host,
                         stack_.push("HostFiles", co_await connection::HostFiles::open(

@@ -48,9 +48,10 @@ struct DeploymentOptions {
 
 class Deployment {
   public:
+    // A URI without a container (no text is one) opens the pool alone: there is no file system.
     // Errors, with a sentence: those of EmbeddedPool::open, DirectPool::open and HostFiles::open;
     // not_found also for the container and for a pool of another name; invalid (the URI names no
-    // server); unsupported also in a forked child.
+    // server); unsupported also in a forked child, and for the pool of a DPU or a mount.
     [[nodiscard]] static Task<Result<std::unique_ptr<Deployment>>> open(const Call& call,
                                                                         Environment environment,
                                                                         Uri uri,
@@ -70,6 +71,8 @@ class Deployment {
     [[nodiscard]] const std::string& mount_point() const { return mount_point_; }
     // Null unless the pool is open in this process.
     [[nodiscard]] pool::EmbeddedPool* pool() { return pool_; }
+    // The pool's objects and containers. Null if a DPU or a mount keeps them from this process.
+    [[nodiscard]] object::ObjectStore* store() { return store_; }
     // What opens encrypted containers: the keys at the place that the environment names by
     // ROS2STORE_KEYS. Null: it names none.
     [[nodiscard]] object::StoreLayers* store_layers() const { return store_layers_.get(); }
@@ -107,6 +110,7 @@ class Deployment {
     std::string mount_point_;
     bool through_owner_ = false;
     pool::EmbeddedPool* pool_ = nullptr;
+    object::ObjectStore* store_ = nullptr;
     fs::FileSystem* file_system_ = nullptr;
 };
 

@@ -141,7 +141,9 @@ Result<Attachment> Instances::open(const Uri& uri, const std::string& program,
     // again.
     if (!instance->deployment_->is_through_owner()) instances_.emplace(key, instance);
     Mounted& mounted = instance->mounted_[uri.container];
-    mounted = {.file_system = &instance->deployment_->file_system(), .users = 1};
+    mounted.users = 1;
+    // A pool alone has none.
+    if (!uri.container.empty()) mounted.file_system = &instance->deployment_->file_system();
     return Attachment{std::move(instance), &mounted};
 }
 
@@ -150,6 +152,9 @@ Result<Attachment> Instances::join(Shared instance, const Uri& uri, Report& repo
     if (deployment.pool() != nullptr)
         ROS2S_TRY(check_pool_name(uri, deployment.pool()->name(), report));
     auto found = instance->mounted_.find(uri.container);
+    if (found == instance->mounted_.end() && uri.container.empty()) {
+        found = instance->mounted_.try_emplace(uri.container).first;
+    }
     if (found == instance->mounted_.end()) {
         const Call call;
         ROS2S_TRY_ASSIGN(auto* const opened, instance->run([&] {
@@ -166,8 +171,9 @@ void Instances::detach(Attachment attachment) {
     if (--attachment.mounted->users > 0) return;
     Instance& instance = *attachment.instance;
     if (instance.mounted_.size() > 1) {
-        instance.run(
-            [&] { return instance.deployment_->unmount(*attachment.mounted->file_system); });
+        if (auto* const file_system = attachment.mounted->file_system; file_system != nullptr) {
+            instance.run([&] { return instance.deployment_->unmount(*file_system); });
+        }
         std::erase_if(instance.mounted_,
                       [&](const auto& each) { return &each.second == attachment.mounted; });
         return;

@@ -36,7 +36,8 @@ struct Attachment {
     Mounted* mounted = nullptr;
 };
 
-// Opens what the URI names, or joins it if this process has it open already. Errors: those of
+// Opens what the URI names, or joins it if this process has it open already. A URI without a
+// container attaches the pool alone (Mounted::file_system is null). Errors: those of
 // Deployment::open.
 [[nodiscard]] Result<Attachment> attach(const Uri& uri, const std::string& program, Report& report);
 // Closes what has no other users.
@@ -56,6 +57,7 @@ class Instance {
     }
     // Complete until the last container is detached.
     [[nodiscard]] const Deployment& deployment() const { return *deployment_; }
+    [[nodiscard]] Deployment& deployment() { return *deployment_; }
     // Runs make() on the core, awaits the Task it returns, and blocks for the result.
     template <class F>
     auto run(F&& make) {
