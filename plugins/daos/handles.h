@@ -1,6 +1,6 @@
-// The table behind daos_handle_t: pools, containers, event queues. A cookie holds the kind, the
-// slot and the slot's generation, so that a closed handle is refused and never finds a newer
-// object.
+// The table behind daos_handle_t: pools, containers, objects, transactions, event queues. A cookie
+// holds the kind, the slot and the slot's generation, so that a closed handle is refused and never
+// finds a newer object.
 //
 // Thread rule: any thread. A found object stays alive as long as the caller holds its pointer.
 #pragma once
@@ -13,7 +13,15 @@
 
 namespace ros2s::daos {
 
-enum class Kind : uint8_t { queue = 1, pool = 3, container = 5 };
+enum class Kind : uint8_t {
+    queue = 1,
+    pool = 3,
+    container = 5,
+    object = 7,
+    array = 9,
+    transaction = 11,
+    kv = 13
+};
 
 class Handles {
   public:

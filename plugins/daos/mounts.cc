@@ -6,6 +6,7 @@
 #include "errors.h"
 #include "global.h"
 #include "objects.h"
+#include "ros2s/base/uuid.h"
 
 using namespace ros2s;
 using namespace ros2s::daos;
@@ -27,6 +28,16 @@ int mount(std::shared_ptr<Container> container, int flags, dfs_t** out) {
 void unmount(dfs_t* dfs) {
     --dfs->container->mounts;
     delete dfs;
+}
+
+// Creates a container and, if the program asks for them, opens and mounts it.
+int create_mounted(daos_handle_t pool, const char* label, uuid_t* uuid, daos_handle_t* container,
+                   dfs_t** dfs) {
+    int rc = create_container(pool, label, uuid);
+    if (rc != 0 || container == nullptr) return errno_of_der(rc);
+    rc = open_container(pool, label, DAOS_COO_RW, *container);
+    if (rc != 0 || dfs == nullptr) return errno_of_der(rc);
+    return mount(Handles::table().find<Container>(*container), O_RDWR, dfs);
 }
 
 }  // namespace
@@ -67,6 +78,28 @@ int dfs_umount(dfs_t* dfs) {
     return 0;
 }
 
+int dfs_cont_create(daos_handle_t poh, uuid_t* uuid, dfs_attr_t* attr, daos_handle_t* coh,
+                    dfs_t** dfs) {
+    const auto* const label =
+        attr == nullptr ? nullptr : daos_prop_entry_get(attr->da_props, DAOS_PROP_CO_LABEL);
+    if (label != nullptr) return create_mounted(poh, label->dpe_str, uuid, coh, dfs);
+    uuid_t made{};
+    if (const int rc = create_container(poh, nullptr, &made); rc != 0) return errno_of_der(rc);
+    if (uuid != nullptr) std::memcpy(uuid, &made, sizeof made);
+    if (coh == nullptr) return 0;
+    Uuid name;
+    std::memcpy(name.bytes.data(), &made, sizeof made);
+    const int rc = open_container(poh, name.to_string().c_str(), DAOS_COO_RW, *coh);
+    if (rc != 0 || dfs == nullptr) return errno_of_der(rc);
+    return mount(Handles::table().find<Container>(*coh), O_RDWR, dfs);
+}
+
+int dfs_cont_create_with_label(daos_handle_t poh, const char* label, dfs_attr_t*, uuid_t* uuid,
+                               daos_handle_t* coh, dfs_t** dfs) {
+    if (label == nullptr) return EINVAL;
+    return create_mounted(poh, label, uuid, coh, dfs);
+}
+
 int dfs_connect(const char* pool, const char*, const char* cont, int flags, dfs_attr_t*,
                 dfs_t** dfs) {
     if (dfs == nullptr) return EINVAL;
@@ -75,7 +108,10 @@ int dfs_connect(const char* pool, const char*, const char* cont, int flags, dfs_
     daos_handle_t container_handle{};
     int rc = connect(pool, reads ? DAOS_PC_RO : DAOS_PC_RW, pool_handle);
     if (rc != 0) return errno_of_der(rc);
-    rc = open_container(pool_handle, cont, reads ? DAOS_COO_RO : DAOS_COO_RW, container_handle);
+    if ((flags & O_CREAT) != 0) rc = create_container(pool_handle, cont, nullptr);
+    if (rc == 0 || rc == -DER_EXIST) {
+        rc = open_container(pool_handle, cont, reads ? DAOS_COO_RO : DAOS_COO_RW, container_handle);
+    }
     if (rc != 0) {
         daos_pool_disconnect(pool_handle, nullptr);
         return errno_of_der(rc);

@@ -11,10 +11,12 @@
 #include "errors.h"
 #include "events.h"
 #include "global.h"
+#include "ros2s/api/c/owner_of_new.h"
 #include "ros2s/api/deployment.h"
 #include "ros2s/api/uri.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/base/uuid.h"
+#include "ros2s/fs/container.h"
 #include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::daos {
@@ -49,7 +51,20 @@ void say(std::string_view kind, std::string_view label, std::string_view sentenc
     say_once(fmt::format("{} '{}': {}", kind, label, sentence));
 }
 
-int fill(const Pool& pool, daos_pool_info_t& info) {
+Task<Result<object::PoolSpace>> space_of(object::ObjectStore& store) {
+    const Call call;
+    co_return co_await store.space(call, {});
+}
+
+void fill_space(uint64_t total, uint64_t free, daos_pool_space& out) {
+    out.ps_ntargets = 1;
+    out.ps_space.s_total[DAOS_MEDIA_NVME] = total;
+    for (auto* each : {out.ps_space.s_free, out.ps_free_min, out.ps_free_max, out.ps_free_mean}) {
+        each[DAOS_MEDIA_NVME] = free;
+    }
+}
+
+int fill(Pool& pool, daos_pool_info_t& info) {
     const uint64_t wanted = info.pi_bits;
     info = {};
     uuid_of(pool.label, info.pi_uuid);
@@ -61,18 +76,37 @@ int fill(const Pool& pool, daos_pool_info_t& info) {
     for (const auto& container : Handles::table().all<Container>()) {
         struct statvfs space{};
         if (container->pool.get() != &pool || ros2s_statfs(container->fs, &space) != 0) continue;
-        auto& out = info.pi_space;
-        out.ps_ntargets = 1;
-        out.ps_space.s_total[DAOS_MEDIA_NVME] = uint64_t{space.f_blocks} * space.f_frsize;
-        const uint64_t free = uint64_t{space.f_bfree} * space.f_frsize;
-        for (auto* each :
-             {out.ps_space.s_free, out.ps_free_min, out.ps_free_max, out.ps_free_mean}) {
-            each[DAOS_MEDIA_NVME] = free;
-        }
+        fill_space(uint64_t{space.f_blocks} * space.f_frsize,
+                   uint64_t{space.f_bfree} * space.f_frsize, info.pi_space);
         return 0;
     }
-    say("pool", pool.label, "its space is known only while a container of it is open");
-    return -DER_NOSYS;
+    Report report;
+    const auto instance = pool.attach(report);
+    if (!instance) {
+        say("pool", pool.label, report.text());
+        return der_of(instance.error());
+    }
+    const auto space =
+        (*instance)->run([&] { return space_of(*(*instance)->deployment().store()); });
+    if (!space) return der_of(space.error());
+    fill_space(space->total_bytes, space->free_bytes, info.pi_space);
+    return 0;
+}
+
+Task<Result<>> create(api::c::Instance& instance, std::string label, Report& report) {
+    const Call call;
+    const auto made =
+        co_await fs::create_container(call, instance.reactor(), *instance.deployment().store(),
+                                      {.label = std::move(label)}, api::c::owner_of_new(), report);
+    co_return made ? Result<>() : fail(made.error());
+}
+
+Task<Result<>> destroy(api::c::Instance& instance, std::string label, Report& report) {
+    const Call call;
+    auto& store = *instance.deployment().store();
+    ROS2S_CO_TRY_ASSIGN(const auto record, co_await fs::find_container(call, store, "the pool",
+                                                                       std::move(label), report));
+    co_return co_await store.destroy_container(call, record.id);
 }
 
 void fill(const Container& container, daos_cont_info_t& info) {
@@ -84,6 +118,44 @@ void fill(const Container& container, daos_cont_info_t& info) {
 }  // namespace
 
 bool is_initialized() { return initialized > 0; }
+
+Result<api::c::Instance*> Pool::attach(Report& report) {
+    const std::lock_guard locked(lock);
+    if (!attachment) {
+        ROS2S_TRY_ASSIGN(auto uri, api::Uri::parse(place.uri_of("container"), report));
+        uri.container.clear();
+        ROS2S_TRY_ASSIGN(attachment, api::c::attach(uri, "", report));
+    }
+    return attachment->instance.get();
+}
+
+void Pool::detach() {
+    const std::lock_guard locked(lock);
+    if (attachment) api::c::detach(std::move(*attachment));
+    attachment.reset();
+}
+
+int create_container(daos_handle_t handle, const char* label, uuid_t* uuid) {
+    const auto pool = Handles::table().find<Pool>(handle);
+    if (pool == nullptr) return -DER_NO_HDL;
+    if ((pool->flags & DAOS_PC_RO) != 0) return -DER_NO_PERM;
+    Report report;
+    const auto instance = pool->attach(report);
+    if (!instance) {
+        say("pool", pool->label, report.text());
+        return der_of(instance.error());
+    }
+    const std::string name =
+        label != nullptr ? label : Uuid::make((*instance)->reactor().secrets()).to_string();
+    if (!object::is_valid_label(name)) return -DER_INVAL;
+    const auto made = (*instance)->run([&] { return create(**instance, name, report); });
+    if (!made) {
+        if (made.error().code != Code::exists) say("container", name, report.text());
+        return der_of(made.error());
+    }
+    if (uuid != nullptr) uuid_of(name, *uuid);
+    return 0;
+}
 
 int connect(const char* label, unsigned flags, daos_handle_t& handle) {
     if (!is_initialized()) return -DER_UNINIT;
@@ -123,6 +195,7 @@ int open_container(daos_handle_t handle, const char* label, unsigned flags, daos
 
 }  // namespace ros2s::daos
 
+using namespace ros2s;
 using namespace ros2s::daos;
 
 int daos_init(void) {
@@ -163,6 +236,7 @@ int daos_pool_disconnect(daos_handle_t poh, daos_event_t* ev) {
     if (pool == nullptr) return finish_call(ev, -DER_NO_HDL);
     if (pool->containers > 0) return finish_call(ev, -DER_BUSY);
     Handles::table().remove<Pool>(poh);
+    pool->detach();
     return finish_call(ev, 0);
 }
 
@@ -187,6 +261,41 @@ int daos_pool_global2local(d_iov_t glob, daos_handle_t* poh) {
 }
 
 // ---- containers
+
+int daos_cont_create(daos_handle_t poh, uuid_t* uuid, daos_prop_t* cont_prop, daos_event_t* ev) {
+    const auto* const label = daos_prop_entry_get(cont_prop, DAOS_PROP_CO_LABEL);
+    return finish_call(ev,
+                       create_container(poh, label == nullptr ? nullptr : label->dpe_str, uuid));
+}
+
+int daos_cont_create_with_label(daos_handle_t poh, const char* label, daos_prop_t*, uuid_t* uuid,
+                                daos_event_t* ev) {
+    if (label == nullptr) return -DER_INVAL;
+    return finish_call(ev, create_container(poh, label, uuid));
+}
+
+// Also with `force`, not while this process has it open.
+int daos_cont_destroy(daos_handle_t poh, const char* cont, int, daos_event_t* ev) {
+    const auto pool = Handles::table().find<Pool>(poh);
+    if (pool == nullptr) return finish_call(ev, -DER_NO_HDL);
+    if (cont == nullptr) return -DER_INVAL;
+    if ((pool->flags & DAOS_PC_RO) != 0) return finish_call(ev, -DER_NO_PERM);
+    for (const auto& open : Handles::table().all<Container>()) {
+        if (open->label == cont && open->pool->label == pool->label) {
+            return finish_call(ev, -DER_BUSY);
+        }
+    }
+    Report report;
+    const auto instance = pool->attach(report);
+    const auto done = !instance
+                          ? Result<>(fail(instance.error()))
+                          : (*instance)->run([&] { return destroy(**instance, cont, report); });
+    if (!done && done.error().code != Code::not_found) {
+        say_once(fmt::format("container '{}': {}", cont,
+                             report.text().empty() ? describe(done.error()) : report.text()));
+    }
+    return finish_call(ev, done ? 0 : der_of(done.error()));
+}
 
 int daos_cont_open(daos_handle_t poh, const char* cont, unsigned int flags, daos_handle_t* coh,
                    daos_cont_info_t* info, daos_event_t* ev) {

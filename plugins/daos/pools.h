@@ -3,22 +3,36 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "daos_cont.h"
 #include "daos_pool.h"
 #include "handles.h"
 #include "labels.h"
+#include "ros2s/api/c/instance.h"
 #include "ros2store/ros2store.h"
 
 namespace ros2s::daos {
 
+struct StoreAccess;
+
 struct Pool {
     static constexpr Kind kind = Kind::pool;
+    // The pool without a container, opened when it is needed first. Errors, with a sentence: those
+    // of api::c::attach(); unsupported behind a DPU.
+    Result<api::c::Instance*> attach(Report& report);
+    // No container of it is open.
+    void detach();
+
     std::string label;
     PoolPlace place;
     unsigned flags = 0;
     std::atomic<uint32_t> containers = 0;  // open ones
+
+    std::mutex lock;  // attachment
+    std::optional<api::c::Attachment> attachment;
 };
 
 struct Container {
@@ -27,7 +41,9 @@ struct Container {
     std::string label;
     unsigned flags = 0;
     ros2s_fs* fs = nullptr;
-    std::atomic<uint32_t> mounts = 0;
+    std::atomic<uint32_t> mounts = 0;     // and objects and transactions
+    std::mutex lock;                      // access
+    std::shared_ptr<StoreAccess> access;  // for object calls (store_access.h), once there was one
 
     [[nodiscard]] bool is_read_only() const { return (flags & DAOS_COO_RO) != 0; }
 };
@@ -38,5 +54,7 @@ struct Container {
 // Each returns 0 or -DER_. A failure that a person should know is said on standard error.
 int connect(const char* label, unsigned flags, daos_handle_t& handle);
 int open_container(daos_handle_t pool, const char* label, unsigned flags, daos_handle_t& handle);
+// `label` null: the container's UUID is its label.
+int create_container(daos_handle_t pool, const char* label, uuid_t* uuid);
 
 }  // namespace ros2s::daos

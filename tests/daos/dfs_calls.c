@@ -367,6 +367,37 @@ static void read_only_mounts_change_nothing(const char* label) {
     CHECK_EQUAL(dfs_disconnect(reader), 0);
 }
 
+/* As IOR does when its container is not there. A DPU serves single containers. */
+static void containers_are_created(void) {
+    daos_handle_t owner, made;
+    daos_pool_info_t info = {.pi_bits = DPI_SPACE};
+    dfs_attr_t attributes = {0};
+    dfs_t* mounted;
+    uuid_t uuid;
+    CHECK_EQUAL(daos_pool_connect("tank", NULL, DAOS_PC_RW, &owner, NULL, NULL), 0);
+    const int rc = daos_pool_query(owner, NULL, &info, NULL, NULL);
+    if (rc == -DER_NOTSUPPORTED) {
+        CHECK_EQUAL(daos_cont_create_with_label(owner, "new", NULL, NULL, NULL), rc);
+    } else {
+        CHECK_EQUAL(rc, 0);
+        CHECK(info.pi_space.ps_space.s_free[DAOS_MEDIA_NVME] > 0);
+        CHECK_EQUAL(daos_cont_open(owner, "new", DAOS_COO_RW, &made, NULL, NULL), -DER_NONEXIST);
+        CHECK_EQUAL(daos_cont_create_with_label(owner, "new", NULL, &uuid, NULL), 0);
+        CHECK_EQUAL(daos_cont_create_with_label(owner, "new", NULL, NULL, NULL), -DER_EXIST);
+        CHECK_EQUAL(daos_cont_create_with_label(owner, "a:b", NULL, NULL, NULL), -DER_INVAL);
+        CHECK_EQUAL(daos_cont_open(owner, "new", DAOS_COO_RW, &made, NULL, NULL), 0);
+        CHECK_EQUAL(daos_cont_destroy(owner, "new", 1, NULL), -DER_BUSY);
+        CHECK_EQUAL(daos_cont_close(made, NULL), 0);
+        CHECK_EQUAL(daos_cont_destroy(owner, "new", 1, NULL), 0);
+        CHECK_EQUAL(daos_cont_destroy(owner, "new", 1, NULL), -DER_NONEXIST);
+        CHECK_EQUAL(dfs_cont_create(owner, &uuid, &attributes, &made, &mounted), 0);
+        CHECK_EQUAL(dfs_mkdir(mounted, NULL, "d", 0755, 0), 0);
+        CHECK_EQUAL(dfs_umount(mounted), 0);
+        CHECK_EQUAL(daos_cont_close(made, NULL), 0);
+    }
+    CHECK_EQUAL(daos_pool_disconnect(owner, NULL), 0);
+}
+
 int main(int count, char** arguments) {
     if (count != 3) return fprintf(stderr, "usage: %s POOL CONTAINER\n", arguments[0]), 2;
     CHECK_EQUAL(daos_pool_connect(arguments[1], NULL, DAOS_PC_RW, &pool, NULL, NULL), -DER_UNINIT);
@@ -381,6 +412,7 @@ int main(int count, char** arguments) {
     threads_have_their_own_queues();
     global_handles_open_the_same();
     read_only_mounts_change_nothing(arguments[2]);
+    containers_are_created();
     CHECK_EQUAL(dfs_umount(dfs), 0);
     CHECK_EQUAL(daos_cont_close(container, NULL), 0);
     CHECK_EQUAL(daos_pool_disconnect(pool, NULL), 0);

@@ -24,6 +24,10 @@ extern "C" {
 
 #define DAOS_CONT_HINT_MAX_LEN 128
 
+int daos_cont_create(daos_handle_t poh, uuid_t* uuid, daos_prop_t* cont_prop, daos_event_t* ev);
+int daos_cont_create_with_label(daos_handle_t poh, const char* label, daos_prop_t* cont_prop,
+                                uuid_t* uuid, daos_event_t* ev);
+int daos_cont_destroy(daos_handle_t poh, const char* cont, int force, daos_event_t* ev);
 int daos_cont_open(daos_handle_t poh, const char* cont, unsigned int flags, daos_handle_t* coh,
                    daos_cont_info_t* info, daos_event_t* ev);
 int daos_cont_close(daos_handle_t coh, daos_event_t* ev);

@@ -60,6 +60,10 @@ int dfs_fini(void);
 int dfs_connect(const char* pool, const char* sys, const char* cont, int flags, dfs_attr_t* attr,
                 dfs_t** dfs);
 int dfs_disconnect(dfs_t* dfs);
+int dfs_cont_create(daos_handle_t poh, uuid_t* uuid, dfs_attr_t* attr, daos_handle_t* coh,
+                    dfs_t** dfs);
+int dfs_cont_create_with_label(daos_handle_t poh, const char* label, dfs_attr_t* attr, uuid_t* uuid,
+                               daos_handle_t* coh, dfs_t** dfs);
 int dfs_mount(daos_handle_t poh, daos_handle_t coh, int flags, dfs_t** dfs);
 int dfs_umount(dfs_t* dfs);
 int dfs_query(dfs_t* dfs, dfs_attr_t* attr);
