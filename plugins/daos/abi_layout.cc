@@ -66,5 +66,22 @@ static_assert(OC_SX == 16842751);
 static_assert(OC_EC_2P1G1 == 536870913);
 static_assert(OC_EC_16P3GX == 704708607);
 static_assert(OC_RP_128G1 == 335544321);
+static_assert(sizeof(daos_recx_t) == 16);
+static_assert(sizeof(daos_iod_t) == 64);
+static_assert(offsetof(daos_iod_t, iod_type) == 24);
+static_assert(offsetof(daos_iod_t, iod_size) == 32);
+static_assert(offsetof(daos_iod_t, iod_flags) == 40);
+static_assert(offsetof(daos_iod_t, iod_nr) == 48);
+static_assert(offsetof(daos_iod_t, iod_recxs) == 56);
+static_assert(sizeof(daos_iom_t) == 64);
+static_assert(offsetof(daos_iom_t, iom_nr) == 4);
+static_assert(offsetof(daos_iom_t, iom_size) == 16);
+static_assert(offsetof(daos_iom_t, iom_recx_lo) == 24);
+static_assert(offsetof(daos_iom_t, iom_recxs) == 56);
+static_assert(sizeof(daos_key_desc_t) == 16);
+static_assert(offsetof(daos_key_desc_t, kd_val_type) == 8);
+static_assert(sizeof(daos_array_iod_t) == 32);
+static_assert(offsetof(daos_array_iod_t, arr_nr_short_read) == 16);
+static_assert(offsetof(daos_array_iod_t, arr_nr_read) == 24);
 
 }  // namespace

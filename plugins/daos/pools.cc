@@ -18,6 +18,7 @@
 #include "ros2s/base/uuid.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/pool/pool_directory.h"
+#include "store_access.h"
 
 namespace ros2s::daos {
 namespace {
@@ -310,6 +311,7 @@ int daos_cont_close(daos_handle_t coh, daos_event_t* ev) {
     if (container == nullptr) return finish_call(ev, -DER_NO_HDL);
     if (container->mounts > 0) return finish_call(ev, -DER_BUSY);
     EventQueue::drop_everywhere(container->fs);
+    container->access.reset();
     const int rc = ros2s_close(container->fs);
     if (rc != 0) return finish_call(ev, der_of_errno(-rc));
     Handles::table().remove<Container>(coh);

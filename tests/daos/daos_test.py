@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""usage: daos_test.py BUILD_DIRECTORY DFS_CALLS FIO_ENGINE|none [NAME…]
+"""usage: daos_test.py BUILD_DIRECTORY DFS_CALLS OBJECT_CALLS FIO_ENGINE|none [NAME…]
 
 Programs of DAOS on pools of ROS2: fio's own engine `dfs`, built unmodified, and programs in C. The pools are
 embedded, behind an engine and behind a DPU daemon. The last line is "N passed, N failed".
@@ -103,6 +103,17 @@ def calls_of_dfs(way):
         assert sorted(pool.files()) == ["shared", "t0", "t1", "t2", "t3"]
 
 
+@test.each(*WAYS)
+def calls_on_objects(way):
+    with Pool(way) as pool:
+        said = pool.run(OBJECT_CALLS, "tank", "main")
+        # A DPU serves files only, and the library says so.
+        assert ("not supported" in said) == (way == OFFLOAD), said
+        assert pool.files() == []
+        if way != OFFLOAD:
+            pool.run(CLI, "container", "check", pool.base.replace("pool?", "pool/main?"))
+
+
 @test
 def labels_are_found():
     with Pool() as pool:
@@ -151,13 +162,13 @@ def the_library_has_what_its_headers_declare():
 
 
 def main():
-    global BUILD, CLI, DFS_CALLS, FIO_ENGINE
-    if len(sys.argv) < 4:
+    global BUILD, CLI, DFS_CALLS, OBJECT_CALLS, FIO_ENGINE
+    if len(sys.argv) < 5:
         sys.exit(__doc__)
     BUILD = os.path.abspath(sys.argv[1])
     CLI = f"{BUILD}/bin/ros2store"
-    DFS_CALLS, FIO_ENGINE = sys.argv[2:4]
-    return test.run(sys.argv[4:])
+    DFS_CALLS, OBJECT_CALLS, FIO_ENGINE = sys.argv[2:5]
+    return test.run(sys.argv[5:])
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@
 #ifndef ROS2STORE_DAOS_H
 #define ROS2STORE_DAOS_H
 
+#include "daos_api.h"
 #include "daos_array.h"
 #include "daos_cont.h"
 #include "daos_event.h"
+#include "daos_kv.h"
 #include "daos_obj.h"
 #include "daos_pool.h"
 #include "daos_prop.h"

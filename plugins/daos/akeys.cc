@@ -1,0 +1,61 @@
+#include "akeys.h"
+
+#include <cstring>
+
+namespace ros2s::daos {
+namespace {
+
+constexpr char value_tail = 1;
+constexpr char bytes_tail = 2;
+constexpr char records_tail = 3;
+constexpr size_t number_bytes = akey_number_bytes;
+
+std::string big_endian(uint64_t number) { return object::Dkey::integer(number).bytes; }
+
+struct StoredSizes {
+    uint32_t magic = 0x59'52'52'41;  // "ARRY"
+    uint32_t version = 1;
+    uint64_t cell_bytes = 0;
+    uint64_t chunk_cells = 0;
+};
+static_assert(sizeof(StoredSizes) == array_sizes_bytes);
+
+}  // namespace
+
+object::Akey value_akey(std::string_view bytes) { return {std::string(bytes) + value_tail}; }
+
+object::Akey array_akey(std::string_view bytes, uint64_t record_bytes) {
+    if (record_bytes == 1) return {std::string(bytes) + bytes_tail};
+    return {std::string(bytes) + big_endian(record_bytes) + records_tail};
+}
+
+AkeyParts parse_akey(std::string_view stored) {
+    if (stored.empty()) return {};
+    const char tail = stored.back();
+    stored.remove_suffix(1);
+    if (tail == value_tail) return {.bytes = stored, .type = DAOS_IOD_SINGLE};
+    if (tail == bytes_tail) return {.bytes = stored, .type = DAOS_IOD_ARRAY, .record_bytes = 1};
+    if (tail != records_tail || stored.size() < number_bytes) return {};
+    const object::Dkey size{std::string(stored.substr(stored.size() - number_bytes))};
+    stored.remove_suffix(number_bytes);
+    return {.bytes = stored, .type = DAOS_IOD_ARRAY, .record_bytes = size.number()};
+}
+
+std::string encode(const ArraySizes& sizes) {
+    const StoredSizes stored{.cell_bytes = sizes.cell_bytes, .chunk_cells = sizes.chunk_cells};
+    std::string bytes(sizeof stored, '\0');
+    std::memcpy(bytes.data(), &stored, sizeof stored);
+    return bytes;
+}
+
+std::optional<ArraySizes> decode_array_sizes(std::string_view bytes) {
+    StoredSizes stored;
+    const StoredSizes expected;
+    if (bytes.size() != sizeof stored) return std::nullopt;
+    std::memcpy(&stored, bytes.data(), sizeof stored);
+    if (stored.magic != expected.magic || stored.version != expected.version) return std::nullopt;
+    if (stored.cell_bytes == 0 || stored.chunk_cells == 0) return std::nullopt;
+    return ArraySizes{.cell_bytes = stored.cell_bytes, .chunk_cells = stored.chunk_cells};
+}
+
+}  // namespace ros2s::daos

@@ -1,0 +1,36 @@
+// Akeys of DAOS as akeys of ROS2, and the sizes of an array: docs/formats/daos.md.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "daos_obj.h"
+#include "ros2s/object/vocabulary.h"
+
+namespace ros2s::daos {
+
+inline constexpr size_t akey_number_bytes = 8;
+inline constexpr size_t akey_tail_bytes_max = akey_number_bytes + 1;
+
+[[nodiscard]] object::Akey value_akey(std::string_view bytes);
+[[nodiscard]] object::Akey array_akey(std::string_view bytes, uint64_t record_bytes);
+struct AkeyParts {
+    std::string_view bytes;
+    daos_iod_type_t type = DAOS_IOD_NONE;
+    uint64_t record_bytes = 0;
+};
+// Type NONE: it is none of ours.
+[[nodiscard]] AkeyParts parse_akey(std::string_view stored);
+
+// What daos_array_create() stores. Both are at least 1.
+struct ArraySizes {
+    uint64_t cell_bytes = 1;
+    uint64_t chunk_cells = 1;
+    friend bool operator==(const ArraySizes&, const ArraySizes&) = default;
+};
+inline constexpr size_t array_sizes_bytes = 24;
+[[nodiscard]] std::string encode(const ArraySizes& sizes);
+[[nodiscard]] std::optional<ArraySizes> decode_array_sizes(std::string_view bytes);
+
+}  // namespace ros2s::daos

@@ -1,0 +1,59 @@
+#include "akeys.h"
+
+#include <gtest/gtest.h>
+
+#include "ros2s/base/random.h"
+
+namespace ros2s::daos {
+namespace {
+
+using namespace std::string_literals;
+
+// The bytes of docs/formats/daos.md.
+TEST(Akeys, AreStoredWithATail) {
+    EXPECT_EQ(value_akey("ab").bytes, "ab\1"s);
+    EXPECT_EQ(array_akey("ab", 1).bytes, "ab\2"s);
+    EXPECT_EQ(array_akey("ab", 0x1234).bytes, "ab\0\0\0\0\0\0\x12\x34\3"s);
+}
+
+TEST(Akeys, AreReadAsTheyWereWritten) {
+    for (const auto& bytes : {""s, "a"s, "\1\2\3"s, "12345678\3"s}) {
+        EXPECT_EQ(parse_akey(value_akey(bytes).bytes).bytes, bytes);
+        EXPECT_EQ(parse_akey(value_akey(bytes).bytes).type, DAOS_IOD_SINGLE);
+        for (const uint64_t size : {uint64_t{1}, uint64_t{2}, UINT64_MAX}) {
+            const auto akey = array_akey(bytes, size);
+            EXPECT_EQ(parse_akey(akey.bytes).bytes, bytes);
+            EXPECT_EQ(parse_akey(akey.bytes).type, DAOS_IOD_ARRAY);
+            EXPECT_EQ(parse_akey(akey.bytes).record_bytes, size);
+        }
+    }
+    for (const auto& other : {""s, "a"s, "abc\4"s, "1234567\3"s}) {
+        EXPECT_EQ(parse_akey(other).type, DAOS_IOD_NONE) << other;
+    }
+}
+
+TEST(ArraySizes, AreStoredInTwentyFourBytes) {
+    const ArraySizes sizes{.cell_bytes = 4, .chunk_cells = 0x100};
+    const std::string bytes = encode(sizes);
+    EXPECT_EQ(bytes, "ARRY\1\0\0\0\4\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0"s);
+    EXPECT_EQ(decode_array_sizes(bytes), sizes);
+    EXPECT_EQ(decode_array_sizes(bytes.substr(1)), std::nullopt);
+    for (const size_t at : {0, 4, 8, 17}) {  // magic, version, sizes that become 0
+        std::string wrong = bytes;
+        wrong[at] = 0;
+        EXPECT_EQ(decode_array_sizes(wrong), std::nullopt) << at;
+    }
+}
+
+TEST(ArraySizes, AnyBytesAreDecodedOrRefused) {
+    Random random(1);
+    for (int i = 0; i < 10000; ++i) {
+        std::string bytes = encode({.cell_bytes = 1, .chunk_cells = 1});
+        bytes[random.next() % bytes.size()] = static_cast<char>(random.next());
+        const auto decoded = decode_array_sizes(bytes);
+        if (decoded) EXPECT_EQ(encode(*decoded), bytes);
+    }
+}
+
+}  // namespace
+}  // namespace ros2s::daos

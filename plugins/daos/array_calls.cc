@@ -1,0 +1,370 @@
+// daos_array_*: cells of one size, in chunks. Chunk i is an array of bytes under dkey i + 1; dkey 0
+// has the sizes, if daos_array_create() made the array.
+#include <algorithm>
+#include <cstring>
+
+#include "errors.h"
+#include "events.h"
+#include "store_access.h"
+
+using namespace ros2s;
+using namespace ros2s::daos;
+
+namespace ros2s::daos {
+namespace {
+
+using object::Condition;
+using object::Operation;
+
+struct ArrayObject : StoreObject {
+    static constexpr Kind kind = Kind::array;
+    uint64_t cell_bytes = 1;
+    uint64_t chunk_bytes = 1 << 20;
+
+    [[nodiscard]] object::Dkey chunk(uint64_t index) const {
+        return object::Dkey::integer(index + 1);
+    }
+};
+
+const object::Dkey& sizes_dkey() {
+    static const object::Dkey only = object::Dkey::integer(0);
+    return only;
+}
+
+const object::Akey& cells_akey() {
+    static const object::Akey only = array_akey({}, 1);
+    return only;
+}
+
+// A range of one chunk, and the caller's buffer for it.
+struct Cells {
+    uint64_t chunk = 0;
+    object::Extent extent;
+    Bytes memory;
+};
+
+// Cuts the ranges to chunks and, if there is a list, to its buffers. Errors: -DER_INVAL,
+// -DER_IO_INVAL (not as many bytes as cells).
+int cut(const ArrayObject& array, const daos_array_iod_t* iod, const d_sg_list_t* list, bool writes,
+        std::vector<Cells>& parts) {
+    if (iod == nullptr || (iod->arr_rgs == nullptr && iod->arr_nr > 0)) return -DER_INVAL;
+    if (list != nullptr && list->sg_iovs == nullptr && list->sg_nr > 0) return -DER_INVAL;
+    uint32_t iov = 0;
+    uint64_t used = 0;
+    for (const auto& range : std::span(iod->arr_rgs, iod->arr_nr)) {
+        uint64_t at = 0;
+        uint64_t left = 0;
+        uint64_t end = 0;
+        if (__builtin_mul_overflow(range.rg_idx, array.cell_bytes, &at) ||
+            __builtin_mul_overflow(range.rg_len, array.cell_bytes, &left) ||
+            __builtin_add_overflow(at, left, &end)) {
+            return -DER_INVAL;
+        }
+        while (left > 0) {
+            const uint64_t in_chunk = at % array.chunk_bytes;
+            uint64_t count = std::min(left, array.chunk_bytes - in_chunk);
+            std::byte* address = nullptr;
+            if (list != nullptr) {
+                const auto room = [&] {
+                    const auto& each = list->sg_iovs[iov];
+                    return (writes ? each.iov_len : each.iov_buf_len) - used;
+                };
+                while (iov < list->sg_nr && room() == 0) {
+                    ++iov;
+                    used = 0;
+                }
+                if (iov == list->sg_nr) return -DER_IO_INVAL;
+                count = std::min(count, room());
+                address = static_cast<std::byte*>(list->sg_iovs[iov].iov_buf) + used;
+                used += count;
+            }
+            parts.push_back({.chunk = at / array.chunk_bytes,
+                             .extent = {.offset = in_chunk, .length = count},
+                             .memory = {address, address == nullptr ? 0 : count}});
+            at += count;
+            left -= count;
+        }
+    }
+    return 0;
+}
+
+Task<Result<uint64_t>> size_of(ArrayObject& array) {
+    const Call call;
+    ROS2S_CO_TRY_ASSIGN(
+        const auto facts,
+        co_await array.access->store.query(call, array.access->container, array.id, cells_akey()));
+    if (!facts.exists) co_return 0;
+    co_return (facts.highest_dkey.number() - 1) * array.chunk_bytes + facts.size;
+}
+
+Task<Result<>> fetch(ArrayObject& array, std::vector<object::FetchItem>& items) {
+    const Call call;
+    for (size_t at = 0; at < items.size(); at += object::fetch_items_max) {
+        const size_t count = std::min(items.size() - at, object::fetch_items_max);
+        ROS2S_CO_TRY(co_await array.access->store.fetch(call, array.access->container,
+                                                        std::span(items).subspan(at, count)));
+    }
+    co_return {};
+}
+
+int read(ArrayObject& array, daos_handle_t handle, daos_array_iod_t* iod, d_sg_list_t* list) {
+    std::shared_ptr<DaosTransaction> transaction;
+    if (const int rc = transaction_of(handle, array, transaction); rc != 0) return rc;
+    std::vector<Cells> parts;
+    if (list == nullptr) return -DER_INVAL;
+    if (const int rc = cut(array, iod, list, false, parts); rc != 0) return rc;
+    std::vector<object::FetchItem> items;
+    for (const auto& part : parts) {
+        items.push_back({.object = array.id,
+                         .dkey = array.chunk(part.chunk),
+                         .akey = cells_akey(),
+                         .extent = part.extent,
+                         .window = object::Window::local(part.memory)});
+    }
+    // Before the bytes: what is below this size was there.
+    const auto size = array.access->run([&] { return size_of(array); });
+    if (!size) return der_of(size.error());
+    const auto done = array.access->run([&] { return fetch(array, items); });
+    if (!done) return der_of(done.error());
+    iod->arr_nr_read = 0;
+    iod->arr_nr_short_read = 0;
+    for (size_t i = 0; i < items.size(); ++i) {
+        const auto& item = items[i];
+        if (!item.status && item.status.error().code != Code::not_found) {
+            return item.status.error().code == Code::corrupt ? -DER_CSUM
+                                                             : der_of(item.status.error());
+        }
+        const uint64_t at = parts[i].chunk * array.chunk_bytes + item.extent.offset;
+        const uint64_t there = std::min(item.extent.length, *size - std::min(*size, at));
+        iod->arr_nr_read += there;
+        iod->arr_nr_short_read += item.extent.length - there;
+        if (transaction == nullptr) continue;
+        const std::lock_guard locked(transaction->lock);
+        transaction->collected.require({.kind = Condition::Kind::epoch_equals,
+                                        .object = item.object,
+                                        .dkey = item.dkey,
+                                        .akey = item.akey,
+                                        .value = item.epoch.value},
+                                       -DER_TX_RESTART);
+    }
+    iod->arr_nr_read /= array.cell_bytes;
+    iod->arr_nr_short_read /= array.cell_bytes;
+    list->sg_nr_out = list->sg_nr;
+    return 0;
+}
+
+int write(ArrayObject& array, daos_handle_t handle, const daos_array_iod_t* iod,
+          const d_sg_list_t* list) {
+    if (list == nullptr) return -DER_INVAL;
+    std::vector<Cells> parts;
+    if (const int rc = cut(array, iod, list, true, parts); rc != 0) return rc;
+    return change(array, handle, [&](Collected& out, bool copies) {
+        for (const auto& part : parts) {
+            ConstBytes bytes = part.memory;
+            if (copies) {
+                bytes = out.keep(
+                    std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+            }
+            out.add({.kind = Operation::Kind::write,
+                     .object = array.id,
+                     .dkey = array.chunk(part.chunk),
+                     .akey = cells_akey(),
+                     .extent = part.extent,
+                     .window = object::Window::local(bytes)});
+        }
+        return 0;
+    });
+}
+
+int punch(ArrayObject& array, daos_handle_t handle, const daos_array_iod_t* iod) {
+    std::vector<Cells> parts;
+    if (const int rc = cut(array, iod, nullptr, true, parts); rc != 0) return rc;
+    return change(array, handle, [&](Collected& out, bool) {
+        for (const auto& part : parts) {
+            out.add({.kind = Operation::Kind::punch_extent,
+                     .object = array.id,
+                     .dkey = array.chunk(part.chunk),
+                     .akey = cells_akey(),
+                     .extent = part.extent});
+        }
+        return 0;
+    });
+}
+
+int resize(ArrayObject& array, daos_handle_t handle, uint64_t cells) {
+    uint64_t bytes = 0;
+    if (__builtin_mul_overflow(cells, array.cell_bytes, &bytes)) return -DER_INVAL;
+    const uint64_t chunks = bytes / array.chunk_bytes;
+    const uint64_t rest = bytes % array.chunk_bytes;
+    return change(array, handle, [&](Collected& out, bool) {
+        const auto below = [&](uint64_t chunk) {
+            return Operation{.kind = Operation::Kind::set_size,
+                             .object = array.id,
+                             .dkey = array.chunk(chunk),
+                             .akey = cells_akey()};
+        };
+        out.add({.kind = Operation::Kind::punch_dkeys,
+                 .object = array.id,
+                 .dkey = array.chunk(chunks + (rest > 0 ? 1 : 0))});
+        // The last chunk says where the array ends.
+        if (rest > 0 || chunks > 0) {
+            auto last = below(rest > 0 ? chunks : chunks - 1);
+            last.size = rest > 0 ? rest : array.chunk_bytes;
+            out.add(std::move(last));
+        }
+        return 0;
+    });
+}
+
+int open_array(daos_handle_t container, daos_obj_id_t id, unsigned mode, uint64_t cell_bytes,
+               uint64_t chunk_cells, std::shared_ptr<ArrayObject>& array) {
+    array = std::make_shared<ArrayObject>();
+    array->cell_bytes = cell_bytes;
+    if (cell_bytes == 0 || chunk_cells == 0 ||
+        __builtin_mul_overflow(cell_bytes, chunk_cells, &array->chunk_bytes) ||
+        array->chunk_bytes > object::array_bytes_max) {
+        return -DER_INVAL;
+    }
+    return open_object(container, id, mode, *array);
+}
+
+Task<Result<>> fetch_sizes(ArrayObject& array, object::FetchItem& item) {
+    const Call call;
+    co_return co_await array.access->store.fetch(call, array.access->container, {&item, 1});
+}
+
+// The sizes that daos_array_create() stored. Errors: -DER_NONEXIST.
+int read_sizes(ArrayObject& array, ArraySizes& sizes) {
+    std::string bytes(array_sizes_bytes, '\0');
+    object::FetchItem item{
+        .object = array.id,
+        .dkey = sizes_dkey(),
+        .akey = value_akey({}),
+        .extent = {.offset = 0, .length = bytes.size()},
+        .window = object::Window::local(std::as_writable_bytes(std::span(bytes)))};
+    const auto done = array.access->run([&] { return fetch_sizes(array, item); });
+    if (!done) return der_of(done.error());
+    if (!item.status) return der_of(item.status.error());
+    const auto decoded = decode_array_sizes(std::string_view(bytes).substr(0, item.size));
+    if (!decoded) return -DER_DF_INVAL;
+    sizes = *decoded;
+    return 0;
+}
+
+}  // namespace
+}  // namespace ros2s::daos
+
+int daos_array_create(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t th, daos_size_t cell_size,
+                      daos_size_t chunk_size, daos_handle_t* oh, daos_event_t* ev) {
+    if (oh == nullptr) return -DER_INVAL;
+    std::shared_ptr<ArrayObject> array;
+    int rc = open_array(coh, oid, DAOS_OO_RW, cell_size, chunk_size, array);
+    if (rc != 0) return finish_call(ev, rc);
+    if (array->type() == DAOS_OT_ARRAY) {
+        const std::string sizes = encode({.cell_bytes = cell_size, .chunk_cells = chunk_size});
+        rc = change(*array, th, [&](Collected& out, bool) {
+            Condition condition{
+                .kind = Condition::Kind::absent, .object = array->id, .dkey = sizes_dkey()};
+            out.require(std::move(condition), -DER_EXIST);
+            out.add({.kind = Operation::Kind::put,
+                     .object = array->id,
+                     .dkey = sizes_dkey(),
+                     .akey = value_akey({}),
+                     .window = object::Window::local(out.keep(sizes))});
+            return 0;
+        });
+    }
+    if (rc == 0) {
+        *oh = Handles::table().add(std::move(array));
+    } else {
+        close_object(*array);
+    }
+    return finish_call(ev, rc);
+}
+
+int daos_array_open(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t, unsigned int mode,
+                    daos_size_t* cell_size, daos_size_t* chunk_size, daos_handle_t* oh,
+                    daos_event_t* ev) {
+    if (oh == nullptr || cell_size == nullptr || chunk_size == nullptr) return -DER_INVAL;
+    std::shared_ptr<ArrayObject> array;
+    int rc = open_array(coh, oid, mode, 1, 1, array);
+    if (rc != 0) return finish_call(ev, rc);
+    ArraySizes sizes;
+    rc = array->type() == DAOS_OT_ARRAY ? read_sizes(*array, sizes) : -DER_INVAL;
+    if (rc == 0) {
+        array->cell_bytes = *cell_size = sizes.cell_bytes;
+        *chunk_size = sizes.chunk_cells;
+        array->chunk_bytes = sizes.cell_bytes * sizes.chunk_cells;
+        *oh = Handles::table().add(std::move(array));
+    } else {
+        close_object(*array);
+    }
+    return finish_call(ev, rc);
+}
+
+int daos_array_open_with_attr(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t,
+                              unsigned int mode, daos_size_t cell_size, daos_size_t chunk_size,
+                              daos_handle_t* oh, daos_event_t* ev) {
+    if (oh == nullptr) return -DER_INVAL;
+    std::shared_ptr<ArrayObject> array;
+    const int rc = open_array(coh, oid, mode, cell_size, chunk_size, array);
+    if (rc == 0) *oh = Handles::table().add(std::move(array));
+    return finish_call(ev, rc);
+}
+
+int daos_array_close(daos_handle_t oh, daos_event_t* ev) {
+    const auto array = Handles::table().remove<ArrayObject>(oh);
+    if (array == nullptr) return finish_call(ev, -DER_NO_HDL);
+    close_object(*array);
+    return finish_call(ev, 0);
+}
+
+int daos_array_read(daos_handle_t oh, daos_handle_t th, daos_array_iod_t* iod, d_sg_list_t* sgl,
+                    daos_event_t* ev) {
+    const auto array = Handles::table().find<ArrayObject>(oh);
+    return finish_call(ev, array == nullptr ? -DER_NO_HDL : read(*array, th, iod, sgl));
+}
+
+int daos_array_write(daos_handle_t oh, daos_handle_t th, daos_array_iod_t* iod, d_sg_list_t* sgl,
+                     daos_event_t* ev) {
+    const auto array = Handles::table().find<ArrayObject>(oh);
+    return finish_call(ev, array == nullptr ? -DER_NO_HDL : write(*array, th, iod, sgl));
+}
+
+int daos_array_punch(daos_handle_t oh, daos_handle_t th, daos_array_iod_t* iod, daos_event_t* ev) {
+    const auto array = Handles::table().find<ArrayObject>(oh);
+    return finish_call(ev, array == nullptr ? -DER_NO_HDL : punch(*array, th, iod));
+}
+
+int daos_array_get_size(daos_handle_t oh, daos_handle_t, daos_size_t* size, daos_event_t* ev) {
+    const auto array = Handles::table().find<ArrayObject>(oh);
+    if (array == nullptr) return finish_call(ev, -DER_NO_HDL);
+    if (size == nullptr) return -DER_INVAL;
+    const auto bytes = array->access->run([&] { return size_of(*array); });
+    if (!bytes) return finish_call(ev, der_of(bytes.error()));
+    *size = *bytes / array->cell_bytes;
+    return finish_call(ev, 0);
+}
+
+int daos_array_set_size(daos_handle_t oh, daos_handle_t th, daos_size_t size, daos_event_t* ev) {
+    const auto array = Handles::table().find<ArrayObject>(oh);
+    return finish_call(ev, array == nullptr ? -DER_NO_HDL : resize(*array, th, size));
+}
+
+int daos_array_destroy(daos_handle_t oh, daos_handle_t th, daos_event_t* ev) {
+    const auto array = Handles::table().find<ArrayObject>(oh);
+    if (array == nullptr) return finish_call(ev, -DER_NO_HDL);
+    return finish_call(ev, change(*array, th, [&](Collected& out, bool) {
+                           out.add({.kind = Operation::Kind::punch_object, .object = array->id});
+                           return 0;
+                       }));
+}
+
+int daos_array_get_attr(daos_handle_t oh, daos_size_t* chunk_size, daos_size_t* cell_size) {
+    const auto array = Handles::table().find<ArrayObject>(oh);
+    if (array == nullptr) return -DER_NO_HDL;
+    if (chunk_size == nullptr || cell_size == nullptr) return -DER_INVAL;
+    *chunk_size = array->chunk_bytes / array->cell_bytes;
+    *cell_size = array->cell_bytes;
+    return 0;
+}

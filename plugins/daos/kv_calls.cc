@@ -1,0 +1,170 @@
+// daos_kv_*: an object whose dkeys have one value each.
+#include <algorithm>
+#include <cstring>
+
+#include "errors.h"
+#include "events.h"
+#include "store_access.h"
+
+using namespace ros2s;
+using namespace ros2s::daos;
+
+namespace ros2s::daos {
+namespace {
+
+int to_kv_key(const StoreObject& object, const char* key, object::Dkey& out) {
+    if (key == nullptr) return -DER_INVAL;
+    daos_key_t iov;
+    d_iov_set(&iov, const_cast<char*>(key), std::strlen(key));
+    return to_dkey(object, &iov, out);
+}
+
+int put(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* key,
+        ConstBytes bytes) {
+    return change(object, handle, [&](Collected& out, bool copies) {
+        object::Operation operation{.kind = object::Operation::Kind::punch_dkey,
+                                    .object = object.id};
+        if (const int rc = to_kv_key(object, key, operation.dkey); rc != 0) return rc;
+        object::Condition condition{.object = object.id, .dkey = operation.dkey};
+        if ((flags & DAOS_COND_KEY_INSERT) != 0) {
+            condition.kind = object::Condition::Kind::absent;
+            out.require(condition, -DER_EXIST);
+        }
+        if ((flags & DAOS_COND_KEY_UPDATE) != 0) {
+            condition.kind = object::Condition::Kind::exists;
+            out.require(condition, -DER_NONEXIST);
+        }
+        out.add(operation);
+        if (copies) {
+            bytes =
+                out.keep(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+        }
+        const bool is_large = bytes.size() > object::value_bytes_max;
+        operation.kind = is_large ? object::Operation::Kind::write : object::Operation::Kind::put;
+        operation.akey = value_akey({});
+        operation.window = object::Window::local(bytes);
+        if (is_large) operation.extent = {.offset = 0, .length = bytes.size()};
+        out.add(std::move(operation));
+        return 0;
+    });
+}
+
+Task<Result<>> fetch_value(StoreObject& object, object::FetchItem& item) {
+    const Call call;
+    co_return co_await object.access->store.fetch(call, object.access->container, {&item, 1});
+}
+
+int get(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* key,
+        daos_size_t& size, void* buffer) {
+    std::shared_ptr<DaosTransaction> transaction;
+    if (const int rc = transaction_of(handle, object, transaction); rc != 0) return rc;
+    const uint64_t room = buffer == nullptr ? 0 : size;
+    object::FetchItem item{
+        .object = object.id,
+        .akey = value_akey({}),
+        .extent = {.offset = 0, .length = room},
+        .window = object::Window::local(Bytes(static_cast<std::byte*>(buffer), room))};
+    if (const int rc = to_kv_key(object, key, item.dkey); rc != 0) return rc;
+    const auto done = object.access->run([&] { return fetch_value(object, item); });
+    if (!done) return der_of(done.error());
+    if (transaction != nullptr) {
+        const std::lock_guard locked(transaction->lock);
+        transaction->collected.require({.kind = object::Condition::Kind::epoch_equals,
+                                        .object = item.object,
+                                        .dkey = item.dkey,
+                                        .akey = item.akey,
+                                        .value = item.epoch.value},
+                                       -DER_TX_RESTART);
+    }
+    size = 0;
+    if (!item.status) {
+        const auto& error = item.status.error();
+        if (error.code == Code::not_found) {
+            return (flags & DAOS_COND_KEY_GET) != 0 ? -DER_NONEXIST : 0;
+        }
+        if (error.code == Code::corrupt) return -DER_CSUM;
+        if (error.code != Code::too_small) return der_of(error);
+        size = error.detail;
+    } else {
+        size = item.size;
+    }
+    return room == 0 || size <= room ? 0 : -DER_REC2BIG;
+}
+
+Shown show_key(const StoreObject& object, const object::ListEntry& entry) {
+    return {.key = from_number_key(object.has_number_dkeys(), entry.key),
+            .value_type = DAOS_IOD_SINGLE};
+}
+
+}  // namespace
+}  // namespace ros2s::daos
+
+int daos_kv_open(daos_handle_t coh, daos_obj_id_t oid, unsigned int mode, daos_handle_t* oh,
+                 daos_event_t* ev) {
+    if (oh == nullptr) return -DER_INVAL;
+    auto object = std::make_shared<KeyValueObject>();
+    const int rc = open_object(coh, oid, mode, *object);
+    if (rc == 0) *oh = Handles::table().add(std::move(object));
+    return finish_call(ev, rc);
+}
+
+int daos_kv_close(daos_handle_t oh, daos_event_t* ev) {
+    const auto object = Handles::table().remove<KeyValueObject>(oh);
+    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
+    close_object(*object);
+    return finish_call(ev, 0);
+}
+
+int daos_kv_destroy(daos_handle_t oh, daos_handle_t th, daos_event_t* ev) {
+    const auto object = Handles::table().find<KeyValueObject>(oh);
+    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
+    return finish_call(
+        ev, change(*object, th, [&](Collected& out, bool) {
+            out.add({.kind = object::Operation::Kind::punch_object, .object = object->id});
+            return 0;
+        }));
+}
+
+int daos_kv_put(daos_handle_t oh, daos_handle_t th, uint64_t flags, const char* key,
+                daos_size_t size, const void* buf, daos_event_t* ev) {
+    const auto object = Handles::table().find<KeyValueObject>(oh);
+    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
+    if (buf == nullptr || size == 0) return -DER_INVAL;
+    return finish_call(ev,
+                       put(*object, th, flags, key, {static_cast<const std::byte*>(buf), size}));
+}
+
+int daos_kv_get(daos_handle_t oh, daos_handle_t th, uint64_t flags, const char* key,
+                daos_size_t* size, void* buf, daos_event_t* ev) {
+    const auto object = Handles::table().find<KeyValueObject>(oh);
+    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
+    if (size == nullptr) return -DER_INVAL;
+    return finish_call(ev, get(*object, th, flags, key, *size, buf));
+}
+
+int daos_kv_remove(daos_handle_t oh, daos_handle_t th, uint64_t flags, const char* key,
+                   daos_event_t* ev) {
+    const auto object = Handles::table().find<KeyValueObject>(oh);
+    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
+    return finish_call(
+        ev, change(*object, th, [&](Collected& out, bool) {
+            object::Dkey dkey;
+            if (const int rc = to_kv_key(*object, key, dkey); rc != 0) return rc;
+            if ((flags & DAOS_COND_KEY_REMOVE) != 0) {
+                out.require(
+                    {.kind = object::Condition::Kind::exists, .object = object->id, .dkey = dkey},
+                    -DER_NONEXIST);
+            }
+            out.add(
+                {.kind = object::Operation::Kind::punch_dkey, .object = object->id, .dkey = dkey});
+            return 0;
+        }));
+}
+
+int daos_kv_list(daos_handle_t oh, daos_handle_t, uint32_t* nr, daos_key_desc_t* kds,
+                 d_sg_list_t* sgl, daos_anchor_t* anchor, daos_event_t* ev) {
+    const auto object = Handles::table().find<KeyValueObject>(oh);
+    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
+    return finish_call(ev, list_keys(*object, {.what = object::ListRequest::What::dkeys}, nr, kds,
+                                     sgl, anchor, show_key));
+}

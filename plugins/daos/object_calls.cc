@@ -1,0 +1,533 @@
+// daos_obj_*: objects with dkeys, akeys, single values and arrays of records.
+#include <algorithm>
+#include <cstring>
+
+#include "errors.h"
+#include "events.h"
+#include "store_access.h"
+
+using namespace ros2s;
+using namespace ros2s::daos;
+
+namespace ros2s::daos {
+namespace {
+
+using object::Condition;
+using object::Operation;
+
+std::span<d_iov_t> buffers_of(d_sg_list_t& list) { return {list.sg_iovs, list.sg_nr}; }
+
+// ---- update
+
+std::string gather(d_sg_list_t& list, uint64_t bytes) {
+    std::string all;
+    for (const auto& iov : buffers_of(list)) {
+        all.append(static_cast<const char*>(iov.iov_buf),
+                   std::min<uint64_t>(iov.iov_len, bytes - all.size()));
+    }
+    return all;
+}
+
+int add_value(const StoreObject& object, const object::Dkey& dkey, const std::string& akey,
+              const daos_iod_t& iod, d_sg_list_t* list, bool copies, Collected& out) {
+    Operation operation{.object = object.id, .dkey = dkey, .akey = value_akey(akey)};
+    // Whatever was there: also an array of bytes, which a large value is.
+    operation.kind = Operation::Kind::punch_akey;
+    out.add(operation);
+    if (iod.iod_size == 0) return 0;
+    if (list == nullptr || list->sg_nr == 0) return -DER_INVAL;
+    ConstBytes bytes(static_cast<const std::byte*>(list->sg_iovs[0].iov_buf),
+                     list->sg_iovs[0].iov_len);
+    if (copies || list->sg_nr > 1) bytes = out.keep(gather(*list, iod.iod_size));
+    if (bytes.size() < iod.iod_size) return -DER_IO_INVAL;
+    operation.window = object::Window::local(bytes.first(iod.iod_size));
+    const bool is_large = iod.iod_size > object::value_bytes_max;
+    operation.kind = is_large ? Operation::Kind::write : Operation::Kind::put;
+    if (is_large) operation.extent = {.offset = 0, .length = iod.iod_size};
+    out.add(std::move(operation));
+    return 0;
+}
+
+// A range of bytes of an array, and the caller's buffer for it.
+struct Part {
+    object::Extent extent;
+    Bytes memory;
+};
+
+// Cuts the records of a descriptor to the buffers. False: there are fewer bytes than records.
+bool cut(const daos_iod_t& iod, uint64_t record_bytes, d_sg_list_t& list, bool writes,
+         std::vector<Part>& parts) {
+    auto iov = buffers_of(list).begin();
+    uint64_t used = 0;
+    for (const auto& records : std::span(iod.iod_recxs, iod.iod_nr)) {
+        uint64_t offset = 0;
+        uint64_t left = 0;
+        if (__builtin_mul_overflow(records.rx_idx, record_bytes, &offset) ||
+            __builtin_mul_overflow(records.rx_nr, record_bytes, &left) ||
+            offset + left > object::array_bytes_max || offset + left < offset) {
+            return false;
+        }
+        while (left > 0) {
+            if (iov == buffers_of(list).end()) return false;
+            const uint64_t room = (writes ? iov->iov_len : iov->iov_buf_len) - used;
+            const uint64_t count = std::min(left, room);
+            if (count > 0) {
+                parts.push_back({.extent = {.offset = offset, .length = count},
+                                 .memory = {static_cast<std::byte*>(iov->iov_buf) + used, count}});
+            }
+            offset += count;
+            left -= count;
+            used += count;
+            if (count == room) {
+                ++iov;
+                used = 0;
+            }
+        }
+    }
+    return true;
+}
+
+int add_records(const StoreObject& object, const object::Dkey& dkey, const std::string& akey,
+                const daos_iod_t& iod, d_sg_list_t* list, bool copies, Collected& out) {
+    if (iod.iod_recxs == nullptr || iod.iod_nr == 0) return -DER_INVAL;
+    Operation operation{.object = object.id, .dkey = dkey};
+    if (iod.iod_size == 0) {
+        // Records of one byte: with other sizes the program must say the size to write, and here
+        // there is nothing to write.
+        operation.akey = array_akey(akey, 1);
+        operation.kind = Operation::Kind::punch_extent;
+        for (const auto& records : std::span(iod.iod_recxs, iod.iod_nr)) {
+            operation.extent = {.offset = records.rx_idx, .length = records.rx_nr};
+            out.add(operation);
+        }
+        return 0;
+    }
+    std::vector<Part> parts;
+    if (list == nullptr || !cut(iod, iod.iod_size, *list, true, parts)) return -DER_IO_INVAL;
+    operation.akey = array_akey(akey, iod.iod_size);
+    operation.kind = Operation::Kind::write;
+    for (const auto& part : parts) {
+        ConstBytes bytes = part.memory;
+        if (copies) {
+            bytes =
+                out.keep(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+        }
+        operation.extent = part.extent;
+        operation.window = object::Window::local(bytes);
+        out.add(operation);
+    }
+    return 0;
+}
+
+void require_dkey(const StoreObject& object, const object::Dkey& dkey, uint64_t flags,
+                  Collected& out) {
+    Condition condition{.object = object.id, .dkey = dkey};
+    if ((flags & DAOS_COND_DKEY_INSERT) != 0) {
+        condition.kind = Condition::Kind::absent;
+        out.require(condition, -DER_EXIST);
+    }
+    if ((flags & (DAOS_COND_DKEY_UPDATE | DAOS_COND_PUNCH)) != 0) {
+        condition.kind = Condition::Kind::exists;
+        out.require(condition, -DER_NONEXIST);
+    }
+}
+
+void require_akey(const StoreObject& object, const object::Dkey& dkey, const object::Akey& akey,
+                  uint64_t flags, Collected& out) {
+    Condition condition{.object = object.id, .dkey = dkey, .akey = akey};
+    if ((flags & DAOS_COND_AKEY_INSERT) != 0) {
+        condition.kind = Condition::Kind::absent;
+        out.require(condition, -DER_EXIST);
+    }
+    if ((flags & DAOS_COND_AKEY_UPDATE) != 0) {
+        condition.kind = Condition::Kind::exists;
+        out.require(condition, -DER_NONEXIST);
+    }
+}
+
+int add_updates(const StoreObject& object, uint64_t flags, const daos_key_t* key,
+                std::span<const daos_iod_t> iods, d_sg_list_t* lists, bool copies, Collected& out) {
+    object::Dkey dkey;
+    if (const int rc = to_dkey(object, key, dkey); rc != 0) return rc;
+    require_dkey(object, dkey, flags, out);
+    for (size_t i = 0; i < iods.size(); ++i) {
+        const auto& iod = iods[i];
+        std::string akey;
+        if (const int rc = to_akey_bytes(object, iod.iod_name, akey); rc != 0) return rc;
+        auto* const list = lists == nullptr ? nullptr : &lists[i];
+        const bool is_value = iod.iod_type == DAOS_IOD_SINGLE;
+        if (!is_value && iod.iod_type != DAOS_IOD_ARRAY) return -DER_INVAL;
+        require_akey(
+            object, dkey,
+            is_value ? value_akey(akey) : array_akey(akey, std::max<uint64_t>(iod.iod_size, 1)),
+            (flags & DAOS_COND_PER_AKEY) != 0 ? iod.iod_flags : flags, out);
+        const int rc = is_value ? add_value(object, dkey, akey, iod, list, copies, out)
+                                : add_records(object, dkey, akey, iod, list, copies, out);
+        if (rc != 0) return rc;
+    }
+    return 0;
+}
+
+// ---- fetch
+
+// The size of an array's records: the least that an akey of it has. 0: there is none.
+Task<Result<uint64_t>> record_bytes_of(StoreObject& object, const object::Dkey& dkey,
+                                       const std::string& akey) {
+    const Call call;
+    object::ListRequest request{
+        .what = object::ListRequest::What::akeys, .object = object.id, .dkey = dkey, .after = akey};
+    for (;;) {
+        ROS2S_CO_TRY_ASSIGN(const auto reply, co_await object.access->store.list(
+                                                  call, object.access->container, request));
+        for (const auto& entry : reply.entries) {
+            if (!entry.key.starts_with(akey)) co_return 0;
+            const auto parts = parse_akey(entry.key);
+            if (parts.bytes == akey && parts.type == DAOS_IOD_ARRAY) co_return parts.record_bytes;
+            request.after = entry.key;
+        }
+        if (!reply.more) co_return 0;
+    }
+}
+
+struct Fetch {
+    daos_iod_t& iod;
+    d_sg_list_t* list;
+    std::string akey;
+    std::vector<object::FetchItem> items;
+    std::vector<Bytes> memory;
+    std::string scattered;  // a value for more than one buffer
+    uint64_t record_bytes = 0;
+};
+
+int plan_value(const StoreObject& object, const object::Dkey& dkey, Fetch& fetch) {
+    uint64_t room = 0;
+    Bytes memory;
+    if (fetch.list != nullptr) {
+        for (const auto& iov : buffers_of(*fetch.list)) room += iov.iov_buf_len;
+        if (fetch.list->sg_nr == 1) {
+            memory = {static_cast<std::byte*>(fetch.list->sg_iovs[0].iov_buf), room};
+        } else if (fetch.list->sg_nr > 1) {
+            fetch.scattered.resize(room);
+            memory = std::as_writable_bytes(std::span(fetch.scattered));
+        }
+    }
+    room = std::min<uint64_t>(room, object::transaction_bytes_max);
+    fetch.items.push_back({.object = object.id,
+                           .dkey = dkey,
+                           .akey = value_akey(fetch.akey),
+                           .extent = {.offset = 0, .length = room},
+                           .window = object::Window::local(memory.first(room))});
+    return 0;
+}
+
+int plan_records(const StoreObject& object, const object::Dkey& dkey, uint64_t record_bytes,
+                 Fetch& fetch) {
+    fetch.record_bytes = record_bytes;
+    std::vector<Part> parts;
+    if (fetch.list != nullptr && fetch.list->sg_nr > 0 &&
+        !cut(fetch.iod, record_bytes, *fetch.list, false, parts)) {
+        return -DER_REC2BIG;
+    }
+    if (parts.empty()) parts.push_back({});
+    for (const auto& part : parts) {
+        fetch.items.push_back({.object = object.id,
+                               .dkey = dkey,
+                               .akey = array_akey(fetch.akey, record_bytes),
+                               .extent = part.extent,
+                               .window = object::Window::local(part.memory)});
+    }
+    return 0;
+}
+
+Task<Result<>> run(StoreObject& object, Fetch& fetch) {
+    const Call call;
+    for (size_t at = 0; at < fetch.items.size(); at += object::fetch_items_max) {
+        const size_t count = std::min(fetch.items.size() - at, object::fetch_items_max);
+        ROS2S_CO_TRY(co_await object.access->store.fetch(
+            call, object.access->container, std::span(fetch.items).subspan(at, count)));
+    }
+    co_return {};
+}
+
+void scatter(const std::string& bytes, uint64_t size, d_sg_list_t& list) {
+    uint64_t at = 0;
+    for (auto& iov : buffers_of(list)) {
+        const uint64_t count = std::min<uint64_t>(iov.iov_buf_len, size - at);
+        std::memcpy(iov.iov_buf, bytes.data() + at, count);
+        iov.iov_len = count;
+        at += count;
+    }
+}
+
+// Fills the caller's descriptor and list. `found`: whether the akey exists. 0 or -DER_.
+int conclude(Fetch& fetch, bool& found) {
+    auto& first = fetch.items.front();
+    found = false;
+    for (const auto& item : fetch.items) {
+        if (item.status) found = true;
+        const bool is_small = !item.status && item.status.error().code == Code::too_small;
+        found = found || is_small;
+        if (!item.status && !is_small && item.status.error().code != Code::not_found) {
+            return item.status.error().code == Code::corrupt ? -DER_CSUM
+                                                             : der_of(item.status.error());
+        }
+    }
+    if (fetch.list != nullptr) fetch.list->sg_nr_out = found ? fetch.list->sg_nr : 0;
+    if (!found) {
+        fetch.iod.iod_size = 0;
+        return 0;
+    }
+    if (fetch.iod.iod_type == DAOS_IOD_ARRAY) {
+        fetch.iod.iod_size = fetch.record_bytes;
+        if (fetch.list == nullptr) return 0;
+        uint64_t left = 0;
+        for (const auto& item : fetch.items) left += item.extent.length;
+        for (auto& iov : buffers_of(*fetch.list)) {
+            iov.iov_len = std::min<uint64_t>(iov.iov_buf_len, left);
+            left -= iov.iov_len;
+        }
+        return 0;
+    }
+    const uint64_t size = !first.status ? first.status.error().detail : first.size;
+    fetch.iod.iod_size = size;
+    if (fetch.list == nullptr || fetch.list->sg_nr == 0) return 0;
+    if (size > first.extent.length) return -DER_REC2BIG;
+    if (fetch.list->sg_nr == 1) {
+        fetch.list->sg_iovs[0].iov_len = size;
+    } else {
+        scatter(fetch.scattered, size, *fetch.list);
+    }
+    return 0;
+}
+
+Task<int> fetch_one(StoreObject& object, const object::Dkey& dkey, Fetch& fetch, bool& found) {
+    const bool is_array = fetch.iod.iod_type == DAOS_IOD_ARRAY;
+    const bool any = is_array && fetch.iod.iod_size == DAOS_REC_ANY;
+    int rc = is_array ? plan_records(object, dkey, any ? 1 : fetch.iod.iod_size, fetch)
+                      : plan_value(object, dkey, fetch);
+    if (rc != 0) co_return rc;
+    auto done = co_await run(object, fetch);
+    if (!done) co_return der_of(done.error());
+    rc = conclude(fetch, found);
+    if (rc != 0 || found || !any) co_return rc;
+    // Records of another size?
+    const auto size = co_await record_bytes_of(object, dkey, fetch.akey);
+    if (!size) co_return der_of(size.error());
+    if (*size <= 1) co_return 0;
+    fetch.items.clear();
+    rc = plan_records(object, dkey, *size, fetch);
+    if (rc != 0) co_return rc;
+    done = co_await run(object, fetch);
+    co_return done ? conclude(fetch, found) : der_of(done.error());
+}
+
+// What a transaction has read must still be so when it commits.
+void require_unchanged(const Fetch& fetch, Collected& out) {
+    for (const auto& item : fetch.items) {
+        out.require({.kind = Condition::Kind::epoch_equals,
+                     .object = item.object,
+                     .dkey = item.dkey,
+                     .akey = item.akey,
+                     .value = item.epoch.value},
+                    -DER_TX_RESTART);
+    }
+}
+
+Task<int> dkey_exists(StoreObject& object, const object::Dkey& dkey) {
+    const Call call;
+    const object::ListRequest request{
+        .what = object::ListRequest::What::akeys, .object = object.id, .dkey = dkey, .limit = 1};
+    const auto reply = co_await object.access->store.list(call, object.access->container, request);
+    if (!reply) co_return der_of(reply.error());
+    co_return reply->entries.empty() ? -DER_NONEXIST : 0;
+}
+
+int fetch_all(StoreObject& object, daos_handle_t handle, uint64_t flags, const daos_key_t* key,
+              std::span<daos_iod_t> iods, d_sg_list_t* lists) {
+    std::shared_ptr<DaosTransaction> transaction;
+    if (const int rc = transaction_of(handle, object, transaction); rc != 0) return rc;
+    object::Dkey dkey;
+    if (const int rc = to_dkey(object, key, dkey); rc != 0) return rc;
+    if ((flags & DAOS_COND_DKEY_FETCH) != 0) {
+        const int rc = object.access->run([&] { return dkey_exists(object, dkey); });
+        if (rc != 0) return rc;
+    }
+    for (size_t i = 0; i < iods.size(); ++i) {
+        if (iods[i].iod_type != DAOS_IOD_SINGLE && iods[i].iod_type != DAOS_IOD_ARRAY) {
+            return -DER_INVAL;
+        }
+        Fetch fetch{.iod = iods[i], .list = lists == nullptr ? nullptr : &lists[i]};
+        if (const int rc = to_akey_bytes(object, iods[i].iod_name, fetch.akey); rc != 0) return rc;
+        bool found = false;
+        const int rc = object.access->run([&] { return fetch_one(object, dkey, fetch, found); });
+        if (rc != 0) return rc;
+        const uint64_t wanted = (flags & DAOS_COND_PER_AKEY) != 0 ? iods[i].iod_flags : flags;
+        if (!found && (wanted & DAOS_COND_AKEY_FETCH) != 0) return -DER_NONEXIST;
+        if (transaction != nullptr) {
+            const std::lock_guard locked(transaction->lock);
+            require_unchanged(fetch, transaction->collected);
+        }
+    }
+    return 0;
+}
+
+// ---- punch and list
+
+// An akey may be there as a value and as arrays: the store tells which.
+Task<Result<std::vector<object::Akey>>> stored_akeys(StoreObject& object, const object::Dkey& dkey,
+                                                     const std::string& akey) {
+    const Call call;
+    std::vector<object::Akey> found;
+    object::ListRequest request{
+        .what = object::ListRequest::What::akeys, .object = object.id, .dkey = dkey, .after = akey};
+    for (;;) {
+        ROS2S_CO_TRY_ASSIGN(const auto reply, co_await object.access->store.list(
+                                                  call, object.access->container, request));
+        for (const auto& entry : reply.entries) {
+            if (!entry.key.starts_with(akey)) co_return found;
+            if (parse_akey(entry.key).bytes == akey) found.push_back({entry.key});
+            request.after = entry.key;
+        }
+        if (!reply.more) co_return found;
+    }
+}
+
+int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& dkey,
+                      std::span<const daos_key_t> keys, Collected& out) {
+    for (const auto& key : keys) {
+        std::string akey;
+        if (const int rc = to_akey_bytes(object, key, akey); rc != 0) return rc;
+        const auto stored = object.access->run([&] { return stored_akeys(object, dkey, akey); });
+        if (!stored) return der_of(stored.error());
+        if (stored->empty() && (flags & DAOS_COND_PUNCH) != 0) return -DER_NONEXIST;
+        for (const auto& each : *stored) {
+            out.add({.kind = Operation::Kind::punch_akey,
+                     .object = object.id,
+                     .dkey = dkey,
+                     .akey = each});
+        }
+    }
+    return 0;
+}
+
+Shown show_dkey(const StoreObject& object, const object::ListEntry& entry) {
+    return {.key = from_number_key(object.has_number_dkeys(), entry.key)};
+}
+
+Shown show_akey(const StoreObject& object, const object::ListEntry& entry) {
+    const auto parts = parse_akey(entry.key);
+    if (parts.type == DAOS_IOD_NONE) return {.is_left_out = true};
+    return {.key = from_number_key(object.has_number_akeys(), parts.bytes),
+            .value_type = parts.type};
+}
+
+}  // namespace
+}  // namespace ros2s::daos
+
+// Any class is accepted, and none too. What hints ask for, one engine has.
+int daos_obj_generate_oid(daos_handle_t coh, daos_obj_id_t* oid, enum daos_otype_t type,
+                          daos_oclass_id_t cid, daos_oclass_hints_t, uint32_t) {
+    if (oid == nullptr || type > DAOS_OT_MAX) return -DER_INVAL;
+    if (Handles::table().find<Container>(coh) == nullptr) return -DER_NO_HDL;
+    const uint64_t id = cid == OC_UNKNOWN ? static_cast<uint64_t>(OC_SX) : cid;
+    const uint64_t own = oid->hi & UINT32_MAX;
+    oid->hi = own | static_cast<uint64_t>(type) << OID_FMT_TYPE_SHIFT |
+              (id >> OC_REDUN_SHIFT & 0xff) << OID_FMT_CLASS_SHIFT |
+              (id & MAX_NUM_GROUPS) << OID_FMT_META_SHIFT;
+    return 0;
+}
+
+int daos_obj_open(daos_handle_t coh, daos_obj_id_t oid, unsigned int mode, daos_handle_t* oh,
+                  daos_event_t* ev) {
+    if (oh == nullptr) return -DER_INVAL;
+    auto object = std::make_shared<PlainObject>();
+    const int rc = open_object(coh, oid, mode, *object);
+    if (rc == 0) *oh = Handles::table().add(std::move(object));
+    return finish_call(ev, rc);
+}
+
+int daos_obj_close(daos_handle_t oh, daos_event_t* ev) {
+    const auto object = Handles::table().remove<PlainObject>(oh);
+    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
+    close_object(*object);
+    return finish_call(ev, 0);
+}
+
+int daos_obj_punch(daos_handle_t oh, daos_handle_t th, uint64_t, daos_event_t* ev) {
+    const auto object = Handles::table().find<PlainObject>(oh);
+    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
+    return finish_call(ev, change(*object, th, [&](Collected& out, bool) {
+                           out.add({.kind = Operation::Kind::punch_object, .object = object->id});
+                           return 0;
+                       }));
+}
+
+int daos_obj_punch_dkeys(daos_handle_t oh, daos_handle_t th, uint64_t flags, unsigned int nr,
+                         daos_key_t* dkeys, daos_event_t* ev) {
+    const auto object = Handles::table().find<PlainObject>(oh);
+    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
+    if (dkeys == nullptr) return -DER_INVAL;
+    return finish_call(
+        ev, change(*object, th, [&](Collected& out, bool) {
+            for (const auto& key : std::span(dkeys, nr)) {
+                object::Dkey dkey;
+                if (const int rc = to_dkey(*object, &key, dkey); rc != 0) return rc;
+                require_dkey(*object, dkey, flags & DAOS_COND_PUNCH, out);
+                out.add({.kind = Operation::Kind::punch_dkey, .object = object->id, .dkey = dkey});
+            }
+            return 0;
+        }));
+}
+
+int daos_obj_punch_akeys(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t* dkey,
+                         unsigned int nr, daos_key_t* akeys, daos_event_t* ev) {
+    const auto object = Handles::table().find<PlainObject>(oh);
+    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
+    object::Dkey key;
+    if (const int rc = to_dkey(*object, dkey, key); rc != 0) return rc;
+    if (akeys == nullptr) return -DER_INVAL;
+    return finish_call(ev, change(*object, th, [&](Collected& out, bool) {
+                           return add_punched_akeys(*object, flags, key, {akeys, nr}, out);
+                       }));
+}
+
+int daos_obj_fetch(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t* dkey,
+                   unsigned int nr, daos_iod_t* iods, d_sg_list_t* sgls, daos_iom_t* ioms,
+                   daos_event_t* ev) {
+    const auto object = Handles::table().find<PlainObject>(oh);
+    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
+    if (iods == nullptr) return -DER_INVAL;
+    if (ioms != nullptr) {
+        say_once("daos_obj_fetch: maps of extents (daos_iom_t) are not supported");
+        return finish_call(ev, -DER_NOSYS);
+    }
+    return finish_call(ev, fetch_all(*object, th, flags, dkey, {iods, nr}, sgls));
+}
+
+int daos_obj_update(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t* dkey,
+                    unsigned int nr, daos_iod_t* iods, d_sg_list_t* sgls, daos_event_t* ev) {
+    const auto object = Handles::table().find<PlainObject>(oh);
+    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
+    if (iods == nullptr) return -DER_INVAL;
+    return finish_call(ev, change(*object, th, [&](Collected& out, bool copies) {
+                           return add_updates(*object, flags, dkey, {iods, nr}, sgls, copies, out);
+                       }));
+}
+
+int daos_obj_list_dkey(daos_handle_t oh, daos_handle_t, uint32_t* nr, daos_key_desc_t* kds,
+                       d_sg_list_t* sgl, daos_anchor_t* anchor, daos_event_t* ev) {
+    const auto object = Handles::table().find<PlainObject>(oh);
+    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
+    return finish_call(ev, list_keys(*object, {.what = object::ListRequest::What::dkeys}, nr, kds,
+                                     sgl, anchor, show_dkey));
+}
+
+int daos_obj_list_akey(daos_handle_t oh, daos_handle_t, daos_key_t* dkey, uint32_t* nr,
+                       daos_key_desc_t* kds, d_sg_list_t* sgl, daos_anchor_t* anchor,
+                       daos_event_t* ev) {
+    const auto object = Handles::table().find<PlainObject>(oh);
+    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
+    object::ListRequest request{.what = object::ListRequest::What::akeys};
+    if (const int rc = to_dkey(*object, dkey, request.dkey); rc != 0) return rc;
+    return finish_call(ev, list_keys(*object, request, nr, kds, sgl, anchor, show_akey));
+}

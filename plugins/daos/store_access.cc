@@ -1,0 +1,225 @@
+#include "store_access.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "errors.h"
+#include "ros2s/api/uri.h"
+#include "ros2s/fs/container.h"
+
+namespace ros2s::daos {
+namespace {
+
+// As many requests of one container at once; more wait.
+constexpr uint32_t slots = 64;
+
+Task<Result<std::shared_ptr<StoreAccess>>> find(api::c::Instance& instance, std::string label,
+                                                Report& report) {
+    const Call call;
+    auto& store = *instance.deployment().store();
+    ROS2S_CO_TRY_ASSIGN(const auto record, co_await fs::find_container(call, store, "the pool",
+                                                                       std::move(label), report));
+    co_return std::shared_ptr<StoreAccess>(
+        new StoreAccess{.instance = instance,
+                        .store = store,
+                        .container = record.id,
+                        .slots = {instance.reactor(), record.id.uuid, slots}});
+}
+
+int to_key(const daos_key_t& key, bool is_number, size_t bytes_max, std::string& out) {
+    if (key.iov_buf == nullptr || key.iov_len == 0) return -DER_INVAL;
+    if (key.iov_len > bytes_max) return -DER_KEY2BIG;
+    out.assign(static_cast<const char*>(key.iov_buf), key.iov_len);
+    if (is_number && out.size() == akey_number_bytes) {
+        uint64_t number = 0;
+        std::memcpy(&number, out.data(), akey_number_bytes);
+        out = object::Dkey::integer(number).bytes;
+    }
+    return 0;
+}
+
+Task<Result<object::ListReply>> list(StoreAccess& access, const object::ListRequest& request) {
+    const Call call;
+    co_return co_await access.store.list(call, access.container, request);
+}
+
+// The position after a stored key, in an anchor. Longer keys than these are refused by to_dkey().
+constexpr size_t anchored_bytes_max = DAOS_ANCHOR_BUF_MAX - 1;
+
+std::optional<std::string> key_in(const daos_anchor_t& anchor) {
+    if (anchor.da_type != DAOS_ANCHOR_TYPE_KEY) return std::nullopt;
+    const size_t bytes = std::min<size_t>(anchor.da_buf[0], anchored_bytes_max);
+    return std::string(reinterpret_cast<const char*>(anchor.da_buf + 1), bytes);
+}
+
+void keep_key(std::string_view key, daos_anchor_t& anchor) {
+    anchor.da_type = DAOS_ANCHOR_TYPE_KEY;
+    anchor.da_buf[0] = static_cast<uint8_t>(key.size());
+    std::memcpy(anchor.da_buf + 1, key.data(), key.size());
+}
+
+// Writes into the buffers of a list, one after the other.
+class Output {
+  public:
+    explicit Output(d_sg_list_t& list) : list_(list) {
+        for (auto& iov : std::span(list.sg_iovs, list.sg_nr)) iov.iov_len = 0;
+    }
+    // A key lies in one buffer. False: there is no room for it.
+    bool add(std::string_view key) {
+        for (; at_ < list_.sg_nr; ++at_) {
+            auto& iov = list_.sg_iovs[at_];
+            if (iov.iov_buf_len - iov.iov_len < key.size()) continue;
+            std::memcpy(static_cast<char*>(iov.iov_buf) + iov.iov_len, key.data(), key.size());
+            iov.iov_len += key.size();
+            list_.sg_nr_out = at_ + 1;
+            return true;
+        }
+        return false;
+    }
+
+  private:
+    d_sg_list_t& list_;
+    uint32_t at_ = 0;
+};
+
+}  // namespace
+
+bool StoreObject::has_number_dkeys() const {
+    switch (type()) {
+        case DAOS_OT_DKEY_UINT64:
+        case DAOS_OT_MULTI_UINT64:
+        case DAOS_OT_KV_UINT64:
+        case DAOS_OT_ARRAY:
+        case DAOS_OT_ARRAY_ATTR:
+        case DAOS_OT_ARRAY_BYTE: return true;
+        default: return false;
+    }
+}
+
+bool StoreObject::has_number_akeys() const {
+    return type() == DAOS_OT_AKEY_UINT64 || type() == DAOS_OT_MULTI_UINT64;
+}
+
+int access_of(Container& container, std::shared_ptr<StoreAccess>& access) {
+    const std::lock_guard locked(container.lock);
+    if (container.access == nullptr) {
+        auto& instance = container.fs->instance();
+        auto& deployment = instance.deployment();
+        const char* const why =
+            deployment.store() == nullptr ? "is reached through a DPU or a mount, which have files"
+            : deployment.store_layers() != nullptr
+                ? "may be encrypted (ROS2STORE_KEYS is set), which files are and objects are not"
+                : nullptr;
+        if (why != nullptr) {
+            say_once(fmt::format("container '{}': {}. Calls on objects are not supported",
+                                 container.label, why));
+            return -DER_NOTSUPPORTED;
+        }
+        Report report;
+        auto found = instance.run([&] { return find(instance, container.label, report); });
+        if (!found) return der_of(found.error());
+        container.access = std::move(*found);
+    }
+    access = container.access;
+    return 0;
+}
+
+int open_object(daos_handle_t handle, daos_obj_id_t id, unsigned mode, StoreObject& object) {
+    object.container = Handles::table().find<Container>(handle);
+    if (object.container == nullptr) return -DER_NO_HDL;
+    // An id without a class was not made by daos_obj_generate_oid().
+    if (id.hi >> OID_FMT_INTR_BITS == 0) return -DER_INVAL;
+    object.id = {.high = id.hi, .low = id.lo};
+    object.mode = mode;
+    if (const int rc = access_of(*object.container, object.access); rc != 0) return rc;
+    ++object.container->mounts;
+    return 0;
+}
+
+void close_object(StoreObject& object) { --object.container->mounts; }
+
+Task<int> Collected::commit(StoreAccess& access, object::Epoch& epoch) {
+    if (operations_.size() > object::transaction_operations_max) co_return -DER_OVERFLOW;
+    const Call call;
+    co_await access.slots.wait();
+    auto lease = access.slots.take();
+    for (const auto& condition : conditions_) lease.require(condition);
+    for (const auto& operation : operations_) lease.add(operation);
+    const auto done = co_await access.store.update(call, access.container, lease.transaction());
+    if (done) {
+        epoch = done->epoch;
+        co_return 0;
+    }
+    const auto& error = done.error();
+    if (error.code == Code::condition_failed && error.detail < meanings_.size()) {
+        co_return meanings_[error.detail];
+    }
+    if (error.code == Code::too_large) co_return -DER_REC2BIG;
+    co_return der_of(error);
+}
+
+int transaction_of(daos_handle_t handle, const StoreObject& object,
+                   std::shared_ptr<DaosTransaction>& transaction) {
+    if (daos_handle_is_inval(handle)) return 0;
+    transaction = Handles::table().find<DaosTransaction>(handle);
+    if (transaction == nullptr) return -DER_NO_HDL;
+    if (transaction->container != object.container) return -DER_INVAL;
+    return transaction->state == DaosTransaction::State::open ? 0 : -DER_NO_PERM;
+}
+
+int to_dkey(const StoreObject& object, const daos_key_t* key, object::Dkey& out) {
+    if (key == nullptr) return -DER_INVAL;
+    return to_key(*key, object.has_number_dkeys(), anchored_bytes_max, out.bytes);
+}
+
+int to_akey_bytes(const StoreObject& object, const daos_key_t& key, std::string& out) {
+    return to_key(key, object.has_number_akeys(), anchored_bytes_max - akey_tail_bytes_max, out);
+}
+
+std::string from_number_key(bool is_number, std::string_view stored) {
+    if (!is_number || stored.size() != akey_number_bytes) return std::string(stored);
+    const uint64_t number = object::Dkey{std::string(stored)}.number();
+    std::string out(akey_number_bytes, '\0');
+    std::memcpy(out.data(), &number, akey_number_bytes);
+    return out;
+}
+
+int list_keys(StoreObject& object, object::ListRequest request, uint32_t* count,
+              daos_key_desc_t* descriptors, d_sg_list_t* out, daos_anchor_t* anchor,
+              Shown (*show)(const StoreObject&, const object::ListEntry&)) {
+    if (count == nullptr || descriptors == nullptr || out == nullptr || anchor == nullptr) {
+        return -DER_INVAL;
+    }
+    const uint32_t most = *count;
+    uint32_t listed = 0;
+    Output output(*out);
+    request.object = object.id;
+    request.after = key_in(*anchor);
+    while (listed < most && anchor->da_type != DAOS_ANCHOR_TYPE_EOF) {
+        request.limit = std::min<uint32_t>(most - listed, 1024);
+        const auto reply = object.access->run([&] { return list(*object.access, request); });
+        if (!reply) return der_of(reply.error());
+        for (const auto& entry : reply->entries) {
+            const Shown shown = show(object, entry);
+            if (!shown.is_left_out) {
+                if (!output.add(shown.key)) {
+                    *count = listed;
+                    if (listed > 0) return 0;
+                    descriptors[0].kd_key_len = shown.key.size();
+                    return -DER_KEY2BIG;
+                }
+                descriptors[listed++] = {.kd_key_len = shown.key.size(),
+                                         .kd_val_type = shown.value_type};
+            }
+            request.after = entry.key;
+            keep_key(entry.key, *anchor);
+        }
+        if (!reply->more) anchor->da_type = DAOS_ANCHOR_TYPE_EOF;
+    }
+    *count = listed;
+    return 0;
+}
+
+}  // namespace ros2s::daos

@@ -1,0 +1,146 @@
+// The objects of a container, below its file system: for daos_obj_*, daos_kv_* and daos_tx_*.
+//
+// An object of DAOS is the object of ROS2 with the same 128 bits. DFS has the high word "DFS" and a
+// version, which no object of DAOS has: the upper half of its high word is never 0. A dkey is a
+// dkey; where its type says that it is a number, it is stored big-endian, so that keys are listed
+// in the order of their numbers. An akey gets a tail:
+//
+//     01                 a single value (over value_bytes_max bytes it is an array of bytes)
+//     02                 an array with records of one byte
+//     SIZE (8 bytes) 03  an array with records of that many bytes, big-endian
+//
+// Thread rule: what takes a Report or runs on the core says so; the rest is for any thread.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "akeys.h"
+#include "daos.h"
+#include "pools.h"
+#include "ros2s/api/c/handles.h"
+#include "ros2s/fs/operation_slots.h"
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::daos {
+
+struct StoreAccess {
+    api::c::Instance& instance;
+    object::ObjectStore& store;
+    object::ContainerId container;
+    fs::OperationSlots slots;  // on the core
+
+    template <class F>
+    auto run(F&& make) {
+        return instance.run(std::forward<F>(make));
+    }
+};
+
+// An open object, key-value object or array.
+struct StoreObject {
+    std::shared_ptr<Container> container;
+    std::shared_ptr<StoreAccess> access;
+    object::ObjectId id;
+    unsigned mode = 0;
+
+    [[nodiscard]] daos_otype_t type() const {
+        return static_cast<daos_otype_t>(id.high >> OID_FMT_TYPE_SHIFT);
+    }
+    [[nodiscard]] bool is_read_only() const {
+        return (mode & DAOS_OO_RO) != 0 || container->is_read_only();
+    }
+    [[nodiscard]] bool has_number_dkeys() const;
+    [[nodiscard]] bool has_number_akeys() const;
+};
+struct PlainObject : StoreObject {
+    static constexpr Kind kind = Kind::object;
+};
+struct KeyValueObject : StoreObject {
+    static constexpr Kind kind = Kind::kv;
+};
+
+// 0 or -DER_. Says why, where a person should know.
+int access_of(Container& container, std::shared_ptr<StoreAccess>& access);
+int open_object(daos_handle_t container, daos_obj_id_t id, unsigned mode, StoreObject& object);
+void close_object(StoreObject& object);
+
+// A transaction that is being collected, also of a single call.
+class Collected {
+  public:
+    void add(object::Operation operation) { operations_.push_back(std::move(operation)); }
+    // A condition of the caller. `der`: what its failure means.
+    void require(object::Condition condition, int der) {
+        conditions_.push_back(std::move(condition));
+        meanings_.push_back(der);
+    }
+    [[nodiscard]] bool is_empty() const { return operations_.empty() && conditions_.empty(); }
+    void clear() { *this = {}; }
+    // A copy of the bytes that lives as long as this.
+    ConstBytes keep(std::string bytes) {
+        payload_.push_back(std::make_unique<std::string>(std::move(bytes)));
+        return std::as_bytes(std::span(*payload_.back()));
+    }
+    // On the core. 0 or -DER_. The bytes of operations must be there until it is done.
+    Task<int> commit(StoreAccess& access, object::Epoch& epoch);
+
+  private:
+    std::vector<object::Condition> conditions_;
+    std::vector<int> meanings_;
+    std::vector<object::Operation> operations_;
+    std::vector<std::unique_ptr<std::string>> payload_;
+};
+
+struct DaosTransaction {
+    static constexpr Kind kind = Kind::transaction;
+    enum class State : uint8_t { open, committed, aborted, failed };
+    std::shared_ptr<Container> container;
+    std::shared_ptr<StoreAccess> access;
+    uint64_t flags = 0;
+    std::mutex lock;  // the rest
+    State state = State::open;
+    Collected collected;
+    object::Epoch epoch{};
+};
+
+// Null and 0: DAOS_TX_NONE. Errors: -DER_NO_HDL; -DER_NO_PERM (it does not take operations).
+int transaction_of(daos_handle_t handle, const StoreObject& object,
+                   std::shared_ptr<DaosTransaction>& transaction);
+
+// Runs the changes of `fill(Collected&, copies)` in the transaction, or at once. `fill` returns 0
+// or -DER_, and must copy the caller's bytes if `copies`.
+template <class Fill>
+int change(StoreObject& object, daos_handle_t handle, Fill&& fill) {
+    if (object.is_read_only()) return -DER_NO_PERM;
+    std::shared_ptr<DaosTransaction> transaction;
+    if (const int rc = transaction_of(handle, object, transaction); rc != 0) return rc;
+    if (transaction != nullptr) {
+        const std::lock_guard locked(transaction->lock);
+        if ((transaction->flags & DAOS_TF_RDONLY) != 0) return -DER_NO_PERM;
+        return fill(transaction->collected, true);
+    }
+    Collected single;
+    if (const int rc = fill(single, false); rc != 0) return rc;
+    object::Epoch epoch;
+    return object.access->run([&] { return single.commit(*object.access, epoch); });
+}
+
+// ---- keys. Errors: -DER_KEY2BIG, -DER_INVAL.
+int to_dkey(const StoreObject& object, const daos_key_t* key, object::Dkey& out);
+// The caller's bytes of an akey, without a tail.
+int to_akey_bytes(const StoreObject& object, const daos_key_t& key, std::string& out);
+[[nodiscard]] std::string from_number_key(bool is_number, std::string_view stored);
+
+// Lists keys from the anchor on into `list`, one after the other, and moves the anchor. `ask` makes
+// the request's fixed part, `show(entry, descriptor)` returns the caller's bytes of an entry, or
+// nothing to leave it out.
+struct Shown {
+    bool is_left_out = false;
+    std::string key;
+    uint32_t value_type = 0;
+};
+int list_keys(StoreObject& object, object::ListRequest request, uint32_t* count,
+              daos_key_desc_t* descriptors, d_sg_list_t* list, daos_anchor_t* anchor,
+              Shown (*show)(const StoreObject&, const object::ListEntry&));
+
+}  // namespace ros2s::daos

@@ -1,0 +1,427 @@
+/* usage: object_calls POOL CONTAINER
+ *
+ * Calls on objects, key-value objects and transactions, as a program of DAOS makes them. */
+#include <daos.h>
+
+#include "checks.h"
+
+static daos_handle_t pool, container;
+
+static daos_key_t key_of(const char* text) {
+    daos_key_t key;
+    d_iov_set(&key, (void*)text, strlen(text));
+    return key;
+}
+
+static daos_obj_id_t id_of(uint64_t number, enum daos_otype_t type) {
+    daos_obj_id_t id = {.lo = number, .hi = 7};
+    CHECK_EQUAL(daos_obj_generate_oid(container, &id, type, OC_S1, 0, 0), 0);
+    CHECK_EQUAL(id.hi & 0xffffffff, 7);
+    return id;
+}
+
+struct access {
+    d_iov_t iov;
+    d_sg_list_t list;
+    daos_recx_t records;
+    daos_iod_t iod;
+};
+
+static void prepare(struct access* access, const char* akey, daos_iod_type_t type, daos_size_t size,
+                    uint64_t first, uint64_t count, void* buffer, size_t bytes) {
+    d_iov_set(&access->iov, buffer, bytes);
+    access->list = (d_sg_list_t){.sg_nr = 1, .sg_nr_out = 0, .sg_iovs = &access->iov};
+    access->records = (daos_recx_t){.rx_idx = first, .rx_nr = count};
+    access->iod = (daos_iod_t){.iod_name = key_of(akey),
+                               .iod_type = type,
+                               .iod_size = size,
+                               .iod_nr = 1,
+                               .iod_recxs = &access->records};
+}
+
+static int put(daos_handle_t object, daos_handle_t transaction, uint64_t flags, const char* dkey,
+               const char* akey, const char* text) {
+    struct access access;
+    daos_key_t key = key_of(dkey);
+    prepare(&access, akey, DAOS_IOD_SINGLE, strlen(text), 0, 1, (void*)text, strlen(text));
+    return daos_obj_update(object, transaction, flags, &key, 1, &access.iod, &access.list, NULL);
+}
+
+/* The value, or "" if there is none. */
+static const char* get(daos_handle_t object, daos_handle_t transaction, const char* dkey,
+                       const char* akey) {
+    static char text[64];
+    struct access access;
+    daos_key_t key = key_of(dkey);
+    prepare(&access, akey, DAOS_IOD_SINGLE, DAOS_REC_ANY, 0, 1, text, sizeof text - 1);
+    CHECK_EQUAL(
+        daos_obj_fetch(object, transaction, 0, &key, 1, &access.iod, &access.list, NULL, NULL), 0);
+    text[access.iod.iod_size] = '\0';
+    return text;
+}
+
+static daos_handle_t open_object(daos_obj_id_t id) {
+    daos_handle_t object;
+    CHECK_EQUAL(daos_obj_open(container, id, DAOS_OO_RW, &object, NULL), 0);
+    return object;
+}
+
+static void values(void) {
+    const daos_handle_t object = open_object(id_of(1, DAOS_OT_MULTI_HASHED));
+    const daos_handle_t none = DAOS_TX_NONE;
+    struct access access;
+    char small[2];
+    daos_key_t key = key_of("d");
+    CHECK_EQUAL(strcmp(get(object, none, "d", "a"), ""), 0);
+    CHECK_EQUAL(put(object, none, DAOS_COND_DKEY_UPDATE, "d", "a", "x"), -DER_NONEXIST);
+    CHECK_EQUAL(put(object, none, DAOS_COND_AKEY_INSERT, "d", "a", "one"), 0);
+    CHECK_EQUAL(put(object, none, DAOS_COND_AKEY_INSERT, "d", "a", "two"), -DER_EXIST);
+    CHECK_EQUAL(put(object, none, DAOS_COND_DKEY_INSERT, "d", "b", "two"), -DER_EXIST);
+    CHECK_EQUAL(put(object, none, DAOS_COND_AKEY_UPDATE, "d", "b", "two"), -DER_NONEXIST);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "a"), "one"), 0);
+    CHECK_EQUAL(put(object, none, 0, "d", "a", "longer"), 0);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "a"), "longer"), 0);
+
+    /* Its size; a buffer that is too small; a condition. */
+    prepare(&access, "a", DAOS_IOD_SINGLE, DAOS_REC_ANY, 0, 1, small, sizeof small);
+    CHECK_EQUAL(daos_obj_fetch(object, none, 0, &key, 1, &access.iod, NULL, NULL, NULL), 0);
+    CHECK_EQUAL(access.iod.iod_size, 6);
+    access.iod.iod_size = DAOS_REC_ANY;
+    CHECK_EQUAL(daos_obj_fetch(object, none, 0, &key, 1, &access.iod, &access.list, NULL, NULL),
+                -DER_REC2BIG);
+    CHECK_EQUAL(access.iod.iod_size, 6);
+    access.iod.iod_name = key_of("absent");
+    CHECK_EQUAL(daos_obj_fetch(object, none, DAOS_COND_AKEY_FETCH, &key, 1, &access.iod,
+                               &access.list, NULL, NULL),
+                -DER_NONEXIST);
+    key = key_of("absent");
+    CHECK_EQUAL(daos_obj_fetch(object, none, DAOS_COND_DKEY_FETCH, &key, 1, &access.iod,
+                               &access.list, NULL, NULL),
+                -DER_NONEXIST);
+
+    /* A value over 64 KiB, and a small one in its place; two buffers. */
+    enum { large = 200000 };
+    char* const bytes = malloc(large);
+    char* const read = malloc(large);
+    d_iov_t two[2];
+    for (int i = 0; i < large; i++) bytes[i] = (char)(i * 11);
+    key = key_of("large");
+    prepare(&access, "a", DAOS_IOD_SINGLE, large, 0, 1, bytes, large);
+    CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL), 0);
+    d_iov_set(&two[0], read, 1000);
+    d_iov_set(&two[1], read + 1000, large - 1000);
+    access.list = (d_sg_list_t){.sg_nr = 2, .sg_nr_out = 0, .sg_iovs = two};
+    access.iod.iod_size = DAOS_REC_ANY;
+    CHECK_EQUAL(daos_obj_fetch(object, none, 0, &key, 1, &access.iod, &access.list, NULL, NULL), 0);
+    CHECK_EQUAL(access.iod.iod_size, large);
+    CHECK_EQUAL(memcmp(bytes, read, large), 0);
+    CHECK_EQUAL(put(object, none, 0, "large", "a", "small"), 0);
+    CHECK_EQUAL(strcmp(get(object, none, "large", "a"), "small"), 0);
+    free(bytes);
+    free(read);
+
+    daos_key_t akey = key_of("a");
+    key = key_of("d");
+    CHECK_EQUAL(daos_obj_punch_akeys(object, none, DAOS_COND_PUNCH, &key, 1, &akey, NULL), 0);
+    CHECK_EQUAL(daos_obj_punch_akeys(object, none, DAOS_COND_PUNCH, &key, 1, &akey, NULL),
+                -DER_NONEXIST);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "a"), ""), 0);
+    CHECK_EQUAL(daos_obj_punch(object, none, 0, NULL), 0);
+    CHECK_EQUAL(strcmp(get(object, none, "large", "a"), ""), 0);
+    CHECK_EQUAL(daos_cont_close(container, NULL), -DER_BUSY);
+    CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+    CHECK_EQUAL(daos_obj_close(object, NULL), -DER_NO_HDL);
+}
+
+static void records(void) {
+    const daos_handle_t object = open_object(id_of(2, DAOS_OT_MULTI_UINT64));
+    const daos_handle_t none = DAOS_TX_NONE;
+    struct access access;
+    uint64_t number = 5, akey_number = 1, written[4] = {10, 11, 12, 13}, read[6];
+    daos_key_t key, akey;
+    d_iov_set(&key, &number, sizeof number);
+    d_iov_set(&akey, &akey_number, sizeof akey_number);
+    prepare(&access, "", DAOS_IOD_ARRAY, sizeof *written, 100, 4, written, sizeof written);
+    access.iod.iod_name = akey;
+    CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL), 0);
+    prepare(&access, "", DAOS_IOD_ARRAY, DAOS_REC_ANY, 99, 6, read, sizeof read);
+    access.iod.iod_name = akey;
+    CHECK_EQUAL(daos_obj_fetch(object, none, 0, &key, 1, &access.iod, &access.list, NULL, NULL), 0);
+    CHECK_EQUAL(access.iod.iod_size, sizeof *read);
+    CHECK(read[0] == 0 && read[1] == 10 && read[4] == 13 && read[5] == 0);
+    /* More records than the buffers hold. */
+    access.records.rx_nr = 7;
+    CHECK_EQUAL(daos_obj_fetch(object, none, 0, &key, 1, &access.iod, &access.list, NULL, NULL),
+                -DER_REC2BIG);
+    access.records.rx_idx = UINT64_MAX / 2;
+    CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL),
+                -DER_IO_INVAL);
+
+    /* Dkeys that are numbers come in their order. */
+    for (number = 300; number > 0; number -= 100) {
+        prepare(&access, "", DAOS_IOD_ARRAY, 1, 0, 3, "abc", 3);
+        access.iod.iod_name = akey;
+        CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL), 0);
+    }
+    uint64_t listed[8];
+    daos_key_desc_t descriptors[8];
+    daos_anchor_t anchor = DAOS_ANCHOR_INIT;
+    uint32_t count = 3;
+    prepare(&access, "", DAOS_IOD_ARRAY, 1, 0, 0, listed, sizeof listed);
+    CHECK_EQUAL(daos_obj_list_dkey(object, none, &count, descriptors, &access.list, &anchor, NULL),
+                0);
+    CHECK(count == 3 && listed[0] == 5 && listed[1] == 100 && listed[2] == 200);
+    CHECK_EQUAL(descriptors[2].kd_key_len, 8);
+    CHECK(!daos_anchor_is_eof(&anchor));
+    count = 8;
+    CHECK_EQUAL(daos_obj_list_dkey(object, none, &count, descriptors, &access.list, &anchor, NULL),
+                0);
+    CHECK(count == 1 && listed[0] == 300 && daos_anchor_is_eof(&anchor));
+    number = 5;
+    count = 8;
+    CHECK_EQUAL(daos_anchor_init(&anchor, 0), 0);
+    CHECK_EQUAL(
+        daos_obj_list_akey(object, none, &key, &count, descriptors, &access.list, &anchor, NULL),
+        0);
+    CHECK(count == 1 && listed[0] == 1 && descriptors[0].kd_val_type == DAOS_IOD_ARRAY);
+    number = 100;
+    CHECK_EQUAL(daos_obj_punch_dkeys(object, none, 0, 1, &key, NULL), 0);
+    CHECK_EQUAL(daos_obj_punch_dkeys(object, none, DAOS_COND_PUNCH, 1, &key, NULL), -DER_NONEXIST);
+    CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+}
+
+static void transactions(void) {
+    const daos_handle_t object = open_object(id_of(3, DAOS_OT_MULTI_HASHED));
+    const daos_handle_t other = open_object(id_of(4, DAOS_OT_MULTI_HASHED));
+    const daos_handle_t none = DAOS_TX_NONE;
+    daos_handle_t transaction;
+    daos_epoch_t epoch;
+    char text[] = "one";
+    CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+    CHECK_EQUAL(strcmp(get(object, transaction, "d", "a"), ""), 0);
+    CHECK_EQUAL(put(object, transaction, 0, "d", "a", text), 0);
+    text[0] = 'X'; /* the transaction has its own copy */
+    CHECK_EQUAL(put(other, transaction, 0, "e", "a", "two"), 0);
+    CHECK_EQUAL(strcmp(get(other, none, "e", "a"), ""), 0);
+    CHECK_EQUAL(daos_tx_hdl2epoch(transaction, &epoch), -DER_UNINIT);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), 0);
+    CHECK_EQUAL(daos_tx_hdl2epoch(transaction, &epoch), 0);
+    CHECK_EQUAL(put(object, transaction, 0, "d", "a", "late"), -DER_NO_PERM);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_ALREADY);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), -DER_NO_HDL);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "a"), "one"), 0);
+    CHECK_EQUAL(strcmp(get(other, none, "e", "a"), "two"), 0);
+
+    /* What was read has changed: nothing is done, and a second try succeeds. */
+    CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+    for (int attempt = 0; attempt < 2; attempt++) {
+        CHECK_EQUAL(strcmp(get(object, transaction, "d", "a"), attempt == 0 ? "one" : "other"), 0);
+        if (attempt == 0) CHECK_EQUAL(put(object, none, 0, "d", "a", "other"), 0);
+        CHECK_EQUAL(put(other, transaction, 0, "e", "a", "three"), 0);
+        CHECK_EQUAL(daos_tx_commit(transaction, NULL), attempt == 0 ? -DER_TX_RESTART : 0);
+        CHECK_EQUAL(strcmp(get(other, none, "e", "a"), attempt == 0 ? "two" : "three"), 0);
+        if (attempt == 0) CHECK_EQUAL(daos_tx_restart(transaction, NULL), 0);
+    }
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+
+    CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+    CHECK_EQUAL(put(object, transaction, 0, "d", "a", "never"), 0);
+    CHECK_EQUAL(daos_tx_abort(transaction, NULL), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_NO_PERM);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "a"), "other"), 0);
+    CHECK_EQUAL(daos_tx_open(container, &transaction, DAOS_TF_RDONLY, NULL), 0);
+    CHECK_EQUAL(put(object, transaction, 0, "d", "a", "never"), -DER_NO_PERM);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+    CHECK_EQUAL(daos_obj_close(other, NULL), 0);
+}
+
+static void key_values(void) {
+    daos_handle_t kv, transaction;
+    const daos_handle_t none = DAOS_TX_NONE;
+    char value[16];
+    daos_size_t size = sizeof value;
+    CHECK_EQUAL(daos_kv_open(container, id_of(5, DAOS_OT_KV_HASHED), DAOS_OO_RW, &kv, NULL), 0);
+    CHECK_EQUAL(daos_kv_get(kv, none, 0, "k", &size, value, NULL), 0);
+    CHECK_EQUAL(size, 0);
+    CHECK_EQUAL(daos_kv_get(kv, none, DAOS_COND_KEY_GET, "k", &size, value, NULL), -DER_NONEXIST);
+    CHECK_EQUAL(daos_kv_put(kv, none, DAOS_COND_KEY_UPDATE, "k", 3, "one", NULL), -DER_NONEXIST);
+    CHECK_EQUAL(daos_kv_put(kv, none, DAOS_COND_KEY_INSERT, "k", 3, "one", NULL), 0);
+    CHECK_EQUAL(daos_kv_put(kv, none, DAOS_COND_KEY_INSERT, "k", 3, "two", NULL), -DER_EXIST);
+    size = 0;
+    CHECK_EQUAL(daos_kv_get(kv, none, 0, "k", &size, NULL, NULL), 0);
+    CHECK_EQUAL(size, 3);
+    size = 2;
+    CHECK_EQUAL(daos_kv_get(kv, none, 0, "k", &size, value, NULL), -DER_REC2BIG);
+    CHECK_EQUAL(size, 3);
+    size = sizeof value;
+    CHECK_EQUAL(daos_kv_get(kv, none, 0, "k", &size, value, NULL), 0);
+    CHECK(size == 3 && memcmp(value, "one", 3) == 0);
+    char* const large = calloc(1, 100000);
+    large[99999] = 5;
+    CHECK_EQUAL(daos_kv_put(kv, none, 0, "k", 100000, large, NULL), 0);
+    large[99999] = 0;
+    size = 100000;
+    CHECK_EQUAL(daos_kv_get(kv, none, 0, "k", &size, large, NULL), 0);
+    CHECK(size == 100000 && large[99999] == 5);
+    free(large);
+    size = sizeof value;
+
+    char key[16], keys[64];
+    int seen[20] = {0};
+    for (int i = 0; i < 20; i++) {
+        snprintf(key, sizeof key, "n%d", i);
+        CHECK_EQUAL(daos_kv_put(kv, none, 0, key, sizeof i, &i, NULL), 0);
+    }
+    CHECK_EQUAL(daos_kv_remove(kv, none, DAOS_COND_KEY_REMOVE, "k", NULL), 0);
+    CHECK_EQUAL(daos_kv_remove(kv, none, DAOS_COND_KEY_REMOVE, "k", NULL), -DER_NONEXIST);
+    CHECK_EQUAL(daos_kv_remove(kv, none, 0, "k", NULL), 0);
+    daos_anchor_t anchor = DAOS_ANCHOR_INIT;
+    daos_key_desc_t descriptors[8];
+    while (!daos_anchor_is_eof(&anchor)) {
+        d_iov_t iov;
+        d_iov_set(&iov, keys, 16); /* room for five or six keys */
+        d_sg_list_t list = {.sg_nr = 1, .sg_nr_out = 0, .sg_iovs = &iov};
+        uint32_t count = 8;
+        CHECK_EQUAL(daos_kv_list(kv, none, &count, descriptors, &list, &anchor, NULL), 0);
+        CHECK(count <= 8);
+        const char* at = keys;
+        for (uint32_t i = 0; i < count; at += descriptors[i++].kd_key_len) seen[atoi(at + 1)]++;
+        memset(keys, 0, sizeof keys);
+    }
+    CHECK_EQUAL(seen[0] + seen[19], 2);
+    CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+    CHECK_EQUAL(daos_kv_put(kv, transaction, 0, "a", 1, "x", NULL), 0);
+    CHECK_EQUAL(daos_kv_remove(kv, transaction, DAOS_COND_KEY_REMOVE, "gone", NULL), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_NONEXIST);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    CHECK_EQUAL(daos_kv_get(kv, none, DAOS_COND_KEY_GET, "a", &size, value, NULL), -DER_NONEXIST);
+    CHECK_EQUAL(daos_kv_destroy(kv, none, NULL), 0);
+    CHECK_EQUAL(daos_kv_get(kv, none, DAOS_COND_KEY_GET, "n1", &size, value, NULL), -DER_NONEXIST);
+    CHECK_EQUAL(daos_kv_close(kv, NULL), 0);
+}
+
+static void arrays(void) {
+    daos_handle_t array, again, transaction;
+    const daos_handle_t none = DAOS_TX_NONE;
+    daos_obj_id_t id = {.lo = 8, .hi = 0};
+    daos_size_t cell = 0, chunk = 0, size = 0;
+    uint32_t written[1000], read[1000];
+    d_iov_t iov;
+    d_sg_list_t list = {.sg_nr = 1, .sg_nr_out = 0, .sg_iovs = &iov};
+    daos_range_t ranges[2] = {{.rg_idx = 90, .rg_len = 600}, {.rg_idx = 5000, .rg_len = 400}};
+    daos_array_iod_t iod = {.arr_nr = 2, .arr_rgs = ranges};
+    for (uint32_t i = 0; i < 1000; i++) written[i] = i + 1;
+    CHECK_EQUAL(daos_array_generate_oid(container, &id, true, OC_SX, 0, 0), 0);
+    CHECK_EQUAL(daos_array_open(container, id, none, DAOS_OO_RW, &cell, &chunk, &array, NULL),
+                -DER_NONEXIST);
+    CHECK_EQUAL(daos_array_create(container, id, none, sizeof *written, 64, &array, NULL), 0);
+    CHECK_EQUAL(daos_array_create(container, id, none, sizeof *written, 64, &again, NULL),
+                -DER_EXIST);
+    CHECK_EQUAL(daos_array_open(container, id, none, DAOS_OO_RO, &cell, &chunk, &again, NULL), 0);
+    CHECK(cell == sizeof *written && chunk == 64);
+    CHECK_EQUAL(daos_array_get_size(array, none, &size, NULL), 0);
+    CHECK_EQUAL(size, 0);
+    d_iov_set(&iov, written, sizeof written);
+    CHECK_EQUAL(daos_array_write(again, none, &iod, &list, NULL), -DER_NO_PERM);
+    CHECK_EQUAL(daos_array_write(array, none, &iod, &list, NULL), 0);
+    CHECK_EQUAL(daos_array_get_size(array, none, &size, NULL), 0);
+    CHECK_EQUAL(size, 5400);
+    d_iov_set(&iov, read, sizeof read);
+    CHECK_EQUAL(daos_array_read(again, none, &iod, &list, NULL), 0);
+    CHECK_EQUAL(memcmp(read, written, sizeof read), 0);
+    CHECK(iod.arr_nr_read == 1000 && iod.arr_nr_short_read == 0);
+    /* A hole, and the end. */
+    ranges[0] = (daos_range_t){.rg_idx = 4990, .rg_len = 1000};
+    iod.arr_nr = 1;
+    CHECK_EQUAL(daos_array_read(again, none, &iod, &list, NULL), 0);
+    CHECK(read[9] == 0 && read[10] == 601 && read[409] == 1000 && read[410] == 0);
+    CHECK(iod.arr_nr_read == 410 && iod.arr_nr_short_read == 590);
+    ranges[0].rg_len = 1001;
+    CHECK_EQUAL(daos_array_read(again, none, &iod, &list, NULL), -DER_IO_INVAL);
+    ranges[0] = (daos_range_t){.rg_idx = UINT64_MAX / 4, .rg_len = 1000};
+    CHECK_EQUAL(daos_array_read(again, none, &iod, &list, NULL), -DER_INVAL);
+
+    ranges[0] = (daos_range_t){.rg_idx = 100, .rg_len = 10};
+    CHECK_EQUAL(daos_array_punch(array, none, &iod, NULL), 0);
+    d_iov_set(&iov, read, 12 * sizeof *read);
+    ranges[0] = (daos_range_t){.rg_idx = 99, .rg_len = 12};
+    CHECK_EQUAL(daos_array_read(array, none, &iod, &list, NULL), 0);
+    CHECK(read[0] == 10 && read[1] == 0 && read[10] == 0 && read[11] == 21);
+    static const daos_size_t sizes[] = {128, 130, 1, 64 * 7, 0, 100000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        CHECK_EQUAL(daos_array_set_size(array, none, sizes[i], NULL), 0);
+        CHECK_EQUAL(daos_array_get_size(array, none, &size, NULL), 0);
+        CHECK_EQUAL(size, sizes[i]);
+    }
+    CHECK_EQUAL(daos_array_read(array, none, &iod, &list, NULL), 0);
+    CHECK(read[0] == 0 && iod.arr_nr_read == 12);
+
+    CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+    CHECK_EQUAL(daos_array_read(array, transaction, &iod, &list, NULL), 0);
+    CHECK_EQUAL(daos_array_write(array, none, &iod, &list, NULL), 0);
+    CHECK_EQUAL(daos_array_destroy(array, transaction, NULL), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_TX_RESTART);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    CHECK_EQUAL(daos_array_close(again, NULL), 0);
+    CHECK_EQUAL(daos_array_destroy(array, none, NULL), 0);
+    CHECK_EQUAL(daos_array_close(array, NULL), 0);
+    CHECK_EQUAL(daos_array_open(container, id, none, DAOS_OO_RW, &cell, &chunk, &array, NULL),
+                -DER_NONEXIST);
+}
+
+static void refusals(void) {
+    daos_handle_t object, none = DAOS_HDL_INVAL, event_queue;
+    daos_obj_id_t id = {.lo = 1, .hi = 0x44465301}; /* the root of DFS, without a class */
+    char long_key[200];
+    daos_event_t event, *done;
+    CHECK_EQUAL(daos_obj_open(container, id, DAOS_OO_RW, &object, NULL), -DER_INVAL);
+    CHECK_EQUAL(daos_obj_generate_oid(none, &id, DAOS_OT_MULTI_HASHED, OC_S1, 0, 0), -DER_NO_HDL);
+    CHECK_EQUAL(daos_obj_open(container, id_of(6, DAOS_OT_MULTI_HASHED), DAOS_OO_RO, &object, NULL),
+                0);
+    CHECK_EQUAL(put(object, none, 0, "d", "a", "x"), -DER_NO_PERM);
+    CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+    object = open_object(id_of(6, DAOS_OT_MULTI_HASHED));
+    memset(long_key, 'k', sizeof long_key - 1);
+    long_key[sizeof long_key - 1] = '\0';
+    CHECK_EQUAL(put(object, none, 0, long_key, "a", "x"), -DER_KEY2BIG);
+    CHECK_EQUAL(put(object, none, 0, "", "a", "x"), -DER_INVAL);
+    CHECK_EQUAL(put(object, object, 0, "d", "a", "x"), -DER_NO_HDL);
+    /* With an event the result is the event's. */
+    CHECK_EQUAL(daos_eq_create(&event_queue), 0);
+    CHECK_EQUAL(daos_event_init(&event, event_queue, NULL), 0);
+    CHECK_EQUAL(daos_obj_punch(none, DAOS_TX_NONE, 0, &event), 0);
+    CHECK_EQUAL(daos_eq_poll(event_queue, 1, DAOS_EQ_WAIT, 1, &done), 1);
+    CHECK_EQUAL(done->ev_error, -DER_NO_HDL);
+    CHECK_EQUAL(daos_event_fini(&event), 0);
+    CHECK_EQUAL(daos_eq_destroy(event_queue, 0), 0);
+    CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+}
+
+int main(int count, char** arguments) {
+    if (count != 3) return fprintf(stderr, "usage: %s POOL CONTAINER\n", arguments[0]), 2;
+    daos_handle_t object;
+    CHECK_EQUAL(daos_init(), 0);
+    CHECK_EQUAL(daos_pool_connect(arguments[1], NULL, DAOS_PC_RW, &pool, NULL, NULL), 0);
+    CHECK_EQUAL(daos_cont_open(pool, arguments[2], DAOS_COO_RW, &container, NULL, NULL), 0);
+    const int rc =
+        daos_obj_open(container, id_of(1, DAOS_OT_MULTI_HASHED), DAOS_OO_RW, &object, NULL);
+    if (rc == -DER_NOTSUPPORTED) {
+        puts("not supported");
+    } else {
+        CHECK_EQUAL(rc, 0);
+        CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+        values();
+        records();
+        transactions();
+        key_values();
+        arrays();
+        refusals();
+    }
+    CHECK_EQUAL(daos_cont_close(container, NULL), 0);
+    CHECK_EQUAL(daos_pool_disconnect(pool, NULL), 0);
+    CHECK_EQUAL(daos_fini(), 0);
+    return 0;
+}
