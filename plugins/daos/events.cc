@@ -208,19 +208,31 @@ void EventQueue::reap(Ring& ring, int64_t wait_ns) {
     }
 }
 
-void EventQueue::reap(int64_t wait_ns) {
-    Rings busy = rings();
-    std::erase_if(busy, [](const auto& ring) { return ring->running == 0; });
-    // Of several mounts none may wait long for another.
-    if (busy.size() > 1) wait_ns = std::min<int64_t>(wait_ns, rest_ns);
-    for (const auto& ring : busy) reap(*ring, wait_ns);
+std::shared_ptr<EventQueue::Ring> EventQueue::next_busy(size_t& at, size_t& busy) {
+    const std::lock_guard locked(submitting_);
+    busy = static_cast<size_t>(
+        std::ranges::count_if(rings_, [](const auto& ring) { return ring->running > 0; }));
+    while (at < rings_.size()) {
+        if (const auto& ring = rings_[at++]; ring->running > 0) return ring;
+    }
+    return nullptr;
+}
+
+bool EventQueue::reap(int64_t wait_ns) {
+    size_t busy = 0;
+    size_t at = 0;
+    bool found = false;
+    while (const auto ring = next_busy(at, busy)) {
+        // Of several mounts none may wait long for another.
+        reap(*ring, busy > 1 ? std::min<int64_t>(wait_ns, rest_ns) : wait_ns);
+        found = true;
+    }
+    return found;
 }
 
 void EventQueue::progress(int64_t wait_ns) {
     if (const std::unique_lock reaping(reaping_, std::try_to_lock); reaping.owns_lock()) {
-        Rings all = rings();
-        const bool is_busy = std::ranges::any_of(all, [](auto& ring) { return ring->running > 0; });
-        if (is_busy) return reap(wait_ns);
+        if (reap(wait_ns)) return;
     }
     if (wait_ns == 0) return;
     std::unique_lock waiting(state_);

@@ -107,8 +107,11 @@ class EventQueue {
     int submit(const Transfer& transfer, daos_event_t& event, uint32_t& accepted);
     [[nodiscard]] Rings rings();
     void begin(daos_event_t& event);
-    // Takes completions, and waits at most that long for one. The caller holds reaping_.
-    void reap(int64_t wait_ns);
+    // The next ring that has requests, from `at` on, and how many have.
+    std::shared_ptr<Ring> next_busy(size_t& at, size_t& busy);
+    // Takes completions, and waits at most that long for one. False: nothing is in progress. The
+    // caller holds reaping_.
+    bool reap(int64_t wait_ns);
     void reap(Ring& ring, int64_t wait_ns);
     void close(Ring& ring);
     void drop(ros2s_fs* fs);
