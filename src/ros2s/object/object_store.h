@@ -255,6 +255,10 @@ struct Features {
     bool durable = false;         // survives the process
     bool chains = false;          // fetch_chain(), and Condition::Kind::pin
     bool caps = false;            // ContainerProperties::caps are enforced
+    // What a store that others have open as well does not keep between them.
+    bool own_epochs = false;  // the epochs of two of them are in order only within an object
+    bool own_pins = false;    // a pin binds only those who use this one
+    bool late_space = false;  // space() tells an earlier state, and a full pool is noticed late
 };
 
 [[nodiscard]] bool is_valid_label(std::string_view label);

@@ -181,12 +181,13 @@ Task<> containers_survive_reopening(Probe& probe) {
 }  // namespace
 
 std::vector<Case> container_cases() {
-    return {{"Labels", labels},
-            {"AWorldOfItsOwnEach", a_world_of_its_own_each},
-            {"UnknownContainers", unknown_ones},
-            {"ADestroyedContainerLeavesNothing", a_destroyed_one_leaves_nothing},
-            {"AFullPool", a_full_pool, {.capacity_bytes = 32 << 20, .scarce = true}},
-            {"ContainersSurviveReopening", containers_survive_reopening, {}, is_durable}};
+    return {
+        {"Labels", labels},
+        {"AWorldOfItsOwnEach", a_world_of_its_own_each},
+        {"UnknownContainers", unknown_ones},
+        {"ADestroyedContainerLeavesNothing", a_destroyed_one_leaves_nothing, {}, knows_its_space},
+        {"AFullPool", a_full_pool, {.capacity_bytes = 32 << 20, .scarce = true}, knows_its_space},
+        {"ContainersSurviveReopening", containers_survive_reopening, {}, is_durable}};
 }
 
 }  // namespace ros2s::object::contract

@@ -82,6 +82,7 @@ struct Case {
     return features.multi_object_transactions;
 }
 [[nodiscard]] inline bool has_replies(const Features& features) { return features.stored_replies; }
+[[nodiscard]] inline bool knows_its_space(const Features& features) { return !features.late_space; }
 [[nodiscard]] inline bool is_durable(const Features& features) { return features.durable; }
 
 [[nodiscard]] std::vector<Case> array_cases();

@@ -1,0 +1,253 @@
+#include "coordinator.h"
+
+#include <algorithm>
+
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::rados {
+namespace {
+
+constexpr size_t participants_at_once = 32;
+
+bool is_of(const Coordination& record, const Uuid& transaction) {
+    return record.transaction == transaction;
+}
+
+}  // namespace
+
+Task<Result<>> Coordinator::look(RecordPlace& place) {
+    const Read read{.object = place.object, .keys = {place.key}};
+    const auto reply = co_await pool_.read(read);
+    if (!reply && reply.error().code != Code::not_found) co_return fail(reply.error());
+    place.object_exists = reply.has_value();
+    place.bytes.clear();
+    if (reply && reply->values.contains(place.key)) place.bytes = reply->values.at(place.key);
+    co_return Result<>{};
+}
+
+Task<Result<bool>> Coordinator::execute(const Call& call, std::string space, RecordPlace place,
+                                        Coordination record,
+                                        std::vector<Participant> participants) {
+    const std::string pending = encode(record);
+    Coordination committed = record;
+    committed.state = Coordination::State::committed;
+    committed.before.clear();
+    Change begin{.object = place.object,
+                 .set = {{place.key, participants.empty() ? encode(committed) : pending}}};
+    if (place.object_exists) {
+        begin.equal = {{place.key, place.bytes}};
+    } else {
+        begin.expect = Change::Expect::absent;
+    }
+    if (const auto begun = co_await pool_.apply(begin); !begun) {
+        if (begun.error().code == Code::condition_failed) co_return fail(Code::busy);
+        co_return fail(begun.error());
+    }
+    if (participants.empty()) co_return true;
+    std::vector<Result<>> prepared(participants.size());
+    {
+        Nursery nursery(reactor_, participants_at_once);
+        for (size_t i = 0; i < participants.size(); ++i) {
+            co_await nursery.spawn(
+                prepare(space, place, record.transaction, participants[i], prepared[i]));
+        }
+        co_await nursery.join();
+    }
+    const auto failed = std::ranges::find_if(prepared, [](const auto& each) { return !each; });
+    const auto in_time = call.check(reactor_.now());
+    Result<> decided = failed == prepared.end() ? in_time : Result<>(*failed);
+    if (decided) {
+        const Change commit{.object = place.object,
+                            .equal = {{place.key, pending}},
+                            .set = {{place.key, encode(committed)}}};
+        decided = co_await pool_.apply(commit);
+        // Without an answer it may be committed: then whoever meets the locks sees which.
+        if (!decided && decided.error().code != Code::condition_failed) {
+            co_return fail(decided.error());
+        }
+    } else {
+        // The objects must not be unlocked before nobody can commit any more.
+        ROS2S_CO_TRY(co_await abort(place.object, place.key, pending, record));
+    }
+    std::vector<Result<>> done(participants.size());
+    Nursery nursery(reactor_, participants_at_once);
+    for (size_t i = 0; i < participants.size(); ++i) {
+        const Participant& each = participants[i];
+        const std::string name = object_name(each.view->object());
+        if (decided) {
+            co_await nursery.spawn(apply(space, name, each.locked_head, done[i]));
+        } else if (prepared[i]) {
+            Head locked;
+            done[i] = decode(each.locked_head, locked);
+            co_await nursery.spawn(unlock(space, name, locked, each.locked_head, done[i]));
+        }
+    }
+    co_await nursery.join();
+    if (decided) {
+        // The record of a named transaction is its reply. Another one is needed only while objects
+        // are locked; one that remains after an error is found by the sweep.
+        const bool all =
+            std::ranges::all_of(done, [](const auto& each) { return each.has_value(); });
+        if (all && record.sequence == 0) {
+            const Change forget{.object = place.object, .remove = {place.key}};
+            (void)co_await pool_.apply(forget);
+        }
+        co_return all;
+    }
+    const bool is_conflict = decided.error().code == Code::condition_failed;
+    co_return fail(is_conflict ? Error{Code::busy} : decided.error());
+}
+
+Task<> Coordinator::prepare(std::string space, RecordPlace place, Uuid transaction,
+                            Participant& participant, Result<>& result) {
+    const View& view = *participant.view;
+    Head head = view.head();
+    head.change = reactor_.secrets().next();
+    head.lock = {.transaction = transaction,
+                 .coordinator = place.object.name,
+                 .key = place.key,
+                 .created = !view.exists()};
+    participant.locked_head = encode(head);
+    Change change{
+        .object = {space, object_name(view.object())},
+        .set = {{head_key, participant.locked_head}, {pending_key, encode(participant.pending)}}};
+    if (view.exists()) {
+        change.equal = {{head_key, view.head_bytes()}};
+    } else {
+        change.expect = Change::Expect::absent;
+    }
+    result = co_await pool_.apply(change);
+}
+
+Task<> Coordinator::apply(std::string space, std::string name, std::string head_bytes,
+                          Result<>& result) {
+    const ObjectName object{std::move(space), std::move(name)};
+    const Read read{.object = object, .keys = {head_key, pending_key}};
+    const auto reply = co_await pool_.read(read);
+    if (!reply) {
+        result = reply.error().code == Code::not_found ? Result<>() : fail(reply.error());
+        co_return;
+    }
+    const auto head = reply->values.find(head_key);
+    if (head == reply->values.end() || head->second != head_bytes) {
+        result = {};  // it was applied
+        co_return;
+    }
+    Pending pending;
+    const auto value = reply->values.find(pending_key);
+    result = value == reply->values.end() ? fail(Code::corrupt) : decode(value->second, pending);
+    if (!result) co_return;
+    Change change{.object = object, .equal = {{head_key, head_bytes}}};
+    for (auto& [key, bytes] : pending.set) change.set.emplace_back(key, std::move(bytes));
+    for (auto& each : pending.remove) change.remove.push_back(std::move(each.key));
+    change.remove.push_back(pending_key);
+    result = co_await pool_.apply(change);
+    if (!result && result.error().code == Code::condition_failed) result = {};
+}
+
+Task<> Coordinator::unlock(std::string space, std::string name, Head head, std::string head_bytes,
+                           Result<>& result) {
+    Change change{.object = {std::move(space), std::move(name)}, .equal = {{head_key, head_bytes}}};
+    if (head.lock.created) {
+        change.remove_object = true;
+    } else {
+        head.lock = {};
+        head.change = reactor_.secrets().next();
+        change.set = {{head_key, encode(head)}};
+        change.remove = {pending_key};
+    }
+    result = co_await pool_.apply(change);
+    if (!result && result.error().code == Code::condition_failed) result = {};
+}
+
+Task<Result<>> Coordinator::abort(const ObjectName& object, const std::string& key,
+                                  const std::string& bytes, const Coordination& record) {
+    Change change{.object = object, .equal = {{key, bytes}}};
+    if (record.before.empty()) {
+        change.remove = {key};
+    } else {
+        change.set = {{key, record.before}};
+    }
+    const auto aborted = co_await pool_.apply(change);
+    if (!aborted && aborted.error().code != Code::condition_failed) co_return aborted;
+    co_return Result<>{};
+}
+
+Task<Result<bool>> Coordinator::apply_if_committed(std::string space, std::string name, Head head,
+                                                   std::string head_bytes) {
+    RecordPlace place{.object = {space, head.lock.coordinator}, .key = head.lock.key, .bytes = {}};
+    ROS2S_CO_TRY(co_await look(place));
+    Coordination record;
+    if (!place.bytes.empty()) ROS2S_CO_TRY(decode(place.bytes, record));
+    const bool is_its = !place.bytes.empty() && is_of(record, head.lock.transaction);
+    if (is_its && record.state == Coordination::State::pending) co_return false;
+    if (is_its) {
+        Result<> result;
+        co_await apply(space, name, head_bytes, result);
+        if (!result) co_return fail(result.error());
+        co_return true;
+    }
+    // It is over. If it was committed, the object was unlocked before its record went.
+    const Read read{.object = {space, name}, .keys = {head_key}};
+    const auto reply = co_await pool_.read(read);
+    if (!reply && reply.error().code != Code::not_found) co_return fail(reply.error());
+    const bool is_same =
+        reply && reply->values.contains(head_key) && reply->values.at(head_key) == head_bytes;
+    co_return !is_same;
+}
+
+Task<Result<>> Coordinator::settle(const Call& call, std::string space, std::string name, Head head,
+                                   std::string head_bytes) {
+    const Time until = reactor_.now() + patience_;
+    Result<> result;
+    while (true) {
+        ROS2S_CO_TRY(call.check(reactor_.now()));
+        RecordPlace place{
+            .object = {space, head.lock.coordinator}, .key = head.lock.key, .bytes = {}};
+        ROS2S_CO_TRY(co_await look(place));
+        Coordination record;
+        if (!place.bytes.empty()) ROS2S_CO_TRY(decode(place.bytes, record));
+        const bool is_its = !place.bytes.empty() && is_of(record, head.lock.transaction);
+        if (is_its && record.state == Coordination::State::committed) {
+            co_await apply(space, name, head_bytes, result);
+            co_return result;
+        }
+        if (!is_its) {
+            // Aborted, or over: then the head is another one, and nothing happens.
+            co_await unlock(space, name, head, head_bytes, result);
+            co_return result;
+        }
+        if (reactor_.now() >= until) {
+            ROS2S_CO_TRY(co_await abort(place.object, place.key, place.bytes, record));
+            continue;
+        }
+        co_await sleep_for(reactor_, std::chrono::milliseconds(2 + reactor_.random().below(8)));
+        // It may be over meanwhile.
+        const Read read{.object = {space, name}, .keys = {head_key}};
+        const auto reply = co_await pool_.read(read);
+        if (!reply && reply.error().code != Code::not_found) co_return fail(reply.error());
+        const bool is_same =
+            reply && reply->values.contains(head_key) && reply->values.at(head_key) == head_bytes;
+        if (!is_same) co_return Result<>{};
+    }
+}
+
+Task<Result<>> Coordinator::finish(std::string space, const Coordination& record) {
+    for (const auto& [name] : record.participants) {
+        const Read read{.object = {space, name}, .keys = {head_key}};
+        const auto reply = co_await pool_.read(read);
+        if (!reply && reply.error().code == Code::not_found) continue;
+        if (!reply) co_return fail(reply.error());
+        const auto value = reply->values.find(head_key);
+        if (value == reply->values.end()) continue;
+        Head head;
+        ROS2S_CO_TRY(decode(value->second, head));
+        if (!is_of(record, head.lock.transaction)) continue;
+        Result<> result;
+        co_await apply(space, name, value->second, result);
+        ROS2S_CO_TRY(std::move(result));
+    }
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::rados

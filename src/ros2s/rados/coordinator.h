@@ -1,0 +1,75 @@
+// Coordinator: transactions over several objects, and what other clients do about them
+// (docs/formats/rados.md has the protocol).
+//
+//     begin ──► prepare all ──► commit ──► apply all
+//       │           └─ one has changed ─► abort: unlock those that are prepared
+//       └ record: pending ───────► committed, or gone (aborted)
+//
+// Whoever meets a lock reads the record of its transaction: settle().
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ros2s/rados/pool.h"
+#include "ros2s/rados/records.h"
+#include "ros2s/rados/view.h"
+#include "ros2s/runtime/call.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::rados {
+
+// Where a transaction's record is, and what is there now.
+struct RecordPlace {
+    ObjectName object;
+    std::string key;
+    bool object_exists = false;
+    std::string bytes;  // empty: no record
+};
+
+// One object of a transaction.
+struct Participant {
+    const View* view = nullptr;
+    Pending pending;  // with the head afterwards
+    std::string locked_head;
+};
+
+class Coordinator {
+  public:
+    Coordinator(Reactor& reactor, Pool& pool, Duration patience)
+        : reactor_(reactor), pool_(pool), patience_(patience) {}
+
+    // The whole protocol. `record` is pending. Returns whether all objects are unlocked; if not,
+    // whoever meets them does it. Errors: busy (something has changed; nothing was done, and the
+    // caller starts again), those of Pool: then it may have been done.
+    Task<Result<bool>> execute(const Call& call, std::string space, RecordPlace place,
+                               Coordination record, std::vector<Participant> participants);
+
+    // Writers: the object gets unlocked. A transaction that stays pending for longer than the
+    // patience is aborted. Errors: those of Pool and of the call.
+    Task<Result<>> settle(const Call& call, std::string space, std::string name, Head head,
+                          std::string head_bytes);
+    // Readers: true: the transaction is committed, and now applied to the object: read it again.
+    // False: it is not, so that the object is as it was.
+    Task<Result<bool>> apply_if_committed(std::string space, std::string name, Head head,
+                                          std::string head_bytes);
+    // Applies a committed transaction to those of its objects that are still locked by it.
+    Task<Result<>> finish(std::string space, const Coordination& record);
+    // Aborts the pending transaction of the record, if it is still pending.
+    Task<Result<>> abort(const ObjectName& object, const std::string& key, const std::string& bytes,
+                         const Coordination& record);
+    // Reads the record at the place.
+    Task<Result<>> look(RecordPlace& place);
+
+  private:
+    Task<> prepare(std::string space, RecordPlace place, Uuid transaction, Participant& participant,
+                   Result<>& result);
+    Task<> apply(std::string space, std::string name, std::string head_bytes, Result<>& result);
+    Task<> unlock(std::string space, std::string name, Head head, std::string head_bytes,
+                  Result<>& result);
+
+    Reactor& reactor_;
+    Pool& pool_;
+    const Duration patience_;
+};
+
+}  // namespace ros2s::rados

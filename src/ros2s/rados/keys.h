@@ -1,0 +1,62 @@
+// The keys of an object's omap and the names of RADOS objects (docs/formats/rados.md). Byte strings
+// are escaped so that the keys are in the order of their parts, no key's part is a prefix of
+// another's, and no key has a byte 00: where to start a listing is a C string in librados.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ros2s/base/uuid.h"
+#include "ros2s/object/vocabulary.h"
+
+namespace ros2s::rados {
+
+inline constexpr const char* head_key = "h";
+inline constexpr const char* pending_key = "t";
+inline constexpr uint64_t segment_bytes = uint64_t{4} << 20;  // of an array; the most in one object
+
+// 00 and 01 become 01 02 and 01 03, and 01 01 ends it.
+[[nodiscard]] std::string escape(std::string_view bytes);
+// Takes an escaped string from the front of `from`; nullopt: there is none.
+[[nodiscard]] std::optional<std::string> unescape(std::string_view& from);
+
+[[nodiscard]] std::string entry_prefix(const object::Dkey& dkey);  // of all its akeys
+[[nodiscard]] std::string entry_key(const object::Dkey& dkey, const object::Akey& akey);
+[[nodiscard]] std::string segment_key(const std::string& entry_key, uint64_t segment);
+[[nodiscard]] std::string column_key(const object::Akey& akey);
+[[nodiscard]] std::string reverse_prefix(const object::Akey& akey);
+[[nodiscard]] std::string reverse_key(const object::Dkey& dkey, const object::Akey& akey);
+// The dkey of a reverse key with this prefix.
+[[nodiscard]] std::optional<object::Dkey> dkey_of_reverse_key(std::string_view key,
+                                                              std::string_view prefix);
+// The first key after all that start with the prefix, which is not all ff.
+[[nodiscard]] std::string end_of_prefix(std::string prefix);
+
+struct EntryKey {
+    object::Dkey dkey;
+    object::Akey akey;
+    std::optional<uint32_t> segment;  // none: the entry itself
+};
+[[nodiscard]] std::optional<EntryKey> parse_entry_key(std::string_view key);
+
+// Names one RADOS object with bytes of an array.
+struct DataId {
+    uint64_t time = 0;  // when it was written, in nanoseconds since 1970
+    uint64_t store = 0;
+    uint64_t number = 0;
+    friend auto operator<=>(const DataId&, const DataId&) = default;
+};
+[[nodiscard]] std::string space_of(object::ContainerId container);
+[[nodiscard]] std::string object_name(object::ObjectId object);
+[[nodiscard]] std::optional<object::ObjectId> parse_object_name(std::string_view name);
+[[nodiscard]] std::string data_name(object::ObjectId object, const DataId& id);
+struct DataName {
+    object::ObjectId object;
+    DataId id;
+};
+[[nodiscard]] std::optional<DataName> parse_data_name(std::string_view name);
+[[nodiscard]] std::string replies_name(const Uuid& owner, const Uuid& client);
+[[nodiscard]] std::string slot_key(uint32_t slot);
+[[nodiscard]] std::string log_name(uint64_t store);  // of the unnamed transactions of one store
+
+}  // namespace ros2s::rados

@@ -1,0 +1,96 @@
+// Pool: what RadosStore needs of a RADOS pool. There are two implementations: librados, and the
+// simulation in sim/.
+//
+// An object has a name within a namespace, a sorted map of keys and values (its omap), and bytes.
+// One request concerns one object. It is atomic and, when it has returned, durable; requests on
+// different objects take effect in any order.
+//
+// Thread rule: used on the core on which it was opened. What a request refers to must not move
+// until it returns. Requests are not cancelled: they end within the pool's time limit.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ros2s/base/bytes.h"
+#include "ros2s/base/result.h"
+#include "ros2s/object/object_store.h"
+#include "ros2s/runtime/task.h"
+
+namespace ros2s::rados {
+
+struct ObjectName {
+    std::string space;  // the namespace
+    std::string name;
+    friend auto operator<=>(const ObjectName&, const ObjectName&) = default;
+};
+
+// A change of one object: all of it, or nothing if an expectation is wrong.
+struct Change {
+    enum class Expect : uint8_t { anything, absent };
+    ObjectName object;
+    Expect expect = Expect::anything;
+    // The object exists and the key has this value; an empty value: it has no such key.
+    std::vector<std::pair<std::string, std::string>> equal;
+    std::vector<std::pair<std::string, std::string>> set;  // no value is empty
+    std::vector<std::string> remove;
+    ConstBytes data;             // if not empty: becomes the object's bytes
+    bool remove_object = false;  // and nothing else
+};
+
+// The keys that start with `prefix` (without a byte 00, also in the other two), from after `after`
+// to before `end`, at most `limit`.
+struct KeyRange {
+    std::string prefix;
+    std::string after;
+    std::string end;     // empty: no end
+    uint32_t limit = 0;  // 0: no range is wanted
+};
+inline constexpr uint32_t keys_per_read = 1024;  // as the servers limit them
+
+struct Read {
+    ObjectName object;
+    std::vector<std::string> keys;
+    KeyRange range{};
+};
+struct ReadReply {
+    std::map<std::string, std::string> values;  // of the keys that exist, and of the range
+    bool more = false;                          // the range may have more keys
+    std::string last;  // the last key that the range was read to, if `more`
+};
+
+// Names every namespace, for Pool::list().
+inline constexpr const char* all_spaces = "*";
+
+// The names of a namespace, each at least once, in no order. Objects that are created or removed
+// meanwhile may be missing.
+class Listing {
+  public:
+    virtual ~Listing() = default;
+    // The next names; none at the end.
+    virtual Task<Result<std::vector<std::string>>> next() = 0;
+};
+
+// Errors of all: deadline (no answer in time; a change may have been made or not), no_space,
+// denied, io, unsupported (this kind of pool cannot do it).
+class Pool {
+  public:
+    virtual ~Pool() = default;
+    // "pool 'main' of the RADOS cluster of /etc/ceph/ceph.conf"
+    [[nodiscard]] virtual std::string description() const = 0;
+    // Errors also: condition_failed (an expectation is wrong, and nothing was changed), not_found
+    // (the object that `remove_object` or `remove` without expectations names).
+    virtual Task<Result<>> apply(const Change& change) = 0;
+    // Errors also: not_found (the object).
+    virtual Task<Result<ReadReply>> read(const Read& read) = 0;
+    // Returns the number of bytes, fewer at the object's end. Errors also: not_found.
+    virtual Task<Result<uint64_t>> read_data(const ObjectName& object, uint64_t offset,
+                                             Bytes into) = 0;
+    [[nodiscard]] virtual std::unique_ptr<Listing> list(std::string space) = 0;
+    virtual Task<Result<object::PoolSpace>> space() = 0;
+};
+
+}  // namespace ros2s::rados

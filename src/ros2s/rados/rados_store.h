@@ -1,0 +1,169 @@
+// RadosStore: an ObjectStore on RADOS, for those whose data outgrows one engine: Ceph replicates
+// and distributes. docs/formats/rados.md has the mapping, the protocol of transactions, and what is
+// weaker than in the engine.
+//
+// Ownership: the pools are borrowed. close() before destruction: it waits for the removal of data
+// that transactions have replaced. Thread rule: used on the reactor's core. Several stores, also of
+// several machines, may have the same pool open.
+//
+// Invariants
+// - Bytes of arrays are never overwritten: new ones are written to new RADOS objects, and a change
+//   of the object's omap publishes them.
+// - Every change of an object is conditional on its head, so it is based on what was read.
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "ros2s/object/object_store.h"
+#include "ros2s/object/pins.h"
+#include "ros2s/rados/coordinator.h"
+#include "ros2s/rados/key_mutexes.h"
+#include "ros2s/rados/plan.h"
+#include "ros2s/rados/pool.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::rados {
+
+struct RadosOptions {
+    // A transaction of another client that locks an object for longer is aborted.
+    Duration patience = std::chrono::seconds(1);
+    // A container that another client has destroyed may be used for so long.
+    Duration container_check = std::chrono::seconds(1);
+    // Data that no object refers to is removed when it is older.
+    Duration orphan_age = std::chrono::hours(1);
+};
+
+class RadosStore final : public object::ObjectStore {
+  public:
+    // `metadata` needs omaps. `data` may be the same pool, or one of erasure codes. Errors, with a
+    // sentence: exists (the pool has objects that are not of a RadosStore), unsupported (it has no
+    // omap), those of Pool.
+    [[nodiscard]] static Task<Result<std::unique_ptr<RadosStore>>> open(const Call& call,
+                                                                        Reactor& reactor,
+                                                                        Pool& metadata, Pool& data,
+                                                                        RadosOptions options,
+                                                                        Report& report);
+    ~RadosStore() override;
+    Task<> close();
+
+    // Removes what crashes have left in the container: data that no object refers to, and objects
+    // without entries. Reads the names of all its objects. Errors: not_found, those of Pool.
+    Task<Result<>> sweep(const Call& call, object::ContainerId container);
+
+    [[nodiscard]] object::Features features() const override;
+    [[nodiscard]] std::string path() const override { return metadata_.description(); }
+    Task<Result<>> fetch(const Call& call, object::ContainerId container,
+                         std::span<object::FetchItem> items) override;
+    Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
+                                        const object::Transaction& transaction) override;
+    Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
+                                         const object::ListRequest& request) override;
+    Task<Result<object::QueryReply>> query(const Call& call, object::ContainerId container,
+                                           object::ObjectId object,
+                                           const object::Akey& akey) override;
+    Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, const object::ContainerProperties& properties) override;
+    Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override;
+    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call) override;
+    Task<Result<object::PoolSpace>> space(const Call& call, object::ContainerId container) override;
+    Task<Result<>> pin(const Call& call, object::ContainerId container,
+                       const object::Holder& holder, object::FetchItem& item) override;
+    Task<Result<>> fetch_chain(const Call& call, object::ContainerId container,
+                               const object::Holder& holder, std::span<object::FetchItem> items,
+                               std::span<object::Link> links) override;
+    Task<Result<bool>> unpin(const Call& call, object::ContainerId container,
+                             const object::Holder& holder, object::ObjectId object) override;
+    [[nodiscard]] uint64_t pins_era() const override { return 0; }
+    void session_ended(uint64_t session) override;
+
+  private:
+    RadosStore(Reactor& reactor, Pool& metadata, Pool& data, RadosOptions options);
+
+    // rados_store.cc: containers
+    Task<Result<>> open_pool(const Call& call, Report& report);
+    Task<Result<>> check_no_strangers(Report& report);
+    Task<Result<>> finish_destroying();
+    Task<Result<>> remove_all(Pool& pool, std::string space);
+    // Errors: not_found.
+    Task<Result<>> check_container(const Call& call, object::ContainerId container);
+
+    // reading.cc
+    Task<> fetch_item(const Call& call, std::string space, object::FetchItem& item,
+                      Result<>& failure);
+    // False: the data has gone meanwhile, so that the item is to be read again.
+    Task<Result<bool>> fetch_once(const Call& call, std::string space, object::FetchItem& item);
+    Task<> read_run(ObjectName name, const Run& run, object::Extent part, Bytes into,
+                    Result<>& result);
+    // As Pool::read(), of an object that is not locked by a committed transaction. A reply without
+    // values: there is no such object. `head` is set.
+    Task<Result<ReadReply>> read_unlocked(const Call& call, Read read, Head& head);
+    Task<Result<object::ListReply>> list_objects(const Call& call, std::string space,
+                                                 const object::ListRequest& request);
+    Task<Result<object::ListReply>> list_dkeys(const Call& call, std::string space,
+                                               const object::ListRequest& request);
+    Task<Result<object::ListReply>> list_akeys(const Call& call, std::string space,
+                                               const object::ListRequest& request);
+
+    // sweep.cc
+    Task<Result<>> sweep_data(const Call& call, std::string space, object::ObjectId object,
+                              std::vector<DataId> data);
+    Task<Result<>> sweep_object(const Call& call, std::string space, object::ObjectId object);
+
+    // updating.cc
+    struct Payload;
+    // Cuts the payload into runs and starts to write them. Errors: corrupt, those of the call.
+    Task<Result<>> send_payload(const Call& call, std::string space,
+                                const object::Transaction& transaction, Payload& payload);
+    Task<> write_run(ObjectName name, ConstBytes bytes, Result<>& result);
+    Task<> remove_data(std::string space, object::ObjectId object, std::vector<DataId> data);
+    void drop(const std::string& space, std::map<object::ObjectId, std::vector<DataId>>& data);
+    // nullopt: it was disturbed, and is to be tried again.
+    Task<Result<std::optional<object::Commit>>> attempt(const Call& call, std::string space,
+                                                        object::ContainerId container,
+                                                        const object::Transaction& transaction,
+                                                        Payload& payload);
+    // The reply that the slot has for it, if any; otherwise the slot is ready for it.
+    Task<Result<std::optional<object::Commit>>> stored_reply(const Call& call,
+                                                             const object::Transaction& transaction,
+                                                             RecordPlace& place);
+    // Reads until all views are complete and the plan has run. Errors: those of Plan::run(); busy:
+    // something was locked, and is not any more.
+    Task<Result<>> complete(const Call& call, std::string space, Views& views, Plan& plan,
+                            object::Commit& commit);
+    Task<> load(std::string space, View& view, Result<>& result);
+    // Segments of many parts are written anew.
+    Task<Result<>> compact(std::string space, Views& views, Payload& payload);
+    Task<Result<bool>> compact(std::string space, object::ObjectId object, Segment& segment,
+                               Payload& payload);
+    Task<Result<>> publish(const Call& call, std::string space,
+                           const object::Transaction& transaction, RecordPlace place,
+                           const object::Commit& commit, const Views& views, const Plan& plan,
+                           Payload& payload);
+    [[nodiscard]] Pending changes_of(const View& view, const Plan& plan, const Payload& payload,
+                                     object::Epoch epoch);
+    void start_tidying(std::string space, object::ObjectId object, const Pending& pending);
+    Task<> tidy(std::string space, object::ObjectId object, Pending pending);
+    [[nodiscard]] DataId next_data();
+
+    Reactor& reactor_;
+    Pool& metadata_;
+    Pool& data_;
+    const RadosOptions options_;
+    const uint64_t number_;  // random: distinguishes it from other stores on the pool
+    uint64_t data_written_ = 0;
+    uint64_t last_epoch_ = 0;
+    WallTime last_time_{};
+    KeyMutexes mutexes_;
+    Coordinator coordinator_;
+    object::PinTable pins_;
+    std::map<object::ContainerId, Time> containers_;  // when it was last seen to exist
+    std::set<ObjectName> logs_;                       // that exist
+    // The committed transactions of slots that are applied to all their objects.
+    std::map<std::pair<ObjectName, std::string>, Uuid> finished_;
+    Nursery tidying_;
+};
+
+}  // namespace ros2s::rados

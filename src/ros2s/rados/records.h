@@ -1,0 +1,132 @@
+// The values in an object's omap (docs/formats/rados.md). Each has a tag, a version and a CRC32C,
+// so that a damaged value is an error and never data. Their bytes are foreign: decode() takes any.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ros2s/base/fields.h"
+#include "ros2s/object/object_store.h"
+#include "ros2s/rados/keys.h"
+
+namespace ros2s::rados {
+
+// A transaction that is being decided: where its record is.
+struct Lock {
+    Uuid transaction;  // nil: none
+    std::string coordinator, key;
+    // The object did not exist before: if the transaction is aborted, it is removed.
+    bool created = false;
+};
+// Of every object. Each change gives it other bytes, so that "the head is still X" means that
+// nothing changed.
+struct Head {
+    uint64_t epoch = 0;    // of the last change
+    uint64_t change = 0;   // random
+    uint64_t entries = 0;  // of all akeys; 0: only what the next sweep removes
+    Lock lock;
+};
+
+// One akey name over all dkeys of an object.
+struct Column {
+    uint64_t entries = 0;
+    uint64_t blocks = 0;
+    uint64_t last_epoch = 0;
+    WallTime last_time{};
+};
+
+struct Entry {
+    bool is_array = false;
+    uint64_t epoch = 0;
+    uint64_t size = 0;    // of the array or value
+    uint64_t blocks = 0;  // of the array
+    std::string value;    // of a single value
+};
+
+// Bytes of one RADOS object that belong to an array from `offset` on, with the CRC of each piece as
+// in object/checksum.h.
+struct Run {
+    DataId data;
+    uint64_t offset = 0;
+    uint64_t length = 0;
+    std::vector<uint32_t> checksums;
+};
+// The part of a run that is visible.
+struct Visible {
+    uint64_t offset = 0;
+    uint64_t length = 0;
+    uint32_t run = 0;
+};
+// The bytes of one 4 MiB segment of an array.
+struct Segment {
+    std::vector<Run> runs;
+    std::vector<Visible> visible;  // ascending, disjoint
+};
+
+// The changes of one object that a transaction makes if it commits.
+struct Pending {
+    struct Set {
+        std::string key, value;
+    };
+    struct Key {
+        std::string key;
+    };
+    std::vector<Set> set;
+    std::vector<Key> remove;
+};
+
+// The state of a transaction, and afterwards the reply to it.
+struct Coordination {
+    enum class State : uint8_t { pending, committed };
+    struct Participant {
+        std::string name;
+    };
+    State state{};
+    Uuid transaction;
+    uint64_t sequence = 0;
+    uint64_t digest = 0;
+    uint64_t epoch = 0;
+    WallTime time{};
+    std::vector<Participant> participants;
+    std::string before;  // the slot's record before, which comes back if this one is aborted
+};
+
+// Of the pool.
+struct PoolRecord {
+    Uuid id;
+};
+// The greatest epoch of a store that was closed: the next one's are greater, also if its clock is
+// behind.
+struct ClockRecord {
+    uint64_t epoch = 0;
+};
+struct ContainerValue {
+    Uuid id;
+    uint64_t chunk_bytes = 0;
+    WallTime created{};
+    std::string owner;
+};
+
+[[nodiscard]] std::string encode(const Head& record);
+[[nodiscard]] std::string encode(const Column& record);
+[[nodiscard]] std::string encode(const Entry& record);
+[[nodiscard]] std::string encode(const Segment& record);
+[[nodiscard]] std::string encode(const Pending& record);
+[[nodiscard]] std::string encode(const Coordination& record);
+[[nodiscard]] std::string encode(const PoolRecord& record);
+[[nodiscard]] std::string encode(const ClockRecord& record);
+[[nodiscard]] std::string encode(const ContainerValue& record);
+// Errors: corrupt, bad_version (detail = the version).
+[[nodiscard]] Result<> decode(std::string_view value, Head& record);
+[[nodiscard]] Result<> decode(std::string_view value, Column& record);
+[[nodiscard]] Result<> decode(std::string_view value, Entry& record);
+[[nodiscard]] Result<> decode(std::string_view value, Segment& record);
+[[nodiscard]] Result<> decode(std::string_view value, Pending& record);
+[[nodiscard]] Result<> decode(std::string_view value, Coordination& record);
+[[nodiscard]] Result<> decode(std::string_view value, PoolRecord& record);
+[[nodiscard]] Result<> decode(std::string_view value, ClockRecord& record);
+[[nodiscard]] Result<> decode(std::string_view value, ContainerValue& record);
+
+}  // namespace ros2s::rados

@@ -1,0 +1,153 @@
+// Removes what crashes have left in a container.
+#include <algorithm>
+#include <set>
+
+#include "rados_store.h"
+
+namespace ros2s::rados {
+
+using namespace object;
+
+Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container) {
+    ROS2S_CO_TRY(co_await check_container(call, container));
+    const std::string space = space_of(container);
+    const auto now = static_cast<uint64_t>(reactor_.wall_time().time_since_epoch().count());
+    const auto age = static_cast<uint64_t>(options_.orphan_age.count());
+    const uint64_t before = now - std::min(now, age);
+    // Old data, by object; as much at once as a transaction may have operations, times a few.
+    constexpr size_t data_max = 65536;
+    const auto listing = data_.list(space);
+    std::map<ObjectId, std::vector<DataId>> old;
+    size_t count = 0;
+    while (true) {
+        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY_ASSIGN(const auto names, co_await listing->next());
+        for (const std::string& name : names) {
+            const auto data = parse_data_name(name);
+            if (!data || data->id.time > before) continue;
+            old[data->object].push_back(data->id);
+            ++count;
+        }
+        if (names.empty() || count >= data_max) {
+            for (auto& [object, ids] : old) {
+                ROS2S_CO_TRY(co_await sweep_data(call, space, object, std::move(ids)));
+            }
+            old.clear();
+            count = 0;
+        }
+        if (names.empty()) break;
+    }
+    const auto objects = metadata_.list(space);
+    while (true) {
+        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY_ASSIGN(const auto names, co_await objects->next());
+        if (names.empty()) co_return Result<>{};
+        for (const std::string& name : names) {
+            if (const auto object = parse_object_name(name)) {
+                ROS2S_CO_TRY(co_await sweep_object(call, space, *object));
+            }
+        }
+    }
+}
+
+// The object is changed before the data is removed. So a transaction that has planned to publish
+// the data, and was stopped for so long, fails.
+Task<Result<>> RadosStore::sweep_data(const Call& call, std::string space, ObjectId object,
+                                      std::vector<DataId> data) {
+    const auto hold = co_await mutexes_.lock({space + object_name(object)});
+    while (true) {
+        Head head;
+        std::set<DataId> orphans(data.begin(), data.end());
+        std::string after = "e", head_bytes;
+        bool is_same = true;
+        while (is_same) {
+            const Read read{
+                .object = {space, object_name(object)},
+                .keys = {},
+                .range = {.prefix = "e", .after = after, .end = {}, .limit = keys_per_read}};
+            ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
+            // A transaction that is pending may publish it.
+            if (!head.lock.transaction.is_nil()) co_return Result<>{};
+            const auto bytes = page.values.find(head_key);
+            if (bytes == page.values.end()) break;
+            is_same = head_bytes.empty() || head_bytes == bytes->second;
+            head_bytes = bytes->second;
+            for (const auto& [key, value] : page.values) {
+                const auto parsed = parse_entry_key(key);
+                if (!parsed || !parsed->segment) continue;
+                Segment segment;
+                ROS2S_CO_TRY(decode(value, segment));
+                for (const Run& run : segment.runs) orphans.erase(run.data);
+            }
+            if (!page.more) break;
+            after = page.last;
+        }
+        if (!is_same) continue;
+        if (orphans.empty()) co_return Result<>{};
+        head.change = reactor_.secrets().next();
+        Change touch{.object = {space, object_name(object)}, .set = {{head_key, encode(head)}}};
+        if (head_bytes.empty()) {
+            touch.expect = Change::Expect::absent;
+        } else {
+            touch.equal = {{head_key, head_bytes}};
+        }
+        const auto touched = co_await metadata_.apply(touch);
+        if (!touched && touched.error().code == Code::condition_failed) continue;
+        ROS2S_CO_TRY(touched);
+        for (const DataId& id : orphans) {
+            const Change remove{.object = {space, data_name(object, id)}, .remove_object = true};
+            const auto removed = co_await data_.apply(remove);
+            if (!removed && removed.error().code != Code::not_found) co_return removed;
+        }
+        co_return Result<>{};
+    }
+}
+
+// Removes what its garbage records name, and the object if nothing is known of it any more.
+Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, ObjectId object) {
+    const auto hold = co_await mutexes_.lock({space + object_name(object)});
+    const ObjectName name{space, object_name(object)};
+    std::string after = "g";
+    while (true) {
+        Head head;
+        const Read read{
+            .object = name,
+            .keys = {},
+            .range = {.prefix = "g", .after = after, .end = {}, .limit = keys_per_read}};
+        ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
+        Change forget{.object = name};
+        for (const auto& [key, value] : page.values) {
+            if (!key.starts_with('g')) continue;
+            const Change remove{.object = {space, key.substr(1)}, .remove_object = true};
+            const auto removed = co_await data_.apply(remove);
+            if (!removed && removed.error().code != Code::not_found) co_return removed;
+            forget.remove.push_back(key);
+        }
+        if (!forget.remove.empty()) {
+            const auto forgotten = co_await metadata_.apply(forget);
+            if (!forgotten && forgotten.error().code != Code::not_found) co_return forgotten;
+        }
+        if (page.more) {
+            after = page.last;
+            continue;
+        }
+        if (page.values.empty() || head.entries != 0) co_return Result<>{};
+        if (!head.lock.transaction.is_nil()) co_return Result<>{};
+        const Read facts{.object = name,
+                         .keys = {},
+                         .range = {.prefix = "c", .after = "c", .end = {}, .limit = 1}};
+        Head now;
+        ROS2S_CO_TRY_ASSIGN(const ReadReply reply, co_await read_unlocked(call, facts, now));
+        const auto bytes = reply.values.find(head_key);
+        if (reply.values.size() != 1 || bytes == reply.values.end()) co_return Result<>{};
+        const bool is_dead = now.entries == 0 && now.lock.transaction.is_nil();
+        if (!is_dead) co_return Result<>{};
+        const Change remove{
+            .object = name, .equal = {{head_key, bytes->second}}, .remove_object = true};
+        const auto removed = co_await metadata_.apply(remove);
+        if (removed || removed.error().code == Code::condition_failed) co_return Result<>{};
+        co_return removed;
+    }
+}
+
+}  // namespace ros2s::rados

@@ -1,0 +1,135 @@
+#include "view.h"
+
+namespace ros2s::rados {
+namespace {
+const std::string none;
+}
+
+void View::reset() {
+    is_loaded_ = false;
+    head_ = {};
+    head_bytes_.clear();
+    values_.clear();
+    covered_.clear();
+    changes_.clear();
+    wanted_range_.reset();
+}
+
+std::string View::known_until(const std::string& from) const {
+    auto range = covered_.upper_bound(from);
+    if (range == covered_.begin()) return from;
+    --range;
+    std::string until = range->second;
+    if (until <= from) return from;
+    // Pages that follow each other.
+    for (auto next = covered_.find(until); next != covered_.end(); next = covered_.find(until)) {
+        until = next->second;
+    }
+    return until;
+}
+
+bool View::is_known(const std::string& key) const {
+    if (!is_loaded_) return false;
+    return !exists() || values_.contains(key) || known_until(key) != key;
+}
+
+const std::string& View::get(const std::string& key) {
+    if (const auto found = changes_.find(key); found != changes_.end()) return found->second;
+    if (!is_known(key)) {
+        wanted_keys_.insert(key);
+        return none;
+    }
+    const auto found = values_.find(key);
+    return found == values_.end() ? none : found->second;
+}
+
+std::vector<std::string> View::keys(const std::string& prefix, const std::string& from,
+                                    const std::string& end) {
+    std::vector<std::string> found;
+    if (from >= end) return found;
+    if (exists() || !is_loaded_) {
+        const std::string until = known_until(from);
+        if (until < end) {
+            wanted_range_ = {.prefix = prefix, .from = until, .end = end};
+            return found;
+        }
+    }
+    std::set<std::string> all;
+    for (auto at = values_.lower_bound(from); at != values_.end() && at->first < end; ++at) {
+        if (!at->second.empty()) all.insert(at->first);
+    }
+    for (auto at = changes_.lower_bound(from); at != changes_.end() && at->first < end; ++at) {
+        if (at->second.empty()) {
+            all.erase(at->first);
+        } else {
+            all.insert(at->first);
+        }
+    }
+    found.assign(all.begin(), all.end());
+    return found;
+}
+
+bool View::has_any(const std::string& prefix) {
+    const std::string end = end_of_prefix(prefix);
+    for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first < end; ++at) {
+        if (!at->second.empty()) return true;
+    }
+    if (is_loaded_ && !exists()) return false;
+    const std::string until = known_until(prefix);
+    if (until < end) {
+        wanted_range_ = {.prefix = prefix, .from = until, .end = end, .first_only = true};
+    }
+    return false;
+}
+
+Read View::next_read(const std::string& space) const {
+    Read read{.object = {space, object_name(object_)}, .keys = {head_key}};
+    read.keys.insert(read.keys.end(), wanted_keys_.begin(), wanted_keys_.end());
+    if (wanted_range_) {
+        // What ends with 00 is just after a key.
+        std::string after = wanted_range_->from;
+        if (after.ends_with('\0')) after.pop_back();
+        read.range = {.prefix = wanted_range_->prefix,
+                      .after = std::move(after),
+                      .end = wanted_range_->end,
+                      .limit = wanted_range_->first_only ? 1 : keys_per_read};
+    }
+    return read;
+}
+
+Result<> View::take(const Read& read, const Result<ReadReply>& reply) {
+    if (!reply && reply.error().code != Code::not_found) return fail(reply.error());
+    changes_.clear();
+    std::string head;
+    if (reply) {
+        const auto found = reply->values.find(head_key);
+        if (found == reply->values.end()) return fail(Code::corrupt);
+        head = found->second;
+    }
+    if (is_loaded_ && head != head_bytes_) {
+        reset();
+        return fail(Code::busy);
+    }
+    head_bytes_ = head;
+    is_loaded_ = true;
+    wanted_keys_.clear();
+    const auto range = std::exchange(wanted_range_, {});
+    if (head.empty()) return {};
+    ROS2S_TRY(decode(head, head_));
+    for (const std::string& key : read.keys) {
+        if (key == head_key) continue;
+        const auto value = reply->values.find(key);
+        values_[key] = value == reply->values.end() ? "" : value->second;
+    }
+    if (!range) return {};
+    for (const auto& [key, value] : reply->values) {
+        if (key.starts_with(range->prefix) && key >= range->from && key < range->end) {
+            values_[key] = value;
+        }
+    }
+    // The key after the last one that was read: no key is between the two.
+    covered_[range->from] = reply->more ? reply->last + '\0' : range->end;
+    return {};
+}
+
+}  // namespace ros2s::rados
