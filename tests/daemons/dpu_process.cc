@@ -40,8 +40,7 @@ DpuProcess::DpuProcess(const std::string& directory, const std::string& serves)
         << serves << all_for_the_client
         << fmt::format(
                "control: {{listen: \"unix:{}\", certificates: {}}}\n"
-               "metrics: {{listen: \"127.0.0.1:0\", password_file: {}/dpu.metrics, trace_every: "
-               "1}}\n",
+               "metrics: {{listen: \"127.0.0.1:0\", password_file: {}/dpu.metrics}}\n",
                places_.dpu_control, places_.host_certs, places_.run)
         << data();
 }
@@ -49,6 +48,8 @@ DpuProcess::DpuProcess(const std::string& directory, const std::string& serves)
 std::string DpuProcess::data(std::string_view listeners, std::string_view further) const {
     return fmt::format("data: {{listen: \"shm {}{}\"{}}}\n", places_.dpu_data, listeners, further);
 }
+
+void DpuProcess::trace_each_request() { replace("/dpu.metrics}", "/dpu.metrics, trace_every: 1}"); }
 
 void DpuProcess::replace(const std::string& before, const std::string& after) {
     std::stringstream settings;

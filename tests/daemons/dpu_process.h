@@ -33,6 +33,8 @@ class DpuProcess {
     // Before it is started: hosts come over TLS, too, and `options()` over it alone.
     void listen_on_tls();
     [[nodiscard]] static std::string verbs_address() { return "127.0.0.1:7600"; }
+    // Before it is started: each request is a sample. Samples allocate.
+    void trace_each_request();
     bool start() { return process_.start(); }
     void kill_hard() { process_.kill_hard(); }
     int stop() { return process_.stop(); }
@@ -42,7 +44,7 @@ class DpuProcess {
     [[nodiscard]] std::string log() const { return process_.log(); }
     // What it exports for Prometheus now.
     [[nodiscard]] std::string metrics() const { return page("/metrics"); }
-    // Each request is a sample.
+    // The samples.
     [[nodiscard]] std::string traces() const { return page("/traces"); }
     // How a host reaches it.
     [[nodiscard]] connection::HostOptions options(const std::string& pool = "pool",

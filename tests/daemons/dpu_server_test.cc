@@ -88,6 +88,7 @@ Task<> write_and_read(fs::FileSystem& files, fs::FileSystem& other, std::string&
 }
 
 TEST_P(DpuServer, ServesFilesToHosts) {
+    dpu.trace_each_request();
     ASSERT_TRUE(engine.start() && dpu.start());
     Report report;
     auto host = open(report);

@@ -26,10 +26,10 @@ class Subject {
         : reactor_(reactor), options_(engine.options("shm")) {
         const std::string certificates = engine.places().storage_certs;
         std::string said;
-        EXPECT_EQ(
-            run_program(fmt::format("'{}' certs issue '{}' {}", PROGRAM_CLI, certificates, name),
-                        said),
-            0)
+        EXPECT_EQ(run_program(fmt::format("'{}' certs issue --replace '{}' {}", PROGRAM_CLI,
+                                          certificates, name),
+                              said),
+                  0)
             << said;
         options_.engine.identity = pki::identity_in(certificates, name);
         name_.client = Uuid::make(reactor.secrets());
@@ -225,7 +225,7 @@ TEST_F(EngineAccess, EachUseOfAContainerNeedsItsRight) {
 
 TEST_F(EngineAccess, WhoMakesAContainerOwnsIt) {
     engine.give("CN=maker", "create: pool/own-*");
-    engine.give("CN=other", "create: pool/own-*");
+    engine.give("CN=other", "create: pool/more-*");
     start();
     ContainerId own;
     {
@@ -240,7 +240,7 @@ TEST_F(EngineAccess, WhoMakesAContainerOwnsIt) {
         EXPECT_TRUE(denied(other.fetch(own)));
         EXPECT_TRUE(denied(other.destroy(own)));
         // Nobody creates in another's name.
-        EXPECT_TRUE(denied(other.create("own-2", "CN=maker")));
+        EXPECT_TRUE(denied(other.create("more-1", "CN=maker")));
     }
     EXPECT_EQ(engine.stop(), 0) << engine.log();
     ASSERT_TRUE(engine.start()) << engine.log();
