@@ -5,11 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "checked_file_system.h"
+#include "checked_dfs.h"
 #include "ros2s/fs/contract/contract.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/fs/path_walk.h"
-#include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 
 namespace ros2s::access {
@@ -20,30 +19,6 @@ using fs::root_node;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Counts requests.
-class CountedStore final : public object::ForwardingStore {
-  public:
-    explicit CountedStore(object::ObjectStore& below) : ForwardingStore(below) {}
-    uint64_t requests = 0;
-
-    Task<Result<>> fetch(const Call& call, object::ContainerId container,
-                         std::span<object::FetchItem> items) override {
-        ++requests;
-        return below().fetch(call, container, items);
-    }
-    Task<Result<>> fetch_chain(const Call& call, object::ContainerId container,
-                               const object::Holder& holder, std::span<object::FetchItem> items,
-                               std::span<object::Link> links) override {
-        ++requests;
-        return below().fetch_chain(call, container, holder, items, links);
-    }
-    Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
-                                        const object::Transaction& transaction) override {
-        ++requests;
-        return below().update(call, container, transaction);
-    }
-};
-
 // A container as a DPU has it.
 class Container {
   public:
@@ -51,7 +26,7 @@ class Container {
         world.run(start());
     }
     sim::World world;
-    CountedStore& store() { return counted_; }
+    CountingStore& store() { return counted_; }
     fs::FileSystem& all() { return *checked_; }
 
     Result<std::unique_ptr<SubtreeView>> view(std::vector<Subtree> subtrees, Report& report) {
@@ -69,7 +44,7 @@ class Container {
         checked_ = std::make_unique<CheckedFileSystem>(world.core(), std::move(*mounted));
     }
     object::MemoryStore memory_;
-    CountedStore counted_{memory_};
+    CountingStore counted_{memory_};
     std::unique_ptr<CheckedFileSystem> checked_;
 };
 
