@@ -67,6 +67,22 @@ Result<> ServerState::permit(Served& served, const std::string& pool) const {
                   fmt::format("read: {}/CONTAINER", pool));
 }
 
+Result<> ServerState::permit_administration(Served& served, std::string_view here,
+                                            const std::string& pool, std::string_view what) const {
+    const auto& administrators = options.administrators;
+    if (std::ranges::find(administrators, served.subject) != administrators.end()) return {};
+    parts.sessions.refused(
+        served.subject,
+        fmt::format("{} ({}) may not {} the pool '{}': refused; to allow it, the settings need: "
+                    "administrators: \"{}\"",
+                    served.subject, served.peer, here, pool, served.subject),
+        log_fields({{"tenant", served.subject}, {"peer", served.peer}}));
+    return served.report.fail(
+        Code::denied,
+        fmt::format("{} may not {}; the engine's settings name who may, under 'administrators'",
+                    served.subject, what));
+}
+
 std::vector<std::string> ServerState::pools_for(const Served& served) const {
     std::vector<std::string> pools = parts.pools.names();
     std::erase_if(pools, [&](const std::string& pool) {

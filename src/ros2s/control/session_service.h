@@ -21,6 +21,11 @@ struct ServerState {
     [[nodiscard]] Result<> permit(Served& served, session::Right right, const std::string& pool,
                                   const std::string& container) const;
     [[nodiscard]] Result<> permit(Served& served, const std::string& pool) const;
+    // Checks that the caller is an administrator. `here` is what it wants in the pool ("change
+    // tenants of"), `what` the same without the pool. Errors: denied, with an audit line.
+    [[nodiscard]] Result<> permit_administration(Served& served, std::string_view here,
+                                                 const std::string& pool,
+                                                 std::string_view what) const;
     // The pools in which the caller has a right.
     [[nodiscard]] std::vector<std::string> pools_for(const Served& served) const;
     // An audit line: what the caller did.

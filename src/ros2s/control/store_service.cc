@@ -7,7 +7,6 @@
 
 #include "fields.h"
 #include "ros2s/base/digest.h"
-#include "ros2s/base/log_fields.h"
 
 namespace ros2s::control {
 namespace {
@@ -245,19 +244,8 @@ Task<Result<>> ContainerService::set(Served& served, const v1::SetContainerReque
                                      v1::SetContainerReply& reply) {
     ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
                         find_pool(state_, served, request.pool()));
-    const auto& administrators = state_.options.administrators;
-    if (std::ranges::find(administrators, served.subject) == administrators.end()) {
-        state_.parts.sessions.refused(
-            served.subject,
-            fmt::format("{} ({}) may not set caps in the pool '{}': refused; to allow it, the "
-                        "settings need: administrators: \"{}\"",
-                        served.subject, served.peer, request.pool(), served.subject),
-            log_fields({{"tenant", served.subject}, {"peer", served.peer}}));
-        co_return served.report.fail(
-            Code::denied, fmt::format("{} may not set owner and caps of containers; the engine's "
-                                      "settings name who may, under 'administrators'",
-                                      served.subject));
-    }
+    ROS2S_CO_TRY(state_.permit_administration(served, "set caps in", request.pool(),
+                                              "set owner and caps of containers"));
     ROS2S_CO_TRY_ASSIGN(const auto found,
                         co_await find_container(*store, served, request.pool(), request.label()));
     object::ContainerChange change;

@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "fields.h"
-#include "ros2s/base/log_fields.h"
 
 namespace ros2s::control {
 namespace {
@@ -52,19 +49,8 @@ Result<tenancy::TenantRegistry*> TenantService::registry(Served& served,
 Task<Result<>> TenantService::change(Served& served, const v1::ChangeTenantRequest& request,
                                      v1::ChangeTenantReply& reply) {
     ROS2S_CO_TRY_ASSIGN(tenancy::TenantRegistry* const tenants, registry(served, request.pool()));
-    const auto& administrators = state_.options.administrators;
-    if (std::ranges::find(administrators, served.subject) == administrators.end()) {
-        state_.parts.sessions.refused(
-            served.subject,
-            fmt::format("{} ({}) may not change tenants of the pool '{}': refused; to allow it, "
-                        "the settings need: administrators: \"{}\"",
-                        served.subject, served.peer, request.pool(), served.subject),
-            log_fields({{"tenant", served.subject}, {"peer", served.peer}}));
-        co_return served.report.fail(
-            Code::denied, fmt::format("{} may not change tenants; the engine's settings name who "
-                                      "may, under 'administrators'",
-                                      served.subject));
-    }
+    ROS2S_CO_TRY(state_.permit_administration(served, "change tenants of", request.pool(),
+                                              "change tenants"));
     ROS2S_CO_TRY_ASSIGN(const tenancy::Change what, change_of(request, served.report));
     config::Entries settings(request.settings().begin(), request.settings().end());
     ROS2S_CO_TRY_ASSIGN(
