@@ -374,6 +374,32 @@ def read_only_mount(scheme):
         pool.unmount(pid)
 
 
+@test.each(*SCHEMES)
+def a_container_at_its_cap_says_edquot(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        pool.run(CLI, "container", "set", pool.uri, "--space", "4MiB")
+        pid = pool.mount()
+        space = os.statvfs(pool.mount_point)
+        assert space.f_blocks * space.f_frsize == 4 << 20, space
+        written = 0
+        try:
+            with open(pool.path("large"), "wb", buffering=0) as file:
+                while written < 8 << 20:
+                    written += file.write(pattern(1 << 16, written))
+                os.fsync(file.fileno())
+            raise AssertionError("a container took twice its cap")
+        except OSError as error:
+            assert error.errno == errno.EDQUOT, error
+        # What it said that it had written is there, and less content makes room.
+        content = read(pool.path("large"))
+        assert all(content[at:at + (1 << 16)] == pattern(1 << 16, at)
+                   for at in range(0, written - (1 << 16), 1 << 16)), written
+        os.truncate(pool.path("large"), 0)
+        write(pool.path("small"), pattern(1 << 20, 1))
+        assert read(pool.path("small")) == pattern(1 << 20, 1)
+        pool.unmount(pid)
+
+
 @test
 def other_users_and_permissions():
     runner.need_root()

@@ -22,6 +22,9 @@ constexpr std::string_view checkpoint_golden =
 constexpr std::string_view record_golden =
 #include "golden/record_v3.txt"
     ;
+constexpr std::string_view record_caps_golden =
+#include "golden/record_caps_v3.txt"
+    ;
 // Of earlier programs; still read.
 constexpr std::string_view record_before_golden =
 #include "golden/record_v2.txt"
@@ -106,6 +109,7 @@ Result<> outcome(const Result<T>& result) {
 }
 std::vector<Structure> structures() {
     const std::string record = record_of(samples::record_header(), samples::transaction());
+    const std::string caps = record_of(samples::record_header(), samples::caps());
     return {
         {"superblock", block_of(samples::superblock()), superblock_golden,
          [](auto b) { return outcome(decode_superblock(as_bytes(b))); }},
@@ -114,6 +118,9 @@ std::vector<Structure> structures() {
         {"record", record, record_golden,
          [](auto b) { return outcome(decode_record(as_bytes(b))); },
          sizeof(RecordHeader) + bytes_of(samples::transaction()).size()},
+        {"record_caps", caps, record_caps_golden,
+         [](auto b) { return outcome(decode_record(as_bytes(b))); },
+         sizeof(RecordHeader) + bytes_of(samples::caps()).size()},
         {"single", encode(samples::single()), single_golden,
          [](auto b) { return outcome(decode_entry(b)); }},
         {"array", encode(samples::array()), array_golden,
@@ -233,7 +240,7 @@ TEST(Format, UnknownVersionsAreNamed) {
         const auto set = [&](size_t at, uint32_t number) {
             std::memcpy(bytes.data() + at, &number, sizeof number);
         };
-        if (structure.name == "record") {
+        if (structure.name.starts_with("record")) {
             set(8, version);
             set(12, 0);
             set(sizeof(RecordHeader) - 8, 0);
@@ -282,7 +289,7 @@ TEST(Format, RandomTransactionsReadBack) {
                                       .container = {Uuid::make(Secrets(random))}};
         for (auto changes = random.below(4); changes > 0; --changes) {
             Change change;
-            change.kind = static_cast<Change::Kind>(1 + random.below(9));
+            change.kind = static_cast<Change::Kind>(1 + random.below(10));
             change.object = {random.next(), random.next()};
             change.dkey = random_text(random, 255);
             change.akey = random_text(random, 255);

@@ -77,6 +77,25 @@ inline TransactionRecord transaction() {
             .changes = {array, punch, put}};
 }
 
+inline ContainerValue container() {
+    return {.properties = {.label = "main",
+                           .chunk_bytes = 1 << 20,
+                           .owner = "CN=alice",
+                           .caps = {.bytes = uint64_t{1} << 40, .values = 20'000'000}},
+            .created = time(),
+            .retired = true,
+            .used = {.bytes = 123'456'789, .values = 4321}};
+}
+// A container's owner and caps are set.
+inline TransactionRecord caps() {
+    Change set;
+    set.kind = Change::Kind::set_container;
+    set.value = encode(container());
+    return {.id = {uuid(0x40), 3, 78, uuid(0x60), 0x5152535455565758},
+            .container = {uuid(0x50)},
+            .changes = {set}};
+}
+
 inline RecordHeader record_header() {
     RecordHeader header;
     header.pool = uuid(0x10);
@@ -126,15 +145,6 @@ inline ReplyValue reply() {
             .whole = true};
 }
 inline OwnerValue owner() { return {.dropped_upto = 4321}; }
-inline ContainerValue container() {
-    return {.properties = {.label = "main",
-                           .chunk_bytes = 1 << 20,
-                           .owner = "CN=alice",
-                           .caps = {.bytes = uint64_t{1} << 40, .values = 20'000'000}},
-            .created = time(),
-            .retired = true,
-            .used = {.bytes = 123'456'789, .values = 4321}};
-}
 inline MetaValue meta() {
     return {.pool = uuid(0x10),
             .applied = 1234,
