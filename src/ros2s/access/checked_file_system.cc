@@ -59,7 +59,7 @@ Task<Result<Rights>> CheckedFileSystem::rights_of(const Call& call, NodeId node)
     if (const auto known = seen_.find(node, reactor_.now())) co_return *known;
     const uint64_t since = changes_;
     ROS2S_CO_TRY_ASSIGN(const fs::Attributes now,
-                        seen(since, co_await inner_->get_attributes(call, node)));
+                        seen(since, co_await inner_.get_attributes(call, node)));
     co_return rights_in(now);
 }
 
@@ -83,9 +83,9 @@ Task<Result<>> CheckedFileSystem::require_change(const Call& call, NodeId direct
 
 Task<Result<>> CheckedFileSystem::check_absent(const Call& call, NodeId parent,
                                                std::string_view name) {
-    const auto found = co_await inner_->lookup(call, parent, name);
+    const auto found = co_await inner_.lookup(call, parent, name);
     if (!found) co_return found.error().code == Code::not_found ? Result<>{} : fail(found.error());
-    inner_->forget(found->node, 1);
+    inner_.forget(found->node, 1);
     co_return fail(Code::exists);
 }
 
@@ -95,7 +95,7 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::lookup(const Call& call, No
                                                             std::string_view name) {
     if (ordinary(call) != nullptr) ROS2S_CO_TRY(co_await require_in(call, parent, Wanted::search));
     const uint64_t since = changes_;
-    co_return seen(since, co_await inner_->lookup(call, parent, name));
+    co_return seen(since, co_await inner_.lookup(call, parent, name));
 }
 
 Task<std::vector<Result<fs::Attributes>>> CheckedFileSystem::look_up_names(
@@ -108,12 +108,12 @@ Task<std::vector<Result<fs::Attributes>>> CheckedFileSystem::look_up_names(
         }
     }
     const uint64_t since = changes_;
-    found = co_await inner_->look_up_names(call, parent, names);
+    found = co_await inner_.look_up_names(call, parent, names);
     bool may_go_on = true;
     size_t kept = 0;
     for (auto& each : found) {
         if (!may_go_on) {
-            if (each) inner_->forget(each->node, 1);
+            if (each) inner_.forget(each->node, 1);
             continue;
         }
         ++kept;
@@ -136,7 +136,7 @@ Task<Result<>> CheckedFileSystem::may_search(const Call& call, NodeId directory)
 
 CheckedFileSystem::AttributesTask CheckedFileSystem::get_attributes(const Call& call, NodeId node) {
     const uint64_t since = changes_;
-    co_return seen(since, co_await inner_->get_attributes(call, node));
+    co_return seen(since, co_await inner_.get_attributes(call, node));
 }
 
 // ---- new names ------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::mkdir(const Call& call, Nod
     mode_t whole = S_IFDIR | mode;
     ROS2S_CO_TRY(co_await check_new(call, parent, name, whole, owner));
     const uint64_t since = changes_;
-    co_return seen(since, co_await inner_->mkdir(call, parent, name, mode, owner));
+    co_return seen(since, co_await inner_.mkdir(call, parent, name, mode, owner));
 }
 
 CheckedFileSystem::AttributesTask CheckedFileSystem::mknod(const Call& call, NodeId parent,
@@ -181,7 +181,7 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::mknod(const Call& call, Nod
     }
     ROS2S_CO_TRY(co_await check_new(call, parent, name, mode, owner));
     const uint64_t since = changes_;
-    co_return seen(since, co_await inner_->mknod(call, parent, name, mode, device, owner));
+    co_return seen(since, co_await inner_.mknod(call, parent, name, mode, device, owner));
 }
 
 CheckedFileSystem::AttributesTask CheckedFileSystem::symlink(const Call& call, NodeId parent,
@@ -191,7 +191,7 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::symlink(const Call& call, N
     mode_t mode = S_IFLNK;
     ROS2S_CO_TRY(co_await check_new(call, parent, name, mode, owner));
     const uint64_t since = changes_;
-    co_return seen(since, co_await inner_->symlink(call, parent, name, target, owner));
+    co_return seen(since, co_await inner_.symlink(call, parent, name, target, owner));
 }
 
 // As Linux with fs.protected_hardlinks: a link keeps a file, and its set-id bits, after its owner
@@ -212,7 +212,7 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::link(const Call& call, Node
         ROS2S_CO_TRY(co_await require_change(call, parent, name, Code::exists));
     }
     const uint64_t since = changes_;
-    co_return seen(since, co_await inner_->link(call, node, parent, name));
+    co_return seen(since, co_await inner_.link(call, node, parent, name));
 }
 
 // ---- removed and moved names ----------------------------------------------------------------
@@ -221,8 +221,8 @@ Task<Result<>> CheckedFileSystem::check_sticky(const Call& call, NodeId parent,
                                                std::string_view name) {
     ROS2S_CO_TRY_ASSIGN(const Rights directory, co_await rights_of(call, parent));
     if (!is_guarded(*call.caller, directory)) co_return Result<>{};
-    ROS2S_CO_TRY_ASSIGN(const fs::Attributes node, co_await inner_->lookup(call, parent, name));
-    inner_->forget(node.node, 1);
+    ROS2S_CO_TRY_ASSIGN(const fs::Attributes node, co_await inner_.lookup(call, parent, name));
+    inner_.forget(node.node, 1);
     if (node.uid != call.caller->uid) co_return fs::fail_permission();
     co_return Result<>{};
 }
@@ -236,12 +236,12 @@ Task<Result<>> CheckedFileSystem::check_removal(const Call& call, NodeId parent,
 
 Task<Result<>> CheckedFileSystem::unlink(const Call& call, NodeId parent, std::string_view name) {
     ROS2S_CO_TRY(co_await check_removal(call, parent, name));
-    co_return co_await inner_->unlink(call, parent, name);
+    co_return co_await inner_.unlink(call, parent, name);
 }
 
 Task<Result<>> CheckedFileSystem::rmdir(const Call& call, NodeId parent, std::string_view name) {
     ROS2S_CO_TRY(co_await check_removal(call, parent, name));
-    co_return co_await inner_->rmdir(call, parent, name);
+    co_return co_await inner_.rmdir(call, parent, name);
 }
 
 // A directory that moves to another one gets another "..": this needs the right to write to it.
@@ -249,8 +249,8 @@ Task<Result<>> CheckedFileSystem::check_move(const Call& call, NodeId parent,
                                              std::string_view name) {
     const uint64_t since = changes_;
     ROS2S_CO_TRY_ASSIGN(const fs::Attributes node,
-                        seen(since, co_await inner_->lookup(call, parent, name)));
-    inner_->forget(node.node, 1);
+                        seen(since, co_await inner_.lookup(call, parent, name)));
+    inner_.forget(node.node, 1);
     if (S_ISDIR(node.mode) &&
         !fs::allows(*call.caller, node.mode, node.uid, node.gid, Wanted::write)) {
         co_return fs::fail_access();
@@ -273,7 +273,7 @@ Task<Result<>> CheckedFileSystem::rename(const Call& call, NodeId parent, std::s
             if (flags.exchange) ROS2S_CO_TRY(co_await check_move(call, new_parent, new_name));
         }
     }
-    co_return co_await inner_->rename(call, parent, name, new_parent, new_name, flags);
+    co_return co_await inner_.rename(call, parent, name, new_parent, new_name, flags);
 }
 
 // ---- many names -----------------------------------------------------------------------------
@@ -290,7 +290,7 @@ Task<std::vector<Result<fs::Attributes>>> CheckedFileSystem::lookup_many(
         if (!may) co_return results;
     }
     const uint64_t since = changes_;
-    results = co_await inner_->lookup_many(call, parent, names);
+    results = co_await inner_.lookup_many(call, parent, names);
     for (auto& result : results) result = seen(since, std::move(result));
     co_return results;
 }
@@ -303,20 +303,20 @@ Task<std::vector<Result<>>> CheckedFileSystem::create_many(const Call& call, Nod
     fs::Owner creator = owner;
     const auto may = co_await check_new(call, parent, names.front(), whole, creator);
     if (!may) co_return co_await FileSystem::create_many(call, parent, names, mode, owner);
-    co_return co_await inner_->create_many(call, parent, names, whole & fs::permission_bits,
-                                           creator);
+    co_return co_await inner_.create_many(call, parent, names, whole & fs::permission_bits,
+                                          creator);
 }
 
 Task<std::vector<Result<>>> CheckedFileSystem::unlink_many(
     const Call& call, NodeId parent, std::span<const std::string_view> names) {
     const Caller* const caller = ordinary(call);
-    if (caller == nullptr) co_return co_await inner_->unlink_many(call, parent, names);
+    if (caller == nullptr) co_return co_await inner_.unlink_many(call, parent, names);
     const auto directory = co_await rights_of(call, parent);
     const bool may_all = directory && S_ISDIR(directory->mode) &&
                          allows(*caller, *directory, Wanted::search | Wanted::write) &&
                          !is_guarded(*caller, *directory);
     if (!may_all) co_return co_await FileSystem::unlink_many(call, parent, names);
-    co_return co_await inner_->unlink_many(call, parent, names);
+    co_return co_await inner_.unlink_many(call, parent, names);
 }
 
 // ---- attributes -----------------------------------------------------------------------------
@@ -383,7 +383,7 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::set_attributes(
     ROS2S_CO_TRY_ASSIGN(const fs::SetAttributes allowed,
                         co_await checked_changes(call, node, changes));
     const uint64_t since = ++changes_;
-    auto changed = co_await inner_->set_attributes(call, node, allowed);
+    auto changed = co_await inner_.set_attributes(call, node, allowed);
     // Look-ups that were answered meanwhile may have returned the mode before, or after.
     seen_.drop(node);
     ++changes_;
@@ -424,13 +424,13 @@ Task<Result<>> CheckedFileSystem::check_xattr(const Call& call, NodeId node, std
 Task<Result<std::string>> CheckedFileSystem::get_xattr(const Call& call, NodeId node,
                                                        std::string_view name) {
     ROS2S_CO_TRY(co_await check_xattr(call, node, name, false));
-    co_return co_await inner_->get_xattr(call, node, name);
+    co_return co_await inner_.get_xattr(call, node, name);
 }
 
 Task<Result<>> CheckedFileSystem::set_xattr(const Call& call, NodeId node, std::string_view name,
                                             ConstBytes value, fs::SetXattr how) {
     ROS2S_CO_TRY(co_await check_xattr(call, node, name, true));
-    const auto done = co_await inner_->set_xattr(call, node, name, value, how);
+    const auto done = co_await inner_.set_xattr(call, node, name, value, how);
     ++changes_;
     seen_.drop(node);  // an access list may change the mode
     co_return done;
@@ -439,7 +439,7 @@ Task<Result<>> CheckedFileSystem::set_xattr(const Call& call, NodeId node, std::
 Task<Result<>> CheckedFileSystem::remove_xattr(const Call& call, NodeId node,
                                                std::string_view name) {
     ROS2S_CO_TRY(co_await check_xattr(call, node, name, true));
-    const auto done = co_await inner_->remove_xattr(call, node, name);
+    const auto done = co_await inner_.remove_xattr(call, node, name);
     ++changes_;
     seen_.drop(node);
     co_return done;
@@ -464,7 +464,7 @@ CheckedFileSystem::OpenedTask CheckedFileSystem::checked(const Call& call, fs::O
         co_return opened;
     }
     const Call closing;
-    (void)co_await inner_->close(closing, opened->handle);
+    (void)co_await inner_.close(closing, opened->handle);
     co_return fs::fail_access();
 }
 
@@ -478,7 +478,7 @@ CheckedFileSystem::OpenedTask CheckedFileSystem::open(const Call& call, NodeId n
         }
     }
     const uint64_t since = changes_;
-    auto opened = seen(since, co_await inner_->open(call, node, flags));
+    auto opened = seen(since, co_await inner_.open(call, node, flags));
     co_return co_await checked(call, flags, std::move(opened));
 }
 
@@ -493,23 +493,23 @@ CheckedFileSystem::OpenedTask CheckedFileSystem::create(const Call& call, NodeId
     if (!may && !exists) co_return fail(may.error());
     if (ordinary(call) == nullptr) {
         const uint64_t since = changes_;
-        co_return seen(since, co_await inner_->create(call, parent, name, mode, flags, owner));
+        co_return seen(since, co_await inner_.create(call, parent, name, mode, flags, owner));
     }
     if (!exists) {
         fs::OpenFlags exclusive = flags;
         exclusive.exclusive = true;
         const uint64_t since = changes_;
         auto opened =
-            seen(since, co_await inner_->create(call, parent, name, whole & fs::permission_bits,
-                                                exclusive, owner));
+            seen(since, co_await inner_.create(call, parent, name, whole & fs::permission_bits,
+                                               exclusive, owner));
         if (opened) keep(call, *opened, flags);
         if (opened || opened.error().code != Code::exists) co_return opened;
     }
     if (flags.exclusive) co_return fail(Code::exists);
-    ROS2S_CO_TRY_ASSIGN(const fs::Attributes found, co_await inner_->lookup(call, parent, name));
+    ROS2S_CO_TRY_ASSIGN(const fs::Attributes found, co_await inner_.lookup(call, parent, name));
     auto opened = co_await open(call, found.node, flags);
     // The caller of create() gets one reference, as for a new file.
-    if (!opened) inner_->forget(found.node, 1);
+    if (!opened) inner_.forget(found.node, 1);
     co_return opened;
 }
 
@@ -519,7 +519,7 @@ Task<Result<>> CheckedFileSystem::close(const Call& call, fs::FileHandle handle)
         if (--count->second == 0) writes_.erase(count);
         writers_.erase(found);
     }
-    return inner_->close(call, handle);
+    return inner_.close(call, handle);
 }
 
 Task<Result<>> CheckedFileSystem::read_many(const Call& call, NodeId directory,
@@ -527,7 +527,7 @@ Task<Result<>> CheckedFileSystem::read_many(const Call& call, NodeId directory,
     if (ordinary(call) != nullptr) {
         ROS2S_CO_TRY(co_await require_in(call, directory, Wanted::search));
     }
-    co_return co_await inner_->read_many(call, directory, items);
+    co_return co_await inner_.read_many(call, directory, items);
 }
 
 }  // namespace ros2s::access

@@ -22,22 +22,17 @@
 #include <memory>
 #include <tuple>
 
+#include "ros2s/access/files_below.h"
 #include "ros2s/access/seen_nodes.h"
 #include "ros2s/fs/caller.h"
-#include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/reactor.h"
 
 namespace ros2s::access {
 
-class CheckedFileSystem final : public fs::FileSystem {
+class CheckedFileSystem final : public FilesBelow {
   public:
-    using Call = ros2s::Call;
-    using NodeId = fs::NodeId;
-    using AttributesTask = Task<Result<fs::Attributes>>;
-    using OpenedTask = Task<Result<fs::Opened>>;
-
     CheckedFileSystem(Reactor& reactor, std::unique_ptr<fs::FileSystem> inner)
-        : reactor_(reactor), inner_(std::move(inner)) {}
+        : FilesBelow(*inner), reactor_(reactor), owned_(std::move(inner)) {}
 
     AttributesTask lookup(const Call&, NodeId parent, std::string_view name) override;
     Task<std::vector<Result<fs::Attributes>>> look_up_names(
@@ -54,7 +49,7 @@ class CheckedFileSystem final : public fs::FileSystem {
     Task<Result<>> rename(const Call&, NodeId parent, std::string_view name, NodeId new_parent,
                           std::string_view new_name, RenameFlags flags) override;
     Task<Result<std::string>> readlink(const Call& call, NodeId node) override {
-        return inner_->readlink(call, node);
+        return inner_.readlink(call, node);
     }
     Task<std::vector<Result<fs::Attributes>>> lookup_many(
         const Call&, NodeId parent, std::span<const std::string_view> names) override;
@@ -71,7 +66,7 @@ class CheckedFileSystem final : public fs::FileSystem {
                              fs::SetXattr how) override;
     Task<Result<>> remove_xattr(const Call&, NodeId node, std::string_view name) override;
     Task<Result<std::vector<std::string>>> list_xattrs(const Call& call, NodeId node) override {
-        return inner_->list_xattrs(call, node);
+        return inner_.list_xattrs(call, node);
     }
     OpenedTask open(const Call&, NodeId node, fs::OpenFlags flags) override;
     OpenedTask create(const Call&, NodeId parent, std::string_view name, mode_t mode,
@@ -79,44 +74,10 @@ class CheckedFileSystem final : public fs::FileSystem {
     Task<Result<>> close(const Call&, fs::FileHandle handle) override;
     Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call& call, fs::FileHandle handle,
                                                           uint64_t cookie, size_t limit) override {
-        return inner_->readdir(call, handle, cookie, limit);
+        return inner_.readdir(call, handle, cookie, limit);
     }
-    Task<Result<fs::FileSystemSpace>> space(const Call& call) override {
-        return inner_->space(call);
-    }
-    void forget(NodeId node, uint64_t count) override { inner_->forget(node, count); }
-
-    Task<> close_all() override { return inner_->close_all(); }
-    Task<Result<uint64_t>> pread(const Call& call, fs::FileHandle handle, fs::Window into,
-                                 uint64_t offset) override {
-        return inner_->pread(call, handle, into, offset);
-    }
-    Task<Result<uint64_t>> pread_forwarded(const Call& call, fs::FileHandle handle, fs::Window into,
-                                           uint64_t offset, std::optional<uint32_t>& crc) override {
-        return inner_->pread_forwarded(call, handle, into, offset, crc);
-    }
-    Task<Result<uint64_t>> pwrite(const Call& call, fs::FileHandle handle, fs::Window from,
-                                  uint64_t offset) override {
-        return inner_->pwrite(call, handle, from, offset);
-    }
-    Task<Result<uint64_t>> pwrite_forwarded(const Call& call, fs::FileHandle handle,
-                                            fs::Window from, uint64_t offset,
-                                            std::vector<uint32_t>& checksums) override {
-        return inner_->pwrite_forwarded(call, handle, from, offset, checksums);
-    }
-    [[nodiscard]] bool compares_checksums(fs::FileHandle handle) const override {
-        return inner_->compares_checksums(handle);
-    }
-    Task<Result<>> fsync(const Call& call, fs::FileHandle handle) override {
-        return inner_->fsync(call, handle);
-    }
-    Task<Result<>> punch_hole(const Call& call, fs::FileHandle handle, uint64_t offset,
-                              uint64_t length) override {
-        return inner_->punch_hole(call, handle, offset, length);
-    }
-    Result<fs::PathReport> path_report(fs::FileHandle handle) const override {
-        return inner_->path_report(handle);
-    }
+    void forget(NodeId node, uint64_t count) override { inner_.forget(node, count); }
+    Task<> close_all() override { return inner_.close_all(); }
     Task<Result<>> read_many(const Call&, NodeId directory,
                              std::span<fs::ReadManyItem> items) override;
 
@@ -155,7 +116,7 @@ class CheckedFileSystem final : public fs::FileSystem {
     void keep(const Call& call, const fs::Opened& opened, fs::OpenFlags flags);
 
     Reactor& reactor_;
-    std::unique_ptr<fs::FileSystem> inner_;
+    std::unique_ptr<fs::FileSystem> owned_;
     SeenNodes seen_{4096};
     uint64_t changes_ = 0;  // of attributes, begun and ended
     std::map<fs::FileHandle, Writer> writers_;

@@ -26,21 +26,15 @@
 #include <optional>
 #include <vector>
 
+#include "ros2s/access/files_below.h"
 #include "ros2s/access/seen_nodes.h"
 #include "ros2s/access/subtree.h"
-#include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/reactor.h"
 
 namespace ros2s::access {
 
-class SubtreeView final : public fs::FileSystem {
+class SubtreeView final : public FilesBelow {
   public:
-    using Call = ros2s::Call;
-    using NodeId = fs::NodeId;
-    using FileHandle = fs::FileHandle;
-    using AttributesTask = Task<Result<fs::Attributes>>;
-    using OpenedTask = Task<Result<fs::Opened>>;
-
     // A node deeper below its granted directory is `stale`: looking above it takes too long.
     static constexpr int levels_max = 1024;
 
@@ -86,42 +80,11 @@ class SubtreeView final : public fs::FileSystem {
     Task<Result<>> close(const Call&, FileHandle handle) override;
     Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call&, FileHandle handle,
                                                           uint64_t cookie, size_t limit) override;
-    // Of the pool, as for a whole container.
-    Task<Result<fs::FileSystemSpace>> space(const Call& call) override {
-        return inner_.space(call);
-    }
     void forget(NodeId node, uint64_t count) override;
 
     // Closes nothing of the file system below, which others use.
     Task<> close_all() override { co_return; }
-    Task<Result<uint64_t>> pread(const Call& call, FileHandle handle, fs::Window into,
-                                 uint64_t offset) override {
-        return inner_.pread(call, passed(handle), into, offset);
-    }
-    Task<Result<uint64_t>> pread_forwarded(const Call& call, FileHandle handle, fs::Window into,
-                                           uint64_t offset, std::optional<uint32_t>& crc) override {
-        return inner_.pread_forwarded(call, passed(handle), into, offset, crc);
-    }
-    Task<Result<uint64_t>> pwrite(const Call& call, FileHandle handle, fs::Window from,
-                                  uint64_t offset) override {
-        return inner_.pwrite(call, passed(handle), from, offset);
-    }
-    Task<Result<uint64_t>> pwrite_forwarded(const Call& call, FileHandle handle, fs::Window from,
-                                            uint64_t offset,
-                                            std::vector<uint32_t>& checksums) override {
-        return inner_.pwrite_forwarded(call, passed(handle), from, offset, checksums);
-    }
-    [[nodiscard]] bool compares_checksums(FileHandle handle) const override {
-        return inner_.compares_checksums(passed(handle));
-    }
     Task<Result<>> fsync(const Call& call, FileHandle handle) override;
-    Task<Result<>> punch_hole(const Call& call, FileHandle handle, uint64_t offset,
-                              uint64_t length) override {
-        return inner_.punch_hole(call, passed(handle), offset, length);
-    }
-    Result<fs::PathReport> path_report(FileHandle handle) const override {
-        return inner_.path_report(passed(handle));
-    }
     Task<Result<>> read_many(const Call&, NodeId directory,
                              std::span<fs::ReadManyItem> items) override;
 
@@ -157,7 +120,7 @@ class SubtreeView final : public fs::FileSystem {
         uint32_t all = 0, writing = 0;
     };
 
-    SubtreeView(Reactor& reactor, fs::FileSystem& inner) : reactor_(reactor), inner_(inner) {}
+    SubtreeView(Reactor& reactor, fs::FileSystem& inner) : FilesBelow(inner), reactor_(reactor) {}
     void add(Subtree subtree);
     Task<Result<>> check_areas(const Call& call, std::string container, Report& report);
 
@@ -184,14 +147,10 @@ class SubtreeView final : public fs::FileSystem {
     [[nodiscard]] bool is_listing(FileHandle handle) const {
         return (handle.value & listing_bit) != 0 && listings_.contains(handle);
     }
-    // No file of the file system below has handle 0.
-    [[nodiscard]] FileHandle passed(FileHandle handle) const {
-        return is_listing(handle) ? FileHandle{} : handle;
-    }
+    // With random bits: the file system below finds no file by such a handle.
     static constexpr uint64_t listing_bit = uint64_t{1} << 63;
 
     Reactor& reactor_;
-    fs::FileSystem& inner_;
     // Not shared with other mounts: a file may have names here and there.
     SeenParents parents_{1024};
     WallTime made_{};

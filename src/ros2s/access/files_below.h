@@ -1,0 +1,59 @@
+// FilesBelow: the base of a FileSystem that decides about names, and passes the bytes of open files
+// to the file system below. Its users have checked the rights when the file was opened.
+//
+// The file system below outlives it. Used on its core.
+#pragma once
+#include "ros2s/fs/file_system.h"
+
+namespace ros2s::access {
+
+class FilesBelow : public fs::FileSystem {
+  public:
+    using Call = ros2s::Call;
+    using FileHandle = fs::FileHandle;
+    using NodeId = fs::NodeId;
+    using Window = fs::Window;
+    using AttributesTask = Task<Result<fs::Attributes>>;
+    using OpenedTask = Task<Result<fs::Opened>>;
+
+    Task<Result<fs::FileSystemSpace>> space(const Call& call) override {
+        return inner_.space(call);
+    }
+    Task<Result<uint64_t>> pread(const Call& call, FileHandle handle, Window into,
+                                 uint64_t offset) override {
+        return inner_.pread(call, handle, into, offset);
+    }
+    Task<Result<uint64_t>> pread_forwarded(const Call& call, FileHandle handle, Window into,
+                                           uint64_t offset, std::optional<uint32_t>& crc) override {
+        return inner_.pread_forwarded(call, handle, into, offset, crc);
+    }
+    Task<Result<uint64_t>> pwrite(const Call& call, FileHandle handle, Window from,
+                                  uint64_t offset) override {
+        return inner_.pwrite(call, handle, from, offset);
+    }
+    Task<Result<uint64_t>> pwrite_forwarded(const Call& call, FileHandle handle, Window from,
+                                            uint64_t offset,
+                                            std::vector<uint32_t>& checksums) override {
+        return inner_.pwrite_forwarded(call, handle, from, offset, checksums);
+    }
+    [[nodiscard]] bool compares_checksums(FileHandle handle) const override {
+        return inner_.compares_checksums(handle);
+    }
+    Task<Result<>> fsync(const Call& call, FileHandle handle) override {
+        return inner_.fsync(call, handle);
+    }
+    Task<Result<>> punch_hole(const Call& call, FileHandle handle, uint64_t offset,
+                              uint64_t length) override {
+        return inner_.punch_hole(call, handle, offset, length);
+    }
+    Result<fs::PathReport> path_report(FileHandle handle) const override {
+        return inner_.path_report(handle);
+    }
+
+  protected:
+    explicit FilesBelow(fs::FileSystem& inner) : inner_(inner) {}
+
+    fs::FileSystem& inner_;
+};
+
+}  // namespace ros2s::access
