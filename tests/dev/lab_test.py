@@ -7,6 +7,7 @@ import contextlib
 import io
 import os
 import random
+import re
 import socket
 import struct
 import subprocess
@@ -37,7 +38,7 @@ def check_says():
     """Returns the tally of ./dev check's lab part, and its output."""
     tally, out = console.Tally("check"), io.StringIO()
     with contextlib.redirect_stdout(out):
-        lab.selection(tally, float("inf"))
+        lab.selection(tally)
     return tally, out.getvalue()
 
 
@@ -57,13 +58,6 @@ class Refusals(unittest.TestCase):
             tally, said = check_says()
         self.assertEqual((tally.passed, tally.failed), (0, 0))
         self.assertRegex(said, "not run: .*net, .*apt-get install")
-
-    def test_but_a_guest_that_comes_to_nothing_fails_it(self):
-        nothing = types.SimpleNamespace(returncode=lab.GUEST_FAILED, stdout="", stderr="why")
-        with mock.patch.object(lab.subprocess, "run", return_value=nothing):
-            tally, said = check_says()
-        self.assertEqual((tally.passed, tally.failed), (0, 1))
-        self.assertIn("why", said)
 
 
 class Kernels(unittest.TestCase):
@@ -87,60 +81,74 @@ class Kernels(unittest.TestCase):
         self.assertIn("the one that is here: no network", said)
 
 
-class Limits(unittest.TestCase):
-    """Tests the time limits of ./dev check's lab part: a suite that begins gets enough time, and fails if it
-    takes more."""
+class SharedGuests(unittest.TestCase):
+    """Tests how suites share a guest, which is a function here: it gets the names of its suites and their kernel,
+    and returns what it prints."""
 
-    def selected(self, minutes, seconds_of):
-        """Returns the tally, the output, and the suites with their limits, if a suite takes seconds_of(name)."""
-        clock, limits = [0.0], {}
+    def setUp(self):
+        self.logs = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.enterContext(mock.patch.object(lab, "LOGS", self.logs))
 
-        def run_suite(name, seconds, tally, **_):
-            limits[name] = seconds
-            clock[0] += min(seconds, seconds_of(name))
-            tally.add(name, seconds_of(name) <= seconds)
+    def run_suites(self, names, *guests):
+        """Returns the tally, the output, and for each guest its kernel and suites."""
+        left, booted, tally, out = list(guests), [], console.Tally("lab"), io.StringIO()
 
-        shell = types.SimpleNamespace(returncode=7)
-        suites = lab.selected()
-        with mock.patch.object(lab.subprocess, "run", return_value=shell), \
-                mock.patch.object(lab, "selected", return_value=suites), \
-                mock.patch.object(lab, "is_ready", return_value=True), \
-                mock.patch.object(lab, "run_suite", run_suite), \
-                mock.patch.object(lab.time, "monotonic", lambda: clock[0]):
-            tally, out = console.Tally("check"), io.StringIO()
-            with contextlib.redirect_stdout(out):
-                lab.selection(tally, minutes * 60)
-        return tally, out.getvalue(), limits
+        def run(wanted, script, log, *_):
+            suites = re.findall(r"^suite (\S+) 60$", Path(script).read_text(), re.MULTILINE)
+            booted.append((wanted, suites))
+            said = left.pop(0)(suites)
+            if said is None:
+                raise lab.vm.Failure("it did not boot")
+            log.write_text(said)
 
-    def test_one_that_hangs_fails(self):
-        suites = lab.selected()
-        for each in list(suites)[:-1]:
-            with self.subTest(suite=each):
-                tally, _, limits = self.selected(
-                    99, lambda name, each=each: 1e9 if name == each else suites[name] * 0.8)
-                self.assertEqual(tally.failed, 1)
-                self.assertLessEqual(limits[each], max(400, 4 * suites[each]))
+        with mock.patch.object(kernel, "prepare", lambda wanted=kernel.USUAL: wanted), \
+                mock.patch.object(lab.vm, "run", run), contextlib.redirect_stdout(out):
+            lab.run_suites(names, 60, tally)
+        self.assertEqual(left, [])
+        return tally, out.getvalue(), booted
 
-    def test_usually_there_is_time_for_all_whichever_turn_it_is(self):
-        for number, (turn, seconds) in enumerate(lab.IN_TURN.items()):
-            with self.subTest(turn=turn), mock.patch.object(
-                    lab.subprocess, "run", return_value=types.SimpleNamespace(stdout=f"{number:040x}\n")):
-                suites = lab.selected()
-            self.assertEqual(suites, {turn: seconds, **lab.ALWAYS})
-            self.assertLessEqual(sum(suites.values()), lab.SELECTION_MINUTES * 60)
+    @staticmethod
+    def passes(names):
+        return "".join(f"lab: {name} begins\nok   {name}\nlab: {name} ended with 0 after 7 s\n" for name in names)
 
-    def test_every_suite_that_it_names_is_there(self):
-        self.assertLessEqual({*lab.IN_TURN, *lab.ALWAYS}, {*lab.known()})
+    def test_suites_with_one_kernel_share_one(self):
+        tally, said, booted = self.run_suites(["net", "nvme_newer", "nvme", "nvme_polled", "net"], self.passes, self.passes)
+        self.assertEqual((tally.passed, tally.failed), (4, 0))
+        self.assertEqual(booted, [(kernel.USUAL, ["net", "nvme"]),
+                                  (lab.KERNELS["nvme_newer"], ["nvme_newer", "nvme_polled"])])
+        self.assertIn("ok   nvme (7 s)", said)
+        self.assertEqual((self.logs / "nvme.log").read_text(), "ok   nvme\n")
 
-    def test_what_is_late_is_not_begun(self):
-        suites = lab.selected()
-        for pace in (0.5, 1, 1.4, 3):
-            with self.subTest(pace=pace):
-                tally, said, limits = self.selected(99, lambda name, pace=pace: suites[name] * pace)
-                self.assertEqual(tally.failed, 0)
-                self.assertGreater(len(limits), 1)
-                self.assertEqual(said.count("it is late"), len(suites) - len(limits))
-        self.assertEqual(self.selected(0, suites.get)[2], {})
+    def test_one_that_fails_leaves_the_others_alone(self):
+        tally, said, _ = self.run_suites(["net", "nvme"], lambda _: "lab: net begins\nFAIL a tree\nlab: net ended with 1 after 3 s\n"
+                                         + self.passes(["nvme"]))
+        self.assertEqual((tally.passed, tally.failed), (1, 1))
+        self.assertIn("FAIL net (3 s)", said)
+        self.assertIn("FAIL a tree", said)
+        self.assertIn("ended with 1", said)
+
+    def test_after_one_that_ends_the_guest_another_guest_runs_the_rest(self):
+        tally, said, booted = self.run_suites(
+            ["net", "nvme", "rdma"], lambda _: self.passes(["net"]) + "lab: nvme begins\nok   a pool\n", self.passes)
+        self.assertEqual((tally.passed, tally.failed), (2, 1))
+        self.assertEqual(booted[1][1], ["rdma"])
+        self.assertRegex(said, "FAIL nvme .*\n    ok   a pool")
+        self.assertIn("the guest ended too early", said)
+
+    def test_a_guest_that_does_not_boot_is_tried_again_for_the_next(self):
+        tally, said, booted = self.run_suites(["net", "nvme"], lambda _: None, self.passes)
+        self.assertEqual((tally.passed, tally.failed), (1, 1))
+        self.assertEqual(booted[1][1], ["nvme"])
+        self.assertIn("it did not boot", said)
+
+    def test_the_check_runs_each_suite_in_turn(self):
+        turns = set()
+        for number in range(len(lab.known())):
+            with mock.patch.object(lab.subprocess, "run", return_value=types.SimpleNamespace(stdout=f"{number:040x}\n")):
+                *always, turn = lab.selected()
+            self.assertEqual(always, list(lab.ALWAYS))
+            turns.add(turn)
+        self.assertEqual(turns | {*lab.ALWAYS}, {*lab.known()})
 
 
 def request(handle, kind, offset=0, data=b"", flags=0):

@@ -29,8 +29,7 @@ LEAKS_OF_OTHERS = Path("tools/dev/lsan.supp").absolute()
 def add_arguments(parser):
     parser.add_argument("--seconds", type=int, default=10, help="for each fuzzer (10)")
     parser.add_argument("--minutes", type=int, default=24 * 60,
-                        help="begin no suite of the lab, and nothing of arm64, later than this "
-                             "(0: leave both out)")
+                        help="begin neither the lab nor arm64 later than this (0: leave both out)")
 
 
 def races_environment():
@@ -66,11 +65,10 @@ def run(options):
         print("left out, as --minutes 0 asks: the lab and arm64; ./dev nightly runs both", flush=True)
         return tally.close()
     give_up = console.started + options.minutes * 60
-    console.part("lab")
-    lab.selection(tally, give_up)
-    console.part("arm64")
-    if time.monotonic() < give_up:
-        arm64.selection(tally)
-    else:
-        print(f"not run: arm64: {options.minutes} minutes have passed", flush=True)
+    for title, selection in (("lab", lab.selection), ("arm64", arm64.selection)):
+        console.part(title)
+        if time.monotonic() < give_up:
+            selection(tally)
+        else:
+            print(f"not run: {title}: {options.minutes} minutes have passed", flush=True)
     return tally.close()

@@ -2,6 +2,7 @@
 memory), in a small virtual machine that runs the checkout's own build."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -17,14 +18,14 @@ from lab import kernel, power, vm
 
 SUITES = Path(__file__).parent.absolute() / "suites"
 LOGS = Path("build/lab/logs")
-# The suites of ./dev check, within these minutes: one that changes with the commit, and ALWAYS. The numbers
-# are about the seconds that each takes, with its boot.
-IN_TURN = {"pmem": 180, "rdma_pool": 110, "rdma_pool_ofi": 125, "nvmeof": 120, "link_down": 170,
-           "rdma_link_down": 150, "nvme_polled": 135, "nvme_newer": 125, "nvme_not_polled": 115}
-ALWAYS = {"net": 50, "nvme": 90, "rdma_host": 125, "rdma_keys": 125, "power": 150, "nvme_errors": 165}
-SELECTION_MINUTES = 15
+# What the suites use, but for scripts and the machine's own programs.
+TARGETS = ("programs", "device_nvme_test", "device_pmem_test", "fabric_ucx_test", "fabric_ofi_test", "attack_test")
+# The suites of ./dev check: these in one guest, and one that changes with the commit.
+ALWAYS = ("net", "nvme", "rdma_host")
 # The kernels of suites that need a newer one.
 KERNELS = dict.fromkeys(("nvme_newer", "nvme_polled"), "linux-image-6.12-amd64")
+SUITE_SECONDS = 1200  # at most
+BOOT_SECONDS = 300    # at most, on a busy machine
 # Exit statuses of ./dev lab: this machine cannot have a guest, or the guest failed.
 NO_GUEST, GUEST_FAILED = 125, 124
 
@@ -32,7 +33,7 @@ NO_GUEST, GUEST_FAILED = 125, 124
 def add_arguments(parser):
     parser.add_argument("names", nargs="*", metavar="NAME", default=["all"],
                         help=f"suites, or all (default): {', '.join(known())}; or shell, which you type in")
-    parser.add_argument("--seconds", type=int, help="at most, for each suite (1200; a command: 900; a shell: 86400)")
+    parser.add_argument("--seconds", type=int, help=f"at most, for each suite ({SUITE_SECONDS}; a command: 900; a shell: 86400)")
     parser.add_argument("--points", type=positive, default=power.POINTS,
                         help=f"of power: at how many points it is lost ({power.POINTS}; as many as "
                              "there are: every one)")
@@ -75,15 +76,15 @@ def run(options):
         except power.Unavailable as why:
             tally.add(str(why), False)
     else:
-        for name in known() if "all" in options.names else options.names:
-            run_suite(name, options.seconds or 1200, tally, options.points)
+        run_suites(known() if "all" in options.names else options.names,
+                   options.seconds or SUITE_SECONDS, tally, options.points)
     return tally.close()
 
 
 def run_command(command, seconds, typed=False):
     try:
         vm.look()
-        if not build.make("release"):
+        if not build.make("release", TARGETS):
             return 1
         guest = kernel.prepare()
         if typed:
@@ -112,8 +113,8 @@ def folder():
 
 
 def selected():
-    turn = list(IN_TURN)[commit() % len(IN_TURN)]
-    return {turn: IN_TURN[turn], **ALWAYS}
+    in_turn = [name for name in known() if name not in ALWAYS]
+    return [*ALWAYS, in_turn[commit() % len(in_turn)]]
 
 
 def commit():
@@ -124,41 +125,21 @@ def commit():
     return int(said.stdout or "0", 16)
 
 
-def selection(tally, give_up):
-    """Runs the suites of ./dev check. If this machine cannot have a guest, prints the reason instead. Begins
-    a suite only if it is expected to end before `give_up` (of time.monotonic()) and within the selection's
-    time."""
-    suites = selected()
-    console.step("lab")
-    give_up = min(give_up, time.monotonic() + SELECTION_MINUTES * 60)
-    for _ in range(2):  # a busy machine may take too long for the first
-        shell = subprocess.run([sys.executable, "-B", "tools/dev", "lab", "shell", "--seconds", "300"],
-                               input="exit 7\n", capture_output=True, text=True, check=False)
-        if shell.returncode != GUEST_FAILED:
-            break
-    if shell.returncode == NO_GUEST:
-        print(f"not run: {', '.join(suites)}: {shell.stderr.strip()}", flush=True)
+def selection(tally):
+    """Runs the suites of ./dev check. If this machine cannot have a guest, prints the reason instead."""
+    names = selected()
+    try:
+        vm.look()
+        kernel.prepare()
+    except kernel.Unavailable as why:
+        print(f"not run: {', '.join(names)}: {why}", flush=True)
         return
-    if not tally.add("a shell in a guest", shell.returncode == 7):
-        print(shell.stdout, shell.stderr)
-        return
-    if not is_ready(tally):
-        return
-    usual = took = 0
-    for name, seconds in suites.items():
-        begun = time.monotonic()
-        # From this machine's speed so far. A suite may take several times as long before it fails.
-        expected = seconds * took / usual if usual else seconds
-        if give_up - begun < expected:
-            print(f"not run: {name}: it is late", flush=True)
-            continue
-        run_suite(name, int(max(400, 4 * expected)), tally)
-        usual += seconds
-        took += time.monotonic() - begun
+    if is_ready(tally):
+        run_suites(names, SUITE_SECONDS, tally)
 
 
 def is_ready(tally):
-    if not tally.add("release build", build.make("release")):
+    if not tally.add("release build", build.make("release", TARGETS)):
         return False
     folder()
     try:
@@ -168,21 +149,66 @@ def is_ready(tally):
     return True
 
 
-def run_suite(name, seconds, tally, points=power.POINTS):
-    started = time.monotonic()
-    console.step(f"{name}: a guest boots")
-    log = LOGS / f"{name}.log"
-    try:
-        guest = kernel.prepare(KERNELS.get(name, kernel.USUAL))
+def run_suites(names, seconds, tally, points=power.POINTS):
+    """Runs suites, each at most so long. Those that need the same kernel share a guest, in which each begins as
+    after a boot. If the guest ends in the middle of one, another guest runs the rest."""
+    by_kernel = {}
+    for name in dict.fromkeys(names):
         if name == "power":
-            ended = "" if power.run(guest, SUITES / "power.sh", log, seconds, tally, folder(),
-                                    points) else "see above"
+            run_power(seconds, tally, points)
         else:
-            status = vm.run(guest, SUITES / f"{name}.sh", log, seconds)
-            ended = "" if status == 0 else f"ended with {status}"
+            by_kernel.setdefault(KERNELS.get(name, kernel.USUAL), []).append(name)
+    for wanted, left in by_kernel.items():
+        while left:
+            ended = boot(wanted, left, seconds)
+            for name, (took, why) in ended.items():
+                if not tally.add(f"{name} ({took} s)", not why):
+                    show(LOGS / f"{name}.log", why)
+                left.remove(name)
+
+
+def boot(wanted, names, seconds):
+    """Runs suites in one guest. Returns the seconds and the failure ("": none) of each that ended, and of one
+    that did not."""
+    console.step(f"a guest boots: {', '.join(names)}")
+    log, began, why = LOGS / "guest.log", time.monotonic(), ""
+    log.unlink(missing_ok=True)
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=folder(), suffix=".sh") as script:
+            script.write("source tools/dev/lab/guest/suite\n" +
+                         "".join(f"suite {name} {seconds}\n" for name in names))
+            script.flush()
+            vm.run(kernel.prepare(wanted), script.name, log, BOOT_SECONDS + seconds * len(names))
+    except (vm.Failure, kernel.Unavailable) as failure:
+        why = str(failure)
+    return outcomes(log, names, why or "the guest ended too early", int(time.monotonic() - began))
+
+
+def outcomes(log, names, why, seconds):
+    """Reads the log of a guest, and writes one for each of its suites."""
+    said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    ended = {}
+    for name in names:
+        found = re.search(rf"^lab: {name} begins\n(.*?)(?:^lab: {name} ended with (\d+) after (\d+) s$|\Z)", said,
+                          re.MULTILINE | re.DOTALL)
+        (LOGS / f"{name}.log").write_text(found[1] if found else said, encoding="utf-8")
+        if not found or found[2] is None:
+            ended[name] = seconds, why
+            break
+        ended[name] = int(found[3]), "" if found[2] == "0" else f"ended with {found[2]}"
+    return ended
+
+
+def run_power(seconds, tally, points):
+    started = time.monotonic()
+    console.step("power: guests boot")
+    log = LOGS / "power.log"
+    try:
+        ended = "" if power.run(kernel.prepare(), SUITES / "power.sh", log, seconds, tally, folder(),
+                                points) else "see above"
     except (vm.Failure, kernel.Unavailable, power.Unavailable) as why:
         ended = str(why)
-    if not tally.add(f"{name} ({time.monotonic() - started:.0f} s)", not ended):
+    if not tally.add(f"power ({time.monotonic() - started:.0f} s)", not ended):
         show(log, ended)
 
 

@@ -172,7 +172,7 @@ def more_namespaces(folder):
 
 
 def copy_output(stream, log, echo):
-    with open(log, "wb") as file:
+    with open(log, "wb", buffering=0) as file:  # so that one can follow it
         while piece := stream.recv(1 << 16):
             file.write(piece)
             if echo:
