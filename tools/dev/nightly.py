@@ -2,8 +2,10 @@
 
 import argparse
 import os
+import random
 import subprocess
 import sys
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 import arm64
@@ -32,9 +34,9 @@ def tests(tally, _):
 
 
 def bench(tally, options):
-    """the bench, beside a build of the base (--against)"""
+    """the bench, beside a build of the base; only with --against"""
     if not options.against:
-        print("not run: the bench, which wants a build of the base (--against BUILD_DIR)", flush=True)
+        tally.add("the bench wants a build of the base: --against BUILD_DIR", False)
         return
     command = [sys.executable, "-B", "tools/dev", "bench", "quick", "--against", options.against]
     tally.add("bench beside the base", subprocess.run(command, check=False).returncode == 0)
@@ -61,15 +63,13 @@ def on_arm64(tally, _):
 def in_lab(tally, _):
     """every suite of the lab"""
     if lab.is_ready(tally):
-        for name in lab.known():
-            lab.run_suite(name, 1200, tally)
+        lab.run_suites(lab.known(), lab.SUITE_SECONDS, tally)
 
 
 def campaigns(tally, options):
     """crash campaigns, of a million points in all (--points)"""
     if tally.add("release build", build.make("release", sim.PROGRAMS)):
-        sim.campaigns(build.folder("release") / "tests" / "crash",
-                      argparse.Namespace(points=options.points, seed=1), tally)
+        sim.campaigns(build.folder("release") / "tests" / "crash", options.points, options.seed, tally)
 
 
 def fuzzers(tally, options):
@@ -108,6 +108,8 @@ def add_arguments(parser):
                         help="run only this part; may be repeated")
     parser.add_argument("--points", type=int, default=125_000,
                         help="crash points of each of eight campaigns; a tenth of each other one (125,000)")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32),
+                        help="of the first trial of each campaign (another one each time)")
     parser.add_argument("--hour", type=int, default=3600, metavar="SECONDS",
                         help="time of the part fuzzers (3600)")
     parser.add_argument("--against", metavar="BUILD_DIR",
@@ -116,8 +118,35 @@ def add_arguments(parser):
 
 def run(options):
     tally = console.Tally("nightly")
-    for name, run_part in PARTS.items():
-        if not options.parts or name in options.parts:
-            console.part(name)
-            run_part(tally, options)
+    wanted = options.parts or [name for name in PARTS if name != "bench" or options.against]
+    left = [name for name in PARTS if name in wanted]
+    again = []
+    try:
+        while left:
+            if not passes(left[0], tally, options):
+                again.append(left[0])
+            del left[0]
+    except (KeyboardInterrupt, SystemExit):
+        tally.add(f"{left[0]}: interrupted", False)
+    if again + left:
+        print("again: ./dev nightly", *(f"--part {name}" for name in again + left), flush=True)
     return tally.close()
+
+
+def passes(name, tally, options):
+    """Runs a part. Whatever becomes of it, the next one can run."""
+    console.part(name)
+    passed, failed = tally.passed, tally.failed
+    try:
+        PARTS[name](tally, options)
+    except Exception:  # pylint: disable=broad-except
+        traceback.print_exc()
+        tally.add(f"{name}: broken off", False)
+    except SystemExit as why:
+        if isinstance(why.code, int):  # ./dev is terminated
+            raise
+        print(why, flush=True)
+        tally.add(f"{name}: broken off", False)
+    if (tally.passed, tally.failed) == (passed, failed):
+        tally.add(f"{name}: nothing was run", False)
+    return tally.failed == failed

@@ -24,6 +24,8 @@ CAMPAIGNS = (
     ("crash_suite", 10, "--groups 3 --memory yes"),
     ("crash_suite", 10, "--groups 3 --remote yes --cores 2 --errors yes"),
 )
+# Points of a campaign that one program has.
+PIECE = 5000
 
 
 def add_arguments(parser):
@@ -40,24 +42,32 @@ def run(options):
         return tally.close()
     programs = build.folder("release") / "tests" / "crash"
     if not options.table:
-        campaigns(programs, options, tally)
+        campaigns(programs, options.points, options.seed, tally)
     command = [str(programs / "crash_rules"), "--write", TABLE]
     tally.add(f"each rule removed and missed ({TABLE})", subprocess.run(command, check=False).returncode == 0)
     return tally.close()
 
 
-def campaigns(programs, options, tally):
-    """Runs all campaigns, one per core at a time."""
-    commands = []
-    for program, share, arguments in CAMPAIGNS:
-        points = max(1, options.points // share)
-        commands.append([str(programs / program), "--points", str(points), "--seed", str(options.seed),
-                         *arguments.split()])
-    console.step(f"{len(commands)} campaigns")
-    with ThreadPoolExecutor(build.jobs()) as pool:
+def campaigns(programs, points, seed, tally):
+    """Runs all campaigns, a program per core at a time."""
+    commands = [[str(programs / program), *words] for program, *words in pieces(points, seed)]
+    console.step(f"{len(commands)} pieces of {len(CAMPAIGNS)} campaigns, from seed {seed} on")
+    pool = ThreadPoolExecutor(build.jobs())
+    try:
         for command, done in zip(commands, pool.map(call, commands)):
             tally.add(" ".join(command), done.returncode == 0)
             print(done.stdout[-6000:], end="", flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)  # after Ctrl-C the rest is not run
+
+
+def pieces(points, seed):
+    """Returns the words of each program. A long campaign is several, so that its results come one by one. Their
+    trials differ."""
+    for begun in range(0, points, PIECE):
+        for program, share, arguments in CAMPAIGNS:
+            count = max(1, min(PIECE, points - begun) // share)
+            yield program, "--points", str(count), "--seed", str(seed + begun), *arguments.split()
 
 
 def call(command):
