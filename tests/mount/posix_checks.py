@@ -23,6 +23,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import runner  # noqa: E402
+from mounted_pool import read, write  # noqa: E402
 
 check = runner.Tests()
 SHARED = False
@@ -36,16 +37,6 @@ def run(*words, cwd=None):
     done = subprocess.run(words, cwd=cwd, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(map(str, words))}: {done.returncode}: {done.stderr}"
     return done.stdout
-
-
-def write(path, content):
-    with open(path, "wb") as file:
-        file.write(content)
-
-
-def read(path):
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def fails(number, function, *arguments, **named):

@@ -21,6 +21,7 @@ import set_ups
 import shown
 import traced
 import trees
+from bench.pools import fill
 
 BIN = Path("build/release/bin")
 STORE = BIN / "ros2store"
@@ -423,12 +424,7 @@ class Demo:
         sides = set_ups.sides(built, compare.raw_side(self.place / "raw"),
                               compare.pool_side("embedded", built, self.uri, "figures"),
                               *pools)
-        filled = set()
-        for side in sides:
-            pool = side.served.directory if side.served else side.name
-            if pool not in filled:
-                compare.fill(side, size)
-                filled.add(pool)
+        fill(sides, size)
         rows = [row for row in set_ups.ROWS if not self.options.tiny or row.key == "randread-32"]
         results = list(compare.table(rows, sides, size, seconds, turns))
         self.table.append(f"{compare.machine()}; {turns} turn{'s' if turns > 1 else ''} of {seconds} s "

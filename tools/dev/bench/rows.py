@@ -8,7 +8,6 @@ FIELDS = ("mode", "provider", "workload", "bs", "iodepth", "jobs", "devices", "i
           "p50_us", "p99_us", "host_cpu_us_per_io", "host_poll_us_per_io", "dpu_cpu_us_per_io",
           "dpu_poll_us_per_io", "engine_cpu_us_per_io", "engine_poll_us_per_io",
           "device_empty_share", "ratio_to_raw")
-IDENTITY = FIELDS[:7]
 PROCESSES = ("host", "dpu", "engine")
 SIZES = {"4k": 4096, "64k": 65536, "1m": 1 << 20}
 REGRESSION = 0.95  # of the base
