@@ -51,6 +51,7 @@ ROS2S_OBJECT_STORE_CONTRACT(RadosOnCluster, [](const object::contract::Needs&) {
 class InstantPool final : public Pool {
   public:
     InstantPool(OsReactor& reactor, Pool& pool) : reactor_(reactor), pool_(pool) {}
+    [[nodiscard]] std::string name() const override { return pool_.name(); }
     [[nodiscard]] std::string description() const override { return pool_.description(); }
     Task<Result<>> apply(const Change& change) override {
         co_return run_blocking(reactor_, [&] { return pool_.apply(change); });

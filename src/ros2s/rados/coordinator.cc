@@ -39,6 +39,9 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space, Rec
     } else {
         begin.expect = Change::Expect::absent;
     }
+    if (record.sequence == 0) {
+        begin.set.emplace_back(log_mark_key, Uuid::make(reactor_.secrets()).to_string());
+    }
     if (const auto begun = co_await pool_.apply(begin); !begun) {
         if (begun.error().code == Code::condition_failed) co_return fail(Code::busy);
         co_return fail(begun.error());

@@ -61,9 +61,11 @@ class Coordinator {
     Task<Result<>> look(RecordPlace& place);
 
   private:
-    Task<> prepare(std::string space, RecordPlace place, Uuid transaction, Participant& participant,
-                   Result<>& result);
-    Task<> apply(std::string space, std::string name, std::string head_bytes, Result<>& result);
+    // Tests kill the process when it enters these.
+    [[gnu::noinline]] Task<> prepare(std::string space, RecordPlace place, Uuid transaction,
+                                     Participant& participant, Result<>& result);
+    [[gnu::noinline]] Task<> apply(std::string space, std::string name, std::string head_bytes,
+                                   Result<>& result);
     Task<> unlock(std::string space, std::string name, Head head, std::string head_bytes,
                   Result<>& result);
 

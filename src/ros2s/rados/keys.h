@@ -13,6 +13,7 @@ namespace ros2s::rados {
 
 inline constexpr const char* head_key = "h";
 inline constexpr const char* pending_key = "t";
+inline constexpr const char* log_mark_key = "m";              // of a store's log
 inline constexpr uint64_t segment_bytes = uint64_t{4} << 20;  // of an array; the most in one object
 
 // 00 and 01 become 01 02 and 01 03, and 01 01 ends it.
@@ -58,5 +59,6 @@ struct DataName {
 [[nodiscard]] std::string replies_name(const Uuid& owner, const Uuid& client);
 [[nodiscard]] std::string slot_key(uint32_t slot);
 [[nodiscard]] std::string log_name(uint64_t store);  // of the unnamed transactions of one store
+[[nodiscard]] bool is_log_name(std::string_view name);
 
 }  // namespace ros2s::rados

@@ -79,6 +79,7 @@ class Listing {
 class Pool {
   public:
     virtual ~Pool() = default;
+    [[nodiscard]] virtual std::string name() const = 0;
     // "pool 'main' of the RADOS cluster of /etc/ceph/ceph.conf"
     [[nodiscard]] virtual std::string description() const = 0;
     // Errors also: condition_failed (an expectation is wrong, and nothing was changed), not_found

@@ -103,6 +103,13 @@ Task<Result<>> RadosStore::open_pool(const Call& call, Report& report) {
                             "use the version that wrote it",
                             metadata_.description(), describe(known.error())));
         }
+        if (record.data != data_.name()) {
+            co_return report.fail(
+                Code::invalid,
+                fmt::format("the data of {} is in pool '{}', and '{}' was named for it: name that "
+                            "one (data={})",
+                            metadata_.description(), record.data, data_.name(), record.data));
+        }
         ClockRecord clock;
         const auto last = found->values.find(clock_key);
         if (last != found->values.end() && decode(last->second, clock)) last_epoch_ = clock.epoch;
@@ -114,10 +121,22 @@ Task<Result<>> RadosStore::open_pool(const Call& call, Report& report) {
         co_return Result<>{};
     }
     ROS2S_CO_TRY(co_await check_no_strangers(report));
-    const Change create{
-        .object = {pool_space, pool_object},
-        .expect = Change::Expect::absent,
-        .set = {{format_key, encode(PoolRecord{.id = Uuid::make(reactor_.secrets())})}}};
+    if (!options_.formats) {
+        co_return report.fail(Code::not_found,
+                              fmt::format("{} is empty: make a container in it (ros2store "
+                                          "container create URI)",
+                                          metadata_.description()));
+    }
+    ROS2S_CO_TRY(co_await format(report));
+    // Another client may have been faster, with other data.
+    co_return co_await open_pool(call, report);
+}
+
+Task<Result<>> RadosStore::format(Report& report) {
+    const PoolRecord record{.id = Uuid::make(reactor_.secrets()), .data = data_.name()};
+    const Change create{.object = {pool_space, pool_object},
+                        .expect = Change::Expect::absent,
+                        .set = {{format_key, encode(record)}}};
     const auto created = co_await metadata_.apply(create);
     if (created || created.error().code == Code::condition_failed) co_return Result<>{};
     const bool no_omap = created.error().code == Code::unsupported;

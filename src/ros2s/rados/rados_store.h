@@ -34,13 +34,19 @@ struct RadosOptions {
     Duration container_check = std::chrono::seconds(1);
     // Data that no object refers to is removed when it is older.
     Duration orphan_age = std::chrono::hours(1);
+    // Objects that a sweep looks at in a second, so that it leaves the cluster to others. 0: as
+    // many as it can.
+    uint64_t sweep_rate = 0;
+    // Empty RADOS pools are made a pool of ros2store. Otherwise nothing is written, and opening
+    // fails with not_found.
+    bool formats = true;
 };
 
 class RadosStore final : public object::ObjectStore {
   public:
     // `metadata` needs omaps. `data` may be the same pool, or one of erasure codes. Errors, with a
     // sentence: exists (the pool has objects that are not of a RadosStore), unsupported (it has no
-    // omap), those of Pool.
+    // omap), not_found (it is empty), invalid (its data is in another pool), those of Pool.
     [[nodiscard]] static Task<Result<std::unique_ptr<RadosStore>>> open(const Call& call,
                                                                         Reactor& reactor,
                                                                         Pool& metadata, Pool& data,
@@ -49,8 +55,9 @@ class RadosStore final : public object::ObjectStore {
     ~RadosStore() override;
     Task<> close();
 
-    // Removes what crashes have left in the container: data that no object refers to, and objects
-    // without entries. Reads the names of all its objects. Errors: not_found, those of Pool.
+    // Removes what crashes have left in the container: data that no object refers to, locks and
+    // records of transactions that nobody ends, and objects without entries. Reads the names of all
+    // its objects. Errors: not_found, those of the call and of Pool.
     Task<Result<>> sweep(const Call& call, object::ContainerId container);
 
     [[nodiscard]] object::Features features() const override;
@@ -84,6 +91,7 @@ class RadosStore final : public object::ObjectStore {
 
     // rados_store.cc: containers
     Task<Result<>> open_pool(const Call& call, Report& report);
+    Task<Result<>> format(Report& report);
     Task<Result<>> check_no_strangers(Report& report);
     Task<Result<>> finish_destroying();
     Task<Result<>> remove_all(Pool& pool, std::string space);
@@ -111,6 +119,10 @@ class RadosStore final : public object::ObjectStore {
     Task<Result<>> sweep_data(const Call& call, std::string space, object::ObjectId object,
                               std::vector<DataId> data);
     Task<Result<>> sweep_object(const Call& call, std::string space, object::ObjectId object);
+    // The unnamed transactions of another store.
+    Task<Result<>> sweep_log(const Call& call, std::string space, std::string log, WallTime before);
+    // Waits after `count` objects, as the rate says. Errors: cancelled, deadline.
+    Task<Result<>> pace(const Call& call, size_t count);
 
     // updating.cc
     struct Payload;

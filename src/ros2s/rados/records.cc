@@ -81,7 +81,10 @@ constexpr auto fields_of(const Coordination*) {
     };
 }
 constexpr auto fields_of(const PoolRecord*) {
-    return [](auto& io, auto& record) { io("id", record.id); };
+    return [](auto& io, auto& record) {
+        io("id", record.id);
+        io.text("data", record.data, name_bytes);
+    };
 }
 constexpr auto fields_of(const ClockRecord*) {
     return [](auto& io, auto& record) { io("epoch", record.epoch); };

@@ -96,6 +96,7 @@ struct Coordination {
 // Of the pool.
 struct PoolRecord {
     Uuid id;
+    std::string data;  // the name of its RADOS pool for data
 };
 // The greatest epoch of a store that was closed: the next one's are greater, also if its clock is
 // behind.

@@ -11,9 +11,8 @@ using namespace object;
 Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container) {
     ROS2S_CO_TRY(co_await check_container(call, container));
     const std::string space = space_of(container);
-    const auto now = static_cast<uint64_t>(reactor_.wall_time().time_since_epoch().count());
-    const auto age = static_cast<uint64_t>(options_.orphan_age.count());
-    const uint64_t before = now - std::min(now, age);
+    const WallTime limit = reactor_.wall_time() - options_.orphan_age;
+    const auto before = static_cast<uint64_t>(limit.time_since_epoch().count());
     // Old data, by object; as much at once as a transaction may have operations, times a few.
     constexpr size_t data_max = 65536;
     const auto listing = data_.list(space);
@@ -28,8 +27,10 @@ Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container) {
             old[data->object].push_back(data->id);
             ++count;
         }
+        ROS2S_CO_TRY(co_await pace(call, names.size()));
         if (names.empty() || count >= data_max) {
             for (auto& [object, ids] : old) {
+                ROS2S_CO_TRY(co_await pace(call, ids.size()));
                 ROS2S_CO_TRY(co_await sweep_data(call, space, object, std::move(ids)));
             }
             old.clear();
@@ -45,8 +46,62 @@ Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container) {
         for (const std::string& name : names) {
             if (const auto object = parse_object_name(name)) {
                 ROS2S_CO_TRY(co_await sweep_object(call, space, *object));
+            } else if (is_log_name(name) && name != log_name(number_)) {
+                ROS2S_CO_TRY(co_await sweep_log(call, space, name, limit));
             }
+            ROS2S_CO_TRY(co_await pace(call, 1));
         }
+    }
+}
+
+Task<Result<>> RadosStore::pace(const Call& call, size_t count) {
+    if (options_.sweep_rate == 0 || count == 0) co_return call.check(reactor_.now());
+    const auto pause = Duration(std::chrono::seconds(1)) * count / options_.sweep_rate;
+    co_await sleep_for(reactor_, pause, call.stop);
+    co_return call.check(reactor_.now());
+}
+
+// The store that made them is gone, or they would not be so old. One that is pending is aborted:
+// whoever meets its locks sees that it has no record. The log goes when it is empty, if nothing was
+// written to it meanwhile: each record comes with another mark.
+Task<Result<>> RadosStore::sweep_log(const Call& call, std::string space, std::string log,
+                                     WallTime before) {
+    const ObjectName object{space, std::move(log)};
+    const Read read{.object = object,
+                    .keys = {log_mark_key},
+                    .range = {.prefix = {}, .after = {}, .end = {}, .limit = keys_per_read}};
+    while (true) {
+        const auto page = co_await metadata_.read(read);
+        if (!page && page.error().code == Code::not_found) co_return Result<>{};
+        if (!page) co_return fail(page.error());
+        bool is_empty = true;
+        for (const auto& [key, value] : page->values) {
+            if (key == log_mark_key) continue;
+            is_empty = false;
+            Coordination record;
+            ROS2S_CO_TRY(decode(value, record));
+            if (record.time >= before) co_return Result<>{};
+            if (record.state == Coordination::State::pending) {
+                ROS2S_CO_TRY(co_await coordinator_.abort(object, key, value, record));
+            } else {
+                ROS2S_CO_TRY(co_await coordinator_.finish(space, record));
+                const Change forget{.object = object, .equal = {{key, value}}, .remove = {key}};
+                const auto forgotten = co_await metadata_.apply(forget);
+                if (!forgotten && forgotten.error().code != Code::condition_failed) {
+                    co_return forgotten;
+                }
+            }
+            ROS2S_CO_TRY(co_await pace(call, 1));
+        }
+        if (!is_empty) continue;  // from the start, where the records were
+        const auto mark = page->values.find(log_mark_key);
+        const Change remove{
+            .object = object,
+            .equal = {{log_mark_key, mark == page->values.end() ? "" : mark->second}},
+            .remove_object = true};
+        const auto removed = co_await metadata_.apply(remove);
+        if (removed || removed.error().code == Code::condition_failed) co_return Result<>{};
+        co_return removed;
     }
 }
 
@@ -66,10 +121,15 @@ Task<Result<>> RadosStore::sweep_data(const Call& call, std::string space, Objec
                 .keys = {},
                 .range = {.prefix = "e", .after = after, .end = {}, .limit = keys_per_read}};
             ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
-            // A transaction that is pending may publish it.
-            if (!head.lock.transaction.is_nil()) co_return Result<>{};
             const auto bytes = page.values.find(head_key);
             if (bytes == page.values.end()) break;
+            if (!head.lock.transaction.is_nil()) {
+                // It may publish the data.
+                ROS2S_CO_TRY(co_await coordinator_.settle(call, space, object_name(object), head,
+                                                          bytes->second));
+                is_same = false;
+                break;
+            }
             is_same = head_bytes.empty() || head_bytes == bytes->second;
             head_bytes = bytes->second;
             for (const auto& [key, value] : page.values) {
@@ -131,8 +191,14 @@ Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, Obj
             after = page.last;
             continue;
         }
-        if (page.values.empty() || head.entries != 0) co_return Result<>{};
-        if (!head.lock.transaction.is_nil()) co_return Result<>{};
+        if (page.values.empty()) co_return Result<>{};
+        if (!head.lock.transaction.is_nil()) {
+            const std::string head_bytes = page.values.at(head_key);
+            ROS2S_CO_TRY(co_await coordinator_.settle(call, space, name.name, head, head_bytes));
+            after = "g";
+            continue;
+        }
+        if (head.entries != 0) co_return Result<>{};
         const Read facts{.object = name,
                          .keys = {},
                          .range = {.prefix = "c", .after = "c", .end = {}, .limit = 1}};

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fmt/format.h>
 
+#include <array>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -115,6 +117,7 @@ class Connected final : public Cluster {
     const Librados& rados_;
     ForeignPosts posts_;
     rados_t handle_ = nullptr;
+    std::string limit_;  // seconds that a request may take
 };
 
 std::unexpected<Error> Connected::refused(int code, Report& report) const {
@@ -125,7 +128,7 @@ std::unexpected<Error> Connected::refused(int code, Report& report) const {
                 Code::deadline,
                 fmt::format("{} does not answer within {} s: check its monitors (ceph -s) and "
                             "'mon host' there",
-                            cluster, options_.time_limit / std::chrono::seconds(1)));
+                            cluster, limit_));
         case ENOENT:
         case EACCES:
         case EPERM:
@@ -146,17 +149,22 @@ std::unexpected<Error> Connected::refused(int code, Report& report) const {
 Task<Result<>> Connected::connect(Report& report) {
     const std::string id =
         options_.user.starts_with("client.") ? options_.user.substr(7) : options_.user;
-    const std::string seconds = std::to_string(options_.time_limit / std::chrono::seconds(1));
+    limit_ = std::to_string(options_.time_limit / std::chrono::seconds(1));
     bool is_read = true;
     const Result<int> connected = co_await block([&]() -> Result<int> {
         if (const int code = rados_.create(&handle_, id.c_str()); code < 0) return code;
         int code = rados_.conf_read_file(handle_, options_.conf.c_str());
         is_read = code == 0;
         if (!is_read) return code;
-        // It writes nothing of its own, and nothing waits for ever.
-        for (const auto& [name, value] : {std::pair{"rados_osd_op_timeout", seconds.c_str()},
-                                          {"rados_mon_op_timeout", seconds.c_str()},
-                                          {"client_mount_timeout", seconds.c_str()},
+        std::array<char, 32> configured{};
+        code = rados_.conf_get(handle_, "rados_osd_op_timeout", configured.data(),
+                               configured.size() - 1);
+        // Without one, librados would wait for ever.
+        if (code == 0 && std::atof(configured.data()) >= 1) limit_ = configured.data();
+        // It writes nothing of its own.
+        for (const auto& [name, value] : {std::pair{"rados_osd_op_timeout", limit_.c_str()},
+                                          {"rados_mon_op_timeout", limit_.c_str()},
+                                          {"client_mount_timeout", limit_.c_str()},
                                           {"log_to_stderr", "false"},
                                           {"err_to_stderr", "false"},
                                           {"log_file", ""},
@@ -184,6 +192,7 @@ class ConnectedPool final : public Pool {
     ConnectedPool(Connected& cluster, std::string name, rados_ioctx_t context)
         : cluster_(cluster), name_(std::move(name)), context_(context) {}
     ~ConnectedPool() override { cluster_.rados().ioctx_destroy(context_); }
+    [[nodiscard]] std::string name() const override { return name_; }
     [[nodiscard]] std::string description() const override {
         return fmt::format("pool '{}' of the RADOS cluster of {}", name_, cluster_.options().conf);
     }
@@ -193,7 +202,6 @@ class ConnectedPool final : public Pool {
                                      Bytes into) override;
     [[nodiscard]] std::unique_ptr<Listing> list(std::string space) override;
     Task<Result<object::PoolSpace>> space() override;
-    [[nodiscard]] const std::string& name() const { return name_; }
 
   private:
     Connected& cluster_;

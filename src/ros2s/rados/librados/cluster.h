@@ -19,7 +19,8 @@ namespace ros2s::rados {
 struct ClusterOptions {
     std::string conf = "/etc/ceph/ceph.conf";
     std::string user = "client.admin";
-    Duration time_limit = std::chrono::seconds(30);  // of a request, and of connecting
+    // Of a request, and of connecting, if the configuration has no `rados_osd_op_timeout`.
+    Duration time_limit = std::chrono::seconds(30);
 };
 
 class Cluster {

@@ -12,6 +12,7 @@ namespace ros2s::rados {
     F(shutdown)                       \
     F(connect)                        \
     F(conf_read_file)                 \
+    F(conf_get)                       \
     F(conf_set)                       \
     F(cluster_stat)                   \
     F(ioctx_create)                   \

@@ -53,6 +53,7 @@ class SimPool final : public Pool {
     struct Options {
         Duration delay_max{};  // of a request, and of a reply; 0: it never suspends
         bool has_omap = true;
+        std::string name = "main";
         std::optional<uint64_t> dies_at;  // the number of the request, from 0
     };
     SimPool(SimRados& cluster, Options options) : cluster_(cluster), options_(options) {}
@@ -62,7 +63,10 @@ class SimPool final : public Pool {
     [[nodiscard]] bool is_dead() const { return is_dead_; }
     void die_at(uint64_t request) { options_.dies_at = request; }
 
-    [[nodiscard]] std::string description() const override { return "simulated pool 'main'"; }
+    [[nodiscard]] std::string name() const override { return options_.name; }
+    [[nodiscard]] std::string description() const override {
+        return "simulated pool '" + name() + "'";
+    }
     Task<Result<>> apply(const Change& change) override;
     Task<Result<ReadReply>> read(const Read& read) override;
     Task<Result<uint64_t>> read_data(const ObjectName& object, uint64_t offset,

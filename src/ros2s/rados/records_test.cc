@@ -1,0 +1,159 @@
+// The records and names of docs/formats/rados.md, byte by byte, and what their readers refuse.
+#include "records.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "ros2s/base/crc32c.h"
+
+namespace ros2s::rados {
+namespace {
+
+std::string hex(std::string_view bytes) {
+    std::string text;
+    for (const char c : bytes) text += fmt::format("{:02x}", static_cast<uint8_t>(c));
+    return text;
+}
+
+// With the CRC of the bytes before it.
+std::string sealed(std::string bytes) {
+    const uint32_t crc = crc32c(as_bytes(bytes));
+    bytes.append(reinterpret_cast<const char*>(&crc), sizeof crc);
+    return bytes;
+}
+
+template <class Record>
+void expect_golden(const Record& record, const std::string& golden) {
+    const std::string value = encode(record);
+    EXPECT_EQ(hex(value), golden);
+    Record again;
+    ASSERT_TRUE(decode(value, again));
+    EXPECT_EQ(encode(again), value);
+    // A damaged, shortened or longer one is no record, and neither is one of another version.
+    for (size_t i = 0; i < value.size(); ++i) {
+        std::string damaged = value;
+        damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
+        EXPECT_EQ(decode(damaged, again).error().code, Code::corrupt) << i;
+        EXPECT_FALSE(decode(value.substr(0, i), again)) << i;
+    }
+    const std::string body = value.substr(0, value.size() - 4);
+    EXPECT_EQ(decode(sealed(body + "x"), again).error().code, Code::corrupt);
+    std::string newer = body;
+    newer[1] = 2;
+    EXPECT_EQ(decode(sealed(newer), again).error(), (Error{Code::bad_version, 0, 2}));
+    std::string other = body;
+    other[0] = 'Z';
+    EXPECT_EQ(decode(sealed(other), again).error().code, Code::corrupt);
+}
+
+Uuid uuid(uint8_t first) {
+    Uuid made;
+    for (size_t i = 0; i < made.bytes.size(); ++i) made.bytes[i] = static_cast<uint8_t>(first + i);
+    return made;
+}
+
+TEST(RadosRecords, AreAsThePageSays) {
+    expect_golden(
+        Head{.epoch = 1,
+             .change = 2,
+             .entries = 3,
+             .lock = {.transaction = uuid(0x10), .coordinator = "t0", .key = "k", .created = true}},
+        "4801010000000000000002000000000000000300000000000000101112131415161718191a1b1c1d1e1f020000"
+        "007430010000006b01dfa01cb5");
+    expect_golden(
+        Column{.entries = 1, .blocks = 2, .last_epoch = 3, .last_time = WallTime(Duration(4))},
+        "430101000000000000000200000000000000030000000000000004000000000000005ca32dab");
+    expect_golden(Entry{.is_array = false, .epoch = 5, .size = 3, .blocks = 0, .value = "abc"},
+                  "4501000500000000000000030000000000000000000000000000000300000061626366414239");
+    expect_golden(
+        Segment{.runs = {{.data = {.time = 1, .store = 2, .number = 3},
+                          .offset = 4096,
+                          .length = 5000,
+                          .checksums = {7, 8}}},
+                .visible = {{.offset = 4097, .length = 10, .run = 0}}},
+        "530101000000010000000000000002000000000000000300000000000000001000000000000088130000000000"
+        "000200000007000000080000000100000001100000000000000a000000000000000000000071ac1e5c");
+    expect_golden(Pending{.set = {{"a", "b"}}, .remove = {{"c"}}},
+                  "50010100000001000000610100000062010000000100000063a8e3e54c");
+    expect_golden(Coordination{.state = Coordination::State::committed,
+                               .transaction = uuid(0x20),
+                               .sequence = 1,
+                               .digest = 2,
+                               .epoch = 3,
+                               .time = WallTime(Duration(4)),
+                               .participants = {{"o1"}},
+                               .before = "b"},
+                  "540101202122232425262728292a2b2c2d2e2f010000000000000002000000000000000300000000"
+                  "000000040000000000000001000000020000006f310100000062de719444");
+    expect_golden(PoolRecord{.id = uuid(0x30), .data = "bulk"},
+                  "5201303132333435363738393a3b3c3d3e3f0400000062756c6b4f10aec4");
+    expect_golden(ClockRecord{.epoch = 9}, "4b0109000000000000005cfb273f");
+    expect_golden(ContainerValue{.id = uuid(0x40),
+                                 .chunk_bytes = 1 << 20,
+                                 .created = WallTime(Duration(5)),
+                                 .owner = "ann"},
+                  "4e01404142434445464748494a4b4c4d4e4f0000100000000000050000000000000003000000616e"
+                  "6e96ae24e8");
+}
+
+TEST(RadosRecords, SegmentsThatWouldMisleadReadersAreCorrupt) {
+    const rados::Run run{.data = {}, .offset = 4096, .length = 8192, .checksums = {1, 2}};
+    const auto code_of = [](const Segment& segment) {
+        Segment read;
+        const auto decoded = decode(encode(segment), read);
+        return decoded ? std::optional<Code>() : decoded.error().code;
+    };
+    EXPECT_EQ(code_of({.runs = {run}, .visible = {{4096, 8192, 0}}}), std::nullopt);
+    const auto with = [&run](auto change) {
+        Segment segment{.runs = {run}, .visible = {{4096, 8192, 0}}};
+        change(segment);
+        return segment;
+    };
+    for (const Segment& bad : {
+             with([](Segment& s) { s.runs[0].checksums.pop_back(); }),
+             with([](Segment& s) { s.runs[0].length = 0; }),
+             with([](Segment& s) { s.runs[0].length = segment_bytes + 1; }),
+             with([](Segment& s) { s.runs[0].offset = segment_bytes - 4096; }),
+             with([](Segment& s) { s.runs[0].offset = UINT64_MAX - 4096; }),
+             with([](Segment& s) { s.visible[0].run = 1; }),
+             with([](Segment& s) { s.visible[0].length = 0; }),
+             with([](Segment& s) { s.visible[0].offset = 0; }),
+             with([](Segment& s) { s.visible[0].length = 8193; }),
+             with([](Segment& s) { s.visible[0] = {UINT64_MAX, 8192, 0}; }),
+             with([](Segment& s) { s.visible = {{4096, 10, 0}, {4100, 10, 0}}; }),
+         }) {
+        EXPECT_EQ(code_of(bad), Code::corrupt);
+    }
+}
+
+TEST(RadosNames, AreAsThePageSays) {
+    const object::ObjectId object{0x1, 0xab};
+    EXPECT_EQ(object_name(object), "o000000000000000100000000000000ab");
+    EXPECT_EQ(data_name(object, {.time = 2, .store = 3, .number = 4}),
+              "d000000000000000100000000000000ab."
+              "000000000000000200000000000000030000000000000004");
+    EXPECT_EQ(log_name(0xcd), "t00000000000000cd");
+    EXPECT_TRUE(is_log_name("t00000000000000cd"));
+    EXPECT_EQ(slot_key(0x1f), "s0000001f");
+    EXPECT_EQ(replies_name(uuid(0), uuid(0x10)),
+              "r000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f");
+    const object::Dkey dkey{std::string("a\0b\1", 4)};
+    const object::Akey akey{"x"};
+    EXPECT_EQ(entry_key(dkey, akey), "ea\1\2b\1\3\1\1x\1\1");
+    EXPECT_EQ(segment_key(entry_key(dkey, akey), 0x1a),
+              "ea\1\2b\1\3\1\1x\1\1"
+              "0000001a");
+    EXPECT_EQ(column_key(akey), "cx\1\1");
+    EXPECT_EQ(reverse_key({"b"}, akey), "rx\1\1\x9e\xff\xff");
+    for (const char* const name :
+         {"", "o", "o00", "d", "t", "t0000000000000xyz", "e", "ea", "ea\1\1"}) {
+        EXPECT_FALSE(parse_object_name(name) || parse_data_name(name) || is_log_name(name) ||
+                     parse_entry_key(name))
+            << name;
+    }
+}
+
+}  // namespace
+}  // namespace ros2s::rados
