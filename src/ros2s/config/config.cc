@@ -242,11 +242,17 @@ void document_records(std::string& out, const Group& group) {
     }
     out += std::string(group.name) + ":\n";
     for (const auto& [name, entries] : *records.into) {
-        out += "  " + quoted(name) + ": {";
+        out += "  " + quoted(name) + ": ";
+        if (!records.inner.empty() && entries.empty()) {
+            out += std::string(records.word) + "\n";
+            continue;
+        }
+        if (!records.inner.empty()) out += "{" + std::string(records.inner) + ": ";
+        out += "{";
         for (const auto& [key, text] : entries) {
             out += (key == entries.begin()->first ? "" : ", ") + key + ": " + quoted(text);
         }
-        out += "}\n";
+        out += records.inner.empty() ? "}\n" : "}}\n";
     }
 }
 

@@ -105,10 +105,14 @@ struct Records {
     std::vector<Key> keys;
     std::map<std::string, Entries>* into = nullptr;
     std::string_view example{};  // one line, for the documented file
+    // If set, a record is `NAME: {INNER: {KEY: TEXT, …}}`, or `NAME: WORD` if it has no entries.
+    std::string_view inner{}, word{};
 };
 
 struct Group {
-    std::string_view name;  // empty: its settings are at the top level of the file
+    // Empty: its settings are at the top level of the file. A setting there may have the same name:
+    // a file has one of both.
+    std::string_view name;
     std::string_view help;
     std::vector<Field> fields;
     // Used instead of fields; no entries by default.

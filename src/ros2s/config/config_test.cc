@@ -144,6 +144,49 @@ TEST(Config, RecordsUnderNamesThatTheFileChooses) {
     EXPECT_EQ(people, read) << "all or nothing";
 }
 
+TEST(Config, RecordsOfAKindBesideASettingOfTheSameName) {
+    std::string list;
+    std::map<std::string, Entries> pools;
+    const Table table{{"", "A file.", {text("pools", list, "A list.")}},
+                      {"pools",
+                       "Or one by one.",
+                       {},
+                       nullptr,
+                       {.keys = {{"conf", "the file."}, {"user", "who."}},
+                        .into = &pools,
+                        .example = "big: {rados: {conf: x}}",
+                        .inner = "rados",
+                        .word = "engine"}}};
+    Report report;
+    ASSERT_TRUE(parse("pools: a, b", "c", table, report)) << report.text();
+    EXPECT_EQ(list, "a, b");
+    EXPECT_TRUE(pools.empty());
+    list.clear();
+    ASSERT_TRUE(
+        parse("pools:\n  a: engine\n  big: {rados: {conf: x, user: y}}\n", "c", table, report))
+        << report.text();
+    const std::map<std::string, Entries> read{{"a", {}}, {"big", {{"conf", "x"}, {"user", "y"}}}};
+    EXPECT_EQ(pools, read);
+    EXPECT_EQ(list, "");
+    const std::string written = document(table);
+    pools.clear();
+    ASSERT_TRUE(parse(written, "c", table, report)) << written;
+    EXPECT_EQ(pools, read);
+    for (const auto& [yaml, sentence] : std::initializer_list<std::pair<const char*, const char*>>{
+             {"pools: {big: {ceph: {conf: x}}}", "for example big: {rados: {conf: x}}"},
+             {"pools: {big: {rados: x}}", "for example big: {rados: {conf: x}}"},
+             {"pools: {big: motor}", "for example big: {rados: {conf: x}}"},
+             {"pools: {big: {rados: {conf: x}, engine: y}}", "c:1: pools.big.rados: it has"},
+             {"pools: {big: {rados: {config: x}}}",
+              "c:1: there is no setting \"config\" in \"pools.big.rados\"; did you mean \"conf\"?"},
+             {"pools: [a]", "c:1: pools: a list or a group is given where one value is needed"}}) {
+        Report why;
+        EXPECT_FALSE(parse(yaml, "c", table, why)) << yaml;
+        EXPECT_NE(why.text().find(sentence), std::string::npos) << why.text();
+    }
+    EXPECT_EQ(pools, read) << "all or nothing";
+}
+
 TEST(Config, NamesThatTheFileChooses) {
     std::map<std::string, std::string> places;
     const Table table{{"places", "Where things are.", {}, &places}};

@@ -114,9 +114,11 @@ class Parser {
         for (const auto& entry : node) {
             const auto key = name_of(entry.first, seen);
             if (!key) continue;
-            if (const Group* group = key->empty() ? nullptr : find_group(*key)) {
+            const Group* const group = key->empty() ? nullptr : find_group(*key);
+            const Field* const field = find_field(find_group(""), *key);
+            if (group != nullptr && (field == nullptr || entry.second.IsMap())) {
                 settings(entry.first, entry.second, *group);
-            } else if (const Field* field = find_field(find_group(""), *key)) {
+            } else if (field != nullptr) {
                 setting(entry.first, entry.second, "", *field);
             } else {
                 unknown(entry.first, *key, "", known);
@@ -182,9 +184,19 @@ class Parser {
         for (const auto& record : node) {
             const auto name = name_of(record.first, seen);
             if (!name) continue;
-            const std::string path = std::string(group.name) + "." + shown(*name);
-            if (record.second.IsMap()) {
-                found.emplace(*name, entries(record.second, path, group.help, known));
+            std::string path = std::string(group.name) + "." + shown(*name);
+            YAML::Node own = record.second;
+            const std::string inner(group.records.inner);
+            if (!inner.empty()) {
+                if (own.IsScalar() && own.Scalar() == group.records.word) {
+                    found.emplace(*name, Entries{});
+                    continue;
+                }
+                own.reset(own.IsMap() && own.size() == 1 && own[inner] ? own[inner] : YAML::Node());
+                path += "." + inner;
+            }
+            if (own.IsMap()) {
+                found.emplace(*name, entries(own, path, group.help, known));
             } else {
                 wrong(record.first.Mark(), path + ": it has settings of its own; for example " +
                                                std::string(group.records.example));
