@@ -94,7 +94,9 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
     }
     options.uri = std::move(*parsed);
     // The background process must not depend on its starting directory.
-    if (!options.uri.dir.empty()) options.uri.dir = std::filesystem::absolute(options.uri.dir);
+    for (std::string* const path : {&options.uri.dir, &options.uri.rados}) {
+        if (!path->empty()) *path = std::filesystem::absolute(*path);
+    }
     return options;
 }
 

@@ -12,6 +12,7 @@
 #include "doctor_server.h"
 #include "output/session.h"
 #include "pool/pool_place.h"
+#include "ros2s/api/deployment.h"
 #include "ros2s/api/service_places.h"
 #include "ros2s/pool/owner.h"
 
@@ -112,6 +113,27 @@ Task<Result<>> look_at_network(Workplace work, DoctorOptions options, api::Uri u
     co_return findings.conclude();
 }
 
+// Opening the pool finds the first thing that is wrong, and changes nothing.
+Task<Result<>> look_at_cluster(Workplace work, api::Uri uri) {
+    Findings findings(work);
+    Report report;
+    uri.container.clear();
+    const auto opened =
+        co_await api::Deployment::open(work.call, work.environment, uri, {}, report);
+    if (opened) {
+        findings.add({{.what = "Ceph cluster", .found = (*opened)->path()}});
+        co_await (*opened)->close();
+    } else {
+        const std::string text = report.text();
+        const size_t remedy = text.find(": ");
+        findings.add({{.what = "Ceph cluster",
+                       .grade = Grade::wrong,
+                       .found = text.substr(0, remedy),
+                       .remedy = remedy == text.npos ? "" : text.substr(remedy + 2)}});
+    }
+    co_return findings.conclude();
+}
+
 Task<Result<>> look_here(Workplace work, DoctorOptions options, std::string directory) {
     Findings findings(work);
     findings.add(look_at_machine(work.environment.reactor));
@@ -132,6 +154,7 @@ Task<Result<>> look_here(Workplace work, DoctorOptions options, std::string dire
 Task<Result<>> doctor(Workplace work, DoctorOptions options) {
     if (!is_uri(options.place)) co_return co_await look_here(work, options, options.place);
     ROS2S_CO_TRY_ASSIGN(const api::Uri uri, api::Uri::parse(options.place, work.report));
+    if (uri.transport == api::Uri::Transport::rados) co_return co_await look_at_cluster(work, uri);
     if (uri.transport != api::Uri::Transport::local) {
         co_return co_await look_at_network(work, options, uri);
     }

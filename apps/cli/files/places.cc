@@ -77,7 +77,9 @@ Task<Result<>> Places::find_container(const api::Uri& uri, Place& place) {
     const auto use = [&place](const Container& container) {
         place.file_system = container.file_system();
         place.travels = container.travels;
-        if (container.deployment != nullptr) place.host = container.deployment->mount_point();
+        if (container.deployment == nullptr) return;
+        place.host = container.deployment->mount_point();
+        place.limits = container.deployment->limits();
     };
     const std::string key = uri.to_string();
     if (const auto found = containers_.find(key); found != containers_.end()) {

@@ -23,6 +23,7 @@ struct Place {
     bool local = false;
     bool names_directory = false;  // it was written with a '/' at its end
     std::string travels;           // the path of its I/O, in words
+    std::string limits;            // Deployment::limits()
     // The directory of this machine that is the file system's root: for local paths, and for a
     // container that is used through a mount. Otherwise "".
     std::string host;

@@ -66,6 +66,7 @@ void tell(const Session& session, const WhyOptions& options, const Shown& shown)
     const api::FileTrace& trace = shown.trace;
     session.say(fmt::format("{}, {} bytes", shown.place.shown, shown.size));
     session.say(fmt::format("opened    {}\nI/O path  {}", shown.travels(), trace.io.path));
+    if (!shown.place.limits.empty()) session.say("weaker    " + shown.place.limits);
     if (shown.around) {
         session.say(
             fmt::format("the steps are those of the mount's process; the kernel and FUSE added "
@@ -89,6 +90,7 @@ void tell(const Session& session, const WhyOptions& options, const Shown& shown)
                       {"bytes", shown.size},
                       {"opened", shown.travels()},
                       {"io_path", trace.io.path},
+                      {"weaker", shown.place.limits},
                       {"staged", trace.io.staged},
                       {"fuse_us", shown.around ? Json(microseconds(*shown.around)) : Json()},
                       {"read", value_of(trace.read)},

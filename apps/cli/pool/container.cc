@@ -117,13 +117,24 @@ Task<Result<std::string>> rekey_in(Workplace work, PoolAccess& pool,
                                                          shown, describe(done.error())));
 }
 
+// The URI of the pool that a directory or the URI of a container names: without a container.
+Result<api::Uri> pool_uri(const std::string& place, Report& report) {
+    if (is_uri(place)) {
+        ROS2S_TRY_ASSIGN(api::Uri uri, container_uri(place, report));
+        if (uri.transport == api::Uri::Transport::rados) return uri;
+    }
+    ROS2S_TRY_ASSIGN(const std::string directory, pool_directory_of(place, report));
+    ROS2S_TRY_ASSIGN(const pool::PoolDirectory known, pool::read_pool_directory(directory, report));
+    return api::Uri{.pool = known.config.pool, .dir = known.directory};
+}
+
 }  // namespace
 
 Task<Result<>> container_create(Workplace work, ContainerOptions options) {
     ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
     ROS2S_CO_TRY_ASSIGN(const uint64_t chunk, size_of(options.chunk, work.report));
     ROS2S_CO_TRY_ASSIGN(const auto caps, change_of(options, work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri, true));
     const auto made = co_await create_in(
         work, *pool,
         {.label = uri.container,
@@ -170,19 +181,15 @@ Task<Result<>> container_set(Workplace work, ContainerOptions options) {
 }
 
 Task<Result<>> container_list(Workplace work, ContainerOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
-    ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory known,
-                        pool::read_pool_directory(directory, work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool(work, known.directory));
+    ROS2S_CO_TRY_ASSIGN(api::Uri shown, pool_uri(options.place, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, shown));
     const auto containers = co_await pool->containers(work.call);
     co_await pool->close();
     ROS2S_CO_TRY(containers);
     std::vector<Json> values;
     for (const auto& container : *containers) {
-        const std::string uri = api::Uri{.pool = known.config.pool,
-                                         .container = container.properties.label,
-                                         .dir = known.directory}
-                                    .to_string();
+        shown.container = container.properties.label;
+        const std::string uri = shown.to_string();
         work.session.say(fmt::format("{:<16} {}  {:<32} {}", container.properties.label,
                                      time_text(container.created), use_text(container), uri));
         values.push_back(value_of(container, uri));
@@ -241,6 +248,13 @@ Task<Result<>> container_check(Workplace work, ContainerOptions options) {
                         "the engine (ros2s://…)",
                         options.place, opened->path()));
     } else {
+        if (options.free) {
+            const auto swept = co_await opened->sweep(work.call, uri.container, work.report);
+            if (!swept) {
+                co_await opened->close();
+                co_return swept;
+            }
+        }
         leaks = co_await dfs->check(work.call, options.free);
         if (!leaks) {
             work.report.say(fmt::format("cannot check the container '{}': {}", uri.container,

@@ -9,6 +9,7 @@
 #include "ros2s/api/deployment.h"
 #include "ros2s/connection/direct_pool.h"
 #include "ros2s/control/control_client.h"
+#include "ros2s/fs/container.h"
 #include "ros2s/pool/embedded_pool.h"
 #include "ros2s/pool/pool_directory.h"
 
@@ -63,6 +64,63 @@ class Opened final : public PoolAccess {
     }
     std::unique_ptr<pool::EmbeddedPool> pool_;
     Report& report_;
+};
+
+class InCluster final : public PoolAccess {
+  public:
+    InCluster(std::unique_ptr<api::Deployment> opened, Workplace work)
+        : opened_(std::move(opened)), work_(work) {}
+    Task<> close() override { return opened_->close(); }
+
+    Task<Result<object::PoolSpace>> space(const Call& call) override {
+        auto space = co_await objects().space(call, {});
+        if (!space) co_return failed("tell its space", space.error());
+        co_return *space;
+    }
+    Task<Result<std::vector<object::ContainerRecord>>> containers(const Call& call) override {
+        auto containers = co_await objects().list_containers(call);
+        if (!containers) co_return failed("list its containers", containers.error());
+        co_return std::move(*containers);
+    }
+    Task<Result<object::ContainerRecord>> find(const Call& call, std::string label) override {
+        return fs::find_container(call, objects(), opened_->path(), std::move(label), work_.report);
+    }
+    Task<Result<object::ContainerRecord>> create(const Call& call,
+                                                 object::ContainerProperties properties,
+                                                 fs::Owner owner) override {
+        if (properties.caps != object::Amount{}) co_return no_caps();
+        co_return co_await fs::create_container(call, work_.environment.reactor, objects(),
+                                                std::move(properties), owner, work_.report);
+    }
+    Task<Result<object::ContainerRecord>> set(const Call&, std::string,
+                                              object::ContainerChange) override {
+        co_return no_caps();
+    }
+    Task<Result<>> destroy(const Call& call, std::string label) override {
+        ROS2S_CO_TRY_ASSIGN(const auto container, co_await find(call, label));
+        const auto done = co_await objects().destroy_container(call, container.id);
+        if (!done) co_return failed(fmt::format("destroy '{}'", label), done.error());
+        co_return Result<>{};
+    }
+    [[nodiscard]] Task<Result<object::ObjectStore*>> store() override { co_return &objects(); }
+
+  private:
+    [[nodiscard]] object::ObjectStore& objects() { return *opened_->store(); }
+    std::unexpected<Error> failed(std::string_view what, const Error& error) {
+        return work_.report.fail(
+            error, fmt::format("{} cannot {}: {}", opened_->path(), what, describe(error)));
+    }
+    std::unexpected<Error> no_caps() {
+        return work_.report.fail(
+            Code::unsupported,
+            fmt::format(
+                "{} does not count what a container uses: caps (--space, --files) and "
+                "changes of the owner need a ros2store-engine. Limit the RADOS pool instead "
+                "(ceph osd pool set-quota)",
+                opened_->path()));
+    }
+    std::unique_ptr<api::Deployment> opened_;
+    Workplace work_;
 };
 
 class Served final : public PoolAccess {
@@ -147,7 +205,15 @@ Task<Result<std::unique_ptr<PoolAccess>>> access_pool(Workplace work, std::strin
     co_return co_await access_known(work, std::move(known));
 }
 
-Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(Workplace work, api::Uri uri) {
+Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(Workplace work, api::Uri uri,
+                                                         bool formats) {
+    if (uri.transport == api::Uri::Transport::rados) {
+        uri.container.clear();
+        ROS2S_CO_TRY_ASSIGN(auto opened,
+                            co_await api::Deployment::open(work.call, work.environment, uri,
+                                                           {.formats = formats}, work.report));
+        co_return std::make_unique<InCluster>(std::move(opened), work);
+    }
     ROS2S_CO_TRY_ASSIGN(auto known, pool::read_pool_directory(uri.dir, work.report));
     ROS2S_CO_TRY(api::check_pool_name(uri, known.config.pool, work.report));
     co_return co_await access_known(work, std::move(known));

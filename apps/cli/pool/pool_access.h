@@ -1,5 +1,6 @@
-// PoolAccess: how commands use a pool and its containers. Either this process opens the pool, or
-// the engine that `ros2store up` started has it open and is asked over its control plane.
+// PoolAccess: how commands use a pool and its containers. Either this process opens the pool, in a
+// directory or a Ceph cluster, or the engine that `ros2store up` started has it open and is asked
+// over its control plane.
 //
 // Owned by the command; used on its core; close() before destruction.
 #pragma once
@@ -50,8 +51,8 @@ class PoolAccess {
 // Errors: those of EmbeddedPool::open() and of ControlClient::create().
 [[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool(Workplace work,
                                                                     std::string directory);
-// The same. Checks that the pool has the name in the URI.
-[[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(Workplace work,
-                                                                       api::Uri uri);
+// The same. Checks that the pool has the name in the URI. `formats`: api::DeploymentOptions.
+[[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(Workplace work, api::Uri uri,
+                                                                       bool formats = false);
 
 }  // namespace ros2s::cli

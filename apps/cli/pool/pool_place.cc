@@ -27,7 +27,9 @@ Result<api::Uri> container_uri(std::string_view text, Report& report) {
                         "leave it out, as in {}",
                         text, path, uri.to_string()));
     }
-    if (uri.transport == api::Uri::Transport::local || !uri.dir.empty()) return uri;
+    const bool is_here = uri.transport == api::Uri::Transport::local ||
+                         uri.transport == api::Uri::Transport::rados || !uri.dir.empty();
+    if (is_here) return uri;
     return report.fail(
         Code::unsupported,
         fmt::format("'{}' is behind a network, and this command is for pools in a directory of "
@@ -38,6 +40,12 @@ Result<api::Uri> container_uri(std::string_view text, Report& report) {
 Result<std::string> pool_directory_of(std::string_view place, Report& report) {
     if (!is_uri(place)) return std::string(place);
     ROS2S_TRY_ASSIGN(const api::Uri uri, container_uri(place, report));
+    if (uri.transport == api::Uri::Transport::rados) {
+        return report.fail(Code::unsupported,
+                           fmt::format("'{}' is in a Ceph cluster, and this command is for pools "
+                                       "in a directory of this machine, like {}",
+                                       place, api::example_of(api::Uri::Transport::local)));
+    }
     Report ignored;
     const auto found = pool::read_pool_directory(uri.dir, ignored);
     if (found) ROS2S_TRY(api::check_pool_name(uri, found->config.pool, report));

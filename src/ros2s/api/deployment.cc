@@ -15,6 +15,7 @@
 #include "ros2s/cipher/container_keys.h"
 #include "ros2s/connection/direct_pool.h"
 #include "ros2s/connection/host_files.h"
+#include "ros2s/connection/rados_pool.h"
 #include "ros2s/foreign/local_fs.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/pki/certificate.h"
@@ -60,6 +61,14 @@ Result<connection::ServerAccess> server_access(const Uri& uri, const DeploymentO
                                     .ucx_device = way.ucx_device};
 }
 
+connection::RadosPlace rados_place(const Uri& uri) {
+    connection::RadosPlace place{.conf = uri.rados};
+    if (!uri.user.empty()) place.user = uri.user;
+    place.metadata = uri.metadata.empty() ? uri.pool : uri.metadata;
+    place.data = uri.data.empty() ? place.metadata : uri.data;
+    return place;
+}
+
 }  // namespace
 
 Result<pool::OwnerRecord> find_mount_for_forked_child(const Uri& uri, Report& report) {
@@ -96,6 +105,7 @@ Task<Result<>> Deployment::compose(const Call& call, Report& report) {
         ROS2S_CO_TRY_ASSIGN(
             store_layers_, cipher::decrypt_with(keys, cipher::keep_keys, environment_.log, report));
     }
+    if (uri_.transport == Uri::Transport::rados) co_return co_await in_cluster(call, report);
     if (uri_.transport != Uri::Transport::local) co_return co_await network(call, uri_, report);
     pool::OwnerRecord owner;
     Report refusal;
@@ -173,15 +183,31 @@ Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
                                       environment_.log, report)));
     store_ = &pool->store();
     path_ = pool->path();
-    if (uri.container.empty()) co_return Result<>{};
+    co_return co_await open_container(call, fmt::format("the pool '{}'", uri.pool), report);
+}
+
+// Dfs → ClientStore → RadosStore ~> a Ceph cluster
+Task<Result<>> Deployment::in_cluster(const Call& call, Report& report) {
     ROS2S_CO_TRY_ASSIGN(
-        file_system_, stack_.push("Dfs", co_await fs::open_container(
-                                             call, environment_.reactor, pool->store(),
-                                             fmt::format("the pool '{}'", uri.pool), uri.container,
-                                             {.reaps = !options_.read_only,
-                                              .layers = store_layers_.get(),
-                                              .log = environment_.log},
-                                             report)));
+        rados_,
+        stack_.push(
+            "RadosPool",
+            co_await connection::RadosPool::open(
+                environment_, {.place = rados_place(uri_), .formats = options_.formats}, report)));
+    store_ = &rados_->store();
+    path_ = rados_->path();
+    co_return co_await open_container(call, path_, report);
+}
+
+Task<Result<>> Deployment::open_container(const Call& call, std::string where, Report& report) {
+    if (uri_.container.empty()) co_return Result<>{};
+    ROS2S_CO_TRY_ASSIGN(file_system_, stack_.push("Dfs", co_await fs::open_container(
+                                                             call, environment_.reactor, *store_,
+                                                             std::move(where), uri_.container,
+                                                             {.reaps = !options_.read_only,
+                                                              .layers = store_layers_.get(),
+                                                              .log = environment_.log},
+                                                             report)));
     co_return Result<>{};
 }
 
@@ -218,6 +244,32 @@ Task<Result<fs::FileSystem*>> Deployment::mount(const Call& call, std::string co
 Task<> Deployment::unmount(fs::FileSystem& file_system) {
     ROS2S_CHECK(pool_ != nullptr);  // otherwise file_system() is part of another layer
     co_await stack_.close(&file_system);
+}
+
+std::string Deployment::limits() const {
+    if (store_ == nullptr) return {};
+    const object::Features features = store_->features();
+    std::string text;
+    const auto add = [&text](bool applies, std::string_view sentence) {
+        if (applies) text += (text.empty() ? "" : "; ") + std::string(sentence);
+    };
+    add(features.own_pins, "a file that is open here can be removed by another client");
+    add(features.late_space, "free space is told late, and a full pool is noticed late");
+    add(!features.caps, "containers and tenants have no caps");
+    add(features.own_epochs,
+        "changes of different files by different clients have no common order");
+    return text;
+}
+
+Task<Result<>> Deployment::sweep(const Call& call, std::string container, Report& report) {
+    if (rados_ == nullptr) co_return Result<>{};
+    ROS2S_CO_TRY_ASSIGN(const auto record, co_await fs::find_container(
+                                               call, *store_, path_, std::move(container), report));
+    const auto swept = co_await rados_->sweep(call, record.id);
+    if (swept) co_return swept;
+    co_return report.fail(swept.error(),
+                          fmt::format("cannot remove what crashes have left in {}: {}", path_,
+                                      describe(swept.error())));
 }
 
 Result<std::unique_ptr<OsReactor>> create_reactor(const Uri& uri, Report& report,

@@ -5,6 +5,7 @@
 //                     If another process owns the pool, through that owner: LocalFs on its mount
 //                     of the same container; or ros2s:// over shm, if the owner is the engine that
 //                     `ros2store up` started. path() reports it
+//                     With `rados`: Dfs → ClientStore → RadosStore ~> a Ceph cluster
 //     ros2s://        Dfs → ClientStore → RemoteStore ~> ros2store-engine
 //     ros2s+dpu://    LinkClient ~> ros2store-dpu
 //
@@ -14,6 +15,8 @@
 // client.key) of the latter two are in the directory that the environment names by ROS2STORE_CERTS,
 // else in /etc/ros2store/certs. `provider` selects the provider for data; if it is not available,
 // opening fails. Without it the best provider that both sides have is used.
+// `rados` is the configuration of a Ceph cluster. `metadata` is its pool for metadata, by default
+// the one with the name of the URI's pool, and `data` the one for data, by default the same.
 // Encrypted containers are opened with the keys at the place that ROS2STORE_KEYS names, a directory
 // or a token (cipher::open_keys()), unless a DPU has them. ROS2STORE_UCX_DEVICE names the network
 // devices of the ucx and ofi providers.
@@ -33,6 +36,10 @@
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/stack.h"
 
+namespace ros2s::connection {
+class RadosPool;
+}
+
 namespace ros2s::api {
 
 struct DeploymentOptions {
@@ -44,12 +51,15 @@ struct DeploymentOptions {
     // threads for the whole process, which a child lacks. It can only use a mount.
     bool in_forked_child = false;
     bool read_only = false;  // nothing is changed; a DPU enforces it
+    // Empty RADOS pools are made a pool of ros2store. Otherwise they are not_found.
+    bool formats = false;
 };
 
 class Deployment {
   public:
     // A URI without a container (no text is one) opens the pool alone: there is no file system.
-    // Errors, with a sentence: those of EmbeddedPool::open, DirectPool::open and HostFiles::open;
+    // Errors, with a sentence: those of EmbeddedPool::open, DirectPool::open, HostFiles::open
+    // and RadosPool::open;
     // not_found also for the container and for a pool of another name; invalid (the URI names no
     // server); unsupported also in a forked child, and for the pool of a DPU or a mount.
     [[nodiscard]] static Task<Result<std::unique_ptr<Deployment>>> open(const Call& call,
@@ -65,6 +75,9 @@ class Deployment {
     [[nodiscard]] fs::FileSystem& file_system() { return *file_system_; }
     // "embedded engine, io_uring, …" or "through the mount at /mnt/x of process 4711 …".
     [[nodiscard]] const std::string& path() const { return path_; }
+    // What the store below keeps less well than a ros2store-engine, for people: "free space is
+    // told late; …". Empty: nothing.
+    [[nodiscard]] std::string limits() const;
     // True if the pool is used through its owner, another process.
     [[nodiscard]] bool is_through_owner() const { return through_owner_; }
     // The mount point, if it works through a mount; otherwise "".
@@ -87,6 +100,9 @@ class Deployment {
     // Of a pool that is open in this process. Also for file_system(), which must not be used
     // afterwards.
     Task<> unmount(fs::FileSystem& file_system);
+    // Removes what crashes have left in a Ceph cluster, for the container of this name. Does
+    // nothing elsewhere. Errors: not_found, those of RadosPool::sweep(); each with a sentence.
+    Task<Result<>> sweep(const Call& call, std::string container, Report& report);
 
   private:
     Deployment(Environment environment, Uri uri, DeploymentOptions options)
@@ -100,6 +116,8 @@ class Deployment {
     Task<Result<>> network(const Call& call, Uri uri, Report& report);
     Task<Result<>> direct(const Call& call, Uri uri, Report& report);
     Task<Result<>> offload(Uri uri, Report& report);
+    Task<Result<>> in_cluster(const Call& call, Report& report);
+    Task<Result<>> open_container(const Call& call, std::string where, Report& report);
 
     const Environment environment_;
     const Uri uri_;
@@ -110,6 +128,7 @@ class Deployment {
     std::string mount_point_;
     bool through_owner_ = false;
     pool::EmbeddedPool* pool_ = nullptr;
+    connection::RadosPool* rados_ = nullptr;
     object::ObjectStore* store_ = nullptr;
     fs::FileSystem* file_system_ = nullptr;
 };

@@ -193,17 +193,15 @@ class Parser {
         const auto parameter = text_.substr(begin, end - begin);
         const auto equals = parameter.find('=');
         const auto key = parameter.substr(0, equals);
-        std::string* field = key == "provider" ? &uri_.provider
-                             : key == "socket" ? &uri_.socket
-                             : key == "dir"    ? &uri_.dir
-                                               : nullptr;
+        std::string* const field = parameter_of(key);
         if (parameter.empty()) {
             return wrong(begin - 1,
                          fmt::format("no parameter follows '{}': leave it out", text_[begin - 1]));
         }
         if (field == nullptr) {
-            return wrong(
-                begin, fmt::format("the parameter '{}' is not one of provider, socket, dir", key));
+            return wrong(begin, fmt::format("the parameter '{}' is not one of provider, socket, "
+                                            "dir, rados, user, metadata, data",
+                                            key));
         }
         if (!field->empty()) return wrong(begin, fmt::format("'{}' is given twice", key));
         if (equals == std::string_view::npos || equals + 1 == parameter.size()) {
@@ -213,14 +211,56 @@ class Parser {
         return {};
     }
 
+    std::string* parameter_of(std::string_view key) {
+        for (const auto& [name, field] : {std::pair{"provider", &uri_.provider},
+                                          {"socket", &uri_.socket},
+                                          {"dir", &uri_.dir},
+                                          {"rados", &uri_.rados},
+                                          {"user", &uri_.user},
+                                          {"metadata", &uri_.metadata},
+                                          {"data", &uri_.data}}) {
+            if (key == name) return field;
+        }
+        return nullptr;
+    }
+
+    // What only a Ceph cluster has.
+    Result<> check_rados() {
+        if (uri_.rados.empty()) {
+            for (const auto& [key, value] : {std::pair{"user", &uri_.user},
+                                             {"metadata", &uri_.metadata},
+                                             {"data", &uri_.data}}) {
+                if (value->empty()) continue;
+                return wrong(text_.find('?'),
+                             fmt::format("'{}' is of a Ceph cluster, whose configuration is not "
+                                         "named: add rados=/etc/ceph/ceph.conf",
+                                         key));
+            }
+            return {};
+        }
+        if (uri_.transport != Uri::Transport::local) {
+            return wrong(0,
+                         "a Ceph cluster (rados) is used by this process: write ros2s+local://. "
+                         "A DPU has it among the pools of its settings");
+        }
+        if (!uri_.dir.empty()) {
+            return wrong(text_.find('?'),
+                         "the pool is in a directory (dir) or in a Ceph cluster (rados), not both");
+        }
+        uri_.transport = Uri::Transport::rados;
+        return {};
+    }
+
     Result<> check_transport() {
-        if (uri_.transport == Uri::Transport::local) {
+        ROS2S_TRY(check_rados());
+        const bool is_rados = uri_.transport == Uri::Transport::rados;
+        if (is_rados || uri_.transport == Uri::Transport::local) {
             if (!uri_.host.empty()) {
                 return wrong(text_.find("://") + 3,
                              "ros2s+local opens a pool in this process and takes no host; three "
                              "slashes follow 'ros2s+local:'");
             }
-            if (uri_.dir.empty()) {
+            if (uri_.dir.empty() && !is_rados) {
                 return wrong(text_.size(), "the pool's directory is missing: add ?dir=DIRECTORY");
             }
             for (const auto& [key, value] :
@@ -271,6 +311,8 @@ std::string_view example_of(Uri::Transport transport) {
     switch (transport) {
         case Uri::Transport::direct: return "ros2s://server:7400/pool/main/data";
         case Uri::Transport::dpu: return "ros2s+dpu://dpu:7500/pool/main/data";
+        case Uri::Transport::rados:
+            return "ros2s+local:///pool/main/data?rados=/etc/ceph/ceph.conf";
         case Uri::Transport::local: break;
     }
     return "ros2s+local:///pool/main/data?dir=/srv/ros2s";
@@ -281,9 +323,9 @@ Result<Uri> Uri::parse(std::string_view text, Report& report) {
 }
 
 std::string Uri::to_string() const {
-    std::string out = transport == Transport::local ? "ros2s+local://"
-                      : transport == Transport::dpu ? "ros2s+dpu://"
-                                                    : "ros2s://";
+    std::string out = transport == Transport::direct ? "ros2s://"
+                      : transport == Transport::dpu  ? "ros2s+dpu://"
+                                                     : "ros2s+local://";
     out += host.contains(':') ? '[' + host + ']' : host;
     if (port != 0) out += fmt::format(":{}", port);
     out += '/' + pool + '/' + container;
@@ -299,6 +341,10 @@ std::string Uri::to_string() const {
     add("provider", provider);
     add("socket", socket);
     add("dir", dir);
+    add("rados", rados);
+    add("user", user);
+    add("metadata", metadata);
+    add("data", data);
     return out;
 }
 

@@ -1,6 +1,7 @@
 // Uri: the grammar of the names of containers and of paths in them, for people and programs:
 //
 //     ros2s[+local|+dpu]://[host:port]/pool/container[/path][?provider=…&socket=…&dir=…]
+//     ros2s+local:///pool/container[/path]?rados=CONF[&user=…&metadata=…&data=…]
 //
 // Bytes outside [A-Za-z0-9._~-] may be percent-encoded anywhere after the scheme. Spaces and
 // non-ASCII bytes may also be written as they are. Parsing checks only the form. Whether the pool
@@ -24,6 +25,7 @@ struct Uri {
         direct,  // ros2s://      to an engine, over a fabric
         local,   // ros2s+local:// the engine in this process, on a pool directory
         dpu,     // ros2s+dpu://   to a DPU
+        rados,   // ros2s+local:// with `rados`: a Ceph cluster, by this process
     };
     Transport transport = Transport::local;
     std::string host;   // empty: none; an IPv6 address without its brackets
@@ -34,6 +36,12 @@ struct Uri {
     std::string provider;
     std::string socket;
     std::string dir;
+    // Of a Ceph cluster: its configuration file, the user (client.NAME), and the RADOS pools for
+    // metadata and data. Empty: see rados_place().
+    std::string rados;
+    std::string user;
+    std::string metadata;
+    std::string data;
     friend bool operator==(const Uri&, const Uri&) = default;
 
     [[nodiscard]] std::string to_string() const;

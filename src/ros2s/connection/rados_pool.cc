@@ -1,0 +1,110 @@
+#include "rados_pool.h"
+
+#include <fmt/format.h>
+
+#include "ros2s/client/client_store.h"
+#include "ros2s/rados/librados/cluster.h"
+#include "ros2s/rados/rados_store.h"
+
+namespace ros2s::connection {
+
+RadosPool::RadosPool(Environment environment, RadosOptions options)
+    : environment_(std::move(environment)),
+      options_(std::move(options)),
+      sweeping_(environment_.reactor, 1) {}
+
+Task<Result<std::unique_ptr<RadosPool>>> RadosPool::open(Environment environment,
+                                                         RadosOptions options, Report& report) {
+    std::unique_ptr<RadosPool> pool(new RadosPool(std::move(environment), std::move(options)));
+    const auto begun = co_await pool->begin(report);
+    if (begun) co_return std::move(pool);
+    co_await pool->close();
+    co_return fail(begun.error());
+}
+
+Task<Result<>> RadosPool::begin(Report& report) {
+    const RadosPlace& place = options_.place;
+    ROS2S_CO_TRY_ASSIGN(
+        auto* const cluster,
+        stack_.push("Cluster",
+                    co_await rados::Cluster::connect(
+                        environment_, {.conf = place.conf, .user = place.user}, report)));
+    ROS2S_CO_TRY_ASSIGN(auto* const metadata,
+                        stack_.push("Pool", co_await cluster->open_pool(place.metadata, report)));
+    rados::Pool* data = metadata;
+    if (place.data != place.metadata) {
+        ROS2S_CO_TRY_ASSIGN(data,
+                            stack_.push("Pool", co_await cluster->open_pool(place.data, report)));
+    }
+    ROS2S_CO_TRY_ASSIGN(
+        rados_,
+        stack_.push("RadosStore",
+                    co_await rados::RadosStore::open(
+                        {}, environment_.reactor, *metadata, *data,
+                        {.sweep_rate = options_.sweep_rate, .formats = options_.formats}, report)));
+    client_ = stack_.push("ClientStore", std::make_unique<client::ClientStore>(
+                                             environment_.reactor, *rados_, environment_.log,
+                                             client::ClientStore::Store::in_this_process));
+    if (options_.sweep_every > Duration()) {
+        ROS2S_CHECK(sweeping_.try_spawn(keep_sweeping(*this)));
+    }
+    co_return Result<>{};
+}
+
+Task<Result<>> RadosPool::close() {
+    stopping_.request_stop();
+    co_await sweeping_.join();
+    co_return co_await stack_.close();
+}
+
+object::ObjectStore& RadosPool::store() { return *client_; }
+
+std::string RadosPool::path() { return client_->path(); }
+
+Task<Result<>> RadosPool::sweep(const Call& call, object::ContainerId container) {
+    return rados_->sweep(call, container);
+}
+
+// ---- sweeping --------------------------------------------------------------------------------
+
+// The first one is at a random time, so that clients that start together do not sweep together.
+Task<> RadosPool::keep_sweeping(RadosPool& self) {
+    Reactor& reactor = self.environment_.reactor;
+    Call call;
+    call.stop = self.stopping_.token();
+    const auto every = static_cast<uint64_t>(self.options_.sweep_every.count());
+    Duration pause{reactor.random().below(every) + 1};
+    while (co_await sleep_for(reactor, pause, call.stop)) {
+        const auto swept = co_await self.sweep_all(call);
+        pause = self.options_.sweep_every;
+        self.sweeps_.add();
+        if (swept || call.stop.stop_requested()) continue;
+        self.failed_sweeps_.add();
+        self.environment_.log.warning(
+            fmt::format("cannot remove what crashes have left in {} ({}): the next attempt is in "
+                        "{} s",
+                        self.path(), describe(swept.error()),
+                        std::chrono::duration_cast<std::chrono::seconds>(pause).count()));
+    }
+}
+
+Task<Result<>> RadosPool::sweep_all(const Call& call) {
+    ROS2S_CO_TRY_ASSIGN(const auto containers, co_await rados_->list_containers(call));
+    Result<> all;
+    for (const object::ContainerRecord& container : containers) {
+        const auto swept = co_await rados_->sweep(call, container.id);
+        // It was destroyed meanwhile.
+        if (!swept && swept.error().code == Code::not_found) continue;
+        if (all) all = swept;
+    }
+    co_return all;
+}
+
+void RadosPool::visit_metrics(const MetricVisitor& visit) const {
+    visit("ros2store_rados_sweeps_total", "Sweeps for what crashes have left in the cluster",
+          sweeps_.value());
+    visit("ros2store_rados_failed_sweeps_total", "Sweeps that failed", failed_sweeps_.value());
+    stack_.visit_metrics(visit);
+}
+
+}  // namespace ros2s::connection

@@ -1,0 +1,73 @@
+// RadosPool: a pool in a Ceph cluster, for the DPU and for trusted hosts without daemons.
+//
+//     ClientStore (counts) → RadosStore → Pool, one or two → Cluster ─── Ceph
+//
+// Owned by its opener; used on the environment's core; close() before destruction. Fork rule: a
+// forked child must not use it, nor destroy it.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "ros2s/base/metrics.h"
+#include "ros2s/object/object_store.h"
+#include "ros2s/runtime/environment.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/stack.h"
+#include "ros2s/runtime/stop.h"
+
+namespace ros2s::rados {
+class RadosStore;
+}
+
+namespace ros2s::connection {
+
+struct RadosPlace {
+    std::string conf = "/etc/ceph/ceph.conf";
+    std::string user = "client.admin";
+    std::string metadata;  // the RADOS pool
+    std::string data;      // the same or another RADOS pool
+};
+
+struct RadosOptions {
+    RadosPlace place;
+    // An empty RADOS pool is made a pool of ros2store; otherwise it is an error (not_found).
+    bool formats = false;
+    // What crashes have left is removed so often, and so many objects a second are looked at then.
+    // 0: never; in one go.
+    Duration sweep_every{};
+    uint64_t sweep_rate = 0;
+};
+
+class RadosPool {
+  public:
+    // Errors, with a sentence: those of rados::Cluster and of RadosStore::open().
+    [[nodiscard]] static Task<Result<std::unique_ptr<RadosPool>>> open(Environment environment,
+                                                                       RadosOptions options,
+                                                                       Report& report);
+    Task<Result<>> close();
+
+    [[nodiscard]] object::ObjectStore& store();
+    // "pool 'main' of the RADOS cluster of /etc/ceph/ceph.conf".
+    [[nodiscard]] std::string path();
+    // Removes what crashes have left in a container, now. Errors: those of RadosStore::sweep().
+    [[nodiscard]] Task<Result<>> sweep(const Call& call, object::ContainerId container);
+    void visit_metrics(const MetricVisitor& visit) const;
+    [[nodiscard]] std::string layers() const { return stack_.names(); }
+
+  private:
+    RadosPool(Environment environment, RadosOptions options);
+    Task<Result<>> begin(Report& report);
+    static Task<> keep_sweeping(RadosPool& self);
+    Task<Result<>> sweep_all(const Call& call);
+
+    const Environment environment_;
+    const RadosOptions options_;
+    Stack stack_;
+    rados::RadosStore* rados_ = nullptr;
+    object::ObjectStore* client_ = nullptr;
+    Counter sweeps_, failed_sweeps_;
+    StopSource stopping_;
+    Nursery sweeping_;
+};
+
+}  // namespace ros2s::connection
