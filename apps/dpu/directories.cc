@@ -47,7 +47,7 @@ Result<> check(const DirectorySettings& directories, const std::vector<std::stri
         }
         if (std::ranges::find(pools, pool) != pools.end()) {
             return no(
-                fmt::format("is in the pool '{}', which belongs to the engine ('pools'); "
+                fmt::format("is in the pool '{}', which is not of directories ('pools'); "
                             "choose another name",
                             pool));
         }

@@ -81,7 +81,7 @@ Task<Result<>> Dpu::begin(Report& report) {
 }
 
 Task<Result<>> Dpu::open_pools(Report& report) {
-    if (!settings_.pools.empty()) {
+    if (!settings_.engine_pools.empty()) {
         for (const std::string& line : daemon::trust_warnings(settings_.ways_to_engine())) {
             environment_.log.warning("the way to the engine: " + line);
         }
@@ -91,7 +91,10 @@ Task<Result<>> Dpu::open_pools(Report& report) {
                                              settings_.new_container_key, environment_.log,
                                              report));
     }
-    for (const std::string& pool : daemon::parts_of(settings_.pools)) {
+    for (const auto& [name, pool] : settings_.rados_pools) {
+        ROS2S_CO_TRY(co_await catalog_.pools.open_in_cluster(environment_, name, pool, report));
+    }
+    for (const std::string& pool : settings_.engine_pools) {
         ROS2S_CO_TRY(co_await catalog_.pools.open(
             {.engine = {.control = settings_.engine,
                         .server_name = settings_.engine_name,
@@ -107,12 +110,12 @@ Task<Result<>> Dpu::open_pools(Report& report) {
 }
 
 Task<Result<>> Dpu::follow_tenants(Report& report) {
-    if (settings_.pools.empty()) co_return Result<>{};
+    if (settings_.engine_pools.empty()) co_return Result<>{};
     co_return co_await followed_.begin(
         {.address = settings_.engine,
          .identity = pki::identity_in(settings_.engine_certificates, "client"),
          .server_name = settings_.engine_name},
-        daemon::parts_of(settings_.pools), environment_.log, report);
+        settings_.engine_pools, environment_.log, report);
 }
 
 Task<Result<>> Dpu::open_directories(Report& report) {

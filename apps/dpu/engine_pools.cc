@@ -28,8 +28,24 @@ Task<Result<>> EnginePools::open(connection::DirectOptions options, const Log& l
     co_return Result<>{};
 }
 
+Task<Result<>> EnginePools::open_in_cluster(Environment environment, std::string name,
+                                            connection::RadosOptions options, Report& report) {
+    log_ = environment.log;
+    Report why;
+    auto pool = co_await connection::RadosPool::open(std::move(environment), options, why);
+    if (!pool) {
+        co_return report.fail(pool.error(), fmt::format("the pool '{}': {}", name, why.text()));
+    }
+    log_.info(fmt::format("the pool '{}': {}", name, (*pool)->path()));
+    pools_.emplace(std::move(name), Pool{.rados = std::move(*pool)});
+    co_return Result<>{};
+}
+
 Task<> EnginePools::close() {
-    for (auto& [name, pool] : pools_) co_await pool.direct->close();
+    for (auto& [name, pool] : pools_) {
+        if (pool.direct != nullptr) co_await pool.direct->close();
+        if (pool.rados != nullptr) co_await pool.rados->close();
+    }
     pools_.clear();
 }
 
@@ -52,6 +68,7 @@ Task<> EnginePools::keep_watch(EnginePools& self, Log log, OnChange on_change) {
 
 void EnginePools::look_at(const std::string& name, Pool& pool, const Log& log,
                           const OnChange& on_change) const {
+    if (pool.direct == nullptr) return;
     const auto& absence = pool.direct->absence();
     const bool is_news = absence.has_value() != pool.reported_absent_since.has_value();
     if (absence) pool.reported_absent_since = absence->since;
@@ -75,6 +92,7 @@ void EnginePools::look_at(const std::string& name, Pool& pool, const Log& log,
 std::vector<control::AbsentPool> EnginePools::absent() const {
     std::vector<control::AbsentPool> absent;
     for (const auto& [name, pool] : pools_) {
+        if (pool.direct == nullptr) continue;
         if (const auto& absence = pool.direct->absence()) absent.push_back({name, absence->since});
     }
     return absent;
@@ -90,12 +108,14 @@ std::vector<std::string> EnginePools::names() const {
 
 object::ObjectStore* EnginePools::find(std::string_view pool) {
     const auto found = pools_.find(pool);
-    return found == pools_.end() ? nullptr : &found->second.direct->store();
+    return found == pools_.end() ? nullptr : &found->second.store();
 }
 
 std::string EnginePools::storage(const std::string& pool) const {
     const auto found = pools_.find(pool);
-    return found == pools_.end() ? std::string() : found->second.direct->path_without_address();
+    if (found == pools_.end()) return {};
+    const Pool& there = found->second;
+    return there.direct != nullptr ? there.direct->path_without_address() : "to a Ceph cluster";
 }
 
 Task<Result<object::ContainerRecord>> EnginePools::create_container(
@@ -155,6 +175,14 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call
 
 void EnginePools::add_metrics(std::vector<exporter::Source>& sources) const {
     for (const auto& [name, pool] : pools_) {
+        if (pool.rados != nullptr) {
+            sources.push_back(
+                {.labels = {{"side", "engine"}, {"pool", name}, {"provider", "rados"}},
+                 .list = [&pool = *pool.rados](const MetricVisitor& visit) {
+                     pool.visit_metrics(visit);
+                 }});
+            continue;
+        }
         sources.push_back(
             {.labels = {{"side", "engine"}, {"pool", name}, {"provider", pool.direct->provider()}},
              .list = [&pool = *pool.direct](const MetricVisitor& visit) {

@@ -1,5 +1,6 @@
-// EnginePools: pools of the engine behind this DPU, and the file systems in them. The loss and the
-// return of an engine are logged once each.
+// EnginePools: pools of the engine behind this DPU, or in Ceph clusters, and the file systems in
+// them. The loss and the return of an engine are logged once each. A cluster that does not answer
+// fails each request when its time is over.
 #pragma once
 #include <functional>
 #include <map>
@@ -9,6 +10,7 @@
 
 #include "ros2s/cipher/key_provider.h"
 #include "ros2s/connection/direct_pool.h"
+#include "ros2s/connection/rados_pool.h"
 #include "ros2s/control/control_server.h"
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/fs/file_system.h"
@@ -29,6 +31,9 @@ class EnginePools {
                       const Log& log, Report& report);
     // Opens one more. Errors: those of DirectPool::open().
     Task<Result<>> open(connection::DirectOptions options, const Log& log, Report& report);
+    // The same of a Ceph cluster. Errors: those of RadosPool::open().
+    Task<Result<>> open_in_cluster(Environment environment, std::string name,
+                                   connection::RadosOptions options, Report& report);
     // Watches the engine until stop(). Logs one line when it cannot be reached and one when it can
     // again, and calls `on_change`.
     using OnChange = std::function<void(const std::string& pool, bool reachable)>;
@@ -55,14 +60,20 @@ class EnginePools {
     // What open directories keep of names, in bytes.
     [[nodiscard]] size_t listing_bytes() const { return listings_.bytes(); }
     // Their counters, labelled by side (engine), pool, and the provider of the connection to the
-    // engine. They include `ros2store_engine_reachable`, and live as long as this.
+    // engine (rados: to the cluster). Those of an engine include `ros2store_engine_reachable`. They
+    // live as long as this.
     void add_metrics(std::vector<exporter::Source>& sources) const;
 
   private:
     struct Pool {
-        std::unique_ptr<connection::DirectPool> direct;
+        std::unique_ptr<connection::DirectPool> direct;  // or
+        std::unique_ptr<connection::RadosPool> rados;
         std::string engine;                             // its control plane's address
         std::optional<WallTime> reported_absent_since;  // the log says so; since when
+
+        [[nodiscard]] object::ObjectStore& store() const {
+            return direct != nullptr ? direct->store() : rados->store();
+        }
     };
     static Task<> keep_watch(EnginePools& self, Log log, OnChange on_change);
     void look_at(const std::string& name, Pool& pool, const Log& log,

@@ -5,6 +5,7 @@
 
 #include "ros2s/daemon/access.h"
 #include "ros2s/daemon/trusted_network.h"
+#include "ros2s/object/object_store.h"
 #include "tenant_domains.h"
 
 namespace ros2s::dpud {
@@ -18,7 +19,25 @@ config::Table describe(Settings& s) {
          "ros2store-dpu: the storage client for untrusted hosts.",
          {config::text("pools", s.pools,
                        "The pools of the engine that hosts may use, separated by commas. "
-                       "Empty: none, and no engine is needed; then set `directories`.")}},
+                       "Empty: none, and no engine is needed; then set `directories`, or pools "
+                       "in a Ceph cluster.")}},
+        {"pools",
+         "Pools in Ceph clusters are named one by one, instead of the line above; a pool of the "
+         "engine is then NAME: engine. What is weaker there: docs/rados.md.",
+         {},
+         nullptr,
+         {.keys = {{"conf",
+                    "the configuration of the cluster: /etc/ceph/ceph.conf. Its "
+                    "rados_osd_op_timeout says how long a request may take (30 s)."},
+                   {"user", "client.NAME, whose key ring the configuration names (client.admin)."},
+                   {"metadata", "the RADOS pool for metadata, which must be replicated (NAME)."},
+                   {"data", "the RADOS pool for data (that for metadata)."},
+                   {"sweep", "how often what crashes have left is removed (1h); 0s: never."}},
+          .into = &s.pools_given,
+          .example = "big: {rados: {conf: /etc/ceph/ceph.conf, user: client.ros2, metadata: meta, "
+                     "data: bulk}}",
+          .inner = "rados",
+          .word = "engine"}},
         {"directories",
          "Directories of this machine that hosts may use, also on other file systems (Lustre, "
          "NFS), one per line: POOL/CONTAINER: /its/path. Hosts use them as "
@@ -98,6 +117,46 @@ config::Table describe(Settings& s) {
         daemon::describe_service(s.common)};
 }
 
+constexpr uint64_t sweep_rate = 500;
+
+Result<> parse_pools(Settings& settings, std::string_view where, Report& report) {
+    settings.engine_pools = daemon::parts_of(settings.pools);
+    for (const auto& [name, given] : settings.pools_given) {
+        const auto no = [&](std::string_view why) {
+            return report.fail(Code::invalid, fmt::format("{}: pools: '{}' {}", where, name, why));
+        };
+        if (!object::is_valid_label(name)) return no("is not 1 to 127 of A-Z a-z 0-9 . _ -");
+        if (given.empty()) {
+            settings.engine_pools.push_back(name);
+            continue;
+        }
+        const auto text = [&given](const char* key, std::string otherwise) {
+            const auto found = given.find(key);
+            return found == given.end() ? std::move(otherwise) : found->second;
+        };
+        connection::RadosOptions pool{.formats = true, .sweep_rate = sweep_rate};
+        pool.place.conf = text("conf", pool.place.conf);
+        pool.place.user = text("user", pool.place.user);
+        pool.place.metadata = text("metadata", name);
+        pool.place.data = text("data", pool.place.metadata);
+        for (const std::string& each :
+             {pool.place.conf, pool.place.user, pool.place.metadata, pool.place.data}) {
+            if (each.empty()) return no("has an empty setting: leave it out");
+        }
+        pool.sweep_every = 1h;
+        const auto field =
+            config::duration("sweep", pool.sweep_every, 0s, 720h, "How often it is swept.");
+        if (given.contains("sweep")) {
+            Report why;
+            const auto value = field.read(given.at("sweep"), why);
+            if (!value) return no("has the setting 'sweep': " + why.text());
+            field.store(*value);
+        }
+        settings.rados_pools.emplace(name, std::move(pool));
+    }
+    return {};
+}
+
 // The name of each tenant's socket adds a suffix.
 Result<> check_length(const std::string& path, std::string_view where, Report& report) {
     constexpr size_t most = sizeof(sockaddr_un::sun_path) - 1 - listener_suffix_bytes;
@@ -128,14 +187,16 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
         if (!daemon::parts_of(text).empty()) return {};
         return report.fail(Code::invalid, fmt::format("{}: '{}' is empty", where, name));
     };
-    const std::vector<std::string> pools = daemon::parts_of(settings.pools);
+    ROS2S_TRY(parse_pools(settings, where, report));
+    std::vector<std::string> pools = settings.engine_pools;
+    for (const auto& [name, pool] : settings.rados_pools) pools.push_back(name);
     if (pools.empty() && settings.directories.empty()) {
         return report.fail(Code::invalid, fmt::format("{}: there is nothing to serve: set "
                                                       "'pools' of an engine, 'directories', or "
                                                       "both",
                                                       where));
     }
-    if (!pools.empty()) {
+    if (!settings.engine_pools.empty()) {
         ROS2S_TRY(want(settings.engine, "engine: control"));
         ROS2S_TRY(want(settings.engine_providers, "engine: providers"));
         ROS2S_TRY(daemon::check_trust(settings.trusted_network, settings.ways_to_engine(),

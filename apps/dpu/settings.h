@@ -1,11 +1,14 @@
 // Settings of ros2store-dpu: one YAML file, every setting with a default.
 #pragma once
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "directories.h"
 #include "ros2s/cipher/container_keys.h"
+#include "ros2s/config/config.h"
+#include "ros2s/connection/rados_pool.h"
 #include "ros2s/daemon/daemon.h"
 #include "ros2s/daemon/limits.h"
 #include "ros2s/daemon/places.h"
@@ -14,7 +17,10 @@
 namespace ros2s::dpud {
 
 struct Settings {
-    std::string pools;
+    std::string pools;                                   // separated by commas
+    std::map<std::string, config::Entries> pools_given;  // or one by one
+    std::vector<std::string> engine_pools;               // of either, the parsed form
+    std::map<std::string, connection::RadosOptions> rados_pools;
     DirectorySettings directories;
     session::AccessTable::Settings access_given;
     session::AccessTable access;  // the parsed form
