@@ -11,14 +11,16 @@ namespace ros2s::tests {
 // After end() the root is as it was.
 class NameLoad final : public Load {
   public:
-    NameLoad(OsReactor& reactor, fs::FileSystem& files) : Load(reactor, files, workers) {}
+    // `prefix`: of its names, other than those of another load in the same container.
+    NameLoad(OsReactor& reactor, fs::FileSystem& files, std::string prefix = "name")
+        : Load(reactor, files, workers), prefix_(std::move(prefix)) {}
 
   private:
     static constexpr uint32_t workers = 4;
 
     Task<> work(uint32_t worker) override {
         for (uint32_t round = 0; !stop_; ++round) {
-            const std::string name = fmt::format("name-{}-{}", worker, round);
+            const std::string name = fmt::format("{}-{}-{}", prefix_, worker, round);
             if (!co_await one(name, name + "-moved")) co_return;
             ++done_;
         }
@@ -38,6 +40,7 @@ class NameLoad final : public Load {
     }
 
     const Call call_;
+    const std::string prefix_;
 };
 
 }  // namespace ros2s::tests

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Starts a Ceph cluster of one monitor and one OSD on loopback, in a new directory, runs a program with the path of its
+"""Starts a Ceph cluster of one monitor and some OSDs on loopback, in a new directory, runs a program with the path of its
 configuration in ROS2STORE_TEST_CEPH_CONF, and stops what it started.
 
-usage: cluster.py [--store memstore|bluestore] [--kill] PROGRAM ARGUMENT…
+usage: cluster.py [--store memstore|bluestore] [--osds N] [--fault FAULT]… PROGRAM ARGUMENT…
 
---kill: kills the OSD (SIGKILL) twice while the program runs, and starts it again. Exits with 77 if the daemons are not
-installed."""
+The faults come one after another, with four seconds between them, while the program runs:
+  osd      an OSD is killed (SIGKILL), and started again a second later
+  lost     an OSD is killed for good; its disk is gone
+  monitor  the monitor is killed, and started again a second later
+With more than one OSD each object has two copies. Exits with 77 if the daemons are not installed."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -20,7 +24,7 @@ from pathlib import Path
 
 NEEDED = ("ceph-mon", "ceph-osd", "ceph", "ceph-authtool", "monmaptool", "rados")
 POOLS = ("main", "data", "strangers")
-KILLS = 2
+BETWEEN_FAULTS_SECONDS = 4
 
 CONF = """[global]
 fsid = {fsid}
@@ -40,7 +44,7 @@ log file = {folder}/$name.log
 crash dir = {folder}
 log to stderr = false
 mon cluster log file = {folder}/cluster.log
-osd pool default size = 1
+osd pool default size = {size}
 osd pool default min size = 1
 osd pool default pg num = 8
 osd pool default pgp num = 8
@@ -50,6 +54,7 @@ mon mgr mkfs grace = 31536000
 mon warn on pool no redundancy = false
 osd crush chooseleaf type = 0
 mon data avail crit = 1
+mon osd min down reporters = 1
 mon osd full ratio = .99
 mon osd nearfull ratio = .98
 mon osd backfillfull ratio = .985
@@ -62,6 +67,7 @@ rocksdb cache size = 16777216
 [osd]
 osd data = {folder}/osd.$id
 osd objectstore = {store}
+osd heartbeat grace = 4
 osd memory target = 939524096
 osd memory target autotune = false
 bluestore cache autotune = false
@@ -89,46 +95,60 @@ def run(*command, **options):
 class Cluster:
     """A cluster, and its daemons as children of this process."""
 
-    def __init__(self, folder, store):
+    def __init__(self, folder):
         self.folder, self.conf = folder, folder / "ceph.conf"
         self.daemons = {}
+
+    def begin(self, store, osds):
+        folder = self.folder
         with socket.socket() as probe:  # the monitor takes the port that was free just now
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         fsid = uuid.uuid4()
-        self.conf.write_text(CONF.format(fsid=fsid, port=port, folder=folder, store=store))
+        self.conf.write_text(CONF.format(fsid=fsid, port=port, folder=folder, store=store, size=min(osds, 2)))
         keyring = str(folder / "keyring")
         run("ceph-authtool", "-C", keyring, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *")
         run("ceph-authtool", keyring, "--gen-key", "-n", "client.admin", "--cap", "mon", "allow *", "--cap", "osd", "allow *")
         run("monmaptool", "--create", "--fsid", str(fsid), "--addv", "a", f"[v2:127.0.0.1:{port}]", str(folder / "monmap"))
         run("ceph-mon", "-c", str(self.conf), "--mkfs", "-i", "a", "--monmap", str(folder / "monmap"), "--keyring", keyring)
         self.start("mon", "a")
-        key = run("ceph-authtool", "--gen-print-key").strip()
-        number = str(uuid.uuid4())
-        self.ceph("osd", "new", number, "-i", "-", input=f'{{"cephx_secret": "{key}"}}')
-        with (folder / "keyring").open("a") as out:
-            out.write(f"[osd.0]\n\tkey = {key}\n")
-        (folder / "osd.0").mkdir()
-        run("ceph-osd", "-c", str(self.conf), "-i", "0", "--mkfs", "--monmap", str(folder / "monmap"), "--key", key,
-            "--osd-uuid", number)
-        self.start("osd", "0")
+        for number in range(osds):
+            self.make_osd(str(number))
         for pool in POOLS:
             self.ceph("osd", "pool", "create", pool, "8")
         run("rados", "-c", str(self.conf), "-p", "strangers", "put", "theirs", "-", input="x")
+
+    def make_osd(self, name):
+        key = run("ceph-authtool", "--gen-print-key").strip()
+        number = str(uuid.uuid4())
+        self.ceph("osd", "new", number, "-i", "-", input=f'{{"cephx_secret": "{key}"}}')
+        with (self.folder / "keyring").open("a") as out:
+            out.write(f"[osd.{name}]\n\tkey = {key}\n")
+        (self.folder / f"osd.{name}").mkdir()
+        run("ceph-osd", "-c", str(self.conf), "-i", name, "--mkfs", "--monmap", str(self.folder / "monmap"), "--key", key,
+            "--osd-uuid", number)
+        self.start("osd", name)
 
     def ceph(self, *arguments, **options):
         return run("ceph", "-c", str(self.conf), "--connect-timeout", "20", *arguments, **options)
 
     def start(self, kind, name):
-        self.daemons[kind] = subprocess.Popen([f"ceph-{kind}", "-f", "-c", str(self.conf), "-i", name],
+        self.daemons[kind, name] = subprocess.Popen([f"ceph-{kind}", "-f", "-c", str(self.conf), "-i", name],
                                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def kill_osd(self):
-        """Kills the OSD and starts it again a second later."""
-        self.daemons["osd"].send_signal(signal.SIGKILL)
-        self.daemons["osd"].wait()
+    def kill(self, kind, name):
+        self.daemons[kind, name].send_signal(signal.SIGKILL)
+        self.daemons[kind, name].wait()
+
+    def inflict(self, fault):
+        print(f"fault: {fault}", flush=True)
+        kind, name = ("mon", "a") if fault == "monitor" else ("osd", "0")
+        self.kill(kind, name)
+        if fault == "lost":
+            shutil.rmtree(self.folder / f"osd.{name}")
+            return
         time.sleep(1)
-        self.start("osd", "0")
+        self.start(kind, name)
 
     def stop(self):
         for daemon in reversed(self.daemons.values()):
@@ -140,42 +160,48 @@ class Cluster:
                 daemon.wait()
 
 
+@contextlib.contextmanager
+def running(store="memstore", osds=1):
+    """A cluster that ends with the block. Ends the program with 77 if the daemons are not installed."""
+    missing = [name for name in NEEDED if shutil.which(name) is None]
+    if missing:
+        print(f"skipped: no {', '.join(missing)}; install what tools/packages-rados.txt lists")
+        sys.exit(77)
+    # Paths of its sockets are limited to 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="ros2s-rados-"))
+    cluster = Cluster(folder)
+    began = time.monotonic()
+    try:
+        cluster.begin(store, osds)
+        print(f"a cluster on {store} runs after {time.monotonic() - began:.1f} s", flush=True)
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def main():
     arguments = sys.argv[1:]
-    store, kills = "memstore", 0
+    store, osds, faults = "memstore", 1, []
     while arguments and arguments[0].startswith("--"):
         option = arguments.pop(0)
         if option == "--store":
             store = arguments.pop(0)
-        elif option == "--kill":
-            kills = KILLS
-    missing = [name for name in NEEDED if shutil.which(name) is None]
-    if missing:
-        print(f"skipped: no {', '.join(missing)}; install what tools/packages-rados.txt lists")
-        return 77
-    # Paths of its sockets are limited to 107 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="ros2s-rados-"))
-    cluster = None
-    began = time.monotonic()
-    try:
-        cluster = Cluster(folder, store)
-        print(f"a cluster on {store} runs after {time.monotonic() - began:.1f} s", flush=True)
+        elif option == "--osds":
+            osds = int(arguments.pop(0))
+        elif option == "--fault":
+            faults.append(arguments.pop(0))
+    with running(store, osds) as cluster:
         environment = dict(os.environ, ROS2STORE_TEST_CEPH_CONF=str(cluster.conf))
         with subprocess.Popen(arguments, env=environment) as program:
-            done = 0
             while program.poll() is None:
-                time.sleep(4 if done < kills else 0.2)
-                if done < kills and program.poll() is None:
-                    cluster.kill_osd()
-                    done += 1
-            if done < kills:
-                print(f"the program ended before the OSD was killed {kills} times")
+                time.sleep(BETWEEN_FAULTS_SECONDS if faults else 0.2)
+                if faults and program.poll() is None:
+                    cluster.inflict(faults.pop(0))
+            if faults:
+                print(f"the program ended before the faults {faults}")
                 return 1
         return program.returncode
-    finally:
-        if cluster is not None:
-            cluster.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
