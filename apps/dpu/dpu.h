@@ -3,6 +3,7 @@
 //     host ═ shm ═ its tenant's domain ─ LinkServer ┐
 //     host ─ gRPC ─ ControlServer ──────────────────┴ sessions, mounts ┬ Dfs ─ DirectPool ───
 //     engine
+//                                                                      ├ Dfs ─ RadosPool ─── Ceph
 //                                                                      └ LocalFs ─ a directory
 //
 // Owned by main(). Used on the reactor's core; stop() before destruction.
