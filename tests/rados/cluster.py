@@ -25,6 +25,7 @@ from pathlib import Path
 NEEDED = ("ceph-mon", "ceph-osd", "ceph", "ceph-authtool", "monmaptool", "rados")
 POOLS = ("main", "data", "strangers")
 BETWEEN_FAULTS_SECONDS = 4
+FAULT_LIMIT_SECONDS = 120
 
 CONF = """[global]
 fsid = {fsid}
@@ -192,6 +193,10 @@ def main():
         elif option == "--fault":
             faults.append(arguments.pop(0))
     with running(store, osds) as cluster:
+        if faults:
+            # A busy machine takes its time to notice that a daemon is gone.
+            with cluster.conf.open("a") as out:
+                out.write(f"rados osd op timeout = {FAULT_LIMIT_SECONDS}\n")
         environment = dict(os.environ, ROS2STORE_TEST_CEPH_CONF=str(cluster.conf))
         with subprocess.Popen(arguments, env=environment) as program:
             while program.poll() is None:

@@ -1,0 +1,115 @@
+// An OSD stops answering while a client works: each request fails in its time, and when the OSD
+// goes on, what was acknowledged is there.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "real_cluster.h"
+#include "ros2s/object/contract/batch.h"
+
+namespace ros2s::rados {
+namespace {
+
+using object::contract::Batch;
+using object::contract::Place;
+
+constexpr auto limit = std::chrono::seconds(1);
+// Much longer, because the machine may be busy.
+constexpr auto bound = std::chrono::seconds(30);
+const Place place{{1, 1}, "dkey", "value"};
+const Place data{{1, 2}, "0", "data"};
+
+// The only OSD of the cluster, stopped as long as this lives.
+class StoppedOsd {
+  public:
+    StoppedOsd() {
+        std::ifstream(std::filesystem::path(RealCluster::conf()).parent_path() / "osd.0.pid") >>
+            pid_;
+        EXPECT_GT(pid_, 0);
+        EXPECT_EQ(::kill(pid_, SIGSTOP), 0);
+    }
+    ~StoppedOsd() { EXPECT_EQ(::kill(pid_, SIGCONT), 0); }
+    StoppedOsd(const StoppedOsd&) = delete;
+    StoppedOsd& operator=(const StoppedOsd&) = delete;
+
+  private:
+    pid_t pid_ = 0;
+};
+
+Task<Result<std::string>> fetch(RadosStore& store, object::ContainerId container, Place from) {
+    std::string found(100, '\0');
+    object::FetchItem item{
+        .object = from.object,
+        .dkey = {from.dkey},
+        .akey = {from.akey},
+        .extent = {0, found.size()},
+        .window = object::Window::local(std::as_writable_bytes(std::span(found)))};
+    ROS2S_CO_TRY(co_await store.fetch({}, container, {&item, 1}));
+    ROS2S_CO_TRY(item.status);
+    found.resize(item.size);
+    co_return found;
+}
+
+template <class T>
+void expect_deadline(const Result<T>& result) {
+    EXPECT_FALSE(result.has_value());
+    if (!result) EXPECT_EQ(result.error().code, Code::deadline);
+}
+
+Task<> use_frozen(RadosStore& store, object::ContainerId container) {
+    Reactor& reactor = RealCluster::instance().reactor();
+    const StoppedOsd stopped;
+    const Time began = reactor.now();
+    // Its threads do not all stop at once.
+    while (reactor.now() - began < bound && co_await fetch(store, container, place)) continue;
+    expect_deadline(co_await fetch(store, container, data));
+    const Batch batch = Batch().put(place, "new").write(data, 0, "new");
+    expect_deadline(co_await store.update({}, container, batch.transaction()));
+    expect_deadline(co_await store.list(
+        {}, container, {.what = object::ListRequest::What::dkeys, .object = place.object}));
+    expect_deadline(co_await store.list_containers({}));
+    EXPECT_LT(reactor.now() - began, bound);
+}
+
+Task<> freeze() {
+    RealCluster& real = RealCluster::instance();
+    Report report;
+    auto connected = co_await Cluster::connect(
+        real.environment(), {.conf = RealCluster::conf(), .time_limit = limit}, report);
+    EXPECT_TRUE(connected.has_value()) << report.text();
+    if (!connected) co_return;
+    Cluster& cluster = **connected;
+    {
+        const auto metadata = co_await cluster.open_pool("main", report);
+        const auto bytes = co_await cluster.open_pool("data", report);
+        auto opened =
+            co_await RadosStore::open({}, real.reactor(), **metadata, **bytes, {}, report);
+        EXPECT_TRUE(opened.has_value()) << report.text();
+        RadosStore& store = **opened;
+        const auto container = co_await store.create_container({}, {.label = "frozen"});
+        EXPECT_TRUE(container.has_value());
+        const Batch batch = Batch().put(place, "old").write(data, 0, "old");
+        EXPECT_TRUE(co_await store.update({}, container->id, batch.transaction()));
+        co_await use_frozen(store, container->id);
+        // A request that got no answer may still be done, and then wholly.
+        Result<std::string> value = fail(Code::deadline);
+        const Time until = real.reactor().now() + bound;
+        while (!value && real.reactor().now() < until) {
+            value = co_await fetch(store, container->id, place);
+        }
+        EXPECT_TRUE(value == "old" || value == "new");
+        EXPECT_EQ(co_await fetch(store, container->id, data), value);
+        co_await real.empty(store);
+        co_await store.close();
+    }
+    co_await cluster.close();
+}
+
+TEST(Frozen, RequestsFailInTheirTime) {
+    run_blocking(RealCluster::instance().reactor(), [] { return freeze(); });
+}
+
+}  // namespace
+}  // namespace ros2s::rados
