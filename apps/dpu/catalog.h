@@ -1,6 +1,7 @@
 // Catalog: everything that hosts may use, for their control plane and their mounts: pools of the
-// engine, and directories of this machine. A pool is one or the other.
+// engine, pools of DAOS, and directories of this machine. A pool is one of these.
 #pragma once
+#include "daos_pools.h"
 #include "directories.h"
 #include "engine_pools.h"
 #include "ros2s/control/control_server.h"
@@ -11,17 +12,19 @@ namespace ros2s::dpud {
 class Catalog final : public control::PoolCatalog, public session::FileSystemSource {
   public:
     Catalog(Reactor& reactor, BlockingPool& blocking)
-        : pools(reactor), served(reactor, blocking), reactor_(reactor) {}
+        : pools(reactor), served(reactor, blocking), daos(reactor, blocking), reactor_(reactor) {}
 
     EnginePools pools;
     Directories served;
+    DaosPools daos;
 
     [[nodiscard]] std::vector<std::string> names() const override;
     [[nodiscard]] object::ObjectStore* find(std::string_view pool) override {
         return pools.find(pool);
     }
     [[nodiscard]] std::vector<std::string> directories(std::string_view pool) const override {
-        return served.containers(pool);
+        const auto containers = served.containers(pool);
+        return containers.empty() ? daos.containers(pool) : containers;
     }
     // Without the engine's address, which hosts must not learn.
     [[nodiscard]] std::string path(const std::string& pool) const override {
@@ -46,7 +49,9 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     [[nodiscard]] std::string storage(const std::string& pool,
                                       const std::string& container) const override {
         const std::string engine = pools.storage(pool);
-        return engine.empty() ? served.storage(pool, container) : engine;
+        if (!engine.empty()) return engine;
+        const std::string directory = served.storage(pool, container);
+        return directory.empty() ? daos.storage(pool, container) : directory;
     }
 
   private:

@@ -122,6 +122,9 @@ Task<Result<>> Dpu::open_directories(Report& report) {
     for (const auto& [name, path] : settings_.directories) {
         ROS2S_CO_TRY(co_await catalog_.served.add(name, path, environment_.log, report));
     }
+    for (const auto& [name, pool] : settings_.daos) {
+        ROS2S_CO_TRY(co_await catalog_.daos.add(name, pool, environment_.log, report));
+    }
     co_return Result<>{};
 }
 
@@ -160,6 +163,7 @@ Task<> Dpu::stop() {
     control_.reset();
     co_await front_.close();
     co_await catalog_.pools.close();
+    co_await catalog_.daos.close();
 }
 
 std::vector<exporter::Source> Dpu::metrics() const {

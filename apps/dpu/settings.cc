@@ -19,25 +19,33 @@ config::Table describe(Settings& s) {
          "ros2store-dpu: the storage client for untrusted hosts.",
          {config::text("pools", s.pools,
                        "The pools of the engine that hosts may use, separated by commas. "
-                       "Empty: none, and no engine is needed; then set `directories`, or pools "
-                       "in a Ceph cluster.")}},
+                       "Empty: none, and no engine is needed; then set `directories`, or other "
+                       "pools one by one.")}},
         {"pools",
-         "Pools in Ceph clusters are named one by one, instead of the line above; a pool of the "
-         "engine is then NAME: engine. What is weaker there: docs/rados.md.",
+         "Pools that are not all of the engine are named one by one, instead of the line above. A "
+         "pool in a Ceph cluster is made there if the RADOS pools are empty; what is weaker than "
+         "at an engine: docs/rados.md. Of a pool of DAOS, hosts use the POSIX containers that "
+         "have a label; it needs DAOS 2.6's client libraries and its agent on this machine "
+         "(docs/daos.md).",
          {},
          nullptr,
-         {.keys = {{"conf",
-                    "the configuration of the cluster: /etc/ceph/ceph.conf. Its "
-                    "rados_osd_op_timeout says how long a request may take (30 s)."},
-                   {"user", "client.NAME, whose key ring the configuration names (client.admin)."},
-                   {"metadata", "the RADOS pool for metadata, which must be replicated (NAME)."},
-                   {"data", "the RADOS pool for data (that for metadata)."},
-                   {"sweep", "how often what crashes have left is removed (1h); 0s: never."}},
-          .into = &s.pools_given,
-          .example = "big: {rados: {conf: /etc/ceph/ceph.conf, user: client.ros2, metadata: meta, "
-                     "data: bulk}}",
-          .inner = "rados",
-          .word = "engine"}},
+         {{.into = &s.engine_given, .example = "train: engine", .kind = "engine"},
+          {.keys = {{"conf",
+                     "the configuration of the cluster: /etc/ceph/ceph.conf. Its "
+                     "rados_osd_op_timeout says how long a request may take (30 s)."},
+                    {"user", "client.NAME, whose key ring the configuration names (client.admin)."},
+                    {"metadata", "the RADOS pool for metadata, which must be replicated (NAME)."},
+                    {"data", "the RADOS pool for data (that for metadata)."},
+                    {"sweep", "how often what crashes have left is removed (1h); 0s: never."}},
+           .into = &s.rados_given,
+           .example = "big: {rados: {conf: /etc/ceph/ceph.conf, user: client.ros2, metadata: meta, "
+                      "data: bulk}}",
+           .kind = "rados"},
+          {.keys = {{"pool", "the label of the pool in DAOS, as `dmg pool list` shows it."},
+                    {"system", "the name of the DAOS system (daos_server)."}},
+           .into = &s.daos,
+           .example = "tank: {daos: {pool: tank, system: daos_server}}",
+           .kind = "daos"}}},
         {"directories",
          "Directories of this machine that hosts may use, also on other file systems (Lustre, "
          "NFS), one per line: POOL/CONTAINER: /its/path. Hosts use them as "
@@ -121,15 +129,12 @@ constexpr uint64_t sweep_rate = 500;
 
 Result<> parse_pools(Settings& settings, std::string_view where, Report& report) {
     settings.engine_pools = daemon::parts_of(settings.pools);
-    for (const auto& [name, given] : settings.pools_given) {
+    for (const auto& [name, given] : settings.engine_given) settings.engine_pools.push_back(name);
+    for (const auto& [name, given] : settings.rados_given) {
         const auto no = [&](std::string_view why) {
             return report.fail(Code::invalid, fmt::format("{}: pools: '{}' {}", where, name, why));
         };
         if (!object::is_valid_label(name)) return no("is not 1 to 127 of A-Z a-z 0-9 . _ -");
-        if (given.empty()) {
-            settings.engine_pools.push_back(name);
-            continue;
-        }
         const auto text = [&given](const char* key, std::string otherwise) {
             const auto found = given.find(key);
             return found == given.end() ? std::move(otherwise) : found->second;
@@ -190,10 +195,9 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     ROS2S_TRY(parse_pools(settings, where, report));
     std::vector<std::string> pools = settings.engine_pools;
     for (const auto& [name, pool] : settings.rados_pools) pools.push_back(name);
-    if (pools.empty() && settings.directories.empty()) {
+    if (pools.empty() && settings.directories.empty() && settings.daos.empty()) {
         return report.fail(Code::invalid, fmt::format("{}: there is nothing to serve: set "
-                                                      "'pools' of an engine, 'directories', or "
-                                                      "both",
+                                                      "'pools', 'directories', or both",
                                                       where));
     }
     if (!settings.engine_pools.empty()) {
@@ -204,6 +208,7 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
                                       fmt::format("{}: 'engine: providers'", where), report));
     }
     ROS2S_TRY(check(settings.directories, pools, where, report));
+    ROS2S_TRY(check(settings.daos, pools, settings.directories, where, report));
     ROS2S_TRY_ASSIGN(settings.access,
                      session::AccessTable::parse(settings.access_given, where, report));
     ROS2S_TRY_ASSIGN(settings.allowances,

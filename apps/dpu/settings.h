@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daos_pools.h"
 #include "directories.h"
 #include "ros2s/cipher/container_keys.h"
 #include "ros2s/config/config.h"
@@ -17,9 +18,10 @@
 namespace ros2s::dpud {
 
 struct Settings {
-    std::string pools;                                   // separated by commas
-    std::map<std::string, config::Entries> pools_given;  // or one by one
-    std::vector<std::string> engine_pools;               // of either, the parsed form
+    std::string pools;  // of the engine, separated by commas
+    std::map<std::string, config::Entries> engine_given, rados_given;  // or one by one
+    DaosSettings daos;
+    std::vector<std::string> engine_pools;  // the parsed form
     std::map<std::string, connection::RadosOptions> rados_pools;
     DirectorySettings directories;
     session::AccessTable::Settings access_given;

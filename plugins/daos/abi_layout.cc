@@ -26,6 +26,8 @@ static_assert(offsetof(daos_cont_info_t, ci_lsnapshot) == 16);
 static_assert(offsetof(daos_cont_info_t, ci_nhandles) == 24);
 static_assert(offsetof(daos_cont_info_t, ci_md_mtime) == 40);
 static_assert(sizeof(daos_pool_info_t) == 192);
+static_assert(sizeof(daos_pool_cont_info) == 144);
+static_assert(offsetof(daos_pool_cont_info, pci_label) == 16);
 static_assert(offsetof(daos_pool_info_t, pi_ntargets) == 16);
 static_assert(offsetof(daos_pool_info_t, pi_bits) == 40);
 static_assert(offsetof(daos_pool_info_t, pi_space) == 48);

@@ -102,6 +102,32 @@ Task<Result<>> create(api::c::Instance& instance, std::string label, Report& rep
     co_return made ? Result<>() : fail(made.error());
 }
 
+Task<Result<std::vector<object::ContainerRecord>>> list(object::ObjectStore& store) {
+    const Call call;
+    co_return co_await store.list_containers(call);
+}
+
+int list_containers(Pool& pool, daos_size_t& count, daos_pool_cont_info* out) {
+    Report report;
+    const auto instance = pool.attach(report);
+    if (!instance) {
+        say("pool", pool.label, report.text());
+        return der_of(instance.error());
+    }
+    const auto listed = (*instance)->run([&] { return list(*(*instance)->deployment().store()); });
+    if (!listed) return der_of(listed.error());
+    const daos_size_t room = std::exchange(count, listed->size());
+    if (out == nullptr) return 0;
+    if (room < listed->size()) return -DER_TRUNC;
+    for (const object::ContainerRecord& each : *listed) {
+        *out = {};
+        uuid_of(each.properties.label, out->pci_uuid);
+        each.properties.label.copy(out->pci_label, sizeof out->pci_label - 1);
+        ++out;
+    }
+    return 0;
+}
+
 Task<Result<>> destroy(api::c::Instance& instance, std::string label, Report& report) {
     const Call call;
     auto& store = *instance.deployment().store();
@@ -247,6 +273,14 @@ int daos_pool_query(daos_handle_t poh, d_rank_list_t** ranks, daos_pool_info_t* 
     if (pool == nullptr) return finish_call(ev, -DER_NO_HDL);
     if (ranks != nullptr) *ranks = nullptr;
     return finish_call(ev, info == nullptr ? 0 : fill(*pool, *info));
+}
+
+int daos_pool_list_cont(daos_handle_t poh, daos_size_t* ncont, daos_pool_cont_info* cbuf,
+                        daos_event_t* ev) {
+    const auto pool = Handles::table().find<Pool>(poh);
+    if (pool == nullptr) return finish_call(ev, -DER_NO_HDL);
+    if (ncont == nullptr) return finish_call(ev, -DER_INVAL);
+    return finish_call(ev, list_containers(*pool, *ncont, cbuf));
 }
 
 int daos_pool_local2global(daos_handle_t poh, d_iov_t* glob) {

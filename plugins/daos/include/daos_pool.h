@@ -73,6 +73,14 @@ int daos_pool_global2local(d_iov_t glob, daos_handle_t* poh);
 int daos_pool_query(daos_handle_t poh, d_rank_list_t** ranks, daos_pool_info_t* info,
                     daos_prop_t* pool_prop, daos_event_t* ev);
 
+struct daos_pool_cont_info {
+    uuid_t pci_uuid;
+    char pci_label[DAOS_PROP_MAX_LABEL_BUF_LEN];
+};
+/* Without a buffer: the number of containers. With one that is too small: that, and -DER_TRUNC. */
+int daos_pool_list_cont(daos_handle_t poh, daos_size_t* ncont, struct daos_pool_cont_info* cbuf,
+                        daos_event_t* ev);
+
 #ifdef __cplusplus
 }
 #endif

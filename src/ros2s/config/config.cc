@@ -231,29 +231,32 @@ void document_entries(std::string& out, const Group& group) {
     }
 }
 
+std::string text_of(const Entries& entries) {
+    std::string text;
+    for (const auto& [key, value] : entries) {
+        text += (text.empty() ? "" : ", ") + key + ": " + quoted(value);
+    }
+    return "{" + text + "}";
+}
+
 void document_records(std::string& out, const Group& group) {
-    const Records& records = group.records;
-    for (const Records::Key& key : records.keys) {
-        comment(out, std::string(key.name) + ": " + std::string(key.help), 0);
-    }
-    if (records.into->empty()) {
-        out += "# " + std::string(group.name) + ":\n#   " + std::string(records.example) + "\n";
-        return;
-    }
-    out += std::string(group.name) + ":\n";
-    for (const auto& [name, entries] : *records.into) {
-        out += "  " + quoted(name) + ": ";
-        if (!records.inner.empty() && entries.empty()) {
-            out += std::string(records.word) + "\n";
-            continue;
+    const std::string name(group.name);
+    std::string examples, lines;
+    for (const Records& records : group.records) {
+        const std::string kind(records.kind);
+        const std::string prefix = kind.empty() ? "" : kind + ".";
+        for (const Records::Key& key : records.keys) {
+            comment(out, prefix + std::string(key.name) + ": " + std::string(key.help), 0);
         }
-        if (!records.inner.empty()) out += "{" + std::string(records.inner) + ": ";
-        out += "{";
-        for (const auto& [key, text] : entries) {
-            out += (key == entries.begin()->first ? "" : ", ") + key + ": " + quoted(text);
+        examples += "#   " + std::string(records.example) + "\n";
+        for (const auto& [each, entries] : *records.into) {
+            const std::string own = records.keys.empty() ? kind : text_of(entries);
+            const bool wraps = !kind.empty() && !records.keys.empty();
+            lines +=
+                "  " + quoted(each) + ": " + (wraps ? "{" + kind + ": " + own + "}" : own) + "\n";
         }
-        out += records.inner.empty() ? "}\n" : "}}\n";
     }
+    out += lines.empty() ? "# " + name + ":\n" + examples : name + ":\n" + lines;
 }
 
 }  // namespace
@@ -269,7 +272,7 @@ std::string document(const Table& table) {
             document_entries(out, group);
             continue;
         }
-        if (group.records.into != nullptr) {
+        if (!group.records.empty()) {
             document_records(out, group);
             continue;
         }

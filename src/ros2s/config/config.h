@@ -105,8 +105,8 @@ struct Records {
     std::vector<Key> keys;
     std::map<std::string, Entries>* into = nullptr;
     std::string_view example{};  // one line, for the documented file
-    // If set, a record is `NAME: {INNER: {KEY: TEXT, …}}`, or `NAME: WORD` if it has no entries.
-    std::string_view inner{}, word{};
+    // If set, a record is `NAME: {KIND: {KEY: TEXT, …}}`, or `NAME: KIND` if there are no keys.
+    std::string_view kind{};
 };
 
 struct Group {
@@ -117,7 +117,8 @@ struct Group {
     std::vector<Field> fields;
     // Used instead of fields; no entries by default.
     Entries* entries = nullptr;
-    Records records{};
+    // Used instead of fields: one without a kind, or several kinds.
+    std::vector<Records> records{};
 };
 using Table = std::vector<Group>;
 

@@ -107,12 +107,13 @@ TEST(Config, WhatIsLeftOutKeepsItsDefault) {
 
 TEST(Config, RecordsUnderNamesThatTheFileChooses) {
     std::map<std::string, Entries> people;
-    const Table table{
-        {"people",
-         "Who may do what.",
-         {},
-         nullptr,
-         {{{"read", "what they may read."}, {"write", "and write."}}, &people, "ann: {read: x}"}}};
+    const Table table{{"people",
+                       "Who may do what.",
+                       {},
+                       nullptr,
+                       {{.keys = {{"read", "what they may read."}, {"write", "and write."}},
+                         .into = &people,
+                         .example = "ann: {read: x}"}}}};
     EXPECT_EQ(document(table),
               "# Who may do what.\n# read: what they may read.\n# write: and write.\n"
               "# people:\n#   ann: {read: x}\n");
@@ -146,17 +147,17 @@ TEST(Config, RecordsUnderNamesThatTheFileChooses) {
 
 TEST(Config, RecordsOfAKindBesideASettingOfTheSameName) {
     std::string list;
-    std::map<std::string, Entries> pools;
+    std::map<std::string, Entries> engines, pools;
     const Table table{{"", "A file.", {text("pools", list, "A list.")}},
                       {"pools",
                        "Or one by one.",
                        {},
                        nullptr,
-                       {.keys = {{"conf", "the file."}, {"user", "who."}},
-                        .into = &pools,
-                        .example = "big: {rados: {conf: x}}",
-                        .inner = "rados",
-                        .word = "engine"}}};
+                       {{.into = &engines, .example = "a: engine", .kind = "engine"},
+                        {.keys = {{"conf", "the file."}, {"user", "who."}},
+                         .into = &pools,
+                         .example = "big: {rados: {conf: x}}",
+                         .kind = "rados"}}}};
     Report report;
     ASSERT_TRUE(parse("pools: a, b", "c", table, report)) << report.text();
     EXPECT_EQ(list, "a, b");
@@ -165,18 +166,20 @@ TEST(Config, RecordsOfAKindBesideASettingOfTheSameName) {
     ASSERT_TRUE(
         parse("pools:\n  a: engine\n  big: {rados: {conf: x, user: y}}\n", "c", table, report))
         << report.text();
-    const std::map<std::string, Entries> read{{"a", {}}, {"big", {{"conf", "x"}, {"user", "y"}}}};
+    const std::map<std::string, Entries> read{{"big", {{"conf", "x"}, {"user", "y"}}}};
     EXPECT_EQ(pools, read);
+    EXPECT_EQ(engines, (std::map<std::string, Entries>{{"a", {}}}));
     EXPECT_EQ(list, "");
     const std::string written = document(table);
     pools.clear();
     ASSERT_TRUE(parse(written, "c", table, report)) << written;
     EXPECT_EQ(pools, read);
     for (const auto& [yaml, sentence] : std::initializer_list<std::pair<const char*, const char*>>{
-             {"pools: {big: {ceph: {conf: x}}}", "for example big: {rados: {conf: x}}"},
-             {"pools: {big: {rados: x}}", "for example big: {rados: {conf: x}}"},
-             {"pools: {big: motor}", "for example big: {rados: {conf: x}}"},
-             {"pools: {big: {rados: {conf: x}, engine: y}}", "c:1: pools.big.rados: it has"},
+             {"pools: {big: {ceph: {conf: x}}}",
+              "for example a: engine, or big: {rados: {conf: x}}"},
+             {"pools: {big: {rados: x}}", "for example a: engine, or big: {rados: {conf: x}}"},
+             {"pools: {big: motor}", "for example a: engine, or big: {rados: {conf: x}}"},
+             {"pools: {big: {rados: {conf: x}, engine: y}}", "c:1: pools.big: it has"},
              {"pools: {big: {rados: {config: x}}}",
               "c:1: there is no setting \"config\" in \"pools.big.rados\"; did you mean \"conf\"?"},
              {"pools: [a]", "c:1: pools: a list or a group is given where one value is needed"}}) {

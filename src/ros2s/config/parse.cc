@@ -139,7 +139,7 @@ class Parser {
             entries_.emplace_back(group.entries, entries(node, name, group.help));
             return;
         }
-        if (group.records.into != nullptr) {
+        if (!group.records.empty()) {
             records(node, group);
             return;
         }
@@ -177,32 +177,45 @@ class Parser {
     }
 
     void records(const YAML::Node& node, const Group& group) {
-        std::vector<std::string_view> known;
-        for (const Records::Key& key : group.records.keys) known.push_back(key.name);
-        std::map<std::string, Entries> found;
+        std::vector<std::map<std::string, Entries>> found(group.records.size());
         std::map<std::string, int> seen;
         for (const auto& record : node) {
             const auto name = name_of(record.first, seen);
             if (!name) continue;
-            std::string path = std::string(group.name) + "." + shown(*name);
-            YAML::Node own = record.second;
-            const std::string inner(group.records.inner);
-            if (!inner.empty()) {
-                if (own.IsScalar() && own.Scalar() == group.records.word) {
-                    found.emplace(*name, Entries{});
-                    continue;
+            const std::string path = std::string(group.name) + "." + shown(*name);
+            const auto it = std::ranges::find_if(
+                group.records, [&](const Records& each) { return is_of(record.second, each); });
+            if (it == group.records.end()) {
+                std::string examples;
+                for (const Records& each : group.records) {
+                    examples += (examples.empty() ? "" : ", or ") + std::string(each.example);
                 }
-                own.reset(own.IsMap() && own.size() == 1 && own[inner] ? own[inner] : YAML::Node());
-                path += "." + inner;
+                wrong(record.first.Mark(),
+                      path + ": it has settings of its own; for example " + examples);
+                continue;
             }
-            if (own.IsMap()) {
-                found.emplace(*name, entries(own, path, group.help, known));
-            } else {
-                wrong(record.first.Mark(), path + ": it has settings of its own; for example " +
-                                               std::string(group.records.example));
+            auto& records = found[static_cast<size_t>(it - group.records.begin())];
+            if (it->keys.empty()) {
+                records.emplace(*name, Entries{});
+                continue;
             }
+            std::vector<std::string_view> known;
+            for (const Records::Key& key : it->keys) known.push_back(key.name);
+            const std::string kind(it->kind);
+            records.emplace(*name, kind.empty() ? entries(record.second, path, group.help, known)
+                                                : entries(record.second[kind], path + "." + kind,
+                                                          group.help, known));
         }
-        records_.emplace_back(group.records.into, std::move(found));
+        for (size_t i = 0; i < found.size(); ++i) {
+            records_.emplace_back(group.records[i].into, std::move(found[i]));
+        }
+    }
+
+    static bool is_of(const YAML::Node& record, const Records& records) {
+        const std::string kind(records.kind);
+        if (records.keys.empty()) return record.IsScalar() && record.Scalar() == kind;
+        if (kind.empty()) return record.IsMap();
+        return record.IsMap() && record.size() == 1 && record[kind] && record[kind].IsMap();
     }
 
     void setting(const YAML::Node& at, const YAML::Node& node, const std::string& prefix,

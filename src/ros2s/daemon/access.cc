@@ -28,12 +28,15 @@ config::Group describe_access(session::AccessTable::Settings& settings, Clients 
             keys.push_back(key);
         }
     }
-    return {"access",
-            help,
-            {},
-            nullptr,
-            {std::move(keys), &settings,
-             R"("CN=alice": {write: pool/alice-*, create: pool/alice-*, read: pool/images})"}};
+    return {
+        "access",
+        help,
+        {},
+        nullptr,
+        {{.keys = std::move(keys),
+          .into = &settings,
+          .example =
+              R"("CN=alice": {write: pool/alice-*, create: pool/alice-*, read: pool/images})"}}};
 }
 
 }  // namespace ros2s::daemon

@@ -31,7 +31,7 @@ config::Group describe_limits(LimitSettings& settings) {
         "is refused. Without an entry all have the same share and no rates. Read at start.",
         {},
         nullptr,
-        std::move(records)};
+        {std::move(records)}};
 }
 
 Result<admission::Allowances> parse_limits(const LimitSettings& settings, std::string_view where,

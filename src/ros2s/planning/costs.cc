@@ -136,8 +136,8 @@ Result<Costs> parse_costs(std::string_view json, std::string_view where, Report&
                          "`./dev bench costs` of the same build writes a file that fits.")
                .required()}},
          {"measured", "write one text per key", {}, &measured},
-         {"requests", "write one number per key", {}, nullptr, records},
-         {"spreads", "write one text per key", {}, nullptr, edges},
+         {"requests", "write one number per key", {}, nullptr, {records}},
+         {"spreads", "write one text per key", {}, nullptr, {edges}},
          {"memory", "write one number per key", {}, &memory}},
         report));
     Costs costs{.machine = measured["machine"],

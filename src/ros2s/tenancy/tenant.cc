@@ -181,7 +181,7 @@ config::Table describe(Document& document) {
              "",
              {config::count("format", document.format, document_format, document_format,
                             "Of this file.")}},
-            {"tenants", "", {}, nullptr, std::move(records)}};
+            {"tenants", "", {}, nullptr, {std::move(records)}}};
 }
 
 // Moves the entry, if it is there, into the field's variable.

@@ -6,6 +6,7 @@
 // Cases run on a simulated, seeded reactor, so concurrent cases are repeatable.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -33,8 +34,12 @@ struct Traits {
     bool exact_space = true;          // no other user of its space; freed space becomes available
     uint32_t xattr_bytes = 64 << 10;  // the largest value of an extended attribute
     uint64_t chunk_bytes = 1 << 20;   // boundaries that test I/O crosses
-    int property_runs = 20;           // seeds of the property test
-    int property_steps = 150;         // operations per seed
+    // Cases of what the implementation does not have, and the reason for each.
+    std::map<std::string, std::string> lacks{};
+    bool hard_links = true;
+    bool nameless_files = true;  // an open file exists until it is closed
+    int property_runs = 20;      // seeds of the property test
+    int property_steps = 150;    // operations per seed
 };
 
 using Factory = std::function<std::unique_ptr<Subject>(uint64_t seed)>;

@@ -55,7 +55,7 @@ class Comparison {
             case 2:
             case 3: return add(S_IFDIR | 0755);
             case 4: return add(S_IFLNK | 0777);
-            case 5: return link();
+            case 5: return f_.traits.hard_links ? link() : write();
             case 6:
             case 7: return remove(false);
             case 8: return remove(true);
@@ -122,7 +122,7 @@ class Comparison {
             co_return;
         }
         const auto files = model_.files();
-        if (files.empty()) co_return;
+        if (files.empty() || !f_.traits.nameless_files) co_return;
         const NodePtr node = pick(files);
         open_.push_back({.handle = co_await f_.open(node->real), .node = node});
     }

@@ -10,6 +10,9 @@ class CaseTest : public testing::Test {
     CaseTest(Case tested, Traits traits, Factory factory)
         : case_(tested), traits_(traits), factory_(std::move(factory)) {}
     void TestBody() override {
+        if (const auto lacked = traits_.lacks.find(case_.name); lacked != traits_.lacks.end()) {
+            GTEST_SKIP() << lacked->second;
+        }
         constexpr uint64_t seed = 7;
         const std::unique_ptr<Subject> subject = factory_(seed);
         ASSERT_NE(subject, nullptr);

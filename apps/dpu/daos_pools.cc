@@ -1,0 +1,107 @@
+#include "daos_pools.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ros2s/object/object_store.h"
+
+namespace ros2s::dpud {
+namespace {
+
+std::string entry(const config::Entries& settings, const char* key, std::string otherwise) {
+    const auto found = settings.find(key);
+    return found == settings.end() ? std::move(otherwise) : found->second;
+}
+
+}  // namespace
+
+Result<> check(const DaosSettings& daos, const std::vector<std::string>& pools,
+               const DirectorySettings& directories, std::string_view where, Report& report) {
+    for (const auto& [name, settings] : daos) {
+        const auto no = [&](std::string_view why) {
+            return report.fail(Code::invalid, fmt::format("{}: pools: '{}' {}", where, name, why));
+        };
+        if (!object::is_valid_label(name)) return no("is no name: use A-Z a-z 0-9 . _ -");
+        const bool is_engines = std::ranges::find(pools, name) != pools.end();
+        const bool is_directory = std::ranges::any_of(
+            directories, [&](const auto& each) { return each.first.starts_with(name + "/"); });
+        if (is_engines || is_directory) {
+            return no(fmt::format("is the name of a pool of '{}' too; choose another one",
+                                  is_engines ? "pools" : "directories"));
+        }
+        if (entry(settings, "pool", "").empty()) {
+            return no("has no 'pool': give the label of the pool in DAOS (dmg pool list)");
+        }
+    }
+    return {};
+}
+
+Task<Result<>> DaosPools::add(std::string name, config::Entries settings, const Log& log,
+                              Report& report) {
+    const daos::PoolOptions options{.pool = entry(settings, "pool", ""),
+                                    .system = entry(settings, "system", "daos_server")};
+    Report why;
+    auto connected = co_await daos::DaosPool::connect(reactor_, blocking_, options, why);
+    if (!connected) {
+        co_return report.fail(connected.error(), fmt::format("pools: '{}': {}", name, why.text()));
+    }
+    Pool& pool = pools_[name];
+    pool.connection = std::move(*connected);
+    const auto containers = co_await pool.connection->containers();
+    if (!containers) {
+        co_return report.fail(
+            containers.error(),
+            fmt::format("pools: '{}': the containers of '{}' cannot be listed: {}", name,
+                        options.pool, describe(containers.error())));
+    }
+    for (const std::string& label : *containers) {
+        if (object::is_valid_label(label)) pool.containers.insert(label);
+    }
+    if (pool.containers.empty()) {
+        co_return report.fail(
+            Code::not_found,
+            fmt::format("pools: '{}': the pool '{}' has no container with a label. Make one: daos "
+                        "container create --type POSIX {} LABEL",
+                        name, options.pool, options.pool));
+    }
+    log.info(fmt::format("the pool '{}' is '{}' of the DAOS system '{}': {} containers", name,
+                         options.pool, options.system, pool.containers.size()));
+    co_return Result<>{};
+}
+
+Task<> DaosPools::close() {
+    for (auto& [name, pool] : pools_) co_await pool.connection->close();
+    pools_.clear();
+}
+
+std::vector<std::string> DaosPools::pools() const {
+    std::vector<std::string> names;
+    for (const auto& [name, pool] : pools_) names.push_back(name);
+    return names;
+}
+
+std::vector<std::string> DaosPools::containers(std::string_view pool) const {
+    const auto found = pools_.find(pool);
+    if (found == pools_.end()) return {};
+    return {found->second.containers.begin(), found->second.containers.end()};
+}
+
+Task<Result<std::unique_ptr<fs::FileSystem>>> DaosPools::open(std::string pool,
+                                                              std::string container,
+                                                              Report& report) {
+    const auto found = pools_.find(pool);
+    if (found == pools_.end()) {
+        co_return report.fail(Code::not_found, fmt::format("there is no pool '{}'", pool));
+    }
+    auto opened = co_await found->second.connection->open(container, report);
+    if (opened) found->second.containers.insert(container);
+    co_return opened;
+}
+
+std::string DaosPools::storage(const std::string& pool, const std::string& container) const {
+    if (!pools_.contains(pool)) return {};
+    return fmt::format("which keeps {}/{} in DAOS: as durable as its pool is", pool, container);
+}
+
+}  // namespace ros2s::dpud

@@ -1,0 +1,58 @@
+// DaosPools: pools of DAOS that hosts use as pools (docs/decisions/0644). Their guarantees are the
+// ones of DAOS.
+//
+// Owned by the catalogue; used on the reactor's core. close() before destruction, after all file
+// systems were closed.
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "directories.h"
+#include "ros2s/base/log.h"
+#include "ros2s/config/config.h"
+#include "ros2s/daos/daos_pool.h"
+
+namespace ros2s::dpud {
+
+// The settings, by the name that hosts use: `pool`, `system`.
+using DaosSettings = std::map<std::string, config::Entries>;
+
+// Errors: invalid, with a sentence that begins with `where`: an invalid name, one that another pool
+// has, no label.
+[[nodiscard]] Result<> check(const DaosSettings& daos, const std::vector<std::string>& pools,
+                             const DirectorySettings& directories, std::string_view where,
+                             Report& report);
+
+class DaosPools {
+  public:
+    DaosPools(Reactor& reactor, BlockingPool& blocking) : reactor_(reactor), blocking_(blocking) {}
+
+    // Connects to a pool of checked settings. Errors, with a sentence: those of
+    // DaosPool::connect(); not_found (it has no container).
+    Task<Result<>> add(std::string name, config::Entries settings, const Log& log, Report& report);
+    Task<> close();
+
+    [[nodiscard]] std::vector<std::string> pools() const;
+    // Those that it had at the start, and those that were used since. Empty: no such pool.
+    [[nodiscard]] std::vector<std::string> containers(std::string_view pool) const;
+    // Errors, with a sentence: not_found, and those of DaosPool::open().
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(std::string pool, std::string container,
+                                                       Report& report);
+    // For people; empty: no such pool.
+    [[nodiscard]] std::string storage(const std::string& pool, const std::string& container) const;
+
+  private:
+    struct Pool {
+        std::unique_ptr<daos::DaosPool> connection;
+        std::set<std::string> containers;
+    };
+    Reactor& reactor_;
+    BlockingPool& blocking_;
+    std::map<std::string, Pool, std::less<>> pools_;
+};
+
+}  // namespace ros2s::dpud

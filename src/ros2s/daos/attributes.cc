@@ -1,0 +1,139 @@
+// Attributes of DaosFileSystem, and extended attributes.
+#include <sys/xattr.h>
+
+#include "file_system.h"
+#include "ros2s/runtime/timespec.h"
+
+namespace ros2s::daos {
+namespace {
+
+// As Linux has it: a name belongs to one of four namespaces.
+Result<> check_xattr(std::string_view name) {
+    for (const std::string_view space : {"user.", "trusted.", "security.", "system."}) {
+        if (!name.starts_with(space)) continue;
+        if (name == space) return fail(Code::invalid);
+        return name.size() <= DFS_MAX_XATTR_NAME ? Result<>() : fail_errno(ERANGE);
+    }
+    return fail(Code::unsupported);
+}
+
+}  // namespace
+
+Result<struct stat> DaosFileSystem::change(const Object& object, fs::SetAttributes changes) const {
+    struct stat status{};
+    ROS2S_TRY(checked(dfs_.dfs_ostat(mount_, object.get(), &status)));
+    const mode_t type = status.st_mode & S_IFMT;
+    if (changes.size) {
+        if (S_ISDIR(type)) return fail(Code::is_directory);
+        if (!S_ISREG(type)) return fail(Code::invalid);
+        if (*changes.size > INT64_MAX) return fail(Code::too_large, INT64_MAX);
+    }
+    if (changes.mode && S_ISLNK(type)) return fail(Code::unsupported);
+    // The sticky bit that other clients cannot have set either.
+    if (changes.mode && (*changes.mode & S_ISVTX) != 0) return fail(Code::unsupported);
+    const bool drops_set_ids = (changes.uid || changes.gid) && !changes.mode && S_ISREG(type) &&
+                               (status.st_mode & (S_ISUID | S_ISGID)) != 0;
+    int flags = 0;
+    if (changes.mode || drops_set_ids) {
+        flags |= DFS_SET_ATTR_MODE;
+        status.st_mode = changes.mode ? type | (*changes.mode & fs::permission_bits)
+                                      : status.st_mode & ~mode_t{S_ISUID | S_ISGID};
+    }
+    if (changes.uid) {
+        flags |= DFS_SET_ATTR_UID;
+        status.st_uid = *changes.uid;
+    }
+    if (changes.gid) {
+        flags |= DFS_SET_ATTR_GID;
+        status.st_gid = *changes.gid;
+    }
+    if (changes.modified) {
+        flags |= DFS_SET_ATTR_MTIME;
+        status.st_mtim = to_timespec(*changes.modified);
+    }
+    if (changes.size) {
+        flags |= DFS_SET_ATTR_SIZE;
+        status.st_size = static_cast<off_t>(*changes.size);
+    }
+    // DAOS does not keep the time of access.
+    if (flags == 0) return status;
+    ROS2S_TRY(checked(dfs_.dfs_osetattr(mount_, object.get(), &status, flags)));
+    ROS2S_TRY(checked(dfs_.dfs_ostat(mount_, object.get(), &status)));
+    return status;
+}
+
+Task<Result<Attributes>> DaosFileSystem::get_attributes(const Call&, NodeId id) {
+    ROS2S_CO_TRY_ASSIGN(
+        const auto status,
+        co_await with_object(id, [this](const Object& object) -> Result<struct stat> {
+            struct stat found{};
+            ROS2S_TRY(checked(dfs_.dfs_ostat(mount_, object.get(), &found)));
+            return found;
+        }));
+    co_return attributes_of(id, status);
+}
+
+Task<Result<Attributes>> DaosFileSystem::set_attributes(const Call&, NodeId id,
+                                                        const fs::SetAttributes& changes) {
+    Locks locks;
+    if (changes.size) co_await lock_size(locks, id);
+    ROS2S_CO_TRY_ASSIGN(const auto status, co_await with_object(id, [&](const Object& object) {
+                            return change(object, changes);
+                        }));
+    if (Node* const node = nodes_.find(id); node != nullptr) {
+        node->mode = status.st_mode;
+        node->gid = status.st_gid;
+    }
+    co_return attributes_of(id, status);
+}
+
+Task<Result<std::string>> DaosFileSystem::get_xattr(const Call&, NodeId id, std::string_view name) {
+    const std::string owned(name);
+    return with_object(id, [this, owned](const Object& object) -> Result<std::string> {
+        std::string value(fs::attribute_value_bytes_max, '\0');
+        daos_size_t bytes = value.size();
+        ROS2S_TRY(
+            checked(dfs_.dfs_getxattr(mount_, object.get(), owned.c_str(), value.data(), &bytes)));
+        value.resize(bytes);
+        return value;
+    });
+}
+
+Task<Result<>> DaosFileSystem::set_xattr(const Call& call, NodeId id, std::string_view name,
+                                         ConstBytes value, fs::SetXattr how) {
+    ROS2S_CO_TRY(check_first(call));
+    ROS2S_CO_TRY(check_xattr(name));
+    if (value.size() > DFS_MAX_XATTR_LEN) co_return fail(Code::too_large, DFS_MAX_XATTR_LEN);
+    const std::string owned(name);
+    const int flags = how == fs::SetXattr::create    ? XATTR_CREATE
+                      : how == fs::SetXattr::replace ? XATTR_REPLACE
+                                                     : 0;
+    co_return co_await with_object(id, [&](const Object& object) {
+        return checked(dfs_.dfs_setxattr(mount_, object.get(), owned.c_str(), value.data(),
+                                         value.size(), flags));
+    });
+}
+
+Task<Result<>> DaosFileSystem::remove_xattr(const Call& call, NodeId id, std::string_view name) {
+    ROS2S_CO_TRY(check_first(call));
+    const std::string owned(name);
+    co_return co_await with_object(id, [&](const Object& object) {
+        return checked(dfs_.dfs_removexattr(mount_, object.get(), owned.c_str()));
+    });
+}
+
+Task<Result<std::vector<std::string>>> DaosFileSystem::list_xattrs(const Call&, NodeId id) {
+    return with_object(id, [this](const Object& object) -> Result<std::vector<std::string>> {
+        std::string buffer(fs::xattr_list_bytes_max, '\0');
+        daos_size_t bytes = buffer.size();
+        ROS2S_TRY(checked(dfs_.dfs_listxattr(mount_, object.get(), buffer.data(), &bytes)));
+        if (bytes > buffer.size()) return fail(Code::too_large, buffer.size());
+        std::vector<std::string> names;
+        for (size_t at = 0; at < bytes; at += names.back().size() + 1) {
+            names.emplace_back(buffer.c_str() + at);
+        }
+        return names;
+    });
+}
+
+}  // namespace ros2s::daos

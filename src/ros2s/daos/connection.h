@@ -1,0 +1,79 @@
+// Connection: the DaosPool behind DaosPool::connect(), and what its file systems use of it.
+#pragma once
+#include <coroutine>
+
+#include "daos_pool.h"
+#include "libdfs.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sync.h"
+
+namespace ros2s::daos {
+
+class Connection final : public DaosPool, private Poller {
+  public:
+    Connection(Reactor& reactor, BlockingPool& blocking, Libdfs libdfs, PoolOptions options);
+    ~Connection() override;
+    // Blocks.
+    Result<> begin(Report& report);
+    // Polls from now on.
+    void attach();
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(std::string container,
+                                                       Report& report) override;
+    Task<Result<std::vector<std::string>>> containers() override;
+    Task<> close() override;
+
+    const Libdfs dfs;
+    [[nodiscard]] Reactor& reactor() const { return reactor_; }
+    [[nodiscard]] BlockingPool& blocking() const { return blocking_; }
+    [[nodiscard]] const PoolOptions& options() const { return options_; }
+    [[nodiscard]] daos_handle_t handle() const { return pool_; }
+
+    // co_await connection.transfer(start): start(event) starts a request of libdfs with this event,
+    // and returns its errno. The task ends when the request is done.
+    template <class Start>
+    Task<Result<>> transfer(Start start) {
+        Request request;
+        ROS2S_CO_TRY(checked_der(dfs.daos_event_init(&request.event, queue_, nullptr)));
+        const int rc = start(&request.event);
+        if (rc == 0) {
+            ++in_flight_;
+            busy_.set();
+            co_await Waiting{request};
+        }
+        const int error = rc == 0 ? request.event.ev_error : rc;
+        (void)dfs.daos_event_fini(&request.event);
+        // libdfs gives a positive errno. A request that its library failed may have DAOS's number.
+        co_return error < 0 ? checked_der(error) : checked(error);
+    }
+
+  private:
+    // The event is the first member: the queue returns its address.
+    struct Request {
+        daos_event_t event{};
+        std::coroutine_handle<> waiter{};
+    };
+    struct Waiting {
+        Request& request;
+        bool await_ready() const noexcept { return false; }
+        void await_suspend(std::coroutine_handle<> handle) noexcept { request.waiter = handle; }
+        void await_resume() const noexcept {}
+    };
+    bool poll() noexcept override;
+    bool prepare_sleep() noexcept override { return !poll(); }
+    static Task<> keep_waking(Connection& self);
+
+    static constexpr Duration poll_interval = std::chrono::microseconds(50);
+    Reactor& reactor_;
+    BlockingPool& blocking_;
+    const PoolOptions options_;
+    daos_handle_t pool_{};
+    daos_handle_t queue_{};
+    bool is_initialized_ = false;
+    bool is_attached_ = false;
+    size_t in_flight_ = 0;
+    Event busy_;  // set while requests are in flight, and at the end
+    bool stopping_ = false;
+    Nursery waking_;
+};
+
+}  // namespace ros2s::daos

@@ -1,0 +1,148 @@
+// A real ros2store-dpu in front of a pool of DAOS: here that is an embedded pool of ROS2, behind
+// the library of plugins/daos. This process is the host, over shared memory and gRPC.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "dpu_process.h"
+#include "ros2s/connection/host_files.h"
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/run_blocking.h"
+
+namespace ros2s::tests {
+namespace {
+
+using connection::HostFiles;
+using fs::Window;
+using testing::HasSubstr;
+
+const Call call;
+
+class DpuDaos : public testing::Test {
+  protected:
+    DpuDaos() {
+        std::string said;
+        EXPECT_EQ(run_program(fmt::format("'{}' up --no-daemons '{}' --size 256MiB", PROGRAM_CLI,
+                                          directory.path("pool")),
+                              said),
+                  0)
+            << said;
+        // The daemon inherits them.
+        ::setenv("LD_LIBRARY_PATH", DAOS_LIBRARIES, 1);
+        ::setenv("ROS2STORE_DAOS",
+                 fmt::format("ros2s+local:///pool?dir={}", directory.path("pool")).c_str(), 1);
+        dpu.give("\"CN=client\": {write: tank/*}");
+        Report report;
+        auto made = OsReactor::create({.thread_name = "host"}, report);
+        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
+        reactor = std::move(*made);
+    }
+    ~DpuDaos() override {
+        ::unsetenv("LD_LIBRARY_PATH");
+        ::unsetenv("ROS2STORE_DAOS");
+    }
+    std::unique_ptr<HostFiles> open(Report& report, const std::string& container = "main") {
+        auto opened = run_blocking(*reactor, [&] {
+            return HostFiles::open(*reactor, dpu.options("tank", container), report);
+        });
+        return opened ? std::move(*opened) : nullptr;
+    }
+    void close(std::unique_ptr<HostFiles>& host) {
+        (void)run_blocking(*reactor, [&] { return host->close(); });
+        host.reset();
+    }
+    // The sentence of a daemon that does not start with these settings.
+    std::string refused(const std::string& serves) {
+        DpuProcess other(directory.path("other"), serves);
+        EXPECT_FALSE(other.start());
+        return other.log();
+    }
+    TemporaryDirectory directory;
+    DpuProcess dpu{directory.path("dpu"), "pools: {tank: {daos: {pool: label}}}\n"};
+    std::unique_ptr<OsReactor> reactor;
+};
+
+Task<> write_and_read(fs::FileSystem& files, fs::FileSystem& other, const std::string& content) {
+    const auto made = co_await files.mkdir(call, fs::root_node, "directory", 0755, {});
+    EXPECT_TRUE(made);
+    const auto opened = co_await files.create(call, made->node, "file", 0640, {.write = true},
+                                              {.uid = 7, .gid = 8});
+    EXPECT_TRUE(opened);
+    EXPECT_EQ(co_await files.pwrite(call, opened->handle, Window::local(as_bytes(content)), 0),
+              Result<uint64_t>(content.size()));
+    EXPECT_TRUE(co_await files.fsync(call, opened->handle));
+    EXPECT_TRUE(co_await files.close(call, opened->handle));
+    EXPECT_EQ((co_await files.link(call, opened->attributes.node, made->node, "hard")).error().code,
+              Code::unsupported);
+    // Another host sees it at once.
+    const auto directory = co_await other.lookup(call, fs::root_node, "directory");
+    EXPECT_TRUE(directory);
+    const auto found = co_await other.lookup(call, directory->node, "file");
+    EXPECT_TRUE(found);
+    EXPECT_EQ(found->mode, S_IFREG | 0640U);
+    EXPECT_EQ(found->uid, 7U);
+    EXPECT_EQ(found->gid, 8U);
+    const auto there = co_await other.open(call, found->node, {});
+    EXPECT_TRUE(there);
+    std::string read(content.size() + 1, '\0');
+    EXPECT_EQ(co_await other.pread(call, there->handle,
+                                   Window::local(std::as_writable_bytes(std::span(read))), 0),
+              Result<uint64_t>(content.size()));
+    read.resize(content.size());
+    EXPECT_TRUE(read == content);
+    const auto path = other.path_report(there->handle);
+    EXPECT_TRUE(path);
+    EXPECT_THAT(path->path, HasSubstr("host link over shm to the DPU at "));
+    EXPECT_THAT(path->path, HasSubstr("which keeps tank/main in DAOS"));
+    EXPECT_TRUE(co_await other.close(call, there->handle));
+}
+
+TEST_F(DpuDaos, AHostWorksInAContainerOfDaos) {
+    ASSERT_TRUE(dpu.start()) << dpu.log();
+    Report report;
+    auto host = open(report);
+    auto other = open(report);
+    ASSERT_TRUE(host != nullptr && other != nullptr) << report.text() << dpu.log();
+    std::string content(5'000'003, '\0');
+    for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 7 >> 3);
+    run_blocking(*reactor, [&] {
+        return write_and_read(host->file_system(), other->file_system(), content);
+    });
+    close(other);
+    close(host);
+    Report none;
+    EXPECT_EQ(open(none, "none"), nullptr);
+    EXPECT_THAT(none.text(), HasSubstr("none"));
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_THAT(dpu.log(),
+                HasSubstr("the pool 'tank' is 'label' of the DAOS system 'daos_server'"));
+}
+
+TEST_F(DpuDaos, TellsWhatIsWrong) {
+    EXPECT_THAT(refused("pools: {tank: {daos: {system: x}}}\n"),
+                HasSubstr("pools: 'tank' has no 'pool'"));
+    EXPECT_THAT(refused("pools: {a/b: {daos: {pool: x}}}\n"), HasSubstr("pools: 'a/b' is no name"));
+    EXPECT_THAT(refused("pools: {tank: {daos: {pool: x}}}\ndirectories: {tank/a: /tmp}\n"),
+                HasSubstr("is the name of a pool of 'directories' too"));
+    EXPECT_THAT(refused("pools: {tank: {daos: {pol: x}}}\n"), HasSubstr("did you mean \"pool\"?"));
+    // A label that leads nowhere.
+    ::setenv("ROS2STORE_DAOS", "ros2s+local:///pool?dir=/nowhere", 1);
+    EXPECT_THAT(refused("pools: {tank: {daos: {pool: label}}}\n"),
+                HasSubstr("DAOS: the pool 'label' of the system 'daos_server' cannot be opened"));
+    // No library, and one that is not DAOS's.
+    ::unsetenv("LD_LIBRARY_PATH");
+    EXPECT_THAT(refused("pools: {tank: {daos: {pool: label}}}\n"),
+                HasSubstr("DAOS needs libdfs.so, which cannot be loaded"));
+    const std::string other = directory.path("library");
+    std::filesystem::create_directory(other);
+    std::filesystem::create_symlink("/lib/x86_64-linux-gnu/libm.so.6", other + "/libdfs.so");
+    ::setenv("LD_LIBRARY_PATH", other.c_str(), 1);
+    EXPECT_THAT(refused("pools: {tank: {daos: {pool: label}}}\n"),
+                HasSubstr("has no function daos_init"));
+}
+
+}  // namespace
+}  // namespace ros2s::tests
