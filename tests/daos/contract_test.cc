@@ -24,7 +24,6 @@ std::string setting(const char* name) {
 
 const std::string library = setting("ROS2STORE_TEST_LIBDFS");
 const std::string pool_label = setting("ROS2STORE_TEST_DAOS_POOL");
-const bool is_real = !setting("ROS2STORE_TEST_REAL_DAOS").empty();
 
 // Makes and removes containers, which DaosPool does not.
 class Containers {
@@ -96,17 +95,106 @@ class DaosSubject final : public fs::contract::Subject {
     std::unique_ptr<fs::FileSystem> fs_;
 };
 
+// docs/daos.md has the reasons.
+std::map<std::string, std::string> lacks() {
+    std::map<std::string, std::string> cases;
+    for (const char* name : {"EachNameCounts", "LinkMovesTheChangeTime",
+                             "LinksToSymlinksLinkTheLink", "ManyLinkAtOnce", "TwoNamesOneFile",
+                             "TwoNamesOfOneFileAndAnOpenOne", "OntoAnotherNameOfTheSameFile",
+                             "OverAFileWithAnotherName", "TheyStayThroughRenameAndLink"}) {
+        cases[name] = "DAOS has no hard links";
+    }
+    for (const char* name :
+         {"DevicesKeepTheirNumbers", "NodesOfEachType", "SpecialNodesDoNotOpen"}) {
+        cases[name] = "DAOS has no FIFOs, sockets and devices";
+    }
+    for (const char* name : {"EitherTimeAlone", "TimesAreKeptToTheNanosecond"}) {
+        cases[name] = "DAOS keeps no times of access";
+    }
+    for (const char* name : {"ADirectoryThatIsOpenIsRemoved", "ADirectoryThatIsOpenIsReplaced",
+                             "AFileWithoutANameTakesNoNewOne", "AnUnlinkedFileLivesWhileItIsOpen",
+                             "ItGoesWithItsLastHandle", "OpenAgainstUnlink", "OverAnOpenFile"}) {
+        cases[name] = "an object of DAOS ends with its name";
+    }
+    return cases;
+}
+
 fs::contract::Traits traits() {
     return {.clears_set_ids = false,
             .exact_space = false,
-            .lacks = {},
+            .lacks = lacks(),
             .hard_links = false,
+            .special_nodes = false,
+            .sticky_bit = false,
             .nameless_files = false,
             .property_runs = 2};
 }
 
 const bool registered = fs::contract::register_contract(
     "DaosFs", traits(), [](uint64_t seed) { return std::make_unique<DaosSubject>(seed); });
+
+Task<> use_what_is_missing(DaosSubject& subject) {
+    const Call call;
+    auto& fs = subject.file_system();
+    using namespace fs;
+    const auto file = co_await fs.create(call, root_node, "file", 0644, {.write = true}, {});
+    EXPECT_TRUE(file);
+    const NodeId node = file->attributes.node;
+    EXPECT_EQ((co_await fs.link(call, node, root_node, "other")).error().code, Code::unsupported);
+    for (const mode_t type : {S_IFIFO, S_IFSOCK, S_IFCHR, S_IFBLK}) {
+        EXPECT_EQ((co_await fs.mknod(call, root_node, "node", type | 0644, 0, {})).error().code,
+                  Code::unsupported);
+    }
+    EXPECT_EQ((co_await fs.set_attributes(call, node, {.mode = 01644})).error().code,
+              Code::unsupported);
+    EXPECT_EQ((co_await fs.mkdir(call, root_node, "sticky", 01777, {})).error().code,
+              Code::unsupported);
+    EXPECT_EQ((co_await fs.lookup(call, root_node, "sticky")).error().code, Code::not_found);
+    // Nothing goes into an object that no name leads to, and nothing comes from it.
+    std::string text = "text";
+    const Window window = Window::local(std::as_writable_bytes(std::span(text)));
+    EXPECT_EQ(co_await fs.pwrite(call, file->handle, window, 0), Result<uint64_t>(4));
+    EXPECT_TRUE(co_await fs.unlink(call, root_node, "file"));
+    EXPECT_EQ((co_await fs.pwrite(call, file->handle, window, 0)).error().code, Code::stale);
+    EXPECT_EQ((co_await fs.pread(call, file->handle, window, 0)).error().code, Code::stale);
+    EXPECT_EQ((co_await fs.punch_hole(call, file->handle, 0, 1)).error().code, Code::stale);
+    EXPECT_EQ((co_await fs.get_attributes(call, node)).error().code, Code::stale);
+    EXPECT_TRUE(co_await fs.close(call, file->handle));
+    co_await fs.close_all();
+}
+
+TEST(DaosFs, RefusesWhatDaosLacks) {
+    DaosSubject subject(1);
+    subject.world().run(use_what_is_missing(subject));
+}
+
+Task<Code> code_of_connecting(sim::World& world, PoolOptions options, Report& report) {
+    const auto opened =
+        co_await DaosPool::connect(world.core(), world.blocking(), std::move(options), report);
+    co_return opened ? Code::exists : opened.error().code;
+}
+
+TEST(DaosFs, TellsWhyItCannotConnect) {
+    sim::World world(1);
+    Report none;
+    EXPECT_EQ(world.run(code_of_connecting(
+                  world, {.pool = pool_label, .library = "/nowhere/libdfs.so"}, none)),
+              Code::unsupported);
+    EXPECT_NE(none.text().find("DAOS needs /nowhere/libdfs.so, which cannot be loaded"),
+              std::string::npos)
+        << none.text();
+    Report other;
+    EXPECT_EQ(
+        world.run(code_of_connecting(world, {.pool = pool_label, .library = "libm.so.6"}, other)),
+        Code::unsupported);
+    EXPECT_NE(other.text().find("has no function daos_init"), std::string::npos) << other.text();
+    Report label;
+    EXPECT_EQ(world.run(code_of_connecting(world, {.pool = "no:label", .library = library}, label)),
+              Code::not_found);
+    EXPECT_NE(label.text().find("'no:label' of the system 'daos_server' cannot be opened"),
+              std::string::npos)
+        << label.text();
+}
 
 }  // namespace
 }  // namespace ros2s::daos

@@ -89,6 +89,7 @@ class DaosFileSystem final : public fs::FileSystem {
         // Of a directory: its names when it was last read from the start. A cookie is the position
         // behind a name.
         std::vector<std::string> names{};
+        size_t names_bytes = 0;  // memory for them
         bool has_names = false;
         uint32_t in_flight = 0;
         Event idle;
@@ -114,7 +115,9 @@ class DaosFileSystem final : public fs::FileSystem {
     [[nodiscard]] Result<> move(const Object& from, const std::string& name, const Found& moved,
                                 const Object& to, const std::string& new_name,
                                 const std::optional<Found>& there, RenameFlags flags) const;
-    [[nodiscard]] Result<std::vector<std::string>> list(const Object& directory, size_t most) const;
+    // `bytes`: the memory that the names may need, and then do. Errors also: no_memory.
+    [[nodiscard]] Result<std::vector<std::string>> list(const Object& directory,
+                                                        size_t& bytes) const;
     [[nodiscard]] Result<> read_path(const Object& directory, const std::string& path,
                                      const fs::Caller* caller, fs::ReadManyItem& item) const;
 
@@ -151,8 +154,8 @@ class DaosFileSystem final : public fs::FileSystem {
 
     static constexpr size_t locks_ = 64;
     using LockTable = std::array<std::unique_ptr<Semaphore>, locks_>;
-    // Of all open directories.
-    static constexpr size_t names_kept_max = size_t{1} << 20;
+    // Memory for names of all open directories.
+    static constexpr size_t names_bytes_max = size_t{64} << 20;
     static constexpr size_t shares = size_t{1} << 20;  // of a directory: more than calls at once
 
     Connection& connection_;
@@ -165,7 +168,7 @@ class DaosFileSystem final : public fs::FileSystem {
     LockTable entries_;  // `shares` each
     LockTable sizes_;    // one permit each
     Semaphore moving_directories_;
-    size_t names_kept_ = 0;
+    size_t names_bytes_ = 0;
     std::map<uint64_t, std::unique_ptr<OpenFile>> files_;
     uint64_t next_handle_ = 1;  // never reused
 };

@@ -99,7 +99,7 @@ Task<Result<>> DaosFileSystem::close(const Call&, FileHandle handle) {
     const std::unique_ptr<OpenFile> file = std::move(found->second);
     files_.erase(found);
     while (file->in_flight > 0) co_await file->idle;
-    names_kept_ -= file->names.size();
+    names_bytes_ -= file->names_bytes;
     nodes_.end_use(file->node);
     co_return Result<>{};
 }
@@ -193,7 +193,9 @@ Task<Result<>> DaosFileSystem::punch_hole(const Call&, FileHandle handle, uint64
 
 // ---- directories
 
-Result<std::vector<std::string>> DaosFileSystem::list(const Object& directory, size_t most) const {
+Result<std::vector<std::string>> DaosFileSystem::list(const Object& directory,
+                                                      size_t& bytes) const {
+    const size_t most = std::exchange(bytes, 0);
     std::vector<std::string> names;
     std::vector<dirent> entries(names_listed_at_once);
     daos_anchor_t anchor{};
@@ -201,23 +203,28 @@ Result<std::vector<std::string>> DaosFileSystem::list(const Object& directory, s
         uint32_t count = names_listed_at_once;
         ROS2S_TRY(
             checked(dfs_.dfs_readdir(mount_, directory.get(), &anchor, &count, entries.data())));
-        if (names.size() + count > most) return fail(Code::no_memory);
-        for (uint32_t i = 0; i < count; ++i) names.emplace_back(entries[i].d_name);
+        for (uint32_t i = 0; i < count; ++i) {
+            names.emplace_back(entries[i].d_name);
+            bytes += sizeof(std::string) + names.back().capacity();
+        }
+        if (bytes > most) return fail(Code::no_memory);
     }
     return names;
 }
 
 Task<Result<>> DaosFileSystem::fill_names(OpenFile& file, uint64_t cookie) {
     if (file.has_names && cookie != 0) co_return Result<>{};
-    names_kept_ -= std::exchange(file.names, {}).size();
+    file.names = {};
+    names_bytes_ -= std::exchange(file.names_bytes, 0);
     file.has_names = true;
     if (file.node.is_removed) co_return Result<>{};
     const ObjectRef object = file.node.object;
-    const size_t most = names_kept_max - std::min(names_kept_, names_kept_max);
+    size_t bytes = names_bytes_max - std::min(names_bytes_, names_bytes_max);
     ROS2S_CO_TRY_ASSIGN(file.names, co_await connection_.blocking().run(connection_.reactor(), [&] {
-        return list(*object, most);
+        return list(*object, bytes);
     }));
-    names_kept_ += file.names.size();
+    file.names_bytes = bytes;
+    names_bytes_ += bytes;
     co_return Result<>{};
 }
 

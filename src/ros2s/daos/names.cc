@@ -289,12 +289,14 @@ Task<Result<Attributes>> DaosFileSystem::symlink(const Call& call, NodeId parent
     co_return co_await add(call, parent, name, S_IFLNK | 0777, target, owner);
 }
 
-Task<Result<Attributes>> DaosFileSystem::link(const Call&, NodeId id, NodeId,
+Task<Result<Attributes>> DaosFileSystem::link(const Call&, NodeId id, NodeId parent,
                                               std::string_view name) {
     ROS2S_CO_TRY(check_name(name));
     const Node* const node = nodes_.find(id);
     if (node == nullptr) co_return fail(Code::stale);
-    co_return S_ISDIR(node->mode) ? fail(Code::denied) : fail(Code::unsupported);
+    if (S_ISDIR(node->mode)) co_return fail(Code::denied);
+    ROS2S_CO_TRY(use_directory(parent));
+    co_return fail(Code::unsupported);
 }
 
 Task<Result<std::string>> DaosFileSystem::readlink(const Call&, NodeId id) {

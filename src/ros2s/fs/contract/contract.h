@@ -37,6 +37,8 @@ struct Traits {
     // Cases of what the implementation does not have, and the reason for each.
     std::map<std::string, std::string> lacks{};
     bool hard_links = true;
+    bool special_nodes = true;  // FIFOs, sockets, devices
+    bool sticky_bit = true;
     bool nameless_files = true;  // an open file exists until it is closed
     int property_runs = 20;      // seeds of the property test
     int property_steps = 150;    // operations per seed
