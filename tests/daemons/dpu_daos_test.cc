@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "dpu_process.h"
 #include "ros2s/connection/host_files.h"
@@ -56,9 +57,13 @@ class DpuDaos : public testing::Test {
     }
     // The sentence of a daemon that does not start with these settings.
     std::string refused(const std::string& serves) {
-        DpuProcess other(directory.path("other"), serves);
-        EXPECT_FALSE(other.start());
-        return other.log();
+        std::ofstream(directory.path("other.yaml")) << serves;
+        std::string said;
+        EXPECT_EQ(
+            run_program(
+                fmt::format("'{}' --config '{}'", PROGRAM_DPU, directory.path("other.yaml")), said),
+            1);
+        return said;
     }
     TemporaryDirectory directory;
     DpuProcess dpu{directory.path("dpu"), "pools: {tank: {daos: {pool: label}}}\n"};
