@@ -4,6 +4,9 @@
 
 #include "daos.h"
 #include "daos_fs.h"
+#include "daos_uns.h"
+#include "gurt/common.h"
+#include "gurt/hash.h"
 
 namespace {
 
@@ -85,5 +88,57 @@ static_assert(offsetof(daos_key_desc_t, kd_val_type) == 8);
 static_assert(sizeof(daos_array_iod_t) == 32);
 static_assert(offsetof(daos_array_iod_t, arr_nr_short_read) == 16);
 static_assert(offsetof(daos_array_iod_t, arr_nr_read) == 24);
+
+static_assert(sizeof(d_hash_table_ops_t) == 64);
+static_assert(offsetof(d_hash_table_ops_t, hop_key_init) == 8);
+static_assert(offsetof(d_hash_table_ops_t, hop_key_hash) == 16);
+static_assert(offsetof(d_hash_table_ops_t, hop_rec_hash) == 24);
+static_assert(offsetof(d_hash_table_ops_t, hop_rec_addref) == 32);
+static_assert(offsetof(d_hash_table_ops_t, hop_rec_decref) == 40);
+static_assert(offsetof(d_hash_table_ops_t, hop_rec_ndecref) == 48);
+static_assert(offsetof(d_hash_table_ops_t, hop_rec_free) == 56);
+static_assert(sizeof(union d_hash_lock) == 56);
+static_assert(sizeof(struct d_hash_bucket) == 16);
+static_assert(sizeof(struct d_hash_table) == 96);
+static_assert(offsetof(struct d_hash_table, ht_bits) == 56);
+static_assert(offsetof(struct d_hash_table, ht_feats) == 60);
+static_assert(offsetof(struct d_hash_table, ht_priv) == 64);
+static_assert(offsetof(struct d_hash_table, ht_ops) == 72);
+static_assert(offsetof(struct d_hash_table, ht_buckets) == 80);
+static_assert(offsetof(struct d_hash_table, ht_locks) == 88);
+static_assert(sizeof(d_list_t) == 16);
+static_assert(offsetof(d_list_t, prev) == 8);
+static_assert(D_HASH_FT_NOLOCK == 1);
+static_assert(D_HASH_FT_MUTEX == 2);
+static_assert(D_HASH_FT_RWLOCK == 4);
+static_assert(D_HASH_FT_EPHEMERAL == 8);
+static_assert(D_HASH_FT_LRU == 16);
+static_assert(D_HASH_FT_NO_KEYINIT_LOCK == 32);
+static_assert(D_HASH_FT_GLOCK == 32768);
+static_assert(sizeof(struct duns_attr_t) == 480);
+static_assert(offsetof(struct duns_attr_t, da_oclass_id) == 4);
+static_assert(offsetof(struct duns_attr_t, da_chunk_size) == 8);
+static_assert(offsetof(struct duns_attr_t, da_props) == 16);
+static_assert(offsetof(struct duns_attr_t, da_flags) == 24);
+static_assert(offsetof(struct duns_attr_t, da_pool) == 28);
+static_assert(offsetof(struct duns_attr_t, da_cont) == 156);
+static_assert(offsetof(struct duns_attr_t, da_sys) == 288);
+static_assert(offsetof(struct duns_attr_t, da_rel_path) == 296);
+static_assert(offsetof(struct duns_attr_t, da_on_lustre) == 304);
+static_assert(offsetof(struct duns_attr_t, da_no_prefix) == 305);
+static_assert(offsetof(struct duns_attr_t, da_puuid) == 306);
+static_assert(offsetof(struct duns_attr_t, da_cuuid) == 322);
+static_assert(offsetof(struct duns_attr_t, da_dir_oclass_id) == 340);
+static_assert(offsetof(struct duns_attr_t, da_file_oclass_id) == 344);
+static_assert(offsetof(struct duns_attr_t, da_hints) == 348);
+static_assert(DUNS_NO_PREFIX == 1);
+static_assert(DUNS_NO_REVERSE_LOOKUP == 2);
+static_assert(DUNS_NO_CHECK_PATH == 4);
+static_assert(sizeof(struct d_log_xstate) == 32);
+static_assert(sizeof(struct dlog_fac) == 24);
+static_assert(offsetof(struct dlog_fac, fac_mask) == 16);
+static_assert(offsetof(struct dlog_fac, is_enabled) == 20);
+static_assert(offsetof(struct d_log_xstate, dlog_facs) == 8);
+static_assert(offsetof(struct d_log_xstate, fac_cnt) == 24);
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "daos.h"
 #include "errors.h"
+#include "events.h"
 #include "global.h"
 #include "objects.h"
 #include "ros2s/base/uuid.h"
@@ -38,6 +39,36 @@ int create_mounted(daos_handle_t pool, const char* label, uuid_t* uuid, daos_han
     rc = open_container(pool, label, DAOS_COO_RW, *container);
     if (rc != 0 || dfs == nullptr) return errno_of_der(rc);
     return mount(Handles::table().find<Container>(*container), O_RDWR, dfs);
+}
+
+// Opens all that a mount needs; dfs_disconnect() closes it.
+int connect_and_mount(const char* pool, unsigned pool_flags, const char* container,
+                      unsigned container_flags, int flags, dfs_t** dfs) {
+    daos_handle_t pool_handle{};
+    daos_handle_t container_handle{};
+    int rc = connect(pool, pool_flags, pool_handle);
+    if (rc != 0) return errno_of_der(rc);
+    const bool creates = (flags & O_CREAT) != 0;
+    rc = open_container(pool_handle, container, container_flags, container_handle, !creates);
+    if (rc == -DER_NONEXIST && creates) {
+        rc = create_container(pool_handle, container, nullptr);
+        if (rc == 0 || rc == -DER_EXIST) {
+            rc = open_container(pool_handle, container, container_flags, container_handle);
+        }
+    }
+    if (rc != 0) {
+        daos_pool_disconnect(pool_handle, nullptr);
+        return errno_of_der(rc);
+    }
+    rc = mount(Handles::table().find<Container>(container_handle), flags, dfs);
+    if (rc != 0) {
+        daos_cont_close(container_handle, nullptr);
+        daos_pool_disconnect(pool_handle, nullptr);
+        return rc;
+    }
+    (*dfs)->own_pool = pool_handle;
+    (*dfs)->own_container = container_handle;
+    return 0;
 }
 
 }  // namespace
@@ -104,23 +135,8 @@ int dfs_connect(const char* pool, const char*, const char* cont, int flags, dfs_
                 dfs_t** dfs) {
     if (dfs == nullptr) return EINVAL;
     const bool reads = (flags & O_ACCMODE) == O_RDONLY;
-    daos_handle_t pool_handle{};
-    daos_handle_t container_handle{};
-    int rc = connect(pool, reads ? DAOS_PC_RO : DAOS_PC_RW, pool_handle);
-    if (rc != 0) return errno_of_der(rc);
-    if ((flags & O_CREAT) != 0) rc = create_container(pool_handle, cont, nullptr);
-    if (rc == 0 || rc == -DER_EXIST) {
-        rc = open_container(pool_handle, cont, reads ? DAOS_COO_RO : DAOS_COO_RW, container_handle);
-    }
-    if (rc != 0) {
-        daos_pool_disconnect(pool_handle, nullptr);
-        return errno_of_der(rc);
-    }
-    rc = mount(Handles::table().find<Container>(container_handle), flags, dfs);
-    if (rc != 0) return rc;
-    (*dfs)->own_pool = pool_handle;
-    (*dfs)->own_container = container_handle;
-    return 0;
+    return connect_and_mount(pool, reads ? DAOS_PC_RO : DAOS_PC_RW, cont,
+                             reads ? DAOS_COO_RO : DAOS_COO_RW, flags, dfs);
 }
 
 int dfs_disconnect(dfs_t* dfs) {
@@ -155,6 +171,33 @@ int dfs_global2local(daos_handle_t poh, daos_handle_t coh, int flags, d_iov_t gl
     const auto parts = read_global(glob, 1);
     if (parts.empty()) return EINVAL;
     return dfs_mount(poh, coh, flags != 0 ? flags : static_cast<int>(parse_flags(parts[0])), dfs);
+}
+
+int dfs_local2global_all(dfs_t* dfs, d_iov_t* glob) {
+    if (const int rc = check(dfs); rc != 0) return rc;
+    const auto& container = *dfs->container;
+    return errno_of_der(write_global(
+        glob, {container.pool->label, std::to_string(container.pool->flags), container.label,
+               std::to_string(container.flags), std::to_string(dfs->flags)}));
+}
+
+int dfs_global2local_all(int flags, d_iov_t glob, dfs_t** dfs) {
+    const auto parts = read_global(glob, 5);
+    if (parts.empty() || dfs == nullptr) return EINVAL;
+    // The process that sent it has created the container.
+    const int mount_flags = flags != 0 ? flags : static_cast<int>(parse_flags(parts[4]));
+    return connect_and_mount(parts[0].c_str(), parse_flags(parts[1]), parts[2].c_str(),
+                             parse_flags(parts[3]), mount_flags & ~O_CREAT, dfs);
+}
+
+int dfs_destroy(const char* pool, const char*, const char* cont, int force, daos_event_t* ev) {
+    daos_handle_t handle{};
+    int rc = connect(pool, DAOS_PC_RW, handle);
+    if (rc == 0) {
+        rc = daos_cont_destroy(handle, cont, force, nullptr);
+        daos_pool_disconnect(handle, nullptr);
+    }
+    return finish_call(ev, errno_of_der(rc));
 }
 
 int dfs_set_prefix(dfs_t* dfs, const char* prefix) {

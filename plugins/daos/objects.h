@@ -74,6 +74,10 @@ int open_node(dfs_t* dfs, const fs::Attributes& attributes, int flags, std::stri
 // The attributes of a place. The node does not count as looked up afterwards.
 [[nodiscard]] Result<fs::Attributes> attributes_of(const dfs_t& dfs, const Place& place);
 
+// As dfs_read(), but the list need not live until the event completes.
+int read_into(dfs_t* dfs, dfs_obj_t* object, d_sg_list_t list, daos_off_t offset,
+              daos_size_t* read_size, daos_event_t* event);
+
 int lookup_path(dfs_t* dfs, std::string_view path, int flags, dfs_obj_t** object, mode_t* mode,
                 struct stat* stbuf);
 

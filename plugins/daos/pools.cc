@@ -25,20 +25,6 @@ namespace {
 
 std::atomic<uint32_t> initialized = 0;
 
-// Of a label that is a UUID, that one. Otherwise one that is made from the label, and so is the
-// same in all programs: ROS2 names pools and containers by label.
-void uuid_of(std::string_view label, uuid_t& out) {
-    if (const auto parsed = Uuid::parse(label)) {
-        std::memcpy(&out, parsed->bytes.data(), sizeof out);
-        return;
-    }
-    uint32_t crc = crc32c(std::as_bytes(std::span(label)));
-    for (size_t at = 0; at < sizeof out; at += sizeof crc) {
-        std::memcpy(reinterpret_cast<unsigned char*>(&out) + at, &crc, sizeof crc);
-        crc = crc32c_extend(crc, std::as_bytes(std::span(label)));
-    }
-}
-
 // A pool directory of this machine can be looked at without opening the pool.
 Result<> check_directory(const PoolPlace& place, Report& report) {
     Report unused;
@@ -142,7 +128,36 @@ void fill(const Container& container, daos_cont_info_t& info) {
     info.ci_nhandles = 1;
 }
 
+// The properties that the program lists. Others than these are 0 or NULL: off, unknown, and
+// healthy.
+int fill(const Container& container, daos_prop_t& properties) {
+    for (auto& entry : std::span(properties.dpp_entries, properties.dpp_nr)) {
+        switch (entry.dpe_type) {
+            case DAOS_PROP_CO_LABEL:
+                entry.dpe_str = ::strdup(container.label.c_str());
+                if (entry.dpe_str == nullptr) return -DER_NOMEM;
+                break;
+            case DAOS_PROP_CO_LAYOUT_TYPE: entry.dpe_val = DAOS_PROP_CO_LAYOUT_POSIX; break;
+            case DAOS_PROP_CO_LAYOUT_VER: entry.dpe_val = 1; break;
+            default: entry.dpe_val = 0;
+        }
+    }
+    return 0;
+}
+
 }  // namespace
+
+void uuid_of(std::string_view label, uuid_t& out) {
+    if (const auto parsed = Uuid::parse(label)) {
+        std::memcpy(&out, parsed->bytes.data(), sizeof out);
+        return;
+    }
+    uint32_t crc = crc32c(std::as_bytes(std::span(label)));
+    for (size_t at = 0; at < sizeof out; at += sizeof crc) {
+        std::memcpy(reinterpret_cast<unsigned char*>(&out) + at, &crc, sizeof crc);
+        crc = crc32c_extend(crc, std::as_bytes(std::span(label)));
+    }
+}
 
 bool is_initialized() { return initialized > 0; }
 
@@ -202,7 +217,8 @@ int connect(const char* label, unsigned flags, daos_handle_t& handle) {
     return 0;
 }
 
-int open_container(daos_handle_t handle, const char* label, unsigned flags, daos_handle_t& out) {
+int open_container(daos_handle_t handle, const char* label, unsigned flags, daos_handle_t& out,
+                   bool says) {
     const auto pool = Handles::table().find<Pool>(handle);
     if (pool == nullptr) return -DER_NO_HDL;
     if (label == nullptr) return -DER_INVAL;
@@ -212,7 +228,7 @@ int open_container(daos_handle_t handle, const char* label, unsigned flags, daos
     const int rc =
         ros2s_open(uri.c_str(), nullptr, &container->fs, sentence.data(), sentence.size());
     if (rc != 0) {
-        say("container", label, sentence.data());
+        if (says) say("container", label, sentence.data());
         return rc == -EINVAL ? -DER_NONEXIST : der_of_errno(-rc);
     }
     ++pool->containers;
@@ -353,11 +369,12 @@ int daos_cont_close(daos_handle_t coh, daos_event_t* ev) {
     return finish_call(ev, 0);
 }
 
-int daos_cont_query(daos_handle_t coh, daos_cont_info_t* info, daos_prop_t*, daos_event_t* ev) {
+int daos_cont_query(daos_handle_t coh, daos_cont_info_t* info, daos_prop_t* cont_prop,
+                    daos_event_t* ev) {
     const auto container = Handles::table().find<Container>(coh);
     if (container == nullptr) return finish_call(ev, -DER_NO_HDL);
     if (info != nullptr) fill(*container, *info);
-    return finish_call(ev, 0);
+    return finish_call(ev, cont_prop == nullptr ? 0 : fill(*container, *cont_prop));
 }
 
 int daos_cont_local2global(daos_handle_t coh, d_iov_t* glob) {

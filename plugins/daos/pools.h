@@ -48,12 +48,18 @@ struct Container {
     [[nodiscard]] bool is_read_only() const { return (flags & DAOS_COO_RO) != 0; }
 };
 
+// Of a label that is a UUID, that one. Otherwise one that is made from the label, and so is the
+// same in all programs: ROS2 names pools and containers by label.
+void uuid_of(std::string_view label, uuid_t& out);
+
 // Whether daos_init() was called more often than daos_fini().
 [[nodiscard]] bool is_initialized();
 
 // Each returns 0 or -DER_. A failure that a person should know is said on standard error.
 int connect(const char* label, unsigned flags, daos_handle_t& handle);
-int open_container(daos_handle_t pool, const char* label, unsigned flags, daos_handle_t& handle);
+// `says` false: the caller creates it if it is not there.
+int open_container(daos_handle_t pool, const char* label, unsigned flags, daos_handle_t& handle,
+                   bool says = true);
 // `label` null: the container's UUID is its label.
 int create_container(daos_handle_t pool, const char* label, uuid_t* uuid);
 

@@ -55,8 +55,9 @@ Task<Result<uint64_t>> transfer(ros2s_fs& fs, ros2s_file& file, bool writes,
     co_return total;
 }
 
+// `list_out`: gets sg_nr_out when an event completes; null: the list does not live that long.
 int begin(dfs_t* dfs, dfs_obj_t* object, std::span<const daos_range_t> ranges, d_sg_list_t* list,
-          bool writes, daos_size_t* bytes_out, daos_event_t* event) {
+          bool writes, daos_size_t* bytes_out, d_sg_list_t* list_out, daos_event_t* event) {
     if (const int rc = check(dfs, object); rc != 0) return rc;
     if (object->file == nullptr || list == nullptr) return EINVAL;
     if (writes && !object->file->writable) return EPERM;
@@ -73,7 +74,7 @@ int begin(dfs_t* dfs, dfs_obj_t* object, std::span<const daos_range_t> ranges, d
                                      .opcode = writes ? ROS2S_OP_WRITE : ROS2S_OP_READ,
                                      .pieces = pieces,
                                      .bytes_out = bytes_out,
-                                     .list_out = writes ? nullptr : list});
+                                     .list_out = list_out});
     }
     const auto done = fs.run([&] { return transfer(fs, *object->file, writes, pieces); });
     if (!done) return errno_of(done.error());
@@ -85,29 +86,36 @@ int begin(dfs_t* dfs, dfs_obj_t* object, std::span<const daos_range_t> ranges, d
 daos_range_t from(daos_off_t offset) { return {.rg_idx = offset, .rg_len = UINT64_MAX - offset}; }
 
 }  // namespace
+
+int read_into(dfs_t* dfs, dfs_obj_t* object, d_sg_list_t list, daos_off_t offset,
+              daos_size_t* read_size, daos_event_t* event) {
+    const auto range = from(offset);
+    return begin(dfs, object, {&range, 1}, &list, false, read_size, nullptr, event);
+}
+
 }  // namespace ros2s::daos
 
 int dfs_read(dfs_t* dfs, dfs_obj_t* obj, d_sg_list_t* sgl, daos_off_t off, daos_size_t* read_size,
              daos_event_t* ev) {
     if (read_size == nullptr) return EINVAL;
     const auto range = from(off);
-    return begin(dfs, obj, {&range, 1}, sgl, false, read_size, ev);
+    return begin(dfs, obj, {&range, 1}, sgl, false, read_size, sgl, ev);
 }
 
 int dfs_readx(dfs_t* dfs, dfs_obj_t* obj, dfs_iod_t* iod, d_sg_list_t* sgl, daos_size_t* read_size,
               daos_event_t* ev) {
     if (iod == nullptr || read_size == nullptr) return EINVAL;
-    return begin(dfs, obj, {iod->iod_rgs, iod->iod_nr}, sgl, false, read_size, ev);
+    return begin(dfs, obj, {iod->iod_rgs, iod->iod_nr}, sgl, false, read_size, sgl, ev);
 }
 
 int dfs_write(dfs_t* dfs, dfs_obj_t* obj, d_sg_list_t* sgl, daos_off_t off, daos_event_t* ev) {
     const auto range = from(off);
-    return begin(dfs, obj, {&range, 1}, sgl, true, nullptr, ev);
+    return begin(dfs, obj, {&range, 1}, sgl, true, nullptr, nullptr, ev);
 }
 
 int dfs_writex(dfs_t* dfs, dfs_obj_t* obj, dfs_iod_t* iod, d_sg_list_t* sgl, daos_event_t* ev) {
     if (iod == nullptr) return EINVAL;
-    return begin(dfs, obj, {iod->iod_rgs, iod->iod_nr}, sgl, true, nullptr, ev);
+    return begin(dfs, obj, {iod->iod_rgs, iod->iod_nr}, sgl, true, nullptr, nullptr, ev);
 }
 
 int dfs_get_size(dfs_t* dfs, dfs_obj_t* obj, daos_size_t* size) {

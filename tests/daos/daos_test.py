@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""usage: daos_test.py BUILD_DIRECTORY DFS_CALLS OBJECT_CALLS FIO_ENGINE|none [NAME…]
+"""usage: daos_test.py BUILD_DIRECTORY DIRECTORY_OF_PROGRAMS FIO_ENGINE|none [NAME…]
 
 Programs of DAOS on pools of ROS2: fio's own engine `dfs`, built unmodified, and programs in C. The pools are
 embedded, behind an engine and behind a DPU daemon. The last line is "N passed, N failed".
+
+IOR_FOR_DAOS: a directory with `ior` and `mdtest`, built with their DFS back end and an MPI. Without it their
+tests say that they did not run.
 """
 import json
 import os
@@ -64,6 +67,10 @@ class Pool:
         subprocess.run(["rm", "-rf", self.top], check=False)
 
 
+def program(name):
+    return f"{PROGRAMS}/daos_{name}"
+
+
 def total(report, direction):
     return sum(job[direction]["total_ios"] for job in report["jobs"])
 
@@ -98,7 +105,7 @@ def the_engine_of_fio_notices_other_bytes():
 @test.each(*WAYS)
 def calls_of_dfs(way):
     with Pool(way) as pool:
-        said = pool.run(DFS_CALLS, "tank", "main")
+        said = pool.run(program("dfs_calls"), "tank", "main")
         assert said.count("a/b") == 1, said  # each sentence is said once
         assert sorted(pool.files()) == ["shared", "t0", "t1", "t2", "t3"]
 
@@ -106,12 +113,53 @@ def calls_of_dfs(way):
 @test.each(*WAYS)
 def calls_on_objects(way):
     with Pool(way) as pool:
-        said = pool.run(OBJECT_CALLS, "tank", "main")
+        said = pool.run(program("object_calls"), "tank", "main")
         # A DPU serves files only, and the library says so.
         assert ("not supported" in said) == (way == OFFLOAD), said
         assert pool.files() == []
         if way != OFFLOAD:
             pool.run(CLI, "container", "check", pool.base.replace("pool?", "pool/main?"))
+
+
+@test
+def calls_of_hash_tables():
+    subprocess.run([program("hash_calls")], check=True, timeout=200)
+
+
+@test.each(*WAYS)
+def calls_by_path(way):
+    with Pool(way) as pool:
+        pool.run(program("path_calls"), "tank", "main", way.removeprefix("ros2s"))
+        assert pool.files() == []
+
+
+def ranks_of(way):
+    return 1 if way == LOCAL else 4  # an embedded pool has one owner
+
+
+@test.each(*WAYS)
+def ranks_of_a_benchmark(way):
+    with Pool(way) as pool:
+        pool.run(program("rank_calls"), "tank", "main", str(ranks_of(way)))
+        assert pool.files() == []
+
+
+@test.each(*WAYS)
+def ior_and_mdtest(way):
+    if "IOR_FOR_DAOS" not in os.environ:
+        raise runner.NotHere("IOR_FOR_DAOS names no directory with ior and mdtest")
+    with Pool(way) as pool:
+        def run(name, *options):
+            start = ("mpirun", "-n", str(ranks_of(way))) if ranks_of(way) > 1 else ()
+            return pool.run(*start, f"{os.environ['IOR_FOR_DAOS']}/{name}", "-a", "DFS", "--dfs.pool", "tank",
+                            "--dfs.cont", "main", *options)
+        for kind in ((), ("-F",), ("-C",)):  # one file, a file per rank, ranks read what others wrote
+            said = run("ior", "-t", "64k", "-b", "4m", "-o", "/f", "-w", "-r", "-W", "-R", *kind)
+            assert "WARNING" not in said and "ERROR" not in said, said
+            assert re.search("^write .*^read ", said, re.MULTILINE | re.DOTALL), said
+        said = run("mdtest", "-n", "100", "-d", "/m", "-w", "4096", "-e", "4096")
+        assert "File creation" in said and "ERROR" not in said, said
+        assert pool.files() == []
 
 
 @test
@@ -147,12 +195,13 @@ def labels_are_found():
 @test
 def the_library_has_what_its_headers_declare():
     source = Path(__file__).resolve().parents[2] / "plugins" / "daos" / "include"
-    text = "".join(file.read_text(encoding="utf-8") for file in source.glob("*.h"))
+    text = "".join(file.read_text(encoding="utf-8") for file in source.glob("**/*.h"))
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     renamed = dict(re.findall(r"#define (daos_\w+) (daos_\w+)\n", text))
-    text = re.sub(r"static inline .*?\n}\n", "", text, flags=re.DOTALL)
+    text = re.sub(r"static inline .*?\n?}\n", "", text, flags=re.DOTALL)
     declared = {renamed.get(name, name)
                 for name in re.findall(r"^(?:\w[\w* ]*[* ])(d\w*_\w+)\(", text, flags=re.MULTILINE)}
+    declared |= set(re.findall(r"^extern [\w* ]*?\(?\*? ?(d_\w+)(?:\[\d+\]|\)\(.*\))?;", text, flags=re.MULTILINE))
     listed = subprocess.run(["nm", "-D", "--defined-only", f"{BUILD}/lib/libros2store-daos.so"],
                             capture_output=True, text=True, check=True).stdout
     exported = {line.split()[2] for line in listed.splitlines() if line.split()[1] != "A"}
@@ -162,13 +211,13 @@ def the_library_has_what_its_headers_declare():
 
 
 def main():
-    global BUILD, CLI, DFS_CALLS, OBJECT_CALLS, FIO_ENGINE
-    if len(sys.argv) < 5:
+    global BUILD, CLI, PROGRAMS, FIO_ENGINE
+    if len(sys.argv) < 4:
         sys.exit(__doc__)
     BUILD = os.path.abspath(sys.argv[1])
     CLI = f"{BUILD}/bin/ros2store"
-    DFS_CALLS, OBJECT_CALLS, FIO_ENGINE = sys.argv[2:5]
-    return test.run(sys.argv[5:])
+    PROGRAMS, FIO_ENGINE = os.path.abspath(sys.argv[2]), sys.argv[3]
+    return test.run(sys.argv[4:])
 
 
 if __name__ == "__main__":

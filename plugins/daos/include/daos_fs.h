@@ -69,6 +69,10 @@ int dfs_umount(dfs_t* dfs);
 int dfs_query(dfs_t* dfs, dfs_attr_t* attr);
 int dfs_local2global(dfs_t* dfs, d_iov_t* glob);
 int dfs_global2local(daos_handle_t poh, daos_handle_t coh, int flags, d_iov_t glob, dfs_t** dfs);
+/* The same with the pool and the container: dfs_disconnect() closes all. */
+int dfs_local2global_all(dfs_t* dfs, d_iov_t* glob);
+int dfs_global2local_all(int flags, d_iov_t glob, dfs_t** dfs);
+int dfs_destroy(const char* pool, const char* sys, const char* cont, int force, daos_event_t* ev);
 int dfs_set_prefix(dfs_t* dfs, const char* prefix);
 int dfs_sync(dfs_t* dfs);
 

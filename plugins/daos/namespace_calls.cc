@@ -1,0 +1,265 @@
+// duns_*: paths that stand for containers. ROS2 names pools and containers by label, so that the
+// attribute of a path has labels; a UUID there, as DAOS writes it, is a label like any other.
+#include <fcntl.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "daos_fs.h"
+#include "daos_uns.h"
+#include "errors.h"
+#include "gurt/common.h"
+#include "pools.h"
+#include "ros2s/base/uuid.h"
+
+using namespace ros2s;
+using namespace ros2s::daos;
+
+namespace ros2s::daos {
+namespace {
+
+constexpr std::string_view direct_prefix = "daos://";
+constexpr std::string_view attribute_prefix = "DAOS.";
+
+constexpr std::array<std::string_view, 9> layout_names{
+    "", "POSIX", "HDF5", "PYTHON", "SPARK", "DATABASE", "ROOT", "SEISMIC", "METEO"};
+
+// What a path says: /POOL/CONTAINER/REST, each part perhaps empty.
+struct Parts {
+    std::string pool;
+    std::string container;
+    std::string rest;  // with a '/' before it
+};
+
+std::string take_name(std::string_view& path) {
+    while (path.starts_with('/')) path.remove_prefix(1);
+    const auto end = std::min(path.find('/'), path.size());
+    std::string name(path.substr(0, end));
+    path.remove_prefix(end);
+    return name;
+}
+
+Parts split(std::string_view path) {
+    Parts parts{.pool = take_name(path), .container = take_name(path)};
+    while (path.starts_with('/')) path.remove_prefix(1);
+    if (!path.empty()) parts.rest = "/" + std::string(path);
+    return parts;
+}
+
+bool is_name(std::string_view name) {
+    const auto is_allowed = [](unsigned char c) {
+        return std::isalnum(c) != 0 || std::string_view("._:-").contains(c);
+    };
+    return !name.empty() && name.size() <= DAOS_PROP_LABEL_MAX_LEN &&
+           std::ranges::all_of(name, is_allowed);
+}
+
+bool has_direct_prefix(std::string_view path) {
+    return path.size() > direct_prefix.size() &&
+           ::strncasecmp(path.data(), direct_prefix.data(), direct_prefix.size()) == 0;
+}
+
+void set_names(duns_attr_t& out, const Parts& parts) {
+    const auto copy = [](const std::string& name, char* into) {
+        std::memcpy(into, name.c_str(), name.size() + 1);
+    };
+    copy(parts.pool, out.da_pool);
+    copy(parts.container, out.da_cont);
+    uuid_of(parts.pool, out.da_puuid);
+    if (!parts.container.empty()) uuid_of(parts.container, out.da_cuuid);
+}
+
+// A path that has the names itself. ENODATA: it does not.
+int resolve_direct(std::string_view path, duns_attr_t& out) {
+    const bool has_prefix = has_direct_prefix(path);
+    const bool without = out.da_no_prefix || (out.da_flags & DUNS_NO_PREFIX) != 0;
+    const bool is_sure = (out.da_flags & DUNS_NO_CHECK_PATH) != 0;
+    if (has_prefix) path.remove_prefix(direct_prefix.size());
+    const auto parts = split(path);
+    if (!has_prefix && !is_sure) {
+        // Also a path of a file system. Only UUIDs are names.
+        const bool are_ids = Uuid::parse(parts.pool) && Uuid::parse(parts.container);
+        if (!without || !are_ids) return ENODATA;
+    }
+    if (!is_name(parts.pool)) return EINVAL;
+    if (!is_name(parts.container) && !(has_prefix && parts.container.empty())) return EINVAL;
+    set_names(out, parts);
+    if (parts.rest.empty()) return 0;
+    out.da_rel_path = ::strdup(parts.rest.c_str());
+    return out.da_rel_path == nullptr ? ENOMEM : 0;
+}
+
+// The attribute of the path, or of the next directory above it that has one.
+int resolve_by_attribute(const char* path, duns_attr_t& out) {
+    char* const real = ::realpath(path, nullptr);
+    if (real == nullptr) return errno;
+    const std::string whole = real;
+    std::free(real);
+    std::string at = whole;
+    for (;;) {
+        std::array<char, DUNS_MAX_XATTR_LEN> text{};
+        const auto bytes = ::lgetxattr(at.c_str(), DUNS_XATTR_NAME, text.data(), text.size());
+        if (bytes >= 0) {
+            const int rc = duns_parse_attr(text.data(), static_cast<daos_size_t>(bytes), &out);
+            if (rc != 0 || at == whole) return rc;
+            out.da_rel_path = ::strdup(whole.c_str() + (at == "/" ? 0 : at.size()));
+            return out.da_rel_path == nullptr ? ENOMEM : 0;
+        }
+        const int error = errno;
+        if (error == ERANGE) return EIO;
+        if (error != ENODATA || at == "/") return error;
+        if ((out.da_flags & DUNS_NO_REVERSE_LOOKUP) != 0) return ENODATA;
+        at.resize(std::max<size_t>(at.rfind('/'), 1));
+    }
+}
+
+int remove_link(const char* path, daos_cont_layout_t layout) {
+    const bool is_directory = layout == DAOS_PROP_CO_LAYOUT_POSIX;
+    return (is_directory ? ::rmdir(path) : ::unlink(path)) == 0 ? 0 : errno;
+}
+
+// A directory or file with the attribute.
+int make_link(const char* path, daos_cont_layout_t layout, const Parts& names) {
+    if (layout == DAOS_PROP_CO_LAYOUT_UNKNOWN || layout >= layout_names.size()) return EINVAL;
+    const std::string text = std::string(attribute_prefix) + std::string(layout_names[layout]) +
+                             "://" + names.pool + "/" + names.container;
+    if (text.size() >= DUNS_MAX_XATTR_LEN) return ENAMETOOLONG;
+    if (layout == DAOS_PROP_CO_LAYOUT_POSIX) {
+        if (::mkdir(path, 0775) != 0) return errno;
+    } else {
+        const int file = ::open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+        if (file < 0) return errno;
+        ::close(file);
+    }
+    if (::lsetxattr(path, DUNS_XATTR_NAME, text.c_str(), text.size() + 1, 0) == 0) return 0;
+    const int error = errno;
+    remove_link(path, layout);
+    return error;
+}
+
+// `label` empty: gets one.
+int create_for(daos_handle_t pool, duns_attr_t& attributes, std::string label) {
+    uuid_t id{};
+    const int rc = create_container(pool, label.empty() ? nullptr : label.c_str(), &id);
+    if (rc != 0) return errno_of_der(rc);
+    if (label.empty()) {
+        Uuid made;
+        std::memcpy(made.bytes.data(), &id, sizeof id);
+        label = made.to_string();
+    }
+    const auto found = Handles::table().find<Pool>(pool);
+    set_names(attributes, {.pool = found->label, .container = label});
+    return 0;
+}
+
+}  // namespace
+}  // namespace ros2s::daos
+
+int duns_resolve_path(const char* path, struct duns_attr_t* attr) {
+    if (path == nullptr || *path == '\0' || attr == nullptr) return EINVAL;
+    attr->da_sys = nullptr;
+    attr->da_rel_path = nullptr;
+    attr->da_on_lustre = false;
+    const int rc = resolve_direct(path, *attr);
+    return rc == ENODATA ? resolve_by_attribute(path, *attr) : rc;
+}
+
+int duns_create_path(daos_handle_t poh, const char* path, struct duns_attr_t* attrp) {
+    if (path == nullptr || attrp == nullptr) return EINVAL;
+    const auto pool = Handles::table().find<Pool>(poh);
+    if (pool == nullptr) return EBADF;
+    duns_attr_t named{.da_flags = attrp->da_flags, .da_no_prefix = attrp->da_no_prefix};
+    if (const int rc = resolve_direct(path, named); rc != ENODATA) {
+        duns_destroy_attr(&named);
+        if (rc != 0 || named.da_cont[0] == '\0') return EINVAL;
+        return create_for(poh, *attrp, named.da_cont);
+    }
+    const auto* const label = daos_prop_entry_get(attrp->da_props, DAOS_PROP_CO_LABEL);
+    int rc = create_for(poh, *attrp, label == nullptr ? "" : label->dpe_str);
+    if (rc != 0) return rc;
+    rc = make_link(path, attrp->da_type, {.pool = pool->label, .container = attrp->da_cont});
+    if (rc != 0) daos_cont_destroy(poh, attrp->da_cont, 1, nullptr);
+    return rc;
+}
+
+int duns_link_cont(daos_handle_t poh, const char* cont, const char* path) {
+    if (path == nullptr || cont == nullptr) return EINVAL;
+    const auto pool = Handles::table().find<Pool>(poh);
+    if (pool == nullptr) return EBADF;
+    daos_handle_t container{};
+    if (const int rc = open_container(poh, cont, DAOS_COO_RO, container); rc != 0) {
+        return errno_of_der(rc);
+    }
+    daos_cont_close(container, nullptr);
+    return make_link(path, DAOS_PROP_CO_LAYOUT_POSIX, {.pool = pool->label, .container = cont});
+}
+
+int duns_destroy_path(daos_handle_t poh, const char* path) {
+    const auto pool = Handles::table().find<Pool>(poh);
+    if (pool == nullptr) return EBADF;
+    duns_attr_t found{.da_flags = DUNS_NO_REVERSE_LOOKUP};
+    int rc = duns_resolve_path(path, &found);
+    duns_destroy_attr(&found);
+    if (rc != 0) return rc;
+    if (pool->label != found.da_pool) {
+        say_once(std::string(path) + ": is a container of pool '" + found.da_pool +
+                 "', not of pool '" + pool->label + "'. Pass the handle of that pool");
+        return EINVAL;
+    }
+    // First the path, which can refuse (a directory with files): the container stays then.
+    const bool is_link = !has_direct_prefix(path);
+    if (is_link) rc = remove_link(path, found.da_type);
+    if (rc != 0) return rc;
+    rc = errno_of_der(daos_cont_destroy(poh, found.da_cont, 1, nullptr));
+    if (rc != 0 && rc != ENOENT && is_link) {
+        make_link(path, found.da_type, {.pool = found.da_pool, .container = found.da_cont});
+    }
+    return rc;
+}
+
+int duns_parse_attr(char* str, daos_size_t len, struct duns_attr_t* attr) {
+    if (str == nullptr || attr == nullptr) return EINVAL;
+    std::string_view text(str, ::strnlen(str, len));
+    if (!text.starts_with(attribute_prefix)) return EINVAL;
+    text.remove_prefix(attribute_prefix.size());
+    const auto end = text.find("://");
+    if (end == std::string_view::npos) return EINVAL;
+    const std::string layout(text.substr(0, end));
+    const auto named = std::ranges::find_if(layout_names, [&](std::string_view name) {
+        return !name.empty() && ::strcasecmp(layout.c_str(), name.data()) == 0;
+    });
+    auto parts = split(text.substr(end + 2));
+    // DAOS's format fills short names with blanks.
+    for (auto* const name : {&parts.pool, &parts.container}) {
+        name->erase(0, std::min(name->find_first_not_of(' '), name->size()));
+    }
+    if (named == layout_names.end() || !is_name(parts.pool) || !is_name(parts.container)) {
+        return EINVAL;
+    }
+    attr->da_type = static_cast<daos_cont_layout_t>(named - layout_names.begin());
+    set_names(*attr, parts);
+    return 0;
+}
+
+int duns_set_sys_name(struct duns_attr_t* attrp, const char* sys) {
+    if (attrp == nullptr || sys == nullptr) return EINVAL;
+    attrp->da_sys = ::strndup(sys, DAOS_SYS_NAME_MAX);
+    return attrp->da_sys == nullptr ? ENOMEM : 0;
+}
+
+void duns_destroy_attr(struct duns_attr_t* attrp) {
+    if (attrp == nullptr) return;
+    std::free(attrp->da_rel_path);
+    std::free(attrp->da_sys);
+    attrp->da_rel_path = nullptr;
+    attrp->da_sys = nullptr;
+}

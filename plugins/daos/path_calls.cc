@@ -1,0 +1,396 @@
+// dfs_sys_*: the calls of libdfs by path instead of by directory and name. Each looks its directory
+// up: nothing is cached, so that a renamed directory is never mistaken for another.
+#include <climits>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daos_fs_sys.h"
+#include "objects.h"
+
+using namespace ros2s;
+using namespace ros2s::daos;
+
+struct dfs_sys {
+    dfs_t* mount = nullptr;
+};
+
+namespace ros2s::daos {
+namespace {
+
+// How many entries of a directory are read together.
+constexpr uint32_t entries_together = 64;
+
+struct Listing {
+    dfs_obj_t* directory = nullptr;
+    daos_anchor_t anchor{};
+    std::vector<struct dirent> entries;
+    uint32_t count = 0;  // of them
+    uint32_t next = 0;
+};
+
+int rights(const dfs_t& mount) { return mount.is_read_only() ? O_RDONLY : O_RDWR; }
+
+// The last name of a path, and its directory, which is open as long as this lives.
+class At {
+  public:
+    At(const dfs_sys_t* sys, const char* path) { error_ = find(sys, path); }
+    At(const At&) = delete;
+    At& operator=(const At&) = delete;
+    ~At() {
+        if (directory_ != nullptr) dfs_release(directory_);
+    }
+    // 0, or an errno. The rest is valid if it is 0.
+    [[nodiscard]] int error() const { return error_; }
+    [[nodiscard]] bool is_root() const { return name_.empty(); }
+    [[nodiscard]] dfs_t* mount() const { return mount_; }
+    [[nodiscard]] dfs_obj_t* directory() const { return directory_; }
+    // Null for the root.
+    [[nodiscard]] const char* name() const { return is_root() ? nullptr : name_.c_str(); }
+
+    // Opens the object, the root too.
+    int open(int flags, dfs_obj_t** object) const {
+        return dfs_lookup_rel(mount_, directory_, name(), flags, object, nullptr, nullptr);
+    }
+
+  private:
+    int find(const dfs_sys_t* sys, const char* path) {
+        if (sys == nullptr || path == nullptr || path[0] != '/') return EINVAL;
+        mount_ = sys->mount;
+        std::string_view rest = path;
+        if (rest.size() >= PATH_MAX) return ENAMETOOLONG;
+        while (rest.ends_with('/')) rest.remove_suffix(1);
+        const auto last = rest.rfind('/');
+        if (last != std::string_view::npos) name_ = rest.substr(last + 1);
+        rest = rest.substr(0, last == std::string_view::npos ? 0 : last);
+        mode_t mode = 0;
+        const std::string directory = rest.empty() ? "/" : std::string(rest);
+        const int rc = dfs_lookup(mount_, directory.c_str(), O_RDONLY, &directory_, &mode, nullptr);
+        if (rc != 0) return rc;
+        return S_ISDIR(mode) ? 0 : ENOTDIR;
+    }
+
+    int error_ = 0;
+    dfs_t* mount_ = nullptr;
+    dfs_obj_t* directory_ = nullptr;
+    std::string name_;
+};
+
+// Calls f(mount, object) with the object at the path, open.
+template <class F>
+int with_object(const dfs_sys_t* sys, const char* path, int flags, bool writes, F&& f) {
+    const At at(sys, path);
+    if (at.error() != 0) return at.error();
+    dfs_obj_t* object = nullptr;
+    const int access = writes ? rights(*at.mount()) : O_RDONLY;
+    if (const int rc = at.open(access | (flags & O_NOFOLLOW), &object); rc != 0) return rc;
+    const int rc = f(at.mount(), object);
+    dfs_release(object);
+    return rc;
+}
+
+// A mount by paths over the one that make(mount) makes.
+template <class F>
+int make_mount(dfs_sys_t** out, F&& make) {
+    if (out == nullptr) return EINVAL;
+    auto made = std::make_unique<dfs_sys_t>();
+    if (const int rc = make(&made->mount); rc != 0) return rc;
+    *out = made.release();
+    return 0;
+}
+
+template <class F>
+int end_mount(dfs_sys_t* sys, F&& end) {
+    if (sys == nullptr) return EINVAL;
+    if (const int rc = end(sys->mount); rc != 0) return rc;
+    delete sys;
+    return 0;
+}
+
+Listing& listing_of(DIR* directory) { return *reinterpret_cast<Listing*>(directory); }
+
+}  // namespace
+}  // namespace ros2s::daos
+
+// ---- mounts
+
+int dfs_sys_connect(const char* pool, const char* sys, const char* cont, int mflags, int,
+                    dfs_attr_t* attr, dfs_sys_t** dfs_sys) {
+    return make_mount(
+        dfs_sys, [&](dfs_t** made) { return dfs_connect(pool, sys, cont, mflags, attr, made); });
+}
+
+int dfs_sys_disconnect(dfs_sys_t* dfs_sys) { return end_mount(dfs_sys, dfs_disconnect); }
+
+int dfs_sys_mount(daos_handle_t poh, daos_handle_t coh, int mflags, int, dfs_sys_t** dfs_sys) {
+    return make_mount(dfs_sys, [&](dfs_t** made) { return dfs_mount(poh, coh, mflags, made); });
+}
+
+int dfs_sys_umount(dfs_sys_t* dfs_sys) { return end_mount(dfs_sys, dfs_umount); }
+
+int dfs_sys_local2global(dfs_sys_t* dfs_sys, d_iov_t* glob) {
+    return dfs_sys == nullptr ? EINVAL : dfs_local2global(dfs_sys->mount, glob);
+}
+
+int dfs_sys_global2local(daos_handle_t poh, daos_handle_t coh, int mflags, int, d_iov_t glob,
+                         dfs_sys_t** dfs_sys) {
+    return make_mount(dfs_sys,
+                      [&](dfs_t** made) { return dfs_global2local(poh, coh, mflags, glob, made); });
+}
+
+int dfs_sys_local2global_all(dfs_sys_t* dfs_sys, d_iov_t* glob) {
+    return dfs_sys == nullptr ? EINVAL : dfs_local2global_all(dfs_sys->mount, glob);
+}
+
+int dfs_sys_global2local_all(int mflags, int, d_iov_t glob, dfs_sys_t** dfs_sys) {
+    return make_mount(dfs_sys,
+                      [&](dfs_t** made) { return dfs_global2local_all(mflags, glob, made); });
+}
+
+int dfs_sys2base(dfs_sys_t* dfs_sys, dfs_t** dfs) {
+    if (dfs_sys == nullptr || dfs == nullptr) return EINVAL;
+    *dfs = dfs_sys->mount;
+    return 0;
+}
+
+// ---- attributes
+
+int dfs_sys_access(dfs_sys_t* dfs_sys, const char* path, int mask, int flags) {
+    if ((flags & AT_EACCESS) != 0) return ENOTSUP;
+    const At at(dfs_sys, path);
+    if (at.error() != 0) return at.error();
+    if ((flags & O_NOFOLLOW) != 0 && !at.is_root()) {
+        struct stat facts{};
+        if (const int rc = dfs_stat(at.mount(), at.directory(), at.name(), &facts); rc != 0) {
+            return rc;
+        }
+        // Links have no rights of their own.
+        if (S_ISLNK(facts.st_mode)) return 0;
+    }
+    return dfs_access(at.mount(), at.directory(), at.name(), mask);
+}
+
+int dfs_sys_chmod(dfs_sys_t* dfs_sys, const char* path, mode_t mode) {
+    const At at(dfs_sys, path);
+    return at.error() != 0 ? at.error() : dfs_chmod(at.mount(), at.directory(), at.name(), mode);
+}
+
+int dfs_sys_chown(dfs_sys_t* dfs_sys, const char* path, uid_t uid, gid_t gid, int flags) {
+    const At at(dfs_sys, path);
+    return at.error() != 0 ? at.error()
+                           : dfs_chown(at.mount(), at.directory(), at.name(), uid, gid, flags);
+}
+
+int dfs_sys_setattr(dfs_sys_t* dfs_sys, const char* path, struct stat* stbuf, int flags,
+                    int sflags) {
+    return with_object(dfs_sys, path, sflags, true, [&](dfs_t* mount, dfs_obj_t* object) {
+        return dfs_osetattr(mount, object, stbuf, flags);
+    });
+}
+
+int dfs_sys_utimens(dfs_sys_t* dfs_sys, const char* path, const struct timespec times[2],
+                    int flags) {
+    if (times == nullptr) return EINVAL;
+    struct stat facts{};
+    facts.st_atim = times[0];
+    facts.st_mtim = times[1];
+    return dfs_sys_setattr(dfs_sys, path, &facts, DFS_SET_ATTR_ATIME | DFS_SET_ATTR_MTIME, flags);
+}
+
+int dfs_sys_stat(dfs_sys_t* dfs_sys, const char* path, int flags, struct stat* stbuf) {
+    if (stbuf == nullptr) return EINVAL;
+    const At at(dfs_sys, path);
+    if (at.error() != 0) return at.error();
+    const int rc = dfs_stat(at.mount(), at.directory(), at.name(), stbuf);
+    if (rc != 0 || !S_ISLNK(stbuf->st_mode) || (flags & O_NOFOLLOW) != 0) return rc;
+    dfs_obj_t* object = nullptr;
+    const int found =
+        dfs_lookup_rel(at.mount(), at.directory(), at.name(), O_RDONLY, &object, nullptr, stbuf);
+    if (found == 0) dfs_release(object);
+    return found;
+}
+
+// ---- names
+
+int dfs_sys_mknod(dfs_sys_t* dfs_sys, const char* path, mode_t mode, daos_oclass_id_t cid,
+                  daos_size_t chunk_size) {
+    const At at(dfs_sys, path);
+    if (at.error() != 0) return at.error();
+    if (at.is_root()) return EEXIST;
+    dfs_obj_t* object = nullptr;
+    const int rc = dfs_open(at.mount(), at.directory(), at.name(), mode, O_CREAT | O_EXCL | O_RDWR,
+                            cid, chunk_size, nullptr, &object);
+    if (rc == 0) dfs_release(object);
+    return rc;
+}
+
+int dfs_sys_mkdir(dfs_sys_t* dfs_sys, const char* dir, mode_t mode, daos_oclass_id_t cid) {
+    const At at(dfs_sys, dir);
+    if (at.error() != 0) return at.error();
+    return at.is_root() ? EEXIST : dfs_mkdir(at.mount(), at.directory(), at.name(), mode, cid);
+}
+
+int dfs_sys_symlink(dfs_sys_t* dfs_sys, const char* target, const char* path) {
+    const At at(dfs_sys, path);
+    if (at.error() != 0) return at.error();
+    if (at.is_root()) return EEXIST;
+    dfs_obj_t* object = nullptr;
+    const int rc = dfs_open(at.mount(), at.directory(), at.name(), S_IFLNK | 0777,
+                            O_CREAT | O_EXCL | O_RDWR, 0, 0, target, &object);
+    if (rc == 0) dfs_release(object);
+    return rc;
+}
+
+int dfs_sys_readlink(dfs_sys_t* dfs_sys, const char* path, char* buf, daos_size_t* size) {
+    return with_object(dfs_sys, path, O_NOFOLLOW, false, [&](dfs_t*, dfs_obj_t* object) {
+        return dfs_get_symlink_value(object, buf, size);
+    });
+}
+
+int dfs_sys_remove(dfs_sys_t* dfs_sys, const char* path, bool force, daos_obj_id_t* oid) {
+    return dfs_sys_remove_type(dfs_sys, path, force, 0, oid);
+}
+
+int dfs_sys_remove_type(dfs_sys_t* dfs_sys, const char* path, bool force, mode_t mode,
+                        daos_obj_id_t* oid) {
+    const At at(dfs_sys, path);
+    if (at.error() != 0) return at.error();
+    if (at.is_root()) return EBUSY;
+    if ((mode & S_IFMT) != 0) {
+        struct stat facts{};
+        const int rc = dfs_stat(at.mount(), at.directory(), at.name(), &facts);
+        if (rc != 0) return rc;
+        if ((facts.st_mode & S_IFMT) != (mode & S_IFMT)) return EINVAL;
+    }
+    return dfs_remove(at.mount(), at.directory(), at.name(), force, oid);
+}
+
+// ---- extended attributes
+
+int dfs_sys_listxattr(dfs_sys_t* dfs_sys, const char* path, char* list, daos_size_t* size,
+                      int flags) {
+    if (size == nullptr) return EINVAL;
+    return with_object(dfs_sys, path, flags, false, [&](dfs_t* mount, dfs_obj_t* object) {
+        const daos_size_t room = *size;
+        const int rc = dfs_listxattr(mount, object, list, size);
+        return rc == 0 && room < *size ? ERANGE : rc;
+    });
+}
+
+int dfs_sys_getxattr(dfs_sys_t* dfs_sys, const char* path, const char* name, void* value,
+                     daos_size_t* size, int flags) {
+    if (size == nullptr) return EINVAL;
+    return with_object(dfs_sys, path, flags, false, [&](dfs_t* mount, dfs_obj_t* object) {
+        const daos_size_t room = *size;
+        const int rc = dfs_getxattr(mount, object, name, value, size);
+        return rc == 0 && room < *size ? ERANGE : rc;
+    });
+}
+
+int dfs_sys_setxattr(dfs_sys_t* dfs_sys, const char* path, const char* name, const void* value,
+                     daos_size_t size, int flags, int sflags) {
+    return with_object(dfs_sys, path, sflags, true, [&](dfs_t* mount, dfs_obj_t* object) {
+        return dfs_setxattr(mount, object, name, value, size, flags);
+    });
+}
+
+int dfs_sys_removexattr(dfs_sys_t* dfs_sys, const char* path, const char* name, int flags) {
+    return with_object(dfs_sys, path, flags, true, [&](dfs_t* mount, dfs_obj_t* object) {
+        return dfs_removexattr(mount, object, name);
+    });
+}
+
+// ---- files
+
+int dfs_sys_open(dfs_sys_t* dfs_sys, const char* path, mode_t mode, int flags, daos_oclass_id_t cid,
+                 daos_size_t chunk_size, const char* value, dfs_obj_t** obj) {
+    const At at(dfs_sys, path);
+    if (at.error() != 0) return at.error();
+    if (obj == nullptr) return EINVAL;
+    if ((mode & S_IFMT) == 0) mode |= S_IFREG;
+    if (at.is_root()) {
+        if ((flags & (O_CREAT | O_EXCL)) != 0) return EEXIST;
+        return S_ISDIR(mode) ? at.open(flags, obj) : ENOTDIR;
+    }
+    if ((flags & (O_CREAT | O_NOFOLLOW)) != 0) {
+        return dfs_open(at.mount(), at.directory(), at.name(), mode, flags, cid, chunk_size, value,
+                        obj);
+    }
+    if (const int rc = at.open(flags, obj); rc != 0) return rc;
+    if (((*obj)->mode & S_IFMT) == (mode & S_IFMT)) return 0;
+    dfs_release(*obj);
+    *obj = nullptr;
+    return EINVAL;
+}
+
+int dfs_sys_close(dfs_obj_t* obj) { return dfs_release(obj); }
+
+int dfs_sys_read(dfs_sys_t* dfs_sys, dfs_obj_t* obj, void* buf, daos_off_t off, daos_size_t* size,
+                 daos_event_t* ev) {
+    if (dfs_sys == nullptr || buf == nullptr || size == nullptr) return EINVAL;
+    d_iov_t iov;
+    d_iov_set(&iov, buf, *size);
+    d_sg_list_t list{.sg_nr = 1, .sg_nr_out = 0, .sg_iovs = &iov};
+    return read_into(dfs_sys->mount, obj, list, off, size, ev);
+}
+
+int dfs_sys_write(dfs_sys_t* dfs_sys, dfs_obj_t* obj, const void* buf, daos_off_t off,
+                  daos_size_t* size, daos_event_t* ev) {
+    if (dfs_sys == nullptr || buf == nullptr || size == nullptr) return EINVAL;
+    d_iov_t iov;
+    d_iov_set(&iov, const_cast<void*>(buf), *size);
+    d_sg_list_t list{.sg_nr = 1, .sg_nr_out = 0, .sg_iovs = &iov};
+    return dfs_write(dfs_sys->mount, obj, &list, off, ev);
+}
+
+int dfs_sys_punch(dfs_sys_t* dfs_sys, const char* path, daos_off_t offset, daos_off_t len) {
+    return with_object(dfs_sys, path, 0, true, [&](dfs_t* mount, dfs_obj_t* object) {
+        return dfs_punch(mount, object, offset, len);
+    });
+}
+
+// ---- directories
+
+int dfs_sys_opendir(dfs_sys_t* dfs_sys, const char* dir, int flags, DIR** dirp) {
+    if (dirp == nullptr) return EINVAL;
+    const At at(dfs_sys, dir);
+    if (at.error() != 0) return at.error();
+    auto listing = std::make_unique<Listing>();
+    if (const int rc = at.open(O_RDONLY | (flags & O_NOFOLLOW), &listing->directory); rc != 0) {
+        return rc;
+    }
+    if (!S_ISDIR(listing->directory->mode)) {
+        dfs_release(listing->directory);
+        return ENOTDIR;
+    }
+    listing->entries.resize(entries_together);
+    *dirp = reinterpret_cast<DIR*>(listing.release());
+    return 0;
+}
+
+int dfs_sys_closedir(DIR* dirp) {
+    if (dirp == nullptr) return EINVAL;
+    const int rc = dfs_release(listing_of(dirp).directory);
+    delete &listing_of(dirp);
+    return rc;
+}
+
+int dfs_sys_readdir(dfs_sys_t* dfs_sys, DIR* dirp, struct dirent** dirent) {
+    if (dfs_sys == nullptr || dirp == nullptr || dirent == nullptr) return EINVAL;
+    auto& listing = listing_of(dirp);
+    *dirent = nullptr;
+    while (listing.next == listing.count) {
+        if (listing.anchor.da_type == DAOS_ANCHOR_TYPE_EOF) return 0;
+        listing.next = 0;
+        listing.count = entries_together;
+        const int rc = dfs_readdir(dfs_sys->mount, listing.directory, &listing.anchor,
+                                   &listing.count, listing.entries.data());
+        if (rc != 0) {
+            listing.count = 0;
+            return rc;
+        }
+    }
+    *dirent = &listing.entries[listing.next++];
+    return 0;
+}
