@@ -140,5 +140,12 @@ static_assert(offsetof(struct dlog_fac, fac_mask) == 16);
 static_assert(offsetof(struct dlog_fac, is_enabled) == 20);
 static_assert(offsetof(struct d_log_xstate, dlog_facs) == 8);
 static_assert(offsetof(struct d_log_xstate, fac_cnt) == 24);
+static_assert(sizeof(daos_array_stbuf_t) == 16);
+static_assert(offsetof(daos_array_stbuf_t, st_max_epoch) == 8);
+static_assert(DAOS_GET_DKEY == 4);
+static_assert(DAOS_GET_AKEY == 8);
+static_assert(DAOS_GET_RECX == 16);
+static_assert(DAOS_GET_MAX == 1);
+static_assert(DAOS_GET_MIN == 2);
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "errors.h"
-#include "events.h"
+#include "global.h"
 #include "store_access.h"
 
 using namespace ros2s;
@@ -88,13 +88,20 @@ int cut(const ArrayObject& array, const daos_array_iod_t* iod, const d_sg_list_t
     return 0;
 }
 
-Task<Result<uint64_t>> size_of(ArrayObject& array) {
+Task<Result<object::QueryReply>> facts_of(ArrayObject& array) {
     const Call call;
-    ROS2S_CO_TRY_ASSIGN(
-        const auto facts,
-        co_await array.access->store.query(call, array.access->container, array.id, cells_akey()));
-    if (!facts.exists) co_return 0;
-    co_return (facts.highest_dkey.number() - 1) * array.chunk_bytes + facts.size;
+    co_return co_await array.access->store.query(call, array.access->container, array.id,
+                                                 cells_akey());
+}
+
+uint64_t size_in(const ArrayObject& array, const object::QueryReply& facts) {
+    if (!facts.exists) return 0;
+    return (facts.highest_dkey.number() - 1) * array.chunk_bytes + facts.size;
+}
+
+Task<Result<uint64_t>> size_of(ArrayObject& array) {
+    ROS2S_CO_TRY_ASSIGN(const auto facts, co_await facts_of(array));
+    co_return size_in(array, facts);
 }
 
 Task<Result<>> fetch(ArrayObject& array, std::vector<object::FetchItem>& items) {
@@ -216,16 +223,12 @@ int resize(ArrayObject& array, daos_handle_t handle, uint64_t cells) {
     });
 }
 
-int open_array(daos_handle_t container, daos_obj_id_t id, unsigned mode, uint64_t cell_bytes,
-               uint64_t chunk_cells, std::shared_ptr<ArrayObject>& array) {
-    array = std::make_shared<ArrayObject>();
-    array->cell_bytes = cell_bytes;
-    if (cell_bytes == 0 || chunk_cells == 0 ||
-        __builtin_mul_overflow(cell_bytes, chunk_cells, &array->chunk_bytes) ||
-        array->chunk_bytes > object::array_bytes_max) {
-        return -DER_INVAL;
-    }
-    return open_object(container, id, mode, *array);
+// False: no array has these.
+bool set_sizes(ArrayObject& array, uint64_t cell_bytes, uint64_t chunk_cells) {
+    array.cell_bytes = cell_bytes;
+    return cell_bytes > 0 && chunk_cells > 0 &&
+           !__builtin_mul_overflow(cell_bytes, chunk_cells, &array.chunk_bytes) &&
+           array.chunk_bytes <= object::array_bytes_max;
 }
 
 Task<Result<>> fetch_sizes(ArrayObject& array, object::FetchItem& item) {
@@ -257,8 +260,9 @@ int read_sizes(ArrayObject& array, ArraySizes& sizes) {
 int daos_array_create(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t th, daos_size_t cell_size,
                       daos_size_t chunk_size, daos_handle_t* oh, daos_event_t* ev) {
     if (oh == nullptr) return -DER_INVAL;
-    std::shared_ptr<ArrayObject> array;
-    int rc = open_array(coh, oid, DAOS_OO_RW, cell_size, chunk_size, array);
+    auto array = std::make_shared<ArrayObject>();
+    if (!set_sizes(*array, cell_size, chunk_size)) return finish_call(ev, -DER_INVAL);
+    int rc = open_object(coh, oid, DAOS_OO_RW, *array);
     if (rc != 0) return finish_call(ev, rc);
     if (array->type() == DAOS_OT_ARRAY) {
         const std::string sizes = encode({.cell_bytes = cell_size, .chunk_cells = chunk_size});
@@ -286,15 +290,17 @@ int daos_array_open(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t, unsigne
                     daos_size_t* cell_size, daos_size_t* chunk_size, daos_handle_t* oh,
                     daos_event_t* ev) {
     if (oh == nullptr || cell_size == nullptr || chunk_size == nullptr) return -DER_INVAL;
-    std::shared_ptr<ArrayObject> array;
-    int rc = open_array(coh, oid, mode, 1, 1, array);
+    auto array = std::make_shared<ArrayObject>();
+    int rc = open_object(coh, oid, mode, *array);
     if (rc != 0) return finish_call(ev, rc);
     ArraySizes sizes;
     rc = array->type() == DAOS_OT_ARRAY ? read_sizes(*array, sizes) : -DER_INVAL;
     if (rc == 0) {
-        array->cell_bytes = *cell_size = sizes.cell_bytes;
+        *cell_size = sizes.cell_bytes;
         *chunk_size = sizes.chunk_cells;
-        array->chunk_bytes = sizes.cell_bytes * sizes.chunk_cells;
+        if (!set_sizes(*array, *cell_size, *chunk_size)) rc = -DER_DF_INVAL;
+    }
+    if (rc == 0) {
         *oh = Handles::table().add(std::move(array));
     } else {
         close_object(*array);
@@ -305,18 +311,30 @@ int daos_array_open(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t, unsigne
 int daos_array_open_with_attr(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t,
                               unsigned int mode, daos_size_t cell_size, daos_size_t chunk_size,
                               daos_handle_t* oh, daos_event_t* ev) {
-    if (oh == nullptr) return -DER_INVAL;
-    std::shared_ptr<ArrayObject> array;
-    const int rc = open_array(coh, oid, mode, cell_size, chunk_size, array);
-    if (rc == 0) *oh = Handles::table().add(std::move(array));
-    return finish_call(ev, rc);
+    auto array = std::make_shared<ArrayObject>();
+    if (!set_sizes(*array, cell_size, chunk_size)) return finish_call(ev, -DER_INVAL);
+    return open_handle(coh, oid, mode, std::move(array), oh, ev);
 }
 
 int daos_array_close(daos_handle_t oh, daos_event_t* ev) {
-    const auto array = Handles::table().remove<ArrayObject>(oh);
-    if (array == nullptr) return finish_call(ev, -DER_NO_HDL);
-    close_object(*array);
-    return finish_call(ev, 0);
+    return close_handle<ArrayObject>(oh, ev);
+}
+
+int daos_array_local2global(daos_handle_t oh, d_iov_t* glob) {
+    const auto array = Handles::table().find<ArrayObject>(oh);
+    if (array == nullptr) return -DER_NO_HDL;
+    return write_global(glob, {std::to_string(array->id.high), std::to_string(array->id.low),
+                               std::to_string(array->mode), std::to_string(array->cell_bytes),
+                               std::to_string(array->chunk_bytes / array->cell_bytes)});
+}
+
+int daos_array_global2local(daos_handle_t coh, d_iov_t glob, unsigned int mode, daos_handle_t* oh) {
+    const auto parts = read_global(glob, 5);
+    if (parts.empty()) return -DER_INVAL;
+    return daos_array_open_with_attr(
+        coh, {.lo = parse_number(parts[1]), .hi = parse_number(parts[0])}, daos_handle_t{},
+        mode != 0 ? mode : static_cast<unsigned>(parse_number(parts[2])), parse_number(parts[3]),
+        parse_number(parts[4]), oh, nullptr);
 }
 
 int daos_array_read(daos_handle_t oh, daos_handle_t th, daos_array_iod_t* iod, d_sg_list_t* sgl,
@@ -343,6 +361,17 @@ int daos_array_get_size(daos_handle_t oh, daos_handle_t, daos_size_t* size, daos
     const auto bytes = array->access->run([&] { return size_of(*array); });
     if (!bytes) return finish_call(ev, der_of(bytes.error()));
     *size = *bytes / array->cell_bytes;
+    return finish_call(ev, 0);
+}
+
+int daos_array_stat(daos_handle_t oh, daos_handle_t, daos_array_stbuf_t* stbuf, daos_event_t* ev) {
+    const auto array = Handles::table().find<ArrayObject>(oh);
+    if (array == nullptr) return finish_call(ev, -DER_NO_HDL);
+    if (stbuf == nullptr) return -DER_INVAL;
+    const auto facts = array->access->run([&] { return facts_of(*array); });
+    if (!facts) return finish_call(ev, der_of(facts.error()));
+    *stbuf = {.st_size = size_in(*array, *facts) / array->cell_bytes,
+              .st_max_epoch = facts->last_epoch.value};
     return finish_call(ev, 0);
 }
 

@@ -43,8 +43,8 @@ std::vector<std::string> read_global(const d_iov_t& global, size_t count) {
     return parts;
 }
 
-unsigned parse_flags(const std::string& text) {
-    unsigned value = 0;
+uint64_t parse_number(const std::string& text) {
+    uint64_t value = 0;
     std::from_chars(text.data(), text.data() + text.size(), value);
     return value;
 }

@@ -380,5 +380,5 @@ d_list_t* d_hash_rec_first(struct d_hash_table* table) {
         *static_cast<d_list_t**>(out) = link;
         return 1;
     };
-    return d_hash_table_traverse(table, keep, &first) < 0 ? nullptr : first;
+    return d_hash_table_traverse(table, keep, static_cast<void*>(&first)) < 0 ? nullptr : first;
 }

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "errors.h"
-#include "events.h"
 #include "store_access.h"
 
 using namespace ros2s;
@@ -22,10 +21,8 @@ int to_kv_key(const StoreObject& object, const char* key, object::Dkey& out) {
 int put(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* key,
         ConstBytes bytes) {
     return change(object, handle, [&](Collected& out, bool copies) {
-        object::Operation operation{.kind = object::Operation::Kind::punch_dkey,
-                                    .object = object.id};
-        if (const int rc = to_kv_key(object, key, operation.dkey); rc != 0) return rc;
-        object::Condition condition{.object = object.id, .dkey = operation.dkey};
+        object::Condition condition{.object = object.id};
+        if (const int rc = to_kv_key(object, key, condition.dkey); rc != 0) return rc;
         if ((flags & DAOS_COND_KEY_INSERT) != 0) {
             condition.kind = object::Condition::Kind::absent;
             out.require(condition, -DER_EXIST);
@@ -34,17 +31,7 @@ int put(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* k
             condition.kind = object::Condition::Kind::exists;
             out.require(condition, -DER_NONEXIST);
         }
-        out.add(operation);
-        if (copies) {
-            bytes =
-                out.keep(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-        }
-        const bool is_large = bytes.size() > object::value_bytes_max;
-        operation.kind = is_large ? object::Operation::Kind::write : object::Operation::Kind::put;
-        operation.akey = value_akey({});
-        operation.window = object::Window::local(bytes);
-        if (is_large) operation.extent = {.offset = 0, .length = bytes.size()};
-        out.add(std::move(operation));
+        add_put(object, condition.dkey, bytes, copies, out);
         return 0;
     });
 }
@@ -59,15 +46,12 @@ int get(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* k
     std::shared_ptr<DaosTransaction> transaction;
     if (const int rc = transaction_of(handle, object, transaction); rc != 0) return rc;
     const uint64_t room = buffer == nullptr ? 0 : size;
-    object::FetchItem item{
-        .object = object.id,
-        .akey = value_akey({}),
-        .extent = {.offset = 0, .length = room},
-        .window = object::Window::local(Bytes(static_cast<std::byte*>(buffer), room))};
+    object::FetchItem item{.window =
+                               object::Window::local(Bytes(static_cast<std::byte*>(buffer), room))};
     if (const int rc = to_kv_key(object, key, item.dkey); rc != 0) return rc;
-    const auto done = object.access->run([&] { return fetch_value(object, item); });
-    if (!done) return der_of(done.error());
-    if (transaction != nullptr) {
+    const int rc = get_value(object, item, size);
+    const bool is_read = rc == 0 || rc == -DER_NONEXIST || rc == -DER_REC2BIG;
+    if (transaction != nullptr && is_read) {
         const std::lock_guard locked(transaction->lock);
         transaction->collected.require({.kind = object::Condition::Kind::epoch_equals,
                                         .object = item.object,
@@ -76,19 +60,8 @@ int get(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* k
                                         .value = item.epoch.value},
                                        -DER_TX_RESTART);
     }
-    size = 0;
-    if (!item.status) {
-        const auto& error = item.status.error();
-        if (error.code == Code::not_found) {
-            return (flags & DAOS_COND_KEY_GET) != 0 ? -DER_NONEXIST : 0;
-        }
-        if (error.code == Code::corrupt) return -DER_CSUM;
-        if (error.code != Code::too_small) return der_of(error);
-        size = error.detail;
-    } else {
-        size = item.size;
-    }
-    return room == 0 || size <= room ? 0 : -DER_REC2BIG;
+    if (rc == -DER_NONEXIST && (flags & DAOS_COND_KEY_GET) == 0) return 0;
+    return rc == -DER_REC2BIG && room == 0 ? 0 : rc;
 }
 
 Shown show_key(const StoreObject& object, const object::ListEntry& entry) {
@@ -97,22 +70,51 @@ Shown show_key(const StoreObject& object, const object::ListEntry& entry) {
 }
 
 }  // namespace
+
+void add_put(const StoreObject& object, const object::Dkey& dkey, ConstBytes bytes, bool copies,
+             Collected& out) {
+    object::Operation operation{
+        .kind = object::Operation::Kind::punch_dkey, .object = object.id, .dkey = dkey};
+    // Whatever was there: also an array of bytes, which a large value is.
+    out.add(operation);
+    if (copies) {
+        bytes = out.keep(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    }
+    const bool is_large = bytes.size() > object::value_bytes_max;
+    operation.kind = is_large ? object::Operation::Kind::write : object::Operation::Kind::put;
+    operation.akey = value_akey({});
+    operation.window = object::Window::local(bytes);
+    if (is_large) operation.extent = {.offset = 0, .length = bytes.size()};
+    out.add(std::move(operation));
+}
+
+int get_value(StoreObject& object, object::FetchItem& item, daos_size_t& size) {
+    item.object = object.id;
+    item.akey = value_akey({});
+    item.extent = {.offset = 0, .length = item.window.length};
+    size = 0;
+    const auto done = object.access->run([&] { return fetch_value(object, item); });
+    if (!done) return der_of(done.error());
+    if (item.status) {
+        size = item.size;
+    } else {
+        const auto& error = item.status.error();
+        if (error.code == Code::corrupt) return -DER_CSUM;
+        if (error.code != Code::too_small) return der_of(error);
+        size = error.detail;
+    }
+    return size <= item.window.length ? 0 : -DER_REC2BIG;
+}
+
 }  // namespace ros2s::daos
 
 int daos_kv_open(daos_handle_t coh, daos_obj_id_t oid, unsigned int mode, daos_handle_t* oh,
                  daos_event_t* ev) {
-    if (oh == nullptr) return -DER_INVAL;
-    auto object = std::make_shared<KeyValueObject>();
-    const int rc = open_object(coh, oid, mode, *object);
-    if (rc == 0) *oh = Handles::table().add(std::move(object));
-    return finish_call(ev, rc);
+    return open_handle(coh, oid, mode, std::make_shared<KeyValueObject>(), oh, ev);
 }
 
 int daos_kv_close(daos_handle_t oh, daos_event_t* ev) {
-    const auto object = Handles::table().remove<KeyValueObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    close_object(*object);
-    return finish_call(ev, 0);
+    return close_handle<KeyValueObject>(oh, ev);
 }
 
 int daos_kv_destroy(daos_handle_t oh, daos_handle_t th, daos_event_t* ev) {

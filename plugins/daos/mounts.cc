@@ -170,7 +170,7 @@ int dfs_local2global(dfs_t* dfs, d_iov_t* glob) {
 int dfs_global2local(daos_handle_t poh, daos_handle_t coh, int flags, d_iov_t glob, dfs_t** dfs) {
     const auto parts = read_global(glob, 1);
     if (parts.empty()) return EINVAL;
-    return dfs_mount(poh, coh, flags != 0 ? flags : static_cast<int>(parse_flags(parts[0])), dfs);
+    return dfs_mount(poh, coh, flags != 0 ? flags : static_cast<int>(parse_number(parts[0])), dfs);
 }
 
 int dfs_local2global_all(dfs_t* dfs, d_iov_t* glob) {
@@ -185,9 +185,10 @@ int dfs_global2local_all(int flags, d_iov_t glob, dfs_t** dfs) {
     const auto parts = read_global(glob, 5);
     if (parts.empty() || dfs == nullptr) return EINVAL;
     // The process that sent it has created the container.
-    const int mount_flags = flags != 0 ? flags : static_cast<int>(parse_flags(parts[4]));
-    return connect_and_mount(parts[0].c_str(), parse_flags(parts[1]), parts[2].c_str(),
-                             parse_flags(parts[3]), mount_flags & ~O_CREAT, dfs);
+    const int mount_flags = flags != 0 ? flags : static_cast<int>(parse_number(parts[4]));
+    return connect_and_mount(parts[0].c_str(), static_cast<unsigned>(parse_number(parts[1])),
+                             parts[2].c_str(), static_cast<unsigned>(parse_number(parts[3])),
+                             mount_flags & ~O_CREAT, dfs);
 }
 
 int dfs_destroy(const char* pool, const char*, const char* cont, int force, daos_event_t* ev) {

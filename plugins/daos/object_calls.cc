@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "errors.h"
-#include "events.h"
 #include "store_access.h"
 
 using namespace ros2s;
@@ -169,25 +168,6 @@ int add_updates(const StoreObject& object, uint64_t flags, const daos_key_t* key
 }
 
 // ---- fetch
-
-// The size of an array's records: the least that an akey of it has. 0: there is none.
-Task<Result<uint64_t>> record_bytes_of(StoreObject& object, const object::Dkey& dkey,
-                                       const std::string& akey) {
-    const Call call;
-    object::ListRequest request{
-        .what = object::ListRequest::What::akeys, .object = object.id, .dkey = dkey, .after = akey};
-    for (;;) {
-        ROS2S_CO_TRY_ASSIGN(const auto reply, co_await object.access->store.list(
-                                                  call, object.access->container, request));
-        for (const auto& entry : reply.entries) {
-            if (!entry.key.starts_with(akey)) co_return 0;
-            const auto parts = parse_akey(entry.key);
-            if (parts.bytes == akey && parts.type == DAOS_IOD_ARRAY) co_return parts.record_bytes;
-            request.after = entry.key;
-        }
-        if (!reply.more) co_return 0;
-    }
-}
 
 struct Fetch {
     daos_iod_t& iod;
@@ -422,6 +402,25 @@ Shown show_akey(const StoreObject& object, const object::ListEntry& entry) {
 }
 
 }  // namespace
+
+Task<Result<uint64_t>> record_bytes_of(StoreObject& object, const object::Dkey& dkey,
+                                       const std::string& akey) {
+    const Call call;
+    object::ListRequest request{
+        .what = object::ListRequest::What::akeys, .object = object.id, .dkey = dkey, .after = akey};
+    for (;;) {
+        ROS2S_CO_TRY_ASSIGN(const auto reply, co_await object.access->store.list(
+                                                  call, object.access->container, request));
+        for (const auto& entry : reply.entries) {
+            if (!entry.key.starts_with(akey)) co_return 0;
+            const auto parts = parse_akey(entry.key);
+            if (parts.bytes == akey && parts.type == DAOS_IOD_ARRAY) co_return parts.record_bytes;
+            request.after = entry.key;
+        }
+        if (!reply.more) co_return 0;
+    }
+}
+
 }  // namespace ros2s::daos
 
 // Any class is accepted, and none too. What hints ask for, one engine has.
@@ -439,19 +438,10 @@ int daos_obj_generate_oid(daos_handle_t coh, daos_obj_id_t* oid, enum daos_otype
 
 int daos_obj_open(daos_handle_t coh, daos_obj_id_t oid, unsigned int mode, daos_handle_t* oh,
                   daos_event_t* ev) {
-    if (oh == nullptr) return -DER_INVAL;
-    auto object = std::make_shared<PlainObject>();
-    const int rc = open_object(coh, oid, mode, *object);
-    if (rc == 0) *oh = Handles::table().add(std::move(object));
-    return finish_call(ev, rc);
+    return open_handle(coh, oid, mode, std::make_shared<PlainObject>(), oh, ev);
 }
 
-int daos_obj_close(daos_handle_t oh, daos_event_t* ev) {
-    const auto object = Handles::table().remove<PlainObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    close_object(*object);
-    return finish_call(ev, 0);
-}
+int daos_obj_close(daos_handle_t oh, daos_event_t* ev) { return close_handle<PlainObject>(oh, ev); }
 
 int daos_obj_punch(daos_handle_t oh, daos_handle_t th, uint64_t, daos_event_t* ev) {
     const auto object = Handles::table().find<PlainObject>(oh);

@@ -254,7 +254,7 @@ int dfs_obj_global2local(dfs_t* dfs, int flags, d_iov_t glob, dfs_obj_t** obj) {
     if (const int rc = check(dfs); rc != 0) return rc;
     const auto parts = read_global(glob, 2);
     if (obj == nullptr || parts.empty() || !parts[0].starts_with('/')) return EINVAL;
-    const int access = flags != 0 ? flags : static_cast<int>(parse_flags(parts[1])) & O_ACCMODE;
+    const int access = flags != 0 ? flags : static_cast<int>(parse_number(parts[1])) & O_ACCMODE;
     return lookup_path(dfs, parts[0], access | O_NOFOLLOW, obj, nullptr, nullptr);
 }
 

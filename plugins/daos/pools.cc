@@ -308,7 +308,7 @@ int daos_pool_local2global(daos_handle_t poh, d_iov_t* glob) {
 int daos_pool_global2local(d_iov_t glob, daos_handle_t* poh) {
     const auto parts = read_global(glob, 2);
     if (poh == nullptr || parts.empty()) return -DER_INVAL;
-    return connect(parts[0].c_str(), parse_flags(parts[1]), *poh);
+    return connect(parts[0].c_str(), static_cast<unsigned>(parse_number(parts[1])), *poh);
 }
 
 // ---- containers
@@ -386,5 +386,6 @@ int daos_cont_local2global(daos_handle_t coh, d_iov_t* glob) {
 int daos_cont_global2local(daos_handle_t poh, d_iov_t glob, daos_handle_t* coh) {
     const auto parts = read_global(glob, 2);
     if (coh == nullptr || parts.empty()) return -DER_INVAL;
-    return open_container(poh, parts[0].c_str(), parse_flags(parts[1]), *coh);
+    return open_container(poh, parts[0].c_str(), static_cast<unsigned>(parse_number(parts[1])),
+                          *coh);
 }

@@ -113,8 +113,10 @@ int access_of(Container& container, std::shared_ptr<StoreAccess>& access) {
                 ? "may be encrypted (ROS2STORE_KEYS is set), which files are and objects are not"
                 : nullptr;
         if (why != nullptr) {
-            say_once(fmt::format("container '{}': {}. Calls on objects are not supported",
-                                 container.label, why));
+            say_once(
+                fmt::format("container '{}': {}. Calls on objects and on attributes of "
+                            "containers are not supported",
+                            container.label, why));
             return -DER_NOTSUPPORTED;
         }
         Report report;

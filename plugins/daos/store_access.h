@@ -18,6 +18,7 @@
 
 #include "akeys.h"
 #include "daos.h"
+#include "events.h"
 #include "pools.h"
 #include "ros2s/api/c/handles.h"
 #include "ros2s/fs/operation_slots.h"
@@ -64,6 +65,23 @@ struct KeyValueObject : StoreObject {
 int access_of(Container& container, std::shared_ptr<StoreAccess>& access);
 int open_object(daos_handle_t container, daos_obj_id_t id, unsigned mode, StoreObject& object);
 void close_object(StoreObject& object);
+
+// The calls that open and close: T is a StoreObject with its kind. The handle is set on success.
+template <class T>
+int open_handle(daos_handle_t container, daos_obj_id_t id, unsigned mode, std::shared_ptr<T> object,
+                daos_handle_t* handle, daos_event_t* event) {
+    if (handle == nullptr) return -DER_INVAL;
+    const int rc = open_object(container, id, mode, *object);
+    if (rc == 0) *handle = Handles::table().add(std::move(object));
+    return finish_call(event, rc);
+}
+template <class T>
+int close_handle(daos_handle_t handle, daos_event_t* event) {
+    const auto object = Handles::table().remove<T>(handle);
+    if (object == nullptr) return finish_call(event, -DER_NO_HDL);
+    close_object(*object);
+    return finish_call(event, 0);
+}
 
 // A transaction that is being collected, also of a single call.
 class Collected {
@@ -130,6 +148,17 @@ int to_dkey(const StoreObject& object, const daos_key_t* key, object::Dkey& out)
 // The caller's bytes of an akey, without a tail.
 int to_akey_bytes(const StoreObject& object, const daos_key_t& key, std::string& out);
 [[nodiscard]] std::string from_number_key(bool is_number, std::string_view stored);
+
+// The size of an array's records: the least that an akey of it has. 0: there is none.
+Task<Result<uint64_t>> record_bytes_of(StoreObject& object, const object::Dkey& dkey,
+                                       const std::string& akey);
+
+// ---- values: an object whose dkeys have one value each
+void add_put(const StoreObject& object, const object::Dkey& dkey, ConstBytes bytes, bool copies,
+             Collected& out);
+// Of item's dkey, into its window. `size`: of the whole value. -DER_REC2BIG: it has no room for it.
+// The item's epoch is set also on failure.
+int get_value(StoreObject& object, object::FetchItem& item, daos_size_t& size);
 
 // Lists keys from the anchor on into `list`, one after the other, and moves the anchor. `ask` makes
 // the request's fixed part, `show(entry, descriptor)` returns the caller's bytes of an entry, or

@@ -110,15 +110,24 @@ def calls_of_dfs(way):
         assert sorted(pool.files()) == ["shared", "t0", "t1", "t2", "t3"]
 
 
-@test.each(*WAYS)
-def calls_on_objects(way):
+def check_calls_below_files(name, way):
     with Pool(way) as pool:
-        said = pool.run(program("object_calls"), "tank", "main")
+        said = pool.run(program(name), "tank", "main")
         # A DPU serves files only, and the library says so.
         assert ("not supported" in said) == (way == OFFLOAD), said
         assert pool.files() == []
         if way != OFFLOAD:
             pool.run(CLI, "container", "check", pool.base.replace("pool?", "pool/main?"))
+
+
+@test.each(*WAYS)
+def calls_on_objects(way):
+    check_calls_below_files("object_calls", way)
+
+
+@test.each(*WAYS)
+def calls_on_containers(way):
+    check_calls_below_files("container_calls", way)
 
 
 @test

@@ -33,6 +33,15 @@ int daos_cont_open(daos_handle_t poh, const char* cont, unsigned int flags, daos
 int daos_cont_close(daos_handle_t coh, daos_event_t* ev);
 int daos_cont_query(daos_handle_t coh, daos_cont_info_t* info, daos_prop_t* cont_prop,
                     daos_event_t* ev);
+/* Names have at most 255 bytes here. Values of one call are set together. */
+int daos_cont_set_attr(daos_handle_t coh, int n, char const* const names[],
+                       void const* const values[], size_t const sizes[], daos_event_t* ev);
+int daos_cont_get_attr(daos_handle_t coh, int n, char const* const names[], void* const buffers[],
+                       size_t sizes[], daos_event_t* ev);
+int daos_cont_list_attr(daos_handle_t coh, char* buffer, size_t* size, daos_event_t* ev);
+int daos_cont_del_attr(daos_handle_t coh, int n, char const* const names[], daos_event_t* ev);
+/* The first of so many numbers that no other call gets. */
+int daos_cont_alloc_oids(daos_handle_t coh, daos_size_t num_oids, uint64_t* oid, daos_event_t* ev);
 int daos_cont_local2global(daos_handle_t coh, d_iov_t* glob);
 int daos_cont_global2local(daos_handle_t poh, d_iov_t glob, daos_handle_t* coh);
 

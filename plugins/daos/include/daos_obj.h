@@ -95,6 +95,15 @@ typedef struct {
     uint32_t kd_val_type;
 } daos_key_desc_t;
 
+/* What daos_obj_query_key() finds. The keys must be numbers. */
+enum {
+    DAOS_GET_MAX = 1 << 0,
+    DAOS_GET_MIN = 1 << 1,
+    DAOS_GET_DKEY = 1 << 2,
+    DAOS_GET_AKEY = 1 << 3,
+    DAOS_GET_RECX = 1 << 4
+};
+
 int daos_obj_generate_oid(daos_handle_t coh, daos_obj_id_t* oid, enum daos_otype_t type,
                           daos_oclass_id_t cid, daos_oclass_hints_t hints, uint32_t args);
 int daos_obj_open(daos_handle_t coh, daos_obj_id_t oid, unsigned int mode, daos_handle_t* oh,
@@ -110,6 +119,9 @@ int daos_obj_fetch(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_
                    daos_event_t* ev);
 int daos_obj_update(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t* dkey,
                     unsigned int nr, daos_iod_t* iods, d_sg_list_t* sgls, daos_event_t* ev);
+/* DAOS_GET_RECX: the last record before the end of the array, also if a hole is there. */
+int daos_obj_query_key(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t* dkey,
+                       daos_key_t* akey, daos_recx_t* recx, daos_event_t* ev);
 int daos_obj_list_dkey(daos_handle_t oh, daos_handle_t th, uint32_t* nr, daos_key_desc_t* kds,
                        d_sg_list_t* sgl, daos_anchor_t* anchor, daos_event_t* ev);
 int daos_obj_list_akey(daos_handle_t oh, daos_handle_t th, daos_key_t* dkey, uint32_t* nr,
