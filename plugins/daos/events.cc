@@ -20,8 +20,27 @@ constexpr uint32_t reaped_together_max = 64;
 constexpr std::chrono::milliseconds look_again = std::chrono::milliseconds(10);
 // A program that polls without waiting gets a moment of rest in every poll from this many fruitless
 // ones on: on a busy machine the storage needs the processor.
-constexpr uint32_t fruitless_polls_max = 16;
+constexpr uint32_t fruitless_polls_max = 1;
 constexpr int64_t rest_ns = 50'000;
+
+// How long a wait may still take, at most until the next look. A negative limit is none; the clock
+// is not read for a limit of 0.
+class Deadline {
+  public:
+    explicit Deadline(int64_t timeout_us) : timeout_us_(timeout_us) {
+        if (timeout_us > 0) end_ = steady_clock::now() + std::chrono::microseconds(timeout_us);
+    }
+    [[nodiscard]] int64_t left_ns() const {
+        const int64_t most = std::chrono::nanoseconds(look_again).count();
+        if (timeout_us_ <= 0) return timeout_us_ == 0 ? 0 : most;
+        return std::clamp<int64_t>(std::chrono::nanoseconds(end_ - steady_clock::now()).count(), 0,
+                                   most);
+    }
+
+  private:
+    int64_t timeout_us_;
+    steady_clock::time_point end_;
+};
 
 const std::shared_ptr<EventQueue>& queue_of_loose_events() {
     static const auto& only = *new std::shared_ptr<EventQueue>(std::make_shared<EventQueue>());
@@ -191,8 +210,8 @@ void EventQueue::launch_barrier(daos_event_t& event) {
 
 void EventQueue::reap(Ring& ring, int64_t wait_ns) {
     std::array<ros2s_completion, reaped_together_max> done;
-    const int count =
-        ros2s_queue_reap(ring.queue, done.data(), wait_ns == 0 ? 0 : 1, done.size(), wait_ns);
+    // At least one: the library's loop gets a turn also if there is no time to wait.
+    const int count = ros2s_queue_reap(ring.queue, done.data(), 1, done.size(), wait_ns);
     if (count <= 0) return;
     ring.running -= static_cast<uint32_t>(count);
     const std::lock_guard locked(state_);
@@ -255,7 +274,7 @@ bool EventQueue::has_running() {
 }
 
 uint32_t EventQueue::poll(std::span<daos_event_t*> into, bool only_running, int64_t timeout_us) {
-    const auto begun = steady_clock::now();
+    const Deadline deadline(timeout_us);
     for (bool first = true;; first = false) {
         {
             const std::lock_guard locked(state_);
@@ -265,22 +284,18 @@ uint32_t EventQueue::poll(std::span<daos_event_t*> into, bool only_running, int6
             }
             if (running_.empty() && (only_running || timeout_us == 0)) return 0;
         }
-        int64_t wait_ns = std::chrono::nanoseconds(look_again).count();
-        if (timeout_us >= 0) {
-            const auto left = begun + std::chrono::microseconds(timeout_us) - steady_clock::now();
-            wait_ns = std::clamp<int64_t>(std::chrono::nanoseconds(left).count(), 0, wait_ns);
-        }
-        if (timeout_us == 0 && empty_polls_ >= fruitless_polls_max) wait_ns = rest_ns;
-        if (!first && timeout_us >= 0 && (timeout_us == 0 || wait_ns == 0)) {
-            ++empty_polls_;
+        int64_t wait_ns = deadline.left_ns();
+        if (!first && wait_ns == 0) {
+            if (timeout_us == 0) ++empty_polls_;
             return 0;
         }
+        if (timeout_us == 0 && empty_polls_ >= fruitless_polls_max) wait_ns = rest_ns;
         progress(wait_ns);
     }
 }
 
 bool EventQueue::test(daos_event_t& event, int64_t timeout_us) {
-    const auto begun = steady_clock::now();
+    const Deadline deadline(timeout_us);
     for (bool first = true;; first = false) {
         {
             const std::lock_guard locked(state_);
@@ -291,12 +306,8 @@ bool EventQueue::test(daos_event_t& event, int64_t timeout_us) {
                 return true;
             }
         }
-        int64_t wait_ns = std::chrono::nanoseconds(look_again).count();
-        if (timeout_us >= 0) {
-            const auto left = begun + std::chrono::microseconds(timeout_us) - steady_clock::now();
-            wait_ns = std::clamp<int64_t>(std::chrono::nanoseconds(left).count(), 0, wait_ns);
-        }
-        if (!first && timeout_us >= 0 && wait_ns == 0) return false;
+        const int64_t wait_ns = deadline.left_ns();
+        if (!first && wait_ns == 0) return false;
         progress(wait_ns);
     }
 }
