@@ -188,12 +188,12 @@ Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
 
 // Dfs → ClientStore → RadosStore ~> a Ceph cluster
 Task<Result<>> Deployment::in_cluster(const Call& call, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(
-        rados_,
-        stack_.push(
-            "RadosPool",
-            co_await connection::RadosPool::open(
-                environment_, {.place = rados_place(uri_), .formats = options_.formats}, report)));
+    ROS2S_CO_TRY_ASSIGN(rados_, stack_.push("RadosPool", co_await connection::RadosPool::open(
+                                                             environment_,
+                                                             {.place = rados_place(uri_),
+                                                              .formats = options_.formats,
+                                                              .keeps_replies = false},
+                                                             report)));
     store_ = &rados_->store();
     path_ = rados_->path();
     co_return co_await open_container(call, path_, report);

@@ -36,12 +36,13 @@ Task<Result<>> RadosPool::begin(Report& report) {
         ROS2S_CO_TRY_ASSIGN(data,
                             stack_.push("Pool", co_await cluster->open_pool(place.data, report)));
     }
-    ROS2S_CO_TRY_ASSIGN(
-        rados_,
-        stack_.push("RadosStore",
-                    co_await rados::RadosStore::open(
-                        {}, environment_.reactor, *metadata, *data,
-                        {.sweep_rate = options_.sweep_rate, .formats = options_.formats}, report)));
+    ROS2S_CO_TRY_ASSIGN(rados_,
+                        stack_.push("RadosStore", co_await rados::RadosStore::open(
+                                                      {}, environment_.reactor, *metadata, *data,
+                                                      {.sweep_rate = options_.sweep_rate,
+                                                       .keeps_replies = options_.keeps_replies,
+                                                       .formats = options_.formats},
+                                                      report)));
     client_ = stack_.push("ClientStore", std::make_unique<client::ClientStore>(
                                              environment_.reactor, *rados_, environment_.log,
                                              client::ClientStore::Store::in_this_process));

@@ -32,6 +32,8 @@ struct RadosOptions {
     RadosPlace place;
     // An empty RADOS pool is made a pool of ros2store; otherwise it is an error (not_found).
     bool formats = false;
+    // The users of this process repeat what was not answered (hosts of a DPU).
+    bool keeps_replies = true;
     // What crashes have left is removed so often, and so many objects a second are looked at then.
     // 0: never; in one go.
     Duration sweep_every{};

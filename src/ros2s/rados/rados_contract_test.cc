@@ -11,8 +11,9 @@ namespace {
 
 class SimSetup final : public object::contract::Setup {
   public:
-    SimSetup(const object::contract::Needs& needs, Duration delay_max)
-        : world_(needs.seed),
+    SimSetup(const object::contract::Needs& needs, Duration delay_max, bool keeps_replies = true)
+        : keeps_replies_(keeps_replies),
+          world_(needs.seed),
           cluster_(world_.core()),
           pool_(cluster_, {.delay_max = delay_max, .dies_at = {}}) {
         world_.run(open());
@@ -30,7 +31,8 @@ class SimSetup final : public object::contract::Setup {
   private:
     Task<> open() {
         Report report;
-        auto opened = co_await RadosStore::open({}, world_.core(), pool_, pool_, {}, report);
+        auto opened = co_await RadosStore::open({}, world_.core(), pool_, pool_,
+                                                {.keeps_replies = keeps_replies_}, report);
         EXPECT_TRUE(opened) << report.text();
         store_ = std::move(*opened);
     }
@@ -38,6 +40,7 @@ class SimSetup final : public object::contract::Setup {
         co_await store_->close();
         co_await cluster_.close();
     }
+    const bool keeps_replies_;
     sim::World world_;
     SimRados cluster_;
     SimPool pool_;
@@ -49,6 +52,11 @@ ROS2S_OBJECT_STORE_CONTRACT(Rados, [](const object::contract::Needs& needs) {
 });
 ROS2S_OBJECT_STORE_CONTRACT(SlowRados, [](const object::contract::Needs& needs) {
     return std::make_unique<SimSetup>(needs, std::chrono::milliseconds(2));
+});
+
+// As a URI composes it.
+ROS2S_OBJECT_STORE_CONTRACT(RadosWithoutReplies, [](const object::contract::Needs& needs) {
+    return std::make_unique<SimSetup>(needs, std::chrono::milliseconds(2), false);
 });
 
 }  // namespace

@@ -73,7 +73,7 @@ Task<> RadosStore::close() {
 Features RadosStore::features() const {
     return {.multi_object_transactions = true,
             .conditions = true,
-            .stored_replies = true,
+            .stored_replies = options_.keeps_replies,
             .checksums = true,
             .durable = true,
             .chains = true,

@@ -22,6 +22,7 @@
 #include "ros2s/rados/key_mutexes.h"
 #include "ros2s/rados/plan.h"
 #include "ros2s/rados/pool.h"
+#include "ros2s/rados/view.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
 
@@ -37,6 +38,8 @@ struct RadosOptions {
     // Objects that a sweep looks at in a second, so that it leaves the cluster to others. 0: as
     // many as it can.
     uint64_t sweep_rate = 0;
+    // False: nobody repeats transactions, so they count as unnamed, which takes fewer requests.
+    bool keeps_replies = true;
     // Empty RADOS pools are made a pool of ros2store. Otherwise nothing is written, and opening
     // fails with not_found.
     bool formats = true;
@@ -103,6 +106,12 @@ class RadosStore final : public object::ObjectStore {
                       Result<>& failure);
     // False: the data has gone meanwhile, so that the item is to be read again.
     Task<Result<bool>> fetch_once(const Call& call, std::string space, object::FetchItem& item);
+    struct Parts;
+    Task<> read_keys(const Call& call, Read read, Result<ReadReply>& reply);
+    Task<> read_parts(std::string space, object::ObjectId object, object::Extent extent,
+                      const Parts& parts, Bytes window, std::vector<Result<>>& results);
+    [[nodiscard]] bool take_seen(const Read& read, object::Extent extent, Parts& parts) const;
+    void remember_seen(const Read& read, std::vector<std::string> values);
     Task<> read_run(ObjectName name, const Run& run, object::Extent part, Bytes into,
                     Result<>& result);
     // As Pool::read(), of an object that is not locked by a committed transaction. A reply without
@@ -136,7 +145,10 @@ class RadosStore final : public object::ObjectStore {
     Task<Result<std::optional<object::Commit>>> attempt(const Call& call, std::string space,
                                                         object::ContainerId container,
                                                         const object::Transaction& transaction,
-                                                        Payload& payload);
+                                                        Payload& payload, bool may_guess);
+    // The views begin with what this store wrote last, if it is remembered. Returns whether any is.
+    bool begin_with_known(const std::string& space, Views& views);
+    void remember(const std::string& space, View view, const Pending& stored);
     // The reply that the slot has for it, if any; otherwise the slot is ready for it.
     Task<Result<std::optional<object::Commit>>> stored_reply(const Call& call,
                                                              const object::Transaction& transaction,
@@ -152,12 +164,13 @@ class RadosStore final : public object::ObjectStore {
                                Payload& payload);
     Task<Result<>> publish(const Call& call, std::string space,
                            const object::Transaction& transaction, RecordPlace place,
-                           const object::Commit& commit, const Views& views, const Plan& plan,
-                           Payload& payload);
+                           const object::Commit& commit, Views& views, const Plan& plan,
+                           Payload& payload, bool is_guess);
     [[nodiscard]] Pending changes_of(const View& view, const Plan& plan, const Payload& payload,
                                      object::Epoch epoch);
     void start_tidying(std::string space, object::ObjectId object, const Pending& pending);
     Task<> tidy(std::string space, object::ObjectId object, Pending pending);
+    [[nodiscard]] bool keeps_reply(const object::Transaction& transaction) const;
     [[nodiscard]] DataId next_data();
 
     Reactor& reactor_;
@@ -171,6 +184,13 @@ class RadosStore final : public object::ObjectStore {
     KeyMutexes mutexes_;
     Coordinator coordinator_;
     object::PinTable pins_;
+    // Objects as this store has left them. A transaction that begins with one is conditional on its
+    // head, as always.
+    std::map<ObjectName, View> known_;
+    size_t known_bytes_ = 0;
+    // The values of segments' keys as they were read last. What they name is read beside them.
+    std::map<std::pair<ObjectName, std::string>, std::string> seen_;
+    size_t seen_bytes_ = 0;
     std::map<object::ContainerId, Time> containers_;  // when it was last seen to exist
     std::set<ObjectName> logs_;                       // that exist
     // The committed transactions of slots that are applied to all their objects.

@@ -17,8 +17,7 @@ constexpr size_t writes_at_once = 16;
 constexpr int attempts_max = 1000;  // each time something else has changed the objects
 constexpr size_t finished_max = 65536;
 constexpr char garbage_tag = 'g';
-
-bool is_named(const Transaction& transaction) { return !transaction.id.client.is_nil(); }
+constexpr size_t known_bytes_max = size_t{16} << 20;
 
 // What a change of one object may have in all; Ceph refuses more than 90 MB.
 constexpr size_t change_bytes_max = size_t{64} << 20;
@@ -49,6 +48,10 @@ struct RadosStore::Payload {
         return {};
     }
 };
+
+bool RadosStore::keeps_reply(const Transaction& transaction) const {
+    return options_.keeps_replies && !transaction.id.client.is_nil();
+}
 
 DataId RadosStore::next_data() {
     const auto now = static_cast<uint64_t>(reactor_.wall_time().time_since_epoch().count());
@@ -131,17 +134,19 @@ Task<Result<Commit>> RadosStore::update(const Call& call, ContainerId container,
         for (const auto& [object, view] : Plan(transaction, payload.runs).views()) {
             names.push_back(space + object_name(object));
         }
-        if (is_named(transaction)) {
+        if (keeps_reply(transaction)) {
             const OperationId& id = transaction.id;
             names.push_back(space + replies_name(id.owner, id.client) + slot_key(id.slot));
         }
         const auto hold = co_await mutexes_.lock(std::move(names));
         result = fail(Code::busy);
         for (int i = 0; i < attempts_max; ++i) {
-            const auto done = co_await attempt(call, space, container, transaction, payload);
+            const auto done =
+                co_await attempt(call, space, container, transaction, payload, i == 0);
             if (!done) result = fail(done.error());
             if (done && *done) result = **done;
             if (!done || *done) break;
+            if (i == 0) continue;
             // Two clients that disturb each other should not go on in step.
             co_await sleep_for(reactor_,
                                std::chrono::microseconds(100 + reactor_.random().below(5000)));
@@ -199,9 +204,9 @@ Task<Result<std::optional<Commit>>> RadosStore::stored_reply(const Call& call,
 Task<Result<std::optional<Commit>>> RadosStore::attempt(const Call& call, std::string space,
                                                         ContainerId container,
                                                         const Transaction& transaction,
-                                                        Payload& payload) {
+                                                        Payload& payload, bool may_guess) {
     RecordPlace place;
-    if (is_named(transaction)) {
+    if (keeps_reply(transaction)) {
         place.object = {space, replies_name(transaction.id.owner, transaction.id.client)};
         place.key = slot_key(transaction.id.slot);
         ROS2S_CO_TRY_ASSIGN(const auto reply, co_await stored_reply(call, transaction, place));
@@ -209,10 +214,11 @@ Task<Result<std::optional<Commit>>> RadosStore::attempt(const Call& call, std::s
     }
     Plan plan(transaction, payload.runs);
     Views views = plan.views();
+    const bool is_guess = may_guess && begin_with_known(space, views);
     Commit commit;
     const auto planned = co_await complete(call, space, views, plan, commit);
     if (!planned) {
-        if (planned.error().code == Code::busy) co_return std::nullopt;
+        if (is_guess || planned.error().code == Code::busy) co_return std::nullopt;
         co_return fail(planned.error());
     }
     // Sweeps take older data for that of a dead client, and change the head before they remove it.
@@ -225,7 +231,7 @@ Task<Result<std::optional<Commit>>> RadosStore::attempt(const Call& call, std::s
     Result<> published = co_await compact(space, views, payload);
     if (published) {
         published = co_await publish(call, space, transaction, std::move(place), commit, views,
-                                     plan, payload);
+                                     plan, payload, is_guess);
     }
     if (!published) {
         if (published.error().code == Code::busy) co_return std::nullopt;
@@ -301,8 +307,9 @@ Pending RadosStore::changes_of(const View& view, const Plan& plan, const Payload
 
 Task<Result<>> RadosStore::publish(const Call& call, std::string space,
                                    const Transaction& transaction, RecordPlace place,
-                                   const Commit& commit, const Views& views, const Plan& plan,
-                                   Payload& payload) {
+                                   const Commit& commit, Views& views, const Plan& plan,
+                                   Payload& payload, bool is_guess) {
+    bool is_whole = true;
     std::vector<Participant> participants;
     for (const View& view : views | std::views::values) {
         participants.push_back({&view, changes_of(view, plan, payload, commit.epoch), {}});
@@ -311,9 +318,12 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space,
         }
     }
     ROS2S_CO_TRY(call.check(reactor_.now()));
-    if (!is_named(transaction) && participants.size() <= 1) {
+    if (!keeps_reply(transaction) && participants.size() <= 1) {
         // One object: a change of it is atomic. Without a change its state was read at one instant.
-        if (participants.empty() || participants[0].view->changes().empty()) co_return Result<>{};
+        if (participants.empty()) co_return Result<>{};
+        if (participants[0].view->changes().empty()) {
+            co_return is_guess ? Result<>(fail(Code::busy)) : Result<>();
+        }
         const Participant& only = participants[0];
         Change change{.object = {space, object_name(only.view->object())}};
         if (only.view->exists()) {
@@ -333,7 +343,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space,
     } else {
         Coordination record{.transaction = Uuid::make(reactor_.secrets()),
                             .sequence = transaction.id.sequence,
-                            .digest = is_named(transaction) ? digest_of(transaction) : 0,
+                            .digest = keeps_reply(transaction) ? digest_of(transaction) : 0,
                             .epoch = commit.epoch.value,
                             .time = commit.time,
                             .participants = {},
@@ -341,7 +351,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space,
         for (const Participant& each : participants) {
             record.participants.push_back({object_name(each.view->object())});
         }
-        if (!is_named(transaction)) {
+        if (!keeps_reply(transaction)) {
             place.object = {space, log_name(number_)};
             place.key = record.transaction.to_string();
             record.sequence = 0;
@@ -354,12 +364,13 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space,
         payload.may_be_seen = true;
         const auto executed =
             co_await coordinator_.execute(call, space, place, record, participants);
+        is_whole = executed && *executed;
         if (!executed) {
             logs_.erase(place.object);
             payload.may_be_seen = executed.error().code != Code::busy;
             co_return fail(executed.error());
         }
-        if (!is_named(transaction)) {
+        if (!keeps_reply(transaction)) {
             logs_.insert(place.object);
         } else if (*executed) {
             if (finished_.size() >= finished_max) finished_.clear();
@@ -367,9 +378,37 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space,
         }
     }
     for (const Participant& each : participants) {
-        start_tidying(space, each.view->object(), each.pending);
+        const ObjectId object = each.view->object();
+        start_tidying(space, object, each.pending);
+        if (is_whole) remember(space, std::move(views.at(object)), each.pending);
     }
     co_return Result<>{};
+}
+
+// ---- what this store has written last ------------------------------------------------------
+
+bool RadosStore::begin_with_known(const std::string& space, Views& views) {
+    bool is_any = false;
+    for (auto& [object, view] : views) {
+        auto known = known_.extract({space, object_name(object)});
+        if (known.empty()) continue;
+        known_bytes_ -= known.mapped().bytes();
+        view.begin_with(std::move(known.mapped()));
+        is_any = true;
+    }
+    return is_any;
+}
+
+void RadosStore::remember(const std::string& space, View view, const Pending& stored) {
+    view.adopt(stored);
+    const size_t bytes = view.bytes();
+    if (known_bytes_ + bytes > known_bytes_max) {
+        known_.clear();
+        known_bytes_ = 0;
+    }
+    if (bytes > known_bytes_max) return;
+    const ObjectName name{space, object_name(view.object())};
+    if (known_.insert_or_assign(name, std::move(view)).second) known_bytes_ += bytes;
 }
 
 // ---- what is left behind -------------------------------------------------------------------

@@ -1,9 +1,12 @@
 #include "view.h"
 
+#include "ros2s/base/check.h"
+
 namespace ros2s::rados {
 namespace {
 const std::string none;
-}
+constexpr size_t kept_keys_max = 64;
+}  // namespace
 
 void View::reset() {
     is_loaded_ = false;
@@ -13,6 +16,39 @@ void View::reset() {
     covered_.clear();
     changes_.clear();
     wanted_range_.reset();
+}
+
+void View::adopt(const Pending& stored) {
+    changes_.clear();
+    wanted_keys_.clear();
+    wanted_range_.reset();
+    // A new object has no other keys.
+    if (!exists()) covered_ = {{"c", "s"}};
+    if (values_.size() > kept_keys_max) {
+        values_.clear();
+        covered_.clear();
+    }
+    for (const auto& [key, value] : stored.set) {
+        if (key == head_key) {
+            head_bytes_ = value;
+            ROS2S_CHECK(decode(value, head_));
+        } else if (!key.starts_with('g')) {  // garbage goes without a change of the head
+            values_[key] = value;
+        }
+    }
+    for (const auto& [key] : stored.remove) values_[key].clear();
+}
+
+void View::begin_with(View known) {
+    known.wanted_keys_.clear();
+    for (const std::string& key : wanted_keys_) known.want(key);
+    *this = std::move(known);
+}
+
+size_t View::bytes() const {
+    size_t bytes = sizeof *this + head_bytes_.size();
+    for (const auto& [key, value] : values_) bytes += key.size() + value.size() + 128;
+    return bytes;
 }
 
 std::string View::known_until(const std::string& from) const {

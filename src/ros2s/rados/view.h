@@ -51,6 +51,12 @@ class View {
     [[nodiscard]] Result<> take(const Read& read, const Result<ReadReply>& reply);
     // Forgets everything.
     void reset();
+    // The changes were made, and `stored` is all that was: what it knows is true again, if nobody
+    // else changes the object.
+    void adopt(const Pending& stored);
+    // Takes over what another view of the object knows.
+    void begin_with(View known);
+    [[nodiscard]] size_t bytes() const;
     void drop_changes() { changes_.clear(); }
     [[nodiscard]] const std::map<std::string, std::string>& changes() const { return changes_; }
 

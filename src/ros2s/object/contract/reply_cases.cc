@@ -161,7 +161,9 @@ std::vector<Case> reply_cases() {
             {"NoClientNoReply", no_client_no_reply, {}, has_replies},
             {"AFailedOneMayBeTriedAgain", a_failed_one_may_be_tried_again, {}, has_replies},
             {"DuplicatesInFlightAreOne", duplicates_in_flight_are_one, {}, has_replies},
-            {"RepliesSurviveReopening", survive_reopening, {}, is_durable}};
+            {"RepliesSurviveReopening", survive_reopening, {}, [](const Features& features) {
+                 return features.stored_replies && features.durable;
+             }}};
 }
 
 }  // namespace ros2s::object::contract
