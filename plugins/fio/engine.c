@@ -146,9 +146,8 @@ static int iomem_alloc(struct thread_data* td, size_t bytes) {
         const int result = ros2s_buffer_register(job->opened->fs, &registration, &job->buffer);
         if (result != 0) return ros2s_fio_failed(td, result, "cannot register", "the buffers");
         /* With a server or a Ceph cluster, another process reads and writes the devices. */
-        const int embedded =
-            strncmp(options->uri, "ros2s+local:", strlen("ros2s+local:")) == 0 &&
-            strstr(options->uri, "rados=") == NULL;
+        const int embedded = strncmp(options->uri, "ros2s+local:", strlen("ros2s+local:")) == 0 &&
+                             strstr(options->uri, "rados=") == NULL;
         if (embedded && !ros2s_buffer_is_pinned(job->buffer))
             log_info(
                 "ros2s: the kernel does not take the buffers (see `ulimit -l`): each I/O maps "

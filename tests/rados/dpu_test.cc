@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <thread>
 
-#include "../daemons/append_load.h"
-#include "../daemons/dpu_process.h"
-#include "../daemons/name_load.h"
+#include "append_load.h"
+#include "dpu_process.h"
+#include "name_load.h"
 #include "ros2s/connection/host_files.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"

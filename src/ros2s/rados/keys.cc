@@ -51,6 +51,7 @@ std::string escape(std::string_view bytes) {
 std::optional<std::string> unescape(std::string_view& from) {
     std::string bytes;
     for (size_t i = 0; i < from.size(); ++i) {
+        if (from[i] == '\0') return {};  // it is escaped
         if (from[i] != '\1') {
             bytes += from[i];
             continue;

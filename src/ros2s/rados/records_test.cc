@@ -153,6 +153,8 @@ TEST(RadosNames, AreAsThePageSays) {
                      parse_entry_key(name))
             << name;
     }
+    // A byte 00 has one written form.
+    EXPECT_FALSE(parse_entry_key(std::string("ea\0\1\1x\1\1", 8)));
 }
 
 }  // namespace

@@ -312,7 +312,8 @@ Task<Result<ReadReply>> ConnectedPool::read(const Read& read) {
         char *key = nullptr, *value = nullptr;
         size_t key_bytes = 0, value_bytes = 0;
         // The iterator of a request that got no answer must not be used, only given back.
-        while (code >= 0 && rados.omap_get_next2(values, &key, &value, &key_bytes, &value_bytes) == 0 &&
+        while (code >= 0 &&
+               rados.omap_get_next2(values, &key, &value, &key_bytes, &value_bytes) == 0 &&
                key != nullptr) {
             std::string name(key, key_bytes);
             if (is_range && !range.end.empty() && name >= range.end) {
