@@ -66,7 +66,9 @@ std::string why_unanswered(std::string_view grpc_text) {
         return "the connection ended: check that it runs and accepts this certificate "
                "(`ros2store doctor URI`)";
     }
-    return "check that it runs, and that no firewall blocks it (`ros2store doctor URI`)";
+    return fmt::format(
+        "{}: check that it runs, and that no firewall blocks it (`ros2store doctor URI`)",
+        grpc_text);
 }
 
 Error failure(const std::string& address, const grpc::Status& status, Report& report) {

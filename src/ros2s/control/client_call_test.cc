@@ -17,7 +17,7 @@ TEST(WhyUnanswered, SaysWhatAPersonCanActOn) {
         {"last error: UNKNOWN: unix:/x: Permission denied", "this user may not use"},
         {"DNS resolution failed for nowhere:7400", "its host name is unknown"},
         {"Socket closed", "the connection ended"},
-        {"something new", "check that it runs"},
+        {"something new", "something new: check that it runs"},
     };
     for (const auto& [text, says] : cases)
         EXPECT_THAT(why_unanswered(text), HasSubstr(says)) << text;
