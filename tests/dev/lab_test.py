@@ -112,7 +112,8 @@ class SharedGuests(unittest.TestCase):
         return "".join(f"lab: {name} begins\nok   {name}\nlab: {name} ended with 0 after 7 s\n" for name in names)
 
     def test_suites_with_one_kernel_share_one(self):
-        tally, said, booted = self.run_suites(["net", "nvme_newer", "nvme", "nvme_polled", "net"], self.passes, self.passes)
+        tally, said, booted = self.run_suites(["net", "nvme_newer", "nvme", "nvme_polled", "net"],
+                                              self.passes, self.passes)
         self.assertEqual((tally.passed, tally.failed), (4, 0))
         self.assertEqual(booted, [(kernel.USUAL, ["net", "nvme"]),
                                   (lab.KERNELS["nvme_newer"], ["nvme_newer", "nvme_polled"])])
@@ -120,8 +121,8 @@ class SharedGuests(unittest.TestCase):
         self.assertEqual((self.logs / "nvme.log").read_text(), "ok   nvme\n")
 
     def test_one_that_fails_leaves_the_others_alone(self):
-        tally, said, _ = self.run_suites(["net", "nvme"], lambda _: "lab: net begins\nFAIL a tree\nlab: net ended with 1 after 3 s\n"
-                                         + self.passes(["nvme"]))
+        failing = "lab: net begins\nFAIL a tree\nlab: net ended with 1 after 3 s\n"
+        tally, said, _ = self.run_suites(["net", "nvme"], lambda _: failing + self.passes(["nvme"]))
         self.assertEqual((tally.passed, tally.failed), (1, 1))
         self.assertIn("FAIL net (3 s)", said)
         self.assertIn("FAIL a tree", said)
@@ -144,7 +145,8 @@ class SharedGuests(unittest.TestCase):
     def test_the_check_runs_each_suite_in_turn(self):
         turns = set()
         for number in range(len(lab.known())):
-            with mock.patch.object(lab.subprocess, "run", return_value=types.SimpleNamespace(stdout=f"{number:040x}\n")):
+            head = types.SimpleNamespace(stdout=f"{number:040x}\n")
+            with mock.patch.object(lab.subprocess, "run", return_value=head):
                 *always, turn = lab.selected()
             self.assertEqual(always, list(lab.ALWAYS))
             turns.add(turn)

@@ -98,12 +98,16 @@ def attack_for(seconds):
 # In the order in which they run. The build is first, so that the others use it.
 PARTS = {"build": by_file, "tests": tests, "bench": bench, "tsan": tsan, "package": packages, "arm64": on_arm64,
          "lab": in_lab, "campaigns": campaigns, "fuzzers": fuzzers}
+# Minutes on two cores by themselves, from the processor time of a run on a busy machine, with what they need built.
+# The others were never measured whole.
+MINUTES = {"package": 3, "lab": 25, "campaigns": 30, "fuzzers": 60}
 
 
 def add_arguments(parser):
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "parts, in the order in which they run:\n" + "\n".join(
-        f"  {name:<10} {run_part.__doc__}" for name, run_part in PARTS.items())
+    parser.epilog = "parts, in the order in which they run, and about how many minutes they take on two cores:\n" + "\n".join(
+        f"  {name:<10} {MINUTES.get(name, '?'):>4}  {run_part.__doc__}" for name, run_part in PARTS.items())
+    parser.epilog += "\nAfter Ctrl-C, and where parts failed, the end says with which --part to go on."
     parser.add_argument("--part", action="append", choices=PARTS, metavar="NAME", dest="parts",
                         help="run only this part; may be repeated")
     parser.add_argument("--points", type=int, default=125_000,

@@ -33,7 +33,8 @@ NO_GUEST, GUEST_FAILED = 125, 124
 def add_arguments(parser):
     parser.add_argument("names", nargs="*", metavar="NAME", default=["all"],
                         help=f"suites, or all (default): {', '.join(known())}; or shell, which you type in")
-    parser.add_argument("--seconds", type=int, help=f"at most, for each suite ({SUITE_SECONDS}; a command: 900; a shell: 86400)")
+    parser.add_argument("--seconds", type=int,
+                        help=f"at most, for each suite ({SUITE_SECONDS}; a command: 900; a shell: 86400)")
     parser.add_argument("--points", type=positive, default=power.POINTS,
                         help=f"of power: at how many points it is lost ({power.POINTS}; as many as "
                              "there are: every one)")

@@ -78,7 +78,9 @@ without_a_path() {
 # engine_under_fio POOL
 engine_under_fio() {
     verified engine fio --thread --ioengine=external:build/release/plugins/fio/libros2store-fio.so \
-        --uri="ros2s:///pool/main?dir=/run/$1" && ros2store down "/run/$1"
+        --uri="ros2s:///pool/main?dir=/run/$1" && ros2store down "/run/$1" && return
+    cat "/run/$1/run/engine.log"
+    return 1
 }
 
 # through TRANSPORT ADDRESS PORT BLOCK-DEVICE
