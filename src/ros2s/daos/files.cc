@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "file_system.h"
+#include "ros2s/base/crc32c.h"
 #include "ros2s/fs/caller.h"
 #include "ros2s/runtime/nursery.h"
 
@@ -27,8 +28,8 @@ struct Buffer {
 
 // A number for an entry whose node is not known: none of a node's.
 NodeId unknown_node(NodeId directory, std::string_view name) {
-    return {uint64_t{1} << 63 |
-            (std::hash<std::string_view>{}(name) ^ directory.value * 0x9e3779b97f4a7c15)};
+    const uint64_t crc = crc32c(std::as_bytes(std::span(name)));
+    return {uint64_t{1} << 63 | (crc << 31 ^ directory.value)};
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "file_system.h"
+#include "ros2s/base/crc32c.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/timespec.h"
 
@@ -15,7 +15,7 @@ using fs::check_name;
 namespace {
 
 size_t hash_of(uint64_t number, std::string_view name) {
-    return std::hash<std::string_view>{}(name) ^ (number * 0x9e3779b97f4a7c15);
+    return number + crc32c(std::as_bytes(std::span(name)));
 }
 
 bool is_below(const Node* node, const Node& above) {
