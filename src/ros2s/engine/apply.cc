@@ -25,6 +25,7 @@ class Applier {
 
     void array(const Change& change);
     void put(const Change& change);
+    void move(const Change& change);
     void punch_akey(const Change& change);
     void punch_entries(std::string_view from, std::string_view to);
 
@@ -164,6 +165,30 @@ int64_t Applier::put_blocks(const Change& change) {
     return more;
 }
 
+// Nobody can tell the difference, except by the addresses. So no summary changes, either.
+void Applier::move(const Change& change) {
+    Node& node = head_of(change);
+    const Change::Piece& piece = change.pieces[0];
+    const BlockAddress from{change.size};
+    bool any = false;
+    for (uint32_t i = 0; i < piece.count; ++i) {
+        const BlockRef& after = change.blocks[i];
+        const BlockRef before{from + i, after.crc};
+        const auto place = static_cast<uint32_t>((piece.first + i) % segment_blocks);
+        effects_.used(after.address);
+        EntryValue* const entry = node.entry();
+        if (entry == nullptr || entry->map.at(place) != before) {
+            effects_.freed(after.address, now_.group);
+            continue;
+        }
+        if (!any) nodes_.modify(node);
+        any = true;
+        effects_.freed(before.address, now_.group);
+        entry->map.set(place, after);
+    }
+    if (any) nodes_.charge(node);
+}
+
 // ---- single values -------------------------------------------------------------------------
 
 void Applier::put(const Change& change) {
@@ -247,6 +272,7 @@ void apply_change(NodeCache& nodes, const Applying& now, const Change& change, E
     switch (change.kind) {
         case Kind::array: applier.array(change); return;
         case Kind::put: applier.put(change); return;
+        case Kind::move: applier.move(change); return;
         case Kind::punch_akey: applier.punch_akey(change); return;
         case Kind::punch_dkey:
             object.container(now.container).object(change.object).string(change.dkey);

@@ -101,6 +101,7 @@ Task<Result<>> Loader::prepare_entries(object::ContainerId container, Change& ch
         case Kind::array:
         case Kind::put:
         case Kind::punch_akey: return prepare_entry(container, change, pins);
+        case Kind::move: return prepare_segment(container, change, pins);
         case Kind::punch_dkey:
             from.string(change.dkey);
             end = prefix_end(from.view());
@@ -125,7 +126,7 @@ Task<Result<>> Loader::prepare_summaries(object::ContainerId container, Change& 
         all.container(container).object(change.object);
         return prepare_range(all.take(), prefix_end(all.view()), pins, bytes_max, nullptr);
     }
-    if (change.akey.empty()) return nothing();
+    if (change.akey.empty() || change.kind == Change::Kind::move) return nothing();
     return prepare_summary(container, change, pins);
 }
 
@@ -142,6 +143,14 @@ Task<Result<>> Loader::prepare_keys(std::vector<std::string> keys, Pins& pins) {
         ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(std::move(key), For::changing));
         pins.adopt(*node);
     }
+    co_return Result<>();
+}
+
+Task<Result<>> Loader::prepare_segment(object::ContainerId container, Change& change, Pins& pins) {
+    const auto segment = static_cast<uint32_t>(change.pieces[0].first / segment_blocks);
+    ROS2S_CO_TRY_ASSIGN(
+        change.head,
+        co_await pin(entry_key(container, change.object, change.dkey, change.akey, segment), pins));
     co_return Result<>();
 }
 

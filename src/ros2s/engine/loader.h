@@ -114,6 +114,8 @@ class Loader {
 
   private:
     Task<Result<>> prepare_entry(object::ContainerId container, Change& change, Pins& pins);
+    // Of a move.
+    Task<Result<>> prepare_segment(object::ContainerId container, Change& change, Pins& pins);
     Task<Result<>> prepare_summary(object::ContainerId container, Change& change, Pins& pins);
     Task<Result<>> prepare_range(std::string from, std::string to, Pins& pins, size_t bytes_max,
                                  std::vector<std::string>* summaries);

@@ -2,6 +2,8 @@
 
 #include <span>
 
+#include "ros2s/engine/format/block_map.h"
+
 namespace ros2s::engine {
 namespace {
 
@@ -63,6 +65,12 @@ bool decode_piece(Decoder& decoder, Change& change, Change::Piece& piece) {
     return decoder.ok();
 }
 
+bool is_in_one_segment(const Change& change) {
+    const Change::Piece& piece = change.pieces[0];
+    return change.piece_count == 1 && piece.count > 0 &&
+           piece.first / segment_blocks == (piece.first + piece.count - 1) / segment_blocks;
+}
+
 bool decode(Decoder& decoder, Change& change) {
     const auto kind = decoder.number<uint8_t>();
     const auto size_rule = decoder.number<uint8_t>();
@@ -78,22 +86,23 @@ bool decode(Decoder& decoder, Change& change) {
     change.hole_first = decoder.number<uint64_t>();
     change.hole_count = decoder.number<uint64_t>();
     if (!decoder.ok()) return false;
-    if (kind < 1 || kind > static_cast<uint8_t>(Change::Kind::set_container)) return false;
+    if (kind < 1 || kind > static_cast<uint8_t>(Change::Kind::move)) return false;
     if (size_rule > static_cast<uint8_t>(Change::SizeRule::exactly)) return false;
     if (change.piece_count > change.pieces.size()) return false;
     change.kind = static_cast<Change::Kind>(kind);
     change.size_rule = static_cast<Change::SizeRule>(size_rule);
     const bool array = change.kind == Change::Kind::array;
-    if (!array && (change.piece_count > 0 || change.hole_count > 0)) return false;
+    const bool move = change.kind == Change::Kind::move;
+    if (!array && ((!move && change.piece_count > 0) || change.hole_count > 0)) return false;
     constexpr uint64_t blocks_max = object::array_bytes_max / block_bytes;
-    if (change.size > object::array_bytes_max || change.hole_first > blocks_max ||
+    if ((!move && change.size > object::array_bytes_max) || change.hole_first > blocks_max ||
         change.hole_count > blocks_max - change.hole_first) {
         return false;
     }
     for (uint8_t i = 0; i < change.piece_count; ++i) {
         if (!decode_piece(decoder, change, change.pieces[i])) return false;
     }
-    return true;
+    return !move || is_in_one_segment(change);
 }
 
 }  // namespace

@@ -28,6 +28,11 @@ struct Change {
         retire_container = 8,  // no longer visible; its objects are being removed
         remove_container = 9,  // removes the record; the container has no objects any more
         set_container = 10,    // value: a record; owner and caps are replaced by its
+        // object, dkey, akey: the blocks of one piece, in one segment, get other places. They have
+        // the same bytes as before, and the entry keeps its epoch and time. `size`: the address of
+        // the first of them before; the others followed it there. A block that is not there any
+        // more when this is applied was overwritten or removed meanwhile, and stays as it is.
+        move = 11,
     };
     enum class SizeRule : uint8_t { keep = 0, at_least = 1, exactly = 2 };
     // Consecutive blocks of the array; their addresses are the next `count` of `blocks`.
@@ -49,7 +54,7 @@ struct Change {
 
     // Not in the record: the nodes of array, put and punch_akey, which whoever loads and pins them
     // sets. Applying a write within segment 0, whose node `head` is, or a put then needs no
-    // look-up.
+    // look-up. The head of a move is the node of its segment.
     Node* head = nullptr;
     Node* summary = nullptr;
 
@@ -57,7 +62,9 @@ struct Change {
     [[nodiscard]] bool spans_dkeys() const {
         return kind == Kind::punch_dkeys || kind == Kind::punch_object;
     }
-    [[nodiscard]] bool is_of_container() const { return kind >= Kind::create_container; }
+    [[nodiscard]] bool is_of_container() const {
+        return kind >= Kind::create_container && kind <= Kind::set_container;
+    }
     // Of the encoded form, for any addresses.
     [[nodiscard]] size_t encoded_bytes_max() const;
     // The same without the value and the blocks: a request must leave room for this.

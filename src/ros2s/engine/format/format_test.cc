@@ -20,14 +20,17 @@ constexpr std::string_view checkpoint_golden =
 #include "golden/checkpoint_v1.txt"
     ;
 constexpr std::string_view record_golden =
-#include "golden/record_v3.txt"
+#include "golden/record_v4.txt"
     ;
 constexpr std::string_view record_caps_golden =
 #include "golden/record_caps_v3.txt"
     ;
 // Of earlier programs; still read.
-constexpr std::string_view record_before_golden =
+constexpr std::string_view record_2_golden =
 #include "golden/record_v2.txt"
+    ;
+constexpr std::string_view record_3_golden =
+#include "golden/record_v3.txt"
     ;
 constexpr std::string_view container_before_golden =
 #include "golden/container_v1.txt"
@@ -198,16 +201,34 @@ TEST(Format, GoldenFilesAreReadAsWhatTheyWere) {
 }
 
 TEST(Format, ValuesOfEarlierVersionsAreRead) {
-    const auto record = decode_record(as_bytes(from_golden(record_before_golden)));
-    ASSERT_TRUE(record);
-    ASSERT_EQ(record->transactions.size(), 1u);
-    EXPECT_EQ(bytes_of(record->transactions[0]), bytes_of(samples::transaction()));
+    for (const std::string_view golden : {record_2_golden, record_3_golden}) {
+        const auto record = decode_record(as_bytes(from_golden(golden)));
+        ASSERT_TRUE(record);
+        ASSERT_EQ(record->transactions.size(), 1u);
+        EXPECT_EQ(bytes_of(record->transactions[0]), bytes_of(samples::transaction_before()));
+    }
     const auto container = decode_container(from_golden(container_before_golden));
     ASSERT_TRUE(container);
     EXPECT_EQ(container->properties, (object::ContainerProperties{.label = "main"}));
     EXPECT_TRUE(container->retired);
     EXPECT_FALSE(container->counted);
     EXPECT_EQ(container->used, object::Amount{});
+}
+
+// A move names the blocks of one segment, so that it needs one node.
+TEST(Format, AMoveOverTwoSegmentsIsRefused) {
+    const auto is_read = [](uint64_t first, uint32_t count) {
+        TransactionRecord transaction = samples::transaction();
+        Change& move = transaction.changes[transaction.changes.size() - 1];
+        move.pieces[0] = {first, count};
+        while (move.blocks.size() > count) move.blocks.truncate(count);
+        return decode_record(as_bytes(record_of(samples::record_header(), transaction)))
+            .has_value();
+    };
+    EXPECT_TRUE(is_read(2 * segment_blocks - 2, 2));
+    EXPECT_TRUE(is_read(2 * segment_blocks - 1, 1));
+    EXPECT_FALSE(is_read(2 * segment_blocks - 1, 2));
+    EXPECT_FALSE(is_read(2 * segment_blocks - 1, 0));
 }
 
 TEST(Format, EveryFlippedBitIsRefused) {

@@ -66,8 +66,8 @@ Result<RecordHeader> decode_record_header(ConstBytes block) {
     std::memcpy(&header, block.data(), sizeof header);
     if (header.magic != RecordHeader::magic_value) return fail(Code::corrupt);
     if (header.header_crc != header_crc(header)) return fail(Code::corrupt);
-    if (header.version != RecordHeader::version_value &&
-        header.version != RecordHeader::version_before) {
+    if (header.version < RecordHeader::version_least ||
+        header.version > RecordHeader::version_value) {
         return fail(Code::bad_version, header.version);
     }
     return header;

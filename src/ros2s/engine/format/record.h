@@ -18,9 +18,9 @@ namespace ros2s::engine {
 
 struct RecordHeader {
     static constexpr uint64_t magic_value = 0x314c4e4a53325352;  // "RS2SJNL1"
-    static constexpr uint32_t version_value = 3;
-    // Still read. It had no set_container.
-    static constexpr uint32_t version_before = 2;
+    static constexpr uint32_t version_value = 4;
+    // Still read, and those in between. It had neither set_container nor move.
+    static constexpr uint32_t version_least = 2;
 
     uint64_t magic = magic_value;
     uint32_t version = version_value;

@@ -44,8 +44,9 @@ inline CheckpointSlot checkpoint() {
             .next_epoch = 5678};
 }
 
-// An array write of two pieces (the second of two runs) after a hole, and a punch.
-inline TransactionRecord transaction() {
+// An array write of two pieces (the second of two runs) after a hole, and a punch. Without a move,
+// which earlier versions do not have.
+inline TransactionRecord transaction_before() {
     Change array;
     array.kind = Change::Kind::array;
     array.size_rule = Change::SizeRule::at_least;
@@ -75,6 +76,21 @@ inline TransactionRecord transaction() {
     return {.id = {uuid(0x40), 3, 77, uuid(0x60), 0x5152535455565758},
             .container = {uuid(0x50)},
             .changes = {array, punch, put}};
+}
+inline TransactionRecord transaction() {
+    Change move;
+    move.kind = Change::Kind::move;
+    move.object = {1, 2};
+    move.dkey = "name";
+    move.akey = "data";
+    move.size = BlockAddress::make(2, 77).value;
+    move.piece_count = 1;
+    move.pieces[0] = {258, 2};
+    move.blocks = {{BlockAddress::make(2, 600), 0xe0e1e2e3},
+                   {BlockAddress::make(2, 601), 0xf0f1f2f3}};
+    TransactionRecord all = transaction_before();
+    all.changes.push_back(move);
+    return all;
 }
 
 inline ContainerValue container() {
