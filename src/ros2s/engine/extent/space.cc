@@ -25,13 +25,21 @@ uint64_t window_for(uint64_t blocks) {
 
 }  // namespace
 
+void SpaceMap::set_section_blocks(uint32_t blocks) {
+    ROS2S_CHECK(devices_.empty() && std::has_single_bit(blocks) && blocks <= region_blocks);
+    section_blocks_ = blocks;
+}
+
 void SpaceMap::add_device(uint64_t first, uint64_t end) {
     ROS2S_CHECK(first < end);
-    Device device{.first = first, .end = end, .cursor = first};
+    Device device{.first = first, .end = end, .cursor = first, .move_cursor = first};
     const uint64_t regions = (end + region_blocks - 1) / region_blocks;
     device.used_bits.resize(regions * region_blocks / 64);
     device.available_bits.resize(device.used_bits.size());
     device.regions.resize(regions);
+    device.sections.resize((end + section_blocks_ - 1) / section_blocks_);
+    device.section_available.resize(device.sections.size());
+    device.section_used.resize(device.sections.size());
     devices_.push_back(std::move(device));
 }
 
@@ -44,7 +52,13 @@ Result<> SpaceMap::load_region(uint32_t number, uint32_t region, std::string_vie
     uint64_t* words = device.used_bits.data() + region * (region_blocks / 64);
     std::copy_n(bits.data(), bits.size(), reinterpret_cast<char*>(words));
     for (uint64_t i = 0; i < region_blocks / 64; ++i) {
+        if (words[i] == 0) continue;
+        const uint64_t block = region * region_blocks + i * 64;
+        if (block + 63 - static_cast<uint64_t>(std::countl_zero(words[i])) >= device.end) {
+            return fail(Code::corrupt);
+        }
         device.used += static_cast<uint64_t>(std::popcount(words[i]));
+        count_word(device.section_used, block, words[i]);
     }
     return {};
 }
@@ -56,7 +70,8 @@ void SpaceMap::make_available() {
 }
 void SpaceMap::make_available(uint32_t number) {
     Device& device = devices_[number];
-    device.available = device.found_blocks = 0;
+    device.available = device.found_blocks = device.clear = 0;
+    std::ranges::fill(device.section_available, 0);
     for (size_t i = 0; i < device.used_bits.size(); ++i) {
         // The bits of this word within [first, end).
         const uint64_t begin = std::clamp<uint64_t>(device.first, i * 64, i * 64 + 64) - i * 64;
@@ -66,7 +81,34 @@ void SpaceMap::make_available(uint32_t number) {
         const uint64_t free = ~device.used_bits[i] & below_end & ~below_begin;
         device.available_bits[i] = free;
         device.available += static_cast<uint64_t>(std::popcount(free));
+        if (free != 0) count_word(device.section_available, i * 64, free);
     }
+    const auto all = static_cast<uint16_t>(section_blocks_);
+    device.clear = static_cast<uint64_t>(std::ranges::count(device.section_available, all));
+}
+
+// Adds the bits of a word to the counts of its sections.
+void SpaceMap::count_word(std::vector<uint16_t>& sections, uint64_t block, uint64_t word) const {
+    const uint32_t each = std::min<uint32_t>(section_blocks_, 64);
+    const uint64_t mask = each == 64 ? ~uint64_t{0} : (uint64_t{1} << each) - 1;
+    for (uint32_t at = 0; at < 64; at += each) {
+        const auto count = static_cast<uint16_t>(std::popcount(word >> at & mask));
+        if (count > 0) sections[(block + at) / section_blocks_] += count;
+    }
+}
+
+// The block becomes available, or is taken.
+void SpaceMap::count_available(Device& device, uint64_t block, bool more) const {
+    uint16_t& count = device.section_available[block / section_blocks_];
+    if (!more) {
+        device.clear -= count-- == section_blocks_ ? 1 : 0;
+        return;
+    }
+    if (++count < section_blocks_) return;
+    ++device.clear;
+    uint8_t& flags = device.sections[block / section_blocks_];
+    device.victims -= (flags & is_chosen) != 0 ? 1 : 0;
+    flags &= static_cast<uint8_t>(~is_chosen);
 }
 
 bool SpaceMap::contains(BlockAddress address) const {
@@ -87,7 +129,8 @@ uint64_t SpaceMap::used_blocks() const {
 size_t SpaceMap::memory_bytes() const {
     size_t bytes = quarantine_.size() * sizeof(Displaced);
     for (const Device& device : devices_) {
-        bytes += 2 * device.used_bits.size() * sizeof(uint64_t) + device.regions.size();
+        bytes += 2 * device.used_bits.size() * sizeof(uint64_t) + device.regions.size() +
+                 device.sections.size() * (2 * sizeof(uint16_t) + 1);
     }
     return bytes;
 }
@@ -145,11 +188,13 @@ bool longer(const SpaceMap::Found& a, const SpaceMap::Found& b) {
     return a.blocks != b.blocks ? a.blocks > b.blocks : a.first < b.first;
 }
 
+}  // namespace
+
 // The longest runs of those offered, a bounded number.
-class Longest {
+class SpaceMap::Longest {
   public:
-    explicit Longest(std::vector<SpaceMap::Found>& runs) : runs_(runs) { runs_.clear(); }
-    void offer(SpaceMap::Found run) {
+    explicit Longest(std::vector<Found>& runs) : runs_(runs) { runs_.clear(); }
+    void offer(Found run) {
         if (runs_.size() == kept_max) {
             if (!longer(run, runs_.front())) return;
             std::ranges::pop_heap(runs_, longer);  // the shortest
@@ -158,38 +203,80 @@ class Longest {
         runs_.push_back(run);
         std::ranges::push_heap(runs_, longer);
     }
+    void only(Found run) { runs_.assign(1, run); }
+
+    static constexpr size_t kept_max = 64;
 
   private:
-    static constexpr size_t kept_max = 64;
-    std::vector<SpaceMap::Found>& runs_;
+    std::vector<Found>& runs_;
 };
 
-}  // namespace
+// Offers the runs in [from, end) that are in no victim. True if one run is enough: it is then the
+// only one.
+bool SpaceMap::look(const Device& device, uint64_t from, uint64_t end, uint64_t blocks,
+                    Longest& longest) const {
+    while (from < end) {
+        uint64_t stop = end;
+        if (device.victims > 0) {
+            const uint64_t next = round_down<uint64_t>(from, section_blocks_) + section_blocks_;
+            if (is_victim(device, from)) {
+                from = next;
+                continue;
+            }
+            stop = next;
+            while (stop < end && !is_victim(device, stop)) stop += section_blocks_;
+            stop = std::min(stop, end);
+        }
+        const Found run = next_run(device, from, stop, blocks);
+        if (run.blocks == blocks) {
+            longest.only(run);
+            return true;
+        }
+        if (run.blocks > 0) longest.offer(run);
+        from = run.blocks == 0 ? stop : run.first + run.blocks;
+    }
+    return false;
+}
 
-// Finds runs for `blocks` blocks, or for a part of them: one that is long enough, otherwise as few
-// as the window after the cursor allows. They are in order from the cursor on.
-void SpaceMap::search(Device& device, uint64_t blocks) {
+// Finds clear sections, from the cursor on. False if none may be taken.
+bool SpaceMap::find_clear(Device& device, uint64_t blocks, For use) const {
+    // A small group gains less than a large one.
+    const bool is_small = blocks < section_blocks_ && use == For::update;
+    const uint64_t left = is_small ? device.unused() / section_blocks_ / clear_left_share : 0;
+    if (device.clear <= left) return false;
+    const size_t sections = device.sections.size();
+    const size_t first = device.cursor / section_blocks_;
+    std::vector<Found>& found = device.found;
+    found.clear();
+    uint64_t sum = 0;
+    for (size_t i = 0; i < sections && sum < blocks && found.size() < Longest::kept_max; ++i) {
+        const size_t section = first + i < sections ? first + i : first + i - sections;
+        if (device.section_available[section] != section_blocks_) continue;
+        const uint64_t at = uint64_t{section} * section_blocks_;
+        const uint64_t taken = std::min<uint64_t>(section_blocks_, blocks - sum);
+        if (!found.empty() && found.back().first + found.back().blocks == at) {
+            found.back().blocks += taken;
+        } else {
+            found.push_back({at, taken});
+        }
+        sum += taken;
+    }
+    device.next_found = 0;
+    device.found_blocks = sum;
+    return sum > 0;
+}
+
+// Finds runs for `blocks` blocks, or for a part of them: one that is long enough, otherwise clear
+// sections, otherwise as few runs as the window after the cursor allows. They are in order from the
+// cursor on.
+void SpaceMap::search(Device& device, uint64_t blocks, For use) const {
     std::vector<Found>& found = device.found;
     Longest longest(found);
     const uint64_t window = window_for(blocks);
-    // Whether one run is enough.
-    const auto look = [&](uint64_t from, uint64_t end) {
-        while (from < end) {
-            const Found run = next_run(device, from, end, blocks);
-            if (run.blocks == 0) return false;
-            if (run.blocks == blocks) {
-                found.assign(1, run);
-                return true;
-            }
-            longest.offer(run);
-            from = run.first + run.blocks;
-        }
-        return false;
-    };
     // Window by window, until one has a run.
     const auto look_on = [&](uint64_t from, uint64_t end) {
         for (; from < end && found.empty(); from += window) {
-            if (look(from, std::min(end, from + window))) return;
+            if (look(device, from, std::min(end, from + window), blocks, longest)) return;
         }
     };
     look_on(device.cursor, device.end);
@@ -197,8 +284,15 @@ void SpaceMap::search(Device& device, uint64_t blocks) {
         look_on(device.first, device.cursor);
     } else if (found[0].blocks < blocks && device.end - device.cursor < window) {
         // A short run at the device's end must not split a group.
-        look(device.first, std::min(device.cursor, device.first + window));
+        look(device, device.first, std::min(device.cursor, device.first + window), blocks, longest);
     }
+    if (found.empty() && device.victims > 0) {
+        // All that is left is in victims.
+        forget_victims(device);
+        return search(device, blocks, use);
+    }
+    const bool is_one_enough = found.size() == 1 && found[0].blocks == blocks;
+    if (!is_one_enough && device.clear > 0 && find_clear(device, blocks, use)) return;
     std::ranges::sort(found, longer);
     size_t count = 0;
     uint64_t sum = 0;
@@ -228,18 +322,26 @@ SpaceMap::Found SpaceMap::take_found(Device& device, uint64_t blocks) {
     return taken;
 }
 
-void SpaceMap::allocate(uint32_t number, uint64_t blocks, std::vector<BlockRun>& runs) {
+void SpaceMap::allocate(uint32_t number, uint64_t blocks, std::vector<BlockRun>& runs, For use) {
     Device& device = devices_[number];
     unreserve(number, blocks);
     ROS2S_CHECK(device.available >= blocks);
     device.available -= blocks;
+    if (use == For::move) {
+        // Beside the runs that were found for updates.
+        std::swap(device.cursor, device.move_cursor);
+        device.found_blocks = 0;
+    }
     // Runs that were found for a smaller allocation must not split this one.
-    if (device.found_blocks < blocks) search(device, blocks);
+    if (device.found_blocks < blocks) search(device, blocks, use);
     while (blocks > 0) {
-        if (device.found_blocks == 0) search(device, blocks);
+        if (device.found_blocks == 0) search(device, blocks, use);
         ROS2S_CHECK(device.found_blocks > 0);
         const Found run = take_found(device, blocks);
-        for (uint64_t i = 0; i < run.blocks; ++i) clear(device.available_bits, run.first + i);
+        for (uint64_t i = 0; i < run.blocks; ++i) {
+            clear(device.available_bits, run.first + i);
+            count_available(device, run.first + i, false);
+        }
         blocks -= run.blocks;
         const BlockAddress first = BlockAddress::make(number, run.first);
         if (!runs.empty() && runs.back().first + runs.back().blocks == first) {
@@ -248,6 +350,10 @@ void SpaceMap::allocate(uint32_t number, uint64_t blocks, std::vector<BlockRun>&
             runs.push_back({first, static_cast<uint32_t>(run.blocks)});
         }
     }
+    if (use == For::move) {
+        std::swap(device.cursor, device.move_cursor);
+        device.found_blocks = 0;
+    }
 }
 
 bool SpaceMap::mark_used(BlockAddress address) {
@@ -255,6 +361,7 @@ bool SpaceMap::mark_used(BlockAddress address) {
     touch(address.device(), address.block());
     const bool fits = !test(device.used_bits, address.block());
     device.used += fits ? 1 : 0;
+    device.section_used[address.block() / section_blocks_] += fits ? 1 : 0;
     set(device.used_bits, address.block());
     return fits;
 }
@@ -265,6 +372,7 @@ bool SpaceMap::mark_free(BlockAddress address, uint64_t group) {
     if (!test(device.used_bits, address.block())) return false;
     clear(device.used_bits, address.block());
     --device.used;
+    --device.section_used[address.block() / section_blocks_];
     if (skipped_.quarantine) {
         give_back(address, 1);
         return true;
@@ -315,8 +423,62 @@ void SpaceMap::give_back(BlockAddress first, uint64_t blocks) {
     for (uint64_t i = 0; i < blocks; ++i) {
         if (test(device.available_bits, first.block() + i)) continue;
         set(device.available_bits, first.block() + i);
+        count_available(device, first.block() + i, true);
         ++device.available;
     }
+}
+
+// ---- the cleaner ---------------------------------------------------------------------------
+
+uint64_t SpaceMap::choose_victims(uint32_t number, uint64_t gain, uint64_t moves_max) {
+    Device& device = devices_[number];
+    // Sections by their used blocks. Those with more would cost more than they gain.
+    const uint32_t used_max = section_blocks_ / 8 * 7;
+    std::vector<uint32_t> with(used_max + 1);
+    const auto is_candidate = [&](size_t section) {
+        const uint16_t used = device.section_used[section];
+        return used > 0 && used <= used_max && (device.sections[section] & is_spared) == 0;
+    };
+    for (size_t i = 0; i < device.sections.size(); ++i) {
+        if (is_candidate(i)) ++with[device.section_used[i]];
+    }
+    uint64_t gained = 0, moves = 0;
+    uint32_t most = 0;         // sections with fewer used blocks are victims,
+    uint64_t of_the_most = 0;  // and this many with as many
+    for (uint32_t used = 1; used <= used_max && gained < gain && moves < moves_max; ++used) {
+        const uint64_t each = section_blocks_ - used;
+        of_the_most = std::min<uint64_t>(
+            {with[used], (gain - gained + each - 1) / each, (moves_max - moves) / used});
+        gained += of_the_most * each;
+        moves += of_the_most * used;
+        most = used;
+        if (of_the_most < with[used]) break;
+    }
+    for (size_t i = 0; i < device.sections.size(); ++i) {
+        if (!is_candidate(i) || device.section_used[i] > most) continue;
+        if (device.section_used[i] == most) {
+            if (of_the_most == 0) continue;
+            --of_the_most;
+        }
+        device.sections[i] |= is_chosen;
+        ++device.victims;
+    }
+    // Runs that were found for the next group may be in victims.
+    device.found_blocks = 0;
+    return moves;
+}
+
+void SpaceMap::forget_victims(Device& device) const {
+    if (device.victims == 0) return;
+    for (uint8_t& flags : device.sections) flags &= static_cast<uint8_t>(~is_chosen);
+    device.victims = 0;
+}
+void SpaceMap::forget_victims() {
+    for (Device& device : devices_) forget_victims(device);
+}
+
+void SpaceMap::spare(BlockAddress address) {
+    devices_[address.device()].sections[address.block() / section_blocks_] |= is_spared;
 }
 
 // ---- checkpoints ---------------------------------------------------------------------------

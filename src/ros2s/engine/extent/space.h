@@ -25,6 +25,12 @@
 // - Blocks of a group whose write failed are never made available again.
 // - Blocks that look_ahead() found stay available until allocate() takes them.
 //
+// A section is an aligned part of a device, usually 1 MiB. It is clear if all of its blocks are
+// available. allocate() takes clear sections where the neighbourhood has no run that is long
+// enough. Small allocations leave some of them to large ones. The cleaner (cleaner.h) makes
+// sections clear again: it chooses victims, and moves their used blocks elsewhere. Meanwhile
+// allocate() avoids the victims, as long as the device has other blocks.
+//
 // Used on the pool's core. Does not suspend.
 #pragma once
 #include <cstdint>
@@ -48,6 +54,8 @@ class SpaceMap {
   public:
     // Blocks of one index value.
     static constexpr uint64_t region_blocks = 32768;
+    // Small allocations leave clear sections for one part in so many of what is not used.
+    static constexpr uint64_t clear_left_share = 16;
 
     // Contiguous blocks of one device.
     struct Found {
@@ -61,6 +69,9 @@ class SpaceMap {
         virtual void region(uint32_t device, uint32_t region, std::string_view bits) = 0;
     };
 
+    // Blocks of a section: a power of two, at most region_blocks. Called before add_device().
+    void set_section_blocks(uint32_t blocks);
+    [[nodiscard]] uint32_t section_blocks() const { return section_blocks_; }
     // Data is in blocks [first, end), all free; other blocks are never allocated.
     void add_device(uint64_t first, uint64_t end);
     [[nodiscard]] uint32_t devices() const { return static_cast<uint32_t>(devices_.size()); }
@@ -97,7 +108,11 @@ class SpaceMap {
     void unreserve(uint32_t device, uint64_t blocks);
     // Turns a reservation into blocks in flight: one run if the free space allows it, otherwise
     // few. Appends to `runs`; blocks that follow the last run extend it.
-    void allocate(uint32_t device, uint64_t blocks, std::vector<BlockRun>& runs);
+    // Blocks that are moved go to clear sections if there are any, also to those that small
+    // allocations leave.
+    enum class For : uint8_t { update, move };
+    void allocate(uint32_t device, uint64_t blocks, std::vector<BlockRun>& runs,
+                  For use = For::update);
     // Finds the place of the next `blocks` in advance. Allocations of a few blocks each are then
     // contiguous and need no search. It allocates nothing. A larger allocation searches again.
     void look_ahead(uint32_t device, uint64_t blocks);
@@ -126,6 +141,32 @@ class SpaceMap {
     };
     void skip(const Skipped& rules) { skipped_ = rules; }
 
+    // ---- for the cleaner
+    // Of a device, in blocks: those in clear sections, and those that are not used.
+    [[nodiscard]] uint64_t clear_blocks(uint32_t device) const {
+        return devices_[device].clear * section_blocks_;
+    }
+    [[nodiscard]] uint64_t unused_blocks(uint32_t device) const {
+        return devices_[device].unused();
+    }
+    // Chooses victims of a device, which stay victims until they are clear: the sections with the
+    // fewest used blocks, as long as these have at most `moves_max` used blocks in all, until they
+    // have `gain` blocks that are not used. Returns the number of used blocks in them; 0: there are
+    // no victims.
+    uint64_t choose_victims(uint32_t device, uint64_t gain, uint64_t moves_max);
+    [[nodiscard]] bool is_victim(BlockAddress address) const {
+        const Device& of = devices_[address.device()];
+        return of.victims > 0 && is_victim(of, address.block());
+    }
+    // They are ordinary sections again. Also done for a device that has no other blocks left.
+    void forget_victims();
+    // Blocks that moves have taken and will give back. A request that is short of room waits.
+    void begin_move(uint64_t blocks) { moving_ += blocks; }
+    void end_move(uint64_t blocks) { moving_ -= blocks; }
+    [[nodiscard]] bool is_moving() const { return moving_ > 0; }
+    // A block cannot be moved. Its section is not chosen again until the pool is opened again.
+    void spare(BlockAddress address);
+
     // A cut has the regions that changed since the last cut. A region that is about to change again
     // goes to the sink first. take() passes one more to the sink; false if none is left.
     void begin_cut(CutSink& sink);
@@ -136,16 +177,23 @@ class SpaceMap {
     struct Device {
         uint64_t first = 0, end = 0;
         uint64_t available = 0, reserved = 0, used = 0, kept = 0;
-        uint64_t cursor = 0;
+        uint64_t cursor = 0, move_cursor = 0;
         uint64_t discard_least = 0;  // blocks; 0: no discards
         std::vector<uint64_t> used_bits, available_bits;
         std::vector<uint8_t> regions;  // flags
+        // By section: its available and its used blocks, and flags.
+        std::vector<uint16_t> section_available, section_used;
+        std::vector<uint8_t> sections;
+        uint64_t clear = 0, victims = 0;  // sections
         // Available runs in the order in which allocate() takes from them.
         std::vector<Found> found;
         size_t next_found = 0;
         uint64_t found_blocks = 0;  // not yet taken
+
+        [[nodiscard]] uint64_t unused() const { return end - first - used; }
     };
     static constexpr uint8_t is_dirty = 1, is_in_cut = 2;
+    static constexpr uint8_t is_chosen = 1, is_spared = 2;  // sections
     struct Region {
         uint32_t device, region;
     };
@@ -159,12 +207,23 @@ class SpaceMap {
     void give_back(BlockAddress first, uint64_t blocks);
     [[nodiscard]] static Found next_run(const Device& device, uint64_t from, uint64_t end,
                                         uint64_t enough);
-    static void search(Device& device, uint64_t blocks);
+    class Longest;
+    void search(Device& device, uint64_t blocks, For use = For::update) const;
+    bool look(const Device& device, uint64_t from, uint64_t end, uint64_t blocks,
+              Longest& longest) const;
+    [[nodiscard]] bool is_victim(const Device& device, uint64_t block) const {
+        return (device.sections[block / section_blocks_] & is_chosen) != 0;
+    }
+    bool find_clear(Device& device, uint64_t blocks, For use) const;
+    void count_available(Device& device, uint64_t block, bool more) const;
+    void count_word(std::vector<uint16_t>& sections, uint64_t block, uint64_t word) const;
+    void forget_victims(Device& device) const;
     [[nodiscard]] static Found take_found(Device& device, uint64_t blocks);
 
+    uint32_t section_blocks_ = 256;
     std::vector<Device> devices_;
     std::deque<Displaced> quarantine_;
-    uint64_t quarantined_ = 0, discarding_ = 0;
+    uint64_t quarantined_ = 0, discarding_ = 0, moving_ = 0;
     std::vector<Region> dirty_, cut_;
     CutSink* sink_ = nullptr;
     Skipped skipped_;

@@ -269,5 +269,89 @@ TEST(SpaceMap, AgreesWithASet) {
     }
 }
 
+// Sections of 16 blocks; in each of the first `aged` every second block is used.
+SpaceMap aged_device(uint64_t sections, uint64_t aged) {
+    SpaceMap space;
+    space.set_section_blocks(16);
+    space.add_device(0, sections * 16);
+    for (uint64_t i = 0; i < aged * 16; i += 2) {
+        EXPECT_TRUE(space.mark_used(BlockAddress::make(0, i)));
+    }
+    space.make_available();
+    return space;
+}
+uint64_t section_of(const BlockRun& run) { return run.first.block() / 16; }
+
+TEST(SpaceMap, ClearSectionsAreTakenWhereTheNeighbourhoodHasOnlyPieces) {
+    SpaceMap space = aged_device(1024, 1000);
+    EXPECT_EQ(space.clear_blocks(0), 24U * 16);
+    // The window after the cursor has pieces of one block.
+    const auto large = allocate(space, 20);
+    ASSERT_EQ(large.size(), 1U);
+    EXPECT_GE(section_of(large[0]), 1000U);
+    EXPECT_EQ(space.clear_blocks(0), 22U * 16);
+    // One block is no reason to take one.
+    space = aged_device(1024, 1000);
+    EXPECT_EQ(allocate(space, 1), (std::vector<BlockRun>{{BlockAddress::make(0, 1), 1}}));
+    EXPECT_EQ(space.clear_blocks(0), 24U * 16);
+}
+
+TEST(SpaceMap, SmallAllocationsLeaveClearSectionsToLargeOnesAndToMoves) {
+    SpaceMap space = aged_device(1024, 1008);
+    // 524 sections' worth of blocks is not used: small allocations leave one in 16 of these.
+    const auto small = allocate(space, 8);
+    EXPECT_EQ(small.size(), 8U);
+    EXPECT_EQ(space.clear_blocks(0), 16U * 16);
+    std::vector<BlockRun> moved;
+    ASSERT_TRUE(space.reserve(0, 8));
+    space.allocate(0, 8, moved, SpaceMap::For::move);
+    EXPECT_EQ(moved.size(), 1U);
+    EXPECT_EQ(allocate(space, 32).size(), 1U);
+    EXPECT_EQ(space.clear_blocks(0), 13U * 16);
+}
+
+TEST(SpaceMap, VictimsAreTheEmptiestAndAreAvoided) {
+    SpaceMap space = aged_device(8, 8);
+    // Section 3 has one used block, section 5 has two.
+    std::vector<BlockRun> apart;
+    for (const uint64_t i :
+         {3 * 16 + 2, 3 * 16 + 4, 3 * 16 + 6, 3 * 16 + 8, 3 * 16 + 10, 3 * 16 + 12, 3 * 16 + 14,
+          5 * 16 + 4, 5 * 16 + 6, 5 * 16 + 8, 5 * 16 + 10, 5 * 16 + 12, 5 * 16 + 14}) {
+        EXPECT_TRUE(space.mark_free(BlockAddress::make(0, i), 1));
+    }
+    EXPECT_TRUE(space.release(1, apart));
+    EXPECT_EQ(space.choose_victims(0, 20, 100), 3U);
+    for (uint64_t i = 0; i < 8 * 16; ++i) {
+        EXPECT_EQ(space.is_victim(BlockAddress::make(0, i)), i / 16 == 3 || i / 16 == 5) << i;
+    }
+    for (uint64_t i = 0; i < 6 * 8; ++i) {
+        for (const BlockRun& run : allocate(space, 1)) {
+            EXPECT_FALSE(section_of(run) == 3 || section_of(run) == 5);
+        }
+    }
+    // Nothing else is left.
+    const auto last = allocate(space, 1);
+    EXPECT_TRUE(section_of(last[0]) == 3 || section_of(last[0]) == 5);
+    EXPECT_FALSE(space.is_victim(BlockAddress::make(0, 3 * 16)));
+}
+
+TEST(SpaceMap, AVictimThatIsClearIsAnOrdinarySection) {
+    SpaceMap space = aged_device(4, 1);
+    EXPECT_EQ(space.choose_victims(0, 1, 7), 0U);  // it would need eight moves
+    EXPECT_EQ(space.choose_victims(0, 1, 8), 8U);
+    for (uint64_t i = 0; i < 16; i += 2) {
+        EXPECT_TRUE(space.is_victim(BlockAddress::make(0, i)));
+        EXPECT_TRUE(space.mark_free(BlockAddress::make(0, i), 1));
+    }
+    EXPECT_EQ(space.clear_blocks(0), 3U * 16);
+    EXPECT_TRUE(release(space, 1));
+    EXPECT_EQ(space.clear_blocks(0), 4U * 16);
+    EXPECT_FALSE(space.is_victim(BlockAddress::make(0, 0)));
+    // One that cannot be emptied is not chosen again.
+    space = aged_device(4, 1);
+    space.spare(BlockAddress::make(0, 2));
+    EXPECT_EQ(space.choose_victims(0, 1, 100), 0U);
+}
+
 }  // namespace
 }  // namespace ros2s::engine
