@@ -32,6 +32,7 @@ struct Options {
     bool remote = false;
     bool memory = false;
     bool errors = false;
+    bool cleaner = false;
     uint32_t cores = 1;
     std::string remove_rule;
     bool progress = isatty(STDERR_FILENO) == 1;
@@ -39,13 +40,14 @@ struct Options {
 
 constexpr const char* usage =
     "usage: crash_suite [--points N] [--seed S] [--groups G] [--index ordered|rocksdb]\n"
-    "                   [--remote yes|no] [--memory yes|no] [--errors yes|no] [--cores N]\n"
-    "                   [--remove-rule NAME]\n"
+    "                   [--remote yes|no] [--memory yes|no] [--errors yes|no] [--cleaner yes|no]\n"
+    "                   [--cores N] [--remove-rule NAME]\n"
     "Crashes the engine on simulated disks at N points of its device operations, trial by trial\n"
     "from seed S on, and judges what it recovers. With --remote yes the clients reach it over a\n"
     "simulated network that loses connections; with --memory yes the first disk is persistent\n"
-    "memory, with --errors yes devices report errors and are slow, with --cores N the store is\n"
-    "spread over N cores. --remove-rule switches one rule of the commit protocol off\n"
+    "memory, with --errors yes devices report errors and are slow, with --cleaner yes blocks are\n"
+    "moved between the updates, with --cores N the store is spread over N cores. --remove-rule "
+    "switches one rule of the commit protocol off\n"
     "(docs/crash-rules.md names them): then a failure is what should be found.\n";
 
 std::optional<Options> parse(int argc, char** argv) {
@@ -66,11 +68,13 @@ std::optional<Options> parse(int argc, char** argv) {
                 std::string_view(value) == "ordered" ? IndexKind::ordered : IndexKind::rocksdb;
         } else if (name == "--cores" && n && *n > 0 && *n <= 16) {
             options.cores = static_cast<uint32_t>(*n);
-        } else if ((name == "--remote" || name == "--memory" || name == "--errors") &&
+        } else if ((name == "--remote" || name == "--memory" || name == "--errors" ||
+                    name == "--cleaner") &&
                    (std::string_view(value) == "yes" || std::string_view(value) == "no")) {
             bool& option = name == "--remote"   ? options.remote
                            : name == "--memory" ? options.memory
-                                                : options.errors;
+                           : name == "--errors" ? options.errors
+                                                : options.cleaner;
             option = value[0] == 'y';
         } else if (name == "--remove-rule" && find_rule(value) != nullptr) {
             options.remove_rule = value;
@@ -83,10 +87,11 @@ std::optional<Options> parse(int argc, char** argv) {
 }
 
 std::string command(const Options& options, uint64_t seed) {
-    return fmt::format("crash_suite --seed {} --points 1 --groups {} --index {}{}{}{}{}{}", seed,
+    return fmt::format("crash_suite --seed {} --points 1 --groups {} --index {}{}{}{}{}{}{}", seed,
                        options.groups, options.index == IndexKind::ordered ? "ordered" : "rocksdb",
                        options.remote ? " --remote yes" : "", options.memory ? " --memory yes" : "",
                        options.errors ? " --errors yes" : "",
+                       options.cleaner ? " --cleaner yes" : "",
                        options.cores > 1 ? fmt::format(" --cores {}", options.cores) : "",
                        options.remove_rule.empty() ? "" : " --remove-rule " + options.remove_rule);
 }
@@ -100,6 +105,7 @@ int run(const Options& options) {
                          .cores = options.cores,
                          .device_errors = options.errors,
                          .scarcity = !options.remote,
+                         .cleaner = options.cleaner,
                          .totals = &met};
     if (!options.remove_rule.empty()) rig.rules.*find_rule(options.remove_rule)->rule = false;
     RemoteTotals network;
@@ -158,6 +164,7 @@ int run(const Options& options) {
         fmt::print("  {} openings in which a device reported an error, {} crashes after one\n",
                    errors, distribution.after_error());
     }
+    if (options.cleaner) fmt::print("  {} blocks moved by cleaners\n", met.moved_bytes / 4096);
     if (options.remote) {
         fmt::print("  {} connections lost, {} requests sent again, {} stored replies returned\n",
                    network.connections_lost, network.requests_repeated, network.replayed);
@@ -175,6 +182,9 @@ int run(const Options& options) {
         }
         if (options.errors && distribution.after_error() * 10 < options.points) {
             lacking.emplace_back("fewer crashes after a device's error than one in ten");
+        }
+        if (options.cleaner && met.moved_bytes / 4096 < options.points / 4) {
+            lacking.emplace_back("fewer blocks moved than a quarter of the points");
         }
         if (options.remote && network.requests_repeated < options.points) {
             lacking.emplace_back("fewer requests sent again than points");

@@ -120,7 +120,7 @@ uint64_t EngineStore::memory_bytes() const {
     }
     return p.cores.cache_bytes() + pool_->committer.chunks.memory_bytes() + bounced +
            p.state.space.memory_bytes() + p.state.replies.memory_bytes() +
-           pool_->checkpointer.batch_bytes();
+           pool_->checkpointer.batch_bytes() + pool_->cleaner.memory_bytes();
 }
 
 std::vector<const device::BlockDevice*> EngineStore::devices() const {
@@ -337,6 +337,21 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     counter("ros2store_engine_discards_left_out_bytes_total",
             "Bytes that became free without a discard, because there was no room or time.",
             d.left_out_bytes);
+    const Cleaner::Counters& cleaner = pool_->cleaner.counters;
+    counter("ros2store_engine_cleaner_passes_total", "Times that the cleaner began.",
+            cleaner.passes);
+    visit("ros2store_engine_cleaner_moved_bytes_total",
+          "Bytes that it moved. Write amplification: 1 + these / update_bytes_total.",
+          cleaner.moved_blocks.value() * block_bytes);
+    counter("ros2store_engine_cleaner_spared_blocks_total",
+            "Blocks that it left because they could not be read or are corrupt.",
+            cleaner.spared_blocks);
+    uint64_t clear_blocks = 0;
+    for (uint32_t d = 0; d < p.state.space.devices(); ++d) {
+        clear_blocks += p.state.space.clear_blocks(d);
+    }
+    visit("ros2store_engine_clear_bytes", "Free space in whole, aligned MiB.",
+          clear_blocks * block_bytes);
     visit("ros2store_engine_used_bytes", "Data in use.", p.state.space.used_blocks() * block_bytes);
     visit("ros2store_engine_total_bytes", "Room for data.",
           p.state.space.total_blocks() * block_bytes);

@@ -17,7 +17,9 @@ EngineStore::OpenPool::OpenPool(std::unique_ptr<RecoveredPool> pool, Recovered w
       lister(base->cores, base->state),
       writer(base->cores, base->state, committer, checkpointer, pins,
              base->options.staging_share()),
-      containers(base->cores, base->state, committer, checkpointer, base->journal) {
+      containers(base->cores, base->state, committer, checkpointer, base->journal),
+      cleaner(base->cores, base->state, base->publisher, committer, checkpointer, base->journal,
+              base->options) {
     base->publisher.reads_moved = [this] { committer.release_space(); };
     committer.want_checkpoint = [this] { checkpointer.request(); };
     if (base->options.begins_with_grace) {
@@ -28,13 +30,14 @@ EngineStore::OpenPool::OpenPool(std::unique_ptr<RecoveredPool> pool, Recovered w
 Task<> EngineStore::OpenPool::start() {
     if (!committer.read_only_reason().empty()) co_return;
     Cores& cores = base->cores;
-    background_.emplace(base->env.reactor, 3 + cores.size());
+    background_.emplace(base->env.reactor, 4 + cores.size());
     for (uint32_t i = 1; i < cores.size(); ++i) {
         co_await background_->spawn(base->publisher.listen(cores[i]));
     }
     co_await background_->spawn(committer.run());
     co_await background_->spawn(checkpointer.run());
     co_await background_->spawn(containers.resume_purges());
+    if (base->options.cleaner_percent > 0) co_await background_->spawn(cleaner.run());
     if (base->options.rest_after > Duration{}) {
         co_await background_->spawn(give_back_at_rest());
     }
@@ -44,6 +47,7 @@ Task<> EngineStore::OpenPool::start() {
 Task<bool> EngineStore::OpenPool::stop() {
     if (!background_) co_return false;
     closing_.request_stop();
+    co_await cleaner.stop();
     checkpointer.stop();
     committer.stop();
     co_await base->publisher.stop_listening();

@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 
+#include "cleaner.h"
 #include "containers.h"
 #include "engine_store.h"
 #include "lister.h"
@@ -25,6 +26,7 @@ class EngineStore::OpenPool {
     Lister lister;
     Writer writer;
     Containers containers;
+    Cleaner cleaner;
 
     // Starts the background work. Not called for a read-only pool.
     Task<> start();

@@ -61,6 +61,13 @@ struct EngineOptions {
     bool accept_copies = false;
     // Tells devices that benefit from it which blocks hold nothing any more.
     bool discard = true;
+    // For 100 blocks that updates write, the cleaner may write this many to make free blocks
+    // contiguous; 0: there is no cleaner.
+    uint32_t cleaner_percent = 100;
+    // Beside more updates than this in a second it gives way.
+    uint32_t cleaner_yields_at = 2000;
+    // What it makes free as a whole, in blocks. Tests make it smaller: pools have 1 MiB.
+    uint32_t section_blocks = 256;
     // Spare memory for payload is given back after there were almost no updates for this long; 0:
     // never.
     Duration rest_after{};

@@ -57,6 +57,7 @@ RecoveredPool::RecoveredPool(const Env& environment, Devices pool_devices,
       journal(superblock.journal_first, superblock.journal_blocks),
       cores(env, *index, superblock.targets, rules_of(options), options),
       publisher(env, cores, state) {
+    state.space.set_section_blocks(options.section_blocks);
     for (uint32_t d = 0; d < devices.size(); ++d) {
         add_space(d);
         cores.home().devices.push_back(devices[d].get());

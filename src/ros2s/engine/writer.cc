@@ -175,15 +175,19 @@ Task<Result<>> Writer::reserve_in_place(const Call& call, Draft& draft) {
 }
 
 Task<Result<>> Writer::reserve_for(const Call& call, Draft& draft, SpaceMap::Need need) {
-    const uint64_t begun = committer_.last_sequence();
+    uint64_t begun = committer_.last_sequence();
     while (!try_reserve(draft, need)) {
         ROS2S_CO_TRY(call.check(reactor_.now()));
         if (committer_.is_dead()) co_return fail(Code::read_only);
+        // The cleaner stops, and its last move gives back what it has taken.
+        state_.space.forget_victims();
+        const bool is_moving = state_.space.is_moving();
+        if (is_moving) begun = committer_.last_sequence() + 1;
         if (committer_.discarder().hurry()) continue;
         // If everything that was displaced before is free again and it is still not enough, the
         // pool is full: other requests need the blocks that they displace meanwhile.
         const uint64_t oldest = state_.space.oldest_quarantined();
-        bool comes_back = committer_.discarder().is_busy();
+        bool comes_back = is_moving || committer_.discarder().is_busy();
         if (need == SpaceMap::Need::in_place) {
             // At most the unused blocks can become available.
             for (const Draft::Need& one : draft.needs()) {

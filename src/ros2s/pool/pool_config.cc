@@ -22,7 +22,10 @@ config::Table describe(PoolConfig& c) {
                        "staged writes, the index. It holds for any pool size."),
           config::count("groups_in_flight", c.groups_in_flight, uint32_t{1}, uint32_t{8},
                         "Commit groups written side by side. One batches best on every disk "
-                        "measured.")}},
+                        "measured."),
+          config::count("cleaner_percent", c.cleaner_percent, uint32_t{0}, uint32_t{1000},
+                        "For 100 blocks that are written, the cleaner may move up to this many "
+                        "to keep free space contiguous. 0: there is no cleaner.")}},
         {"io",
          "How the devices are reached.",
          {config::choice("back_end", c.back_end, {"auto", "io_uring", "threads"},

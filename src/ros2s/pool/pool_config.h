@@ -16,6 +16,7 @@ struct PoolConfig {
 
     uint64_t memory_bytes = uint64_t{512} << 20;
     uint32_t groups_in_flight = 1;
+    uint32_t cleaner_percent = 100;
 
     std::string back_end = "auto";
     bool page_cache = false;

@@ -38,6 +38,7 @@ engine::EngineOptions options_of(const PoolConfig& config) {
             .groups_in_flight = config.groups_in_flight,
             .accept_copies = config.accept_copies,
             .discard = config.discard,
+            .cleaner_percent = config.cleaner_percent,
             .rest_after = std::chrono::seconds(5)};
 }
 

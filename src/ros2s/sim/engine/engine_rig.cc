@@ -159,6 +159,12 @@ void EngineRig::draw_sizes() {
     // Small enough that groups count as large.
     if (random_.one_in(3)) engine_options_.large_group_bytes = 8 << 10;
     engine_options_.rules = &options_.rules;
+    engine_options_.cleaner_percent = 0;
+    if (options_.cleaner) {
+        engine_options_.cleaner_percent = 1000;
+        engine_options_.cleaner_yields_at = UINT32_MAX;
+        engine_options_.section_blocks = 8U << random_.below(2);
+    }
     engine_options_.pin_grace = options_.pin_grace;
     engine_options_.begins_with_grace = options_.pin_grace > Duration{};
     for (uint32_t i = 1; i < options_.cores; ++i) {
@@ -166,7 +172,8 @@ void EngineRig::draw_sizes() {
     }
     const bool several = options_.memory || options_.device_errors;
     const uint64_t count = std::max<uint64_t>(1 + random_.below(3), several ? 2 : 1);
-    const uint64_t drawn = data[random_.below(std::size(data))];
+    // A pool that is almost empty needs no cleaner.
+    const uint64_t drawn = data[random_.below(std::size(data) - (options_.cleaner ? 2 : 0))];
     const uint64_t data_each = (options_.data_bytes > 0 ? options_.data_bytes : drawn) / count;
     const auto microseconds = [&](uint64_t from, uint64_t to) {
         return std::chrono::microseconds(from + random_.below(to - from));
@@ -335,6 +342,13 @@ Task<> EngineRig::close() {
     error_.reset();
     full_after_.reset();
     if (store_ == nullptr) co_return;
+    if (options_.totals != nullptr && options_.cleaner) {
+        store_->visit_metrics([&](std::string_view name, std::string_view, uint64_t value) {
+            if (name == "ros2store_engine_cleaner_moved_bytes_total") {
+                options_.totals->moved_bytes += value;
+            }
+        });
+    }
     (void)co_await store_->close();
     store_ = nullptr;
     if (!writes_refused_ && random_.one_in(8)) keep_copy();

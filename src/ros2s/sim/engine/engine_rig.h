@@ -20,6 +20,7 @@ enum class IndexKind : uint8_t {
 struct EngineTotals {
     uint64_t copies_refused = 0;  // openings with a disk that was restored from an old copy
     uint64_t indexes_full = 0;    // times that the index's disk became full
+    uint64_t moved_bytes = 0;     // by cleaners
 };
 
 struct EngineRigOptions {
@@ -39,6 +40,8 @@ struct EngineRigOptions {
     bool scarcity = false;
     // After each opening the store treats every file as pinned for so long.
     Duration pin_grace{};
+    // There is a cleaner. Its sections are so small that the pools have many.
+    bool cleaner = false;
     EngineTotals* totals = nullptr;  // outlives the rig
     // Records every operation of the disks. Outlives the rig.
     TraceHash* trace = nullptr;
