@@ -28,9 +28,10 @@ Result<std::string> read_file(const std::string& path, size_t bytes_max) {
     return text;
 }
 
-Result<> replace_file(const std::string& path, std::string_view text) {
+Result<> replace_file(const std::string& path, std::string_view text, uint32_t mode) {
     const std::string fresh = path + ".new";
-    const int descriptor = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    ::unlink(fresh.c_str());  // one that was left may have another mode
+    const int descriptor = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
     if (descriptor < 0) return fail_errno(errno);
     Result<> written;
     while (written && !text.empty()) {

@@ -9,9 +9,10 @@ namespace ros2s {
 
 // Errors: those of the file system; not_found; too_large (over `bytes_max`).
 [[nodiscard]] Result<std::string> read_file(const std::string& path, size_t bytes_max);
-// Replaces the file's content atomically and durably, by way of PATH.new. Errors: those of the file
-// system.
-[[nodiscard]] Result<> replace_file(const std::string& path, std::string_view text);
+// Replaces the file's content atomically and durably, by way of PATH.new. `mode`: its permission
+// bits, less the umask. Errors: those of the file system.
+[[nodiscard]] Result<> replace_file(const std::string& path, std::string_view text,
+                                    uint32_t mode = 0644);
 // Makes created and removed names in the directory durable.
 [[nodiscard]] Result<> sync_directory(const std::string& directory);
 

@@ -1,0 +1,22 @@
+// Any bytes as a capability or as a wish. They are refused, or are what encode() makes of the
+// result; and no chain of them is believed.
+#include "ros2s/base/check.h"
+#include "ros2s/capability/chain.h"
+
+using namespace ros2s;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    const std::string bytes(reinterpret_cast<const char*>(data), size);
+    if (const auto decoded = capability::decode(bytes)) {
+        ROS2S_CHECK(capability::encode(*decoded) == capability::signed_part(bytes));
+        std::string why;
+        const capability::Expected expected{.audience = decoded->audience,
+                                            .issuers = {capability::PublicKey{1}},
+                                            .now = decoded->not_before};
+        ROS2S_CHECK(!capability::verify({bytes}, expected, why) && !why.empty());
+    }
+    if (const auto wish = capability::decode_wish(bytes)) {
+        ROS2S_CHECK(capability::encode(*wish) == bytes);
+    }
+    return 0;
+}

@@ -1,0 +1,319 @@
+// Capabilities, chains of them, and the keys that sign them. Each attack differs from a chain that
+// is accepted in one thing.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "ros2s/base/durable_file.h"
+#include "ros2s/capability/chain.h"
+#include "ros2s/capability/issuer.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::capability {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+Seed seed_of(uint8_t byte) {
+    Seed seed;
+    seed.fill(byte);
+    return seed;
+}
+Uuid uuid_of(uint8_t byte) {
+    Uuid uuid;
+    uuid.bytes.fill(byte);
+    return uuid;
+}
+WallTime at(Duration since_1970) { return WallTime(since_1970); }
+
+// An engine, a tenant's program and a DPU, and what each signs.
+struct Parties {
+    SigningKey engine{seed_of(1)}, program{seed_of(2)}, dpu{seed_of(3)}, stranger{seed_of(9)};
+    Capability first{.depth = 1,
+                     .use = {.rights = right_read | right_write, .container = "run-*"},
+                     .tenant = "alice",
+                     .id = uuid_of(0x11),
+                     .audience = uuid_of(0x22),
+                     .issuer = engine.shown(),
+                     .holder = program.shown(),
+                     .not_before = at(1000s),
+                     .expires = at(1310s),
+                     .generation = 7};
+    Capability second{.depth = 2,
+                      .use = {.rights = right_write, .container = "run-1"},
+                      .tenant = "alice",
+                      .id = uuid_of(0x33),
+                      .audience = uuid_of(0x22),
+                      .issuer = program.shown(),
+                      .holder = dpu.shown(),
+                      .not_before = at(1000s),
+                      .expires = at(1310s),
+                      .generation = 7};
+    Expected expected{.audience = uuid_of(0x22), .issuers = {engine.shown()}, .now = at(1100s)};
+
+    [[nodiscard]] Chain chain() const {
+        std::string root = sign(first, engine);
+        Capability narrower = second;
+        narrower.parent = hash_of(root);
+        return {root, sign(narrower, program)};
+    }
+    // What is wrong with it; empty: nothing.
+    [[nodiscard]] std::string wrong(const Chain& chain) const {
+        std::string why;
+        const auto verified = verify(chain, expected, why);
+        EXPECT_EQ(verified.has_value(), why.empty());
+        return why;
+    }
+};
+
+// docs/formats/capability.md.
+TEST(Capability, TheBytesAreThoseOfTheFormat) {
+    const Parties all;
+    const std::string bytes = sign(all.first, all.engine);
+    std::string hex;
+    for (const char c : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
+    EXPECT_EQ(hex,
+              "523253430100010300050500111111111111111111111111111111112222222222222222"
+              "22222222222222228a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801"
+              "b40f6f5c8139770ea87d175f56a35466c34c7ecccb8d8a91b4ee37a25df60f5b8fc9b394"
+              "00000000000000000000000000000000000000000000000000000000000000000010a5d4"
+              "e800000000ac1502310100000700000000000000616c69636572756e2d2a7ec4d8b8670e"
+              "6e1ec94c66e66d2bcdc48ed6aeb06d3c139df3e9761a3ce8e99ebdc51f0901f20b292f88"
+              "776bc05bc558738c59fa101ba598e7a7bde9f8e6ac01");
+    const auto back = decode(bytes);
+    ASSERT_TRUE(back);
+    EXPECT_EQ(*back, all.first);
+    const Wish wish{.use = all.first.use, .audience = uuid_of(5), .holder = all.dpu.shown()};
+    const auto wished = decode_wish(encode(wish));
+    ASSERT_TRUE(wished);
+    EXPECT_EQ(*wished, wish);
+}
+
+TEST(Capability, OneEncodingAlone) {
+    const Parties all;
+    const std::string bytes = sign(all.first, all.engine);
+    const auto refused = [&](size_t offset, uint8_t value) {
+        std::string changed = bytes;
+        changed[offset] = static_cast<char>(value);
+        return !decode(changed);
+    };
+    EXPECT_TRUE(refused(0, 'X'));
+    EXPECT_TRUE(refused(4, 2));  // version
+    EXPECT_TRUE(refused(6, 0));  // depth
+    EXPECT_TRUE(refused(6, 3));
+    EXPECT_TRUE(refused(7, 16));   // rights
+    EXPECT_TRUE(refused(8, 2));    // directories
+    EXPECT_TRUE(refused(9, 200));  // lengths
+    EXPECT_TRUE(refused(10, 255));
+    EXPECT_TRUE(refused(11, 1));  // reserved
+    EXPECT_TRUE(refused(164, '/'));
+    for (size_t size = 0; size < bytes.size(); ++size) {
+        EXPECT_FALSE(decode(std::string_view(bytes).substr(0, size))) << size;
+    }
+    EXPECT_FALSE(decode(bytes + "x"));
+    EXPECT_FALSE(decode(bytes + std::string(capability_bytes_max, 'x')));
+    EXPECT_FALSE(decode_wish(std::string(100, '\0')));
+}
+
+TEST(Capability, AUseCoversLess) {
+    const Use all{.rights = rights_all, .directories = false, .container = "*"};
+    const Use one{.rights = right_write, .directories = false, .container = "a-1"};
+    const Use parts{.rights = right_write, .directories = true, .container = "a-1"};
+    EXPECT_TRUE(all.covers(one) && one.covers(one) && one.covers(parts));
+    EXPECT_FALSE(one.covers(all) || parts.covers(one));
+    EXPECT_TRUE(one.covers({.rights = right_read, .directories = false, .container = "a-1"}));
+    EXPECT_FALSE(one.covers({.rights = right_destroy, .directories = false, .container = "a-1"}));
+    const Use some{.rights = right_read, .directories = false, .container = "a-*"};
+    EXPECT_TRUE(some.covers({.rights = right_read, .directories = false, .container = "a-b*"}));
+    EXPECT_FALSE(some.covers({.rights = right_read, .directories = false, .container = "a*"}));
+    EXPECT_FALSE(some.covers({.rights = right_read, .directories = false, .container = "*"}));
+    // A label is no pattern.
+    EXPECT_FALSE(one.covers({.rights = right_read, .directories = false, .container = "a-1*"}));
+}
+
+TEST(Chain, OfTwoGivesItsLastHolderWhatBothSay) {
+    const Parties all;
+    std::string why;
+    const auto last = verify(all.chain(), all.expected, why);
+    ASSERT_TRUE(last) << why;
+    EXPECT_EQ(last->holder, all.dpu.shown());
+    EXPECT_EQ(last->use, all.second.use);
+    EXPECT_EQ(all.wrong({all.chain().front()}), "");
+}
+
+TEST(Chain, EveryBitOfItCounts) {
+    const Parties all;
+    const Chain good = all.chain();
+    for (size_t link = 0; link < good.size(); ++link) {
+        for (size_t bit = 0; bit < good[link].size() * 8; ++bit) {
+            Chain bad = good;
+            bad[link][bit / 8] = static_cast<char>(bad[link][bit / 8] ^ (1 << (bit % 8)));
+            ASSERT_NE(all.wrong(bad), "") << link << " " << bit;
+        }
+    }
+}
+
+struct Attack {
+    const char* name;
+    std::function<void(Parties&)> change;
+    const char* why;
+};
+
+TEST(Chain, AttacksAreRefused) {
+    const Attack attacks[] = {
+        {"more rights", [](Parties& p) { p.second.use.rights |= right_create; }, "more rights"},
+        {"another container", [](Parties& p) { p.second.use.container = "main"; }, "more rights"},
+        {"all containers", [](Parties& p) { p.second.use.container = "*"; }, "more rights"},
+        {"from directories to all", [](Parties& p) { p.first.use.directories = true; },
+         "more rights"},
+        {"a later end", [](Parties& p) { p.second.expires += 1s; }, "more time"},
+        {"an earlier begin", [](Parties& p) { p.second.not_before -= 1s; }, "more time"},
+        {"another tenant", [](Parties& p) { p.second.tenant = "bob"; }, "another tenant"},
+        {"another generation", [](Parties& p) { p.second.generation = 8; }, "another generation"},
+        {"another pool", [](Parties& p) { p.second.audience = uuid_of(7); }, "another pool"},
+        {"both for another pool",
+         [](Parties& p) { p.first.audience = p.second.audience = uuid_of(7); }, "another pool"},
+        {"expired", [](Parties& p) { p.expected.now = at(1310s); }, "expired"},
+        {"of the future", [](Parties& p) { p.expected.now = at(999s); }, "future"},
+        {"only the second expired", [](Parties& p) { p.second.expires = at(1050s); }, "expired"},
+        {"an issuer nobody knows", [](Parties& p) { p.expected.issuers = {p.stranger.shown()}; },
+         "did not issue it"},
+        {"a year", [](Parties& p) { p.first.expires = p.second.expires = at(8760h); }, "too long"},
+        {"a second one by a stranger", [](Parties& p) { p.second.issuer = p.stranger.shown(); },
+         "did not sign it"},
+    };
+    for (const Attack& attack : attacks) {
+        Parties all;
+        attack.change(all);
+        EXPECT_THAT(all.wrong(all.chain()), HasSubstr(attack.why)) << attack.name;
+    }
+}
+
+TEST(Chain, OfOtherLinksIsRefused) {
+    Parties all;
+    const Chain good = all.chain();
+    EXPECT_THAT(all.wrong({}), HasSubstr("one or two"));
+    // Truncated: the part that the tenant signed proves nothing alone.
+    EXPECT_THAT(all.wrong({good[1]}), HasSubstr("not a capability"));
+    EXPECT_THAT(all.wrong({good[1], good[0]}), HasSubstr("not a capability"));
+    EXPECT_THAT(all.wrong({good[0], good[0]}), HasSubstr("not a capability"));
+    // Extended by the DPU: a third is too many, and in the place of the second it is not signed by
+    // the tenant's program.
+    Capability third = all.second;
+    third.issuer = all.dpu.shown();
+    third.holder = all.stranger.shown();
+    third.parent = hash_of(good[1]);
+    const std::string extension = sign(third, all.dpu);
+    EXPECT_THAT(all.wrong({good[0], good[1], extension}), HasSubstr("one or two"));
+    EXPECT_THAT(all.wrong({good[0], extension}), HasSubstr("did not sign it"));
+    // A root of one's own.
+    Parties own;
+    own.first.issuer = own.stranger.shown();
+    const std::string root = sign(own.first, own.stranger);
+    EXPECT_THAT(own.wrong({root}), HasSubstr("did not issue it"));
+    // The engine's name with another key.
+    EXPECT_THAT(all.wrong({sign(all.first, all.stranger)}), HasSubstr("signature"));
+    // The second link of another first one, of the same program.
+    Parties later;
+    later.first.id = uuid_of(0x44);
+    EXPECT_THAT(all.wrong({sign(later.first, later.engine), good[1]}),
+                HasSubstr("narrows another"));
+    EXPECT_THAT(all.wrong({good[0], std::string(1 << 20, 'x')}), HasSubstr("not a capability"));
+}
+
+TEST(Chain, AProofIsForOneSession) {
+    const Parties all;
+    const std::string nonce(nonce_bytes, 'n'), other(nonce_bytes, 'o');
+    const std::string proof = all.dpu.sign(proof_message(nonce, 5, "shm", all.chain()));
+    const auto proves = [&](const std::string& message, const SigningKey& key) {
+        return is_signed_by(key.shown(), message, proof);
+    };
+    EXPECT_TRUE(proves(proof_message(nonce, 5, "shm", all.chain()), all.dpu));
+    EXPECT_FALSE(proves(proof_message(other, 5, "shm", all.chain()), all.dpu));
+    EXPECT_FALSE(proves(proof_message(nonce, 6, "shm", all.chain()), all.dpu));
+    EXPECT_FALSE(proves(proof_message(nonce, 5, "tls", all.chain()), all.dpu));
+    EXPECT_FALSE(proves(proof_message(nonce, 5, "shm", {all.chain()[0]}), all.dpu));
+    EXPECT_FALSE(proves(proof_message(nonce, 5, "shm", all.chain()), all.program));
+    EXPECT_FALSE(is_signed_by(all.dpu.shown(), proof_message(nonce, 5, "shm", all.chain()), ""));
+    // A signature for one purpose serves no other.
+    EXPECT_FALSE(proves(wish_message(proof_message(nonce, 5, "shm", all.chain())), all.dpu));
+}
+
+class Keys : public testing::Test {
+  protected:
+    Keys() {
+        char name[] = "/tmp/ros2s-capability-XXXXXX";
+        directory = ::mkdtemp(name);
+    }
+    ~Keys() override { std::filesystem::remove_all(directory); }
+    std::unique_ptr<Issuer> open() {
+        std::unique_ptr<Issuer> issuer;
+        world.run(open_into(*this, issuer));
+        return issuer;
+    }
+    static Task<> open_into(Keys& self, std::unique_ptr<Issuer>& issuer) {
+        auto opened =
+            co_await Issuer::open({.reactor = self.world.core(), .blocking = self.world.blocking()},
+                                  self.file(), self.report);
+        if (opened) issuer = std::move(*opened);
+    }
+    static Task<> rotate(Keys& self, Issuer& issuer) {
+        EXPECT_TRUE(co_await issuer.rotate(self.report)) << self.report.text();
+    }
+    static Task<> pass(Keys& self, Duration time) {
+        (void)co_await sleep_for(self.world.core(), time);
+    }
+    [[nodiscard]] std::string file() const { return directory + "/keys"; }
+    sim::World world{1};
+    std::string directory;
+    Report report;
+};
+
+TEST_F(Keys, AreInAFileOfTheirUser) {
+    const auto issuer = open();
+    ASSERT_TRUE(issuer) << report.text();
+    using std::filesystem::perms;
+    EXPECT_EQ(std::filesystem::status(file()).permissions(),
+              perms::owner_read | perms::owner_write);
+    const auto again = open();
+    ASSERT_TRUE(again) << report.text();
+    EXPECT_EQ(again->keys(), issuer->keys());
+    std::filesystem::permissions(file(), perms::group_read, std::filesystem::perm_options::add);
+    EXPECT_FALSE(open());
+    EXPECT_THAT(report.text(), HasSubstr("others may read the keys"));
+    for (const char* text : {"", "x\n", "ros2store capability keys, version 1\n",
+                             "ros2store capability keys, version 1\n00 1\n"}) {
+        ASSERT_TRUE(replace_file(file(), text, 0600));
+        EXPECT_FALSE(open()) << text;
+    }
+}
+
+TEST_F(Keys, AnEarlierOneVerifiesUntilWhatItSignedHasExpired) {
+    const auto issuer = open();
+    ASSERT_TRUE(issuer) << report.text();
+    const auto expected = [&] {
+        return Expected{
+            .audience = uuid_of(1), .issuers = issuer->keys(), .now = world.core().wall_time()};
+    };
+    const Capability wanted{
+        .use = {.rights = right_read, .container = "c"}, .tenant = "t", .audience = uuid_of(1)};
+    const std::string before = issuer->issue(wanted, 10min);
+    world.run(rotate(*this, *issuer));
+    const std::string after = issuer->issue(wanted, 10min);
+    std::string why;
+    EXPECT_TRUE(verify({before}, expected(), why)) << why;
+    EXPECT_TRUE(verify({after}, expected(), why)) << why;
+    EXPECT_EQ(issuer->keys().size(), 2U);
+    EXPECT_EQ(open()->keys(), issuer->keys());
+    world.run(pass(*this, 10min));
+    EXPECT_FALSE(verify({before}, expected(), why));
+    world.run(pass(*this, life_max));
+    EXPECT_EQ(issuer->keys().size(), 1U);
+}
+
+}  // namespace
+}  // namespace ros2s::capability

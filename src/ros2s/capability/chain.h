@@ -1,0 +1,45 @@
+// Chains of capabilities: who verifies one knows what its holder may do, and that the holder is
+// there.
+//
+//     engine's key ─► capability ─ holder's key ─► narrower capability ─ holder's key ─► proof
+//
+// Plain functions; any thread.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ros2s/capability/capability.h"
+#include "ros2s/capability/signing.h"
+
+namespace ros2s::capability {
+
+using Chain = std::vector<std::string>;  // encoded and signed, the engine's first
+
+// Encoded and signed, as it is in a chain.
+[[nodiscard]] std::string sign(const Capability& capability, const SigningKey& key);
+
+// What the verifier knows by itself.
+struct Expected {
+    Uuid audience;
+    std::vector<PublicKey> issuers;  // of the engine
+    WallTime now{};                  // by the engine's clock
+};
+// The last capability of the chain, which is what its holder may do. Each link is signed by the
+// holder of the one before, for the same pool, tenant and generation, and has no more rights, no
+// more containers and no more time than that. Whether the tenant still has these rights is the
+// caller's to check. Errors: denied; then `why` says what is wrong, for the log.
+[[nodiscard]] Result<Capability> verify(const Chain& chain, const Expected& expected,
+                                        std::string& why);
+
+// What the holder of a chain signs to show it in a session: it is worth nothing in another session,
+// over another provider or at another time. `nonce`: drawn by the server, for this one proof.
+inline constexpr size_t nonce_bytes = 32;
+[[nodiscard]] std::string proof_message(std::string_view nonce, uint64_t session,
+                                        std::string_view provider, const Chain& chain);
+
+// What the key of a certificate signs to ask for a capability.
+[[nodiscard]] std::string wish_message(std::string_view wish);
+
+}  // namespace ros2s::capability
