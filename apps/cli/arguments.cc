@@ -364,6 +364,8 @@ void add_tenant(CLI::App& app, Arguments& arguments) {
     with_settings(
         add("set", "change some settings, also of a revoked tenant; '' removes one", tenant_set));
     named(add("revoke", "end its rights and its sessions; it stays in the list", tenant_revoke));
+    add("rotate-key", "sign capabilities of the pool with a new key from now on",
+        tenant_rotate_key);
     named(add("show", "a tenant's settings", tenant_show));
     add("list", "the tenants of a pool", tenant_list);
     tenant.footer(

@@ -110,6 +110,7 @@ Task<Result<>> tenant_create(Workplace work, TenantOptions options);
 Task<Result<>> tenant_set(Workplace work, TenantOptions options);
 Task<Result<>> tenant_revoke(Workplace work, TenantOptions options);
 Task<Result<>> tenant_list(Workplace work, TenantOptions options);
+Task<Result<>> tenant_rotate_key(Workplace work, TenantOptions options);
 Task<Result<>> tenant_show(Workplace work, TenantOptions options);
 
 struct FileOptions {

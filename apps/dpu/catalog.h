@@ -2,6 +2,7 @@
 // engine, pools of DAOS, and directories of this machine. A pool is one of these.
 #pragma once
 #include "daos_pools.h"
+#include "delegated_pools.h"
 #include "directories.h"
 #include "engine_pools.h"
 #include "ros2s/control/control_server.h"
@@ -11,9 +12,15 @@ namespace ros2s::dpud {
 
 class Catalog final : public control::PoolCatalog, public session::FileSystemSource {
   public:
-    Catalog(Reactor& reactor, BlockingPool& blocking)
-        : pools(reactor), served(reactor, blocking), daos(reactor, blocking), reactor_(reactor) {}
+    Catalog(Reactor& reactor, BlockingPool& blocking, session::SessionTable& sessions)
+        : delegated(reactor, blocking, sessions),
+          pools(reactor),
+          served(reactor, blocking),
+          daos(reactor, blocking),
+          reactor_(reactor) {}
 
+    // An engine's pools are all here, or all there (`engine: access` in the settings).
+    DelegatedPools delegated;
     EnginePools pools;
     Directories served;
     DaosPools daos;
@@ -33,12 +40,23 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     [[nodiscard]] std::vector<control::AbsentPool> absent() const override {
         return pools.absent();
     }
-    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
+    Task<Result<std::shared_ptr<object::ObjectStore>>> store_for(const Call& call,
+                                                                 std::string subject,
+                                                                 std::string pool,
+                                                                 capability::Use use,
+                                                                 Report& report) override;
+    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string subject,
+                                                           std::string pool,
                                                            object::ContainerProperties properties,
                                                            fs::Owner owner,
-                                                           Report& report) override {
-        return pools.create_container(call, std::move(pool), std::move(properties), owner, report);
-    }
+                                                           Report& report) override;
+    // The tenant and what it may do, as long as its record does not change.
+    [[nodiscard]] std::string authority_for(const session::Session& session,
+                                            bool read_only) const override;
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open_for(const Call& call, std::string authority,
+                                                           const std::string& pool,
+                                                           const std::string& container,
+                                                           Report& report) override;
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
                                                        const std::string& container,
                                                        Report& report) override;

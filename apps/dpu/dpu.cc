@@ -29,9 +29,9 @@ Dpu::Dpu(Environment environment, Settings settings)
     : environment_(std::move(environment)),
       settings_(std::move(settings)),
       accounts_(environment_.reactor, settings_.allowances),
-      catalog_(environment_.reactor, environment_.blocking),
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_, {.accounts = &accounts_}, environment_.log),
+      catalog_(environment_.reactor, environment_.blocking, sessions_),
       followed_(environment_.reactor, {settings_.access, settings_.allowances}, settings_.access,
                 accounts_, sessions_),
       mounts_(environment_.reactor, sessions_, catalog_, mount_bounds()),
@@ -80,6 +80,18 @@ Task<Result<>> Dpu::begin(Report& report) {
     co_return Result<>{};
 }
 
+connection::DirectOptions Dpu::way_to(const std::string& pool) const {
+    return {.engine = {.control = settings_.engine,
+                       .server_name = settings_.engine_name,
+                       .identity = pki::identity_in(settings_.engine_certificates, "client"),
+                       .pool = pool,
+                       .program = "ros2store-dpu",
+                       .providers = daemon::parts_of(settings_.engine_providers),
+                       .ucx_device = settings_.ucx_device},
+            .absence_errno = rpc::absent_behind,
+            .accounts = &accounts_};
+}
+
 Task<Result<>> Dpu::open_pools(Report& report) {
     if (!settings_.engine_pools.empty()) {
         for (const std::string& line : daemon::trust_warnings(settings_.ways_to_engine())) {
@@ -94,28 +106,30 @@ Task<Result<>> Dpu::open_pools(Report& report) {
     for (const auto& [name, pool] : settings_.rados_pools) {
         ROS2S_CO_TRY(co_await catalog_.pools.open_in_cluster(environment_, name, pool, report));
     }
+    if (settings_.is_delegated()) co_return Result<>{};
     for (const std::string& pool : settings_.engine_pools) {
-        ROS2S_CO_TRY(co_await catalog_.pools.open(
-            {.engine = {.control = settings_.engine,
-                        .server_name = settings_.engine_name,
-                        .identity = pki::identity_in(settings_.engine_certificates, "client"),
-                        .pool = pool,
-                        .program = "ros2store-dpu",
-                        .providers = daemon::parts_of(settings_.engine_providers),
-                        .ucx_device = settings_.ucx_device},
-             .accounts = &accounts_},
-            environment_.log, report));
+        ROS2S_CO_TRY(co_await catalog_.pools.open(way_to(pool), environment_.log, report));
     }
     co_return Result<>{};
 }
 
 Task<Result<>> Dpu::follow_tenants(Report& report) {
     if (settings_.engine_pools.empty()) co_return Result<>{};
-    co_return co_await followed_.begin(
+    DelegatedPools& delegated = catalog_.delegated;
+    if (settings_.is_delegated()) {
+        delegated.begin(way_to({}), settings_.engine_pools, environment_.log);
+        followed_.tell([&delegated](const std::string& pool, const control::ListedTenants& listed,
+                                    const tenancy::SeenTenants& tenants) {
+            delegated.know(pool, listed, tenants);
+        });
+    }
+    ROS2S_CO_TRY(co_await followed_.begin(
         {.address = settings_.engine,
          .identity = pki::identity_in(settings_.engine_certificates, "client"),
          .server_name = settings_.engine_name},
-        settings_.engine_pools, environment_.log, report);
+        settings_.engine_pools, environment_.log, report));
+    delegated.ask(followed_.engine());
+    co_return Result<>{};
 }
 
 Task<Result<>> Dpu::open_directories(Report& report) {
@@ -147,6 +161,7 @@ Task<Result<>> Dpu::open_control(Report& report) {
                                                                 .mounts = &mounts_,
                                                                 .admission = &group_.admission,
                                                                 .tenant_listeners = &tenants_,
+                                                                .capabilities = &catalog_.delegated,
                                                                 .log = environment_.log},
                                                                control_options(), report));
     co_return Result<>{};
@@ -162,6 +177,7 @@ Task<> Dpu::stop() {
     co_await sessions_.close_all();
     control_.reset();
     co_await front_.close();
+    co_await catalog_.delegated.close();
     co_await catalog_.pools.close();
     co_await catalog_.daos.close();
 }

@@ -42,6 +42,7 @@ class Dpu final : public daemon::Daemon {
     Dpu(Environment environment, Settings settings);
     Task<Result<>> begin(Report& report);
     [[nodiscard]] control::ControlOptions control_options() const;
+    [[nodiscard]] connection::DirectOptions way_to(const std::string& pool) const;
     Task<Result<>> open_pools(Report& report);
     Task<Result<>> follow_tenants(Report& report);
     Task<Result<>> open_directories(Report& report);
@@ -50,9 +51,9 @@ class Dpu final : public daemon::Daemon {
     Environment environment_;
     Settings settings_;
     admission::Accounts accounts_;
-    Catalog catalog_;
     session::TicketTable tickets_;
     session::SessionTable sessions_;
+    Catalog catalog_;
     FollowedTenants followed_;
     session::Mounts mounts_;
     // The tenants' shares of this process. Each of their servers belongs to it.

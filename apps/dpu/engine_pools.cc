@@ -119,9 +119,8 @@ std::string EnginePools::storage(const std::string& pool) const {
 }
 
 Task<Result<object::ContainerRecord>> EnginePools::create_container(
-    const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
-    Report& report) {
-    object::ObjectStore& store = *find(pool);
+    const Call& call, object::ObjectStore& store, object::ContainerProperties properties,
+    fs::Owner owner, Report& report) {
     ROS2S_CO_TRY_ASSIGN(
         auto made,
         co_await fs::create_container(call, reactor_, store, std::move(properties), owner, report));
@@ -163,8 +162,16 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call
     if (store == nullptr) {
         co_return report.fail(Code::not_found, fmt::format("there is no pool '{}' here", pool));
     }
-    co_return co_await fs::open_container(call, reactor_, *store,
-                                          fmt::format("the pool '{}'", pool), container,
+    co_return co_await open_on(call, *store, pool, container, report);
+}
+
+Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open_on(const Call& call,
+                                                                   object::ObjectStore& store,
+                                                                   const std::string& pool,
+                                                                   const std::string& container,
+                                                                   Report& report) {
+    co_return co_await fs::open_container(call, reactor_, store, fmt::format("the pool '{}'", pool),
+                                          container,
                                           {.orphan_grace = orphan_grace,
                                            .leaves_orphans = &leaves_orphans_,
                                            .listings = &listings_,

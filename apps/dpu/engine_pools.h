@@ -51,12 +51,20 @@ class EnginePools {
     [[nodiscard]] object::ObjectStore* find(std::string_view pool);
     // The storage behind that pool, for messages to hosts. Empty if no pool has that name.
     [[nodiscard]] std::string storage(const std::string& pool) const;
-    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
+    // In a store that may be of DelegatedPools.
+    Task<Result<object::ContainerRecord>> create_container(const Call& call,
+                                                           object::ObjectStore& store,
                                                            object::ContainerProperties properties,
                                                            fs::Owner owner, Report& report);
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
                                                        const std::string& container,
                                                        Report& report);
+    // In a store of a pool, which outlives the file system.
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open_on(const Call& call,
+                                                          object::ObjectStore& store,
+                                                          const std::string& pool,
+                                                          const std::string& container,
+                                                          Report& report);
     // What open directories keep of names, in bytes.
     [[nodiscard]] size_t listing_bytes() const { return listings_.bytes(); }
     // Their counters, labelled by side (engine), pool, and the provider of the connection to the

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 namespace ros2s::dpud {
 namespace {
 
@@ -28,7 +30,7 @@ Task<Result<>> FollowedTenants::begin(control::ClientOptions engine, std::vector
     for (std::string& pool : pools) {
         Report problem;
         const auto read_now = co_await read(pool, problem);
-        if (!read_now && read_now.error().code == Code::unsupported) {
+        if (!read_now && read_now.error().code == Code::unsupported && !told_) {
             log_.warning(
                 fmt::format("the engine of the pool '{}' is older than this program and "
                             "has no tenants: only the settings say who may use the pool",
@@ -51,9 +53,12 @@ Task<Result<>> FollowedTenants::read(const std::string& pool, Report& report) {
     uint64_t& version = versions_[pool];
     ROS2S_CO_TRY_ASSIGN(auto listed, co_await engine_->list_tenants(call, pool, version, report));
     version = listed.version;
-    if (!listed.tenants || *listed.tenants == tenants_[pool]) co_return Result<>{};
-    tenants_[pool] = std::move(*listed.tenants);
-    apply();
+    const bool is_news = listed.tenants && *listed.tenants != tenants_[pool];
+    tenancy::SeenTenants before;
+    if (is_news) before = std::exchange(tenants_[pool], *listed.tenants);
+    if (told_) told_(pool, listed, tenants_[pool]);
+    if (is_news) apply();
+    if (is_news && told_) end_changed(pool, before);
     co_return Result<>{};
 }
 
@@ -63,6 +68,19 @@ Task<> FollowedTenants::follow(FollowedTenants& self, std::string pool) {
         if (co_await self.read(pool, report)) continue;
         // The log says elsewhere that the engine is away.
         if (!co_await sleep_for(self.reactor_, pause_after_failure, self.stopping_.token())) break;
+    }
+}
+
+void FollowedTenants::end_changed(const std::string& pool, const tenancy::SeenTenants& before) {
+    std::set<std::string, std::less<>> subjects;
+    for (const auto& [name, old] : before) {
+        const auto now = tenants_[pool].find(name);
+        if (now != tenants_[pool].end() && now->second == old) continue;
+        subjects.insert(old.tenant.subjects.begin(), old.tenant.subjects.end());
+    }
+    for (const session::Session* const session : sessions_.all()) {
+        if (session->request.pool != pool || !subjects.contains(session->request.subject)) continue;
+        sessions_.expel(session->id, "the record of its tenant was changed");
     }
 }
 

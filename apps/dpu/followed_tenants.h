@@ -8,6 +8,7 @@
 //
 // Owned by Dpu; used on the reactor's core; stop() before destruction.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -33,12 +34,21 @@ class FollowedTenants {
     Task<Result<>> begin(control::ClientOptions engine, std::vector<std::string> pools, Log log,
                          Report& report);
     Task<> stop();
+    // Called with each answer of the engine, after it was taken up. For pools that are used with
+    // capabilities: a tenant's sessions then also end when its record changes.
+    using Told = std::function<void(const std::string& pool, const control::ListedTenants& listed,
+                                    const tenancy::SeenTenants& tenants)>;
+    void tell(Told told) { told_ = std::move(told); }
+    // The control plane of the engine, from begin() on.
+    [[nodiscard]] control::ControlClient& engine() { return *engine_; }
 
   private:
     // Errors: unsupported (an engine that has no tenants yet).
     Task<Result<>> read(const std::string& pool, Report& report);
     static Task<> follow(FollowedTenants& self, std::string pool);
     void apply();
+    void end_changed(const std::string& pool, const tenancy::SeenTenants& before);
+    Told told_;
 
     Reactor& reactor_;
     const tenancy::Policy settings_;

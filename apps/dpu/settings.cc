@@ -77,6 +77,12 @@ config::Table describe(Settings& s) {
           config::text("certificates", s.engine_certificates,
                        "A directory with ca.crt, client.crt and client.key, which identify "
                        "this DPU to the engine."),
+          config::choice("access", s.engine_access, {"own", "delegated"},
+                         "own: this DPU has the rights that the engine's 'access' gives to its "
+                         "certificate, for all its hosts. delegated: it has only what tenants "
+                         "hand to it while their hosts use it; then the engine names it under "
+                         "'capabilities: delegates', and only the tenants at the engine say who "
+                         "may use its pools."),
           config::text("ucx_device", s.ucx_device,
                        "The network device of the ucx and ofi providers: lo, eth0, or "
                        "mlx5_0:1. In a list with commas, each provider uses the first device "
@@ -211,6 +217,16 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     ROS2S_TRY(check(settings.daos, pools, settings.directories, where, report));
     ROS2S_TRY_ASSIGN(settings.access,
                      session::AccessTable::parse(settings.access_given, where, report));
+    for (const std::string& pool : pools) {
+        for (const auto& [subject, given] : settings.access_given) {
+            if (!settings.is_delegated() || !settings.access.sees_pool(subject, pool)) continue;
+            return report.fail(Code::invalid,
+                               fmt::format("{}: access: '{}' names the pool '{}', whose rights "
+                                           "come from tenants alone with 'engine: access: "
+                                           "delegated'; make it a subject of a tenant",
+                                           where, subject, pool));
+        }
+    }
     ROS2S_TRY_ASSIGN(settings.allowances,
                      daemon::parse_limits(settings.limits_given, where, report));
     if (settings.keys.empty() && !settings.new_container_key.empty()) {

@@ -34,6 +34,7 @@ struct Settings {
     std::string trusted_network = "no";
     std::string engine_certificates = "/etc/ros2store/dpu/storage";
     std::string ucx_device = "lo";
+    std::string engine_access = "own";
     std::string control = "127.0.0.1:7500";
     std::string certificates = "/etc/ros2store/dpu/hosts";
     std::string data = "shm /run/ros2store/dpu/data.sock";
@@ -50,6 +51,8 @@ struct Settings {
     // The text of the file, with the documentation of every setting.
     [[nodiscard]] std::string document() const;
 
+    // It has only what tenants hand to it.
+    [[nodiscard]] bool is_delegated() const { return engine_access == "delegated"; }
     // The providers of the connection to the engine; without addresses.
     [[nodiscard]] std::vector<daemon::Listen> ways_to_engine() const;
 };

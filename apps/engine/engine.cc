@@ -20,6 +20,12 @@ Engine::Engine(Environment environment, Settings settings)
       limits_(pools_, settings_.allowances, accounts_),
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_, {.accounts = &accounts_}, environment_.log),
+      capabilities_(environment_, pools_, sessions_,
+                    {.authority_file = settings_.capability_authority.empty()
+                                           ? settings_.certificates + "/ca.crt"
+                                           : settings_.capability_authority,
+                     .delegates = settings_.delegates,
+                     .life = settings_.capability_life}),
       gate_(sessions_, session::Purpose::store),
       group_(environment_.reactor, {.least = least_of_client, .lines_of_one = 256}, &accounts_) {}
 
@@ -71,9 +77,13 @@ Task<Result<>> Engine::begin(Report& report) {
         ROS2S_CO_TRY(co_await pools_.open(environment_, directory, report));
     }
     pools_.set_administrators(settings_.administrators);
+    ROS2S_CO_TRY(co_await capabilities_.begin(report));
     limits_.begin();
     router_ = std::make_unique<StoreRouter>(sessions_, pools_, settings_.access);
-    pools_.on_owner_change = [this] { router_->rights_changed(); };
+    pools_.on_owner_change = [this] {
+        router_->rights_changed();
+        capabilities_.end_outdated();
+    };
     data_ = std::make_unique<daemon::DataPlane>(environment_.reactor, group_, *router_, gate_);
     for (const std::string& line : daemon::trust_warnings(places)) environment_.log.warning(line);
     for (const daemon::Listen& place : places) {
@@ -99,6 +109,7 @@ Task<Result<>> Engine::open_control(Report& report) {
                                                                 .tickets = tickets_,
                                                                 .pools = pools_,
                                                                 .access = settings_.access,
+                                                                .capabilities = &capabilities_,
                                                                 .log = environment_.log},
                                                                control_options(), report));
     co_return Result<>{};

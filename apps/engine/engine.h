@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "issued_capabilities.h"
 #include "live_limits.h"
 #include "pools.h"
 #include "reactors.h"
@@ -61,6 +62,7 @@ class Engine final : public daemon::Daemon {
     LiveLimits limits_;
     session::TicketTable tickets_;
     session::SessionTable sessions_;
+    IssuedCapabilities capabilities_;
     session::SessionGate gate_;
     rpc::ServerGroup group_;
     std::unique_ptr<StoreRouter> router_;

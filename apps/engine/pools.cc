@@ -66,8 +66,8 @@ object::ObjectStore* Pools::find(std::string_view pool) {
 }
 
 Task<Result<object::ContainerRecord>> Pools::create_container(
-    const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
-    Report& report) {
+    const Call& call, std::string /*subject*/, std::string pool,
+    object::ContainerProperties properties, fs::Owner owner, Report& report) {
     co_return co_await pools_.find(pool)->second->create_container(call, std::move(properties),
                                                                    owner, report);
 }

@@ -29,6 +29,11 @@ class Pools final : public control::PoolCatalog {
     }
     [[nodiscard]] tenancy::TenantRegistry* tenants(std::string_view pool) override;
     [[nodiscard]] const tenancy::TenantRegistry* tenants(std::string_view pool) const;
+    // Of a pool that is open here.
+    [[nodiscard]] Uuid id(std::string_view pool) const { return pools_.find(pool)->second->id(); }
+    [[nodiscard]] std::string capability_keys_file(std::string_view pool) const {
+        return pools_.find(pool)->second->capability_keys_file();
+    }
     // The tenant of the subject, or the subject; empty for administrators.
     [[nodiscard]] std::optional<std::string> owner_of(std::string_view pool,
                                                       std::string_view subject) const override;
@@ -42,9 +47,10 @@ class Pools final : public control::PoolCatalog {
     }
     // Takes up the caps of the tenants of all pools.
     void apply_caps();
-    // Called when a container has another owner.
+    // Called when a container has another owner, and when tenants have changed.
     std::function<void()> on_owner_change;
-    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
+    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string subject,
+                                                           std::string pool,
                                                            object::ContainerProperties properties,
                                                            fs::Owner owner,
                                                            Report& report) override;

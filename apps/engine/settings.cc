@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include "ros2s/capability/capability.h"
 #include "ros2s/config/config.h"
 #include "ros2s/daemon/access.h"
 #include "ros2s/daemon/trusted_network.h"
 
 namespace ros2s::engined {
 namespace {
+
+using namespace std::chrono_literals;
 
 config::Group describe_service(Settings& s) {
     auto service = daemon::describe_service(s.common);
@@ -61,6 +64,18 @@ config::Table describe(Settings& s) {
                        "The network device of the ucx and ofi providers: lo, eth0, or "
                        "mlx5_0:1. In a list with commas, each provider uses the first device "
                        "that it supports, so ucx+tcp and ucx+rc can be used together.")}},
+        {"capabilities",
+         "What this engine signs for tenants of its pools, so that a DPU can show for which tenant "
+         "it asks (docs/decisions/0580).",
+         {config::text("delegates", s.delegates_given,
+                       "Subjects of the certificates of DPUs, separated by semicolons, that may "
+                       "show capabilities which tenants have handed to them. Such a DPU needs no "
+                       "entry under 'access'. Empty: nobody."),
+          config::text("authority", s.capability_authority,
+                       "The file with the authority of the certificates of tenants' hosts, as "
+                       "their DPU has it. Empty: ca.crt of 'control: certificates'."),
+          config::duration("life", s.capability_life, 1s, capability::life_max,
+                           "How long a capability is valid. Programs renew it in time.")}},
         daemon::describe_limits(s.limits_given),
         daemon::describe_metrics(s.common),
         describe_service(s)};
@@ -81,6 +96,10 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     ROS2S_TRY_ASSIGN(settings.administrators,
                      session::parse_subjects(settings.administrators_given,
                                              fmt::format("{}: administrators", where), report));
+    ROS2S_TRY_ASSIGN(
+        settings.delegates,
+        session::parse_subjects(settings.delegates_given,
+                                fmt::format("{}: capabilities: delegates", where), report));
     ROS2S_TRY(settings.data_addresses(where, report));
     ROS2S_TRY_ASSIGN(settings.access,
                      session::AccessTable::parse(settings.access_given, where, report,

@@ -20,6 +20,10 @@ struct Settings {
     std::string ucx_device = "lo";
     std::string administrators_given;
     std::vector<std::string> administrators;  // the parsed form
+    std::string delegates_given;
+    std::vector<std::string> delegates;  // the parsed form
+    std::string capability_authority;    // empty: ca.crt of `certificates`
+    Duration capability_life = std::chrono::minutes(5);
     uint32_t reactors = 0;
     session::AccessTable::Settings access_given;
     session::AccessTable access;  // the parsed form

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ros2s/base/check.h"
+#include "ros2s/tenancy/capability_rights.h"
 
 namespace ros2s::engined {
 namespace {
@@ -67,16 +68,16 @@ Task<Result<>> StoreRouter::decide(const rpc::Request& request, object::Containe
                                    Use use) {
     const KnownKey key{request.guest().session, container.uuid};
     if (!known_.contains(key)) {
-        const session::SessionRequest& who = session_of(request).request;
-        ROS2S_CO_TRY_ASSIGN(const auto all,
-                            co_await pools_.find(who.pool)->list_containers(request.call()));
+        const session::Session& session = session_of(request);
+        ROS2S_CO_TRY_ASSIGN(
+            const auto all,
+            co_await pools_.find(session.request.pool)->list_containers(request.call()));
         const auto record = std::ranges::find(all, container, &object::ContainerRecord::id);
         if (record == all.end()) co_return Result<>{};
         Known known{.label = record->properties.label};
         for (size_t each = 0; each < rights_by_use.size(); ++each) {
-            known.may[each] =
-                owns(who, record->properties) ||
-                access_.allows(who.subject, rights_by_use[each], who.pool, known.label);
+            known.may[each] = owns(session, record->properties) ||
+                              allows(session, rights_by_use[each], known.label);
         }
         if (known_.size() >= known_max) known_.clear();
         known_.emplace(key, std::move(known));
@@ -90,8 +91,18 @@ Result<> StoreRouter::permit_creation(const rpc::Request& request, const std::st
     return permit(request, session::Right::create, label);
 }
 
-bool StoreRouter::owns(const session::SessionRequest& who,
+// A capability has its rights, and no more. With the right to create a container, its tenant can
+// use the one that it has made.
+bool StoreRouter::owns(const session::Session& session,
                        const object::ContainerProperties& container) const {
+    if (session.shows) {
+        const capability::Capability& shown = *session.shows->capability;
+        return container.owner == shown.tenant &&
+               shown.use.covers({.rights = capability::right_create,
+                                 .directories = false,
+                                 .container = container.label});
+    }
+    const session::SessionRequest& who = session.request;
     return !container.owner.empty() && pools_.owner_of(who.pool, who.subject) == container.owner;
 }
 
@@ -99,7 +110,8 @@ bool StoreRouter::owns(const session::SessionRequest& who,
 Result<> StoreRouter::own(const rpc::Request& request, object::ContainerProperties& properties) {
     const session::Session& session = session_of(request);
     const session::SessionRequest& who = session.request;
-    const std::optional<std::string> owner = pools_.owner_of(who.pool, who.subject);
+    const std::optional<std::string> owner =
+        session.shows ? session.shows->capability->tenant : pools_.owner_of(who.pool, who.subject);
     // Administrators own nothing, and may create for others.
     if (owner && owner->empty()) return {};
     if (owner && (properties.owner.empty() || properties.owner == *owner)) {
@@ -115,16 +127,37 @@ Result<> StoreRouter::own(const rpc::Request& request, object::ContainerProperti
 
 bool StoreRouter::shows(const rpc::Request& request,
                         const object::ContainerRecord& container) const {
-    const session::SessionRequest& who = session_of(request).request;
-    return access_.sees(who.subject, who.pool, container.properties.label) ||
-           owns(who, container.properties);
+    const session::Session& session = session_of(request);
+    const session::SessionRequest& who = session.request;
+    const object::ContainerProperties& what = container.properties;
+    if (!session.shows) {
+        return access_.sees(who.subject, who.pool, what.label) || owns(session, what);
+    }
+    const capability::Capability& shown = *session.shows->capability;
+    if (!shown.use.has_container(what.label)) return false;
+    if (shown.use.rights != 0 || what.owner == shown.tenant) return true;
+    const auto& tenants = pools_.tenants(who.pool)->tenants();
+    const auto tenant = tenants.find(shown.tenant);
+    return tenant != tenants.end() && tenancy::sees(tenant->second, what.label);
+}
+
+bool StoreRouter::allows(const session::Session& session, session::Right right,
+                         const std::string& label) const {
+    if (!session.shows) {
+        return access_.allows(session.request.subject, right, session.request.pool, label);
+    }
+    // The bits are in the order of session::Right.
+    return session.shows->capability->use.covers(
+        {.rights = static_cast<uint8_t>(1U << static_cast<unsigned>(right)),
+         .directories = true,
+         .container = label});
 }
 
 Result<> StoreRouter::permit(const rpc::Request& request, session::Right right,
                              const std::string& label) {
     const session::Session& session = session_of(request);
     const session::SessionRequest& who = session.request;
-    if (access_.allows(who.subject, right, who.pool, label)) return {};
+    if (allows(session, right, label)) return {};
     const std::string container = fmt::format("{}/{}", who.pool, label);
     sessions_.audit().not_allowed(
         who.subject, who.from, session::to_string(right), "the container " + container,

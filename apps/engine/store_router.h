@@ -1,5 +1,6 @@
 // StoreRouter: the data plane's service: each request goes to the pool for which its session was
-// opened, if the session's subject has the right (`access` in the settings). Refusals, and
+// opened, if the session has the right: by its capability, or else its subject by `access` in the
+// settings. Refusals, and
 // containers that clients create and destroy, leave audit lines.
 //
 // Owned by the engine; sessions, pools and the table of rights outlive it. Used on their core.
@@ -70,8 +71,11 @@ class StoreRouter final : public rpc::Service,
     // The session of a request exists until the request is answered.
     [[nodiscard]] const session::Session& session_of(const rpc::Request& request) const;
     // Whether the session's client owns it, and therefore has every right in it.
-    [[nodiscard]] bool owns(const session::SessionRequest& who,
+    [[nodiscard]] bool owns(const session::Session& session,
                             const object::ContainerProperties& container) const;
+    // Whether the session has the right: by its capability, or else by the table of rights.
+    [[nodiscard]] bool allows(const session::Session& session, session::Right right,
+                              const std::string& label) const;
     [[nodiscard]] Result<> permit(const rpc::Request& request, session::Right right,
                                   const std::string& label);
     void audit(const rpc::Request& request, std::string_view what);

@@ -290,6 +290,12 @@ class Life(WithDirectory):
         sees(False)
         self.assertRegex(run("tenant", "list", self.pool).stdout, "alice +revoked +CN=alice")
 
+        keys = self.pool / "capability.keys"
+        before = keys.read_text().splitlines()
+        run("tenant", "rotate-key", self.pool)
+        self.assertEqual(len(keys.read_text().splitlines()), len(before) + 1)
+        self.assertEqual(keys.stat().st_mode & 0o777, 0o600)
+
         self.refused("tenant", "create", self.pool, "alice", "--subject", "CN=a",
                      says=["there is a tenant 'alice', which is revoked", "tenant set"])
         self.refused("tenant", "create", self.pool, "bob", "--subject", "CN=alice",

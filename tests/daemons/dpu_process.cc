@@ -65,6 +65,11 @@ void DpuProcess::give(const std::string& access) {
     replace(std::string(all_for_the_client), "access: {" + access + "}\n");
 }
 
+void DpuProcess::use_delegated() {
+    replace(std::string(all_for_the_client), "");
+    replace("trusted_network: loopback, ", "trusted_network: loopback, access: delegated, ");
+}
+
 void DpuProcess::limit(const std::string& limits) {
     std::ofstream(places_.dpu_settings, std::ios::app) << "limits: {" << limits << "}\n";
 }

@@ -37,6 +37,8 @@ class EngineProcess {
     void write_settings(const std::string& extra = {});
     // What a subject may do, before the settings are written; "CN=client" may do everything.
     void give(const std::string& subject, const std::string& rights) { rights_[subject] = rights; }
+    // "CN=client" may do nothing, before the settings are written.
+    void take_all_from_the_client() { rights_.erase("CN=client"); }
     // One more, of that name, before it is started.
     void add_pool(const std::string& name);
 

@@ -107,6 +107,18 @@ Task<Result<>> tenant_revoke(Workplace work, TenantOptions options) {
     co_return co_await change(work, tenancy::Change::revoke, std::move(options), "revoked");
 }
 
+Task<Result<>> tenant_rotate_key(Workplace work, TenantOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const Engine engine, engine_of(work, options.place, options.certificates));
+    ROS2S_CO_TRY(
+        co_await engine.control->rotate_capability_key(bounded(work), engine.pool, work.report));
+    work.session.say(
+        fmt::format("a new key signs the capabilities of the pool '{}'; what earlier "
+                    "ones signed is valid until it expires",
+                    engine.pool));
+    work.session.answer(Json::object({{"pool", engine.pool}}));
+    co_return Result<>{};
+}
+
 Task<Result<>> tenant_list(Workplace work, TenantOptions options) {
     ROS2S_CO_TRY_ASSIGN(const auto tenants, co_await read(work, options));
     std::vector<Json> all;

@@ -31,8 +31,13 @@ namespace ros2s::access {
 
 class CheckedFileSystem final : public FilesBelow {
   public:
-    CheckedFileSystem(Reactor& reactor, std::unique_ptr<fs::FileSystem> inner)
-        : FilesBelow(*inner), reactor_(reactor), owned_(std::move(inner)) {}
+    // `below`: what the inner one uses; it is released after it.
+    CheckedFileSystem(Reactor& reactor, std::unique_ptr<fs::FileSystem> inner,
+                      std::shared_ptr<void> below = {})
+        : FilesBelow(*inner),
+          reactor_(reactor),
+          below_(std::move(below)),
+          owned_(std::move(inner)) {}
 
     AttributesTask lookup(const Call&, NodeId parent, std::string_view name) override;
     Task<std::vector<Result<fs::Attributes>>> look_up_names(
@@ -116,6 +121,7 @@ class CheckedFileSystem final : public FilesBelow {
     void keep(const Call& call, const fs::Opened& opened, fs::OpenFlags flags);
 
     Reactor& reactor_;
+    std::shared_ptr<void> below_;
     std::unique_ptr<fs::FileSystem> owned_;
     SeenNodes seen_{4096};
     uint64_t changes_ = 0;  // of attributes, begun and ended

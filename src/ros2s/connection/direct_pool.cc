@@ -23,15 +23,20 @@ Task<Result<>> DirectPool::begin(Reactor& reactor, DirectOptions options, Log lo
         options_for(std::move(options.engine), session::Purpose::store, remote::object_service);
     opening.absence_errno = options.absence_errno;
     opening.accounts = options.accounts;
+    opening.wish.holder = options.holder;
     ROS2S_CO_TRY_ASSIGN(
-        auto* const connection,
+        connection_,
         stack_.push("Connection", co_await Connection::open(reactor, std::move(opening), report)));
-    channel_ = &connection->channel();
+    channel_ = &connection_->channel();
     ROS2S_CO_TRY_ASSIGN(remote_, stack_.push("RemoteStore", co_await remote::RemoteStore::open(
                                                                 call, *channel_, report)));
     client_ = stack_.push("ClientStore",
                           std::make_unique<client::ClientStore>(reactor, *remote_, std::move(log)));
     co_return Result<>{};
+}
+
+Task<Result<>> DirectPool::show_capability(Report& report) {
+    co_return co_await connection_->tickets().show(report);
 }
 
 object::ObjectStore& DirectPool::store() { return *client_; }

@@ -31,13 +31,20 @@ namespace ros2s::remote {
 class RemoteStore;
 }
 
+namespace ros2s::control {
+class CapabilityHolder;
+}
+
 namespace ros2s::connection {
+
+class Connection;
 
 struct DirectOptions {
     ServerAccess engine;
     // rpc::ChannelOptions
     int32_t absence_errno = 0;
     const admission::Accounts* accounts = nullptr;
+    const control::CapabilityHolder* holder = nullptr;  // control::SessionWish
 };
 
 class DirectPool {
@@ -58,6 +65,8 @@ class DirectPool {
     [[nodiscard]] std::string provider() const;
     // Set while the engine cannot be reached.
     [[nodiscard]] const std::optional<rpc::Absence>& absence() const;
+    // Shows the holder's present capability. Errors: those of control::SessionTickets::show().
+    Task<Result<>> show_capability(Report& report);
     void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }
     [[nodiscard]] std::string layers() const { return stack_.names(); }
 
@@ -66,6 +75,7 @@ class DirectPool {
     Task<Result<>> begin(Reactor& reactor, DirectOptions options, Log log, Report& report);
 
     Stack stack_;
+    Connection* connection_ = nullptr;
     rpc::Channel* channel_ = nullptr;
     remote::RemoteStore* remote_ = nullptr;
     client::ClientStore* client_ = nullptr;

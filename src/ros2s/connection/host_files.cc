@@ -39,6 +39,7 @@ Task<Result<std::unique_ptr<HostFiles>>> HostFiles::open(Reactor& reactor, HostO
 }
 
 Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& report) {
+    const std::string pool = options.dpu.pool;
     ROS2S_CO_TRY_ASSIGN(
         auto* const connection,
         stack_.push("Connection", co_await Connection::open(
@@ -50,7 +51,7 @@ Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& r
     locator_ = stack_.push(
         "HostMountLocator",
         std::make_unique<HostMountLocator>(reactor, connection->control(), connection->tickets(),
-                                           options.container, options.read_only));
+                                           pool, options.container, options.read_only));
     ROS2S_CO_TRY(co_await locator_->mount(report));
     link_ = stack_.push("LinkClient", std::make_unique<hostlink::LinkClient>(
                                           reactor, *channel_, *locator_,

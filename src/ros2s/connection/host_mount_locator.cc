@@ -20,14 +20,15 @@ bool is_final(Code code) {
 }  // namespace
 
 HostMountLocator::HostMountLocator(Reactor& reactor, control::ControlClient& control,
-                                   control::SessionTickets& tickets, std::string container,
-                                   bool read_only)
+                                   control::SessionTickets& tickets, std::string pool,
+                                   std::string container, bool read_only)
     : reactor_(reactor),
       control_(control),
       tickets_(tickets),
+      pool_(std::move(pool)),
       container_(std::move(container)),
       read_only_(read_only),
-      keeping_(reactor, 1),
+      keeping_(reactor, 2),
       reopening_(reactor, 1) {}
 
 Task<Result<>> HostMountLocator::mount(Report& report) {
@@ -50,7 +51,27 @@ Task<Result<>> HostMountLocator::mount(Report& report) {
     }
 }
 
+Task<Result<>> HostMountLocator::delegate(Report& report) {
+    uint8_t rights = capability::right_read;
+    if (!read_only_) rights |= capability::right_write;
+    capability::Use use{.rights = rights, .directories = false, .container = container_};
+    ROS2S_CO_TRY_ASSIGN(renew_after_,
+                        co_await control_.delegate(call_, pool_, std::move(use), report));
+    co_return Result<>{};
+}
+
+Task<> HostMountLocator::keep_delegating(HostMountLocator& self) {
+    constexpr Duration retry_after = std::chrono::seconds(1);
+    Duration pause = self.renew_after_.value_or(retry_after);
+    while (co_await sleep_for(self.reactor_, pause, self.stop_.token())) {
+        Report unused;  // the mount's calls fail when the DPU has no capability left
+        const auto done = co_await self.delegate(unused);
+        pause = done ? self.renew_after_.value_or(retry_after) : retry_after;
+    }
+}
+
 Task<Result<>> HostMountLocator::mount_in(session::SessionId session, Report& report) {
+    ROS2S_CO_TRY(co_await delegate(report));
     ROS2S_CO_TRY_ASSIGN(auto mounted,
                         co_await control_.mount(call_, session, container_, read_only_, report));
     place_ = {.session = session, .mount = mounted.id};
@@ -60,6 +81,7 @@ Task<Result<>> HostMountLocator::mount_in(session::SessionId session, Report& re
 
 Task<> HostMountLocator::follow(hostlink::LinkClient& link) {
     co_await keeping_.spawn(keep(*this, link));
+    if (renew_after_) co_await keeping_.spawn(keep_delegating(*this));
 }
 
 Task<> HostMountLocator::stop() {
@@ -86,6 +108,9 @@ Task<> HostMountLocator::keep(HostMountLocator& self, hostlink::LinkClient& link
         const auto mounted = co_await self.mount_in(*session, report);
         if (mounted) {
             self.failure_.reset();
+            // If it runs already, there is no second one.
+            const bool may_begin = self.renew_after_ && self.keeping_.running() == 1;
+            if (may_begin) (void)self.keeping_.try_spawn(keep_delegating(self));
             // Not awaited, because it may wait for the next location itself. A running one notices
             // this move, too.
             (void)self.reopening_.try_spawn(link.reopen_all(self.call_));

@@ -19,7 +19,8 @@ namespace ros2s::connection {
 class HostMountLocator final : public session::MountLocator {
   public:
     HostMountLocator(Reactor& reactor, control::ControlClient& control,
-                     control::SessionTickets& tickets, std::string container, bool read_only);
+                     control::SessionTickets& tickets, std::string pool, std::string container,
+                     bool read_only);
     // Mounts in the current session. Errors: those of ControlClient::mount().
     Task<Result<>> mount(Report& report);
     // Watches for new sessions until stop(); `link` must live until then.
@@ -35,19 +36,23 @@ class HostMountLocator final : public session::MountLocator {
 
   private:
     static Task<> keep(HostMountLocator& self, hostlink::LinkClient& link);
+    // Hands the DPU a capability for the mount again and again, if it needs one.
+    static Task<> keep_delegating(HostMountLocator& self);
+    Task<Result<>> delegate(Report& report);
     Task<Result<>> mount_in(session::SessionId session, Report& report);
 
     Reactor& reactor_;
     control::ControlClient& control_;
     control::SessionTickets& tickets_;
-    const std::string container_;
+    const std::string pool_, container_;
     const bool read_only_;
     session::MountLocation place_;
     std::string storage_;
-    std::optional<Error> failure_;  // why there is no location now
+    std::optional<Error> failure_;         // why there is no location now
+    std::optional<Duration> renew_after_;  // none: the DPU needs no capability
     StopSource stop_;
     const Call call_{.stop = stop_.token()};
-    Nursery keeping_;
+    Nursery keeping_;  // two tasks
     Nursery reopening_;
 };
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "capabilities.grpc.pb.h"
 #include "control_client.h"
 #include "error_status.h"
 #include "files.grpc.pb.h"
@@ -34,6 +35,7 @@ struct Stubs {
           pools(channel),
           containers(channel),
           tenants(channel),
+          capabilities(channel),
           mounts(channel),
           files(channel) {}
     v1::Server::Stub server;
@@ -41,6 +43,7 @@ struct Stubs {
     v1::Pools::Stub pools;
     v1::Containers::Stub containers;
     v1::Tenants::Stub tenants;
+    v1::Capabilities::Stub capabilities;
     v1::Mounts::Stub mounts;
     v1::Files::Stub files;
 };
@@ -51,7 +54,8 @@ struct ControlClient::Parts {
           options(std::move(how)),
           identity(options.identity, Log()),
           changes(core, any_uuid(), 0, changes_max),
-          posts(core) {}
+          posts(core),
+          holder(capability::SigningKey::make_seed(Secrets())) {}
 
     // If the identity's files have changed, later calls use a new channel; calls in progress keep
     // theirs. Checks once a second. Errors: those of open_channel().
@@ -71,6 +75,8 @@ struct ControlClient::Parts {
     rpc::UpdateSlots changes;
     bool has_found_server = false;  // a change is worth sending again
     ForeignPosts posts;             // of gRPC's threads
+    // Holds this program's capabilities. It is never stored.
+    const capability::SigningKey holder;
 };
 
 // The parts of a call that do not depend on its types. Lives in the waiting frame. It ends the call
@@ -161,6 +167,7 @@ using SessionsAsync = v1::Sessions::StubInterface::async_interface;
 using PoolsAsync = v1::Pools::StubInterface::async_interface;
 using ContainersAsync = v1::Containers::StubInterface::async_interface;
 using TenantsAsync = v1::Tenants::StubInterface::async_interface;
+using CapabilitiesAsync = v1::Capabilities::StubInterface::async_interface;
 using MountsAsync = v1::Mounts::StubInterface::async_interface;
 using FilesAsync = v1::Files::StubInterface::async_interface;
 

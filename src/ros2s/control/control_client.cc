@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "client_call.h"
+#include "ros2s/pki/signature.h"
 #include "tls.h"
 
 namespace ros2s::control {
@@ -44,6 +45,9 @@ Result<object::ContainerRecord> decode(const v1::Container& container, Report& r
     record.created = WallTime(Duration(container.created_ns()));
     return record;
 }
+
+// To see which containers exist, and no more.
+capability::Use seeing_only() { return {.rights = 0, .directories = false, .container = "*"}; }
 
 constexpr std::chrono::milliseconds reconnect_pause_max{2000};
 
@@ -133,7 +137,23 @@ class GrpcClient final : public ControlClient {
                                       Report& report) override;
     Task<Result<GivenTicket>> issue_ticket(const Call& call, session::SessionId id,
                                            Report& report) override;
+    Task<Result<ShownReply>> show_capability(const Call& call, session::SessionId id,
+                                             capability::Chain chain, std::string proof,
+                                             Report& report) override;
     Task<Result<>> close_session(const Call& call, session::SessionId id, Report& report) override;
+    Task<Result<>> rotate_capability_key(const Call& call, std::string pool,
+                                         Report& report) override;
+    Task<Result<std::optional<Duration>>> delegate(const Call& call, std::string pool,
+                                                   capability::Use use, Report& report) override;
+    Task<Result<Capabilities::Description>> describe_capabilities(const Call& call,
+                                                                  std::string pool,
+                                                                  Report& report) override;
+    Task<Result<std::string>> issue_capability(const Call& call, std::string pool,
+                                               capability::Wish wish, Report& report) override;
+    Task<Result<>> hand_over(const Call& call, std::string pool, capability::Chain chain,
+                             Report& report) override;
+    Task<Result<std::string>> relay_wish(const Call& call, std::string pool, SignedWish wish,
+                                         Report& report) override;
     Task<Result<std::vector<std::string>>> list_pools(const Call& call, Report& report) override;
     Task<Result<PoolFacts>> query_pool(const Call& call, std::string pool, Report& report) override;
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
@@ -224,12 +244,19 @@ Task<Result<OpenedSession>> GrpcClient::open_session(const Call& call, SessionWi
     request.set_pool(wish.pool);
     request.set_program(wish.program);
     for (const std::string& provider : wish.providers) request.add_providers(provider);
+    request.set_shows_capability(wish.holder != nullptr);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
                         co_await ask(*parts_, &Stubs::sessions, &SessionsAsync::Open, call,
                                      std::move(request), report));
-    ROS2S_CO_TRY_ASSIGN(const auto ticket, decode(reply.ticket(), report));
+    GivenTicket ticket;
+    if (wish.holder == nullptr) {
+        ROS2S_CO_TRY_ASSIGN(ticket, decode(reply.ticket(), report));
+    } else if (reply.nonce().size() != capability::nonce_bytes) {
+        co_return nonsense("nonce", report);
+    }
     co_return OpenedSession{.id = {reply.session()},
                             .ticket = ticket,
+                            .nonce = reply.nonce(),
                             .provider = reply.provider(),
                             .address = reply.address(),
                             .idle_max = std::chrono::milliseconds(reply.idle_ms())};
@@ -263,6 +290,118 @@ Task<Result<>> GrpcClient::close_session(const Call& call, session::SessionId id
     co_return Result<>{};
 }
 
+// ---- capabilities
+
+Task<Result<ShownReply>> GrpcClient::show_capability(const Call& call, session::SessionId id,
+                                                     capability::Chain chain, std::string proof,
+                                                     Report& report) {
+    v1::ShowCapabilityRequest request;
+    request.set_session(id.value);
+    for (std::string& link : chain) request.add_chain(std::move(link));
+    request.set_proof(std::move(proof));
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask(*parts_, &Stubs::sessions, &SessionsAsync::ShowCapability,
+                                     call, std::move(request), report));
+    ShownReply shown{.ticket = {}, .nonce = reply.nonce()};
+    if (shown.nonce.size() != capability::nonce_bytes) co_return nonsense("nonce", report);
+    if (reply.has_ticket()) {
+        ROS2S_CO_TRY_ASSIGN(shown.ticket, decode(reply.ticket(), report));
+    }
+    co_return shown;
+}
+
+Task<Result<>> GrpcClient::rotate_capability_key(const Call& call, std::string pool,
+                                                 Report& report) {
+    v1::ChangeTenantRequest request;
+    request.set_pool(std::move(pool));
+    request.set_kind(v1::ChangeTenantRequest::ROTATE);
+    ROS2S_CO_TRY(co_await ask(*parts_, &Stubs::tenants, &TenantsAsync::Change, call,
+                              std::move(request), report));
+    co_return Result<>{};
+}
+
+Task<Result<std::string>> GrpcClient::relay_wish(const Call& call, std::string pool,
+                                                 SignedWish wish, Report& report) {
+    v1::IssueCapabilityRequest request;
+    request.set_pool(std::move(pool));
+    request.set_wish(std::move(wish.wish));
+    request.set_certificates(std::move(wish.certificates));
+    request.set_signature(std::move(wish.signature));
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask(*parts_, &Stubs::capabilities, &CapabilitiesAsync::Issue, call,
+                                     std::move(request), report));
+    co_return reply.capability();
+}
+
+Task<Result<std::string>> GrpcClient::issue_capability(const Call& call, std::string pool,
+                                                       capability::Wish wish, Report& report) {
+    const pki::Pem files = pki::read_pem(parts_->options.identity);
+    std::string bytes = capability::encode(wish);
+    ROS2S_CO_TRY_ASSIGN(std::string signature,
+                        pki::sign(files.key, capability::wish_message(bytes), report));
+    co_return co_await relay_wish(call, std::move(pool),
+                                  {.wish = std::move(bytes),
+                                   .certificates = files.certificate,
+                                   .signature = std::move(signature)},
+                                  report);
+}
+
+Task<Result<>> GrpcClient::hand_over(const Call& call, std::string pool, capability::Chain chain,
+                                     Report& report) {
+    v1::DelegateCapabilityRequest request;
+    request.set_pool(std::move(pool));
+    for (std::string& link : chain) request.add_chain(std::move(link));
+    ROS2S_CO_TRY(co_await ask(*parts_, &Stubs::capabilities, &CapabilitiesAsync::Delegate, call,
+                              std::move(request), report));
+    co_return Result<>{};
+}
+
+Task<Result<Capabilities::Description>> GrpcClient::describe_capabilities(const Call& call,
+                                                                          std::string pool,
+                                                                          Report& report) {
+    v1::DescribeCapabilitiesRequest request;
+    request.set_pool(std::move(pool));
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask(*parts_, &Stubs::capabilities, &CapabilitiesAsync::Describe,
+                                     call, std::move(request), report));
+    Capabilities::Description known;
+    if (reply.audience().size() != known.audience.bytes.size()) co_return nonsense("pool", report);
+    std::ranges::copy(reply.audience(), known.audience.bytes.begin());
+    if (reply.delegate().empty()) co_return known;
+    if (reply.delegate().size() != known.delegate.emplace().size()) {
+        co_return nonsense("key of capabilities", report);
+    }
+    std::ranges::copy(reply.delegate(), known.delegate->begin());
+    co_return known;
+}
+
+Task<Result<std::optional<Duration>>> GrpcClient::delegate(const Call& call, std::string pool,
+                                                           capability::Use use, Report& report) {
+    Report none;
+    const auto known = co_await describe_capabilities(call, pool, none);
+    // A server that knows none, or refuses even to say so, says the rest to the call that follows.
+    if (!known || !known->delegate) co_return std::nullopt;
+    const capability::Wish wish{
+        .use = std::move(use), .audience = known->audience, .holder = parts_->holder.shown()};
+    ROS2S_CO_TRY_ASSIGN(std::string issued, co_await issue_capability(call, pool, wish, report));
+    auto narrower = capability::decode(issued);
+    // The DPU passed it on. Only what was wished is handed over.
+    if (!narrower || narrower->depth != 1 || narrower->holder != wish.holder ||
+        narrower->audience != wish.audience || !wish.use.covers(narrower->use)) {
+        co_return nonsense("capability", report);
+    }
+    narrower->depth = 2;
+    narrower->id = any_uuid();
+    narrower->issuer = wish.holder;
+    narrower->holder = *known->delegate;
+    narrower->parent = capability::hash_of(issued);
+    std::string second = capability::sign(*narrower, parts_->holder);
+    ROS2S_CO_TRY(
+        co_await hand_over(call, std::move(pool), {std::move(issued), std::move(second)}, report));
+    const Duration life = narrower->expires - narrower->not_before - capability::clock_slack;
+    co_return std::clamp<Duration>(life / 2, std::chrono::milliseconds(100), capability::life_max);
+}
+
 Task<Result<std::vector<std::string>>> GrpcClient::list_pools(const Call& call, Report& report) {
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::pools, &PoolsAsync::List,
                                                        call, v1::ListPoolsRequest(), report));
@@ -270,6 +409,7 @@ Task<Result<std::vector<std::string>>> GrpcClient::list_pools(const Call& call, 
 }
 
 Task<Result<PoolFacts>> GrpcClient::query_pool(const Call& call, std::string pool, Report& report) {
+    ROS2S_CO_TRY(co_await delegate(call, pool, seeing_only(), report));
     v1::QueryPoolRequest request;
     request.set_pool(std::move(pool));
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::pools, &PoolsAsync::Query,
@@ -283,6 +423,10 @@ Task<Result<PoolFacts>> GrpcClient::query_pool(const Call& call, std::string poo
 Task<Result<object::ContainerRecord>> GrpcClient::create_container(
     const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
     Report& report) {
+    ROS2S_CO_TRY(co_await delegate(
+        call, pool,
+        {.rights = capability::right_create, .directories = false, .container = properties.label},
+        report));
     v1::CreateContainerRequest request;
     request.set_pool(std::move(pool));
     request.set_label(std::move(properties.label));
@@ -300,6 +444,7 @@ Task<Result<object::ContainerRecord>> GrpcClient::create_container(
 Task<Result<std::vector<object::ContainerRecord>>> GrpcClient::list_containers(const Call& call,
                                                                                std::string pool,
                                                                                Report& report) {
+    ROS2S_CO_TRY(co_await delegate(call, pool, seeing_only(), report));
     v1::ListContainersRequest request;
     request.set_pool(std::move(pool));
     ROS2S_CO_TRY_ASSIGN(const auto reply,
@@ -317,6 +462,7 @@ Task<Result<object::ContainerRecord>> GrpcClient::query_container(const Call& ca
                                                                   std::string pool,
                                                                   std::string label,
                                                                   Report& report) {
+    ROS2S_CO_TRY(co_await delegate(call, pool, seeing_only(), report));
     v1::QueryContainerRequest request;
     request.set_pool(std::move(pool));
     request.set_label(std::move(label));
@@ -344,6 +490,9 @@ Task<Result<object::ContainerRecord>> GrpcClient::set_container(const Call& call
 
 Task<Result<>> GrpcClient::destroy_container(const Call& call, std::string pool, std::string label,
                                              Report& report) {
+    ROS2S_CO_TRY(co_await delegate(
+        call, pool, {.rights = capability::right_destroy, .directories = false, .container = label},
+        report));
     v1::DestroyContainerRequest request;
     request.set_pool(std::move(pool));
     request.set_label(std::move(label));
@@ -394,7 +543,19 @@ Task<Result<ListedTenants>> GrpcClient::list_tenants(const Call& call, std::stri
     ROS2S_CO_TRY_ASSIGN(const auto reply,
                         co_await ask(*parts_, &Stubs::tenants, &TenantsAsync::List, call,
                                      std::move(request), report));
-    ListedTenants listed{.version = reply.version()};
+    ListedTenants listed{.version = reply.version(),
+                         .tenants = {},
+                         .audience = {},
+                         .issuers = {},
+                         .now = WallTime(Duration(reply.now_ns()))};
+    if (reply.audience().size() == listed.audience.bytes.size()) {
+        std::ranges::copy(reply.audience(), listed.audience.bytes.begin());
+    }
+    for (const std::string& key : reply.issuers()) {
+        capability::PublicKey& issuer = listed.issuers.emplace_back();
+        if (key.size() != issuer.size()) co_return nonsense("key of capabilities", report);
+        std::ranges::copy(key, issuer.begin());
+    }
     if (listed.version == known) co_return listed;
     listed.tenants.emplace();
     for (const v1::Tenant& each : reply.tenants()) {

@@ -21,6 +21,8 @@
 #include <vector>
 
 #include "ros2s/base/result.h"
+#include "ros2s/capability/chain.h"
+#include "ros2s/control/capabilities.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/pki/certificate.h"
@@ -43,12 +45,25 @@ struct ClientOptions {
     uint32_t message_bytes_max = 4 << 20;  // of a reply
 };
 
+// Shows a capability in sessions. Outlives them; used on their core.
+class CapabilityHolder {
+  public:
+    virtual ~CapabilityHolder() = default;
+    [[nodiscard]] virtual capability::Chain chain() const = 0;
+    // The signature over capability::proof_message() for this chain.
+    [[nodiscard]] virtual std::string prove(const capability::Chain& chain, std::string_view nonce,
+                                            session::SessionId session,
+                                            std::string_view provider) const = 0;
+};
+
 struct SessionWish {
     Uuid client;  // the opened library
     session::Purpose purpose = session::Purpose::store;
     std::string pool;
     std::string program{};               // for people
     std::vector<std::string> providers;  // of the data plane, best first
+    // Null: the session has the rights of this program's certificate.
+    const CapabilityHolder* holder = nullptr;
 };
 
 struct GivenTicket {
@@ -58,11 +73,17 @@ struct GivenTicket {
 
 struct OpenedSession {
     session::SessionId id{};
-    GivenTicket ticket;
+    GivenTicket ticket;  // none, if there is a nonce: show_capability() gives it
+    std::string nonce;   // for the proof of a holder
     std::string provider;
     std::string address;  // of the data plane
     // A session without a connection and without a call ends after this time.
     Duration idle_max{};
+};
+
+struct ShownReply {
+    std::optional<GivenTicket> ticket;  // with the first capability of the session
+    std::string nonce;                  // for the next proof
 };
 
 struct MountedAt {
@@ -89,6 +110,10 @@ struct ListedTenants {
     uint64_t version = 0;
     // None if the version is the one that the caller knew.
     std::optional<tenancy::SeenTenants> tenants;
+    // For capabilities of the pool; nil and empty if the engine knows none.
+    Uuid audience;
+    std::vector<capability::PublicKey> issuers;
+    WallTime now{};  // by the engine's clock
 };
 
 class ControlClient {
@@ -112,6 +137,9 @@ class ControlClient {
                                               Report& report) = 0;
     virtual Task<Result<GivenTicket>> issue_ticket(const Call& call, session::SessionId id,
                                                    Report& report) = 0;
+    virtual Task<Result<ShownReply>> show_capability(const Call& call, session::SessionId id,
+                                                     capability::Chain chain, std::string proof,
+                                                     Report& report) = 0;
     virtual Task<Result<>> close_session(const Call& call, session::SessionId id,
                                          Report& report) = 0;
 
@@ -141,6 +169,30 @@ class ControlClient {
                                                             tenancy::Change what, std::string name,
                                                             config::Entries settings,
                                                             Report& report) = 0;
+    // Another key signs the pool's capabilities from now on. Errors: denied, unsupported, busy.
+    virtual Task<Result<>> rotate_capability_key(const Call& call, std::string pool,
+                                                 Report& report) = 0;
+
+    // If the server is a DPU that needs capabilities: gets one for this program and hands it to the
+    // DPU. Returns after how long it should be done again; nothing: the server needs none. The
+    // functions for containers below do it themselves. Errors: denied, disconnected.
+    virtual Task<Result<std::optional<Duration>>> delegate(const Call& call, std::string pool,
+                                                           capability::Use use, Report& report) = 0;
+    // Its steps. The pool's name in capabilities, and whose key to hand one to. Errors: unsupported
+    // (the server knows no capabilities of the pool).
+    virtual Task<Result<Capabilities::Description>> describe_capabilities(const Call& call,
+                                                                          std::string pool,
+                                                                          Report& report) = 0;
+    // At most what was wished, less if the tenant has less.
+    virtual Task<Result<std::string>> issue_capability(const Call& call, std::string pool,
+                                                       capability::Wish wish, Report& report) = 0;
+    // Hands a chain to a DPU. Errors: denied, unsupported, busy.
+    virtual Task<Result<>> hand_over(const Call& call, std::string pool, capability::Chain chain,
+                                     Report& report) = 0;
+    // For those who relay what others wish.
+    virtual Task<Result<std::string>> relay_wish(const Call& call, std::string pool,
+                                                 SignedWish wish, Report& report) = 0;
+
     // `known`: a version, 0 for none. Returns at once if it is not the current one, otherwise after
     // the next change or tenancy::TenantRegistry::heartbeat. Errors: unsupported.
     virtual Task<Result<ListedTenants>> list_tenants(const Call& call, std::string pool,

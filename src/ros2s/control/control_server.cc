@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "audit.h"
+#include "capability_service.h"
 #include "connections.h"
 #include "files_service.h"
 #include "health_service.h"
@@ -93,6 +94,7 @@ struct ControlServer::Parts {
     PoolService pools{state};
     ContainerService containers{state};
     TenantService tenants{state};
+    CapabilityService capabilities{state};
     MountService mounts{state};
     FileService files{state};
     HealthService health{gate, state.parts.access};
@@ -128,7 +130,8 @@ Result<> ControlServer::Parts::build(Report& report) {
     credentials = server_credentials(options.identity, state.parts.log);
     using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
     acceptor = builder.experimental().AddExternalConnectionAcceptor(External::FROM_FD, credentials);
-    std::vector<OfferedService*> offered{&about, &sessions, &pools, &containers, &tenants, &health};
+    std::vector<OfferedService*> offered{&about,   &sessions,     &pools, &containers,
+                                         &tenants, &capabilities, &health};
     if (state.parts.mounts != nullptr) offered.insert(offered.end(), {&mounts, &files});
     std::vector<std::string> names;
     for (const OfferedService* service : offered) names.push_back(service->name());

@@ -18,6 +18,7 @@
 // - It accepts connections as long as it lives, whatever resource runs out (connections.h).
 // - The log has one line for each refused connection (audit), bounded per second.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
+#include "ros2s/control/capabilities.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/pki/certificate.h"
@@ -50,8 +52,13 @@ class PoolCatalog {
   public:
     virtual ~PoolCatalog() = default;
     [[nodiscard]] virtual std::vector<std::string> names() const = 0;
-    // Null if no pool has that name, and for a pool whose containers are directories.
+    // Null if no pool has that name, and for a pool whose containers are directories, or that is
+    // used with capabilities.
     [[nodiscard]] virtual object::ObjectStore* find(std::string_view pool) = 0;
+    [[nodiscard]] bool has(std::string_view pool) const {
+        const std::vector<std::string> all = names();
+        return std::find(all.begin(), all.end(), pool) != all.end();
+    }
     // The containers of a pool without a store: directories of the server, which only its settings
     // change. Empty: it is not such a pool.
     [[nodiscard]] virtual std::vector<std::string> directories(std::string_view /*pool*/) const {
@@ -61,6 +68,19 @@ class PoolCatalog {
     // The tenants of a pool that find() knows. Null: another server keeps them.
     [[nodiscard]] virtual tenancy::TenantRegistry* tenants(std::string_view /*pool*/) {
         return nullptr;
+    }
+    // The store of a pool for one use by the subject. Default: the one of find(). Errors, with a
+    // sentence: not_found; those of reaching the pool.
+    virtual Task<Result<std::shared_ptr<object::ObjectStore>>> store_for(const Call& /*call*/,
+                                                                         std::string /*subject*/,
+                                                                         std::string pool,
+                                                                         capability::Use /*use*/,
+                                                                         Report& report) {
+        object::ObjectStore* const store = find(pool);
+        if (store == nullptr) {
+            co_return report.fail(Code::not_found, "there is no pool '" + pool + "' here");
+        }
+        co_return std::shared_ptr<object::ObjectStore>(std::shared_ptr<void>(), store);
     }
     // The transport of the I/O of a pool that find() knows, in a form that clients may see.
     [[nodiscard]] virtual std::string path(const std::string& pool) const = 0;
@@ -84,8 +104,8 @@ class PoolCatalog {
                               "engine, as in ros2s://HOST:PORT/POOL/CONTAINER");
     }
     virtual Task<Result<object::ContainerRecord>> create_container(
-        const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
-        Report& report) = 0;
+        const Call& call, std::string subject, std::string pool,
+        object::ContainerProperties properties, fs::Owner owner, Report& report) = 0;
 };
 
 // An address of the data plane, by provider.
@@ -118,6 +138,7 @@ struct ControlParts {
                                                   // take turns with its requests. Null: they do not
     TenantListeners* tenant_listeners = nullptr;  // null: all sessions use the addresses in
                                                   // ControlOptions::data
+    Capabilities* capabilities = nullptr;         // null: it has none
     Log log{};
 };
 

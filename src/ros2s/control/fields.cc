@@ -38,6 +38,25 @@ Result<> check_label(std::string_view field, std::string_view label, Report& rep
                                    label_bytes_max));
 }
 
+Result<> check_size(std::string_view field, std::string_view bytes, size_t most, Report& report) {
+    if (!bytes.empty() && bytes.size() <= most) return {};
+    return report.fail(Code::invalid,
+                       fmt::format("{} has {} bytes; give 1 to {}", field, bytes.size(), most));
+}
+
+Result<capability::Chain> decode(const google::protobuf::RepeatedPtrField<std::string>& chain,
+                                 Report& report) {
+    if (chain.empty() || chain.size() > capability::depth_max) {
+        return report.fail(Code::invalid, fmt::format("chain has {} capabilities; give 1 or {}",
+                                                      chain.size(), capability::depth_max));
+    }
+    for (const std::string& link : chain) {
+        ROS2S_TRY(
+            check_size("a capability in chain", link, capability::capability_bytes_max, report));
+    }
+    return capability::Chain(chain.begin(), chain.end());
+}
+
 Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request, std::string subject,
                                        Report& report) {
     session::SessionRequest wanted{

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "files.pb.h"
+#include "ros2s/capability/chain.h"
 #include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/session/sessions.h"
@@ -22,6 +23,11 @@ inline constexpr int forgets_max = 1024;
 
 // The label of a pool or container.
 [[nodiscard]] Result<> check_label(std::string_view field, std::string_view label, Report& report);
+
+[[nodiscard]] Result<> check_size(std::string_view field, std::string_view bytes, size_t most,
+                                  Report& report);
+[[nodiscard]] Result<capability::Chain> decode(
+    const google::protobuf::RepeatedPtrField<std::string>& chain, Report& report);
 
 [[nodiscard]] Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request,
                                                      std::string subject, Report& report);

@@ -143,15 +143,25 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
                         session::to_string(state_.options.purpose),
                         session::to_string(wanted.purpose)));
     }
-    ROS2S_CO_TRY(state_.permit(served, wanted.pool));
-    PoolCatalog& pools = state_.parts.pools;
-    if (pools.find(wanted.pool) == nullptr && pools.directories(wanted.pool).empty()) {
+    const Capabilities* const capabilities = state_.parts.capabilities;
+    const bool may_show = request.shows_capability() && capabilities != nullptr &&
+                          capabilities->may_show(served.subject, wanted.pool);
+    if (!may_show) ROS2S_CO_TRY(state_.permit(served, wanted.pool));
+    if (request.shows_capability() && !may_show) {
+        co_return report.fail(
+            Code::denied, fmt::format("{} may not show capabilities here; the engine's settings "
+                                      "name who may, under 'capabilities: delegates'",
+                                      served.subject));
+    }
+    const PoolCatalog& pools = state_.parts.pools;
+    if (!pools.has(wanted.pool)) {
         co_return report.fail(Code::not_found,
                               fmt::format("there is no pool '{}' here; available: {}", wanted.pool,
                                           fmt::join(state_.pools_for(served), ", ")));
     }
     ROS2S_CO_TRY_ASSIGN(const DataAddress* const address, choose(request, report));
-    const auto opened = enter(served, std::move(wanted), *reply.mutable_ticket());
+    const std::string shows_over = may_show ? address->provider : std::string();
+    const auto opened = enter(served, std::move(wanted), shows_over, reply);
     if (!opened) co_return fail(opened.error());
     if (!opened->ticket) {  // without a ticket the session is useless
         co_await state_.parts.sessions.close(opened->id);
@@ -176,9 +186,19 @@ Task<Result<std::string>> SessionService::address_for(session::SessionId id,
     co_return co_await state_.parts.tenant_listeners->open(*session, address.provider, report);
 }
 
+std::string SessionService::draw_nonce() const {
+    std::string nonce;
+    while (nonce.size() < capability::nonce_bytes) {
+        const uint64_t part = state_.gate.reactor.secrets().next();
+        nonce.append(reinterpret_cast<const char*>(&part), sizeof part);
+    }
+    return nonce;
+}
+
 Result<SessionService::Entered> SessionService::enter(Served& served,
                                                       session::SessionRequest wanted,
-                                                      v1::Ticket& ticket) {
+                                                      const std::string& shows_over,
+                                                      v1::OpenSessionReply& reply) {
     const auto opened = state_.parts.sessions.open(std::move(wanted));
     if (!opened) {
         return served.report.fail(
@@ -188,7 +208,32 @@ Result<SessionService::Entered> SessionService::enter(Served& served,
                                                             : "there are too many; close some"));
     }
     (*opened)->credential = served.credential;
-    return Entered{(*opened)->id, give_ticket(served, **opened, ticket)};
+    if (!shows_over.empty()) {
+        (*opened)->shows = {.nonce = draw_nonce(), .provider = shows_over, .capability = {}};
+        reply.set_nonce((*opened)->shows->nonce);
+        return Entered{(*opened)->id, {}};
+    }
+    return Entered{(*opened)->id, give_ticket(served, **opened, *reply.mutable_ticket())};
+}
+
+Task<Result<>> SessionService::show_capability(Served& served,
+                                               const v1::ShowCapabilityRequest& request,
+                                               v1::ShowCapabilityReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(auto chain, decode(request.chain(), served.report));
+    ROS2S_CO_TRY(check_size("proof", request.proof(), capability::signature_bytes, served.report));
+    ROS2S_CO_TRY_ASSIGN(const auto session, state_.session(served, request.session()));
+    if (!session->shows) {
+        co_return served.report.fail(Code::invalid,
+                                     "this session was not opened to show a capability");
+    }
+    const bool is_first = session->shows->capability == nullptr;
+    // Whatever comes of it, the nonce is used.
+    const std::string nonce = std::exchange(session->shows->nonce, draw_nonce());
+    ROS2S_CO_TRY(co_await state_.parts.capabilities->show(*session, std::move(chain), nonce,
+                                                          request.proof(), served.report));
+    reply.set_nonce(session->shows->nonce);
+    if (is_first) ROS2S_CO_TRY(give_ticket(served, *session, *reply.mutable_ticket()));
+    co_return Result<>{};
 }
 
 Task<Result<>> SessionService::keep_alive(Served& served, const v1::KeepAliveRequest& request,
@@ -201,6 +246,9 @@ Task<Result<>> SessionService::keep_alive(Served& served, const v1::KeepAliveReq
 Task<Result<>> SessionService::issue_ticket(Served& served, const v1::IssueTicketRequest& request,
                                             v1::IssueTicketReply& reply) {
     ROS2S_CO_TRY_ASSIGN(const auto session, state_.session(served, request.session()));
+    if (session->shows && session->shows->capability == nullptr) {
+        co_return served.report.fail(Code::denied, "this session has shown no capability yet");
+    }
     co_return give_ticket(served, *session, *reply.mutable_ticket());
 }
 

@@ -41,13 +41,17 @@ class SessionService final : public OfferedService {
     ROS2S_SERVE(Open, OpenSessionRequest, OpenSessionReply, open)
     ROS2S_SERVE(KeepAlive, KeepAliveRequest, KeepAliveReply, keep_alive)
     ROS2S_SERVE(IssueTicket, IssueTicketRequest, IssueTicketReply, issue_ticket)
+    ROS2S_SERVE(ShowCapability, ShowCapabilityRequest, ShowCapabilityReply, show_capability)
     ROS2S_SERVE(Close, CloseSessionRequest, CloseSessionReply, close)
 
     struct Entered {
         session::SessionId id{};
         Result<> ticket;  // whether a ticket was available
     };
-    Result<Entered> enter(Served& served, session::SessionRequest wanted, v1::Ticket& ticket);
+    // With a ticket, unless the session shows a capability: then with a nonce.
+    Result<Entered> enter(Served& served, session::SessionRequest wanted,
+                          const std::string& shows_over, v1::OpenSessionReply& reply);
+    [[nodiscard]] std::string draw_nonce() const;
     // The address of the data plane for the session. Errors: stale, those of
     // TenantListeners::open().
     Task<Result<std::string>> address_for(session::SessionId id, const DataAddress& address,

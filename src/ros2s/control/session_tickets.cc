@@ -10,9 +10,30 @@ Task<Result<OpenedSession>> SessionTickets::open(Report& report) {
     ROS2S_CO_TRY_ASSIGN(auto opened, co_await control_.open_session(call, wish_, report));
     session_ = opened.id;
     address_ = opened.address;
-    first_ = opened.ticket.ticket;
+    provider_ = opened.provider;
+    nonce_ = opened.nonce;
+    if (wish_.holder == nullptr) {
+        first_ = opened.ticket.ticket;
+    } else if (const auto shown = co_await show(report); !shown) {
+        co_await close();
+        co_return fail(shown.error());
+    }
     opened_.wake_all();
     co_return std::move(opened);
+}
+
+Task<Result<>> SessionTickets::show(Report& report) {
+    if (!session_ || wish_.holder == nullptr) co_return Result<>{};
+    const Call call;
+    const session::SessionId session = *session_;
+    capability::Chain chain = wish_.holder->chain();
+    std::string proof = wish_.holder->prove(chain, nonce_, session, provider_);
+    ROS2S_CO_TRY_ASSIGN(auto shown, co_await control_.show_capability(
+                                        call, session, std::move(chain), std::move(proof), report));
+    if (session_ != session) co_return Result<>{};  // another one was opened meanwhile
+    nonce_ = std::move(shown.nonce);
+    if (shown.ticket) first_ = shown.ticket->ticket;
+    co_return Result<>{};
 }
 
 Task<Result<std::string>> SessionTickets::take(Report& report) {

@@ -19,6 +19,9 @@ class SessionTickets final : public rpc::TicketSource {
     // Errors: those of ControlClient::open_session().
     Task<Result<OpenedSession>> open(Report& report);
     Task<Result<std::string>> take(Report& report) override;
+    // Shows the holder's present chain in the session, if there is one. Errors: those of
+    // ControlClient::show_capability().
+    Task<Result<>> show(Report& report);
     [[nodiscard]] std::string address() const override { return address_; }
     // Ends the session, if the server can be reached.
     Task<> close();
@@ -32,6 +35,7 @@ class SessionTickets final : public rpc::TicketSource {
     SessionWish wish_;
     std::optional<session::SessionId> session_;
     std::string address_;  // of the data plane, for that session
+    std::string provider_, nonce_;
     Event opened_;
     std::optional<session::Ticket> first_;  // came with the session, not used yet
 };

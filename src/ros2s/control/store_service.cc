@@ -11,12 +11,14 @@
 namespace ros2s::control {
 namespace {
 
-Result<object::ObjectStore*> find_pool(const ServerState& state, Served& served,
-                                       const std::string& pool) {
+using Store = std::shared_ptr<object::ObjectStore>;
+
+// To see which containers exist, and no more.
+capability::Use seeing() { return {.rights = 0, .directories = false, .container = "*"}; }
+
+Result<> check_pool(const ServerState& state, Served& served, const std::string& pool) {
     ROS2S_TRY(check_label("pool", pool, served.report));
     ROS2S_TRY(state.permit(served, pool));
-    object::ObjectStore* const store = state.parts.pools.find(pool);
-    if (store != nullptr) return store;
     if (!state.parts.pools.directories(pool).empty()) {
         return served.report.fail(
             Code::unsupported,
@@ -25,9 +27,17 @@ Result<object::ObjectStore*> find_pool(const ServerState& state, Served& served,
                         "network",
                         pool));
     }
+    if (state.parts.pools.has(pool)) return {};
     return served.report.fail(Code::not_found,
                               fmt::format("there is no pool '{}' here; available: {}", pool,
                                           fmt::join(state.pools_for(served), ", ")));
+}
+
+Task<Result<Store>> find_pool(const ServerState& state, Served& served, std::string pool,
+                              capability::Use use = seeing()) {
+    ROS2S_CO_TRY(check_pool(state, served, pool));
+    co_return co_await state.parts.pools.store_for(served.call, served.subject, std::move(pool),
+                                                   std::move(use), served.report);
 }
 
 Task<Result<object::ContainerRecord>> find_container(object::ObjectStore& store, Served& served,
@@ -103,8 +113,7 @@ Task<Result<>> PoolService::list(Served& served, const v1::ListPoolsRequest&,
 
 Task<Result<>> PoolService::query(Served& served, const v1::QueryPoolRequest& request,
                                   v1::QueryPoolReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
-                        find_pool(state_, served, request.pool()));
+    ROS2S_CO_TRY_ASSIGN(const Store store, co_await find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY_ASSIGN(const auto space, co_await store->space(served.call, {}));
     ROS2S_CO_TRY_ASSIGN(const auto containers,
                         co_await seen_containers(state_, served, *store, request.pool()));
@@ -169,7 +178,7 @@ Task<Result<>> look_for_answer(Served& served, object::ObjectStore& store) {
 Task<Result<>> ContainerService::create(Served& served, const v1::CreateContainerRequest& request,
                                         v1::CreateContainerReply& reply) {
     ROS2S_CO_TRY(name_change(served, request));
-    ROS2S_CO_TRY(find_pool(state_, served, request.pool()));
+    ROS2S_CO_TRY(check_pool(state_, served, request.pool()));
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
     ROS2S_CO_TRY(state_.permit(served, session::Right::create, request.pool(), request.label()));
     const auto owned_by = state_.parts.pools.owner_of(request.pool(), served.subject);
@@ -200,7 +209,7 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
     }
     ROS2S_CO_TRY_ASSIGN(const auto made,
                         co_await state_.parts.pools.create_container(
-                            served.call, request.pool(), std::move(properties),
+                            served.call, served.subject, request.pool(), std::move(properties),
                             {.uid = owner->uid, .gid = owner->gid}, served.report));
     state_.audit(served, fmt::format("created the container {}/{} ({})", request.pool(),
                                      request.label(), made.id.uuid.to_string()));
@@ -218,8 +227,7 @@ Task<Result<>> ContainerService::list(Served& served, const v1::ListContainersRe
         reply.add_containers()->set_label(label);
     }
     if (!directories.empty()) co_return Result<>{};
-    ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
-                        find_pool(state_, served, request.pool()));
+    ROS2S_CO_TRY_ASSIGN(const Store store, co_await find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY_ASSIGN(const auto seen,
                         co_await seen_containers(state_, served, *store, request.pool()));
     for (const object::ContainerRecord& each : seen) encode(each, *reply.add_containers());
@@ -228,8 +236,7 @@ Task<Result<>> ContainerService::list(Served& served, const v1::ListContainersRe
 
 Task<Result<>> ContainerService::query(Served& served, const v1::QueryContainerRequest& request,
                                        v1::QueryContainerReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
-                        find_pool(state_, served, request.pool()));
+    ROS2S_CO_TRY_ASSIGN(const Store store, co_await find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
     if (!co_await owns_named(state_, served, *store, request.pool(), request.label())) {
         ROS2S_CO_TRY(permit_seeing(state_, served, request.pool(), request.label()));
@@ -242,8 +249,7 @@ Task<Result<>> ContainerService::query(Served& served, const v1::QueryContainerR
 
 Task<Result<>> ContainerService::set(Served& served, const v1::SetContainerRequest& request,
                                      v1::SetContainerReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
-                        find_pool(state_, served, request.pool()));
+    ROS2S_CO_TRY_ASSIGN(const Store store, co_await find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY(state_.permit_administration(served, "set caps in", request.pool(),
                                               "set owner and caps of containers"));
     ROS2S_CO_TRY_ASSIGN(const auto found,
@@ -265,9 +271,11 @@ Task<Result<>> ContainerService::set(Served& served, const v1::SetContainerReque
 
 Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContainerRequest& request,
                                          v1::DestroyContainerReply&) {
-    ROS2S_CO_TRY_ASSIGN(object::ObjectStore* const store,
-                        find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
+    ROS2S_CO_TRY_ASSIGN(const Store store, co_await find_pool(state_, served, request.pool(),
+                                                              {.rights = capability::right_destroy,
+                                                               .directories = false,
+                                                               .container = request.label()}));
     if (!co_await owns_named(state_, served, *store, request.pool(), request.label())) {
         ROS2S_CO_TRY(
             state_.permit(served, session::Right::destroy, request.pool(), request.label()));

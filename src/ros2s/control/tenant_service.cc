@@ -35,9 +35,12 @@ constexpr std::array<std::string_view, 3> done_names{"created", "changed", "revo
 Result<tenancy::TenantRegistry*> TenantService::registry(Served& served,
                                                          const std::string& pool) const {
     ROS2S_TRY(check_label("pool", pool, served.report));
-    ROS2S_TRY(state_.permit(served, pool));
+    const Capabilities* const capabilities = state_.parts.capabilities;
+    if (capabilities == nullptr || !capabilities->is_delegate(served.subject)) {
+        ROS2S_TRY(state_.permit(served, pool));
+    }
     if (tenancy::TenantRegistry* const found = state_.parts.pools.tenants(pool)) return found;
-    if (state_.parts.pools.find(pool) == nullptr) {
+    if (!state_.parts.pools.has(pool)) {
         return served.report.fail(Code::not_found, fmt::format("there is no pool '{}' here", pool));
     }
     return served.report.fail(
@@ -51,6 +54,16 @@ Task<Result<>> TenantService::change(Served& served, const v1::ChangeTenantReque
     ROS2S_CO_TRY_ASSIGN(tenancy::TenantRegistry* const tenants, registry(served, request.pool()));
     ROS2S_CO_TRY(state_.permit_administration(served, "change tenants of", request.pool(),
                                               "change tenants"));
+    if (request.kind() == v1::ChangeTenantRequest::ROTATE) {
+        if (state_.parts.capabilities == nullptr) {
+            co_return served.report.fail(Code::unsupported, "this server issues no capabilities");
+        }
+        ROS2S_CO_TRY(co_await state_.parts.capabilities->rotate(request.pool(), served.report));
+        tenants->tell();
+        state_.audit(served, fmt::format("made a new key for capabilities of the pool '{}'",
+                                         request.pool()));
+        co_return Result<>{};
+    }
     ROS2S_CO_TRY_ASSIGN(const tenancy::Change what, change_of(request, served.report));
     config::Entries settings(request.settings().begin(), request.settings().end());
     ROS2S_CO_TRY_ASSIGN(
@@ -68,8 +81,14 @@ Task<Result<>> TenantService::list(Served& served, const v1::ListTenantsRequest&
     ROS2S_CO_TRY_ASSIGN(tenancy::TenantRegistry* const tenants, registry(served, request.pool()));
     co_await tenants->wait(request.known());
     reply.set_version(tenants->version());
-    if (tenants->version() == request.known()) co_return Result<>{};
     const WallTime now = state_.parts.reactor.wall_time();
+    reply.set_now_ns(now.time_since_epoch().count());
+    const Capabilities* const capabilities = state_.parts.capabilities;
+    if (const auto known = capabilities ? capabilities->describe(request.pool()) : std::nullopt) {
+        reply.set_audience(known->audience.bytes.data(), known->audience.bytes.size());
+        for (const auto& key : known->issuers) reply.add_issuers(key.data(), key.size());
+    }
+    if (tenants->version() == request.known()) co_return Result<>{};
     for (const auto& [name, tenant] : tenants->tenants()) encode(tenant, now, *reply.add_tenants());
     co_return Result<>{};
 }

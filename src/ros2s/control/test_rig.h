@@ -101,10 +101,9 @@ class OnePool final : public PoolCatalog, public session::FileSystemSource {
         return pool == "pool" ? &store_ : nullptr;
     }
     [[nodiscard]] std::string path(const std::string&) const override { return "memory"; }
-    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
-                                                           object::ContainerProperties properties,
-                                                           fs::Owner owner,
-                                                           Report& report) override;
+    Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, std::string /*subject*/, std::string pool,
+        object::ContainerProperties properties, fs::Owner owner, Report& report) override;
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
                                                        const std::string& container,
                                                        Report& report) override;

@@ -62,8 +62,8 @@ std::unique_ptr<OsReactor> make_reactor(const char* name) {
 }
 
 Task<Result<object::ContainerRecord>> OnePool::create_container(
-    const Call& call, std::string, object::ContainerProperties properties, fs::Owner owner,
-    Report& report) {
+    const Call& call, std::string, std::string, object::ContainerProperties properties,
+    fs::Owner owner, Report& report) {
     auto made = co_await store_.create_container(call, properties);
     if (!made) co_return report.fail(made.error(), "the container could not be made");
     ROS2S_CO_TRY(co_await fs::Dfs::format(call, store_, made->id, reactor_, owner, report));
@@ -116,8 +116,9 @@ Rig::Rig(RigOptions options)
     there([&] { return start(report); });
     EXPECT_NE(server, nullptr) << report.text();
     const Call call;
-    EXPECT_TRUE(
-        there([&] { return pool.create_container(call, "pool", {.label = "c"}, {}, report); }));
+    EXPECT_TRUE(there([&] {
+        return pool.create_container(call, "CN=client", "pool", {.label = "c"}, {}, report);
+    }));
 }
 
 void Rig::restart() {

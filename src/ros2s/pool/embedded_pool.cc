@@ -132,6 +132,12 @@ std::string EmbeddedPool::read_only_reason() const { return engine_->read_only_r
 
 std::string EmbeddedPool::tenants_file() const { return in(directory(), tenants_name); }
 
+std::string EmbeddedPool::capability_keys_file() const {
+    return in(directory(), capability_keys_name);
+}
+
+Uuid EmbeddedPool::id() const { return engine_->pool().uuid; }
+
 std::string EmbeddedPool::shown() const {
     return fmt::format("the pool '{}' in {}", name(), directory());
 }

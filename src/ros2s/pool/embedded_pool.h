@@ -58,6 +58,9 @@ class EmbeddedPool {
     [[nodiscard]] const std::string& name() const { return directory_.config.pool; }
     // The file of the pool's tenants, which the engine that serves the pool keeps.
     [[nodiscard]] std::string tenants_file() const;
+    // The file of the keys with which that engine signs capabilities.
+    [[nodiscard]] std::string capability_keys_file() const;
+    [[nodiscard]] Uuid id() const;
     [[nodiscard]] const std::string& directory() const { return directory_.directory; }
     // The top of the stack. Containers and free space are managed through it.
     [[nodiscard]] object::ObjectStore& store();

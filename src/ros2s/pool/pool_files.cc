@@ -14,7 +14,7 @@ namespace {
 
 // replace_file() uses NAME.new.
 constexpr std::string_view replaced_names[] = {config_name, half_made_name, growing_name,
-                                               served_name, tenants_name};
+                                               served_name, tenants_name,   capability_keys_name};
 
 bool is_pool_file(std::string_view name) {
     const auto may_be_new = [name](std::string_view each) {

@@ -22,6 +22,8 @@ inline constexpr std::string_view served_name = "served";
 // The pool's tenants (tenancy/tenant.h). The engine that serves the pool makes it with the first
 // one.
 inline constexpr std::string_view tenants_name = "tenants.yaml";
+// The keys with which that engine signs capabilities (capability/issuer.h).
+inline constexpr std::string_view capability_keys_name = "capability.keys";
 
 [[nodiscard]] std::string device_name(size_t number);  // "device-0"
 [[nodiscard]] bool is_device_name(std::string_view name);

@@ -12,8 +12,9 @@ namespace {
 
 // Errors that waiting does not cure.
 bool is_final(const Error& error) {
-    return error.code == Code::denied || error.code == Code::bad_version ||
-           error.code == Code::unsupported || error.code == Code::invalid;
+    return error.code == Code::denied || error.code == Code::stale ||
+           error.code == Code::bad_version || error.code == Code::unsupported ||
+           error.code == Code::invalid;
 }
 
 uint64_t seconds_of(WallTime time) {

@@ -11,8 +11,9 @@ namespace ros2s::session {
 namespace {
 
 // Labels contain no '/'. A request whose label has one names no container.
-std::string key_of(const std::string& pool, const std::string& container) {
-    return pool + "/" + container;
+std::string key_of(const std::string& pool, const std::string& container,
+                   const std::string& authority = {}) {
+    return pool + "/" + container + (authority.empty() ? "" : "/" + authority);
 }
 
 }  // namespace
@@ -158,8 +159,8 @@ Task<Result<>> Mounts::wait_for_turn(const Call& call, Semaphore& turn) {
     co_return Result<>();
 }
 
-Task<Result<>> Mounts::enter(const Call& call, std::string key, std::string pool,
-                             std::string container, Report& report) {
+Task<Result<>> Mounts::enter(const Call& call, std::string key, std::string authority,
+                             std::string pool, std::string container, Report& report) {
     Shared& shared = shared_.try_emplace(key, reactor_).first->second;
     ++shared.users;
     Result<> entered = co_await wait_for_turn(call, shared.turn);
@@ -175,7 +176,7 @@ Task<Result<>> Mounts::enter(const Call& call, std::string key, std::string pool
         if (shared.file_system == nullptr) {
             entered = call.check(reactor_.now());  // waiting for the turn may have taken long
             if (entered) {
-                auto opened = co_await source_.open(call, pool, container, report);
+                auto opened = co_await source_.open_for(call, authority, pool, container, report);
                 if (opened) {
                     shared.file_system = std::move(*opened);
                 } else {
@@ -213,8 +214,9 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
                                     const std::string& container, Grant grant, Report& report) {
     ROS2S_CO_TRY(check_room(session, report));
     const std::string& pool = session.request.pool;
-    const std::string key = key_of(pool, container);
-    ROS2S_CO_TRY(co_await enter(call, key, pool, container, report));
+    std::string authority = source_.authority_for(session, grant.read_only);
+    const std::string key = key_of(pool, container, authority);
+    ROS2S_CO_TRY(co_await enter(call, key, std::move(authority), pool, container, report));
     std::unique_ptr<fs::FileSystem> view;
     if (!grant.subtrees.empty()) {
         auto opened = co_await access::SubtreeView::open(
@@ -297,7 +299,10 @@ Task<> Mounts::close(Key key) {
 }
 
 bool Mounts::in_use(const std::string& pool, const std::string& container) const {
-    return shared_.contains(key_of(pool, container));
+    const std::string key = key_of(pool, container);
+    if (shared_.contains(key)) return true;
+    const auto next = shared_.lower_bound(key + "/");
+    return next != shared_.end() && next->first.starts_with(key + "/");
 }
 
 Task<> Mounts::session_ending(Session& session) {

@@ -36,6 +36,20 @@ class FileSystemSource {
                                                                const std::string& pool,
                                                                const std::string& container,
                                                                Report& report) = 0;
+    // In whose name the session uses the container, if the source reaches it by rights of its
+    // clients. Sessions with the same name share a file system. Empty: all of them.
+    [[nodiscard]] virtual std::string authority_for(const Session& /*session*/,
+                                                    bool /*read_only*/) const {
+        return {};
+    }
+    // As open(), in that name.
+    virtual Task<Result<std::unique_ptr<fs::FileSystem>>> open_for(const Call& call,
+                                                                   std::string /*authority*/,
+                                                                   const std::string& pool,
+                                                                   const std::string& container,
+                                                                   Report& report) {
+        return open(call, pool, container, report);
+    }
     // True if the file system holds descriptors of the process for open files.
     [[nodiscard]] virtual bool holds_descriptors(const std::string& /*pool*/,
                                                  const std::string& /*container*/) const {
@@ -217,8 +231,8 @@ class Mounts final : public SessionWatcher {
     // Errors: deadline, cancelled.
     Task<Result<>> wait_for_turn(const Call& call, Semaphore& turn);
     // Opens the container's file system if it is not open, and adds a user.
-    Task<Result<>> enter(const Call& call, std::string key, std::string pool, std::string container,
-                         Report& report);
+    Task<Result<>> enter(const Call& call, std::string key, std::string authority, std::string pool,
+                         std::string container, Report& report);
     // Removes a user. The last one closes the file system.
     Task<> leave(std::string key);
     Task<> close(Key key);

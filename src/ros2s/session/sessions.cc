@@ -204,11 +204,16 @@ Task<> SessionTable::reap(StopToken stop) {
             // Concurrently: a session whose file system does not answer does not delay the others.
             ROS2S_CHECK(expelled_.try_spawn(end(*unused->second)));
         }
-        std::vector<SessionId> expired;
+        std::vector<std::pair<SessionId, std::string_view>> expired;
         for (const auto& [id, session] : sessions_) {
-            if (session->credential.until <= reactor_.wall_time()) expired.push_back(id);
+            if (session->credential.until <= reactor_.wall_time()) {
+                expired.emplace_back(id, "its certificate expired");
+            } else if (session->shows && session->shows->capability != nullptr &&
+                       session->shows->capability->expires <= reactor_.wall_time()) {
+                expired.emplace_back(id, "its capability expired");
+            }
         }
-        for (const SessionId id : expired) expel(id, "its certificate expired");
+        for (const auto& [id, why] : expired) expel(id, why);
     }
 }
 

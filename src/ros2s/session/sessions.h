@@ -22,6 +22,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
+#include "ros2s/capability/capability.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/sync.h"
@@ -52,6 +54,15 @@ struct Credential {
     WallTime until = WallTime::max();
 };
 
+// Of a session that was opened to show a capability. Its rights are those of the capability, and
+// not those of its subject.
+struct ShownCapability {
+    std::string nonce;     // of the next proof
+    std::string provider;  // of its data plane
+    // Null: none was shown so far, and the session gets no ticket.
+    std::shared_ptr<const capability::Capability> capability;
+};
+
 // The owner of the names of a subject's clients (UpdateName::owner): the same in every process.
 [[nodiscard]] Uuid owner_of(std::string_view subject);
 
@@ -67,8 +78,9 @@ class Session {
     const SessionId id;
     const uint64_t tenant;
     const SessionRequest request;
-    const Uuid owner;          // of the client's names, set here and not by the client
-    Credential credential;     // the last one that its subject presented
+    const Uuid owner;       // of the client's names, set here and not by the client
+    Credential credential;  // the last one that its subject presented
+    std::optional<ShownCapability> shows{};
     uint32_t connections = 0;  // data-plane connections
     Time last_use{};
     bool deserted = false;  // it had connections, and all have ended
@@ -167,8 +179,8 @@ class SessionTable {
     void expel(SessionId id, std::string_view why);
     // Refuses new sessions and ends all existing ones.
     Task<> close_all();
-    // Ends unused sessions, and those whose certificate has expired, until it is stopped. The
-    // control plane's server runs it.
+    // Ends unused sessions, and those whose certificate or capability has expired, until it is
+    // stopped. The control plane's server runs it.
     Task<> reap(StopToken stop);
 
     // Watchers are called in the order of registration. A watcher is removed before it is

@@ -44,6 +44,11 @@ class TenantRegistry {
     [[nodiscard]] uint64_t version() const { return version_; }
     // Calls `told`, on this core, after each change and each expiry. It must not wait.
     void on_change(std::function<void()> told) { told_ = std::move(told); }
+    // Lets waiting calls return: something that they are told has changed.
+    void tell() {
+        ++version_;
+        news_.wake_all();
+    }
     // Returns when version() is not `known`, or after a heartbeat.
     Task<> wait(uint64_t known);
 

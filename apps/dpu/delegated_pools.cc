@@ -1,0 +1,286 @@
+#include "delegated_pools.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ros2s/base/log_fields.h"
+
+namespace ros2s::dpud {
+namespace {
+
+// How long a host may be ahead of what this process was told by the engine.
+constexpr Duration news_max = std::chrono::seconds(1);
+constexpr Duration news_pause = std::chrono::milliseconds(10);
+
+}  // namespace
+
+struct DelegatedPools::Known {
+    Uuid audience;
+    std::vector<capability::PublicKey> issuers;
+    Duration ahead{};  // the engine's clock, of this machine's
+    tenancy::SeenTenants tenants;
+};
+
+// Shows a chain. The session in which it does so may outlive the chain's use here.
+class DelegatedPools::Holder final : public control::CapabilityHolder {
+  public:
+    explicit Holder(const capability::SigningKey& key) : key_(key) {}
+    [[nodiscard]] capability::Chain chain() const override { return links; }
+    [[nodiscard]] std::string prove(const capability::Chain& shown, std::string_view nonce,
+                                    session::SessionId session,
+                                    std::string_view provider) const override {
+        return key_.sign(capability::proof_message(nonce, session.value, provider, shown));
+    }
+    capability::Chain links;
+
+  private:
+    const capability::SigningKey& key_;
+};
+
+// A chain, and the pool as it may be used by it.
+struct DelegatedPools::Kept {
+    Kept(DelegatedPools& of, Reactor& reactor)
+        : owner(of), turn(reactor, 1), holder(std::make_shared<Holder>(of.key_)) {
+        ++owner.alive_;
+    }
+    ~Kept() {
+        --owner.alive_;
+        if (pool == nullptr) return;
+        // take() leaves room for it.
+        ROS2S_CHECK(owner.ending_.try_spawn(end(std::move(holder), std::move(pool))));
+    }
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+
+    DelegatedPools& owner;
+    capability::Capability last;
+    Semaphore turn;  // of opening and showing
+    bool is_renewing = false;
+    std::shared_ptr<Holder> holder;
+    std::unique_ptr<connection::DirectPool> pool;
+};
+
+DelegatedPools::DelegatedPools(Reactor& reactor, BlockingPool& blocking,
+                               session::SessionTable& sessions)
+    : reactor_(reactor),
+      blocking_(blocking),
+      sessions_(sessions),
+      key_(capability::SigningKey::make_seed(reactor.secrets())),
+      renewing_(reactor, in_all_max),
+      ending_(reactor, in_all_max) {}
+
+DelegatedPools::~DelegatedPools() { ROS2S_CHECK(kept_.empty()); }
+
+void DelegatedPools::begin(connection::DirectOptions engine, std::vector<std::string> pools,
+                           Log log) {
+    engine_ = std::move(engine);
+    names_ = std::move(pools);
+    log_ = std::move(log);
+}
+
+Task<> DelegatedPools::close() {
+    closing_ = true;
+    kept_.clear();
+    co_await renewing_.join();
+    co_await ending_.join();
+}
+
+bool DelegatedPools::has(std::string_view pool) const {
+    return std::ranges::find(names_, pool) != names_.end();
+}
+
+// ---- what the engine says -----------------------------------------------------------------------
+
+void DelegatedPools::know(const std::string& pool, const control::ListedTenants& listed,
+                          const tenancy::SeenTenants& tenants) {
+    if (!has(pool)) return;
+    auto& place = known_[pool];
+    if (place == nullptr) place = std::make_unique<Known>();
+    Known& known = *place;
+    known.audience = listed.audience;
+    known.issuers = listed.issuers;
+    known.ahead = listed.now - reactor_.wall_time();
+    if (listed.tenants) known.tenants = tenants;
+    const WallTime now = engine_time(known);
+    std::erase_if(kept_, [&](const auto& each) {
+        if (std::get<0>(each.first) != pool) return false;
+        const capability::Capability& last = each.second->last;
+        const auto tenant = known.tenants.find(last.tenant);
+        // While it is used, another chain may follow.
+        const bool is_over = last.expires <= now && each.second.use_count() == 1;
+        return is_over || tenant == known.tenants.end() || !tenant->second.active ||
+               tenant->second.tenant.generation != last.generation;
+    });
+}
+
+WallTime DelegatedPools::engine_time(const Known& pool) const {
+    return reactor_.wall_time() + pool.ahead;
+}
+
+std::string DelegatedPools::tenant_of(std::string_view pool, std::string_view subject) const {
+    const auto known = known_.find(pool);
+    if (known == known_.end()) return {};
+    for (const auto& [name, seen] : known->second->tenants) {
+        if (!seen.active) continue;
+        if (std::ranges::find(seen.tenant.subjects, subject) != seen.tenant.subjects.end()) {
+            return name;
+        }
+    }
+    return {};
+}
+
+std::string DelegatedPools::authority(std::string_view pool, std::string_view subject,
+                                      bool read_only) const {
+    const std::string tenant = tenant_of(pool, subject);
+    if (tenant.empty()) return "/";
+    return fmt::format("{}/{}/{}", tenant, read_only ? "r" : "w",
+                       known_.find(pool)->second->tenants.at(tenant).tenant.generation);
+}
+
+std::pair<std::string, uint8_t> DelegatedPools::parse_authority(std::string_view authority) {
+    const size_t slash = authority.find('/');
+    const bool writes = authority.substr(slash + 1).starts_with('w');
+    return {std::string(authority.substr(0, slash)),
+            writes ? capability::right_write : capability::right_read};
+}
+
+std::optional<control::Capabilities::Description> DelegatedPools::describe(
+    std::string_view pool) const {
+    const auto known = known_.find(pool);
+    if (known == known_.end()) return std::nullopt;
+    return Description{
+        .audience = known->second->audience, .issuers = {}, .delegate = key_.shown()};
+}
+
+Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string /*caller*/,
+                                                std::string pool, control::SignedWish wish,
+                                                Report& report) {
+    co_return co_await control_->relay_wish(call, std::move(pool), std::move(wish), report);
+}
+
+// ---- what hosts hand over -----------------------------------------------------------------------
+
+Task<Result<capability::Capability>> DelegatedPools::verify(std::string subject, std::string pool,
+                                                            const capability::Chain& chain,
+                                                            std::string& why) {
+    const auto no = [&why](std::string_view what) {
+        why = what;
+        return fail(Code::denied);
+    };
+    const Known& known = *known_.at(pool);
+    // The host may have heard of a change before this process.
+    const auto first = capability::decode(chain.front());
+    for (const Time until = reactor_.now() + news_max; first && reactor_.now() < until;) {
+        const auto tenant = known.tenants.find(first->tenant);
+        const bool is_known_key =
+            std::ranges::find(known.issuers, first->issuer) != known.issuers.end();
+        if (tenant == known.tenants.end() ||
+            (is_known_key && tenant->second.tenant.generation >= first->generation)) {
+            break;
+        }
+        if (!co_await sleep_for(reactor_, news_pause, {})) break;
+    }
+    const capability::Expected expected{
+        .audience = known.audience, .issuers = known.issuers, .now = engine_time(known)};
+    ROS2S_CO_TRY_ASSIGN(auto last, co_await blocking_.run(reactor_, [&chain, &expected, &why] {
+        return capability::verify(chain, expected, why);
+    }));
+    if (last.depth != capability::depth_max || last.holder != key_.shown()) {
+        co_return no("it is not for this DPU");
+    }
+    if (last.tenant != tenant_of(pool, subject)) co_return no("it is another tenant's");
+    if (known.tenants.at(last.tenant).tenant.generation != last.generation) {
+        co_return no("its tenant was changed since");
+    }
+    co_return std::move(last);
+}
+
+bool DelegatedPools::has_room(const std::string& pool, const std::string& tenant) {
+    const auto count = std::ranges::count_if(kept_, [&](const auto& each) {
+        return std::get<0>(each.first) == pool && std::get<1>(each.first) == tenant;
+    });
+    return static_cast<size_t>(count) < per_tenant_max && alive_ + ending_.running() < in_all_max;
+}
+
+Task<Result<>> DelegatedPools::take(std::string subject, std::string pool, capability::Chain chain,
+                                    Report& report) {
+    std::string why;
+    const auto verified = co_await verify(subject, pool, chain, why);
+    if (!verified) {
+        const std::string sentence = fmt::format(
+            "{} handed over a capability of the pool '{}': refused: {}", subject, pool, why);
+        sessions_.refused(subject, sentence, log_fields({{"tenant", subject}}));
+        co_return report.fail(Code::denied, sentence);
+    }
+    const capability::Capability& last = *verified;
+    const Key key{pool, last.tenant, last.use.rights, last.use.directories, last.use.container};
+    const auto found = kept_.find(key);
+    if (closing_ || (found == kept_.end() && !has_room(pool, last.tenant))) {
+        co_return report.fail(Code::busy,
+                              fmt::format("the tenant '{}' uses {} containers here, or all "
+                                          "tenants too many; unmount some",
+                                          last.tenant, per_tenant_max));
+    }
+    const bool is_new = found == kept_.end();
+    std::shared_ptr<Kept> kept = is_new ? std::make_shared<Kept>(*this, reactor_) : found->second;
+    // An older one, which was delayed, changes nothing.
+    if (!is_new && last.expires < kept->last.expires) co_return Result<>{};
+    kept->holder->links = std::move(chain);
+    kept->last = last;
+    kept_.insert_or_assign(key, kept);
+    if (kept->pool == nullptr || kept->is_renewing) co_return Result<>{};
+    kept->is_renewing = true;
+    if (!renewing_.try_spawn(renew(kept))) kept->is_renewing = false;
+    co_return Result<>{};
+}
+
+// If it fails, the connection to the engine ends with the earlier one, and the next one shows this.
+Task<> DelegatedPools::renew(std::shared_ptr<Kept> kept) {
+    co_await kept->turn.acquire();
+    const SemaphoreHold hold(kept->turn);
+    kept->is_renewing = false;  // a chain that comes from here on is shown by another renewal
+    Report unused;
+    (void)co_await kept->pool->show_capability(unused);
+}
+
+// ---- sessions with the engine -------------------------------------------------------------------
+
+Task<> DelegatedPools::end(std::shared_ptr<Holder> /*holder*/,
+                           std::unique_ptr<connection::DirectPool> pool) {
+    (void)co_await pool->close();
+}
+
+Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(std::string pool,
+                                                                         std::string tenant,
+                                                                         capability::Use use,
+                                                                         Report& report) {
+    std::shared_ptr<Kept> best;
+    for (const auto& [key, kept] : kept_) {
+        if (std::get<0>(key) != pool || std::get<1>(key) != tenant) continue;
+        capability::Use within = use;
+        within.directories = kept->last.use.directories;  // the mount's view has checked these
+        if (!kept->last.use.covers(within)) continue;
+        if (best == nullptr || best->last.expires < kept->last.expires) best = kept;
+    }
+    if (best == nullptr || tenant.empty()) {
+        co_return report.fail(
+            Code::denied,
+            fmt::format("no host of {} has handed this DPU a capability for the "
+                        "container '{}' of the pool '{}'; use a client library "
+                        "that does",
+                        tenant.empty() ? "a tenant" : "'" + tenant + "'", use.container, pool));
+    }
+    co_await best->turn.acquire();
+    const SemaphoreHold hold(best->turn);
+    if (best->pool == nullptr) {
+        connection::DirectOptions options = engine_;
+        options.engine.pool = pool;
+        options.holder = best->holder.get();
+        ROS2S_CO_TRY_ASSIGN(best->pool, co_await connection::DirectPool::open(
+                                            reactor_, std::move(options), log_, report));
+    }
+    co_return std::shared_ptr<object::ObjectStore>(best, &best->pool->store());
+}
+
+}  // namespace ros2s::dpud

@@ -1,0 +1,99 @@
+// DelegatedPools: the pools of an engine that this DPU uses only with what tenants have handed to
+// it. It has no container by its own certificate.
+//
+//     host ─ chain, for this process's key ─► take(): verified ─► kept for its tenant
+//     mount, creation, list ─► the chain that covers it ─► a session of its own with the engine
+//
+// A tenant that is changed or revoked makes its chains worth nothing: FollowedTenants tells. Its
+// hosts then hand over others. The key lives as long as this process.
+//
+// Owned by Dpu; used on the reactor's core; close() before destruction.
+//
+// Invariants
+// - A chain serves only hosts of the tenant that it names. The engine verifies it again.
+// - Bounded: chains per tenant and in all. Each has at most one session with the engine.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/capability/chain.h"
+#include "ros2s/connection/direct_pool.h"
+#include "ros2s/control/capabilities.h"
+#include "ros2s/control/control_client.h"
+#include "ros2s/runtime/blocking.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sync.h"
+#include "ros2s/session/sessions.h"
+#include "ros2s/tenancy/policy.h"
+
+namespace ros2s::dpud {
+
+class DelegatedPools final : public control::Capabilities {
+  public:
+    static constexpr size_t per_tenant_max = 32;  // chains that have not expired
+    static constexpr size_t in_all_max = 240;     // an engine has 256 sessions for one subject
+
+    DelegatedPools(Reactor& reactor, BlockingPool& blocking, session::SessionTable& sessions);
+    ~DelegatedPools() override;
+
+    // `engine`: how it is reached.
+    void begin(connection::DirectOptions engine, std::vector<std::string> pools, Log log);
+    // For hosts; `engine` outlives this.
+    void ask(control::ControlClient& engine) { control_ = &engine; }
+    // What the engine says about a pool now.
+    void know(const std::string& pool, const control::ListedTenants& listed,
+              const tenancy::SeenTenants& tenants);
+    Task<> close();
+
+    [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
+    [[nodiscard]] bool has(std::string_view pool) const;
+    // The tenant of the subject; empty: it has none that is active.
+    [[nodiscard]] std::string tenant_of(std::string_view pool, std::string_view subject) const;
+    // The tenant of the subject in its present generation, and what it needs to mount: "alice/w/7".
+    [[nodiscard]] std::string authority(std::string_view pool, std::string_view subject,
+                                        bool read_only) const;
+    // The tenant, and the rights of a capability.
+    [[nodiscard]] static std::pair<std::string, uint8_t> parse_authority(
+        std::string_view authority);
+    // The store, for that use by the tenant. Opens a session with the engine if there is none.
+    // Errors: denied (the tenant handed over nothing that covers it), those of DirectPool::open().
+    Task<Result<std::shared_ptr<object::ObjectStore>>> store(std::string pool, std::string tenant,
+                                                             capability::Use use, Report& report);
+
+    [[nodiscard]] std::optional<Description> describe(std::string_view pool) const override;
+    Task<Result<std::string>> issue(const Call& call, std::string caller, std::string pool,
+                                    control::SignedWish wish, Report& report) override;
+    Task<Result<>> take(std::string subject, std::string pool, capability::Chain chain,
+                        Report& report) override;
+
+  private:
+    struct Known;
+    class Holder;
+    struct Kept;
+    using Key = std::tuple<std::string, std::string, uint8_t, bool, std::string>;
+    [[nodiscard]] WallTime engine_time(const Known& pool) const;
+    // Errors: denied; then `why` says what is wrong.
+    Task<Result<capability::Capability>> verify(std::string subject, std::string pool,
+                                                const capability::Chain& chain, std::string& why);
+    [[nodiscard]] bool has_room(const std::string& pool, const std::string& tenant);
+    static Task<> renew(std::shared_ptr<Kept> kept);
+    static Task<> end(std::shared_ptr<Holder> holder, std::unique_ptr<connection::DirectPool> pool);
+
+    Reactor& reactor_;
+    BlockingPool& blocking_;
+    session::SessionTable& sessions_;
+    const capability::SigningKey key_;
+    connection::DirectOptions engine_;
+    control::ControlClient* control_ = nullptr;
+    Log log_;
+    std::vector<std::string> names_;
+    std::map<std::string, std::unique_ptr<Known>, std::less<>> known_;  // by pool
+    std::map<Key, std::shared_ptr<Kept>> kept_;                         // by pool, tenant and use
+    size_t alive_ = 0;  // of Kept, also those that only mounts still use
+    bool closing_ = false;
+    Nursery renewing_, ending_;
+};
+
+}  // namespace ros2s::dpud

@@ -1,0 +1,258 @@
+#include "issued_capabilities.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ros2s/base/durable_file.h"
+#include "ros2s/base/log_fields.h"
+#include "ros2s/pki/certificate.h"
+#include "ros2s/pki/signature.h"
+#include "ros2s/tenancy/capability_rights.h"
+
+namespace ros2s::engined {
+namespace {
+
+constexpr std::string_view changed_since = "its tenant was changed since";
+constexpr Duration told_by_then = std::chrono::milliseconds(50);
+constexpr size_t authority_bytes_max = 1 << 20;
+
+std::string rights_text(const capability::Use& use) {
+    std::string text;
+    const auto add = [&](uint8_t bit, std::string_view name) {
+        if ((use.rights & bit) == 0) return;
+        text += text.empty() ? "" : ", ";
+        text += name;
+    };
+    add(capability::right_read, "read");
+    add(capability::right_write, "write");
+    add(capability::right_create, "create");
+    add(capability::right_destroy, "destroy");
+    return text.empty() ? "see" : text;
+}
+
+}  // namespace
+
+IssuedCapabilities::IssuedCapabilities(Environment environment, Pools& pools,
+                                       session::SessionTable& sessions, Options options)
+    : environment_(std::move(environment)),
+      pools_(pools),
+      sessions_(sessions),
+      options_(std::move(options)) {}
+
+Task<Result<>> IssuedCapabilities::begin(Report& report) {
+    for (const std::string& pool : pools_.names()) {
+        ROS2S_CO_TRY_ASSIGN(auto issuer,
+                            co_await capability::Issuer::open(
+                                environment_, pools_.capability_keys_file(pool), report));
+        issuers_.emplace(pool, std::move(issuer));
+    }
+    co_return Result<>{};
+}
+
+std::optional<control::Capabilities::Description> IssuedCapabilities::describe(
+    std::string_view pool) const {
+    const auto issuer = issuers_.find(pool);
+    if (issuer == issuers_.end()) return std::nullopt;
+    return Description{
+        .audience = pools_.id(pool), .issuers = issuer->second->keys(), .delegate = std::nullopt};
+}
+
+bool IssuedCapabilities::is_delegate(std::string_view subject) const {
+    return std::ranges::find(options_.delegates, subject) != options_.delegates.end();
+}
+
+bool IssuedCapabilities::may_show(std::string_view subject, std::string_view pool) const {
+    const tenancy::TenantRegistry* const registry = std::as_const(pools_).tenants(pool);
+    if (registry == nullptr) return false;
+    if (is_delegate(subject)) return true;
+    const tenancy::Tenant* const tenant = tenancy::tenant_of(registry->tenants(), subject);
+    return tenant != nullptr && tenant->is_active(environment_.reactor.wall_time());
+}
+
+std::unexpected<Error> IssuedCapabilities::refuse(std::string_view subject, std::string_view what,
+                                                  std::string_view why, Report& report) {
+    const std::string sentence = fmt::format("{} {}: refused: {}", subject, what, why);
+    sessions_.refused(subject, sentence, log_fields({{"tenant", subject}}));
+    return report.fail(Code::denied, sentence);
+}
+
+// ---- issuing ----------------------------------------------------------------------------------
+
+Task<Result<IssuedCapabilities::Asked>> IssuedCapabilities::who_asks(
+    const control::SignedWish& wish, Report& report) {
+    const pki::Seconds now =
+        std::chrono::floor<std::chrono::seconds>(environment_.reactor.wall_time());
+    co_return co_await environment_.blocking.run(
+        environment_.reactor, [this, &wish, &report, now]() -> Result<Asked> {
+            const auto authority = read_file(options_.authority_file, authority_bytes_max);
+            if (!authority) {
+                return report.fail(Code::denied,
+                                   "the engine cannot read its authority of tenants' "
+                                   "certificates ('capabilities: authority')");
+            }
+            Report problem;
+            const auto until = pki::verify_client(wish.certificates, *authority, now, problem);
+            if (!until) return report.fail(Code::denied, problem.text());
+            ROS2S_TRY_ASSIGN(std::string subject,
+                             pki::signer_of(wish.certificates, capability::wish_message(wish.wish),
+                                            wish.signature, report));
+            constexpr auto last = std::chrono::floor<std::chrono::seconds>(WallTime::max());
+            return Asked{std::move(subject), WallTime(std::min<pki::Seconds>(*until, last))};
+        });
+}
+
+Task<Result<capability::Use>> IssuedCapabilities::most_of(const Call& call, const std::string& pool,
+                                                          const tenancy::Tenant& tenant,
+                                                          capability::Use use) {
+    const uint8_t of_owner =
+        capability::right_read | capability::right_write | capability::right_destroy;
+    capability::Use whole{.rights = 0, .directories = false, .container = use.container};
+    capability::Use parts{.rights = 0, .directories = true, .container = use.container};
+    bool is_owner = false;
+    if ((use.rights & of_owner) != 0 && !use.container.ends_with('*')) {
+        ROS2S_CO_TRY_ASSIGN(const auto all, co_await pools_.find(pool)->list_containers(call));
+        is_owner = std::ranges::any_of(all, [&](const object::ContainerRecord& each) {
+            return each.properties.label == use.container && each.properties.owner == tenant.name;
+        });
+    }
+    for (const uint8_t right : {capability::right_read, capability::right_write,
+                                capability::right_create, capability::right_destroy}) {
+        if ((use.rights & right) == 0) continue;
+        capability::Use one{.rights = right, .directories = false, .container = use.container};
+        const bool given = tenancy::gives(tenant, one) || (is_owner && (right & of_owner) != 0);
+        one.directories = true;
+        if (given && !use.directories) whole.rights |= right;
+        if (tenancy::gives(tenant, one)) parts.rights |= right;
+    }
+    if (use.rights == 0) co_return whole;
+    capability::Use& most = (parts.rights & ~whole.rights) != 0 ? parts : whole;
+    if (most.rights == 0) co_return fail(Code::denied);
+    co_return std::move(most);
+}
+
+Task<Result<std::string>> IssuedCapabilities::issue(const Call& call, std::string caller,
+                                                    std::string pool,
+                                                    control::SignedWish signed_wish,
+                                                    Report& report) {
+    const std::string what = fmt::format("asked for a capability of the pool '{}'", pool);
+    Report why;
+    const auto asked = co_await who_asks(signed_wish, why);
+    if (!asked) co_return refuse(caller, what, why.text(), report);
+    const auto wish = capability::decode_wish(signed_wish.wish);
+    if (!wish || wish->audience != pools_.id(pool)) {
+        co_return refuse(asked->subject, what, "the request is malformed, or of another pool",
+                         report);
+    }
+    if (caller != asked->subject && !is_delegate(caller)) {
+        co_return refuse(caller, what, "it asked for another subject", report);
+    }
+    const tenancy::TenantRegistry& registry = *pools_.tenants(pool);
+    const tenancy::Tenant* found = tenancy::tenant_of(registry.tenants(), asked->subject);
+    if (found == nullptr || !found->is_active(environment_.reactor.wall_time())) {
+        co_return refuse(asked->subject, what, "it has no active tenant", report);
+    }
+    const tenancy::Tenant tenant = *found;  // the record may change meanwhile; its generation not
+    const auto use = co_await most_of(call, pool, tenant, wish->use);
+    if (!use) {
+        co_return refuse(asked->subject, what,
+                         fmt::format("the tenant '{}' may not {} the container '{}'", tenant.name,
+                                     rights_text(wish->use), wish->use.container),
+                         report);
+    }
+    const WallTime until = std::min(asked->until, tenant.until.value_or(WallTime::max()));
+    const Duration life =
+        std::min<Duration>(options_.life, until - environment_.reactor.wall_time());
+    const std::string made = issuers_.find(pool)->second->issue({.use = *use,
+                                                                 .tenant = tenant.name,
+                                                                 .audience = wish->audience,
+                                                                 .holder = wish->holder,
+                                                                 .generation = tenant.generation},
+                                                                life);
+    co_return made;
+}
+
+Task<Result<>> IssuedCapabilities::rotate(std::string pool, Report& report) {
+    co_return co_await issuers_.find(pool)->second->rotate(report);
+}
+
+// ---- verifying --------------------------------------------------------------------------------
+
+std::string_view IssuedCapabilities::outdated(const std::string& pool,
+                                              const capability::Capability& capability) const {
+    const auto& tenants = std::as_const(pools_).tenants(pool)->tenants();
+    const auto tenant = tenants.find(capability.tenant);
+    if (tenant == tenants.end()) return "there is no such tenant";
+    if (!tenant->second.is_active(environment_.reactor.wall_time())) {
+        return "its tenant was revoked or has expired";
+    }
+    if (tenant->second.generation != capability.generation) return changed_since;
+    return {};
+}
+
+Task<Result<>> IssuedCapabilities::show(session::Session& session, capability::Chain chain,
+                                        std::string nonce, std::string proof, Report& report) {
+    const std::string& subject = session.request.subject;
+    const std::string& pool = session.request.pool;
+    const capability::Expected expected{.audience = pools_.id(pool),
+                                        .issuers = issuers_.find(pool)->second->keys(),
+                                        .now = environment_.reactor.wall_time()};
+    const std::string message =
+        capability::proof_message(nonce, session.id.value, session.shows->provider, chain);
+    std::string why;
+    const auto verified = co_await environment_.blocking.run(
+        environment_.reactor, [&]() -> Result<capability::Capability> {
+            ROS2S_TRY_ASSIGN(auto last, capability::verify(chain, expected, why));
+            if (capability::is_signed_by(last.holder, message, proof)) return last;
+            why = "its holder did not sign for this session";
+            return fail(Code::denied);
+        });
+    const std::string what = fmt::format("showed a capability of the pool '{}'", pool);
+    if (!verified) co_return refuse(subject, what, why, report);
+    if (const auto wrong = outdated(pool, *verified); !wrong.empty()) {
+        const auto refused = refuse(subject, what, wrong, report);
+        if (wrong != changed_since) co_return refused;
+        // A DPU hears of the change first. Its hosts then open new sessions, and send again what
+        // fails here.
+        (void)co_await sleep_for(environment_.reactor, told_by_then);
+        co_return fail(Code::stale);
+    }
+    const bool is_direct = verified->depth == 1;
+    if (!is_direct && !is_delegate(subject)) {
+        co_return refuse(subject, what, "it is for a DPU, and this is none", report);
+    }
+    const tenancy::Tenant* const tenant =
+        tenancy::tenant_of(std::as_const(pools_).tenants(pool)->tenants(), subject);
+    if (is_direct && (tenant == nullptr || tenant->name != verified->tenant)) {
+        co_return refuse(subject, what, "it is another tenant's", report);
+    }
+    if (is_direct && verified->use.directories) {
+        co_return refuse(subject, what, "an engine cannot check directories", report);
+    }
+    const auto& before = session.shows->capability;
+    if (before != nullptr && (before->tenant != verified->tenant || before->use != verified->use)) {
+        co_return refuse(subject, what, "the session is for another use", report);
+    }
+    if (before == nullptr) {
+        sessions_.audit().done(
+            subject,
+            fmt::format("session {} of {} is for the tenant '{}': {} {}{} of the pool '{}', "
+                        "capability {}",
+                        session.id.value, subject, verified->tenant, rights_text(verified->use),
+                        verified->use.directories ? "directories of " : "", verified->use.container,
+                        pool, verified->id.to_string()),
+            session::fields_of(session));
+    }
+    session.shows->capability = std::make_shared<const capability::Capability>(*verified);
+    co_return Result<>{};
+}
+
+void IssuedCapabilities::end_outdated() {
+    for (const session::Session* const session : sessions_.all()) {
+        if (!session->shows || session->shows->capability == nullptr) continue;
+        const std::string_view why = outdated(session->request.pool, *session->shows->capability);
+        if (!why.empty()) sessions_.expel(session->id, fmt::format("its capability: {}", why));
+    }
+}
+
+}  // namespace ros2s::engined

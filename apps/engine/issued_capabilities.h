@@ -1,0 +1,70 @@
+// IssuedCapabilities: issues the capabilities of this engine's pools, and verifies those that
+// clients show in their sessions. A session whose tenant has changed since is ended.
+//
+//     wish ─ signed by a certificate's key ─► tenant of its subject ─► capability
+//     chain, proof ─► verified ─► rights of the session (StoreRouter)
+//
+// Owned by Engine; used on its core. Signatures of peers are verified on the blocking pool.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pools.h"
+#include "ros2s/capability/issuer.h"
+#include "ros2s/control/capabilities.h"
+#include "ros2s/runtime/environment.h"
+#include "ros2s/session/sessions.h"
+
+namespace ros2s::engined {
+
+class IssuedCapabilities final : public control::Capabilities {
+  public:
+    struct Options {
+        std::string authority_file;          // of the certificates of tenants' programs
+        std::vector<std::string> delegates;  // subjects of DPUs
+        Duration life{};
+    };
+    // All references outlive it.
+    IssuedCapabilities(Environment environment, Pools& pools, session::SessionTable& sessions,
+                       Options options);
+    // The pools are open. Errors: those of capability::Issuer::open().
+    Task<Result<>> begin(Report& report);
+    // Ends sessions whose capability is worth nothing any more: their tenant was changed, revoked,
+    // or has expired. Their requests are refused from here on.
+    void end_outdated();
+
+    [[nodiscard]] std::optional<Description> describe(std::string_view pool) const override;
+    Task<Result<std::string>> issue(const Call& call, std::string caller, std::string pool,
+                                    control::SignedWish wish, Report& report) override;
+    [[nodiscard]] bool is_delegate(std::string_view subject) const override;
+    [[nodiscard]] bool may_show(std::string_view subject, std::string_view pool) const override;
+    Task<Result<>> show(session::Session& session, capability::Chain chain, std::string nonce,
+                        std::string proof, Report& report) override;
+    Task<Result<>> rotate(std::string pool, Report& report) override;
+
+  private:
+    struct Asked {
+        std::string subject;
+        WallTime until{};  // of its certificate
+    };
+    // Verifies the certificate and the signature. Errors: denied, with a sentence.
+    Task<Result<Asked>> who_asks(const control::SignedWish& wish, Report& report);
+    // What the tenant has of it. Errors: denied, those of listing containers.
+    Task<Result<capability::Use>> most_of(const Call& call, const std::string& pool,
+                                          const tenancy::Tenant& tenant, capability::Use use);
+    // Empty: nothing is wrong with it.
+    [[nodiscard]] std::string_view outdated(const std::string& pool,
+                                            const capability::Capability& capability) const;
+    std::unexpected<Error> refuse(std::string_view subject, std::string_view what,
+                                  std::string_view why, Report& report);
+
+    Environment environment_;
+    Pools& pools_;
+    session::SessionTable& sessions_;
+    const Options options_;
+    std::map<std::string, std::unique_ptr<capability::Issuer>, std::less<>> issuers_;
+};
+
+}  // namespace ros2s::engined

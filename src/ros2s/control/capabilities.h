@@ -1,0 +1,68 @@
+// Capabilities: what a server knows of the capabilities of its pools. An engine issues and verifies
+// them; a DPU passes requests on, and keeps what tenants hand to it. Implemented by the composing
+// code.
+//
+// Used on the core. Errors come with a sentence; a refusal also leaves an audit line.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ros2s/capability/chain.h"
+#include "ros2s/runtime/call.h"
+#include "ros2s/runtime/task.h"
+#include "ros2s/session/sessions.h"
+
+namespace ros2s::control {
+
+// A wish, and who made it.
+struct SignedWish {
+    std::string wish;          // capability::encode(Wish)
+    std::string certificates;  // PEM, the program's first
+    std::string signature;     // by its key, over capability::wish_message()
+};
+
+class Capabilities {
+  public:
+    virtual ~Capabilities() = default;
+    struct Description {
+        Uuid audience;
+        std::vector<capability::PublicKey> issuers;     // known only to an engine
+        std::optional<capability::PublicKey> delegate;  // of a DPU that needs capabilities
+    };
+    // Nothing: there is no such pool.
+    [[nodiscard]] virtual std::optional<Description> describe(std::string_view pool) const = 0;
+    // For `caller`, who need not be the one who wishes. At most what was wished, less if the tenant
+    // has less. Errors: denied, invalid; those of reaching the engine.
+    virtual Task<Result<std::string>> issue(const Call& call, std::string caller, std::string pool,
+                                            SignedWish wish, Report& report) = 0;
+
+    // ---- a DPU
+    // Keeps a chain for the tenant of the subject. Errors: denied, busy, unsupported.
+    virtual Task<Result<>> take(std::string /*subject*/, std::string /*pool*/,
+                                capability::Chain /*chain*/, Report& report) {
+        co_return report.fail(Code::unsupported, "this server takes no capabilities");
+    }
+
+    // ---- an engine
+    // Whether the subject is a DPU to which tenants may hand capabilities. It may also list
+    // tenants.
+    [[nodiscard]] virtual bool is_delegate(std::string_view /*subject*/) const { return false; }
+    // Whether the subject may open sessions in which it shows capabilities: its own, or as a DPU.
+    [[nodiscard]] virtual bool may_show(std::string_view /*subject*/,
+                                        std::string_view /*pool*/) const {
+        return false;
+    }
+    // Verifies the chain and the proof for this nonce, and gives the session its rights. Errors:
+    // denied, stale (the tenant was changed since).
+    virtual Task<Result<>> show(session::Session& /*session*/, capability::Chain /*chain*/,
+                                std::string /*nonce*/, std::string /*proof*/, Report& report) {
+        co_return report.fail(Code::unsupported, "this server has no use for capabilities");
+    }
+    // Another key signs from now on. Errors: those of capability::Issuer::rotate().
+    virtual Task<Result<>> rotate(std::string /*pool*/, Report& report) {
+        co_return report.fail(Code::unsupported, "this server issues no capabilities");
+    }
+};
+
+}  // namespace ros2s::control
