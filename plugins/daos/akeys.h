@@ -1,4 +1,5 @@
-// Akeys of DAOS as akeys of ROS2, and the sizes of an array: docs/formats/daos.md.
+// Akeys of DAOS as akeys of ROS2, the sizes of an array, and reserved objects:
+// docs/formats/daos.md.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -22,6 +23,13 @@ struct AkeyParts {
 };
 // Type NONE: it is none of ours.
 [[nodiscard]] AkeyParts parse_akey(std::string_view stored);
+
+// Objects of the container itself. Ids of programs have something in the upper half of the high
+// word, and DFS has another high word.
+inline constexpr uint64_t reserved_high = 0x4441'4f01;
+inline constexpr object::ObjectId attributes_id{.high = reserved_high, .low = 0};
+inline constexpr object::ObjectId allocations_id{.high = reserved_high, .low = 1};
+inline constexpr const char* next_id_name = "next";
 
 // What daos_array_create() stores. Both are at least 1.
 struct ArraySizes {

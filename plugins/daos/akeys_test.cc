@@ -45,6 +45,13 @@ TEST(ArraySizes, AreStoredInTwentyFourBytes) {
     }
 }
 
+TEST(ReservedObjects, HaveIdsThatNobodyElseMakes) {
+    EXPECT_EQ(attributes_id, (object::ObjectId{.high = 0x4441'4f01, .low = 0}));
+    EXPECT_EQ(allocations_id, (object::ObjectId{.high = 0x4441'4f01, .low = 1}));
+    EXPECT_STREQ(next_id_name, "next");
+    EXPECT_EQ(reserved_high >> OID_FMT_INTR_BITS, 0U);
+}
+
 TEST(ArraySizes, AnyBytesAreDecodedOrRefused) {
     Random random(1);
     for (int i = 0; i < 10000; ++i) {

@@ -15,11 +15,6 @@ namespace {
 
 using object::Condition;
 
-// Ids of DAOS have something in the upper half of the high word, and DFS has another high word.
-constexpr uint64_t reserved_high = 0x4441'4f01;
-constexpr object::ObjectId attributes_id{.high = reserved_high, .low = 0};
-constexpr object::ObjectId allocations_id{.high = reserved_high, .low = 1};
-constexpr const char* next_id_name = "next";
 // How often others may be faster.
 constexpr int attempts_max = 64;
 
@@ -148,7 +143,7 @@ int daos_cont_list_attr(daos_handle_t coh, char* buffer, size_t* size, daos_even
     }
     const auto names = object.access->run([&] { return all_names(object); });
     if (!names) return finish_call(ev, der_of(names.error()));
-    if (buffer != nullptr) std::memcpy(buffer, names->data(), std::min(*size, names->size()));
+    if (buffer != nullptr) names->copy(buffer, *size);
     *size = names->size();
     return finish_call(ev, 0);
 }

@@ -174,8 +174,12 @@ void d_rank_list_free(d_rank_list_t* rank_list) {
 d_log_xstate d_log_xst{
     .tag = log_tag, .dlog_facs = &facility, .nodename = facility_name, .fac_cnt = 1};
 int d_misc_logfac = 0;
-int d_misc_logfac_cache[16] = {};
+// Each says that its level was not looked up yet (DLOG_UNINIT).
+int d_misc_logfac_cache[16] = {INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN,
+                               INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN,
+                               INT_MIN, INT_MIN, INT_MIN, INT_MIN};
 void (*d_alt_assert)(int, const char*, const char*, const int) = nullptr;
+uint64_t DB_ALL = 0, DB_ANY = 0, DB_TRACE = 0, DB_MEM = 0, DB_NET = 0, DB_IO = 0, DB_TEST = 0;
 unsigned int d_fault_inject = 0;
 d_fault_attr_t* d_fault_attr_mem = nullptr;
 

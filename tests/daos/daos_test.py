@@ -210,7 +210,8 @@ def the_library_has_what_its_headers_declare():
     text = re.sub(r"static inline .*?\n?}\n", "", text, flags=re.DOTALL)
     declared = {renamed.get(name, name)
                 for name in re.findall(r"^(?:\w[\w* ]*[* ])(d\w*_\w+)\(", text, flags=re.MULTILINE)}
-    declared |= set(re.findall(r"^extern [\w* ]*?\(?\*? ?(d_\w+)(?:\[\d+\]|\)\(.*\))?;", text, flags=re.MULTILINE))
+    variables = " ".join(re.findall(r"^extern (?!\"C\")([^(;]*(?:\(\*\w+)?)", text, flags=re.MULTILINE))
+    declared |= set(re.findall(r"\b(d_\w+|DB_\w+)", variables)) - {"d_log_xstate", "d_fault_attr_t"}
     listed = subprocess.run(["nm", "-D", "--defined-only", f"{BUILD}/lib/libros2store-daos.so"],
                             capture_output=True, text=True, check=True).stdout
     exported = {line.split()[2] for line in listed.splitlines() if line.split()[1] != "A"}

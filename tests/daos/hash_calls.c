@@ -229,6 +229,19 @@ static void the_environment(void) {
     CHECK(text == NULL);
 }
 
+/* DAOS's macros are inlined into programs, and look at these. Errors are logged, the rest is not.
+ */
+static void what_macros_for_logging_use(void) {
+    CHECK(d_log_xst.tag != NULL && d_log_xst.fac_cnt == 1);
+    CHECK(d_log_xst.dlog_facs[0].is_enabled);
+    CHECK_EQUAL(d_log_xst.dlog_facs[d_misc_logfac].fac_mask, 0x04000000);
+    for (size_t i = 0; i < ARRAY_SIZE(d_misc_logfac_cache); i++) {
+        CHECK_EQUAL(d_misc_logfac_cache[i], INT_MIN);
+    }
+    CHECK(DB_ALL == 0 && DB_TRACE == 0 && DB_MEM == 0);
+    CHECK(d_fault_inject == 0 && !d_should_fail(d_fault_attr_mem));
+}
+
 int main(void) {
     const uint32_t locks[] = {D_HASH_FT_NOLOCK, 0, D_HASH_FT_MUTEX, D_HASH_FT_RWLOCK};
     const uint32_t others[] = {0, D_HASH_FT_LRU, D_HASH_FT_GLOCK, D_HASH_FT_NO_KEYINIT_LOCK};
@@ -243,5 +256,6 @@ int main(void) {
     hashes_are_those_of_daos();
     bad_arguments();
     the_environment();
+    what_macros_for_logging_use();
     return 0;
 }

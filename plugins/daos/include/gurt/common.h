@@ -80,6 +80,8 @@ struct d_fault_attr_t;
 extern struct d_log_xstate d_log_xst;
 extern int d_misc_logfac;
 extern int d_misc_logfac_cache[16];
+/* Bits of messages that are not written. */
+extern uint64_t DB_ALL, DB_ANY, DB_TRACE, DB_MEM, DB_NET, DB_IO, DB_TEST;
 extern unsigned int d_fault_inject;
 extern struct d_fault_attr_t* d_fault_attr_mem;
 extern void (*d_alt_assert)(int result, const char* expression, const char* file, int line);
