@@ -112,6 +112,8 @@ class DaosFileSystem final : public fs::FileSystem {
     [[nodiscard]] Result<Found> make(const Object& directory, const std::string& name, mode_t mode,
                                      const std::string& target, Owner owner) const;
     [[nodiscard]] Result<struct stat> change(const Object& object, fs::SetAttributes changes) const;
+    [[nodiscard]] Result<> keep_first_byte(const Object& object, uint64_t size) const;
+    [[nodiscard]] Result<> checked_xattr(const Object& object, int rc) const;
     [[nodiscard]] Result<> move(const Object& from, const std::string& name, const Found& moved,
                                 const Object& to, const std::string& new_name,
                                 const std::optional<Found>& there, RenameFlags flags) const;
