@@ -35,6 +35,8 @@ Result<struct stat> DaosFileSystem::change(const Object& object, fs::SetAttribut
     if (changes.size && chunk > 1 && *changes.size % chunk == 1 &&
         *changes.size < static_cast<uint64_t>(status.st_size)) {
         ROS2S_TRY(keep_first_byte(object, *changes.size));
+        ROS2S_TRY(checked(dfs_.dfs_ostat(mount_, object.get(), &status)));
+        changes.size.reset();
     }
     const bool drops_set_ids = (changes.uid || changes.gid) && !changes.mode && S_ISREG(type) &&
                                (status.st_mode & (S_ISUID | S_ISGID)) != 0;
@@ -134,6 +136,12 @@ Task<Result<>> DaosFileSystem::set_xattr(const Call& call, NodeId id, std::strin
                       : how == fs::SetXattr::replace ? XATTR_REPLACE
                                                      : 0;
     co_return co_await with_object(id, [&](const Object& object) {
+        // libdfs replaces it all the same.
+        daos_size_t bytes = 0;
+        const bool is_there =
+            how == fs::SetXattr::create &&
+            dfs_.dfs_getxattr(mount_, object.get(), owned.c_str(), nullptr, &bytes) == 0;
+        if (is_there) return Result<>(fail(Code::exists));
         return checked_xattr(object, dfs_.dfs_setxattr(mount_, object.get(), owned.c_str(),
                                                        value.data(), value.size(), flags));
     });
