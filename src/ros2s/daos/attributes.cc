@@ -136,12 +136,14 @@ Task<Result<>> DaosFileSystem::set_xattr(const Call& call, NodeId id, std::strin
                       : how == fs::SetXattr::replace ? XATTR_REPLACE
                                                      : 0;
     co_return co_await with_object(id, [&](const Object& object) {
-        // libdfs replaces it all the same.
-        daos_size_t bytes = 0;
-        const bool is_there =
-            how == fs::SetXattr::create &&
-            dfs_.dfs_getxattr(mount_, object.get(), owned.c_str(), nullptr, &bytes) == 0;
-        if (is_there) return Result<>(fail(Code::exists));
+        // libdfs creates and replaces whatever the flags say.
+        if (how != fs::SetXattr::any) {
+            daos_size_t bytes = 0;
+            const int found =
+                dfs_.dfs_getxattr(mount_, object.get(), owned.c_str(), nullptr, &bytes);
+            if (how == fs::SetXattr::create && found == 0) return Result<>(fail(Code::exists));
+            if (how == fs::SetXattr::replace && found != 0) return checked_xattr(object, found);
+        }
         return checked_xattr(object, dfs_.dfs_setxattr(mount_, object.get(), owned.c_str(),
                                                        value.data(), value.size(), flags));
     });
