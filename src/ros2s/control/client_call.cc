@@ -43,7 +43,7 @@ std::string why_unanswered(std::string_view grpc_text) {
         return std::ranges::any_of(words,
                                    [&](std::string_view each) { return grpc_text.contains(each); });
     };
-    if (says({"Handshake read failed", "Handshake timed out"})) {
+    if (says({"Handshake read failed", "Handshake timed out", "SETTINGS frame"})) {
         return "it accepts the connection, and then sends nothing or closes it: the daemon "
                "hangs, or this is not a control plane (`ros2store doctor URI` finds out)";
     }

@@ -14,7 +14,7 @@ writer_loses_the_port() {
     ! ended "$writer" && there_and_back "$tcp" during-the-cut || return
     for _ in 1 2 3; do wait_for ended "$writer" && break; done
     cat /run/writer.log
-    ended "$writer" && grep -qi "not connected\|timed out" /run/writer.log
+    ended "$writer" && grep -qi "not connected\|timed out\|connection to the peer is lost" /run/writer.log
 }
 new_adapter() {
     rdma link delete rxe0 && ip link set rdma0 up && rdma link add rxe0 type rxe netdev rdma0
