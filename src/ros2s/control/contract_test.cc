@@ -278,7 +278,7 @@ class RemoteSubject final : public fs::contract::Subject {
     OverTheWire remote_;
 };
 
-constexpr fs::contract::Traits traits{.property_runs = 3, .property_steps = 100};
+const fs::contract::Traits traits{.property_runs = 3, .property_steps = 100};
 
 const bool registered = fs::contract::register_contract("HostOverShm", traits, [](uint64_t seed) {
     return std::make_unique<RemoteSubject>(seed, hostlink::Placement::dpu, Names::by_link);
