@@ -132,11 +132,16 @@ bool Cleaner::is_due(uint64_t clear_share) const {
         const uint64_t unused = space.unused_blocks(d);
         const bool is_needed = unused >= clear_share_most * section &&
                                space.clear_blocks(d) < std::max(unused / clear_share, section);
-        const bool has_room = space.available_blocks(d) > unused / room_share + 2 * section;
         const uint64_t moves_least = std::max(unused / moves_share_least, section);
-        if (is_needed && has_room && credit_ / 100 >= moves_least) return true;
+        if (is_needed && has_room(d) && credit_ / 100 >= moves_least) return true;
     }
     return false;
+}
+
+bool Cleaner::has_room(uint32_t device) const {
+    const SpaceMap& space = state_.space;
+    return space.available_blocks(device) >
+           space.unused_blocks(device) / room_share + 2 * space.section_blocks();
 }
 
 bool Cleaner::choose() {
@@ -149,7 +154,7 @@ bool Cleaner::choose() {
     for (uint32_t d = 0; d < space.devices(); ++d) {
         const uint64_t wanted =
             std::max<uint64_t>(space.unused_blocks(d) / share, space.section_blocks());
-        if (space.clear_blocks(d) >= wanted) continue;
+        if (space.clear_blocks(d) >= wanted || !has_room(d)) continue;
         const uint64_t moves = space.choose_victims(d, wanted - space.clear_blocks(d), moves_max);
         any = any || moves > 0;
         moves_max -= std::min(moves, moves_max);
@@ -164,8 +169,12 @@ Task<> Cleaner::pass() {
     keys_ = {};
     listed_ = {};
     list_bytes_ = 0;
+    const uint64_t moved = counters.moved_blocks.value() - before;
+    const uint64_t least = state_.space.section_blocks();
     // There was nothing to gain. It is tried again when updates have changed something.
-    if (counters.moved_blocks.value() == before) credit_ = 0;
+    if (moved == 0) credit_ = 0;
+    // A pass reads the whole index, also if most of its victims cannot be emptied.
+    if (moved < least) credit_ -= std::min(credit_, (least - moved) * 100);
 }
 
 // ---- which blocks --------------------------------------------------------------------------
@@ -208,7 +217,9 @@ bool Cleaner::take(const std::string& key, const EntryValue& entry) {
     bool any = false;
     for (uint32_t i = 0; i < entry.map.end(); ++i) {
         const BlockAddress address = entry.map.at(i).address;
-        if (address.is_hole() || !state_.space.is_victim(address)) continue;
+        // No reader has checked this entry.
+        if (address.is_hole() || !state_.space.contains(address)) continue;
+        if (!state_.space.is_victim(address)) continue;
         if (!any) {
             keys_.push_back(key);
             list_bytes_ += key_bytes_fixed + key.size();
@@ -271,7 +282,9 @@ Task<bool> Cleaner::move(std::span<const Listed> batch) {
     if (checkpointer_.is_behind()) co_await checkpointer_.catch_up();
     const uint32_t device = batch[0].address.device();
     // An update that is short of space makes the victims ordinary sections.
-    if (is_over() || !space.is_victim(batch[0].address)) co_return !is_over();
+    // What was moved may not be available yet.
+    if (is_over() || space.available_blocks(device) <= space.section_blocks()) co_return false;
+    if (!space.is_victim(batch[0].address)) co_return true;
     uint64_t reserved = batch.size();
     if (!space.reserve(device, reserved)) co_return false;
     space.begin_move(batch.size());
@@ -300,6 +313,8 @@ Task<> Cleaner::let_go_at(Visit& visit) {
 
 Task<Result<>> Cleaner::carry_out(std::span<const Listed> batch, std::deque<Visit>& visits,
                                   uint64_t& reserved) {
+    // A container that is being removed keeps its blocks until that is done.
+    if (!state_.has_container(container_of(batch[0]))) co_return fail(Code::not_found);
     std::vector<Found> found;
     found.reserve(batch.size());
     for (Visit& visit : visits) {

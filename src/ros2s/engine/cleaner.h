@@ -76,6 +76,8 @@ class Cleaner {
     [[nodiscard]] bool is_due(uint64_t clear_share) const;
     [[nodiscard]] bool is_busy();
     Task<> pass();
+    // A pass leaves updates of the device what they need until moved blocks are available.
+    [[nodiscard]] bool has_room(uint32_t device) const;
     [[nodiscard]] bool choose();
     Task<bool> collect();
     Task<bool> take_page(std::string& from, const std::string& to, bool& more);

@@ -102,7 +102,7 @@ bool decode(Decoder& decoder, Change& change) {
     for (uint8_t i = 0; i < change.piece_count; ++i) {
         if (!decode_piece(decoder, change, change.pieces[i])) return false;
     }
-    return !move || is_in_one_segment(change);
+    return !move || (change.size != 0 && is_in_one_segment(change));
 }
 
 }  // namespace

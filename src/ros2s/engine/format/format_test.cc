@@ -23,7 +23,7 @@ constexpr std::string_view record_golden =
 #include "golden/record_v4.txt"
     ;
 constexpr std::string_view record_caps_golden =
-#include "golden/record_caps_v3.txt"
+#include "golden/record_caps_v4.txt"
     ;
 // Of earlier programs; still read.
 constexpr std::string_view record_2_golden =
