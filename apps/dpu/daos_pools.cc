@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ros2s/base/uuid.h"
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::dpud {
@@ -94,9 +95,22 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> DaosPools::open(std::string pool,
     if (found == pools_.end()) {
         co_return report.fail(Code::not_found, fmt::format("there is no pool '{}'", pool));
     }
-    auto opened = co_await found->second.connection->open(container, report);
-    if (opened) found->second.containers.insert(container);
-    co_return opened;
+    // DAOS opens a container by its UUID, too, but rights are given for labels.
+    std::set<std::string>& containers = found->second.containers;
+    const bool is_uuid = Uuid::parse(container).has_value();
+    if (!is_uuid && !containers.contains(container)) {
+        const auto now = co_await found->second.connection->containers();
+        if (!now) co_return fail(now.error());
+        for (const std::string& label : *now) {
+            if (object::is_valid_label(label)) containers.insert(label);
+        }
+    }
+    if (is_uuid || !containers.contains(container)) {
+        co_return report.fail(
+            Code::not_found,
+            fmt::format("the pool '{}' has no container with the label '{}'", pool, container));
+    }
+    co_return co_await found->second.connection->open(container, report);
 }
 
 std::string DaosPools::storage(const std::string& pool, const std::string& container) const {

@@ -67,6 +67,7 @@ DelegatedPools::DelegatedPools(Reactor& reactor, BlockingPool& blocking,
       blocking_(blocking),
       sessions_(sessions),
       key_(capability::SigningKey::make_seed(reactor.secrets())),
+      verifying_(reactor, verified_at_once),
       renewing_(reactor, in_all_max),
       ending_(reactor, in_all_max) {}
 
@@ -153,10 +154,25 @@ std::optional<control::Capabilities::Description> DelegatedPools::describe(
         .audience = known->second->audience, .issuers = {}, .delegate = key_.shown()};
 }
 
-Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string /*caller*/,
+Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string caller,
                                                 std::string pool, control::SignedWish wish,
                                                 Report& report) {
-    co_return co_await control_->relay_wish(call, std::move(pool), std::move(wish), report);
+    auto& place = asking_[caller];
+    if (place == nullptr) place = std::make_shared<Semaphore>(reactor_, wishes_at_once);
+    const std::shared_ptr<Semaphore> turn = place;
+    co_await turn->acquire();
+    Result<std::string> issued;
+    Report said;
+    {
+        const SemaphoreHold hold(*turn);
+        issued = co_await control_->relay_wish(call, std::move(pool), std::move(wish), said);
+    }
+    if (turn.use_count() == 2) asking_.erase(caller);  // this one's, and the map's
+    if (issued) co_return issued;
+    // Hosts do not learn the engine's address.
+    if (issued.error().code == Code::denied) co_return report.fail(issued.error(), said.text());
+    co_return report.fail(issued.error(),
+                          "the engine behind this DPU cannot be asked for a capability now");
 }
 
 // ---- what hosts hand over -----------------------------------------------------------------------
@@ -181,14 +197,18 @@ Task<Result<capability::Capability>> DelegatedPools::verify(std::string subject,
         }
         if (!co_await sleep_for(reactor_, news_pause, {})) break;
     }
+    const auto claimed = capability::decode(chain.back());
+    if (!claimed || claimed->depth != capability::depth_max || claimed->holder != key_.shown()) {
+        co_return no("it is not for this DPU");
+    }
+    if (claimed->tenant != tenant_of(pool, subject)) co_return no("it is another tenant's");
+    co_await verifying_.acquire();
+    const SemaphoreHold hold(verifying_);
     const capability::Expected expected{
         .audience = known.audience, .issuers = known.issuers, .now = engine_time(known)};
     ROS2S_CO_TRY_ASSIGN(auto last, co_await blocking_.run(reactor_, [&chain, &expected, &why] {
         return capability::verify(chain, expected, why);
     }));
-    if (last.depth != capability::depth_max || last.holder != key_.shown()) {
-        co_return no("it is not for this DPU");
-    }
     if (last.tenant != tenant_of(pool, subject)) co_return no("it is another tenant's");
     if (known.tenants.at(last.tenant).tenant.generation != last.generation) {
         co_return no("its tenant was changed since");
@@ -196,11 +216,35 @@ Task<Result<capability::Capability>> DelegatedPools::verify(std::string subject,
     co_return std::move(last);
 }
 
-bool DelegatedPools::has_room(const std::string& pool, const std::string& tenant) {
-    const auto count = std::ranges::count_if(kept_, [&](const auto& each) {
-        return std::get<0>(each.first) == pool && std::get<1>(each.first) == tenant;
-    });
-    return static_cast<size_t>(count) < per_tenant_max && alive_ + ending_.running() < in_all_max;
+bool DelegatedPools::drop_unused(const std::function<bool(const Key&)>& is_wanted) {
+    auto first = kept_.end();
+    for (auto each = kept_.begin(); each != kept_.end(); ++each) {
+        if (each->second.use_count() > 1 || !is_wanted(each->first)) continue;
+        if (first == kept_.end() || each->second->last.expires < first->second->last.expires) {
+            first = each;
+        }
+    }
+    if (first == kept_.end()) return false;
+    kept_.erase(first);
+    return true;
+}
+
+bool DelegatedPools::make_room(const std::string& pool, const std::string& tenant) {
+    const auto is_its = [&](const Key& key) {
+        return std::get<0>(key) == pool && std::get<1>(key) == tenant;
+    };
+    const auto count =
+        std::ranges::count_if(kept_, [&](const auto& each) { return is_its(each.first); });
+    if (static_cast<size_t>(count) >= per_tenant_max && !drop_unused(is_its)) return false;
+    if (alive_ + ending_.running() < in_all_max) return true;
+    std::map<std::string_view, size_t> counts;
+    for (const auto& [key, kept] : kept_) ++counts[std::get<1>(key)];
+    const std::string most(
+        std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first);
+    if (!drop_unused([&](const Key& key) { return std::get<1>(key) == most; })) {
+        (void)drop_unused([](const Key&) { return true; });
+    }
+    return alive_ + ending_.running() < in_all_max;
 }
 
 Task<Result<>> DelegatedPools::take(std::string subject, std::string pool, capability::Chain chain,
@@ -216,7 +260,7 @@ Task<Result<>> DelegatedPools::take(std::string subject, std::string pool, capab
     const capability::Capability& last = *verified;
     const Key key{pool, last.tenant, last.use.rights, last.use.directories, last.use.container};
     const auto found = kept_.find(key);
-    if (closing_ || (found == kept_.end() && !has_room(pool, last.tenant))) {
+    if (closing_ || (found == kept_.end() && !make_room(pool, last.tenant))) {
         co_return report.fail(Code::busy,
                               fmt::format("the tenant '{}' uses {} containers here, or all "
                                           "tenants too many; unmount some",
@@ -277,8 +321,19 @@ Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(std::st
         connection::DirectOptions options = engine_;
         options.engine.pool = pool;
         options.holder = best->holder.get();
-        ROS2S_CO_TRY_ASSIGN(best->pool, co_await connection::DirectPool::open(
-                                            reactor_, std::move(options), log_, report));
+        Report said;
+        auto opened =
+            co_await connection::DirectPool::open(reactor_, std::move(options), log_, said);
+        if (!opened) {
+            const bool is_refused = opened.error().code == Code::denied;
+            co_return report.fail(
+                opened.error(),
+                is_refused
+                    ? said.text()
+                    : fmt::format("the engine behind this DPU does not open the pool '{}' now",
+                                  pool));
+        }
+        best->pool = std::move(*opened);
     }
     co_return std::shared_ptr<object::ObjectStore>(best, &best->pool->store());
 }

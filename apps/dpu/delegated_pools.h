@@ -13,6 +13,7 @@
 // - A chain serves only hosts of the tenant that it names. The engine verifies it again.
 // - Bounded: chains per tenant and in all. Each has at most one session with the engine.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,8 +33,13 @@ namespace ros2s::dpud {
 
 class DelegatedPools final : public control::Capabilities {
   public:
-    static constexpr size_t per_tenant_max = 32;  // chains that have not expired
-    static constexpr size_t in_all_max = 240;     // an engine has 256 sessions for one subject
+    // Chains. If there are as many, one that nobody uses goes.
+    static constexpr size_t per_tenant_max = 32;
+    static constexpr size_t in_all_max = 240;  // an engine has 256 sessions for one subject
+    // Of one subject, at the engine, which has a bound on the calls of this DPU.
+    static constexpr size_t wishes_at_once = 4;
+    // The helper threads have other work, too.
+    static constexpr size_t verified_at_once = 2;
 
     DelegatedPools(Reactor& reactor, BlockingPool& blocking, session::SessionTable& sessions);
     ~DelegatedPools() override;
@@ -77,7 +83,9 @@ class DelegatedPools final : public control::Capabilities {
     // Errors: denied; then `why` says what is wrong.
     Task<Result<capability::Capability>> verify(std::string subject, std::string pool,
                                                 const capability::Chain& chain, std::string& why);
-    [[nodiscard]] bool has_room(const std::string& pool, const std::string& tenant);
+    [[nodiscard]] bool make_room(const std::string& pool, const std::string& tenant);
+    // Removes the chain that ends first of those that no mount uses. False: there is none.
+    bool drop_unused(const std::function<bool(const Key&)>& is_wanted);
     static Task<> renew(std::shared_ptr<Kept> kept);
     static Task<> end(std::shared_ptr<Holder> holder, std::unique_ptr<connection::DirectPool> pool);
 
@@ -93,6 +101,8 @@ class DelegatedPools final : public control::Capabilities {
     std::map<Key, std::shared_ptr<Kept>> kept_;                         // by pool, tenant and use
     size_t alive_ = 0;  // of Kept, also those that only mounts still use
     bool closing_ = false;
+    std::map<std::string, std::shared_ptr<Semaphore>> asking_;  // by subject
+    Semaphore verifying_;
     Nursery renewing_, ending_;
 };
 

@@ -217,7 +217,7 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     ROS2S_TRY(check(settings.daos, pools, settings.directories, where, report));
     ROS2S_TRY_ASSIGN(settings.access,
                      session::AccessTable::parse(settings.access_given, where, report));
-    for (const std::string& pool : pools) {
+    for (const std::string& pool : settings.engine_pools) {
         for (const auto& [subject, given] : settings.access_given) {
             if (!settings.is_delegated() || !settings.access.sees_pool(subject, pool)) continue;
             return report.fail(Code::invalid,

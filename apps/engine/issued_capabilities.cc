@@ -16,6 +16,8 @@ namespace {
 constexpr std::string_view changed_since = "its tenant was changed since";
 constexpr Duration told_by_then = std::chrono::milliseconds(50);
 constexpr size_t authority_bytes_max = 1 << 20;
+// The helper threads have other work, too.
+constexpr size_t verified_at_once = 2;
 
 std::string rights_text(const capability::Use& use) {
     std::string text;
@@ -38,7 +40,8 @@ IssuedCapabilities::IssuedCapabilities(Environment environment, Pools& pools,
     : environment_(std::move(environment)),
       pools_(pools),
       sessions_(sessions),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      verifying_(environment_.reactor, verified_at_once) {}
 
 Task<Result<>> IssuedCapabilities::begin(Report& report) {
     for (const std::string& pool : pools_.names()) {
@@ -80,11 +83,13 @@ std::unexpected<Error> IssuedCapabilities::refuse(std::string_view subject, std:
 // ---- issuing ----------------------------------------------------------------------------------
 
 Task<Result<IssuedCapabilities::Asked>> IssuedCapabilities::who_asks(
-    const control::SignedWish& wish, Report& report) {
+    const control::SignedWish& wish, const std::string& pool, Report& report) {
+    co_await verifying_.acquire();
+    const SemaphoreHold hold(verifying_);
     const pki::Seconds now =
         std::chrono::floor<std::chrono::seconds>(environment_.reactor.wall_time());
     co_return co_await environment_.blocking.run(
-        environment_.reactor, [this, &wish, &report, now]() -> Result<Asked> {
+        environment_.reactor, [this, &wish, &pool, &report, now]() -> Result<Asked> {
             const auto authority = read_file(options_.authority_file, authority_bytes_max);
             if (!authority) {
                 return report.fail(Code::denied,
@@ -94,9 +99,10 @@ Task<Result<IssuedCapabilities::Asked>> IssuedCapabilities::who_asks(
             Report problem;
             const auto until = pki::verify_client(wish.certificates, *authority, now, problem);
             if (!until) return report.fail(Code::denied, problem.text());
-            ROS2S_TRY_ASSIGN(std::string subject,
-                             pki::signer_of(wish.certificates, capability::wish_message(wish.wish),
-                                            wish.signature, report));
+            ROS2S_TRY_ASSIGN(
+                std::string subject,
+                pki::signer_of(wish.certificates, capability::wish_message(wish.wish, pool),
+                               wish.signature, report));
             constexpr auto last = std::chrono::floor<std::chrono::seconds>(WallTime::max());
             return Asked{std::move(subject), WallTime(std::min<pki::Seconds>(*until, last))};
         });
@@ -137,7 +143,7 @@ Task<Result<std::string>> IssuedCapabilities::issue(const Call& call, std::strin
                                                     Report& report) {
     const std::string what = fmt::format("asked for a capability of the pool '{}'", pool);
     Report why;
-    const auto asked = co_await who_asks(signed_wish, why);
+    const auto asked = co_await who_asks(signed_wish, pool, why);
     if (!asked) co_return refuse(caller, what, why.text(), report);
     const auto wish = capability::decode_wish(signed_wish.wish);
     if (!wish || wish->audience != pools_.id(pool)) {
@@ -200,13 +206,18 @@ Task<Result<>> IssuedCapabilities::show(session::Session& session, capability::C
     const std::string message =
         capability::proof_message(nonce, session.id.value, session.shows->provider, chain);
     std::string why;
-    const auto verified = co_await environment_.blocking.run(
-        environment_.reactor, [&]() -> Result<capability::Capability> {
-            ROS2S_TRY_ASSIGN(auto last, capability::verify(chain, expected, why));
-            if (capability::is_signed_by(last.holder, message, proof)) return last;
-            why = "its holder did not sign for this session";
-            return fail(Code::denied);
-        });
+    co_await verifying_.acquire();
+    Result<capability::Capability> verified;
+    {
+        const SemaphoreHold hold(verifying_);
+        verified = co_await environment_.blocking.run(
+            environment_.reactor, [&]() -> Result<capability::Capability> {
+                ROS2S_TRY_ASSIGN(auto last, capability::verify(chain, expected, why));
+                if (capability::is_signed_by(last.holder, message, proof)) return last;
+                why = "its holder did not sign for this session";
+                return fail(Code::denied);
+            });
+    }
     const std::string what = fmt::format("showed a capability of the pool '{}'", pool);
     if (!verified) co_return refuse(subject, what, why, report);
     if (const auto wrong = outdated(pool, *verified); !wrong.empty()) {

@@ -15,6 +15,7 @@
 #include "ros2s/capability/issuer.h"
 #include "ros2s/control/capabilities.h"
 #include "ros2s/runtime/environment.h"
+#include "ros2s/runtime/sync.h"
 #include "ros2s/session/sessions.h"
 
 namespace ros2s::engined {
@@ -50,7 +51,8 @@ class IssuedCapabilities final : public control::Capabilities {
         WallTime until{};  // of its certificate
     };
     // Verifies the certificate and the signature. Errors: denied, with a sentence.
-    Task<Result<Asked>> who_asks(const control::SignedWish& wish, Report& report);
+    Task<Result<Asked>> who_asks(const control::SignedWish& wish, const std::string& pool,
+                                 Report& report);
     // What the tenant has of it. Errors: denied, those of listing containers.
     Task<Result<capability::Use>> most_of(const Call& call, const std::string& pool,
                                           const tenancy::Tenant& tenant, capability::Use use);
@@ -64,6 +66,7 @@ class IssuedCapabilities final : public control::Capabilities {
     Pools& pools_;
     session::SessionTable& sessions_;
     const Options options_;
+    Semaphore verifying_;
     std::map<std::string, std::unique_ptr<capability::Issuer>, std::less<>> issuers_;
 };
 

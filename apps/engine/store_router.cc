@@ -67,28 +67,30 @@ bool StoreRouter::permits(const rpc::Request& request, object::ContainerId conta
 Task<Result<>> StoreRouter::decide(const rpc::Request& request, object::ContainerId container,
                                    Use use) {
     const KnownKey key{request.guest().session, container.uuid};
-    if (!known_.contains(key)) {
+    while (!known_.contains(key)) {
+        const uint64_t changes = rights_changes_;
         const session::Session& session = session_of(request);
         ROS2S_CO_TRY_ASSIGN(
             const auto all,
             co_await pools_.find(session.request.pool)->list_containers(request.call()));
         const auto record = std::ranges::find(all, container, &object::ContainerRecord::id);
         if (record == all.end()) co_return Result<>{};
+        if (changes != rights_changes_) continue;
         Known known{.label = record->properties.label};
         for (size_t each = 0; each < rights_by_use.size(); ++each) {
-            known.may[each] = owns(session, record->properties) ||
-                              allows(session, rights_by_use[each], known.label);
+            known.may[each] = may(session, rights_by_use[each], record->properties);
         }
         if (known_.size() >= known_max) known_.clear();
         known_.emplace(key, std::move(known));
     }
     const Known& known = known_.find(key)->second;
     if (known.may[index_of(use)]) co_return Result<>{};
-    co_return permit(request, rights_by_use[index_of(use)], known.label);
+    co_return refuse(request, rights_by_use[index_of(use)], known.label);
 }
 
 Result<> StoreRouter::permit_creation(const rpc::Request& request, const std::string& label) {
-    return permit(request, session::Right::create, label);
+    if (allows(session_of(request), session::Right::create, label)) return {};
+    return refuse(request, session::Right::create, label);
 }
 
 // A capability has its rights, and no more. With the right to create a container, its tenant can
@@ -135,7 +137,7 @@ bool StoreRouter::shows(const rpc::Request& request,
     }
     const capability::Capability& shown = *session.shows->capability;
     if (!shown.use.has_container(what.label)) return false;
-    if (shown.use.rights != 0 || what.owner == shown.tenant) return true;
+    if (what.owner == shown.tenant) return true;
     const auto& tenants = pools_.tenants(who.pool)->tenants();
     const auto tenant = tenants.find(shown.tenant);
     return tenant != tenants.end() && tenancy::sees(tenant->second, what.label);
@@ -153,11 +155,28 @@ bool StoreRouter::allows(const session::Session& session, session::Right right,
          .container = label});
 }
 
-Result<> StoreRouter::permit(const rpc::Request& request, session::Right right,
+bool StoreRouter::may(const session::Session& session, session::Right right,
+                      const object::ContainerProperties& container) const {
+    if (owns(session, container)) return true;
+    if (!allows(session, right, container.label)) return false;
+    if (!session.shows) return true;
+    const capability::Capability& shown = *session.shows->capability;
+    if (container.owner == shown.tenant) return true;
+    // An owner's capability names a label. Another one may have the container now, or have made
+    // another container of that label.
+    const auto& tenants = pools_.tenants(session.request.pool)->tenants();
+    const auto tenant = tenants.find(shown.tenant);
+    return tenant != tenants.end() &&
+           tenancy::gives(tenant->second,
+                          {.rights = static_cast<uint8_t>(1U << static_cast<unsigned>(right)),
+                           .directories = shown.use.directories,
+                           .container = container.label});
+}
+
+Result<> StoreRouter::refuse(const rpc::Request& request, session::Right right,
                              const std::string& label) {
     const session::Session& session = session_of(request);
     const session::SessionRequest& who = session.request;
-    if (allows(session, right, label)) return {};
     const std::string container = fmt::format("{}/{}", who.pool, label);
     sessions_.audit().not_allowed(
         who.subject, who.from, session::to_string(right), "the container " + container,

@@ -58,7 +58,10 @@ class StoreRouter final : public rpc::Service,
     void destroyed(const rpc::Request& request, object::ContainerId container) override;
 
     // Owners or tenants have changed: what sessions may do is decided anew.
-    void rights_changed() { known_.clear(); }
+    void rights_changed() {
+        known_.clear();
+        ++rights_changes_;
+    }
 
   private:
     // A container, and what a session may do with it.
@@ -76,7 +79,10 @@ class StoreRouter final : public rpc::Service,
     // Whether the session has the right: by its capability, or else by the table of rights.
     [[nodiscard]] bool allows(const session::Session& session, session::Right right,
                               const std::string& label) const;
-    [[nodiscard]] Result<> permit(const rpc::Request& request, session::Right right,
+    // The same for a container that exists, whose owner has it, too.
+    [[nodiscard]] bool may(const session::Session& session, session::Right right,
+                           const object::ContainerProperties& container) const;
+    [[nodiscard]] Result<> refuse(const rpc::Request& request, session::Right right,
                                   const std::string& label);
     void audit(const rpc::Request& request, std::string_view what);
 
@@ -85,6 +91,7 @@ class StoreRouter final : public rpc::Service,
     const session::AccessTable& access_;
     // Of live sessions; a container's label does not change. Bounded: emptied when it is full.
     std::map<KnownKey, Known> known_;
+    uint64_t rights_changes_ = 0;
     std::map<std::string, std::unique_ptr<remote::StoreServer>, std::less<>> servers_;
     rpc::MethodTimes times_{remote::method_names};
 };

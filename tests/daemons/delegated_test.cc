@@ -488,9 +488,14 @@ TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
     };
     const capability::Wish hers{.use = main, .audience = pool, .holder = alice.key.shown()};
     const auto signature =
-        pki::sign(files.key, capability::wish_message(capability::encode(hers)), report);
+        pki::sign(files.key, capability::wish_message(capability::encode(hers), "pool"), report);
     ASSERT_TRUE(signature);
     EXPECT_TRUE(relay(capability::encode(hers), *signature));
+    // A wish for a pool of another name, whose UUID the DPU gave as that of this pool.
+    const auto elsewhere =
+        pki::sign(files.key, capability::wish_message(capability::encode(hers), "other"), report);
+    ASSERT_TRUE(elsewhere);
+    EXPECT_TRUE(denied(relay(capability::encode(hers), *elsewhere)));
     EXPECT_TRUE(denied(relay(capability::encode(wished), *signature)));
     EXPECT_FALSE(relay(std::string(1 << 12, 'x'), *signature));
 
@@ -555,6 +560,57 @@ TEST_P(DelegatedDpu, ADpuReachesWhatItShows) {
     // From the moment at which the revocation has returned.
     ASSERT_EQ(change(Change::revoke, "alice", {}), "");
     EXPECT_FALSE(fetch(main));
+    EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
+    stop();
+}
+
+// A capability that was issued because the tenant owned a container is for a label.
+TEST_P(DelegatedDpu, ACapabilityOfAnOwnerEndsWithTheOwnership) {
+    start();
+    ASSERT_EQ(change(Change::create, "alice", {{"subjects", "CN=alice"}, {"create", "run-*"}}), "");
+    ASSERT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"create", "run-*"}}), "");
+    ASSERT_TRUE(create("alice", "run-7")) << said.text();
+    Attacker attacker(*reactor, engine_as("client"));
+    Program alice(*reactor, dpu_as("alice"));
+    Report report;
+    const auto known =
+        on(*reactor, [&] { return alice.control->describe_capabilities(call, "pool", report); });
+    ASSERT_TRUE(known) << report.text();
+    const auto root =
+        alice.issue(known->audience, {.rights = capability::right_write | capability::right_destroy,
+                                      .directories = false,
+                                      .container = "run-7"});
+    ASSERT_TRUE(root) << alice.report.text();
+    Attacker::Holder holder(attacker.key());
+    holder.links = alice.delegate(*root, attacker.key().shown());
+    auto options = engine.options("shm");
+    options.holder = &holder;
+    auto pool =
+        on(*reactor, [&] { return connection::DirectPool::open(*reactor, options, {}, report); });
+    ASSERT_TRUE(pool) << report.text();
+    object::ObjectStore& store = (*pool)->store();
+    const auto fetch = [&](object::ContainerId container) {
+        std::vector<std::byte> into(bytes);
+        object::FetchItem item{.extent = {.offset = 0, .length = bytes},
+                               .window = fs::Window::local(Bytes(into))};
+        return on(*reactor, [&] { return store.fetch(call, container, {&item, 1}); });
+    };
+    const object::ContainerId run = record("run-7").id;
+    EXPECT_TRUE(fetch(run));
+    const auto admin = engine_as("admin");
+    ASSERT_TRUE(on(*reactor, [&] {
+        return admin->set_container(call, "pool", "run-7", {.owner = "bob"}, report);
+    })) << report.text();
+    EXPECT_TRUE(denied(fetch(run)));
+    EXPECT_TRUE(denied(on(*reactor, [&] { return store.destroy_container(call, run); })));
+    // Another container of that label.
+    ASSERT_TRUE(on(*reactor, [&] {
+        return admin->destroy_container(call, "pool", "run-7", report);
+    })) << report.text();
+    ASSERT_TRUE(create("bob", "run-7")) << said.text();
+    const object::ContainerId bobs = record("run-7").id;
+    EXPECT_TRUE(denied(fetch(bobs)));
+    EXPECT_TRUE(denied(on(*reactor, [&] { return store.destroy_container(call, bobs); })));
     EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
     stop();
 }

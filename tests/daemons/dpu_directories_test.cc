@@ -368,7 +368,7 @@ TEST(DpuDirectorySettings, EachBadOneGetsALine) {
     };
     const std::string here = directory.path("");
     for (const Bad& bad : {
-             Bad{"{}\n", "there is nothing to serve: set 'pools' of an engine, 'directories'"},
+             Bad{"{}\n", "there is nothing to serve: set 'pools', 'directories'"},
              Bad{"directories: {a/b: /none/such}\n",
                  "directories: 'a/b': the directory /none/such cannot be opened: not found"},
              Bad{fmt::format("directories: {{a/b: {}}}\n", directory.path("file")),

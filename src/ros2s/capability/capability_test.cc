@@ -240,7 +240,8 @@ TEST(Chain, AProofIsForOneSession) {
     EXPECT_FALSE(proves(proof_message(nonce, 5, "shm", all.chain()), all.program));
     EXPECT_FALSE(is_signed_by(all.dpu.shown(), proof_message(nonce, 5, "shm", all.chain()), ""));
     // A signature for one purpose serves no other.
-    EXPECT_FALSE(proves(wish_message(proof_message(nonce, 5, "shm", all.chain())), all.dpu));
+    EXPECT_FALSE(
+        proves(wish_message(proof_message(nonce, 5, "shm", all.chain()), "pool"), all.dpu));
 }
 
 class Keys : public testing::Test {

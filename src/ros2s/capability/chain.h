@@ -39,7 +39,8 @@ inline constexpr size_t nonce_bytes = 32;
 [[nodiscard]] std::string proof_message(std::string_view nonce, uint64_t session,
                                         std::string_view provider, const Chain& chain);
 
-// What the key of a certificate signs to ask for a capability.
-[[nodiscard]] std::string wish_message(std::string_view wish);
+// What the key of a certificate signs to ask for a capability. `pool`: its name, which the program
+// knows from elsewhere than from the DPU that passes the wish on.
+[[nodiscard]] std::string wish_message(std::string_view wish, std::string_view pool);
 
 }  // namespace ros2s::capability

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -75,6 +76,10 @@ struct ControlClient::Parts {
     rpc::UpdateSlots changes;
     bool has_found_server = false;  // a change is worth sending again
     ForeignPosts posts;             // of gRPC's threads
+    // Pools whose server acts by its own rights, as it said, and until when that is believed.
+    static constexpr Duration own_rights_for = std::chrono::seconds(30);
+    static constexpr size_t own_rights_max = 256;
+    std::map<std::string, Time> own_rights;
     // Holds this program's capabilities. It is never stored.
     const capability::SigningKey holder;
 };

@@ -338,7 +338,7 @@ Task<Result<std::string>> GrpcClient::issue_capability(const Call& call, std::st
     const pki::Pem files = pki::read_pem(parts_->options.identity);
     std::string bytes = capability::encode(wish);
     ROS2S_CO_TRY_ASSIGN(std::string signature,
-                        pki::sign(files.key, capability::wish_message(bytes), report));
+                        pki::sign(files.key, capability::wish_message(bytes, pool), report));
     co_return co_await relay_wish(call, std::move(pool),
                                   {.wish = std::move(bytes),
                                    .certificates = files.certificate,
@@ -377,10 +377,19 @@ Task<Result<Capabilities::Description>> GrpcClient::describe_capabilities(const 
 
 Task<Result<std::optional<Duration>>> GrpcClient::delegate(const Call& call, std::string pool,
                                                            capability::Use use, Report& report) {
+    auto& own_rights = parts_->own_rights;
+    if (const auto found = own_rights.find(pool); found != own_rights.end()) {
+        if (parts_->reactor.now() < found->second) co_return std::nullopt;
+    }
     Report none;
     const auto known = co_await describe_capabilities(call, pool, none);
     // A server that knows none, or refuses even to say so, says the rest to the call that follows.
-    if (!known || !known->delegate) co_return std::nullopt;
+    if (!known || !known->delegate) {
+        if (own_rights.size() >= Parts::own_rights_max) own_rights.clear();
+        const bool has_answered = known || known.error().code == Code::unsupported;
+        if (has_answered) own_rights[pool] = parts_->reactor.now() + Parts::own_rights_for;
+        co_return std::nullopt;
+    }
     const capability::Wish wish{
         .use = std::move(use), .audience = known->audience, .holder = parts_->holder.shown()};
     ROS2S_CO_TRY_ASSIGN(std::string issued, co_await issue_capability(call, pool, wish, report));

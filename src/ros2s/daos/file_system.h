@@ -171,6 +171,7 @@ class DaosFileSystem final : public fs::FileSystem {
     LockTable sizes_;    // one permit each
     Semaphore moving_directories_;
     size_t names_bytes_ = 0;
+    Semaphore listing_;  // one directory at a time takes of what is left
     std::map<uint64_t, std::unique_ptr<OpenFile>> files_;
     uint64_t next_handle_ = 1;  // never reused
 };

@@ -219,6 +219,8 @@ Task<Result<>> DaosFileSystem::fill_names(OpenFile& file, uint64_t cookie) {
     names_bytes_ -= std::exchange(file.names_bytes, 0);
     file.has_names = true;
     if (file.node.is_removed) co_return Result<>{};
+    co_await listing_.acquire();
+    const SemaphoreHold hold(listing_);
     const ObjectRef object = file.node.object;
     size_t bytes = names_bytes_max - std::min(names_bytes_, names_bytes_max);
     ROS2S_CO_TRY_ASSIGN(file.names, co_await connection_.blocking().run(connection_.reactor(), [&] {

@@ -45,7 +45,8 @@ DaosFileSystem::DaosFileSystem(Connection& connection, std::string container)
       dfs_(connection.dfs),
       container_(std::move(container)),
       nodes_(connection.reactor().secrets().next()),
-      moving_directories_(connection.reactor(), 1) {
+      moving_directories_(connection.reactor(), 1),
+      listing_(connection.reactor(), 1) {
     for (size_t i = 0; i < locks_; ++i) {
         names_[i] = std::make_unique<Semaphore>(connection.reactor(), 1);
         entries_[i] = std::make_unique<Semaphore>(connection.reactor(), shares);
