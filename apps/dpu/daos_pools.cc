@@ -8,15 +8,6 @@
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::dpud {
-namespace {
-
-std::string entry(const config::Entries& settings, const char* key, std::string otherwise) {
-    const auto found = settings.find(key);
-    return found == settings.end() ? std::move(otherwise) : found->second;
-}
-
-}  // namespace
-
 Result<> check(const DaosSettings& daos, const std::vector<std::string>& pools,
                const DirectorySettings& directories, std::string_view where, Report& report) {
     for (const auto& [name, settings] : daos) {
@@ -31,7 +22,7 @@ Result<> check(const DaosSettings& daos, const std::vector<std::string>& pools,
             return no(fmt::format("is the name of a pool of '{}' too; choose another one",
                                   is_engines ? "pools" : "directories"));
         }
-        if (entry(settings, "pool", "").empty()) {
+        if (config::text_in(settings, "pool", "").empty()) {
             return no("has no 'pool': give the label of the pool in DAOS (dmg pool list)");
         }
     }
@@ -40,8 +31,8 @@ Result<> check(const DaosSettings& daos, const std::vector<std::string>& pools,
 
 Task<Result<>> DaosPools::add(std::string name, config::Entries settings, const Log& log,
                               Report& report) {
-    const daos::PoolOptions options{.pool = entry(settings, "pool", ""),
-                                    .system = entry(settings, "system", "daos_server")};
+    const daos::PoolOptions options{.pool = config::text_in(settings, "pool", ""),
+                                    .system = config::text_in(settings, "system", "daos_server")};
     Report why;
     auto connected = co_await daos::DaosPool::connect(reactor_, blocking_, options, why);
     if (!connected) {
@@ -49,15 +40,10 @@ Task<Result<>> DaosPools::add(std::string name, config::Entries settings, const 
     }
     Pool& pool = pools_[name];
     pool.connection = std::move(*connected);
-    const auto containers = co_await pool.connection->containers();
-    if (!containers) {
+    if (const auto learned = co_await learn(pool); !learned) {
         co_return report.fail(
-            containers.error(),
-            fmt::format("pools: '{}': the containers of '{}' cannot be listed: {}", name,
-                        options.pool, describe(containers.error())));
-    }
-    for (const std::string& label : *containers) {
-        if (object::is_valid_label(label)) pool.containers.insert(label);
+            learned.error(), fmt::format("pools: '{}': the containers of '{}' cannot be listed: {}",
+                                         name, options.pool, describe(learned.error())));
     }
     if (pool.containers.empty()) {
         co_return report.fail(
@@ -68,6 +54,14 @@ Task<Result<>> DaosPools::add(std::string name, config::Entries settings, const 
     }
     log.info(fmt::format("the pool '{}' is '{}' of the DAOS system '{}': {} containers", name,
                          options.pool, options.system, pool.containers.size()));
+    co_return Result<>{};
+}
+
+Task<Result<>> DaosPools::learn(Pool& pool) {
+    ROS2S_CO_TRY_ASSIGN(const auto labels, co_await pool.connection->containers());
+    for (const std::string& label : labels) {
+        if (object::is_valid_label(label)) pool.containers.insert(label);
+    }
     co_return Result<>{};
 }
 
@@ -99,11 +93,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> DaosPools::open(std::string pool,
     std::set<std::string>& containers = found->second.containers;
     const bool is_uuid = Uuid::parse(container).has_value();
     if (!is_uuid && !containers.contains(container)) {
-        const auto now = co_await found->second.connection->containers();
-        if (!now) co_return fail(now.error());
-        for (const std::string& label : *now) {
-            if (object::is_valid_label(label)) containers.insert(label);
-        }
+        ROS2S_CO_TRY(co_await learn(found->second));
     }
     if (is_uuid || !containers.contains(container)) {
         co_return report.fail(

@@ -50,6 +50,9 @@ class DaosPools {
         std::unique_ptr<daos::DaosPool> connection;
         std::set<std::string> containers;
     };
+    // Adds the containers that it has now and that have a label.
+    static Task<Result<>> learn(Pool& pool);
+
     Reactor& reactor_;
     BlockingPool& blocking_;
     std::map<std::string, Pool, std::less<>> pools_;

@@ -142,8 +142,7 @@ Result<> parse_pools(Settings& settings, std::string_view where, Report& report)
         };
         if (!object::is_valid_label(name)) return no("is not 1 to 127 of A-Z a-z 0-9 . _ -");
         const auto text = [&given](const char* key, std::string otherwise) {
-            const auto found = given.find(key);
-            return found == given.end() ? std::move(otherwise) : found->second;
+            return config::text_in(given, key, std::move(otherwise));
         };
         connection::RadosOptions pool{.formats = true, .sweep_rate = sweep_rate};
         pool.place.conf = text("conf", pool.place.conf);

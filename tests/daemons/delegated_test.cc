@@ -44,7 +44,6 @@ class Delegated : public testing::TestWithParam<const char*> {
         auto made = OsReactor::create({.thread_name = "hosts"}, report);
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
         reactor = std::move(*made);
-        std::string said;
         for (const char* name : {"alice", "bob", "eve"}) issue(dpu.places().host_certs, name);
         issue(engine.places().storage_certs, "admin");
     }
@@ -160,6 +159,20 @@ class Delegated : public testing::TestWithParam<const char*> {
         (void)co_await files.close(call, opened.handle);
         if (!read) co_return fail(read.error());
         co_return static_cast<char>(into[bytes - 1]);
+    }
+    // The engine's pool, as a DPU that shows this chain.
+    Result<std::unique_ptr<connection::DirectPool>> open_with(control::CapabilityHolder& holder,
+                                                              Report& report) {
+        auto options = engine.options("shm");
+        options.holder = &holder;
+        return on(*reactor,
+                  [&] { return connection::DirectPool::open(*reactor, options, {}, report); });
+    }
+    Result<> fetch_from(object::ObjectStore& store, object::ContainerId container) {
+        std::vector<std::byte> into(bytes);
+        object::FetchItem item{.extent = {.offset = 0, .length = bytes},
+                               .window = fs::Window::local(Bytes(into))};
+        return on(*reactor, [&] { return store.fetch(call, container, {&item, 1}); });
     }
     Result<> write(Client& client, const std::string& name, char with) {
         return on(*reactor, [&] { return write_here(client.files(), name, with); });
@@ -538,22 +551,14 @@ TEST_P(DelegatedDpu, ADpuReachesWhatItShows) {
     ASSERT_TRUE(root) << alice.report.text();
     Attacker::Holder holder(attacker.key());
     holder.links = alice.delegate(*root, attacker.key().shown());
-    auto options = engine.options("shm");
-    options.holder = &holder;
-    auto pool =
-        on(*reactor, [&] { return connection::DirectPool::open(*reactor, options, {}, report); });
+    auto pool = open_with(holder, report);
     ASSERT_TRUE(pool) << report.text();
     object::ObjectStore& store = (*pool)->store();
     const auto seen = on(*reactor, [&] { return store.list_containers(call); });
     ASSERT_TRUE(seen);
     ASSERT_EQ(seen->size(), 1U);
     const object::ContainerId main = seen->front().id, hers = record("alice-1").id;
-    const auto fetch = [&](object::ContainerId container) {
-        std::vector<std::byte> into(bytes);
-        object::FetchItem item{.extent = {.offset = 0, .length = bytes},
-                               .window = fs::Window::local(Bytes(into))};
-        return on(*reactor, [&] { return store.fetch(call, container, {&item, 1}); });
-    };
+    const auto fetch = [&](object::ContainerId container) { return fetch_from(store, container); };
     EXPECT_TRUE(fetch(main));
     EXPECT_TRUE(denied(fetch(hers)));
     EXPECT_TRUE(denied(on(*reactor, [&] { return store.destroy_container(call, main); })));
@@ -583,18 +588,10 @@ TEST_P(DelegatedDpu, ACapabilityOfAnOwnerEndsWithTheOwnership) {
     ASSERT_TRUE(root) << alice.report.text();
     Attacker::Holder holder(attacker.key());
     holder.links = alice.delegate(*root, attacker.key().shown());
-    auto options = engine.options("shm");
-    options.holder = &holder;
-    auto pool =
-        on(*reactor, [&] { return connection::DirectPool::open(*reactor, options, {}, report); });
+    auto pool = open_with(holder, report);
     ASSERT_TRUE(pool) << report.text();
     object::ObjectStore& store = (*pool)->store();
-    const auto fetch = [&](object::ContainerId container) {
-        std::vector<std::byte> into(bytes);
-        object::FetchItem item{.extent = {.offset = 0, .length = bytes},
-                               .window = fs::Window::local(Bytes(into))};
-        return on(*reactor, [&] { return store.fetch(call, container, {&item, 1}); });
-    };
+    const auto fetch = [&](object::ContainerId container) { return fetch_from(store, container); };
     const object::ContainerId run = record("run-7").id;
     EXPECT_TRUE(fetch(run));
     const auto admin = engine_as("admin");
@@ -630,10 +627,7 @@ TEST_P(DelegatedDpu, WhatIsNotRenewedEnds) {
     ASSERT_TRUE(root) << alice.report.text();
     Attacker::Holder holder(attacker.key());
     holder.links = alice.delegate(*root, attacker.key().shown());
-    auto options = engine.options("shm");
-    options.holder = &holder;
-    auto pool =
-        on(*reactor, [&] { return connection::DirectPool::open(*reactor, options, {}, report); });
+    auto pool = open_with(holder, report);
     ASSERT_TRUE(pool) << report.text();
     const auto lists = [&] {
         return on(*reactor, [&] { return (*pool)->store().list_containers(call); });

@@ -261,6 +261,11 @@ void document_records(std::string& out, const Group& group) {
 
 }  // namespace
 
+std::string text_in(const Entries& entries, const std::string& key, std::string otherwise) {
+    const auto found = entries.find(key);
+    return found == entries.end() ? std::move(otherwise) : found->second;
+}
+
 std::string document(const Table& table) {
     std::string out;
     for (const auto& group : table) {

@@ -97,6 +97,9 @@ class Field {
 
 // Texts under keys that the file chooses.
 using Entries = std::map<std::string, std::string>;
+// The text under that key, or the other one if it was not given.
+[[nodiscard]] std::string text_in(const Entries& entries, const std::string& key,
+                                  std::string otherwise);
 // Entries under keys that the file chooses. Each entry may have the listed keys.
 struct Records {
     struct Key {
