@@ -59,7 +59,9 @@
  * standard error; default: warning. ROS2STORE_CERTS: the directory with ca.crt, client.crt and
  * client.key for servers that are not named by ?dir=; default: /etc/ros2store/certs.
  * ROS2STORE_UCX_DEVICE: the network device of the ucx and ofi providers, such as eth0 or mlx5_0:1.
- * In a list with commas, each provider uses the first device that it supports.
+ * In a list with commas, each provider uses the first device that it supports. ROS2STORE_POLL: how
+ * long a thread that waits for a server polls before it sleeps, 0 to 10ms; default: 100us. It polls
+ * less often if that finds nothing, and 0 means never. For ros2s+local:, `io.poll` in pool.yaml.
  *
  * STABILITY. Structs that may grow begin with `struct_bytes`: set it to sizeof. Reserved fields are
  * zero. Within one SONAME, functions and fields are added and never removed.

@@ -7,12 +7,14 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "ros2s/api/server_place.h"
 #include "ros2s/api/service_places.h"
 #include "ros2s/cipher/container_keys.h"
+#include "ros2s/config/units.h"
 #include "ros2s/connection/direct_pool.h"
 #include "ros2s/connection/host_files.h"
 #include "ros2s/connection/rados_pool.h"
@@ -272,6 +274,21 @@ Task<Result<>> Deployment::sweep(const Call& call, std::string container, Report
                                       describe(swept.error())));
 }
 
+namespace {
+
+// How long a thread that waits for a server polls: ROS2STORE_POLL.
+Result<Duration> poll_of_process(Report& report) {
+    constexpr Duration most = std::chrono::milliseconds(10);
+    const char* const text = std::getenv("ROS2STORE_POLL");
+    if (text == nullptr || *text == '\0') return OsReactorOptions::poll_for_default;
+    const auto parsed = config::parse_duration(text);
+    if (parsed && *parsed <= most) return *parsed;
+    return report.fail(Code::invalid,
+                       fmt::format("ROS2STORE_POLL is '{}', not a duration from 0 to 10ms", text));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<OsReactor>> create_reactor(const Uri& uri, Report& report,
                                                   OsReactorOptions options) {
     if (uri.transport == Uri::Transport::local) {
@@ -279,6 +296,7 @@ Result<std::unique_ptr<OsReactor>> create_reactor(const Uri& uri, Report& report
         return create_reactor(pool, report, std::move(options));
     }
     if (uri.transport == Uri::Transport::dpu) options.ring = RingChoice::threads;
+    ROS2S_TRY_ASSIGN(options.poll_for, poll_of_process(report));
     return OsReactor::create(std::move(options), report);
 }
 

@@ -76,5 +76,25 @@ TEST_F(DeploymentTest, WhatIsRefusedLeavesThePoolToTheNext) {
     reactor_->run((*opened)->close());
 }
 
+TEST(Polling, is_as_the_environment_says) {
+    const Uri server{.transport = Uri::Transport::direct, .host = "storage"};
+    const auto poll_for = [&](const char* text, Report& report) -> Result<Duration> {
+        ::setenv("ROS2STORE_POLL", text, 1);
+        const auto reactor = create_reactor(server, report, {});
+        ::unsetenv("ROS2STORE_POLL");
+        if (!reactor) return fail(reactor.error());
+        return (*reactor)->options().poll_for;
+    };
+    Report report;
+    EXPECT_EQ(poll_for("", report), OsReactorOptions::poll_for_default);
+    EXPECT_EQ(poll_for("0", report), Duration::zero());
+    EXPECT_EQ(poll_for("2ms", report), std::chrono::milliseconds(2));
+    for (const char* const text : {"11ms", "fast", "1", "-1us"}) {
+        Report refused;
+        EXPECT_EQ(poll_for(text, refused).error().code, Code::invalid) << text;
+        EXPECT_THAT(refused.text(), HasSubstr("ROS2STORE_POLL is '"));
+    }
+}
+
 }  // namespace
 }  // namespace ros2s::api

@@ -209,8 +209,8 @@ config::Group describe_service(CommonSettings& settings) {
     return {"service",
             "How the process behaves.",
             {config::duration("poll", settings.poll, 0s, 10ms,
-                              "How long a thread without work polls before it sleeps. Helps where "
-                              "processors are idle, and costs their time."),
+                              "How long a thread without work polls before it sleeps. It polls less "
+                              "often if that finds none. 0: never."),
              config::duration("drain", settings.drain, 0s, 10min,
                               "How long requests of the control plane may take to end when the "
                               "process stops.")}};

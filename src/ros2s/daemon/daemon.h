@@ -45,7 +45,7 @@ struct CommonSettings {
     std::string metrics;
     std::string metrics_password_file;
     uint32_t trace_every = 4096;
-    Duration poll{};
+    Duration poll = OsReactorOptions::poll_for_default;
     Duration drain = std::chrono::seconds(10);
 };
 [[nodiscard]] config::Group describe_metrics(CommonSettings& settings);

@@ -43,7 +43,7 @@ config::Table describe(PoolConfig& c) {
                        "controller takes that (TRIM). Files and persistent memory gain nothing."),
           config::duration("poll", c.poll, 0s, 10ms,
                            "How long a program that has the pool open looks for work before it "
-                           "sleeps. Helps where processors are idle, and costs their time.")}}};
+                           "sleeps. It looks less often if that finds none. 0: never.")}}};
 }
 
 }  // namespace

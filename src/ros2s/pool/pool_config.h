@@ -22,7 +22,7 @@ struct PoolConfig {
     bool page_cache = false;
     bool accept_copies = false;
     bool discard = true;
-    Duration poll{};
+    Duration poll = OsReactorOptions::poll_for_default;
 
     // Errors: invalid; the report has a sentence for each problem.
     [[nodiscard]] static Result<PoolConfig> parse(std::string_view yaml, std::string_view where,

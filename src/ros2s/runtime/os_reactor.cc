@@ -12,6 +12,7 @@
 #include "kernel_ring.h"
 #include "leadership.h"
 #include "mailbox.h"
+#include "poll_habit.h"
 #include "ros2s/runtime/fork.h"
 #include "ros2s/runtime/nursery.h"
 #include "thread.h"
@@ -65,8 +66,10 @@ struct OsReactor::Loop {
     std::atomic<bool> running = false;
     std::optional<Leadership> leadership;  // if callers lead
     std::thread thread;
+    PollHabit poll_habit;
     Time poll_until{};
-    bool worked = false;  // since poll_until was computed
+    bool polling = false;  // in this wait
+    bool worked = false;   // since the wait began
     Duration poll_ban = poll_ban_least;
     Time poll_banned_until{};
 
@@ -80,6 +83,7 @@ struct OsReactor::Loop {
     void fire_timers();
     void resume_ready();
     void idle(Time until);
+    bool polls(bool new_work);
     void yield_once(Time before);
     void sleep(Time until);
     void wake() noexcept;
@@ -156,12 +160,27 @@ void OsReactor::Loop::resume_ready() {
 void OsReactor::Loop::idle(Time until) {
     ring->flush();
     const bool new_work = std::exchange(worked, false);
-    if (options.poll_for > Duration::zero()) {
-        const Time now = read_clock(CLOCK_MONOTONIC);
-        if (new_work) poll_until = now + options.poll_for;
-        if (now < poll_until && now >= poll_banned_until) return yield_once(now);
+    if (!polls(new_work) && !new_work) sleep(until);
+}
+
+// Polls once if it is to go on polling. A wait begins with new work, which the poll of the wait
+// before may have found.
+bool OsReactor::Loop::polls(bool new_work) {
+    if (options.poll_for == Duration::zero() || (!new_work && !polling)) return false;
+    if (new_work) {
+        if (polling) poll_habit.found();
+        polling = poll_habit.begin();
+        if (!polling) return false;
     }
-    if (!new_work) sleep(until);
+    const Time now = read_clock(CLOCK_MONOTONIC);
+    if (new_work) poll_until = now + options.poll_for;
+    polling = now < poll_until && now >= poll_banned_until;
+    if (polling) {
+        yield_once(now);
+    } else if (now >= poll_until) {
+        poll_habit.in_vain();
+    }
+    return polling;
 }
 
 void OsReactor::Loop::yield_once(Time before) {

@@ -1,6 +1,7 @@
 // OsReactor: the Reactor of a real process: a loop over io_uring, or over threads if io_uring is
-// not available. After its last work it polls with sched_yield for a while. Then it sleeps in the
-// ring's wait, its only place to sleep. An idle reactor uses no processor time.
+// not available. Without work it polls with sched_yield for a while, if that found work lately
+// (poll_habit.h). Then it sleeps in the ring's wait, its only place to sleep. An idle reactor uses
+// no processor time.
 //
 // One turn of the loop; each step is bounded:
 //   mailbox (other threads) → ring completions → due timers → pollers → ready handles → submit
@@ -38,7 +39,9 @@ struct OsReactorOptions {
     // SQEs are submitted at the end of a turn, and within it in groups of this many. With larger
     // groups, a device with a single queue becomes idle while the loop computes.
     uint32_t submit_group = 8;
-    Duration poll_for{};  // how long to poll after the last work before sleeping
+    // How long to poll in a wait before sleeping, at most. Zero: never.
+    static constexpr Duration poll_for_default = std::chrono::microseconds(100);
+    Duration poll_for = poll_for_default;
     // Threads that wait for a result run the loop. Only with start().
     bool callers_lead = false;
     std::string thread_name = "ros2store";
