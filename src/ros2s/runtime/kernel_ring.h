@@ -16,7 +16,8 @@ class KernelRing : public Ring {
     // Binds the ring to the calling thread; called each time the reactor begins to run.
     virtual void enter_thread() noexcept = 0;
     // Posts the waiters of completed operations, a limited number. Returns true if there were any.
-    virtual bool reap() noexcept = 0;
+    // `polling`: the loop has no other work, so a look that costs a system call delays nothing.
+    virtual bool reap(bool polling) noexcept = 0;
     // Submits operations that submit() kept back.
     virtual void flush() noexcept = 0;
     // Sleeps until an operation completes, the waker notifies, or the time is over (nullopt: no

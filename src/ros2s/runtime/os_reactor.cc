@@ -133,7 +133,7 @@ bool OsReactor::Loop::collect() {
     const size_t posts = mailbox.take_all([this](RemotePost& post) { ready.push(post.handle); });
     counters.remote_posts.add(posts);
     bool found = posts > 0;
-    found |= ring->reap();
+    found |= ring->reap(polling && !worked);
     for (size_t i = 0; i < pollers.size(); ++i) found |= pollers[i]->poll();
     return found;
 }

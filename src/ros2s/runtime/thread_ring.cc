@@ -1,7 +1,8 @@
 // The Ring where io_uring is not to be had: positioned reads and writes on a few threads. Polls are
 // done by the reactor's own thread, so that they cannot use up the threads that transfers need.
 // While the reactor has work they are looked at every 100 us, for a poll(2) in each turn costs more
-// than all else in a turn of few requests. Before it sleeps it looks at them in any case.
+// than all else in a turn of few requests. While it polls, and before it sleeps, it looks at them
+// in any case.
 #include <poll.h>
 #include <unistd.h>
 
@@ -82,14 +83,14 @@ class ThreadRing final : public KernelRing {
 
     void enter_thread() noexcept override {}
     void flush() noexcept override {}
-    bool reap() noexcept override {
+    bool reap(bool polling) noexcept override {
         size_t count = done_.take_all([this](BlockingPool::Job& job) {
             auto& slot = static_cast<Slot&>(job);
             complete(*slot.operation, slot.operation->result);
             free_.push_back(&slot);
         });
         while (!free_.empty() && !backlog_.empty()) begin(backlog_.pop());
-        if (!polls_.empty() && std::chrono::steady_clock::now() >= next_look_) {
+        if (!polls_.empty() && (polling || std::chrono::steady_clock::now() >= next_look_)) {
             count += look_at_polls(0);
         }
         return count > 0;

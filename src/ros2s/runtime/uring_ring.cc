@@ -123,7 +123,7 @@ class UringRing final : public KernelRing {
             return;
         }
     }
-    bool reap() noexcept override {
+    bool reap(bool /*polling*/) noexcept override {
         std::array<io_uring_cqe*, reaped_at_once> completions;
         const unsigned count =
             io_uring_peek_batch_cqe(&ring_, completions.data(), completions.size());

@@ -38,12 +38,12 @@ class UringRing : public testing::Test {
     }
     void TearDown() override {
         if (ring_ == nullptr) return;
-        while (ring_->in_flight() > 0) ring_->reap();
+        while (ring_->in_flight() > 0) ring_->reap(false);
     }
     // Reaps what is there of polls that complete as soon as the kernel has them.
     size_t reaped() {
         const size_t before = ring_->in_flight();
-        ring_->reap();
+        ring_->reap(false);
         return before - ring_->in_flight();
     }
 
@@ -76,20 +76,20 @@ TEST_F(UringRing, APollThatWasWokenInVainCanBeCancelled) {
     Ring::Operation operation = pipe.poll();
     ring_->submit(operation);
     ring_->flush();
-    EXPECT_FALSE(ring_->reap());
+    EXPECT_FALSE(ring_->reap(false));
     char byte = 'x';
     EXPECT_EQ(::write(pipe.ends[1], &byte, 1), 1);
     EXPECT_EQ(::read(pipe.ends[0], &byte, 1), 1);
     ring_->cancel_poll(operation);
     for (int i = 0; i < 30'000 && ring_->in_flight() > 0; ++i) {
         ring_->wait(std::chrono::milliseconds(1));
-        ring_->reap();
+        ring_->reap(false);
     }
     EXPECT_EQ(ring_->in_flight(), 0U);
     EXPECT_EQ(operation.result, -ECANCELED);
     // Not to leave it with the kernel where that failed.
     EXPECT_EQ(::write(pipe.ends[1], &byte, 1), 1);
-    while (ring_->in_flight() > 0) ring_->reap();
+    while (ring_->in_flight() > 0) ring_->reap(false);
 }
 
 // A device's own ring beside the core's.
