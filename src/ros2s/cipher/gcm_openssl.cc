@@ -2,26 +2,22 @@
 #include <openssl/evp.h>
 
 #include "gcm.h"
+#include "openssl_bytes.h"
 #include "ros2s/base/check.h"
 
 namespace ros2s::cipher {
 namespace {
 
-const unsigned char* of(ConstBytes bytes) {
-    return reinterpret_cast<const unsigned char*>(bytes.data());
-}
-unsigned char* of(Bytes bytes) { return reinterpret_cast<unsigned char*>(bytes.data()); }
-
 // Sets the nonce and the authenticated bytes, and converts all of `in`.
 void convert(EVP_CIPHER_CTX* context, bool seals, const Nonce& nonce, ConstBytes authenticated,
              ConstBytes in, Bytes out) {
     int length = 0;
-    ROS2S_CHECK(EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, of(nonce), seals ? 1 : 0) ==
-                1);
-    ROS2S_CHECK(EVP_CipherUpdate(context, nullptr, &length, of(authenticated),
+    ROS2S_CHECK(
+        EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, octets(nonce), seals ? 1 : 0) == 1);
+    ROS2S_CHECK(EVP_CipherUpdate(context, nullptr, &length, octets(authenticated),
                                  static_cast<int>(authenticated.size())) == 1);
-    ROS2S_CHECK(EVP_CipherUpdate(context, of(out), &length, of(in), static_cast<int>(in.size())) ==
-                1);
+    ROS2S_CHECK(EVP_CipherUpdate(context, octets(out), &length, octets(in),
+                                 static_cast<int>(in.size())) == 1);
 }
 
 }  // namespace
@@ -36,8 +32,8 @@ struct Gcm::Schedule {
 
 Gcm::Gcm(const SecretKey& key) : schedule_(std::make_unique<Schedule>()) {
     ROS2S_CHECK(schedule_->context != nullptr);
-    ROS2S_CHECK(EVP_EncryptInit_ex(schedule_->context, EVP_aes_256_gcm(), nullptr, of(key.bytes()),
-                                   nullptr) == 1);
+    ROS2S_CHECK(EVP_EncryptInit_ex(schedule_->context, EVP_aes_256_gcm(), nullptr,
+                                   octets(key.bytes()), nullptr) == 1);
 }
 Gcm::~Gcm() = default;
 Gcm::Gcm(Gcm&&) noexcept = default;

@@ -8,15 +8,11 @@
 
 #include <algorithm>
 
+#include "openssl_bytes.h"
 #include "ros2s/base/check.h"
 
 namespace ros2s::cipher {
 namespace {
-
-const unsigned char* of(ConstBytes bytes) {
-    return reinterpret_cast<const unsigned char*>(bytes.data());
-}
-unsigned char* of(Bytes bytes) { return reinterpret_cast<unsigned char*>(bytes.data()); }
 
 using Context = std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)>;
 
@@ -41,7 +37,7 @@ void hkdf_sha256(ConstBytes key, ConstBytes salt, ConstBytes purpose, Bytes out)
         EVP_KDF_CTX_new(kdf.get()), &EVP_KDF_CTX_free);
     ROS2S_CHECK(context != nullptr);
     char digest[] = "SHA256";
-    const auto octets = [](const char* name, ConstBytes bytes) {
+    const auto parameter = [](const char* name, ConstBytes bytes) {
         // OpenSSL only reads it, and takes no null pointer.
         static std::byte none{};
         std::byte* const data = bytes.empty() ? &none : const_cast<std::byte*>(bytes.data());
@@ -49,20 +45,20 @@ void hkdf_sha256(ConstBytes key, ConstBytes salt, ConstBytes purpose, Bytes out)
     };
     const OSSL_PARAM parameters[] = {
         OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
-        octets(OSSL_KDF_PARAM_KEY, key), octets(OSSL_KDF_PARAM_SALT, salt),
-        octets(OSSL_KDF_PARAM_INFO, purpose), OSSL_PARAM_construct_end()};
-    ROS2S_CHECK(EVP_KDF_derive(context.get(), of(out), out.size(), parameters) == 1);
+        parameter(OSSL_KDF_PARAM_KEY, key), parameter(OSSL_KDF_PARAM_SALT, salt),
+        parameter(OSSL_KDF_PARAM_INFO, purpose), OSSL_PARAM_construct_end()};
+    ROS2S_CHECK(EVP_KDF_derive(context.get(), octets(out), out.size(), parameters) == 1);
 }
 
 WrappedKey wrap(const SecretKey& wrapping, const SecretKey& key) {
     const Context context = wrapping_context();
     WrappedKey wrapped;
     int length = 0, rest = 0;
-    ROS2S_CHECK(EVP_EncryptInit_ex(context.get(), EVP_aes_256_wrap(), nullptr, of(wrapping.bytes()),
-                                   nullptr) == 1);
-    ROS2S_CHECK(EVP_EncryptUpdate(context.get(), of(Bytes(wrapped)), &length, of(key.bytes()),
-                                  key_bytes) == 1);
-    ROS2S_CHECK(EVP_EncryptFinal_ex(context.get(), of(Bytes(wrapped)) + length, &rest) == 1);
+    ROS2S_CHECK(EVP_EncryptInit_ex(context.get(), EVP_aes_256_wrap(), nullptr,
+                                   octets(wrapping.bytes()), nullptr) == 1);
+    ROS2S_CHECK(EVP_EncryptUpdate(context.get(), octets(Bytes(wrapped)), &length,
+                                  octets(key.bytes()), key_bytes) == 1);
+    ROS2S_CHECK(EVP_EncryptFinal_ex(context.get(), octets(Bytes(wrapped)) + length, &rest) == 1);
     ROS2S_CHECK(length + rest == wrapped_bytes);
     return wrapped;
 }
@@ -72,10 +68,10 @@ Result<SecretKey> unwrap(const SecretKey& wrapping, const WrappedKey& wrapped) {
     // The wrapped length: OpenSSL may write as much before it finds the check value wrong.
     std::array<std::byte, wrapped_bytes> plain{};
     int length = 0;
-    ROS2S_CHECK(EVP_DecryptInit_ex(context.get(), EVP_aes_256_wrap(), nullptr, of(wrapping.bytes()),
-                                   nullptr) == 1);
-    const bool good = EVP_DecryptUpdate(context.get(), of(Bytes(plain)), &length,
-                                        of(ConstBytes(wrapped)), wrapped_bytes) == 1 &&
+    ROS2S_CHECK(EVP_DecryptInit_ex(context.get(), EVP_aes_256_wrap(), nullptr,
+                                   octets(wrapping.bytes()), nullptr) == 1);
+    const bool good = EVP_DecryptUpdate(context.get(), octets(Bytes(plain)), &length,
+                                        octets(ConstBytes(wrapped)), wrapped_bytes) == 1 &&
                       length == key_bytes;
     SecretKey key;
     if (good) key = SecretKey(std::span(plain).first<key_bytes>());
