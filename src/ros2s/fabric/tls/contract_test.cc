@@ -16,6 +16,9 @@ class TlsSetup final : public contract::OsSetup {
     }
 };
 
+// Before the contract forks: both processes need the same certificates.
+[[maybe_unused]] const TestAuthority& made_before_forks = authority();
+
 ROS2S_FABRIC_CONTRACT(TlsOnOneCore, [] { return std::make_unique<TlsSetup>(false); });
 ROS2S_FABRIC_CONTRACT(TlsOnTwoCores, [] { return std::make_unique<TlsSetup>(true); });
 ROS2S_FABRIC_CONTRACT_TWO_PROCESSES(TlsInTwoProcesses,
