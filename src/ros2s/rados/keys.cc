@@ -123,6 +123,9 @@ std::optional<object::ObjectId> parse_object_name(std::string_view name) {
     return object::ObjectId{*high, *low};
 }
 
+std::string bytes_key(const DataId& id) {
+    return fmt::format("b{:016x}{:016x}", id.time, id.number);
+}
 std::string data_name(object::ObjectId object, const DataId& id) {
     return fmt::format("d{:016x}{:016x}.{:016x}{:016x}{:016x}", object.high, object.low, id.time,
                        id.store, id.number);

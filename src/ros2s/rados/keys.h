@@ -13,6 +13,7 @@ namespace ros2s::rados {
 
 inline constexpr const char* head_key = "h";
 inline constexpr const char* pending_key = "t";
+inline constexpr const char* inline_key = "b";                // how many bytes are in the omap
 inline constexpr const char* log_mark_key = "m";              // of a store's log
 inline constexpr uint64_t segment_bytes = uint64_t{4} << 20;  // of an array; the most in one object
 
@@ -40,13 +41,16 @@ struct EntryKey {
 };
 [[nodiscard]] std::optional<EntryKey> parse_entry_key(std::string_view key);
 
-// Names one RADOS object with bytes of an array.
+// Names bytes of an array that were written at once.
 struct DataId {
     uint64_t time = 0;  // when it was written, in nanoseconds since 1970
     uint64_t store = 0;
     uint64_t number = 0;
     friend auto operator<=>(const DataId&, const DataId&) = default;
+    // Its bytes are in the omap of the object, at bytes_key(), and not in the data pool.
+    [[nodiscard]] bool is_inline() const { return store == 0; }
 };
+[[nodiscard]] std::string bytes_key(const DataId& id);
 [[nodiscard]] std::string space_of(object::ContainerId container);
 [[nodiscard]] std::string object_name(object::ObjectId object);
 [[nodiscard]] std::optional<object::ObjectId> parse_object_name(std::string_view name);

@@ -1,7 +1,6 @@
 #include "plan.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "segment.h"
 
@@ -20,10 +19,30 @@ Result<Record> record_at(View& view, const std::string& key) {
     return record;
 }
 
+Result<> count_inline(View& view, uint64_t more) {
+    ROS2S_TRY_ASSIGN(InlineBytes count, record_at<InlineBytes>(view, inline_key));
+    count.bytes += more;
+    if (count.bytes == 0) {
+        view.remove(inline_key);
+    } else {
+        view.set(inline_key, encode(count));
+    }
+    return {};
+}
+
 }  // namespace
 
-Views Plan::views() const {
-    Views views;
+Result<> add_inline(View& view, const Run& run, ConstBytes bytes) {
+    view.set(bytes_key(run.data), std::string(as_text(bytes)));
+    return count_inline(view, inline_cost(run.length));
+}
+
+Result<> discard_inline(View& view, const Run& run) {
+    view.remove(bytes_key(run.data));
+    return count_inline(view, -inline_cost(run.length));
+}
+
+void Plan::add_to(Views& views) const {
     const auto view_of = [&views](object::ObjectId object) -> View& {
         return views.try_emplace(object, object).first->second;
     };
@@ -39,6 +58,7 @@ Views Plan::views() const {
     for (const Operation& operation : transaction_.operations) {
         View& view = view_of(operation.object);
         using Kind = Operation::Kind;
+        if (operation.kind != Kind::put && operation.kind != Kind::touch) view.want(inline_key);
         if (operation.kind == Kind::punch_object || operation.kind == Kind::punch_dkey ||
             operation.kind == Kind::punch_dkeys) {
             continue;
@@ -52,7 +72,6 @@ Views Plan::views() const {
             view.want(segment_key(key, n));
         }
     }
-    return views;
 }
 
 Result<> Plan::run(Views& views, object::Epoch epoch, WallTime time) {
@@ -60,7 +79,7 @@ Result<> Plan::run(Views& views, object::Epoch epoch, WallTime time) {
     time_ = time;
     garbage_.clear();
     more_entries_.clear();
-    for (View& view : views | std::views::values) view.drop_changes();
+    long_segments_.clear();
     for (size_t i = 0; i < transaction_.conditions.size(); ++i) {
         const Condition& condition = transaction_.conditions[i];
         if (condition.is_about_pins()) continue;
@@ -175,8 +194,9 @@ Result<> Plan::write_array(View& view, const Operation& operation, size_t index,
         ROS2S_TRY_ASSIGN(const Segment before, record_at<Segment>(view, at));
         Segment segment = before;
         add(segment, run);
+        if (run.data.is_inline()) ROS2S_TRY(add_inline(view, run, written->bytes));
         entry.blocks += block_count(segment) - block_count(before);
-        store(view, at, std::move(segment), before);
+        ROS2S_TRY(store(view, at, std::move(segment), before));
     }
     if (operation.extent.length > 0) entry.size = std::max(entry.size, operation.extent.end());
     return {};
@@ -195,23 +215,31 @@ Result<> Plan::punch_array(View& view, const std::string& key, object::Extent ex
         Segment segment = before;
         cut(segment, extent);
         entry.blocks += block_count(segment) - block_count(before);
-        store(view, at, std::move(segment), before);
+        ROS2S_TRY(store(view, at, std::move(segment), before));
     }
     return {};
 }
 
-void Plan::store(View& view, const std::string& key, Segment segment, const Segment& before) {
+Result<> Plan::store(View& view, const std::string& key, Segment segment, const Segment& before) {
     drop_hidden_runs(segment);
     for (const Run& run : before.runs) {
         if (std::ranges::find(segment.runs, run.data, &Run::data) == segment.runs.end()) {
-            garbage_[view.object()].push_back(run.data);
+            ROS2S_TRY(discard(view, run));
         }
     }
     if (segment.visible.empty()) {
         view.remove(key);
     } else {
+        if (segment.visible.size() > visible_parts_max) long_segments_.emplace(view.object(), key);
         view.set(key, encode(segment));
     }
+    return {};
+}
+
+Result<> Plan::discard(View& view, const Run& run) {
+    if (run.data.is_inline()) return discard_inline(view, run);
+    garbage_[view.object()].push_back(run.data);
+    return {};
 }
 
 Result<> Plan::punch_keys(View& view, const std::vector<std::string>& keys) {
@@ -220,7 +248,7 @@ Result<> Plan::punch_keys(View& view, const std::vector<std::string>& keys) {
         if (!parsed) return fail(Code::corrupt);
         if (parsed->segment) {
             ROS2S_TRY_ASSIGN(const Segment segment, record_at<Segment>(view, key));
-            for (const Run& run : segment.runs) garbage_[view.object()].push_back(run.data);
+            for (const Run& run : segment.runs) ROS2S_TRY(discard(view, run));
         } else {
             ROS2S_TRY_ASSIGN(const Entry entry, record_at<Entry>(view, key));
             ROS2S_TRY(count(view, parsed->akey, -1, -static_cast<int64_t>(entry.blocks)));

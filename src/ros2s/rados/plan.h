@@ -2,6 +2,8 @@
 // not know enough, the caller reads, and runs the plan again from the start.
 #pragma once
 #include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "ros2s/object/object_store.h"
@@ -12,22 +14,28 @@ namespace ros2s::rados {
 
 using Views = std::map<object::ObjectId, View>;
 
-// Bytes that were written for a `write`, cut at the borders of segments.
+// Bytes that are written by a `write`, cut at the borders of segments.
 struct WrittenRun {
     size_t operation = 0;  // its index
     Run run;
+    ConstBytes bytes{};  // if the run is inline
 };
+
+// Adds or removes bytes in the omap. Errors: corrupt, bad_version.
+[[nodiscard]] Result<> add_inline(View& view, const Run& run, ConstBytes bytes);
+[[nodiscard]] Result<> discard_inline(View& view, const Run& run);
 
 class Plan {
   public:
     // Both outlive this. `written` ascends by operation.
     Plan(const object::Transaction& transaction, const std::vector<WrittenRun>& written)
         : transaction_(transaction), written_(written) {}
-    // The objects that it reads or changes.
-    [[nodiscard]] Views views() const;
+    // Adds the objects that it reads or changes.
+    void add_to(Views& views) const;
 
-    // Conditions first. Errors: condition_failed (detail: its index), invalid, corrupt,
-    // bad_version. The answer counts only if all views are complete; otherwise it is repeated.
+    // Adds its changes to those of the views. Conditions first: if one does not hold, nothing is
+    // added. Errors: condition_failed (detail: its index), invalid, corrupt, bad_version. The
+    // answer counts only if all views are complete; otherwise it is repeated.
     [[nodiscard]] Result<> run(Views& views, object::Epoch epoch, WallTime time);
     // After run(): the data that the objects have no more.
     [[nodiscard]] const std::map<object::ObjectId, std::vector<DataId>>& garbage() const {
@@ -36,6 +44,10 @@ class Plan {
     // After run(): the number of entries of each object that was changed.
     [[nodiscard]] const std::map<object::ObjectId, int64_t>& more_entries() const {
         return more_entries_;
+    }
+    // After run(): segments of more parts than visible_parts_max.
+    [[nodiscard]] const std::set<std::pair<object::ObjectId, std::string>>& long_segments() const {
+        return long_segments_;
     }
 
   private:
@@ -49,8 +61,11 @@ class Plan {
     // Keys of entries and segments.
     [[nodiscard]] Result<> punch_keys(View& view, const std::vector<std::string>& keys);
     [[nodiscard]] Result<> punch_object(View& view);
+    // The object has the bytes no more.
+    [[nodiscard]] Result<> discard(View& view, const Run& run);
     // Stores the segment, or removes it if it is empty.
-    void store(View& view, const std::string& key, Segment segment, const Segment& before);
+    [[nodiscard]] Result<> store(View& view, const std::string& key, Segment segment,
+                                 const Segment& before);
     [[nodiscard]] Result<> count(View& view, const object::Akey& akey, int64_t entries,
                                  int64_t blocks);
 
@@ -60,6 +75,7 @@ class Plan {
     WallTime time_{};
     std::map<object::ObjectId, std::vector<DataId>> garbage_;
     std::map<object::ObjectId, int64_t> more_entries_;
+    std::set<std::pair<object::ObjectId, std::string>> long_segments_;
 };
 
 }  // namespace ros2s::rados

@@ -8,8 +8,10 @@
 #include "ros2s/object/contract/batch.h"
 #include "ros2s/rados/keys.h"
 #include "ros2s/rados/rados_store.h"
+#include "ros2s/rados/records.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
+#include "segment.h"
 
 namespace ros2s::rados {
 namespace {
@@ -22,6 +24,7 @@ using object::contract::Place;
 
 constexpr uint64_t directories = 3;
 constexpr int moves = 6;
+constexpr size_t content_max = 20'000;
 
 // One client of the cluster.
 struct Client {
@@ -59,8 +62,9 @@ struct Traveller {
         return {directory(move), name + (move % 2 == 0 ? "-even" : "-odd"), "entry"};
     }
     [[nodiscard]] Place data() const { return {file, "0", "data"}; }
+    // In the omap, and each third in the data pool.
     [[nodiscard]] std::string content(int move) const {
-        return std::string(5000, static_cast<char>('a' + move));
+        return std::string(move % 3 == 0 ? content_max : 5000, static_cast<char>('a' + move));
     }
     [[nodiscard]] Batch move_batch(int move) const {
         Batch batch;
@@ -102,9 +106,9 @@ Task<std::set<int>> traces(RadosStore& store, ContainerId container, const Trave
         if (!text.empty()) found.insert(std::stoi(text));
     }
     if (found.empty()) found.insert(-1);  // it has no entry
-    const std::string data = co_await text_of(store, container, traveller.data(), 5000);
+    const std::string data = co_await text_of(store, container, traveller.data(), content_max);
     for (int move = 0; move <= moves; ++move) {
-        if (data == traveller.content(move)) co_return found.insert(move), found;
+        if (data.starts_with(traveller.content(move))) co_return found.insert(move), found;
     }
     ADD_FAILURE() << traveller.name << " has data of no move";
     co_return found;
@@ -121,6 +125,48 @@ Task<int> find(RadosStore& store, Reactor& reactor, ContainerId container,
     }
     EXPECT_EQ(found.size(), 1U) << traveller.name << " is half moved";
     co_return found.size() == 1 ? *found.begin() : -1;
+}
+
+// After a sweep there is no data that no object names, no garbage, no lock, and no record of a
+// transaction that is not a reply.
+Task<> check_remains(SimRados& cluster, Client& client, ContainerId container) {
+    co_await client.store->close();
+    co_await sleep_for(client.reactor, std::chrono::hours(2));
+    EXPECT_TRUE(co_await client.store->sweep({}, container));
+    size_t logs = 0;
+    std::multiset<std::string> stored, named;
+    for (const auto& [name, object] : cluster.objects()) {
+        if (parse_data_name(name.name)) stored.insert(name.name);
+        if (is_log_name(name.name)) {
+            EXPECT_EQ(object.omap.size(), 1U) << "a record remains beside the mark";
+            ++logs;
+        }
+        const auto id = parse_object_name(name.name);
+        if (!id) continue;
+        uint64_t inline_bytes = 0;
+        InlineBytes count;
+        for (const auto& [key, value] : object.omap) {
+            EXPECT_FALSE(key == pending_key) << "a lock remains";
+            EXPECT_FALSE(key.starts_with('g')) << "garbage remains";
+            if (key == inline_key) {
+                EXPECT_TRUE(decode(value, count));
+            } else if (key.starts_with('b')) {
+                stored.insert(name.name + key);
+                inline_bytes += inline_cost(value.size());
+            }
+            const auto entry = parse_entry_key(key);
+            if (!entry || !entry->segment) continue;
+            Segment segment;
+            EXPECT_TRUE(decode(value, segment));
+            for (const Run& run : segment.runs) {
+                named.insert(run.data.is_inline() ? name.name + bytes_key(run.data)
+                                                  : data_name(*id, run.data));
+            }
+        }
+        EXPECT_EQ(count.bytes, inline_bytes);
+    }
+    EXPECT_EQ(stored, named);
+    EXPECT_LE(logs, 1U) << "the sweeping store has its own";
 }
 
 class Trial {
@@ -172,7 +218,7 @@ class Trial {
         }
         mortal.tried = mortal.acknowledged;
         co_await repeat_last(*third.store, container->id, mortal);
-        co_await check_remains(third, container->id);
+        co_await check_remains(cluster_, third, container->id);
         co_await second.store->close();
         co_await third.store->close();
         co_return first.pool.requests() - opened;
@@ -191,32 +237,131 @@ class Trial {
         EXPECT_EQ(co_await find(store, world_.core(), container, mortal), moves);
     }
 
-    // After a sweep there is no data that no object names, no garbage, no lock, and no record of a
-    // transaction that is not a reply.
-    Task<> check_remains(Client& client, ContainerId container) {
-        co_await client.store->close();
-        co_await sleep_for(world_.core(), std::chrono::hours(2));
-        EXPECT_TRUE(co_await client.store->sweep({}, container));
-        size_t data = 0, logs = 0;
-        for (const auto& [name, object] : cluster_.objects()) {
-            if (parse_data_name(name.name)) ++data;
-            if (is_log_name(name.name)) {
-                EXPECT_EQ(object.omap.size(), 1U) << "a record remains beside the mark";
-                ++logs;
-            }
-            if (!parse_object_name(name.name)) continue;
-            EXPECT_FALSE(object.omap.contains(pending_key)) << "a lock remains";
-            const auto garbage = object.omap.lower_bound("g");
-            EXPECT_FALSE(garbage != object.omap.end() && garbage->first.starts_with("g"));
-        }
-        EXPECT_EQ(data, 2U) << "one for the data of each file";
-        EXPECT_LE(logs, 1U) << "the sweeping store has its own";
-    }
-
     sim::World world_;
     SimRados cluster_;
     const bool is_named_;
 };
+
+// Several writers of one client on one object. Their updates share changes, also with updates that
+// fail. Another client changes the object as well.
+struct Writer {
+    ObjectId object;
+    uint64_t number = 0;
+    int acknowledged = 0;
+    int tried = 0;
+    object::Epoch epoch{};
+
+    [[nodiscard]] Place counter() const { return {object, "w" + std::to_string(number), "count"}; }
+    // All in one array: blocks of their own, and for each second update a block that all write.
+    [[nodiscard]] Place data() const { return {object, "shared", "data"}; }
+    [[nodiscard]] uint64_t offset() const { return number * 32'768; }
+    [[nodiscard]] std::string content(int update) const {
+        return std::string(update % 3 == 1 ? content_max : 4096, static_cast<char>('a' + update));
+    }
+    [[nodiscard]] Batch batch(int update) const {
+        Batch batch;
+        if (update > 1) batch.epoch_equals(counter(), epoch);
+        batch.put(counter(), std::to_string(update)).write(data(), offset(), content(update));
+        if (has_pieces(update)) {
+            for (uint64_t i = 0; i < pieces; ++i) batch.write(data(), piece_at(i), piece(i));
+        }
+        if (update % 2 == 0)
+            batch.write(data(), uint64_t{1} << 20, content(update).substr(0, 4096));
+        return batch;
+    }
+    // So many small ones that their segment is written anew, beside what the others write to it.
+    [[nodiscard]] bool has_pieces(int update) const { return number == 0 && update == 2; }
+    static constexpr uint64_t pieces = 140;
+    [[nodiscard]] static uint64_t piece_at(uint64_t i) { return (uint64_t{2} << 20) + i * 4096; }
+    [[nodiscard]] static std::string piece(uint64_t i) {
+        return std::string(100, static_cast<char>('a' + i % 20));
+    }
+    Task<> write(RadosStore& store, ContainerId container) {
+        for (int update = 1; update <= moves; ++update) {
+            tried = update;
+            const Batch wrong = Batch().absent(counter()).put(counter(), "wrong");
+            if (update > 1) {
+                const auto refused = co_await store.update({}, container, wrong.transaction());
+                if (!refused && refused.error().code != Code::condition_failed) co_return;
+                EXPECT_FALSE(refused.has_value());
+            }
+            const Batch next = batch(update);
+            const auto done = co_await store.update({}, container, next.transaction());
+            if (!done) co_return;
+            epoch = done->epoch;
+            acknowledged = update;
+        }
+    }
+    Task<> check(RadosStore& store, ContainerId container) const {
+        const std::string count = co_await text_of(store, container, counter(), 20);
+        const int at = count.empty() ? 0 : std::stoi(count);
+        EXPECT_TRUE(at == acknowledged || at == tried)
+            << number << " is at " << at << ", acknowledged was " << acknowledged;
+        std::string all = co_await text_of(store, container, data(), size_t{3} << 20);
+        if (at == 0) co_return;
+        all.resize(size_t{3} << 20);
+        for (uint64_t i = 0; number == 0 && at >= 2 && i < pieces; ++i) {
+            EXPECT_EQ(all.substr(piece_at(i), 100), piece(i)) << i;
+        }
+        EXPECT_TRUE(std::string_view(all).substr(offset()).starts_with(content(at)));
+    }
+};
+
+size_t long_segments(SimRados& cluster) {
+    size_t count = 0;
+    for (const auto& [name, object] : cluster.objects()) {
+        for (const auto& [key, value] : object.omap) {
+            const auto entry = parse_entry_key(key);
+            Segment segment;
+            if (!entry || !entry->segment || !decode(value, segment)) continue;
+            if (segment.visible.size() > visible_parts_max) ++count;
+        }
+    }
+    return count;
+}
+
+uint64_t crash_among_writers(uint64_t seed, std::optional<uint64_t> dies_at) {
+    sim::World world(seed);
+    SimRados cluster(world.core());
+    return world.run(
+        [](sim::World& in, SimRados& rados, std::optional<uint64_t> at) -> Task<uint64_t> {
+            Client first(rados, in.core()), second(rados, in.core()), third(rados, in.core());
+            EXPECT_TRUE(co_await third.open());
+            const auto container = co_await third.store->create_container({}, {.label = "c"});
+            EXPECT_TRUE(co_await first.open());
+            EXPECT_TRUE(co_await second.open());
+            const uint64_t opened = first.pool.requests();
+            if (at) first.pool.die_at(opened + *at);
+            std::vector<Writer> writers;
+            for (uint64_t i = 0; i < 5; ++i) writers.push_back({.object = {3, 1}, .number = i});
+            {
+                Nursery nursery(in.core(), writers.size());
+                for (Writer& each : writers) {
+                    co_await nursery.spawn(
+                        each.write(each.number == 4 ? *second.store : *first.store, container->id));
+                }
+                co_await nursery.join();
+            }
+            co_await first.store->close();
+            const uint64_t requests = first.pool.requests() - opened;
+            co_await rados.close();
+            EXPECT_EQ(writers[4].acknowledged, moves) << "a live client was stopped by a dead one";
+            for (const Writer& each : writers) {
+                EXPECT_TRUE(at || each.acknowledged == moves);
+                for (Client* reader : {&second, &third}) {
+                    co_await each.check(*reader->store, container->id);
+                }
+            }
+            if (!at) {
+                EXPECT_LT(requests, 4 * moves * 4U) << "no update shared a change";
+                EXPECT_EQ(long_segments(rados), 0U) << "a segment was not written anew";
+            }
+            co_await second.store->close();
+            co_await check_remains(rados, third, container->id);
+            co_await third.store->close();
+            co_return requests;
+        }(world, cluster, dies_at));
+}
 
 void crash_at_every_request(bool is_named, uint64_t first_seed, uint64_t points_wanted) {
     uint64_t points = 0;
@@ -232,6 +377,18 @@ void crash_at_every_request(bool is_named, uint64_t first_seed, uint64_t points_
     std::printf("died at %lu requests, seeds from %lu\n", points, first_seed);
 }
 
+TEST(RadosCrash, WritersOfOneObject) {
+    uint64_t points = 0;
+    for (uint64_t seed = 2001; points < 600; ++seed) {
+        const uint64_t requests = crash_among_writers(seed, std::nullopt);
+        for (uint64_t at = 0; at < requests; ++at, ++points) {
+            SCOPED_TRACE(testing::Message() << "seed " << seed << ", dies at request " << at);
+            crash_among_writers(seed, at);
+            if (testing::Test::HasFailure()) return;
+        }
+    }
+    std::printf("died at %lu requests\n", points);
+}
 TEST(RadosCrash, UnnamedTransactions) { crash_at_every_request(false, 1, 1200); }
 TEST(RadosCrash, NamedTransactions) { crash_at_every_request(true, 1001, 1200); }
 

@@ -39,9 +39,10 @@ RadosStore::RadosStore(Reactor& reactor, Pool& metadata, Pool& data, RadosOption
       metadata_(metadata),
       data_(data),
       options_(options),
-      number_(reactor.secrets().next()),
+      number_(reactor.secrets().next() | 1),
       mutexes_(reactor),
       coordinator_(reactor, metadata, options.patience),
+      read_turns_(reactor),
       tidying_(reactor, tidying_max) {}
 RadosStore::~RadosStore() = default;
 

@@ -106,14 +106,41 @@ class RadosStore final : public object::ObjectStore {
                       Result<>& failure);
     // False: the data has gone meanwhile, so that the item is to be read again.
     Task<Result<bool>> fetch_once(const Call& call, std::string space, object::FetchItem& item);
+    struct Fact;
     struct Parts;
-    Task<> read_keys(const Call& call, Read read, Result<ReadReply>& reply);
+    struct SharedRead;
+    using Facts = std::vector<std::shared_ptr<const Fact>>;
+    [[nodiscard]] static Result<std::shared_ptr<const Fact>> fact_of(const std::string& key,
+                                                                     const std::string& value);
+    Task<> read_shared(ObjectName object, std::vector<std::string> keys,
+                       std::shared_ptr<SharedRead>& read);
     Task<> read_parts(std::string space, object::ObjectId object, object::Extent extent,
                       const Parts& parts, Bytes window, std::vector<Result<>>& results);
-    [[nodiscard]] bool take_seen(const Read& read, object::Extent extent, Parts& parts) const;
-    void remember_seen(const Read& read, std::vector<std::string> values);
-    Task<> read_run(ObjectName name, const Run& run, object::Extent part, Bytes into,
-                    Result<>& result);
+    void take_inline(const Parts& parts, object::Extent extent, const Result<ReadReply>& reply,
+                     Bytes window, std::vector<Result<>>& results) const;
+    // The part of a run whose bytes the reply has. Errors: not_found; corrupt (detail: the end of
+    // the bad block).
+    [[nodiscard]] static Result<> take_bytes(const Run& run, object::Extent part,
+                                             const Result<ReadReply>& reply, Bytes into);
+    [[nodiscard]] Facts seen_facts(const ObjectName& object,
+                                   const std::vector<std::string>& keys) const;
+    [[nodiscard]] bool are_true(const ObjectName& object, const std::vector<std::string>& keys,
+                                const Facts& facts, const Result<ReadReply>& reply) const;
+    void remember_seen(const ObjectName& object, const std::string& head,
+                       const std::vector<std::string>& keys, const Facts& facts);
+    void update_seen(const ObjectName& object, const View& view, const Pending& stored);
+    // All visible bytes of a segment within the extent. Errors: busy: it has changed; corrupt.
+    Task<Result<>> read_visible(std::string space, object::ObjectId object, const Segment& segment,
+                                object::Extent extent, Bytes into);
+    struct Target {
+        object::Extent part;
+        Bytes into;
+    };
+    // `targets` ascend.
+    Task<> read_run(ObjectName name, const Run& run, std::vector<Target> targets, Result<>& result);
+    // As read_parts(), and those in the omap.
+    Task<> read_all(std::string space, object::ObjectId object, object::Extent extent,
+                    const Parts& parts, Bytes window, std::vector<Result<>>& results);
     // As Pool::read(), of an object that is not locked by a committed transaction. A reply without
     // values: there is no such object. `head` is set.
     Task<Result<ReadReply>> read_unlocked(const Call& call, Read read, Head& head);
@@ -135,17 +162,23 @@ class RadosStore final : public object::ObjectStore {
 
     // updating.cc
     struct Payload;
+    struct Member;
+    struct Group;
+    struct Rewrite;
     // Cuts the payload into runs and starts to write them. Errors: corrupt, those of the call.
     Task<Result<>> send_payload(const Call& call, std::string space,
                                 const object::Transaction& transaction, Payload& payload);
     Task<> write_run(ObjectName name, ConstBytes bytes, Result<>& result);
     Task<> remove_data(std::string space, object::ObjectId object, std::vector<DataId> data);
     void drop(const std::string& space, std::map<object::ObjectId, std::vector<DataId>>& data);
-    // nullopt: it was disturbed, and is to be tried again.
-    Task<Result<std::optional<object::Commit>>> attempt(const Call& call, std::string space,
-                                                        object::ContainerId container,
-                                                        const object::Transaction& transaction,
-                                                        Payload& payload, bool may_guess);
+    // It is of one object, and may be made by one change with others of that object.
+    [[nodiscard]] bool can_share(const object::Transaction& transaction) const;
+    Task<> update_together(std::string space, object::ObjectId object, Member& member);
+    // Gives each member its result. If they are several, can_share() all, and all are of one
+    // object.
+    Task<> execute(std::string space, std::vector<Member*> members);
+    // False: some have no result, and it is to be tried again.
+    Task<bool> attempt(std::string space, std::span<Member* const> all, bool may_guess);
     // The views begin with what this store wrote last, if it is remembered. Returns whether any is.
     bool begin_with_known(const std::string& space, Views& views);
     void remember(const std::string& space, View view, const Pending& stored);
@@ -153,25 +186,27 @@ class RadosStore final : public object::ObjectStore {
     Task<Result<std::optional<object::Commit>>> stored_reply(const Call& call,
                                                              const object::Transaction& transaction,
                                                              RecordPlace& place);
-    // Reads until all views are complete and the plan has run. Errors: those of Plan::run(); busy:
-    // something was locked, and is not any more.
-    Task<Result<>> complete(const Call& call, std::string space, Views& views, Plan& plan,
-                            object::Commit& commit);
+    // Reads until all views are complete and the plans have run, one after the other. Errors: those
+    // of reading; busy: something was locked, and is not any more.
+    Task<Result<>> complete(const Call& call, std::string space, Views& views,
+                            std::span<Member* const> members);
     Task<> load(std::string space, View& view, Result<>& result);
     // Segments of many parts are written anew.
-    Task<Result<>> compact(std::string space, Views& views, Payload& payload);
-    Task<Result<bool>> compact(std::string space, object::ObjectId object, Segment& segment,
-                               Payload& payload);
-    Task<Result<>> publish(const Call& call, std::string space,
-                           const object::Transaction& transaction, RecordPlace place,
-                           const object::Commit& commit, Views& views, const Plan& plan,
-                           Payload& payload, bool is_guess);
-    [[nodiscard]] Pending changes_of(const View& view, const Plan& plan, const Payload& payload,
-                                     object::Epoch epoch);
+    void start_rewriting(const std::string& space, object::ObjectId object, const std::string& key);
+    Task<> rewrite(std::string space, object::ObjectId object, std::string key);
+    Task<Result<bool>> write_anew(std::string space, Rewrite& rewrite, Payload& payload);
+    // Errors: condition_failed (nothing is left to replace); corrupt, bad_version.
+    [[nodiscard]] static Result<> apply(View& view, Rewrite& rewrite);
+    Task<Result<>> publish(const Call& call, std::string space, RecordPlace place, Views& views,
+                           std::span<Member* const> members, bool is_guess);
+    [[nodiscard]] Pending changes_of(const View& view, std::span<Member* const> members);
+    [[nodiscard]] bool has_room_inline(const ObjectName& object) const;
+    void note_room(const ObjectName& object, const Pending& stored);
     void start_tidying(std::string space, object::ObjectId object, const Pending& pending);
-    Task<> tidy(std::string space, object::ObjectId object, Pending pending);
+    Task<> tidy(ObjectName name);
+    Task<> remove_one(ObjectName data, Result<>& result);
     [[nodiscard]] bool keeps_reply(const object::Transaction& transaction) const;
-    [[nodiscard]] DataId next_data();
+    [[nodiscard]] DataId next_data(bool is_inline);
 
     Reactor& reactor_;
     Pool& metadata_;
@@ -182,17 +217,33 @@ class RadosStore final : public object::ObjectStore {
     uint64_t last_epoch_ = 0;
     WallTime last_time_{};
     KeyMutexes mutexes_;
+    std::map<std::string, std::shared_ptr<Group>> groups_;  // that others can join
     Coordinator coordinator_;
     object::PinTable pins_;
     // Objects as this store has left them. A transaction that begins with one is conditional on its
     // head, as always.
     std::map<ObjectName, View> known_;
     size_t known_bytes_ = 0;
-    // The values of segments' keys as they were read last. What they name is read beside them.
-    std::map<std::pair<ObjectName, std::string>, std::string> seen_;
+    // What was read last of objects, and is true while they have this head.
+    struct Seen {
+        std::string head;
+        std::map<std::string, std::shared_ptr<const Fact>> facts;
+        size_t bytes = 0;
+    };
+    std::map<ObjectName, Seen> seen_;
     size_t seen_bytes_ = 0;
-    std::map<object::ContainerId, Time> containers_;  // when it was last seen to exist
-    std::set<ObjectName> logs_;                       // that exist
+    std::map<ObjectName, std::shared_ptr<SharedRead>> shared_reads_;  // that others can join
+    KeyMutexes read_turns_;
+    std::set<ObjectName> crowded_;  // have many bytes in their omap
+    // What tidy() removes.
+    struct Leftovers {
+        std::vector<std::string> garbage;  // keys
+        std::string dead_head;             // of an object that has nothing else; empty: it has
+    };
+    std::map<ObjectName, Leftovers> leftovers_;
+    std::set<std::pair<ObjectName, std::string>> rewriting_;  // segments
+    std::map<object::ContainerId, Time> containers_;          // when it was last seen to exist
+    std::set<ObjectName> logs_;                               // that exist
     // The committed transactions of slots that are applied to all their objects.
     std::map<std::pair<ObjectName, std::string>, Uuid> finished_;
     Nursery tidying_;

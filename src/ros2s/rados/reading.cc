@@ -17,6 +17,8 @@ constexpr int rereads_max = 100;
 constexpr size_t names_at_once = 1024;
 
 constexpr size_t seen_bytes_max = size_t{16} << 20;
+constexpr size_t shared_keys_max = 256;
+constexpr uint64_t gap_max = 65536;  // more hidden bytes are not read along
 
 template <class Part>
 void fill_holes(Extent extent, const std::vector<Part>& parts, Bytes window) {
@@ -29,6 +31,17 @@ void fill_holes(Extent extent, const std::vector<Part>& parts, Bytes window) {
         at = part.extent.end();
     }
     zero_until(extent.end());
+}
+
+// The end of the first piece of `bytes` that is not as it was written; 0: none. `bytes` are those
+// of the run from `from` on, in whole pieces.
+uint64_t bad_end_of(const Run& run, uint64_t from, ConstBytes bytes) {
+    size_t piece = from / block_bytes - run.offset / block_bytes;
+    uint64_t bad_end = 0;
+    for_each_piece(from, bytes, [&](uint64_t offset, ConstBytes each) {
+        if (crc32c(each) != run.checksums[piece++] && bad_end == 0) bad_end = offset + each.size();
+    });
+    return bad_end;
 }
 
 }  // namespace
@@ -95,74 +108,217 @@ Task<> RadosStore::fetch_item(const Call& call, std::string space, FetchItem& it
     item.status = fail(Code::corrupt);
 }
 
+// What one key of an entry or segment says, decoded once.
+struct RadosStore::Fact {
+    std::string value;  // empty: there is no such key
+    Entry entry;
+    Segment segment;
+};
+
+// Errors: those of decode().
+Result<std::shared_ptr<const RadosStore::Fact>> RadosStore::fact_of(const std::string& key,
+                                                                    const std::string& value) {
+    const auto fact = std::make_shared<Fact>();
+    fact->value = value;
+    if (value.empty()) return fact;
+    const auto parsed = parse_entry_key(key);
+    if (!parsed) return fail(Code::corrupt);
+    ROS2S_TRY(parsed->segment ? decode(value, fact->segment) : decode(value, fact->entry));
+    return fact;
+}
+
 // The parts of an extent that have bytes, over several segments.
 struct RadosStore::Parts {
     struct Part {
         const Run* run = nullptr;
         Extent extent;
     };
-    std::vector<std::string> values;  // of the segments' keys; empty: no such key
-    std::vector<Segment> segments;
-    std::vector<Part> all;
+    std::vector<Part> all;  // ascending
+    std::vector<std::string> inline_keys;
 
-    // Errors: those of decode().
-    [[nodiscard]] Result<> find(Extent extent) {
-        segments.resize(values.size());
-        for (size_t i = 0; i < values.size(); ++i) {
-            if (values[i].empty()) continue;
-            ROS2S_TRY(decode(values[i], segments[i]));
-            for (const Visible& visible : segments[i].visible) {
-                const uint64_t from = std::max(visible.offset, extent.offset);
-                const uint64_t end = std::min(visible.offset + visible.length, extent.end());
-                if (from < end) all.push_back({&segments[i].runs[visible.run], {from, end - from}});
-            }
+    void add(const Segment& segment, Extent extent) {
+        for (const Visible& visible : segment.visible) {
+            const uint64_t from = std::max(visible.offset, extent.offset);
+            const uint64_t end = std::min(visible.offset + visible.length, extent.end());
+            if (from >= end) continue;
+            const Run& run = segment.runs[visible.run];
+            all.push_back({&run, {from, end - from}});
+            if (run.data.is_inline()) inline_keys.push_back(bytes_key(run.data));
         }
-        return {};
     }
+    // The first fact is the entry's.
+    Parts(const Facts& facts, Extent extent) {
+        for (const auto& fact : std::span(facts).subspan(1)) add(fact->segment, extent);
+    }
+    Parts(const Segment& segment, Extent extent) { add(segment, extent); }
 };
 
-Task<> RadosStore::read_keys(const Call& call, Read read, Result<ReadReply>& reply) {
-    Head head;
-    reply = co_await read_unlocked(call, std::move(read), head);
+// A request that several fetches share. All of them began before it.
+struct RadosStore::SharedRead {
+    explicit SharedRead(Reactor& reactor) : done(reactor) {}
+    std::set<std::string> keys;
+    Result<ReadReply> reply = fail(Code::io);
+    Event done;
+};
+
+// Reads the head, and the keys.
+Task<> RadosStore::read_shared(ObjectName object, std::vector<std::string> keys,
+                               std::shared_ptr<SharedRead>& read) {
+    auto& open = shared_reads_[object];
+    const bool leads = open == nullptr || open->keys.size() >= shared_keys_max;
+    if (leads) open = std::make_shared<SharedRead>(reactor_);
+    read = open;
+    read->keys.insert(keys.begin(), keys.end());
+    if (!leads) {
+        co_await read->done;
+        co_return;
+    }
+    const auto hold = co_await read_turns_.lock({object.space + object.name});
+    const auto at = shared_reads_.find(object);
+    if (at != shared_reads_.end() && at->second == read) shared_reads_.erase(at);
+    Read all{.object = std::move(object), .keys = {head_key}};
+    all.keys.insert(all.keys.end(), read->keys.begin(), read->keys.end());
+    read->reply = co_await metadata_.read(all);
+    read->done.set();
 }
 
+// Parts of one run that are near each other are read by one request.
 Task<> RadosStore::read_parts(std::string space, ObjectId object, Extent extent, const Parts& parts,
                               Bytes window, std::vector<Result<>>& results) {
     fill_holes(extent, parts.all, window);
-    results.resize(parts.all.size());
+    results.resize(parts.all.size());  // as many requests at most
+    std::map<const Run*, std::vector<Target>> by_run;
+    size_t count = 0;
     Nursery nursery(reactor_, reads_at_once);
-    for (size_t i = 0; i < parts.all.size(); ++i) {
-        const auto& [run, part] = parts.all[i];
-        const Bytes into = window.subspan(part.offset - extent.offset, part.length);
-        co_await nursery.spawn(
-            read_run({space, data_name(object, run->data)}, *run, part, into, results[i]));
+    const auto start = [&](const Run& run, std::vector<Target> targets) {
+        return nursery.spawn(read_run({space, data_name(object, run.data)}, run, std::move(targets),
+                                      results[count++]));
+    };
+    for (const auto& [run, part] : parts.all) {
+        if (run->data.is_inline()) continue;
+        std::vector<Target>& targets = by_run[run];
+        if (!targets.empty() && part.offset - targets.back().part.end() > gap_max) {
+            co_await start(*run, std::exchange(targets, {}));
+        }
+        targets.push_back({part, window.subspan(part.offset - extent.offset, part.length)});
     }
+    for (auto& [run, targets] : by_run) co_await start(*run, std::move(targets));
     co_await nursery.join();
 }
 
-// The first key is the entry's.
-bool RadosStore::take_seen(const Read& read, Extent extent, Parts& parts) const {
-    if (read.keys.size() < 2) return false;
-    for (size_t i = 1; i < read.keys.size(); ++i) {
-        const auto seen = seen_.find({read.object, read.keys[i]});
-        if (seen == seen_.end()) return false;
-        parts.values.push_back(seen->second);
+Task<> RadosStore::read_all(std::string space, ObjectId object, Extent extent, const Parts& parts,
+                            Bytes window, std::vector<Result<>>& results) {
+    std::shared_ptr<SharedRead> shared;
+    Nursery nursery(reactor_, 2);
+    if (!parts.inline_keys.empty()) {
+        co_await nursery.spawn(
+            read_shared({space, object_name(object)}, parts.inline_keys, shared));
     }
-    return parts.find(extent).has_value();
+    co_await nursery.spawn(read_parts(space, object, extent, parts, window, results));
+    co_await nursery.join();
+    if (shared != nullptr) take_inline(parts, extent, shared->reply, window, results);
 }
 
-void RadosStore::remember_seen(const Read& read, std::vector<std::string> values) {
-    for (size_t i = 1; i < read.keys.size(); ++i) {
-        std::string& value = values[i - 1];
-        auto& seen = seen_[{read.object, read.keys[i]}];
-        // What the names take, and the map, is a few hundred bytes.
-        seen_bytes_ += value.size() + (seen.empty() ? 512 : 0);
-        seen_bytes_ -= seen.size();
-        seen = std::move(value);
+Task<Result<>> RadosStore::read_visible(std::string space, ObjectId object, const Segment& segment,
+                                        Extent extent, Bytes into) {
+    const Parts parts(segment, extent);
+    std::vector<Result<>> results;
+    co_await read_all(space, object, extent, parts, into, results);
+    for (const Result<>& result : results) {
+        if (!result) co_return result;
     }
-    if (seen_bytes_ <= seen_bytes_max) return;
-    seen_.clear();
-    seen_bytes_ = 0;
+    co_return Result<>{};
+}
+
+void RadosStore::take_inline(const Parts& parts, Extent extent, const Result<ReadReply>& reply,
+                             Bytes window, std::vector<Result<>>& results) const {
+    for (const auto& [run, part] : parts.all) {
+        if (!run->data.is_inline()) continue;
+        results.push_back(take_bytes(*run, part, reply,
+                                     window.subspan(part.offset - extent.offset, part.length)));
+    }
+}
+
+Result<> RadosStore::take_bytes(const Run& run, Extent part, const Result<ReadReply>& reply,
+                                Bytes into) {
+    if (!reply) return fail(reply.error());
+    const auto value = reply->values.find(bytes_key(run.data));
+    if (value == reply->values.end()) return fail(Code::not_found);
+    const uint64_t end = run.offset + run.length;
+    if (value->second.size() != run.length) return fail(Code::corrupt, end);
+    const ConstBytes bytes = as_bytes(value->second);
+    if (const uint64_t bad = bad_end_of(run, run.offset, bytes); bad != 0) {
+        return fail(Code::corrupt, bad);
+    }
+    std::ranges::copy(bytes.subspan(part.offset - run.offset, part.length), into.begin());
+    return {};
+}
+
+// Some of the facts of an object that are not known: no facts.
+RadosStore::Facts RadosStore::seen_facts(const ObjectName& object,
+                                         const std::vector<std::string>& keys) const {
+    Facts facts;
+    const auto seen = seen_.find(object);
+    if (seen == seen_.end()) return {};
+    for (const std::string& key : keys) {
+        const auto fact = seen->second.facts.find(key);
+        if (fact == seen->second.facts.end()) return {};
+        facts.push_back(fact->second);
+    }
+    return facts;
+}
+
+// The object has this head, and with it the facts are still true.
+bool RadosStore::are_true(const ObjectName& object, const std::vector<std::string>& keys,
+                          const Facts& facts, const Result<ReadReply>& reply) const {
+    if (!reply) return false;
+    const auto head = reply->values.find(head_key);
+    const auto seen = seen_.find(object);
+    if (head == reply->values.end() || seen == seen_.end()) return false;
+    return seen->second.head == head->second && seen_facts(object, keys) == facts;
+}
+
+void RadosStore::remember_seen(const ObjectName& object, const std::string& head,
+                               const std::vector<std::string>& keys, const Facts& facts) {
+    if (seen_bytes_ > seen_bytes_max) {
+        seen_.clear();
+        seen_bytes_ = 0;
+    }
+    Seen& seen = seen_[object];
+    if (seen.head != head) {
+        seen_bytes_ -= seen.bytes;
+        seen = {.head = head, .facts = {}, .bytes = 0};
+    }
+    for (size_t i = 0; i < keys.size(); ++i) {
+        if (!seen.facts.insert_or_assign(keys[i], facts[i]).second) continue;
+        // The decoded form takes about as much as the value; the rest a few hundred bytes.
+        const size_t bytes = keys[i].size() + 2 * facts[i]->value.size() + 512;
+        seen.bytes += bytes;
+        seen_bytes_ += bytes;
+    }
+}
+
+// This store has changed the object.
+void RadosStore::update_seen(const ObjectName& object, const View& view, const Pending& stored) {
+    const auto at = seen_.find(object);
+    if (at == seen_.end()) return;
+    Seen& seen = at->second;
+    bool is_known = seen.head == view.head_bytes();
+    const auto update = [&](const std::string& key, const std::string& value) {
+        const auto fact = seen.facts.find(key);
+        if (fact == seen.facts.end()) return;
+        const auto changed = fact_of(key, value);
+        if (changed) fact->second = *changed;
+        is_known = is_known && changed;
+    };
+    for (const auto& [key, value] : stored.set) {
+        if (key == head_key) seen.head = value;
+        update(key, value);
+    }
+    for (const auto& [key] : stored.remove) update(key, {});
+    if (is_known) return;
+    seen_bytes_ -= seen.bytes;
+    seen_.erase(at);
 }
 
 Task<Result<bool>> RadosStore::fetch_once(const Call& call, std::string space, FetchItem& item) {
@@ -175,32 +331,52 @@ Task<Result<bool>> RadosStore::fetch_once(const Call& call, std::string space, F
         }
     }
     const Bytes window = item.window.bytes().first(item.extent.length);
-    // Data is written once, so what the keys named last time is read beside them. It counts if they
-    // name the same now. Until then the window is left alone.
-    Parts guess;
-    AlignedBuffer guessed;
     std::vector<Result<>> results;
-    Result<ReadReply> reply = fail(Code::not_found);
-    const bool is_guess = take_seen(read, item.extent, guess);
-    if (is_guess) {
-        guessed = AlignedBuffer(item.extent.length);
+    // What the keys said last time is true if the object has the same head now. The bytes are read
+    // beside the head.
+    Facts facts = seen_facts(read.object, read.keys);
+    bool are_known = !facts.empty();
+    if (are_known) {
+        const Parts parts(facts, item.extent);
+        std::shared_ptr<SharedRead> shared;
         Nursery nursery(reactor_, 2);
-        co_await nursery.spawn(read_keys(call, read, reply));
-        co_await nursery.spawn(read_parts(space, item.object, item.extent, guess,
-                                          guessed.bytes().first(item.extent.length), results));
+        co_await nursery.spawn(read_shared(read.object, parts.inline_keys, shared));
+        if (facts[0]->entry.is_array) {
+            co_await nursery.spawn(
+                read_parts(space, item.object, item.extent, parts, window, results));
+        }
         co_await nursery.join();
-    } else {
-        co_await read_keys(call, read, reply);
+        are_known = are_true(read.object, read.keys, facts, shared->reply);
+        if (are_known && facts[0]->entry.is_array) {
+            take_inline(parts, item.extent, shared->reply, window, results);
+        }
     }
-    ROS2S_CO_TRY(reply);
-    const auto value = reply->values.find(key);
-    if (value == reply->values.end()) {
+    if (!are_known) {
+        Head head;
+        ROS2S_CO_TRY_ASSIGN(const ReadReply reply, co_await read_unlocked(call, read, head));
+        facts.clear();
+        for (const std::string& each : read.keys) {
+            const auto value = reply.values.find(each);
+            ROS2S_CO_TRY_ASSIGN(auto fact,
+                                fact_of(each, value == reply.values.end() ? "" : value->second));
+            facts.push_back(std::move(fact));
+        }
+        if (const auto bytes = reply.values.find(head_key);
+            bytes != reply.values.end() && head.lock.transaction.is_nil()) {
+            remember_seen(read.object, bytes->second, read.keys, facts);
+        }
+        results.clear();
+        if (facts[0]->entry.is_array) {
+            const Parts parts(facts, item.extent);
+            co_await read_all(space, item.object, item.extent, parts, window, results);
+        }
+    }
+    const Entry& entry = facts[0]->entry;
+    if (facts[0]->value.empty()) {
         std::ranges::fill(window, std::byte{0});
         item.status = fail(Code::not_found);
         co_return true;
     }
-    Entry entry;
-    ROS2S_CO_TRY(decode(value->second, entry));
     item.is_value = !entry.is_array;
     item.size = entry.size;
     item.epoch = {entry.epoch};
@@ -210,19 +386,6 @@ Task<Result<bool>> RadosStore::fetch_once(const Call& call, std::string space, F
         std::ranges::copy(as_bytes(entry.value), window.begin());
         value_checksums(as_bytes(entry.value), item.checksums);
         co_return true;
-    }
-    Parts parts;
-    for (size_t i = 1; i < read.keys.size(); ++i) {
-        const auto found = reply->values.find(read.keys[i]);
-        parts.values.push_back(found == reply->values.end() ? "" : found->second);
-    }
-    if (!is_guess || parts.values != guess.values) {
-        ROS2S_CO_TRY(parts.find(item.extent));
-        results.clear();
-        co_await read_parts(space, item.object, item.extent, parts, window, results);
-        remember_seen(read, std::move(parts.values));
-    } else {
-        std::ranges::copy(guessed.bytes(), window.begin());
     }
     for (const Result<>& result : results) {
         if (result) continue;
@@ -239,10 +402,11 @@ Task<Result<bool>> RadosStore::fetch_once(const Call& call, std::string space, F
 
 // Whole pieces are read and verified in private memory. Errors: not_found; corrupt (detail: the end
 // of the bad block).
-Task<> RadosStore::read_run(ObjectName name, const Run& run, Extent part, Bytes into,
+Task<> RadosStore::read_run(ObjectName name, const Run& run, std::vector<Target> targets,
                             Result<>& result) {
-    const uint64_t from = std::max(round_down(part.offset, block_bytes), run.offset);
-    const uint64_t end = std::min(round_up(part.end(), block_bytes), run.offset + run.length);
+    const uint64_t first = targets.front().part.offset, last = targets.back().part.end();
+    const uint64_t from = std::max(round_down(first, block_bytes), run.offset);
+    const uint64_t end = std::min(round_up(last, block_bytes), run.offset + run.length);
     const AlignedBuffer memory(end - from);
     const Bytes bytes = memory.bytes().first(end - from);
     const auto count = co_await data_.read_data(name, from - run.offset, bytes);
@@ -250,16 +414,21 @@ Task<> RadosStore::read_run(ObjectName name, const Run& run, Extent part, Bytes 
         result = fail(count.error());
         co_return;
     }
-    size_t piece = from / block_bytes - run.offset / block_bytes;
-    uint64_t bad_end = *count == bytes.size() ? 0 : end;
-    for_each_piece(from, bytes, [&](uint64_t offset, ConstBytes each) {
-        if (crc32c(each) != run.checksums[piece++] && bad_end == 0) bad_end = offset + each.size();
-    });
-    if (bad_end != 0) {
-        result = fail(Code::corrupt, bad_end);
+    if (*count != bytes.size()) {
+        result = fail(Code::corrupt, end);
         co_return;
     }
-    std::ranges::copy(bytes.subspan(part.offset - from, part.length), into.begin());
+    for (const auto& [part, into] : targets) {
+        const uint64_t piece = std::max(round_down(part.offset, block_bytes), run.offset);
+        const uint64_t piece_end = std::min(round_up(part.end(), block_bytes), end);
+        if (const uint64_t bad =
+                bad_end_of(run, piece, bytes.subspan(piece - from, piece_end - piece));
+            bad != 0) {
+            result = fail(Code::corrupt, bad);
+            co_return;
+        }
+        std::ranges::copy(bytes.subspan(part.offset - from, part.length), into.begin());
+    }
     result = {};
 }
 

@@ -29,6 +29,9 @@ constexpr auto fields_of(const Column*) {
         io("last_time", column.last_time);
     };
 }
+constexpr auto fields_of(const InlineBytes*) {
+    return [](auto& io, auto& count) { io("bytes", count.bytes); };
+}
 constexpr auto fields_of(const Entry*) {
     return [](auto& io, auto& entry) {
         io("is_array", entry.is_array);
@@ -155,6 +158,7 @@ bool is_sound(const Segment& segment) {
 
 std::string encode(const Head& record) { return encode_record('H', record); }
 std::string encode(const Column& record) { return encode_record('C', record); }
+std::string encode(const InlineBytes& record) { return encode_record('B', record); }
 std::string encode(const Entry& record) { return encode_record('E', record); }
 std::string encode(const Segment& record) { return encode_record('S', record); }
 std::string encode(const Pending& record) { return encode_record('P', record); }
@@ -166,6 +170,9 @@ std::string encode(const ContainerValue& record) { return encode_record('N', rec
 Result<> decode(std::string_view value, Head& record) { return decode_record('H', value, record); }
 Result<> decode(std::string_view value, Column& record) {
     return decode_record('C', value, record);
+}
+Result<> decode(std::string_view value, InlineBytes& record) {
+    return decode_record('B', value, record);
 }
 Result<> decode(std::string_view value, Entry& record) { return decode_record('E', value, record); }
 Result<> decode(std::string_view value, Segment& record) {

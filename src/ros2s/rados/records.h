@@ -37,6 +37,11 @@ struct Column {
     WallTime last_time{};
 };
 
+// The bytes of arrays that an object's omap has.
+struct InlineBytes {
+    uint64_t bytes = 0;
+};
+
 struct Entry {
     bool is_array = false;
     uint64_t epoch = 0;
@@ -45,8 +50,8 @@ struct Entry {
     std::string value;    // of a single value
 };
 
-// Bytes of one RADOS object that belong to an array from `offset` on, with the CRC of each piece as
-// in object/checksum.h.
+// Bytes that were written at once and belong to an array from `offset` on, with the CRC of each
+// piece as in object/checksum.h.
 struct Run {
     DataId data;
     uint64_t offset = 0;
@@ -112,6 +117,7 @@ struct ContainerValue {
 
 [[nodiscard]] std::string encode(const Head& record);
 [[nodiscard]] std::string encode(const Column& record);
+[[nodiscard]] std::string encode(const InlineBytes& record);
 [[nodiscard]] std::string encode(const Entry& record);
 [[nodiscard]] std::string encode(const Segment& record);
 [[nodiscard]] std::string encode(const Pending& record);
@@ -122,6 +128,7 @@ struct ContainerValue {
 // Errors: corrupt, bad_version (detail = the version).
 [[nodiscard]] Result<> decode(std::string_view value, Head& record);
 [[nodiscard]] Result<> decode(std::string_view value, Column& record);
+[[nodiscard]] Result<> decode(std::string_view value, InlineBytes& record);
 [[nodiscard]] Result<> decode(std::string_view value, Entry& record);
 [[nodiscard]] Result<> decode(std::string_view value, Segment& record);
 [[nodiscard]] Result<> decode(std::string_view value, Pending& record);

@@ -27,6 +27,7 @@ void check_value(std::string_view value) {
 void check_values(std::string_view value) {
     check_value<Head>(value);
     check_value<Column>(value);
+    check_value<InlineBytes>(value);
     check_value<Entry>(value);
     check_value<Segment>(value);
     check_value<Pending>(value);

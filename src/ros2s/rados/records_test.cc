@@ -65,6 +65,7 @@ TEST(RadosRecords, AreAsThePageSays) {
     expect_golden(
         Column{.entries = 1, .blocks = 2, .last_epoch = 3, .last_time = WallTime(Duration(4))},
         "430101000000000000000200000000000000030000000000000004000000000000005ca32dab");
+    expect_golden(InlineBytes{.bytes = 6}, "42010600000000000000296ac90a");
     expect_golden(Entry{.is_array = false, .epoch = 5, .size = 3, .blocks = 0, .value = "abc"},
                   "4501000500000000000000030000000000000000000000000000000300000061626366414239");
     expect_golden(
@@ -139,6 +140,7 @@ TEST(RadosNames, AreAsThePageSays) {
     EXPECT_EQ(slot_key(0x1f), "s0000001f");
     EXPECT_EQ(replies_name(uuid(0), uuid(0x10)),
               "r000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f");
+    EXPECT_EQ(bytes_key({.time = 2, .store = 0, .number = 4}), "b00000000000000020000000000000004");
     const object::Dkey dkey{std::string("a\0b\1", 4)};
     const object::Akey akey{"x"};
     EXPECT_EQ(entry_key(dkey, akey), "ea\1\2b\1\3\1\1x\1\1");

@@ -43,6 +43,12 @@ void drop_hidden_runs(Segment& segment) {
     segment.runs = std::move(kept);
 }
 
+bool has_bytes(const Segment& segment, uint64_t from, uint64_t end) {
+    return std::ranges::any_of(segment.visible, [&](const Visible& part) {
+        return part.offset < end && part.offset + part.length > from;
+    });
+}
+
 uint64_t block_count(const Segment& segment) {
     uint64_t count = 0, next = 0;  // `next`: the first block that is not counted yet
     for (const Visible& part : segment.visible) {

@@ -6,8 +6,16 @@
 
 namespace ros2s::rados {
 
-// More make reading slow: such a segment is written anew.
-inline constexpr size_t visible_parts_max = 64;
+// More make reading and writing slow: such a segment is written anew.
+inline constexpr size_t visible_parts_max = 128;
+// Bytes that are no longer than this are kept in the omap, beside the keys that name them. So one
+// request publishes them.
+inline constexpr uint64_t inline_bytes_max = 16384;
+// What they count for: the keys take space as well.
+[[nodiscard]] constexpr uint64_t inline_cost(uint64_t bytes) { return bytes < 512 ? 512 : bytes; }
+// If an object's omap has more of them, new bytes go to the data pool. Ceph warns of objects with
+// an omap of 1 GiB.
+inline constexpr uint64_t inline_bytes_in_all = uint64_t{64} << 20;
 
 // The bytes of the extent become a hole.
 void cut(Segment& segment, object::Extent extent);
@@ -15,6 +23,8 @@ void cut(Segment& segment, object::Extent extent);
 void add(Segment& segment, Run run);
 // Removes the runs of which nothing is visible.
 void drop_hidden_runs(Segment& segment);
+// Whether any byte of the range is visible.
+[[nodiscard]] bool has_bytes(const Segment& segment, uint64_t from, uint64_t end);
 // The number of 4 KiB blocks that have visible bytes.
 [[nodiscard]] uint64_t block_count(const Segment& segment);
 

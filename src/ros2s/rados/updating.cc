@@ -18,6 +18,10 @@ constexpr int attempts_max = 1000;  // each time something else has changed the 
 constexpr size_t finished_max = 65536;
 constexpr char garbage_tag = 'g';
 constexpr size_t known_bytes_max = size_t{16} << 20;
+constexpr size_t group_operations_max = 256;
+constexpr size_t garbage_max = 65536;  // of one object, that waits for its removal
+constexpr size_t removals_at_once = 8;
+constexpr size_t crowded_max = 4096;
 
 // What a change of one object may have in all; Ceph refuses more than 90 MB.
 constexpr size_t change_bytes_max = size_t{64} << 20;
@@ -38,9 +42,7 @@ struct RadosStore::Payload {
     std::deque<std::string> copies;  // of memory that others can change
     std::deque<Result<>> results;
     std::map<ObjectId, std::vector<DataId>> all;  // that was written
-    // The data that an attempt's compaction has replaced, and what it has written.
-    std::map<ObjectId, std::vector<DataId>> replaced, compacted;
-    bool may_be_seen = false;  // it may have been published
+    bool may_be_seen = false;                     // it may have been published
     Nursery writes;
 
     [[nodiscard]] Result<> check() const {
@@ -49,13 +51,73 @@ struct RadosStore::Payload {
     }
 };
 
+// A segment of many parts that is written anew: its bytes in new runs. What has been written to it
+// meanwhile, and holes, stay.
+struct RadosStore::Rewrite {
+    ObjectId object;
+    std::string key;
+    Segment before, anew;
+    std::map<ObjectId, std::vector<DataId>> garbage;  // after apply()
+
+    void add_to(Views& views) const {
+        View& view = views.try_emplace(object, object).first->second;
+        view.want(key);
+        view.want(inline_key);
+    }
+};
+
+// An update. Those of one object that are ready while a change of it is in flight are made by one
+// change, one after the other, each with its own epoch and conditions.
+struct RadosStore::Member {
+    Member(const Call& its_call, ContainerId its_container, const Transaction& its_transaction,
+           Reactor& reactor)
+        : call(its_call),
+          container(its_container),
+          transaction(its_transaction),
+          payload(reactor),
+          plan(transaction, payload.runs) {}
+    const Call& call;
+    const ContainerId container;
+    const Transaction& transaction;
+    Payload payload;
+    Plan plan;
+    Result<> verdict;  // of the plan
+    Commit commit;
+    std::optional<Result<Commit>> result;
+    Rewrite* rewrite = nullptr;  // instead of the plan
+};
+struct RadosStore::Group {
+    explicit Group(Reactor& reactor) : done(reactor) {}
+    std::vector<Member*> members;
+    size_t operations = 0;
+    Event done;
+};
+
 bool RadosStore::keeps_reply(const Transaction& transaction) const {
     return options_.keeps_replies && !transaction.id.client.is_nil();
 }
 
-DataId RadosStore::next_data() {
+DataId RadosStore::next_data(bool is_inline) {
     const auto now = static_cast<uint64_t>(reactor_.wall_time().time_since_epoch().count());
+    if (is_inline) return {.time = now, .store = 0, .number = reactor_.secrets().next()};
     return {.time = now, .store = number_, .number = ++data_written_};
+}
+
+bool RadosStore::has_room_inline(const ObjectName& object) const {
+    return !crowded_.contains(object);
+}
+
+void RadosStore::note_room(const ObjectName& object, const Pending& stored) {
+    for (const auto& [key, value] : stored.set) {
+        if (key != inline_key) continue;
+        InlineBytes count;
+        if (decode(value, count) && count.bytes >= inline_bytes_in_all) {
+            if (crowded_.size() >= crowded_max) crowded_.clear();
+            crowded_.insert(object);
+        } else {
+            crowded_.erase(object);
+        }
+    }
 }
 
 Task<Result<>> RadosStore::send_payload(const Call& call, std::string space,
@@ -73,11 +135,14 @@ Task<Result<>> RadosStore::send_payload(const Call& call, std::string space,
         }
         uint64_t offset = operation.extent.offset;
         size_t piece = 0;
+        const bool may_inline = has_room_inline({space, object_name(operation.object)});
         while (!bytes.empty()) {
             ROS2S_CO_TRY(call.check(reactor_.now()));
             const size_t length =
                 std::min<uint64_t>(bytes.size(), segment_bytes - offset % segment_bytes);
-            Run run{.data = next_data(), .offset = offset, .length = length, .checksums = {}};
+            const bool is_inline = length <= inline_bytes_max && may_inline;
+            Run run{
+                .data = next_data(is_inline), .offset = offset, .length = length, .checksums = {}};
             array_checksums(offset, bytes.first(length), run.checksums);
             if (!operation.checksums.empty() &&
                 !std::ranges::equal(
@@ -86,11 +151,16 @@ Task<Result<>> RadosStore::send_payload(const Call& call, std::string space,
                 co_return fail(Code::corrupt);
             }
             piece += run.checksums.size();
-            payload.all[operation.object].push_back(run.data);
-            ObjectName name{space, data_name(operation.object, run.data)};
-            payload.runs.push_back({i, std::move(run)});
-            co_await payload.writes.spawn(
-                write_run(std::move(name), bytes.first(length), payload.results.emplace_back()));
+            payload.runs.push_back({i, std::move(run), {}});
+            if (is_inline) {
+                payload.runs.back().bytes = bytes.first(length);
+            } else {
+                const DataId data = payload.runs.back().run.data;
+                payload.all[operation.object].push_back(data);
+                co_await payload.writes.spawn(write_run({space, data_name(operation.object, data)},
+                                                        bytes.first(length),
+                                                        payload.results.emplace_back()));
+            }
             bytes = bytes.subspan(length);
             offset += length;
         }
@@ -126,12 +196,19 @@ Task<Result<Commit>> RadosStore::update(const Call& call, ContainerId container,
     ROS2S_CO_TRY(call.check(reactor_.now()));
     ROS2S_CO_TRY(co_await check_container(call, container));
     const std::string space = space_of(container);
-    Payload payload(reactor_);
-    Result<Commit> result;
+    Member member(call, container, transaction, reactor_);
+    Payload& payload = member.payload;
     const auto sent = co_await send_payload(call, space, transaction, payload);
-    if (sent) {
+    Views views;
+    member.plan.add_to(views);
+    if (!sent) {
+        member.result = fail(sent.error());
+    } else if (views.size() == 1 && can_share(transaction)) {
+        co_await payload.writes.join();
+        co_await update_together(space, views.begin()->first, member);
+    } else {
         std::vector<std::string> names;
-        for (const auto& [object, view] : Plan(transaction, payload.runs).views()) {
+        for (const ObjectId object : views | std::views::keys) {
             names.push_back(space + object_name(object));
         }
         if (keeps_reply(transaction)) {
@@ -139,25 +216,52 @@ Task<Result<Commit>> RadosStore::update(const Call& call, ContainerId container,
             names.push_back(space + replies_name(id.owner, id.client) + slot_key(id.slot));
         }
         const auto hold = co_await mutexes_.lock(std::move(names));
-        result = fail(Code::busy);
-        for (int i = 0; i < attempts_max; ++i) {
-            const auto done =
-                co_await attempt(call, space, container, transaction, payload, i == 0);
-            if (!done) result = fail(done.error());
-            if (done && *done) result = **done;
-            if (!done || *done) break;
-            if (i == 0) continue;
-            // Two clients that disturb each other should not go on in step.
-            co_await sleep_for(reactor_,
-                               std::chrono::microseconds(100 + reactor_.random().below(5000)));
-        }
-    } else {
-        result = fail(sent.error());
+        co_await execute(space, {&member});
     }
     co_await payload.writes.join();
+    const Result<Commit>& result = *member.result;
     const bool is_unused = result ? result->replayed : !payload.may_be_seen;
     if (is_unused) drop(space, payload.all);
     co_return result;
+}
+
+bool RadosStore::can_share(const Transaction& transaction) const {
+    return !keeps_reply(transaction) &&
+           std::ranges::none_of(transaction.conditions, [](const Condition& each) {
+               return each.kind == Condition::Kind::pin || each.kind == Condition::Kind::unpinned;
+           });
+}
+
+Task<> RadosStore::update_together(std::string space, ObjectId object, Member& member) {
+    const std::string name = space + object_name(object);
+    std::shared_ptr<Group>& open = groups_[name];
+    const bool leads = open == nullptr || open->operations >= group_operations_max;
+    if (leads) open = std::make_shared<Group>(reactor_);
+    const std::shared_ptr<Group> group = open;
+    group->members.push_back(&member);
+    group->operations += member.transaction.operations.size() + 1;
+    if (!leads) {
+        co_await group->done;
+        co_return;
+    }
+    const auto hold = co_await mutexes_.lock({name});
+    const auto at = groups_.find(name);
+    if (at != groups_.end() && at->second == group) groups_.erase(at);
+    co_await execute(space, group->members);
+    group->done.set();
+}
+
+Task<> RadosStore::execute(std::string space, std::vector<Member*> members) {
+    for (int i = 0; i < attempts_max; ++i) {
+        if (co_await attempt(space, members, i == 0)) break;
+        if (i == 0) continue;
+        // Two clients that disturb each other should not go on in step.
+        co_await sleep_for(reactor_,
+                           std::chrono::microseconds(100 + reactor_.random().below(5000)));
+    }
+    for (Member* each : members) {
+        if (!each->result) each->result = fail(Code::busy);
+    }
 }
 
 // ---- replies -------------------------------------------------------------------------------
@@ -201,44 +305,91 @@ Task<Result<std::optional<Commit>>> RadosStore::stored_reply(const Call& call,
 
 // ---- an attempt ----------------------------------------------------------------------------
 
-Task<Result<std::optional<Commit>>> RadosStore::attempt(const Call& call, std::string space,
-                                                        ContainerId container,
-                                                        const Transaction& transaction,
-                                                        Payload& payload, bool may_guess) {
+Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, bool may_guess) {
+    std::vector<Member*> members;
+    for (Member* each : all) {
+        if (each->result) continue;
+        const auto open = each->call.check(reactor_.now());
+        if (!open) {
+            each->result = fail(open.error());
+        } else {
+            members.push_back(each);
+        }
+    }
+    if (members.empty()) co_return true;
+    Member& first = *members[0];
+    const bool is_alone = members.size() == 1;
+    const auto end_all = [&members](Error error) {
+        for (Member* each : members) each->result = fail(error);
+        return true;
+    };
     RecordPlace place;
-    if (keeps_reply(transaction)) {
-        place.object = {space, replies_name(transaction.id.owner, transaction.id.client)};
-        place.key = slot_key(transaction.id.slot);
-        ROS2S_CO_TRY_ASSIGN(const auto reply, co_await stored_reply(call, transaction, place));
-        if (reply) co_return reply;
+    if (keeps_reply(first.transaction)) {
+        const OperationId& id = first.transaction.id;
+        place.object = {space, replies_name(id.owner, id.client)};
+        place.key = slot_key(id.slot);
+        const auto reply = co_await stored_reply(first.call, first.transaction, place);
+        if (!reply) co_return end_all(reply.error());
+        if (*reply) {
+            first.result = **reply;
+            co_return true;
+        }
     }
-    Plan plan(transaction, payload.runs);
-    Views views = plan.views();
+    Views views;
+    for (const Member* each : members) {
+        each->plan.add_to(views);
+        if (each->rewrite != nullptr) each->rewrite->add_to(views);
+    }
     const bool is_guess = may_guess && begin_with_known(space, views);
-    Commit commit;
-    const auto planned = co_await complete(call, space, views, plan, commit);
-    if (!planned) {
-        if (is_guess || planned.error().code == Code::busy) co_return std::nullopt;
-        co_return fail(planned.error());
+    // The others of a group go on if the call of one ends.
+    const Call call = is_alone ? first.call : Call{};
+    const auto completed = co_await complete(call, space, views, members);
+    if (!completed && completed.error().code == Code::busy) co_return false;
+    if (!completed) co_return end_all(completed.error());
+    std::vector<Member*> done;
+    for (Member* each : members) {
+        if (!each->verdict) {
+            if (is_guess) co_return false;
+            // Without its changes, unless it has made none.
+            if (is_alone || each->verdict.error().code != Code::condition_failed) {
+                each->result = fail(each->verdict.error());
+                co_return is_alone;
+            }
+            continue;
+        }
+        co_await each->payload.writes.join();
+        Result<> ready = each->payload.check();
+        // Sweeps take older data for that of a dead client, and change the head before they remove
+        // it.
+        if (reactor_.now() - each->payload.started > options_.orphan_age / 2) {
+            ready = fail(Code::deadline);
+        }
+        if (ready) ready = pins_.judge(each->container, each->transaction, reactor_.now());
+        if (!ready) {
+            each->result = fail(ready.error());
+            co_return is_alone;
+        }
+        done.push_back(each);
     }
-    // Sweeps take older data for that of a dead client, and change the head before they remove it.
-    if (reactor_.now() - payload.started > options_.orphan_age / 2) co_return fail(Code::deadline);
-    ROS2S_CO_TRY(pins_.judge(container, transaction, reactor_.now()));
-    co_await payload.writes.join();
-    ROS2S_CO_TRY(payload.check());
-    drop(space, payload.compacted);  // of an attempt before
-    payload.replaced.clear();
-    Result<> published = co_await compact(space, views, payload);
-    if (published) {
-        published = co_await publish(call, space, transaction, std::move(place), commit, views,
-                                     plan, payload, is_guess);
+    Result<> published;  // nothing, if no condition held
+    if (!done.empty()) {
+        published = co_await publish(call, space, std::move(place), views, done, is_guess);
     }
-    if (!published) {
-        if (published.error().code == Code::busy) co_return std::nullopt;
-        co_return fail(published.error());
+    if (!published && published.error().code == Code::busy) co_return false;
+    // What did not hold may have been changed by one before it in the group.
+    if (!published) co_return end_all(published.error());
+    for (Member* each : members) {
+        if (each->verdict) {
+            pins_.take(each->container, each->transaction);
+            each->result = each->commit;
+            for (const auto& [object, key] : each->plan.long_segments()) {
+                start_rewriting(space, object, key);
+            }
+        } else {
+            each->result = fail(each->verdict.error());
+        }
     }
-    pins_.take(container, transaction);
-    co_return commit;
+    co_return true;
 }
 
 Task<> RadosStore::load(std::string space, View& view, Result<>& result) {
@@ -247,8 +398,8 @@ Task<> RadosStore::load(std::string space, View& view, Result<>& result) {
     result = view.take(read, reply);
 }
 
-Task<Result<>> RadosStore::complete(const Call& call, std::string space, Views& views, Plan& plan,
-                                    Commit& commit) {
+Task<Result<>> RadosStore::complete(const Call& call, std::string space, Views& views,
+                                    std::span<Member* const> members) {
     while (true) {
         ROS2S_CO_TRY(call.check(reactor_.now()));
         std::deque<Result<>> results;
@@ -267,20 +418,23 @@ Task<Result<>> RadosStore::complete(const Call& call, std::string space, Views& 
             co_return fail(Code::busy);
         }
         const WallTime now = reactor_.wall_time();
-        last_epoch_ =
-            std::max(last_epoch_ + 1, static_cast<uint64_t>(now.time_since_epoch().count()));
-        for (const View& view : views | std::views::values) {
-            last_epoch_ = std::max(last_epoch_, view.head().epoch + 1);
+        last_epoch_ = std::max(last_epoch_, static_cast<uint64_t>(now.time_since_epoch().count()));
+        for (View& view : views | std::views::values) {
+            view.drop_changes();
+            last_epoch_ = std::max(last_epoch_, view.head().epoch);
         }
         last_time_ = std::max(last_time_, now);
-        commit = {.epoch = {last_epoch_}, .time = last_time_};
-        const auto planned = plan.run(views, commit.epoch, commit.time);
-        if (std::ranges::all_of(views | std::views::values, &View::is_complete)) co_return planned;
+        for (Member* each : members) {
+            each->commit = {.epoch = {++last_epoch_}, .time = last_time_};
+            each->verdict = each->rewrite == nullptr
+                                ? each->plan.run(views, each->commit.epoch, each->commit.time)
+                                : apply(views.begin()->second, *each->rewrite);
+        }
+        if (std::ranges::all_of(views | std::views::values, &View::is_complete)) co_return {};
     }
 }
 
-Pending RadosStore::changes_of(const View& view, const Plan& plan, const Payload& payload,
-                               Epoch epoch) {
+Pending RadosStore::changes_of(const View& view, std::span<Member* const> members) {
     Pending pending;
     for (const auto& [key, value] : view.changes()) {
         if (value.empty()) {
@@ -289,30 +443,38 @@ Pending RadosStore::changes_of(const View& view, const Plan& plan, const Payload
             pending.set.push_back({key, value});
         }
     }
-    for (const auto* all : {&plan.garbage(), &payload.replaced}) {
-        const auto garbage = all->find(view.object());
-        if (garbage == all->end()) continue;
+    Head head = view.head();
+    head.change = reactor_.secrets().next();
+    const auto add_garbage = [&](const std::map<ObjectId, std::vector<DataId>>& all) {
+        const auto garbage = all.find(view.object());
+        if (garbage == all.end()) return;
         for (const DataId& id : garbage->second) {
             pending.set.push_back({garbage_tag + data_name(view.object(), id), "1"});
         }
+    };
+    for (const Member* each : members) {
+        add_garbage(each->rewrite == nullptr ? each->plan.garbage() : each->rewrite->garbage);
+        const auto more = each->plan.more_entries().find(view.object());
+        if (more != each->plan.more_entries().end()) {
+            head.entries += static_cast<uint64_t>(more->second);
+        }
+        if (!view.changes().empty()) head.epoch = each->commit.epoch.value;
     }
-    Head head = view.head();
-    head.change = reactor_.secrets().next();
-    if (!view.changes().empty()) head.epoch = epoch.value;
-    const auto more = plan.more_entries().find(view.object());
-    if (more != plan.more_entries().end()) head.entries += static_cast<uint64_t>(more->second);
     pending.set.push_back({head_key, encode(head)});
     return pending;
 }
 
-Task<Result<>> RadosStore::publish(const Call& call, std::string space,
-                                   const Transaction& transaction, RecordPlace place,
-                                   const Commit& commit, Views& views, const Plan& plan,
-                                   Payload& payload, bool is_guess) {
+Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordPlace place,
+                                   Views& views, std::span<Member* const> members, bool is_guess) {
+    const Transaction& transaction = members[0]->transaction;
+    const Commit& commit = members[0]->commit;
+    const auto set_may_be_seen = [&](bool may_be) {
+        for (Member* each : members) each->payload.may_be_seen = may_be;
+    };
     bool is_whole = true;
     std::vector<Participant> participants;
     for (const View& view : views | std::views::values) {
-        participants.push_back({&view, changes_of(view, plan, payload, commit.epoch), {}});
+        participants.push_back({&view, changes_of(view, members), {}});
         if (size_of(participants.back().pending) > change_bytes_max) {
             co_return fail(Code::too_large, change_bytes_max);
         }
@@ -333,10 +495,10 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space,
         }
         for (const auto& [key, value] : only.pending.set) change.set.emplace_back(key, value);
         for (const auto& [key] : only.pending.remove) change.remove.push_back(key);
-        payload.may_be_seen = true;
+        set_may_be_seen(true);
         const auto changed = co_await metadata_.apply(change);
         if (!changed) {
-            payload.may_be_seen = changed.error().code == Code::deadline;
+            set_may_be_seen(changed.error().code == Code::deadline);
             co_return fail(changed.error().code == Code::condition_failed ? Error{Code::busy}
                                                                           : changed.error());
         }
@@ -361,13 +523,13 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space,
                 ROS2S_CO_TRY(co_await coordinator_.look(place));
             }
         }
-        payload.may_be_seen = true;
+        set_may_be_seen(true);
         const auto executed =
             co_await coordinator_.execute(call, space, place, record, participants);
         is_whole = executed && *executed;
         if (!executed) {
             logs_.erase(place.object);
-            payload.may_be_seen = executed.error().code != Code::busy;
+            set_may_be_seen(executed.error().code != Code::busy);
             co_return fail(executed.error());
         }
         if (!keeps_reply(transaction)) {
@@ -380,6 +542,8 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space,
     for (const Participant& each : participants) {
         const ObjectId object = each.view->object();
         start_tidying(space, object, each.pending);
+        note_room({space, object_name(object)}, each.pending);
+        if (is_whole) update_seen({space, object_name(object)}, *each.view, each.pending);
         if (is_whole) remember(space, std::move(views.at(object)), each.pending);
     }
     co_return Result<>{};
@@ -416,71 +580,104 @@ void RadosStore::remember(const std::string& space, View view, const Pending& st
 void RadosStore::start_tidying(std::string space, ObjectId object, const Pending& pending) {
     // An object without entries has none of its akeys' facts either if it was punched, or if a
     // condition alone has made it.
-    bool has_facts = false, has_garbage = false;
-    Pending left;
+    bool has_facts = false;
+    Leftovers left;
     for (const auto& [key, value] : pending.set) {
         has_facts = has_facts || key.starts_with('c');
-        if (key.starts_with(garbage_tag)) {
-            has_garbage = true;
-            left.remove.push_back({key});
-        }
+        if (key.starts_with(garbage_tag)) left.garbage.push_back(key);
         Head head;
-        if (key == head_key && decode(value, head) && head.entries == 0) {
-            left.set.push_back({key, value});
-        }
+        if (key == head_key && decode(value, head) && head.entries == 0) left.dead_head = value;
     }
     const bool was_punched = std::ranges::any_of(
         pending.remove, [](const Pending::Key& each) { return each.key.starts_with('c'); });
     const bool is_bare = pending.set.size() == 1 && pending.remove.empty();
-    if (has_facts || !(was_punched || is_bare)) left.set.clear();
-    if (!has_garbage && left.set.empty()) return;
-    (void)tidying_.try_spawn(tidy(std::move(space), object, std::move(left)));
+    if (has_facts || !(was_punched || is_bare)) left.dead_head.clear();
+    if (left.garbage.empty() && left.dead_head.empty()) return;
+    const ObjectName name{std::move(space), object_name(object)};
+    const auto [at, is_new] = leftovers_.try_emplace(name);
+    // What has no room is left to the sweep.
+    if (at->second.garbage.size() < garbage_max) {
+        std::ranges::move(left.garbage, std::back_inserter(at->second.garbage));
+    }
+    at->second.dead_head = std::move(left.dead_head);
+    if (is_new && !tidying_.try_spawn(tidy(name))) leftovers_.erase(name);
 }
 
-Task<> RadosStore::tidy(std::string space, ObjectId object, Pending left) {
-    for (const auto& [key] : left.remove) {
-        const Change remove{.object = {space, key.substr(1)}, .remove_object = true};
-        const auto removed = co_await data_.apply(remove);
-        if (!removed && removed.error().code != Code::not_found) co_return;
+// One change forgets all that was removed meanwhile.
+Task<> RadosStore::tidy(ObjectName name) {
+    while (true) {
+        const auto at = leftovers_.find(name);
+        if (at->second.garbage.empty() && at->second.dead_head.empty()) {
+            leftovers_.erase(at);
+            co_return;
+        }
+        const Leftovers left = std::exchange(at->second, {});
+        Change forget{.object = name};
+        std::deque<Result<>> results;
+        {
+            Nursery nursery(reactor_, removals_at_once);
+            for (const std::string& key : left.garbage) {
+                co_await nursery.spawn(
+                    remove_one({name.space, key.substr(1)}, results.emplace_back()));
+            }
+            co_await nursery.join();
+        }
+        for (size_t i = 0; i < results.size(); ++i) {
+            if (results[i]) forget.remove.push_back(left.garbage[i]);
+        }
+        if (!left.dead_head.empty() && forget.remove.size() == left.garbage.size()) {
+            const Change remove{
+                .object = name, .equal = {{head_key, left.dead_head}}, .remove_object = true};
+            if (co_await metadata_.apply(remove)) continue;
+        }
+        if (!forget.remove.empty()) (void)co_await metadata_.apply(forget);
     }
-    const ObjectName name{std::move(space), object_name(object)};
-    if (!left.set.empty()) {
-        const Change remove{
-            .object = name, .equal = {{left.set[0].key, left.set[0].value}}, .remove_object = true};
-        if (co_await metadata_.apply(remove)) co_return;
-    }
-    Change forget{.object = name};
-    for (auto& each : left.remove) forget.remove.push_back(std::move(each.key));
-    if (!forget.remove.empty()) (void)co_await metadata_.apply(forget);
+}
+
+Task<> RadosStore::remove_one(ObjectName data, Result<>& result) {
+    const Change remove{.object = std::move(data), .remove_object = true};
+    result = co_await data_.apply(remove);
+    if (!result && result.error().code == Code::not_found) result = {};
 }
 
 // ---- segments of many parts ----------------------------------------------------------------
 
-Task<Result<>> RadosStore::compact(std::string space, Views& views, Payload& payload) {
-    for (auto& [object, view] : views) {
-        std::vector<std::pair<std::string, std::string>> anew;
-        for (const auto& [key, value] : view.changes()) {
-            if (value.empty() || !key.starts_with('e')) continue;
-            const auto parsed = parse_entry_key(key);
-            if (!parsed || !parsed->segment) continue;
-            Segment segment;
-            ROS2S_CO_TRY(decode(value, segment));
-            if (segment.visible.size() <= visible_parts_max) continue;
-            ROS2S_CO_TRY_ASSIGN(const bool is_new,
-                                co_await compact(space, object, segment, payload));
-            if (is_new) anew.emplace_back(key, encode(segment));
-        }
-        for (auto& [key, value] : anew) view.set(key, std::move(value));
-    }
-    co_return Result<>{};
+void RadosStore::start_rewriting(const std::string& space, ObjectId object,
+                                 const std::string& key) {
+    const std::pair name{ObjectName{space, object_name(object)}, key};
+    if (!rewriting_.insert(name).second) return;
+    if (!tidying_.try_spawn(rewrite(space, object, key))) rewriting_.erase(name);
 }
 
-// One run for each row of blocks that have bytes. The bytes that are not there become zeros, and
-// the same blocks are used as before.
-Task<Result<bool>> RadosStore::compact(std::string space, ObjectId object, Segment& segment,
-                                       Payload& payload) {
+Task<> RadosStore::rewrite(std::string space, ObjectId object, std::string key) {
+    const Call call;
+    const Transaction none{};
+    Member member(call, {}, none, reactor_);
+    Rewrite anew{.object = object, .key = key, .before = {}, .anew = {}, .garbage = {}};
+    member.rewrite = &anew;
+    const auto written = co_await write_anew(space, anew, member.payload);
+    co_await member.payload.writes.join();
+    if (written && *written) {
+        co_await update_together(space, object, member);
+    }
+    if (!member.payload.may_be_seen) drop(space, member.payload.all);
+    rewriting_.erase({{space, object_name(object)}, key});
+}
+
+// Reads the segment and writes it: one run for each row of blocks that have bytes. The bytes that
+// are not there become zeros, and the same blocks are used as before. False: it has changed, or
+// would not get fewer parts.
+Task<Result<bool>> RadosStore::write_anew(std::string space, Rewrite& rewrite, Payload& payload) {
+    const ObjectId object = rewrite.object;
+    Head head;
+    const Read read{.object = {space, object_name(object)}, .keys = {rewrite.key}};
+    ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await read_unlocked({}, read, head));
+    const auto value = found.values.find(rewrite.key);
+    if (value == found.values.end()) co_return false;
+    Segment& before = rewrite.before;
+    ROS2S_CO_TRY(decode(value->second, before));
     std::vector<Extent> rows;
-    for (const Visible& part : segment.visible) {
+    for (const Visible& part : before.visible) {
         const uint64_t end = part.offset + part.length;
         if (!rows.empty() &&
             part.offset / block_bytes <= (rows.back().end() - 1) / block_bytes + 1) {
@@ -489,48 +686,74 @@ Task<Result<bool>> RadosStore::compact(std::string space, ObjectId object, Segme
             rows.push_back({part.offset, part.length});
         }
     }
-    if (rows.size() * 2 > segment.visible.size()) co_return false;
-    Segment anew;
-    std::deque<std::string> bytes;
-    std::deque<Result<>> results;
-    {
-        Nursery nursery(reactor_, writes_at_once);
-        auto row = rows.begin();
-        for (const Extent& each : rows) bytes.emplace_back(each.length, '\0');
-        for (const Visible& part : segment.visible) {
-            while (part.offset >= row->end()) ++row;
-            std::string& text = bytes[static_cast<size_t>(row - rows.begin())];
-            const Bytes into = std::as_writable_bytes(std::span(text))
-                                   .subspan(part.offset - row->offset, part.length);
-            const Run& run = segment.runs[part.run];
-            co_await nursery.spawn(read_run({space, data_name(object, run.data)}, run,
-                                            {part.offset, part.length}, into,
-                                            results.emplace_back()));
-        }
-        co_await nursery.join();
-        for (const Result<>& result : results) {
-            // Another client has replaced it, so that the change will fail as well.
-            if (!result)
-                co_return fail(result.error().code == Code::not_found ? Error{Code::busy}
-                                                                      : result.error());
-        }
-    }
-    for (size_t i = 0; i < rows.size(); ++i) {
-        Run run{.data = next_data(),
-                .offset = rows[i].offset,
-                .length = rows[i].length,
-                .checksums = {}};
-        array_checksums(run.offset, as_bytes(bytes[i]), run.checksums);
+    if (rows.size() * 2 > before.visible.size()) co_return false;
+    const uint64_t from = rows.front().offset, length = rows.back().end() - from;
+    std::string& bytes = payload.copies.emplace_back(length, '\0');
+    ROS2S_CO_TRY(co_await read_visible(space, object, before, {from, length},
+                                       std::as_writable_bytes(std::span(bytes))));
+    for (const Extent& row : rows) {
+        Run run{
+            .data = next_data(false), .offset = row.offset, .length = row.length, .checksums = {}};
+        const ConstBytes part = as_bytes(bytes).subspan(row.offset - from, row.length);
+        array_checksums(run.offset, part, run.checksums);
         payload.all[object].push_back(run.data);
-        payload.compacted[object].push_back(run.data);
-        Result<> written;
-        co_await write_run({space, data_name(object, run.data)}, as_bytes(bytes[i]), written);
-        ROS2S_CO_TRY(written);
-        add(anew, std::move(run));
+        co_await payload.writes.spawn(
+            write_run({space, data_name(object, run.data)}, part, payload.results.emplace_back()));
+        add(rewrite.anew, std::move(run));
     }
-    for (const Run& run : segment.runs) payload.replaced[object].push_back(run.data);
-    segment = std::move(anew);
     co_return true;
+}
+
+// A part that is visible was visible when the segment was read, so the new runs have its bytes.
+Result<> RadosStore::apply(View& view, Rewrite& rewrite) {
+    rewrite.garbage.clear();
+    Segment now;
+    const std::string value = view.get(rewrite.key);
+    if (!view.is_complete()) return {};
+    if (value.empty()) return fail(Code::condition_failed);
+    ROS2S_TRY(decode(value, now));
+    Segment after = rewrite.anew;
+    after.visible.clear();
+    bool is_used = false;
+    for (const Visible& part : now.visible) {
+        const Run& run = now.runs[part.run];
+        Visible moved = part;
+        if (std::ranges::find(rewrite.before.runs, run.data, &Run::data) !=
+            rewrite.before.runs.end()) {
+            const auto row = std::ranges::find_if(rewrite.anew.runs, [&part](const Run& each) {
+                return part.offset >= each.offset && part.offset < each.offset + each.length;
+            });
+            moved.run = static_cast<uint32_t>(row - rewrite.anew.runs.begin());
+            is_used = true;
+        } else {
+            moved.run = static_cast<uint32_t>(after.runs.size());
+            after.runs.push_back(run);
+        }
+        // Neighbours of one run are one part. The new runs have zeros where nothing was.
+        Visible* const last = after.visible.empty() ? nullptr : &after.visible.back();
+        if (last != nullptr && last->run == moved.run && moved.run < rewrite.anew.runs.size() &&
+            !has_bytes(rewrite.before, last->offset + last->length, moved.offset)) {
+            last->length = moved.offset + moved.length - last->offset;
+        } else {
+            after.visible.push_back(moved);
+        }
+    }
+    if (!is_used) return fail(Code::condition_failed);
+    drop_hidden_runs(after);
+    for (const Run& run : now.runs) {
+        if (std::ranges::find(after.runs, run.data, &Run::data) != after.runs.end()) continue;
+        if (run.data.is_inline()) {
+            ROS2S_TRY(discard_inline(view, run));
+        } else {
+            rewrite.garbage[rewrite.object].push_back(run.data);
+        }
+    }
+    for (const Run& run : rewrite.anew.runs) {
+        if (std::ranges::find(after.runs, run.data, &Run::data) != after.runs.end()) continue;
+        rewrite.garbage[rewrite.object].push_back(run.data);
+    }
+    view.set(rewrite.key, encode(after));
+    return {};
 }
 
 }  // namespace ros2s::rados

@@ -5,17 +5,35 @@
 namespace ros2s::rados {
 namespace {
 const std::string none;
-constexpr size_t kept_keys_max = 64;
+constexpr size_t kept_keys_max = 4096;
+// The keys that no transaction asks for: bytes, and garbage, which goes without a change of the
+// head.
+bool is_kept(const std::string& key) {
+    return key == inline_key || !(key.starts_with('b') || key.starts_with('g'));
+}
 }  // namespace
 
 void View::reset() {
     is_loaded_ = false;
     head_ = {};
     head_bytes_.clear();
-    values_.clear();
-    covered_.clear();
+    forget_values();
     changes_.clear();
     wanted_range_.reset();
+}
+
+void View::forget_values() {
+    values_.clear();
+    value_bytes_ = 0;
+    covered_.clear();
+}
+
+void View::know(const std::string& key, std::string value) {
+    auto [at, is_new] = values_.try_emplace(key);
+    value_bytes_ += value.size();
+    value_bytes_ -= at->second.size();
+    if (is_new) value_bytes_ += key.size() + 128;  // what the map takes, about
+    at->second = std::move(value);
 }
 
 void View::adopt(const Pending& stored) {
@@ -24,19 +42,18 @@ void View::adopt(const Pending& stored) {
     wanted_range_.reset();
     // A new object has no other keys.
     if (!exists()) covered_ = {{"c", "s"}};
-    if (values_.size() > kept_keys_max) {
-        values_.clear();
-        covered_.clear();
-    }
+    if (values_.size() > kept_keys_max) forget_values();
     for (const auto& [key, value] : stored.set) {
         if (key == head_key) {
             head_bytes_ = value;
             ROS2S_CHECK(decode(value, head_));
-        } else if (!key.starts_with('g')) {  // garbage goes without a change of the head
-            values_[key] = value;
+        } else if (is_kept(key)) {
+            know(key, value);
         }
     }
-    for (const auto& [key] : stored.remove) values_[key].clear();
+    for (const auto& [key] : stored.remove) {
+        if (is_kept(key)) know(key, {});
+    }
 }
 
 void View::begin_with(View known) {
@@ -45,11 +62,7 @@ void View::begin_with(View known) {
     *this = std::move(known);
 }
 
-size_t View::bytes() const {
-    size_t bytes = sizeof *this + head_bytes_.size();
-    for (const auto& [key, value] : values_) bytes += key.size() + value.size() + 128;
-    return bytes;
-}
+size_t View::bytes() const { return sizeof *this + head_bytes_.size() + value_bytes_; }
 
 std::string View::known_until(const std::string& from) const {
     auto range = covered_.upper_bound(from);
@@ -155,12 +168,12 @@ Result<> View::take(const Read& read, const Result<ReadReply>& reply) {
     for (const std::string& key : read.keys) {
         if (key == head_key) continue;
         const auto value = reply->values.find(key);
-        values_[key] = value == reply->values.end() ? "" : value->second;
+        know(key, value == reply->values.end() ? "" : value->second);
     }
     if (!range) return {};
     for (const auto& [key, value] : reply->values) {
         if (key.starts_with(range->prefix) && key >= range->from && key < range->end) {
-            values_[key] = value;
+            know(key, value);
         }
     }
     // The key after the last one that was read: no key is between the two.

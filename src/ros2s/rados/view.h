@@ -66,6 +66,8 @@ class View {
         bool first_only = false;
     };
     [[nodiscard]] bool is_known(const std::string& key) const;
+    void know(const std::string& key, std::string value);
+    void forget_values();
     // The end of what is known from there on; `from` itself: nothing.
     [[nodiscard]] std::string known_until(const std::string& from) const;
 
@@ -74,6 +76,7 @@ class View {
     Head head_;
     std::string head_bytes_;
     std::map<std::string, std::string> values_;   // as they are stored; empty: no such key
+    size_t value_bytes_ = 0;                      // what they take
     std::map<std::string, std::string> covered_;  // ranges of which all keys are in values_
     std::map<std::string, std::string> changes_;  // empty: is removed
     std::set<std::string> wanted_keys_;
