@@ -3,12 +3,13 @@
  *     name_bench URI THREADS SECONDS [creates|stats]
  *     name_bench DIRECTORY THREADS SECONDS [fsync] [creates|stats]
  *
- * Each thread has a directory of its own. It creates files for SECONDS, then stats and opens them,
- * SECONDS each, then unlinks as many as it can in SECONDS. Creations and unlinks in a container are
- * durable when they return. With fsync, those in a directory are too: the file and its directory
- * are synced. With creates it ends after the creations, with stats after 4 creations
- * per thread and the stats. Prints, for each operation: its name, how many were done in how many
- * seconds, and the median and the 99th percentile of their times in µs.
+ * Each thread has a directory of its own. It creates files for SECONDS, then stats, opens and
+ * renames them, SECONDS each, then unlinks as many as it can in SECONDS. Renames stay in the
+ * directory. Creations, renames and unlinks in a container are durable when they return. With
+ * fsync, those in a directory are too: the file and its directory are synced. With creates it ends
+ * after the creations, with stats after 4 creations per thread and the stats. Prints, for each
+ * operation: its name, how many were done in how many seconds, and the median and the 99th
+ * percentile of their times in µs.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,8 +25,8 @@
 #include <unistd.h>
 
 enum { THREADS_MAX = 256, TIMES_MAX = 1 << 16, PATH_MAX_BYTES = 4096 };
-enum operation { CREATE, STAT, OPEN, UNLINK, OPERATIONS };
-static const char* const names[OPERATIONS] = {"create", "stat", "open", "unlink"};
+enum operation { CREATE, STAT, OPEN, RENAME, UNLINK, OPERATIONS };
+static const char* const names[OPERATIONS] = {"create", "stat", "open", "rename", "unlink"};
 
 static ros2s_fs* fs;       /* NULL: in a directory */
 static const char* parent; /* the directory; "" in a container */
@@ -57,21 +58,23 @@ static void fail(const char* what, const char* path) {
     exit(1);
 }
 
-static int in_container(enum operation operation, const char* path) {
+static int in_container(enum operation operation, const char* path, const char* to) {
     struct stat st;
     ros2s_file* file;
     if (operation == STAT) return ros2s_stat(fs, path, &st);
     if (operation == UNLINK) return ros2s_unlink(fs, path);
+    if (operation == RENAME) return ros2s_rename(fs, path, to, 0);
     const int flags = operation == CREATE ? O_RDWR | O_CREAT | O_EXCL : O_RDONLY;
     const int rc = ros2s_file_open(fs, path, flags, 0644, &file);
     return rc < 0 ? rc : ros2s_file_close(file);
 }
 
-static int in_directory(const struct worker* worker, enum operation operation, const char* path) {
+static int in_directory(const struct worker* worker, enum operation operation, const char* path,
+                        const char* to) {
     struct stat st;
     if (operation == STAT) return stat(path, &st);
-    if (operation == UNLINK) {
-        if (unlink(path) < 0) return -1;
+    if (operation == UNLINK || operation == RENAME) {
+        if ((operation == UNLINK ? unlink(path) : rename(path, to)) < 0) return -1;
         return synced ? fsync(worker->directory) : 0;
     }
     const int file = open(path, operation == CREATE ? O_RDWR | O_CREAT | O_EXCL : O_RDONLY, 0644);
@@ -81,11 +84,23 @@ static int in_directory(const struct worker* worker, enum operation operation, c
     return close(file);
 }
 
+/* Files are renamed in turn, over and over. */
+static void name_of(const struct worker* worker, unsigned long number, unsigned long renames,
+                    char* path) {
+    snprintf(path, PATH_MAX_BYTES, "%s/t%u/%s%lu", parent, worker->number, renames % 2 ? "r" : "",
+             number);
+}
+
 static void one(struct worker* worker, enum operation operation, unsigned long number) {
-    char path[PATH_MAX_BYTES];
-    snprintf(path, sizeof path, "%s/t%u/%lu", parent, worker->number, number);
+    char path[PATH_MAX_BYTES], to[PATH_MAX_BYTES] = "";
+    const unsigned long all = worker->done[RENAME];
+    unsigned long renames = 0;
+    if (operation >= RENAME) renames = all / worker->made + (number < all % worker->made);
+    name_of(worker, number, renames, path);
+    if (operation == RENAME) name_of(worker, number, renames + 1, to);
     const double start = now();
-    const int rc = fs ? in_container(operation, path + 1) : in_directory(worker, operation, path);
+    const int rc =
+        fs ? in_container(operation, path + 1, to + 1) : in_directory(worker, operation, path, to);
     if (rc < 0) fail(names[operation], path);
     const unsigned long done = worker->done[operation]++;
     if (done < TIMES_MAX) worker->times[operation][done] = (float)((now() - start) * 1e6);

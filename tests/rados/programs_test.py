@@ -24,6 +24,33 @@ LIMIT_SECONDS = 3  # rados_osd_op_timeout of the test's configuration
 PATIENCE_SECONDS = 60
 
 
+# Names one by one and in batches, bytes in the omap and in the data pool, and what open files see of each other.
+PYTHON = """
+import sys, ros2store
+with ros2store.open(sys.argv[1]) as fs:
+    fs.mkdir("many")
+    contents = {str(i): (str(i) * (100 * i)).encode() for i in range(40)}
+    for name, data in contents.items():
+        with fs.open("many/" + name, "w") as file:
+            assert file.pwrite(data, 0) == len(data)
+    fs.rename("many", "moved")
+    names = sorted(contents)
+    assert sorted(fs.listdir("moved")) == names
+    assert fs.read_many(names, "moved") == [contents[name] for name in names]
+    with fs.open("large", "w+") as file, fs.open("large") as other:
+        data = bytes(range(256)) * 8192
+        assert file.pwrite(data, 0) == len(data)
+        assert file.pwrite(b"x" * 5000, 12345) == 5000
+        data = data[:12345] + b"x" * 5000 + data[17345:]
+        assert other.pread(len(data), 0) == data
+        file.truncate(13000)
+        assert other.pread(len(data), 0) == data[:13000] and "RADOS" in file.path_report()
+    assert fs.stat("large").st_size == 13000 and not fs.exists("many")
+    fs.unlink("large")
+print("done")
+"""
+
+
 class OnCluster(Refusal):
     """One cluster for all classes: three OSDs, so that there can be a pool of erasure codes."""
 
@@ -127,6 +154,16 @@ class Commands(OnCluster):
             self.assertEqual(sorted(os.listdir(point)), ["directory", "file", "link"])
         finally:
             subprocess.run(["fusermount3", "-u", point], check=True, timeout=60)
+
+    def test_python(self):
+        module = BUILD / "python"
+        if not any(module.glob("ros2store*.so")):
+            self.skipTest("this build has no Python module")
+        at = self.container("python")
+        done = subprocess.run(["/usr/bin/python3", "-B", "-c", PYTHON, at()], capture_output=True, text=True, timeout=300,
+                              check=False, env=dict(os.environ, PYTHONPATH=str(module)))
+        self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+        self.assertEqual(run("cat", at("moved/17")).stdout, "17" * 1700)  # as another process sees it
 
     def test_fio_with_verification(self):
         plugin = BUILD / "plugins/fio/libros2store-fio.so"

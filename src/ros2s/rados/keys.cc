@@ -19,8 +19,9 @@ std::string reversed(std::string bytes) {
 std::optional<uint64_t> take_hex(std::string_view& from, size_t digits) {
     uint64_t value = 0;
     if (from.size() < digits) return {};
-    const char* const end = from.data() + digits;
-    const auto [at, failed] = std::from_chars(from.data(), end, value, 16);
+    const char* const begin = from.data();
+    const char* const end = begin + digits;
+    const auto [at, failed] = std::from_chars(begin, end, value, 16);
     if (failed != std::errc{} || at != end) return {};
     from.remove_prefix(digits);
     return value;

@@ -15,7 +15,7 @@ import compare
 import console
 import guard
 import shown
-from bench import costs, fairness, figures, host_cpu, memory, micro, mounts, names, pools, report, set_up_rows
+from bench import costs, fairness, figures, host_cpu, memory, micro, mounts, names, pools, report, scale, set_up_rows
 
 LOG = Path("build/bench.log")
 
@@ -34,11 +34,12 @@ KINDS = {
     "quick": Kind(set_up_rows.measure, "at most six minutes", 3, 2, 256),
     "full": Kind(set_up_rows.measure, "more rows, providers and turns", 5, 4, 1024, 4),
     "null": Kind(set_up_rows.measure, "pools in memory: all but the disk", 3, 2, 256),
-    "meta": Kind(names.measure, "create, stat, open and unlink, beside ext4", 3, 1, 64),
+    "meta": Kind(names.measure, "create, stat, open, rename and unlink, beside ext4", 3, 1, 64),
     "mount": Kind(mounts.measure, "tar, git, cp, cat and rm of small files, on mounts", 3, 0, 0),
     "memory": Kind(memory.measure, "of each process, idle and after load", 1, 4, 512),
     "micro": Kind(micro.measure, "the modules' own benchmarks", 3, 0, 0, 0),
     "costs": Kind(costs.measure, "what a request costs each process and link, for `ros2store plan`", 3, 2, 256, 5),
+    "scale": Kind(scale.measure, "a one-node Ceph cluster: DFS on RADOS beside fio's rados, libcephfs and ceph-fuse", 5, 2, 128, 0),
     "host-cpu": Kind(host_cpu.measure, "what I/O costs a host: CPU, context switches, system calls, page faults", 3, 2, 256),
     "fairness": Kind(fairness.measure, "tenants of one DPU beside each other, in memory", 3, 4, 64),
     "fig3": Kind(figures.local, "local disks, 1 to 16 jobs", 1, 2, 1024, 0),

@@ -1,4 +1,4 @@
-"""Measures creations, stats, opens and unlinks per second (bench/name_bench.c), one at a time and 32 in
+"""Measures creations, stats, opens, renames and unlinks per second (bench/name_bench.c), one at a time and 32 in
 flight: in each set-up, and in the file system of the checkout, without and with fsync of file and directory."""
 
 import dataclasses
@@ -12,7 +12,7 @@ import shown
 from bench import pools, report, rows, samples
 
 THREADS = (1, 32)
-OPERATIONS = ("create", "stat", "open", "unlink")
+OPERATIONS = ("create", "stat", "open", "rename", "unlink")
 SYNCED = "with fsync"
 
 
