@@ -78,7 +78,7 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space, Rec
         const Participant& each = participants[i];
         const std::string name = object_name(each.view->object());
         if (decided) {
-            co_await nursery.spawn(apply(space, name, each.locked_head, done[i]));
+            co_await nursery.spawn(apply(space, name, each.locked_head, each.pending, done[i]));
         } else if (prepared[i]) {
             Head locked;
             done[i] = decode(each.locked_head, locked);
@@ -87,15 +87,7 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space, Rec
     }
     co_await nursery.join();
     if (decided) {
-        // The record of a named transaction is its reply. Another one is needed only while objects
-        // are locked; one that remains after an error is found by the sweep.
-        const bool all =
-            std::ranges::all_of(done, [](const auto& each) { return each.has_value(); });
-        if (all && record.sequence == 0) {
-            const Change forget{.object = place.object, .remove = {place.key}};
-            (void)co_await pool_.apply(forget);
-        }
-        co_return all;
+        co_return std::ranges::all_of(done, [](const auto& each) { return each.has_value(); });
     }
     const bool is_conflict = decided.error().code == Code::condition_failed;
     co_return fail(is_conflict ? Error{Code::busy} : decided.error());
@@ -123,29 +115,35 @@ Task<> Coordinator::prepare(std::string space, RecordPlace place, Uuid transacti
 }
 
 Task<> Coordinator::apply(std::string space, std::string name, std::string head_bytes,
-                          Result<>& result) {
+                          std::optional<Pending> known, Result<>& result) {
     const ObjectName object{std::move(space), std::move(name)};
-    const Read read{.object = object, .keys = {head_key, pending_key}};
-    const auto reply = co_await pool_.read(read);
-    if (!reply) {
-        result = reply.error().code == Code::not_found ? Result<>() : fail(reply.error());
-        co_return;
-    }
-    const auto head = reply->values.find(head_key);
-    if (head == reply->values.end() || head->second != head_bytes) {
-        result = {};  // it was applied
-        co_return;
-    }
     Pending pending;
-    const auto value = reply->values.find(pending_key);
-    result = value == reply->values.end() ? fail(Code::corrupt) : decode(value->second, pending);
-    if (!result) co_return;
+    if (known) {
+        pending = std::move(*known);
+    } else if (result = co_await read_pending(object, head_bytes, pending);
+               !result || pending.set.empty()) {
+        co_return;
+    }
     Change change{.object = object, .equal = {{head_key, head_bytes}}};
     for (auto& [key, bytes] : pending.set) change.set.emplace_back(key, std::move(bytes));
     for (auto& each : pending.remove) change.remove.push_back(std::move(each.key));
     change.remove.push_back(pending_key);
     result = co_await pool_.apply(change);
     if (!result && result.error().code == Code::condition_failed) result = {};
+}
+
+// Nothing, if the head is another one.
+Task<Result<>> Coordinator::read_pending(ObjectName object, std::string head_bytes,
+                                         Pending& pending) {
+    const Read read{.object = std::move(object), .keys = {head_key, pending_key}};
+    const auto reply = co_await pool_.read(read);
+    if (!reply && reply.error().code == Code::not_found) co_return Result<>{};
+    if (!reply) co_return fail(reply.error());
+    const auto head = reply->values.find(head_key);
+    if (head == reply->values.end() || head->second != head_bytes) co_return Result<>{};
+    const auto value = reply->values.find(pending_key);
+    if (value == reply->values.end()) co_return fail(Code::corrupt);
+    co_return decode(value->second, pending);
 }
 
 Task<> Coordinator::unlock(std::string space, std::string name, Head head, std::string head_bytes,
@@ -186,7 +184,7 @@ Task<Result<bool>> Coordinator::apply_if_committed(std::string space, std::strin
     if (is_its && record.state == Coordination::State::pending) co_return false;
     if (is_its) {
         Result<> result;
-        co_await apply(space, name, head_bytes, result);
+        co_await apply(space, name, head_bytes, std::nullopt, result);
         if (!result) co_return fail(result.error());
         co_return true;
     }
@@ -212,7 +210,7 @@ Task<Result<>> Coordinator::settle(const Call& call, std::string space, std::str
         if (!place.bytes.empty()) ROS2S_CO_TRY(decode(place.bytes, record));
         const bool is_its = !place.bytes.empty() && is_of(record, head.lock.transaction);
         if (is_its && record.state == Coordination::State::committed) {
-            co_await apply(space, name, head_bytes, result);
+            co_await apply(space, name, head_bytes, std::nullopt, result);
             co_return result;
         }
         if (!is_its) {
@@ -247,7 +245,7 @@ Task<Result<>> Coordinator::finish(std::string space, const Coordination& record
         ROS2S_CO_TRY(decode(value->second, head));
         if (!is_of(record, head.lock.transaction)) continue;
         Result<> result;
-        co_await apply(space, name, value->second, result);
+        co_await apply(space, name, value->second, std::nullopt, result);
         ROS2S_CO_TRY(std::move(result));
     }
     co_return Result<>{};

@@ -7,6 +7,7 @@
 //
 // Whoever meets a lock reads the record of its transaction: settle().
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,9 @@ class Coordinator {
         : reactor_(reactor), pool_(pool), patience_(patience) {}
 
     // The whole protocol. `record` is pending. Returns whether all objects are unlocked; if not,
-    // whoever meets them does it. Errors: busy (something has changed; nothing was done, and the
-    // caller starts again), those of Pool: then it may have been done.
+    // whoever meets them does it, and needs the record until then. Errors: busy (something has
+    // changed; nothing was done, and the caller starts again), those of Pool: then it may have been
+    // done.
     Task<Result<bool>> execute(const Call& call, std::string space, RecordPlace place,
                                Coordination record, std::vector<Participant> participants);
 
@@ -64,8 +66,10 @@ class Coordinator {
     // Tests kill the process when it enters these.
     [[gnu::noinline]] Task<> prepare(std::string space, RecordPlace place, Uuid transaction,
                                      Participant& participant, Result<>& result);
+    // `known`: what the object's `t` has; none: it is read.
     [[gnu::noinline]] Task<> apply(std::string space, std::string name, std::string head_bytes,
-                                   Result<>& result);
+                                   std::optional<Pending> known, Result<>& result);
+    Task<Result<>> read_pending(ObjectName object, std::string head_bytes, Pending& pending);
     Task<> unlock(std::string space, std::string name, Head head, std::string head_bytes,
                   Result<>& result);
 

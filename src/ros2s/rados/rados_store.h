@@ -203,6 +203,8 @@ class RadosStore final : public object::ObjectStore {
     [[nodiscard]] bool has_room_inline(const ObjectName& object) const;
     void note_room(const ObjectName& object, const Pending& stored);
     void start_tidying(std::string space, object::ObjectId object, const Pending& pending);
+    struct Leftovers;
+    void leave(const ObjectName& name, Leftovers left);
     Task<> tidy(ObjectName name);
     Task<> remove_one(ObjectName data, Result<>& result);
     [[nodiscard]] bool keeps_reply(const object::Transaction& transaction) const;
@@ -237,7 +239,7 @@ class RadosStore final : public object::ObjectStore {
     std::set<ObjectName> crowded_;  // have many bytes in their omap
     // What tidy() removes.
     struct Leftovers {
-        std::vector<std::string> garbage;  // keys
+        std::vector<std::string> garbage;  // keys, of records as well
         std::string dead_head;             // of an object that has nothing else; empty: it has
     };
     std::map<ObjectName, Leftovers> leftovers_;

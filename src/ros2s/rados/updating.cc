@@ -534,6 +534,9 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordPl
         }
         if (!keeps_reply(transaction)) {
             logs_.insert(place.object);
+            // The record is needed while objects are locked. One that remains is found by the
+            // sweep.
+            if (*executed) leave(place.object, {.garbage = {place.key}, .dead_head = {}});
         } else if (*executed) {
             if (finished_.size() >= finished_max) finished_.clear();
             finished_[{place.object, place.key}] = record.transaction;
@@ -593,7 +596,10 @@ void RadosStore::start_tidying(std::string space, ObjectId object, const Pending
     const bool is_bare = pending.set.size() == 1 && pending.remove.empty();
     if (has_facts || !(was_punched || is_bare)) left.dead_head.clear();
     if (left.garbage.empty() && left.dead_head.empty()) return;
-    const ObjectName name{std::move(space), object_name(object)};
+    leave({std::move(space), object_name(object)}, std::move(left));
+}
+
+void RadosStore::leave(const ObjectName& name, Leftovers left) {
     const auto [at, is_new] = leftovers_.try_emplace(name);
     // What has no room is left to the sweep.
     if (at->second.garbage.size() < garbage_max) {
@@ -617,8 +623,10 @@ Task<> RadosStore::tidy(ObjectName name) {
         {
             Nursery nursery(reactor_, removals_at_once);
             for (const std::string& key : left.garbage) {
-                co_await nursery.spawn(
-                    remove_one({name.space, key.substr(1)}, results.emplace_back()));
+                Result<>& result = results.emplace_back();
+                // Others are records of transactions.
+                if (!key.starts_with(garbage_tag)) continue;
+                co_await nursery.spawn(remove_one({name.space, key.substr(1)}, result));
             }
             co_await nursery.join();
         }
