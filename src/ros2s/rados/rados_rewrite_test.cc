@@ -1,0 +1,120 @@
+// A segment of many parts is written anew while others write to it and punch holes into it: what
+// they did stays.
+#include <gtest/gtest.h>
+
+#include "ros2s/object/contract/batch.h"
+#include "ros2s/rados/rados_store.h"
+#include "ros2s/rados/records.h"
+#include "ros2s/rados/sim/sim_rados.h"
+#include "ros2s/runtime/sim/world.h"
+#include "segment.h"
+
+namespace ros2s::rados {
+namespace {
+
+using object::ContainerId;
+using object::contract::Batch;
+using object::contract::Place;
+
+constexpr uint64_t pieces = 150, piece_bytes = 2048;
+const Place place{{1, 1}, "0", "data"};
+
+std::unique_ptr<RadosStore> opened(Result<std::unique_ptr<RadosStore>> store) {
+    EXPECT_TRUE(store);
+    return std::move(*store);
+}
+
+Task<> update(RadosStore& store, ContainerId container, Batch batch, Reactor& reactor,
+              Duration delay) {
+    co_await sleep_for(reactor, delay);
+    EXPECT_TRUE(co_await store.update({}, container, batch.transaction()));
+}
+
+Task<std::string> content(RadosStore& store, ContainerId container) {
+    std::string bytes(pieces * 4096, 'x');
+    object::FetchItem item{
+        .object = place.object,
+        .dkey = {place.dkey},
+        .akey = {place.akey},
+        .extent = {0, bytes.size()},
+        .window = object::Window::local(std::as_writable_bytes(std::span(bytes)))};
+    EXPECT_TRUE(co_await store.fetch({}, container, {&item, 1}));
+    EXPECT_TRUE(item.status);
+    co_return bytes;
+}
+
+// How many parts the segment has.
+size_t parts_of(SimRados& cluster) {
+    size_t parts = 0;
+    for (const auto& [name, object] : cluster.objects()) {
+        for (const auto& [key, value] : object.omap) {
+            const auto entry = parse_entry_key(key);
+            Segment segment;
+            if (!entry || !entry->segment || !decode(value, segment)) continue;
+            parts += segment.visible.size();
+        }
+    }
+    return parts;
+}
+
+// Returns whether it was written anew. It is given up if its bytes go before they are read.
+Task<bool> trial(Reactor& reactor, SimRados& cluster, uint64_t seed) {
+    SimPool pool(cluster, {.delay_max = std::chrono::milliseconds(2), .dies_at = {}});
+    Report report;
+    const auto store = opened(
+        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report));
+    const auto other = opened(
+        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report));
+    const auto container = co_await store->create_container({}, {.label = "c"});
+    std::string expected(pieces * 4096, '\0');
+    Batch many;
+    for (uint64_t i = 0; i < pieces; ++i) {
+        const std::string piece(piece_bytes, static_cast<char>('a' + i % 20));
+        many.write(place, i * 4096, piece);
+        expected.replace(i * 4096, piece_bytes, piece);
+    }
+    // The batch starts the rewriting. The rest comes before, meanwhile or afterwards.
+    EXPECT_TRUE(co_await store->update({}, container->id, many.transaction()));
+    {
+        Nursery nursery(reactor, 8);
+        for (uint64_t i = 0; i < 8; ++i) {
+            const uint64_t offset = (10 + 15 * i) * 4096 + 100 * (seed % 40);
+            Batch batch;
+            if (i % 2 == 0) {
+                batch.punch_extent(place, {offset, 10000});
+                expected.replace(offset, 10000, 10000, '\0');
+            } else {
+                const std::string bytes(i % 4 == 1 ? 20000 : 3000, 'Z');
+                batch.write(place, offset, bytes);
+                expected.replace(offset, bytes.size(), bytes);
+            }
+            const auto delay = std::chrono::microseconds(reactor.random().below(12000));
+            co_await nursery.spawn(
+                update(i < 6 ? *store : *other, container->id, std::move(batch), reactor, delay));
+        }
+        co_await nursery.join();
+    }
+    co_await store->close();
+    const bool is_anew = parts_of(cluster) < 40;
+    const std::string found = co_await content(*other, container->id);
+    EXPECT_TRUE(found == expected)
+        << "differs at " << std::ranges::mismatch(found, expected).in1 - found.begin();
+    co_await other->close();
+    co_await cluster.close();
+    co_return is_anew;
+}
+
+TEST(RadosRewrite, WhatOthersDoMeanwhileStays) {
+    size_t anew = 0;
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        sim::World world(seed);
+        SimRados cluster(world.core());
+        if (world.run(trial(world.core(), cluster, seed))) ++anew;
+        if (HasFailure()) return;
+    }
+    EXPECT_GT(anew, 150U);
+}
+
+}  // namespace
+}  // namespace ros2s::rados
