@@ -20,6 +20,20 @@ struct StoredSizes {
 };
 static_assert(sizeof(StoredSizes) == array_sizes_bytes);
 
+struct StoredSettings {
+    uint32_t magic = 0x544e'4f43;  // CONT
+    uint32_t version = 1;
+    uint32_t layout = 0;
+    uint32_t mode = 0;
+    uint64_t chunk_bytes = 0;
+    uint32_t object_class = 0;
+    uint32_t directory_class = 0;
+    uint32_t file_class = 0;
+    uint32_t reserved = 0;
+    char hints[hint_bytes_max + 1] = {};
+};
+static_assert(sizeof(StoredSettings) == settings_bytes);
+
 }  // namespace
 
 object::Akey value_akey(std::string_view bytes) { return {std::string(bytes) + value_tail}; }
@@ -56,6 +70,37 @@ std::optional<ArraySizes> decode_array_sizes(std::string_view bytes) {
     if (stored.magic != expected.magic || stored.version != expected.version) return std::nullopt;
     if (stored.cell_bytes == 0 || stored.chunk_cells == 0) return std::nullopt;
     return ArraySizes{.cell_bytes = stored.cell_bytes, .chunk_cells = stored.chunk_cells};
+}
+
+std::string encode(const ContainerSettings& settings) {
+    StoredSettings stored{.layout = settings.layout,
+                          .mode = settings.mode,
+                          .chunk_bytes = settings.chunk_bytes,
+                          .object_class = settings.object_class,
+                          .directory_class = settings.directory_class,
+                          .file_class = settings.file_class};
+    settings.hints.copy(std::data(stored.hints), hint_bytes_max);
+    std::string bytes(sizeof stored, '\0');
+    std::memcpy(bytes.data(), &stored, sizeof stored);
+    return bytes;
+}
+
+std::optional<ContainerSettings> decode_settings(std::string_view bytes) {
+    StoredSettings stored;
+    const StoredSettings expected;
+    if (bytes.size() != sizeof stored) return std::nullopt;
+    std::memcpy(&stored, bytes.data(), sizeof stored);
+    if (stored.magic != expected.magic || stored.version != expected.version) return std::nullopt;
+    const std::string_view hints(std::data(stored.hints),
+                                 ::strnlen(std::data(stored.hints), hint_bytes_max + 1));
+    if (hints.size() > hint_bytes_max) return std::nullopt;
+    return ContainerSettings{.layout = stored.layout,
+                             .mode = stored.mode,
+                             .chunk_bytes = stored.chunk_bytes,
+                             .object_class = stored.object_class,
+                             .directory_class = stored.directory_class,
+                             .file_class = stored.file_class,
+                             .hints = std::string(hints)};
 }
 
 }  // namespace ros2s::daos

@@ -29,6 +29,8 @@ struct AkeyParts {
 inline constexpr uint64_t reserved_high = 0x4441'4f01;
 inline constexpr object::ObjectId attributes_id{.high = reserved_high, .low = 0};
 inline constexpr object::ObjectId allocations_id{.high = reserved_high, .low = 1};
+inline constexpr object::ObjectId properties_id{.high = reserved_high, .low = 2};
+inline constexpr const char* settings_name = "container";
 inline constexpr const char* next_id_name = "next";
 
 // What daos_array_create() stores. Both are at least 1.
@@ -40,5 +42,22 @@ struct ArraySizes {
 inline constexpr size_t array_sizes_bytes = 24;
 [[nodiscard]] std::string encode(const ArraySizes& sizes);
 [[nodiscard]] std::optional<ArraySizes> decode_array_sizes(std::string_view bytes);
+
+// What programs say of a container when they create it. Without it a container is a file system of
+// DAOS's defaults. Zeros: the default.
+struct ContainerSettings {
+    uint32_t layout = DAOS_PROP_CO_LAYOUT_POSIX;
+    uint32_t mode = 0;  // DFS_RELAXED or DFS_BALANCED
+    uint64_t chunk_bytes = 0;
+    uint32_t object_class = 0;
+    uint32_t directory_class = 0;
+    uint32_t file_class = 0;
+    std::string hints;
+    friend bool operator==(const ContainerSettings&, const ContainerSettings&) = default;
+};
+inline constexpr size_t hint_bytes_max = 127;
+inline constexpr size_t settings_bytes = 168;
+[[nodiscard]] std::string encode(const ContainerSettings& settings);
+[[nodiscard]] std::optional<ContainerSettings> decode_settings(std::string_view bytes);
 
 }  // namespace ros2s::daos

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "events.h"
 #include "objects.h"
 #include "ros2s/fs/path_walk.h"
 #include "ros2s/runtime/timespec.h"
@@ -35,14 +36,29 @@ int change(dfs_t* dfs, fs::NodeId node, const fs::SetAttributes& changes) {
         fs.run([&] { return fs.file_system().set_attributes(fs.call, node, changes); }));
 }
 
-// Whether the process's user has the rights of `mask`.
-bool allows(const fs::Attributes& node, int mask) {
-    if (::geteuid() == 0) {
-        return (mask & X_OK) == 0 || S_ISDIR(node.mode) || (node.mode & 0111) != 0;
+// libdfs takes any name. Ours need a namespace: a name without one gets this, and is shown without
+// it. "system." stays refused, as nothing here would respect the meaning of these.
+constexpr std::string_view own_space = "user.dfs:";
+
+std::string stored_name(const char* name) {
+    const std::string_view text = name;
+    for (const std::string_view space : {"user.", "trusted.", "security.", "system."}) {
+        if (text.starts_with(space)) return std::string(text);
     }
-    const unsigned shift = node.uid == ::geteuid() ? 6 : node.gid == ::getegid() ? 3 : 0;
-    const auto granted = static_cast<int>(node.mode >> shift & 7);
-    return (mask & ~granted) == 0;
+    return std::string(own_space) + name;
+}
+
+std::string shown_name(const std::string& stored) {
+    return stored.starts_with(own_space) ? stored.substr(own_space.size()) : stored;
+}
+
+// Whether the process's user has the rights of `mask`. As libdfs: any right of the owner, the group
+// or others that applies is enough, and root has no others.
+bool allows(const fs::Attributes& node, int mask) {
+    mode_t granted = node.mode & S_IRWXO;
+    if (node.uid == ::geteuid()) granted |= (node.mode & S_IRWXU) >> 6;
+    if (node.gid == ::getegid()) granted |= (node.mode & S_IRWXG) >> 3;
+    return (static_cast<mode_t>(mask) & ~granted) == 0;
 }
 
 }  // namespace
@@ -64,8 +80,14 @@ int dfs_ostat(dfs_t* dfs, dfs_obj_t* obj, struct stat* stbuf) {
     auto& fs = dfs->fs();
     const auto got = fs.run([&] { return fs.file_system().get_attributes(fs.call, obj->node); });
     if (!got) return errno_of(got.error());
+    // As libdfs, which looks the name up: what was removed is not there, also while it is open.
+    if (got->links == 0) return ENOENT;
     api::c::to_stat(*got, *stbuf);
     return 0;
+}
+
+int dfs_ostatx(dfs_t* dfs, dfs_obj_t* obj, struct stat* stbuf, daos_event_t* ev) {
+    return finish_call(ev, dfs_ostat(dfs, obj, stbuf));
 }
 
 int dfs_osetattr(dfs_t* dfs, dfs_obj_t* obj, struct stat* stbuf, int flags) {
@@ -101,8 +123,11 @@ int dfs_chmod(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode) {
     Place place;
     if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
     if (const int rc = check_writable(dfs); rc != 0) return rc;
+    if ((mode & S_ISVTX) != 0) return ENOTSUP;
     const auto found = followed(*dfs, place);
     if (!found) return errno_of(found.error());
+    const mode_t type = mode & S_IFMT;
+    if (type != 0 && type != (found->mode & S_IFMT)) return EINVAL;
     return change(dfs, found->node, {.mode = mode & fs::permission_bits});
 }
 
@@ -131,15 +156,17 @@ int dfs_setxattr(dfs_t* dfs, dfs_obj_t* obj, const char* name, const void* value
                                                     : fs::SetXattr::any;
     auto& fs = dfs->fs();
     const ConstBytes bytes(static_cast<const std::byte*>(value), size);
+    const std::string stored = stored_name(name);
     return errno_of(
-        fs.run([&] { return fs.file_system().set_xattr(fs.call, obj->node, name, bytes, how); }));
+        fs.run([&] { return fs.file_system().set_xattr(fs.call, obj->node, stored, bytes, how); }));
 }
 
 int dfs_getxattr(dfs_t* dfs, dfs_obj_t* obj, const char* name, void* value, daos_size_t* size) {
     if (const int rc = check(dfs, obj); rc != 0) return rc;
     if (name == nullptr || size == nullptr) return EINVAL;
     auto& fs = dfs->fs();
-    const auto got = fs.run([&] { return fs.file_system().get_xattr(fs.call, obj->node, name); });
+    const std::string stored = stored_name(name);
+    const auto got = fs.run([&] { return fs.file_system().get_xattr(fs.call, obj->node, stored); });
     if (!got) return errno_of(got.error());
     const daos_size_t room = value == nullptr ? 0 : *size;
     *size = got->size();
@@ -154,8 +181,9 @@ int dfs_removexattr(dfs_t* dfs, dfs_obj_t* obj, const char* name) {
     if (const int rc = check_writable(dfs); rc != 0) return rc;
     if (name == nullptr) return EINVAL;
     auto& fs = dfs->fs();
+    const std::string stored = stored_name(name);
     return errno_of(
-        fs.run([&] { return fs.file_system().remove_xattr(fs.call, obj->node, name); }));
+        fs.run([&] { return fs.file_system().remove_xattr(fs.call, obj->node, stored); }));
 }
 
 // As libdfs: the names that fit are returned, and the size of all.
@@ -167,7 +195,8 @@ int dfs_listxattr(dfs_t* dfs, dfs_obj_t* obj, char* list, daos_size_t* size) {
     if (!names) return errno_of(names.error());
     const daos_size_t room = list == nullptr ? 0 : *size;
     daos_size_t total = 0;
-    for (const auto& name : *names) {
+    for (const auto& each : *names) {
+        const std::string name = shown_name(each);
         const daos_size_t bytes = name.size() + 1;
         if (total + bytes <= room) std::memcpy(list + total, name.c_str(), bytes);
         total += bytes;

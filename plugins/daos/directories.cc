@@ -146,7 +146,7 @@ Task<Result<>> make_directory(ros2s_fs& fs, fs::NodeId directory, std::string_vi
 }
 
 int rename(dfs_t* dfs, dfs_obj_t* from, const char* name, dfs_obj_t* to, const char* new_name,
-           bool exchange) {
+           fs::FileSystem::RenameFlags options) {
     Place source;
     Place target;
     if (const int rc = place_of(dfs, from, name, source); rc != 0) return rc;
@@ -156,7 +156,7 @@ int rename(dfs_t* dfs, dfs_obj_t* from, const char* name, dfs_obj_t* to, const c
     auto& fs = dfs->fs();
     const auto done = fs.run([&] {
         return fs.file_system().rename(fs.call, source.directory, source.name, target.directory,
-                                       target.name, {.exchange = exchange});
+                                       target.name, options);
     });
     // A directory into itself.
     if (!done && done.error().code == Code::loop) return EINVAL;
@@ -211,7 +211,7 @@ int dfs_remove(dfs_t* dfs, dfs_obj_t* parent, const char* name, bool force, daos
     if (oid != nullptr) {
         const auto found = attributes_of(*dfs, place);
         if (!found) return errno_of(found.error());
-        *oid = {.lo = found->node.value, .hi = 0};
+        *oid = id_of(*dfs, found->mode, found->node);
     }
     auto& fs = dfs->fs();
     return errno_of(fs.run([&] { return remove(fs, place.directory, place.name, force); }));
@@ -224,13 +224,30 @@ int dfs_move(dfs_t* dfs, dfs_obj_t* parent, const char* name, dfs_obj_t* new_par
         Place target;
         if (const int rc = place_of(dfs, new_parent, new_name, target); rc != 0) return rc;
         if (const auto replaced = attributes_of(*dfs, target); replaced) {
-            oid->lo = replaced->node.value;
+            *oid = id_of(*dfs, replaced->mode, replaced->node);
         }
     }
-    return rename(dfs, parent, name, new_parent, new_name, false);
+    return rename(dfs, parent, name, new_parent, new_name, {});
 }
 
 int dfs_exchange(dfs_t* dfs, dfs_obj_t* parent1, const char* name1, dfs_obj_t* parent2,
                  const char* name2) {
-    return rename(dfs, parent1, name1, parent2, name2, true);
+    return rename(dfs, parent1, name1, parent2, name2, {.exchange = true});
+}
+
+// `flags`: RENAME_NOREPLACE only, as in libdfs. `moid`: of what is moved.
+int dfs_move_internal(dfs_t* dfs, unsigned int flags, dfs_obj_t* parent, const char* name,
+                      dfs_obj_t* new_parent, const char* new_name, daos_obj_id_t* moid,
+                      daos_obj_id_t* oid) {
+    if ((flags & ~RENAME_NOREPLACE) != 0) return ENOTSUP;
+    if (moid != nullptr) {
+        Place source;
+        if (const int rc = place_of(dfs, parent, name, source); rc != 0) return rc;
+        const auto found = attributes_of(*dfs, source);
+        if (!found) return errno_of(found.error());
+        *moid = id_of(*dfs, found->mode, found->node);
+    }
+    if (flags == 0) return dfs_move(dfs, parent, name, new_parent, new_name, oid);
+    if (oid != nullptr) *oid = {};
+    return rename(dfs, parent, name, new_parent, new_name, {.no_replace = true});
 }

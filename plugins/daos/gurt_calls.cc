@@ -1,5 +1,6 @@
 // What programs use of DAOS's helper library apart from hash tables: memory, hashes, environment
 // variables, and what its macros for logging need.
+#include <array>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -8,6 +9,7 @@
 
 #include "errors.h"
 #include "gurt/common.h"
+#include "ros2s/base/uuid.h"
 
 namespace ros2s::daos {
 namespace {
@@ -73,6 +75,20 @@ char* d_asprintf2(int* rc, const char* fmt, ...) {
     *rc = ::vasprintf(&text, fmt, arguments);
     va_end(arguments);
     return *rc < 0 ? nullptr : text;
+}
+
+char* DP_UUID(const void* uuid) {
+    constexpr size_t texts = 8;
+    constexpr size_t text_bytes = 40;
+    thread_local std::array<std::array<char, text_bytes>, texts> all;
+    thread_local size_t next = 0;
+    auto& text = all[next++ % texts];
+    ros2s::Uuid id;
+    if (uuid != nullptr) std::memcpy(id.bytes.data(), uuid, sizeof id.bytes);
+    const std::string written = id.to_string();
+    text.fill('\0');
+    written.copy(text.data(), text_bytes - 1);
+    return text.data();
 }
 
 // ---- hashes: programs keep them, and send them to others
@@ -161,14 +177,6 @@ int d_getenv_uint64_t(const char* name, uint64_t* uint64_val) {
     return read_number(name, uint64_val);
 }
 
-// ---- ranks
-
-void d_rank_list_free(d_rank_list_t* rank_list) {
-    if (rank_list == nullptr) return;
-    std::free(rank_list->rl_ranks);
-    std::free(rank_list);
-}
-
 // ---- logging and fault injection
 
 d_log_xstate d_log_xst{
@@ -183,6 +191,10 @@ uint64_t DB_ALL = 0, DB_ANY = 0, DB_TRACE = 0, DB_MEM = 0, DB_NET = 0, DB_IO = 0
 unsigned int d_fault_inject = 0;
 d_fault_attr_t* d_fault_attr_mem = nullptr;
 
+int d_register_alt_assert(void (*alt_assert)(const int, const char*, const char*, const int)) {
+    d_alt_assert = alt_assert;
+    return 0;
+}
 void d_vlog(int, const char* fmt, va_list ap) { std::vfprintf(stderr, fmt, ap); }
 void d_log_sync(void) { std::fflush(stderr); }
 bool d_should_fail(d_fault_attr_t*) { return false; }

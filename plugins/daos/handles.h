@@ -20,7 +20,8 @@ enum class Kind : uint8_t {
     object = 7,
     array = 9,
     transaction = 11,
-    kv = 13
+    kv = 13,
+    object_table = 15
 };
 
 class Handles {

@@ -4,10 +4,13 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
+#include "pools.h"
 #include "ros2s/api/uri.h"
+#include "ros2s/base/uuid.h"
 #include "ros2s/config/config.h"
 #include "ros2s/object/object_store.h"
 
@@ -31,21 +34,43 @@ config::Table describe(Settings& settings) {
             {"pools", "The base URIs of single pools, by label.", {}, &settings.pools}};
 }
 
-Result<PoolPlace> find_in_file(const std::string& path, std::string_view label, Report& report) {
+// `what` begins the sentence if there is no file: the pool that is sought.
+Result<Settings> read_settings(const std::string& path, std::string_view what, Report& report) {
     std::ifstream file(path);
     if (!file) {
         return report.fail(
             Code::not_found,
-            fmt::format("pool '{}': {} cannot be read. Set {} to a base URI, such as "
+            fmt::format("{}: {} cannot be read. Set {} to a base URI, such as "
                         "ros2s+local:///POOL?dir=DIR, or to a file of labels (docs/daos.md)",
-                        label, path, variable));
+                        what, path, variable));
     }
     std::stringstream text;
     text << file.rdbuf();
     Settings settings;
     ROS2S_TRY(config::parse(text.str(), path, describe(settings), report));
+    return settings;
+}
+
+// The variable's value, or the usual file.
+std::string setting() {
+    const char* const set = std::getenv(variable);
+    return set == nullptr || *set == '\0' ? usual_file : set;
+}
+
+Result<PoolPlace> find_in_file(const std::string& path, std::string_view label, Report& report) {
+    ROS2S_TRY_ASSIGN(const auto settings,
+                     read_settings(path, fmt::format("pool '{}'", label), report));
     const auto listed = settings.pools.find(std::string(label));
     if (listed != settings.pools.end()) return place_in(listed->second, path, label, report);
+    if (const auto wanted = Uuid::parse(label)) {
+        for (const auto& [name, uri] : settings.pools) {
+            uuid_t id{};
+            uuid_of(name, id);
+            if (std::memcmp(&id, wanted->bytes.data(), sizeof id) == 0) {
+                return place_in(uri, path, name, report);
+            }
+        }
+    }
     if (!settings.base.empty()) return place_in(settings.base, path, label, report);
     return report.fail(Code::not_found,
                        fmt::format("pool '{}': {} has neither this label under pools nor a "
@@ -84,12 +109,24 @@ Result<PoolPlace> find_pool(std::string_view label, Report& report) {
         return report.fail(Code::not_found,
                            fmt::format("pool '{}': no pool can have this label", label));
     }
-    const char* const set = std::getenv(variable);
-    if (set == nullptr || *set == '\0') return find_in_file(usual_file, label, report);
-    if (std::string_view(set).find(scheme_end) == std::string_view::npos) {
-        return find_in_file(set, label, report);
+    const std::string set = setting();
+    return set.find(scheme_end) == std::string::npos ? find_in_file(set, label, report)
+                                                     : place_in(set, variable, label, report);
+}
+
+Result<std::vector<std::string>> listed_pools(Report& report) {
+    const std::string set = setting();
+    std::vector<std::string> labels;
+    const auto scheme = set.find(scheme_end);
+    if (scheme == std::string::npos) {
+        ROS2S_TRY_ASSIGN(const auto settings, read_settings(set, "the pools", report));
+        for (const auto& [label, uri] : settings.pools) labels.push_back(label);
+        return labels;
     }
-    return place_in(set, variable, label, report);
+    const auto end = std::min(set.find('?'), set.size());
+    const auto path = set.find('/', scheme + scheme_end.size());
+    if (path < end && path + 1 < end) labels.push_back(set.substr(path + 1, end - path - 1));
+    return labels;
 }
 
 }  // namespace ros2s::daos

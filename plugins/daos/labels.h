@@ -12,6 +12,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ros2s/base/result.h"
 
@@ -34,7 +35,11 @@ class PoolPlace {
 // Errors, with a sentence: not_found (nothing says where the pool is), invalid.
 [[nodiscard]] Result<PoolPlace> find_pool(std::string_view label, Report& report);
 
-// The same, of a given setting. `where` names it in messages.
+// The labels that the file has under pools. With a base URI that names a pool: that pool. Errors,
+// with a sentence: as find_pool().
+[[nodiscard]] Result<std::vector<std::string>> listed_pools(Report& report);
+
+// The same as find_pool(), of a given setting. `where` names it in messages.
 [[nodiscard]] Result<PoolPlace> place_in(std::string_view base_uri, std::string_view where,
                                          std::string_view label, Report& report);
 

@@ -146,10 +146,21 @@ int make_link(const char* path, daos_cont_layout_t layout, const Parts& names) {
     return error;
 }
 
+ContainerSettings settings_of(const duns_attr_t& attributes) {
+    if (attributes.da_type != DAOS_PROP_CO_LAYOUT_POSIX) return {.layout = attributes.da_type};
+    return {.chunk_bytes = attributes.da_chunk_size,
+            .object_class = attributes.da_oclass_id,
+            .directory_class = attributes.da_dir_oclass_id,
+            .file_class = attributes.da_file_oclass_id,
+            .hints = std::string(std::data(attributes.da_hints),
+                                 ::strnlen(std::data(attributes.da_hints), hint_bytes_max))};
+}
+
 // `label` empty: gets one.
 int create_for(daos_handle_t pool, duns_attr_t& attributes, std::string label) {
     uuid_t id{};
-    const int rc = create_container(pool, label.empty() ? nullptr : label.c_str(), &id);
+    const int rc = create_container(pool, label.empty() ? nullptr : label.c_str(), &id,
+                                    settings_of(attributes));
     if (rc != 0) return errno_of_der(rc);
     if (label.empty()) {
         Uuid made;

@@ -80,23 +80,22 @@ Task<Result<fs::Attributes>> look_up_and_forget(ros2s_fs& fs, fs::NodeId directo
 
 // What dfs_open() creates, or finds: the node counts as looked up.
 Task<Result<fs::Attributes>> create(ros2s_fs& fs, fs::NodeId directory, std::string_view name,
-                                    mode_t mode, std::string_view target) {
+                                    mode_t mode, std::string_view target, fs::Owner owner) {
     const mode_t permissions = mode & fs::permission_bits;
     if (S_ISDIR(mode)) {
-        return fs.file_system().mkdir(fs.call, directory, name, permissions, owner_of_new());
+        return fs.file_system().mkdir(fs.call, directory, name, permissions, owner);
     }
     if (S_ISLNK(mode)) {
-        return fs.file_system().symlink(fs.call, directory, name, target, owner_of_new());
+        return fs.file_system().symlink(fs.call, directory, name, target, owner);
     }
-    return fs.file_system().mknod(fs.call, directory, name, S_IFREG | permissions, 0,
-                                  owner_of_new());
+    return fs.file_system().mknod(fs.call, directory, name, S_IFREG | permissions, 0, owner);
 }
 
 Task<Result<fs::Attributes>> find_or_create(ros2s_fs& fs, fs::NodeId directory,
                                             std::string_view name, mode_t mode, int flags,
-                                            std::string_view target) {
+                                            std::string_view target, fs::Owner owner) {
     if ((flags & O_CREAT) == 0) co_return co_await look_up(fs, directory, name);
-    const auto created = co_await create(fs, directory, name, mode, target);
+    const auto created = co_await create(fs, directory, name, mode, target, owner);
     const bool is_there = !created && created.error().code == Code::exists;
     if (!is_there || (flags & O_EXCL) != 0) co_return created;
     co_return co_await look_up(fs, directory, name);
@@ -209,8 +208,11 @@ int dfs_lookup_rel(dfs_t* dfs, dfs_obj_t* parent, const char* name, int flags, d
     return 0;
 }
 
-int dfs_open(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int flags,
-             daos_oclass_id_t, daos_size_t, const char* value, dfs_obj_t** obj) {
+namespace ros2s::daos {
+namespace {
+
+int open_as(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int flags,
+            const char* value, fs::Owner owner, dfs_obj_t** obj) {
     Place place;
     if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
     if (obj == nullptr || place.name.empty()) return EINVAL;
@@ -223,7 +225,7 @@ int dfs_open(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int f
     auto& fs = dfs->fs();
     const auto found = fs.run([&] {
         return find_or_create(fs, place.directory, place.name, mode, flags,
-                              value == nullptr ? "" : value);
+                              value == nullptr ? "" : value, owner);
     });
     if (!found) return errno_of(found.error());
     if ((found->mode & S_IFMT) != (mode & S_IFMT)) {
@@ -236,6 +238,52 @@ int dfs_open(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int f
     if (const int rc = open_node(dfs, *found, flags, path_in(place), object); rc != 0) return rc;
     *obj = object.release();
     return 0;
+}
+
+}  // namespace
+}  // namespace ros2s::daos
+
+int dfs_open(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int flags,
+             daos_oclass_id_t, daos_size_t, const char* value, dfs_obj_t** obj) {
+    return open_as(dfs, parent, name, mode, flags, value, owner_of_new(), obj);
+}
+
+// Attributes that are not there, or do not fit, have the size 0.
+int dfs_lookupx(dfs_t* dfs, dfs_obj_t* parent, const char* name, int flags, dfs_obj_t** obj,
+                mode_t* mode, struct stat* stbuf, int xnr, char* xnames[], void* xvals[],
+                daos_size_t* xsizes) {
+    if (xnr < 0 || (xnr > 0 && (xnames == nullptr || xvals == nullptr || xsizes == nullptr))) {
+        return EINVAL;
+    }
+    if (const int rc = dfs_lookup_rel(dfs, parent, name, flags, obj, mode, stbuf); rc != 0) {
+        return rc;
+    }
+    for (int i = 0; i < xnr; ++i) {
+        const bool has_room = xvals[i] != nullptr && xsizes[i] > 0;
+        if (!has_room || dfs_getxattr(dfs, *obj, xnames[i], xvals[i], &xsizes[i]) != 0) {
+            xsizes[i] = 0;
+        }
+    }
+    return 0;
+}
+
+// `stbuf` of a new file: also its owner.
+int dfs_open_stat(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int flags,
+                  daos_oclass_id_t, daos_size_t, const char* value, dfs_obj_t** obj,
+                  struct stat* stbuf) {
+    auto owner = owner_of_new();
+    if (stbuf != nullptr && (flags & O_CREAT) != 0) {
+        owner.uid = stbuf->st_uid;
+        owner.gid = stbuf->st_gid;
+    }
+    int rc = open_as(dfs, parent, name, mode, flags, value, owner, obj);
+    if (rc != 0 || stbuf == nullptr) return rc;
+    rc = dfs_ostat(dfs, *obj, stbuf);
+    if (rc != 0) {
+        dfs_release(*obj);
+        *obj = nullptr;
+    }
+    return rc;
 }
 
 int dfs_dup(dfs_t* dfs, dfs_obj_t* obj, int flags, dfs_obj_t** new_obj) {
@@ -271,7 +319,7 @@ int dfs_release(dfs_obj_t* obj) {
 
 int dfs_obj2id(dfs_obj_t* obj, daos_obj_id_t* oid) {
     if (obj == nullptr || oid == nullptr) return EINVAL;
-    *oid = {.lo = obj->node.value, .hi = 0};
+    *oid = id_of(*obj->mount, obj->mode, obj->node);
     return 0;
 }
 
@@ -284,11 +332,11 @@ int dfs_get_mode(dfs_obj_t* obj, mode_t* mode) {
 int dfs_obj_get_info(dfs_t* dfs, dfs_obj_t* obj, dfs_obj_info_t* info) {
     if (const int rc = check(dfs, obj); rc != 0) return rc;
     if (info == nullptr) return EINVAL;
-    *info = {.doi_oclass_id = OC_S1,
+    *info = {.doi_oclass_id = class_of(*dfs, obj->mode),
              .doi_chunk_size = DFS_DEFAULT_CHUNK_SIZE,
-             .doi_dir_oclass_id = OC_S1,
-             .doi_file_oclass_id = OC_S1,
-             .doi_oid = {.lo = obj->node.value, .hi = 0}};
+             .doi_dir_oclass_id = class_of(*dfs, S_IFDIR),
+             .doi_file_oclass_id = class_of(*dfs, S_IFREG),
+             .doi_oid = id_of(*obj->mount, obj->mode, obj->node)};
     return 0;
 }
 
@@ -311,5 +359,12 @@ int dfs_update_parent(dfs_obj_t* obj, dfs_obj_t* src_obj, const char* name) {
     const auto of = [](const std::string& path) { return path.substr(0, path.rfind('/')); };
     const std::string own = obj->path.substr(obj->path.rfind('/') + 1);
     obj->path = of(src_obj->path) + "/" + (name == nullptr ? own : name);
+    return 0;
+}
+
+int dfs_update_parentfd(dfs_obj_t* obj, dfs_obj_t* new_parent, const char* name) {
+    if (obj == nullptr || new_parent == nullptr || name == nullptr) return EINVAL;
+    if (obj->mount != new_parent->mount) return EINVAL;
+    obj->path = (new_parent->path == "/" ? "" : new_parent->path) + "/" + name;
     return 0;
 }

@@ -17,9 +17,13 @@ struct dfs {
     int flags = 0;  // O_RDONLY or O_RDWR
     std::string prefix;
     std::atomic<uint32_t> objects = 0;  // open ones
-    // dfs_connect() opened these for this mount.
-    daos_handle_t own_pool{};
-    daos_handle_t own_container{};
+    ros2s::daos::ContainerSettings settings;
+    // The program may ask for these: dfs_pool_get(), dfs_cont_get().
+    daos_handle_t pool{};
+    daos_handle_t container_handle{};
+    std::atomic<uint32_t> pool_borrows = 0;
+    std::atomic<uint32_t> container_borrows = 0;
+    bool is_connected = false;  // by dfs_connect(): dfs_disconnect() ends it
 
     [[nodiscard]] ros2s_fs& fs() const { return *container->fs; }
     [[nodiscard]] bool is_read_only() const {
@@ -77,6 +81,13 @@ int open_node(dfs_t* dfs, const fs::Attributes& attributes, int flags, std::stri
 // As dfs_read(), but the list need not live until the event completes.
 int read_into(dfs_t* dfs, dfs_obj_t* object, d_sg_list_t list, daos_off_t offset,
               daos_size_t* read_size, daos_event_t* event);
+
+// The id that DAOS would give to a file, directory or link: its type and class, and our number.
+[[nodiscard]] daos_obj_id_t id_of(const dfs_t& dfs, mode_t mode, fs::NodeId node);
+// The class that the container's creator wants for such objects.
+[[nodiscard]] daos_oclass_id_t class_of(const dfs_t& dfs, mode_t mode);
+// 0 or EINVAL: hints for classes, "file:max,dir:single".
+[[nodiscard]] int check_hints(std::string_view hints);
 
 int lookup_path(dfs_t* dfs, std::string_view path, int flags, dfs_obj_t** object, mode_t* mode,
                 struct stat* stbuf);

@@ -8,9 +8,12 @@
 #include <cstring>
 
 #include "daos.h"
+#include "daos_mgmt.h"
 #include "errors.h"
 #include "events.h"
 #include "global.h"
+#include "gurt/common.h"
+#include "properties.h"
 #include "ros2s/api/c/owner_of_new.h"
 #include "ros2s/api/deployment.h"
 #include "ros2s/api/uri.h"
@@ -24,6 +27,7 @@ namespace ros2s::daos {
 namespace {
 
 std::atomic<uint32_t> initialized = 0;
+constexpr int rebuild_not_started = 1;  // DRS_NOT_STARTED
 
 // A pool directory of this machine can be looked at without opening the pool.
 Result<> check_directory(const PoolPlace& place, Report& report) {
@@ -59,6 +63,7 @@ int fill(Pool& pool, daos_pool_info_t& info) {
     info.pi_nnodes = 1;
     info.pi_map_ver = 1;
     info.pi_bits = wanted;
+    info.pi_rebuild_st.rs_state = rebuild_not_started;
     if ((wanted & DPI_SPACE) == 0) return 0;
     for (const auto& container : Handles::table().all<Container>()) {
         struct statvfs space{};
@@ -91,6 +96,38 @@ Task<Result<>> create(api::c::Instance& instance, std::string label, Report& rep
 Task<Result<std::vector<object::ContainerRecord>>> list(object::ObjectStore& store) {
     const Call call;
     co_return co_await store.list_containers(call);
+}
+
+Result<std::vector<object::ContainerRecord>> containers_of(Pool& pool, Report& report) {
+    ROS2S_TRY_ASSIGN(auto* const instance, pool.attach(report));
+    return instance->run([&] { return list(*instance->deployment().store()); });
+}
+
+// The container's label. Programs also name a container by the UUID that they were shown. Two
+// labels can lead to one UUID: then it names neither. 0 or -DER_.
+int label_of(Pool& pool, std::string_view text, std::string& label) {
+    label = text;
+    const auto wanted = Uuid::parse(text);
+    if (!wanted) return 0;
+    Report unused;
+    const auto listed = containers_of(pool, unused);
+    // Behind a DPU containers are not listed, and the text is a label.
+    if (!listed) return 0;
+    const auto is_named = [&](const object::ContainerRecord& each) {
+        return each.properties.label == text;
+    };
+    if (std::ranges::any_of(*listed, is_named)) return 0;
+    size_t found = 0;
+    for (const auto& each : *listed) {
+        uuid_t id{};
+        uuid_of(each.properties.label, id);
+        if (std::memcmp(&id, wanted->bytes.data(), sizeof id) != 0) continue;
+        label = each.properties.label;
+        ++found;
+    }
+    if (found <= 1) return 0;
+    say("container", text, "several labels have this UUID. Use the label");
+    return -DER_NONEXIST;
 }
 
 int list_containers(Pool& pool, daos_size_t& count, daos_pool_cont_info* out) {
@@ -128,23 +165,6 @@ void fill(const Container& container, daos_cont_info_t& info) {
     info.ci_nhandles = 1;
 }
 
-// The properties that the program lists. Others than these are 0 or NULL: off, unknown, and
-// healthy.
-int fill(const Container& container, daos_prop_t& properties) {
-    for (auto& entry : std::span(properties.dpp_entries, properties.dpp_nr)) {
-        switch (entry.dpe_type) {
-            case DAOS_PROP_CO_LABEL:
-                entry.dpe_str = ::strdup(container.label.c_str());
-                if (entry.dpe_str == nullptr) return -DER_NOMEM;
-                break;
-            case DAOS_PROP_CO_LAYOUT_TYPE: entry.dpe_val = DAOS_PROP_CO_LAYOUT_POSIX; break;
-            case DAOS_PROP_CO_LAYOUT_VER: entry.dpe_val = 1; break;
-            default: entry.dpe_val = 0;
-        }
-    }
-    return 0;
-}
-
 }  // namespace
 
 void uuid_of(std::string_view label, uuid_t& out) {
@@ -177,7 +197,8 @@ void Pool::detach() {
     attachment.reset();
 }
 
-int create_container(daos_handle_t handle, const char* label, uuid_t* uuid) {
+int create_container(daos_handle_t handle, const char* label, uuid_t* uuid,
+                     const ContainerSettings& settings) {
     const auto pool = Handles::table().find<Pool>(handle);
     if (pool == nullptr) return -DER_NO_HDL;
     if ((pool->flags & DAOS_PC_RO) != 0) return -DER_NO_PERM;
@@ -196,7 +217,14 @@ int create_container(daos_handle_t handle, const char* label, uuid_t* uuid) {
         return der_of(made.error());
     }
     if (uuid != nullptr) uuid_of(name, *uuid);
-    return 0;
+    if (settings == ContainerSettings()) return 0;
+    daos_handle_t made_one{};
+    if (const int rc = open_container(handle, name.c_str(), DAOS_COO_RW, made_one); rc != 0) {
+        return rc;
+    }
+    const int rc = keep_settings(Handles::table().find<Container>(made_one), settings);
+    daos_cont_close(made_one, nullptr);
+    return rc;
 }
 
 int connect(const char* label, unsigned flags, daos_handle_t& handle) {
@@ -222,9 +250,11 @@ int open_container(daos_handle_t handle, const char* label, unsigned flags, daos
     const auto pool = Handles::table().find<Pool>(handle);
     if (pool == nullptr) return -DER_NO_HDL;
     if (label == nullptr) return -DER_INVAL;
-    auto container = std::make_shared<Container>(pool, label, flags);
+    std::string found;
+    if (const int rc = label_of(*pool, label, found); rc != 0) return rc;
+    auto container = std::make_shared<Container>(pool, found, flags);
     std::array<char, 1024> sentence{};
-    const std::string uri = pool->place.uri_of(label);
+    const std::string uri = pool->place.uri_of(found);
     const int rc =
         ros2s_open(uri.c_str(), nullptr, &container->fs, sentence.data(), sentence.size());
     if (rc != 0) {
@@ -283,12 +313,36 @@ int daos_pool_disconnect(daos_handle_t poh, daos_event_t* ev) {
     return finish_call(ev, 0);
 }
 
-int daos_pool_query(daos_handle_t poh, d_rank_list_t** ranks, daos_pool_info_t* info, daos_prop_t*,
-                    daos_event_t* ev) {
+int daos_pool_query(daos_handle_t poh, d_rank_list_t** ranks, daos_pool_info_t* info,
+                    daos_prop_t* pool_prop, daos_event_t* ev) {
     const auto pool = Handles::table().find<Pool>(poh);
     if (pool == nullptr) return finish_call(ev, -DER_NO_HDL);
-    if (ranks != nullptr) *ranks = nullptr;
-    return finish_call(ev, info == nullptr ? 0 : fill(*pool, *info));
+    if (ranks != nullptr) {
+        // Rank 0 is there; none is disabled or dead.
+        const bool asks_bad = info != nullptr &&
+                              (info->pi_bits & (DPI_ENGINES_DISABLED | DPI_ENGINES_DEAD)) != 0 &&
+                              (info->pi_bits & DPI_ENGINES_ENABLED) == 0;
+        *ranks = d_rank_list_alloc(asks_bad ? 0 : 1);
+        if (*ranks == nullptr) return finish_call(ev, -DER_NOMEM);
+    }
+    int rc = info == nullptr ? 0 : fill(*pool, *info);
+    if (rc == 0 && pool_prop != nullptr) rc = fill_properties(*pool, *pool_prop);
+    return finish_call(ev, rc);
+}
+
+int daos_pool_query_target(daos_handle_t poh, uint32_t tgt, d_rank_t rank, daos_target_info_t* info,
+                           daos_event_t* ev) {
+    const auto pool = Handles::table().find<Pool>(poh);
+    if (pool == nullptr) return finish_call(ev, -DER_NO_HDL);
+    if (info == nullptr) return -DER_INVAL;
+    if (tgt != 0 || rank != 0) return finish_call(ev, -DER_NONEXIST);
+    daos_pool_info_t whole{.pi_bits = DPI_SPACE};
+    const int rc = fill(*pool, whole);
+    *info = {.ta_type = DAOS_TP_SSD,
+             .ta_state = DAOS_TS_UP_IN,
+             .ta_perf = 0,
+             .ta_space = whole.pi_space.ps_space};
+    return finish_call(ev, rc);
 }
 
 int daos_pool_list_cont(daos_handle_t poh, daos_size_t* ncont, daos_pool_cont_info* cbuf,
@@ -315,14 +369,14 @@ int daos_pool_global2local(d_iov_t glob, daos_handle_t* poh) {
 
 int daos_cont_create(daos_handle_t poh, uuid_t* uuid, daos_prop_t* cont_prop, daos_event_t* ev) {
     const auto* const label = daos_prop_entry_get(cont_prop, DAOS_PROP_CO_LABEL);
-    return finish_call(ev,
-                       create_container(poh, label == nullptr ? nullptr : label->dpe_str, uuid));
+    return finish_call(ev, create_container(poh, label == nullptr ? nullptr : label->dpe_str, uuid,
+                                            settings_in(cont_prop)));
 }
 
-int daos_cont_create_with_label(daos_handle_t poh, const char* label, daos_prop_t*, uuid_t* uuid,
-                                daos_event_t* ev) {
+int daos_cont_create_with_label(daos_handle_t poh, const char* label, daos_prop_t* cont_prop,
+                                uuid_t* uuid, daos_event_t* ev) {
     if (label == nullptr) return -DER_INVAL;
-    return finish_call(ev, create_container(poh, label, uuid));
+    return finish_call(ev, create_container(poh, label, uuid, settings_in(cont_prop)));
 }
 
 // Also with `force`, not while this process has it open.
@@ -331,8 +385,10 @@ int daos_cont_destroy(daos_handle_t poh, const char* cont, int, daos_event_t* ev
     if (pool == nullptr) return finish_call(ev, -DER_NO_HDL);
     if (cont == nullptr) return -DER_INVAL;
     if ((pool->flags & DAOS_PC_RO) != 0) return finish_call(ev, -DER_NO_PERM);
+    std::string label;
+    if (const int rc = label_of(*pool, cont, label); rc != 0) return finish_call(ev, rc);
     for (const auto& open : Handles::table().all<Container>()) {
-        if (open->label == cont && open->pool->label == pool->label) {
+        if (open->label == label && open->pool->label == pool->label) {
             return finish_call(ev, -DER_BUSY);
         }
     }
@@ -340,7 +396,7 @@ int daos_cont_destroy(daos_handle_t poh, const char* cont, int, daos_event_t* ev
     const auto instance = pool->attach(report);
     const auto done = !instance
                           ? Result<>(fail(instance.error()))
-                          : (*instance)->run([&] { return destroy(**instance, cont, report); });
+                          : (*instance)->run([&] { return destroy(**instance, label, report); });
     if (!done && done.error().code != Code::not_found) {
         say_once(fmt::format("container '{}': {}", cont,
                              report.text().empty() ? describe(done.error()) : report.text()));
@@ -374,7 +430,7 @@ int daos_cont_query(daos_handle_t coh, daos_cont_info_t* info, daos_prop_t* cont
     const auto container = Handles::table().find<Container>(coh);
     if (container == nullptr) return finish_call(ev, -DER_NO_HDL);
     if (info != nullptr) fill(*container, *info);
-    return finish_call(ev, cont_prop == nullptr ? 0 : fill(*container, *cont_prop));
+    return finish_call(ev, cont_prop == nullptr ? 0 : fill_properties(container, *cont_prop));
 }
 
 int daos_cont_local2global(daos_handle_t coh, d_iov_t* glob) {

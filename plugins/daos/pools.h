@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "akeys.h"
 #include "daos_cont.h"
 #include "daos_pool.h"
 #include "handles.h"
@@ -61,6 +62,7 @@ int connect(const char* label, unsigned flags, daos_handle_t& handle);
 int open_container(daos_handle_t pool, const char* label, unsigned flags, daos_handle_t& handle,
                    bool says = true);
 // `label` null: the container's UUID is its label.
-int create_container(daos_handle_t pool, const char* label, uuid_t* uuid);
+int create_container(daos_handle_t pool, const char* label, uuid_t* uuid,
+                     const ContainerSettings& settings);
 
 }  // namespace ros2s::daos

@@ -102,16 +102,19 @@ bool StoreObject::has_number_akeys() const {
     return type() == DAOS_OT_AKEY_UINT64 || type() == DAOS_OT_MULTI_UINT64;
 }
 
+const char* why_without_objects(Container& container) {
+    auto& deployment = container.fs->instance().deployment();
+    if (deployment.store() == nullptr)
+        return "is reached through a DPU or a mount, which have files";
+    if (deployment.store_layers() == nullptr) return nullptr;
+    return "may be encrypted (ROS2STORE_KEYS is set), which files are and objects are not";
+}
+
 int access_of(Container& container, std::shared_ptr<StoreAccess>& access) {
     const std::lock_guard locked(container.lock);
     if (container.access == nullptr) {
         auto& instance = container.fs->instance();
-        auto& deployment = instance.deployment();
-        const char* const why =
-            deployment.store() == nullptr ? "is reached through a DPU or a mount, which have files"
-            : deployment.store_layers() != nullptr
-                ? "may be encrypted (ROS2STORE_KEYS is set), which files are and objects are not"
-                : nullptr;
+        const char* const why = why_without_objects(container);
         if (why != nullptr) {
             say_once(
                 fmt::format("container '{}': {}. Calls on objects and on attributes of "

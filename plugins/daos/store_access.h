@@ -61,6 +61,8 @@ struct KeyValueObject : StoreObject {
     static constexpr Kind kind = Kind::kv;
 };
 
+// Null if the container has objects.
+[[nodiscard]] const char* why_without_objects(Container& container);
 // 0 or -DER_. Says why, where a person should know.
 int access_of(Container& container, std::shared_ptr<StoreAccess>& access);
 int open_object(daos_handle_t container, daos_obj_id_t id, unsigned mode, StoreObject& object);

@@ -15,6 +15,12 @@ namespace {
 // Most requests have one buffer.
 using Pieces = std::vector<Piece>;
 
+// As many ranges of one call (DAOS_ARRAY_LIST_IO_LIMIT).
+constexpr size_t ranges_max = 16384;
+
+daos_range_t from(daos_off_t offset) { return {.rg_idx = offset, .rg_len = UINT64_MAX - offset}; }
+bool is_open_end(const daos_range_t& range) { return range.rg_len == UINT64_MAX - range.rg_idx; }
+
 // Cuts the buffers of the list to the ranges of the file. False: they do not fit together.
 bool cut(const d_sg_list_t& list, std::span<const daos_range_t> ranges, bool writes,
          Pieces& pieces) {
@@ -36,7 +42,12 @@ bool cut(const d_sg_list_t& list, std::span<const daos_range_t> ranges, bool wri
             range_at += count;
         }
     }
-    return true;
+    // Ranges that are left have no buffer, except the one that has no end.
+    while (range != ranges.end() && range_at == range->rg_len) {
+        ++range;
+        range_at = 0;
+    }
+    return range == ranges.end() || is_open_end(*range);
 }
 
 Task<Result<uint64_t>> transfer(ros2s_fs& fs, ros2s_file& file, bool writes,
@@ -63,7 +74,7 @@ int begin(dfs_t* dfs, dfs_obj_t* object, std::span<const daos_range_t> ranges, d
     if (writes && !object->file->writable) return EPERM;
     Pieces pieces;
     if (list->sg_nr > 0 && list->sg_iovs == nullptr) return EINVAL;
-    if (!cut(*list, ranges, writes, pieces)) return EINVAL;
+    if (!cut(*list, ranges, writes, pieces)) return finish_call(event, EINVAL);
     auto& fs = dfs->fs();
     if (event != nullptr) {
         const auto* const state = state_of(event);
@@ -82,8 +93,6 @@ int begin(dfs_t* dfs, dfs_obj_t* object, std::span<const daos_range_t> ranges, d
     if (!writes) list->sg_nr_out = list->sg_nr;
     return 0;
 }
-
-daos_range_t from(daos_off_t offset) { return {.rg_idx = offset, .rg_len = UINT64_MAX - offset}; }
 
 }  // namespace
 
@@ -105,6 +114,7 @@ int dfs_read(dfs_t* dfs, dfs_obj_t* obj, d_sg_list_t* sgl, daos_off_t off, daos_
 int dfs_readx(dfs_t* dfs, dfs_obj_t* obj, dfs_iod_t* iod, d_sg_list_t* sgl, daos_size_t* read_size,
               daos_event_t* ev) {
     if (iod == nullptr || read_size == nullptr) return EINVAL;
+    if (iod->iod_nr > ranges_max) return ENOTSUP;
     return begin(dfs, obj, {iod->iod_rgs, iod->iod_nr}, sgl, false, read_size, sgl, ev);
 }
 
@@ -115,6 +125,7 @@ int dfs_write(dfs_t* dfs, dfs_obj_t* obj, d_sg_list_t* sgl, daos_off_t off, daos
 
 int dfs_writex(dfs_t* dfs, dfs_obj_t* obj, dfs_iod_t* iod, d_sg_list_t* sgl, daos_event_t* ev) {
     if (iod == nullptr) return EINVAL;
+    if (iod->iod_nr > ranges_max) return ENOTSUP;
     return begin(dfs, obj, {iod->iod_rgs, iod->iod_nr}, sgl, true, nullptr, nullptr, ev);
 }
 

@@ -142,6 +142,13 @@ def calls_by_path(way):
         assert pool.files() == []
 
 
+@test.each(*WAYS)
+def calls_of_tools(way):
+    with Pool(way) as pool:
+        pool.run(program("tool_calls"), "tank", "main", way.removeprefix("ros2s"))
+        assert pool.files() == []
+
+
 def ranks_of(way):
     return 1 if way == LOCAL else 4  # an embedded pool has one owner
 
@@ -209,9 +216,9 @@ def the_library_has_what_its_headers_declare():
     renamed = dict(re.findall(r"#define (daos_\w+) (daos_\w+)\n", text))
     text = re.sub(r"static inline .*?\n?}\n", "", text, flags=re.DOTALL)
     declared = {renamed.get(name, name)
-                for name in re.findall(r"^(?:\w[\w* ]*[* ])(d\w*_\w+)\(", text, flags=re.MULTILINE)}
+                for name in re.findall(r"^(?:\w[\w* ]*[* ])((?:d|DP|obj|pl)\w*_\w+)\(", text, flags=re.MULTILINE)}
     variables = " ".join(re.findall(r"^extern (?!\"C\")([^(;]*(?:\(\*\w+)?)", text, flags=re.MULTILINE))
-    declared |= set(re.findall(r"\b(d_\w+|DB_\w+)", variables)) - {"d_log_xstate", "d_fault_attr_t"}
+    declared |= set(re.findall(r"\b(d_\w+|DB_\w+|daos_\w+_logfac\w*)", variables)) - {"d_log_xstate", "d_fault_attr_t"}
     listed = subprocess.run(["nm", "-D", "--defined-only", f"{BUILD}/lib/libros2store-daos.so"],
                             capture_output=True, text=True, check=True).stdout
     exported = {line.split()[2] for line in listed.splitlines() if line.split()[1] != "A"}

@@ -351,8 +351,10 @@ static void global_handles_open_the_same(void) {
 }
 
 static void read_only_mounts_change_nothing(const char* label) {
-    dfs_t* reader;
+    dfs_t *reader, *again;
     dfs_obj_t* object;
+    CHECK_EQUAL(dfs_connect("tank", NULL, label, O_RDONLY, NULL, &reader), EACCES);
+    CHECK_EQUAL(dfs_init(), 0);
     CHECK_EQUAL(dfs_connect("tank", NULL, label, O_RDONLY, NULL, &reader), 0);
     CHECK_EQUAL(dfs_mkdir(reader, NULL, "new", 0755, 0), EPERM);
     CHECK_EQUAL(dfs_open(reader, NULL, "new", S_IFREG, O_CREAT | O_RDWR, 0, 0, NULL, &object),
@@ -364,7 +366,15 @@ static void read_only_mounts_change_nothing(const char* label) {
     CHECK_EQUAL(dfs_lookup(reader, "/t0", O_RDONLY, &object, NULL, NULL), EINVAL);
     CHECK_EQUAL(dfs_lookup(reader, "/mnt/tank/t0", O_RDONLY, &object, NULL, NULL), 0);
     CHECK_EQUAL(dfs_release(object), 0);
+    CHECK_EQUAL(dfs_umount(reader), EINVAL);
     CHECK_EQUAL(dfs_disconnect(reader), 0);
+    /* What it opened stays open until the last dfs_fini(). */
+    CHECK_EQUAL(daos_cont_destroy(pool, label, 1, NULL), -DER_BUSY);
+    CHECK_EQUAL(dfs_connect("tank", NULL, label, O_RDONLY, NULL, &again), 0);
+    CHECK_EQUAL(dfs_destroy("tank", NULL, label, 1, NULL), EBUSY);
+    CHECK_EQUAL(dfs_disconnect(again), 0);
+    CHECK_EQUAL(dfs_fini(), 0);
+    CHECK_EQUAL(dfs_connect("tank", NULL, label, O_RDONLY, NULL, &again), EACCES);
 }
 
 /* As IOR does when its container is not there. A DPU serves single containers. */
@@ -390,6 +400,7 @@ static void containers_are_created(void) {
         CHECK_EQUAL(daos_cont_close(made, NULL), 0);
         CHECK_EQUAL(daos_cont_destroy(owner, "new", 1, NULL), 0);
         CHECK_EQUAL(daos_cont_destroy(owner, "new", 1, NULL), -DER_NONEXIST);
+        CHECK_EQUAL(dfs_cont_create(owner, NULL, &attributes, &made, &mounted), EINVAL);
         CHECK_EQUAL(dfs_cont_create(owner, &uuid, &attributes, &made, &mounted), 0);
         CHECK_EQUAL(dfs_mkdir(mounted, NULL, "d", 0755, 0), 0);
         CHECK_EQUAL(dfs_umount(mounted), 0);

@@ -15,6 +15,8 @@ int daos_tx_commit(daos_handle_t th, daos_event_t* ev);
 int daos_tx_abort(daos_handle_t th, daos_event_t* ev);
 int daos_tx_close(daos_handle_t th, daos_event_t* ev);
 int daos_tx_restart(daos_handle_t th, daos_event_t* ev);
+/* -DER_NOTSUPPORTED: there are no snapshots. */
+int daos_tx_open_snap(daos_handle_t coh, daos_epoch_t epoch, daos_handle_t* th, daos_event_t* ev);
 int daos_tx_hdl2epoch(daos_handle_t th, daos_epoch_t* epoch);
 
 static inline int daos_anchor_init(daos_anchor_t* anchor, unsigned int options) {

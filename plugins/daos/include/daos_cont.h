@@ -4,6 +4,7 @@
 
 #include "daos_event.h"
 #include "daos_prop.h"
+#include "daos_security.h"
 
 /* The names of the symbols since DAOS 1.3. */
 #define daos_cont_open daos_cont_open2
@@ -42,6 +43,37 @@ int daos_cont_list_attr(daos_handle_t coh, char* buffer, size_t* size, daos_even
 int daos_cont_del_attr(daos_handle_t coh, int n, char const* const names[], daos_event_t* ev);
 /* The first of so many numbers that no other call gets. */
 int daos_cont_alloc_oids(daos_handle_t coh, daos_size_t num_oids, uint64_t* oid, daos_event_t* ev);
+/* Changes the label, and what is kept of the layout; others are -DER_NOTSUPPORTED. */
+int daos_cont_set_prop(daos_handle_t coh, daos_prop_t* prop, daos_event_t* ev);
+/* Nothing is ever unclean, and nothing is kept that could be aggregated. */
+int daos_cont_status_clear(daos_handle_t coh, daos_event_t* ev);
+int daos_cont_aggregate(daos_handle_t coh, daos_epoch_t epoch, daos_event_t* ev);
+
+/* ---- rights. What a container shows: all of them for the owner of its root directory, and
+ * reading and writing for its group. Changing a list is -DER_NOTSUPPORTED. */
+int daos_cont_get_acl(daos_handle_t coh, daos_prop_t** acl_prop, daos_event_t* ev);
+int daos_cont_update_acl(daos_handle_t coh, struct daos_acl* acl, daos_event_t* ev);
+int daos_cont_overwrite_acl(daos_handle_t coh, struct daos_acl* acl, daos_event_t* ev);
+int daos_cont_delete_acl(daos_handle_t coh, enum daos_acl_principal_type type, d_string_t name,
+                         daos_event_t* ev);
+/* The names of a user and a group of this machine, or null. */
+int daos_cont_set_owner(daos_handle_t coh, d_string_t user, d_string_t group, daos_event_t* ev);
+int daos_cont_set_owner_no_check(daos_handle_t coh, d_string_t user, d_string_t group,
+                                 daos_event_t* ev);
+
+/* ---- snapshots: the store keeps no earlier states (-DER_NOTSUPPORTED). With DAOS_SNAP_OPT_OIT
+ * there is a number for daos_oit_open(), which lists the objects of now. */
+enum daos_snapshot_opts { DAOS_SNAP_OPT_CR = 1 << 0, DAOS_SNAP_OPT_OIT = 1 << 1 };
+int daos_cont_create_snap(daos_handle_t coh, daos_epoch_t* epoch, char* name, daos_event_t* ev);
+int daos_cont_create_snap_opt(daos_handle_t coh, daos_epoch_t* epoch, char* name,
+                              enum daos_snapshot_opts opts, daos_event_t* ev);
+int daos_cont_destroy_snap(daos_handle_t coh, daos_epoch_range_t epr, daos_event_t* ev);
+int daos_cont_list_snap(daos_handle_t coh, int* nr, daos_epoch_t* epochs, char** names,
+                        daos_anchor_t* anchor, daos_event_t* ev);
+int daos_cont_rollback(daos_handle_t coh, daos_epoch_t epoch, daos_event_t* ev);
+int daos_cont_snap_oit_create(daos_handle_t coh, daos_epoch_t epoch, char* name, daos_event_t* ev);
+int daos_cont_snap_oit_destroy(daos_handle_t coh, daos_handle_t oh, daos_event_t* ev);
+
 int daos_cont_local2global(daos_handle_t coh, d_iov_t* glob);
 int daos_cont_global2local(daos_handle_t poh, d_iov_t glob, daos_handle_t* coh);
 

@@ -127,6 +127,40 @@ int daos_obj_list_dkey(daos_handle_t oh, daos_handle_t th, uint32_t* nr, daos_ke
 int daos_obj_list_akey(daos_handle_t oh, daos_handle_t th, daos_key_t* dkey, uint32_t* nr,
                        daos_key_desc_t* kds, d_sg_list_t* sgl, daos_anchor_t* anchor,
                        daos_event_t* ev);
+/* The records of an array, as one range: holes read as zeros, so that nobody sees them. */
+int daos_obj_list_recx(daos_handle_t oh, daos_handle_t th, daos_key_t* dkey, daos_key_t* akey,
+                       daos_size_t* size, uint32_t* nr, daos_recx_t* recxs,
+                       daos_epoch_range_t* eprs, daos_anchor_t* anchor, bool incr_order,
+                       daos_event_t* ev);
+/* The class that hints lead to: with one engine OC_S1, or OC_SX for many groups. */
+int daos_obj_get_oclass(daos_handle_t coh, enum daos_otype_t type, daos_oclass_hints_t hints,
+                        uint32_t args, daos_oclass_id_t* cid);
+/* There is one copy: nothing differs. */
+int daos_obj_verify(daos_handle_t coh, daos_obj_id_t oid, daos_epoch_t epoch);
+int daos_obj_anchor_split(daos_handle_t oh, uint32_t* nr, daos_anchor_t* anchors);
+int daos_obj_anchor_set(daos_handle_t oh, uint32_t index, daos_anchor_t* anchor);
+
+/* Where an object is: one group with one copy. */
+struct daos_shard_loc {
+    uint32_t sd_rank;
+    uint32_t sd_tgt_idx;
+};
+struct daos_obj_layout;
+int daos_obj_layout_get(daos_handle_t coh, daos_obj_id_t oid, struct daos_obj_layout** layout);
+int daos_obj_layout_free(struct daos_obj_layout* layout);
+
+/* ---- the objects of a container, as they are while they are listed. Marks are of the open
+ * table, and are gone with it. */
+typedef int(daos_oit_filter_cb)(daos_obj_id_t oid, d_iov_t* marker);
+int daos_oit_open(daos_handle_t coh, daos_epoch_t epoch, daos_handle_t* oh, daos_event_t* ev);
+int daos_oit_close(daos_handle_t oh, daos_event_t* ev);
+int daos_oit_list(daos_handle_t oh, daos_obj_id_t* oids, uint32_t* oids_nr, daos_anchor_t* anchor,
+                  daos_event_t* ev);
+int daos_oit_mark(daos_handle_t oh, daos_obj_id_t oid, d_iov_t* marker, daos_event_t* ev);
+int daos_oit_list_unmarked(daos_handle_t oh, daos_obj_id_t* oids, uint32_t* oids_nr,
+                           daos_anchor_t* anchor, daos_event_t* ev);
+int daos_oit_list_filter(daos_handle_t oh, daos_obj_id_t* oids, uint32_t* oids_nr,
+                         daos_anchor_t* anchor, daos_oit_filter_cb filter, daos_event_t* ev);
 
 #ifdef __cplusplus
 }

@@ -81,6 +81,40 @@ struct daos_pool_cont_info {
 int daos_pool_list_cont(daos_handle_t poh, daos_size_t* ncont, struct daos_pool_cont_info* cbuf,
                         daos_event_t* ev);
 
+typedef enum {
+    DAOS_TP_UNKNOWN,
+    DAOS_TP_HDD,
+    DAOS_TP_SSD,
+    DAOS_TP_PM,
+    DAOS_TP_VM
+} daos_target_type_t;
+typedef enum {
+    DAOS_TS_UNKNOWN,
+    DAOS_TS_DOWN_OUT,
+    DAOS_TS_DOWN,
+    DAOS_TS_UP,
+    DAOS_TS_UP_IN,
+    DAOS_TS_NEW,
+    DAOS_TS_DRAIN
+} daos_target_state_t;
+typedef struct {
+    daos_target_type_t ta_type;
+    daos_target_state_t ta_state;
+    int ta_perf;
+    struct daos_space ta_space;
+} daos_target_info_t;
+/* Target 0 of rank 0 is the pool. Others: -DER_NONEXIST. */
+int daos_pool_query_target(daos_handle_t poh, uint32_t tgt, d_rank_t rank, daos_target_info_t* info,
+                           daos_event_t* ev);
+
+/* A pool has no attributes: lists are empty, and setting one is -DER_NOTSUPPORTED. */
+int daos_pool_list_attr(daos_handle_t poh, char* buffer, size_t* size, daos_event_t* ev);
+int daos_pool_get_attr(daos_handle_t poh, int n, char const* const names[], void* const buffers[],
+                       size_t sizes[], daos_event_t* ev);
+int daos_pool_set_attr(daos_handle_t poh, int n, char const* const names[],
+                       void const* const values[], size_t const sizes[], daos_event_t* ev);
+int daos_pool_del_attr(daos_handle_t poh, int n, char const* const names[], daos_event_t* ev);
+
 #ifdef __cplusplus
 }
 #endif

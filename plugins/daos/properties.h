@@ -1,0 +1,21 @@
+// Properties of containers: what daos_cont_query() shows, and the layout that is kept.
+#pragma once
+#include <memory>
+
+#include "akeys.h"
+#include "daos_prop.h"
+#include "pools.h"
+
+namespace ros2s::daos {
+
+// Each returns 0 or -DER_. A list without entries gets one of each kind.
+int fill_properties(const std::shared_ptr<Container>& container, daos_prop_t& properties);
+int fill_properties(const Pool& pool, daos_prop_t& properties);
+// What was kept when the container was created; the defaults if nothing was, or nothing can be.
+[[nodiscard]] ContainerSettings settings_of(const std::shared_ptr<Container>& container);
+int keep_settings(const std::shared_ptr<Container>& container, const ContainerSettings& settings);
+// Of a program that creates a container by daos_cont_create(): it has no file system for programs
+// unless they say so.
+[[nodiscard]] ContainerSettings settings_in(daos_prop_t* properties);
+
+}  // namespace ros2s::daos
