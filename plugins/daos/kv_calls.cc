@@ -46,10 +46,15 @@ int get(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* k
     std::shared_ptr<DaosTransaction> transaction;
     if (const int rc = transaction_of(handle, object, transaction); rc != 0) return rc;
     const uint64_t room = buffer == nullptr ? 0 : size;
-    object::FetchItem item{.window =
-                               object::Window::local(Bytes(static_cast<std::byte*>(buffer), room))};
+    // The store zeroes what it does not find; the caller's buffer keeps its bytes then. A large one
+    // is not worth a copy.
+    std::string own(room <= object::value_bytes_max ? room : 0, '\0');
+    const Bytes direct(static_cast<std::byte*>(buffer), room);
+    object::FetchItem item{.window = object::Window::local(
+                               own.empty() ? direct : std::as_writable_bytes(std::span(own)))};
     if (const int rc = to_kv_key(object, key, item.dkey); rc != 0) return rc;
     const int rc = get_value(object, item, size);
+    if (rc == 0 && !own.empty()) std::memcpy(buffer, own.data(), std::min<uint64_t>(size, room));
     const bool is_read = rc == 0 || rc == -DER_NONEXIST || rc == -DER_REC2BIG;
     if (transaction != nullptr && is_read) {
         const std::lock_guard locked(transaction->lock);
@@ -131,7 +136,7 @@ int daos_kv_put(daos_handle_t oh, daos_handle_t th, uint64_t flags, const char* 
                 daos_size_t size, const void* buf, daos_event_t* ev) {
     const auto object = Handles::table().find<KeyValueObject>(oh);
     if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    if (buf == nullptr || size == 0) return -DER_INVAL;
+    if (buf == nullptr && size > 0) return -DER_INVAL;
     return finish_call(ev,
                        put(*object, th, flags, key, {static_cast<const std::byte*>(buf), size}));
 }

@@ -16,6 +16,17 @@ using object::Operation;
 
 std::span<d_iov_t> buffers_of(d_sg_list_t& list) { return {list.sg_iovs, list.sg_nr}; }
 
+// False: a buffer that is counted is not there.
+bool are_there(d_sg_list_t* lists, unsigned count, bool writes) {
+    if (lists == nullptr) return true;
+    return std::ranges::all_of(std::span(lists, count), [&](d_sg_list_t& list) {
+        if (list.sg_nr > 0 && list.sg_iovs == nullptr) return false;
+        return std::ranges::all_of(buffers_of(list), [&](const d_iov_t& iov) {
+            return iov.iov_buf != nullptr || (writes ? iov.iov_len : iov.iov_buf_len) == 0;
+        });
+    });
+}
+
 // ---- update
 
 std::string gather(d_sg_list_t& list, uint64_t bytes) {
@@ -47,11 +58,27 @@ int add_value(const StoreObject& object, const object::Dkey& dkey, const std::st
     return 0;
 }
 
+// More pieces than these are put together.
+constexpr size_t parts_max = 256;
+
 // A range of bytes of an array, and the caller's buffer for it.
 struct Part {
     object::Extent extent;
     Bytes memory;
 };
+
+// Buffers that lie one after the other are one.
+void add_part(const Part& part, std::vector<Part>& parts) {
+    auto* const last = parts.empty() ? nullptr : &parts.back();
+    const bool continues = last != nullptr && last->extent.end() == part.extent.offset &&
+                           last->memory.data() + last->memory.size() == part.memory.data();
+    if (!continues) {
+        parts.push_back(part);
+        return;
+    }
+    last->extent.length += part.extent.length;
+    last->memory = {last->memory.data(), last->memory.size() + part.memory.size()};
+}
 
 // Cuts the records of a descriptor to the buffers. False: there are fewer bytes than records.
 bool cut(const daos_iod_t& iod, uint64_t record_bytes, d_sg_list_t& list, bool writes,
@@ -71,8 +98,9 @@ bool cut(const daos_iod_t& iod, uint64_t record_bytes, d_sg_list_t& list, bool w
             const uint64_t room = (writes ? iov->iov_len : iov->iov_buf_len) - used;
             const uint64_t count = std::min(left, room);
             if (count > 0) {
-                parts.push_back({.extent = {.offset = offset, .length = count},
-                                 .memory = {static_cast<std::byte*>(iov->iov_buf) + used, count}});
+                add_part({.extent = {.offset = offset, .length = count},
+                          .memory = {static_cast<std::byte*>(iov->iov_buf) + used, count}},
+                         parts);
             }
             offset += count;
             left -= count;
@@ -105,13 +133,22 @@ int add_records(const StoreObject& object, const object::Dkey& dkey, const std::
     if (list == nullptr || !cut(iod, iod.iod_size, *list, true, parts)) return -DER_IO_INVAL;
     operation.akey = array_akey(akey, iod.iod_size);
     operation.kind = Operation::Kind::write;
-    for (const auto& part : parts) {
-        ConstBytes bytes = part.memory;
-        if (copies) {
-            bytes =
-                out.keep(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    // A transaction has a limit, and programs may have a buffer for each few bytes: ranges that lie
+    // one after the other are then copied together.
+    const bool gathers = copies || parts.size() > parts_max;
+    for (size_t at = 0; at < parts.size();) {
+        ConstBytes bytes = parts[at].memory;
+        operation.extent = parts[at++].extent;
+        if (gathers) {
+            std::string together(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+            while (at < parts.size() && parts[at].extent.offset == operation.extent.end()) {
+                const auto& next = parts[at++];
+                together.append(reinterpret_cast<const char*>(next.memory.data()),
+                                next.memory.size());
+                operation.extent.length += next.extent.length;
+            }
+            bytes = out.keep(std::move(together));
         }
-        operation.extent = part.extent;
         operation.window = object::Window::local(bytes);
         out.add(operation);
     }
@@ -206,6 +243,7 @@ int plan_records(const StoreObject& object, const object::Dkey& dkey, uint64_t r
     std::vector<Part> parts;
     if (fetch.list != nullptr && fetch.list->sg_nr > 0 &&
         !cut(fetch.iod, record_bytes, *fetch.list, false, parts)) {
+        fetch.iod.iod_size = record_bytes;
         return -DER_REC2BIG;
     }
     if (parts.empty()) parts.push_back({});
@@ -260,11 +298,21 @@ int conclude(Fetch& fetch, bool& found) {
     if (fetch.iod.iod_type == DAOS_IOD_ARRAY) {
         fetch.iod.iod_size = fetch.record_bytes;
         if (fetch.list == nullptr) return 0;
+        // Up to the last byte that the array has.
         uint64_t left = 0;
-        for (const auto& item : fetch.items) left += item.extent.length;
-        for (auto& iov : buffers_of(*fetch.list)) {
+        uint64_t before = 0;
+        for (const auto& item : fetch.items) {
+            if (item.status && item.size > item.extent.offset) {
+                left = before + std::min(item.extent.length, item.size - item.extent.offset);
+            }
+            before += item.extent.length;
+        }
+        fetch.list->sg_nr_out = 0;
+        for (uint32_t i = 0; i < fetch.list->sg_nr; ++i) {
+            auto& iov = fetch.list->sg_iovs[i];
             iov.iov_len = std::min<uint64_t>(iov.iov_buf_len, left);
             left -= iov.iov_len;
+            if (iov.iov_len > 0) fetch.list->sg_nr_out = i + 1;
         }
         return 0;
     }
@@ -486,7 +534,7 @@ int daos_obj_fetch(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_
                    daos_event_t* ev) {
     const auto object = Handles::table().find<PlainObject>(oh);
     if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    if (iods == nullptr) return -DER_INVAL;
+    if (iods == nullptr || !are_there(sgls, nr, false)) return finish_call(ev, -DER_INVAL);
     if (ioms != nullptr) {
         say_once("daos_obj_fetch: maps of extents (daos_iom_t) are not supported");
         return finish_call(ev, -DER_NOSYS);
@@ -498,7 +546,7 @@ int daos_obj_update(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key
                     unsigned int nr, daos_iod_t* iods, d_sg_list_t* sgls, daos_event_t* ev) {
     const auto object = Handles::table().find<PlainObject>(oh);
     if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    if (iods == nullptr) return -DER_INVAL;
+    if (iods == nullptr || !are_there(sgls, nr, true)) return finish_call(ev, -DER_INVAL);
     return finish_call(ev, change(*object, th, [&](Collected& out, bool copies) {
                            return add_updates(*object, flags, dkey, {iods, nr}, sgls, copies, out);
                        }));

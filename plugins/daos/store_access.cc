@@ -194,7 +194,8 @@ std::string from_number_key(bool is_number, std::string_view stored) {
 int list_keys(StoreObject& object, object::ListRequest request, uint32_t* count,
               daos_key_desc_t* descriptors, d_sg_list_t* out, daos_anchor_t* anchor,
               Shown (*show)(const StoreObject&, const object::ListEntry&)) {
-    if (count == nullptr || descriptors == nullptr || out == nullptr || anchor == nullptr) {
+    if (count == nullptr || descriptors == nullptr || out == nullptr || anchor == nullptr ||
+        (out->sg_nr > 0 && out->sg_iovs == nullptr)) {
         return -DER_INVAL;
     }
     const uint32_t most = *count;
