@@ -45,9 +45,36 @@ TEST(ArraySizes, AreStoredInTwentyFourBytes) {
     }
 }
 
+TEST(ContainerSettings, HaveAFormat) {
+    const ContainerSettings settings{.layout = 2,
+                                     .mode = 4,
+                                     .chunk_bytes = 1 << 20,
+                                     .object_class = 1,
+                                     .directory_class = 2,
+                                     .file_class = 3,
+                                     .hints = "file:max"};
+    const std::string bytes = encode(settings);
+    std::string expected =
+        "CONT\1\0\0\0\2\0\0\0\4\0\0\0\0\0\x10\0\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0file:max"s;
+    expected.resize(settings_bytes);
+    EXPECT_EQ(bytes, expected);
+    EXPECT_EQ(decode_settings(bytes), settings);
+    EXPECT_EQ(decode_settings(bytes + "x"), std::nullopt);
+    for (const size_t at : {0, 4}) {  // magic, version
+        std::string wrong = bytes;
+        wrong[at] = 0;
+        EXPECT_EQ(decode_settings(wrong), std::nullopt) << at;
+    }
+    std::string endless = bytes;
+    std::fill(endless.begin() + 40, endless.end(), 'h');
+    EXPECT_EQ(decode_settings(endless), std::nullopt);
+}
+
 TEST(ReservedObjects, HaveIdsThatNobodyElseMakes) {
     EXPECT_EQ(attributes_id, (object::ObjectId{.high = 0x4441'4f01, .low = 0}));
     EXPECT_EQ(allocations_id, (object::ObjectId{.high = 0x4441'4f01, .low = 1}));
+    EXPECT_EQ(properties_id, (object::ObjectId{.high = 0x4441'4f01, .low = 2}));
+    EXPECT_STREQ(settings_name, "container");
     EXPECT_STREQ(next_id_name, "next");
     EXPECT_EQ(reserved_high >> OID_FMT_INTR_BITS, 0U);
 }

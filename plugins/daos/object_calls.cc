@@ -80,9 +80,10 @@ void add_part(const Part& part, std::vector<Part>& parts) {
     last->memory = {last->memory.data(), last->memory.size() + part.memory.size()};
 }
 
-// Cuts the records of a descriptor to the buffers. False: there are fewer bytes than records.
-bool cut(const daos_iod_t& iod, uint64_t record_bytes, d_sg_list_t& list, bool writes,
-         std::vector<Part>& parts) {
+// Cuts the records of a descriptor to the buffers. 0; -DER_REC2BIG: there are fewer bytes than
+// records; -DER_IO_INVAL: records beyond the end that an array can have.
+int cut(const daos_iod_t& iod, uint64_t record_bytes, d_sg_list_t& list, bool writes,
+        std::vector<Part>& parts) {
     auto iov = buffers_of(list).begin();
     uint64_t used = 0;
     for (const auto& records : std::span(iod.iod_recxs, iod.iod_nr)) {
@@ -91,10 +92,10 @@ bool cut(const daos_iod_t& iod, uint64_t record_bytes, d_sg_list_t& list, bool w
         if (__builtin_mul_overflow(records.rx_idx, record_bytes, &offset) ||
             __builtin_mul_overflow(records.rx_nr, record_bytes, &left) ||
             offset + left > object::array_bytes_max || offset + left < offset) {
-            return false;
+            return -DER_IO_INVAL;
         }
         while (left > 0) {
-            if (iov == buffers_of(list).end()) return false;
+            if (iov == buffers_of(list).end()) return -DER_REC2BIG;
             const uint64_t room = (writes ? iov->iov_len : iov->iov_buf_len) - used;
             const uint64_t count = std::min(left, room);
             if (count > 0) {
@@ -111,12 +112,23 @@ bool cut(const daos_iod_t& iod, uint64_t record_bytes, d_sg_list_t& list, bool w
             }
         }
     }
-    return true;
+    return 0;
+}
+
+// One update writes no record twice: DAOS has no order for that.
+bool overlap(std::span<const daos_recx_t> records) {
+    std::vector<daos_recx_t> sorted(records.begin(), records.end());
+    std::ranges::sort(sorted, {}, &daos_recx_t::rx_idx);
+    for (size_t i = 1; i < sorted.size(); ++i) {
+        if (sorted[i].rx_idx - sorted[i - 1].rx_idx < sorted[i - 1].rx_nr) return true;
+    }
+    return false;
 }
 
 int add_records(const StoreObject& object, const object::Dkey& dkey, const std::string& akey,
                 const daos_iod_t& iod, d_sg_list_t* list, bool copies, Collected& out) {
     if (iod.iod_recxs == nullptr || iod.iod_nr == 0) return -DER_INVAL;
+    if (overlap({iod.iod_recxs, iod.iod_nr})) return -DER_INVAL;
     Operation operation{.object = object.id, .dkey = dkey};
     if (iod.iod_size == 0) {
         // Records of one byte: with other sizes the program must say the size to write, and here
@@ -130,7 +142,8 @@ int add_records(const StoreObject& object, const object::Dkey& dkey, const std::
         return 0;
     }
     std::vector<Part> parts;
-    if (list == nullptr || !cut(iod, iod.iod_size, *list, true, parts)) return -DER_IO_INVAL;
+    if (list == nullptr) return -DER_INVAL;
+    if (const int rc = cut(iod, iod.iod_size, *list, true, parts); rc != 0) return rc;
     operation.akey = array_akey(akey, iod.iod_size);
     operation.kind = Operation::Kind::write;
     // A transaction has a limit, and programs may have a buffer for each few bytes: ranges that lie
@@ -241,10 +254,10 @@ int plan_records(const StoreObject& object, const object::Dkey& dkey, uint64_t r
                  Fetch& fetch) {
     fetch.record_bytes = record_bytes;
     std::vector<Part> parts;
-    if (fetch.list != nullptr && fetch.list->sg_nr > 0 &&
-        !cut(fetch.iod, record_bytes, *fetch.list, false, parts)) {
-        fetch.iod.iod_size = record_bytes;
-        return -DER_REC2BIG;
+    if (fetch.list != nullptr && fetch.list->sg_nr > 0) {
+        const int rc = cut(fetch.iod, record_bytes, *fetch.list, false, parts);
+        if (rc == -DER_REC2BIG) fetch.iod.iod_size = record_bytes;
+        if (rc != 0) return rc;
     }
     if (parts.empty()) parts.push_back({});
     for (const auto& part : parts) {
@@ -380,6 +393,7 @@ int fetch_all(StoreObject& object, daos_handle_t handle, uint64_t flags, const d
         const int rc = object.access->run([&] { return dkey_exists(object, dkey); });
         if (rc != 0) return rc;
     }
+    int result = 0;
     for (size_t i = 0; i < iods.size(); ++i) {
         if (iods[i].iod_type != DAOS_IOD_SINGLE && iods[i].iod_type != DAOS_IOD_ARRAY) {
             return -DER_INVAL;
@@ -388,6 +402,11 @@ int fetch_all(StoreObject& object, daos_handle_t handle, uint64_t flags, const d
         if (const int rc = to_akey_bytes(object, iods[i].iod_name, fetch.akey); rc != 0) return rc;
         bool found = false;
         const int rc = object.access->run([&] { return fetch_one(object, dkey, fetch, found); });
+        // The program needs the sizes of all.
+        if (rc == -DER_REC2BIG) {
+            result = rc;
+            continue;
+        }
         if (rc != 0) return rc;
         const uint64_t wanted = (flags & DAOS_COND_PER_AKEY) != 0 ? iods[i].iod_flags : flags;
         if (!found && (wanted & DAOS_COND_AKEY_FETCH) != 0) return -DER_NONEXIST;
@@ -396,7 +415,7 @@ int fetch_all(StoreObject& object, daos_handle_t handle, uint64_t flags, const d
             require_unchanged(fetch, transaction->collected);
         }
     }
-    return 0;
+    return result;
 }
 
 // ---- punch and list

@@ -149,13 +149,40 @@ static void records(void) {
     CHECK_EQUAL(daos_obj_fetch(object, none, 0, &key, 1, &access.iod, &access.list, NULL, NULL), 0);
     CHECK_EQUAL(access.iod.iod_size, sizeof *read);
     CHECK(read[0] == 0 && read[1] == 10 && read[4] == 13 && read[5] == 0);
+    /* The array ends before the last record. */
+    CHECK(access.list.sg_nr_out == 1 && access.iov.iov_len == 5 * sizeof *read);
     /* More records than the buffers hold. */
     access.records.rx_nr = 7;
     CHECK_EQUAL(daos_obj_fetch(object, none, 0, &key, 1, &access.iod, &access.list, NULL, NULL),
                 -DER_REC2BIG);
+    CHECK_EQUAL(access.iod.iod_size, sizeof *read);
+    access.iov.iov_len = 6 * sizeof *read;
+    CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL),
+                -DER_REC2BIG);
     access.records.rx_idx = UINT64_MAX / 2;
     CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL),
                 -DER_IO_INVAL);
+    /* Buffers that are not there; a record twice. */
+    prepare(&access, "x", DAOS_IOD_ARRAY, 1, 0, 8, NULL, 8);
+    CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL),
+                -DER_INVAL);
+    CHECK_EQUAL(daos_obj_fetch(object, none, 0, &key, 1, &access.iod, &access.list, NULL, NULL),
+                -DER_INVAL);
+    access.list.sg_iovs = NULL;
+    CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL),
+                -DER_INVAL);
+    CHECK_EQUAL(daos_obj_fetch(object, none, 0, &key, 1, &access.iod, &access.list, NULL, NULL),
+                -DER_INVAL);
+    daos_recx_t thrice[] = {
+        {.rx_idx = 0, .rx_nr = 3}, {.rx_idx = 4, .rx_nr = 1}, {.rx_idx = 3, .rx_nr = 2}};
+    prepare(&access, "x", DAOS_IOD_ARRAY, 1, 0, 6, read, 6);
+    access.iod.iod_recxs = thrice;
+    access.iod.iod_nr = 3;
+    CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL),
+                -DER_INVAL);
+    thrice[2].rx_nr = 1;
+    CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL), 0);
+    CHECK_EQUAL(daos_obj_punch_akeys(object, none, 0, &key, 1, &access.iod.iod_name, NULL), 0);
 
     /* Dkeys that are numbers come in their order. */
     for (number = 300; number > 0; number -= 100) {
@@ -187,6 +214,33 @@ static void records(void) {
     number = 100;
     CHECK_EQUAL(daos_obj_punch_dkeys(object, none, 0, 1, &key, NULL), 0);
     CHECK_EQUAL(daos_obj_punch_dkeys(object, none, DAOS_COND_PUNCH, 1, &key, NULL), -DER_NONEXIST);
+    CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+}
+
+/* More buffers than a transaction has operations, none beside the one before it. */
+static void scattered_buffers(void) {
+    enum { pieces = 3000 };
+    const daos_handle_t object = open_object(id_of(77, DAOS_OT_MULTI_HASHED));
+    static uint32_t numbers[pieces], back[pieces];
+    static d_iov_t iovs[pieces];
+    struct access access;
+    daos_key_t key = key_of("d");
+    prepare(&access, "a", DAOS_IOD_ARRAY, 4, 0, pieces, back, sizeof back);
+    for (int i = 0; i < pieces; i++) {
+        numbers[i] = (uint32_t)i * 7;
+        d_iov_set(&iovs[i], &numbers[pieces - 1 - i], 4);
+    }
+    d_sg_list_t list = {.sg_nr = pieces, .sg_iovs = iovs};
+    CHECK_EQUAL(daos_obj_update(object, DAOS_TX_NONE, 0, &key, 1, &access.iod, &list, NULL), 0);
+    CHECK_EQUAL(
+        daos_obj_fetch(object, DAOS_TX_NONE, 0, &key, 1, &access.iod, &access.list, NULL, NULL), 0);
+    for (int i = 0; i < pieces; i++) CHECK_EQUAL(back[i], numbers[pieces - 1 - i]);
+    memset(numbers, 0, sizeof numbers);
+    CHECK_EQUAL(daos_obj_fetch(object, DAOS_TX_NONE, 0, &key, 1, &access.iod, &list, NULL, NULL),
+                0);
+    CHECK_EQUAL(list.sg_nr_out, pieces);
+    for (int i = 0; i < pieces; i++) CHECK_EQUAL(numbers[i], (uint32_t)i * 7);
+    CHECK_EQUAL(daos_obj_punch(object, DAOS_TX_NONE, 0, NULL), 0);
     CHECK_EQUAL(daos_obj_close(object, NULL), 0);
 }
 
@@ -246,7 +300,13 @@ static void key_values(void) {
     CHECK_EQUAL(daos_kv_open(container, id_of(5, DAOS_OT_KV_HASHED), DAOS_OO_RW, &kv, NULL), 0);
     CHECK_EQUAL(daos_kv_get(kv, none, 0, "k", &size, value, NULL), 0);
     CHECK_EQUAL(size, 0);
+    size = sizeof value;
+    memset(value, 'v', sizeof value);
     CHECK_EQUAL(daos_kv_get(kv, none, DAOS_COND_KEY_GET, "k", &size, value, NULL), -DER_NONEXIST);
+    CHECK(value[0] == 'v' && value[sizeof value - 1] == 'v');
+    CHECK_EQUAL(daos_kv_put(kv, none, DAOS_COND_KEY_INSERT, "empty", 0, NULL, NULL), 0);
+    CHECK_EQUAL(daos_kv_put(kv, none, DAOS_COND_KEY_INSERT, "empty", 0, NULL, NULL), -DER_EXIST);
+    CHECK_EQUAL(daos_kv_remove(kv, none, DAOS_COND_KEY_REMOVE, "empty", NULL), 0);
     CHECK_EQUAL(daos_kv_put(kv, none, DAOS_COND_KEY_UPDATE, "k", 3, "one", NULL), -DER_NONEXIST);
     CHECK_EQUAL(daos_kv_put(kv, none, DAOS_COND_KEY_INSERT, "k", 3, "one", NULL), 0);
     CHECK_EQUAL(daos_kv_put(kv, none, DAOS_COND_KEY_INSERT, "k", 3, "two", NULL), -DER_EXIST);
@@ -415,6 +475,7 @@ int main(int count, char** arguments) {
         CHECK_EQUAL(daos_obj_close(object, NULL), 0);
         values();
         records();
+        scattered_buffers();
         transactions();
         key_values();
         arrays();
