@@ -166,6 +166,8 @@ int write(ArrayObject& array, daos_handle_t handle, const daos_array_iod_t* iod,
     std::vector<Cells> parts;
     if (const int rc = cut(array, iod, list, true, parts); rc != 0) return rc;
     return change(array, handle, [&](Collected& out, bool copies) {
+        // Without a transaction the chunks of an array are changed one by one, as in DAOS.
+        if (!copies) out.allow_steps();
         for (const auto& part : parts) {
             ConstBytes bytes = part.memory;
             if (copies) {
@@ -186,7 +188,8 @@ int write(ArrayObject& array, daos_handle_t handle, const daos_array_iod_t* iod,
 int punch(ArrayObject& array, daos_handle_t handle, const daos_array_iod_t* iod) {
     std::vector<Cells> parts;
     if (const int rc = cut(array, iod, nullptr, true, parts); rc != 0) return rc;
-    return change(array, handle, [&](Collected& out, bool) {
+    return change(array, handle, [&](Collected& out, bool copies) {
+        if (!copies) out.allow_steps();
         for (const auto& part : parts) {
             out.add({.kind = Operation::Kind::punch_extent,
                      .object = array.id,
@@ -257,11 +260,21 @@ int read_sizes(ArrayObject& array, ArraySizes& sizes) {
 }  // namespace
 }  // namespace ros2s::daos
 
+namespace ros2s::daos {
+namespace {
+bool is_array(daos_obj_id_t id) {
+    const uint64_t type = id.hi >> OID_FMT_TYPE_SHIFT;
+    return type == DAOS_OT_ARRAY || type == DAOS_OT_ARRAY_ATTR || type == DAOS_OT_ARRAY_BYTE;
+}
+}  // namespace
+}  // namespace ros2s::daos
+
 int daos_array_create(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t th, daos_size_t cell_size,
                       daos_size_t chunk_size, daos_handle_t* oh, daos_event_t* ev) {
     if (oh == nullptr) return -DER_INVAL;
     auto array = std::make_shared<ArrayObject>();
     if (!set_sizes(*array, cell_size, chunk_size)) return finish_call(ev, -DER_INVAL);
+    if (!is_array(oid)) return finish_call(ev, -DER_INVAL);
     int rc = open_object(coh, oid, DAOS_OO_RW, *array);
     if (rc != 0) return finish_call(ev, rc);
     if (array->type() == DAOS_OT_ARRAY) {

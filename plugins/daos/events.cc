@@ -362,7 +362,7 @@ bool EventQueue::forget(daos_event_t& event) {
         child = std::exchange(child_state.next_sibling, nullptr);
         child_state.magic = 0;
     }
-    state.magic = 0;
+    state.magic = EventState::finalized;
     return true;
 }
 
@@ -431,11 +431,13 @@ int daos_event_init(daos_event_t* ev, daos_handle_t eqh, daos_event_t* parent) {
 }
 
 int daos_event_fini(daos_event_t* ev) {
+    // Programs finalize an event twice, which DAOS allows.
+    if (ev != nullptr && state_in(*ev).magic == EventState::finalized) return 0;
     auto* const state = state_of(ev);
     if (state == nullptr) return -DER_INVAL;
     const auto queue = EventQueue::of(*state);
     if (queue == nullptr) {
-        state->magic = 0;
+        state->magic = EventState::finalized;
         return 0;
     }
     return queue->forget(*ev) ? 0 : -DER_BUSY;

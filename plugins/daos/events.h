@@ -23,6 +23,7 @@ namespace ros2s::daos {
 struct EventState {
     enum class Status : uint8_t { ready, running, completed };
     static constexpr uint32_t initialized = 0x5232'6576;
+    static constexpr uint32_t finalized = 0x5232'6577;
 
     uint32_t magic;
     Status status;

@@ -444,8 +444,16 @@ int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& d
     for (const auto& key : keys) {
         std::string akey;
         if (const int rc = to_akey_bytes(object, key, akey); rc != 0) return rc;
-        const auto stored = object.access->run([&] { return stored_akeys(object, dkey, akey); });
+        auto stored = object.access->run([&] { return stored_akeys(object, dkey, akey); });
         if (!stored) return der_of(stored.error());
+        // And those that the transaction itself has written before.
+        for (const auto& operation : out.operations()) {
+            const bool is_own = operation.object == object.id && operation.dkey == dkey &&
+                                parse_akey(operation.akey.bytes).bytes == akey;
+            if (is_own && std::ranges::find(*stored, operation.akey) == stored->end()) {
+                stored->push_back(operation.akey);
+            }
+        }
         if (stored->empty() && (flags & DAOS_COND_PUNCH) != 0) return -DER_NONEXIST;
         for (const auto& each : *stored) {
             out.add({.kind = Operation::Kind::punch_akey,

@@ -145,13 +145,13 @@ int open_object(daos_handle_t handle, daos_obj_id_t id, unsigned mode, StoreObje
 
 void close_object(StoreObject& object) { --object.container->mounts; }
 
-Task<int> Collected::commit(StoreAccess& access, object::Epoch& epoch) {
-    if (operations_.size() > object::transaction_operations_max) co_return -DER_OVERFLOW;
+Task<int> Collected::commit_step(StoreAccess& access, std::span<const object::Operation> operations,
+                                 object::Epoch& epoch) {
     const Call call;
     co_await access.slots.wait();
     auto lease = access.slots.take();
     for (const auto& condition : conditions_) lease.require(condition);
-    for (const auto& operation : operations_) lease.add(operation);
+    for (const auto& operation : operations) lease.add(operation);
     const auto done = co_await access.store.update(call, access.container, lease.transaction());
     if (done) {
         epoch = done->epoch;
@@ -163,6 +163,29 @@ Task<int> Collected::commit(StoreAccess& access, object::Epoch& epoch) {
     }
     if (error.code == Code::too_large) co_return -DER_REC2BIG;
     co_return der_of(error);
+}
+
+Task<int> Collected::commit(StoreAccess& access, object::Epoch& epoch) {
+    const std::span<const object::Operation> all(operations_);
+    const bool has_steps = has_steps_ && conditions_.empty();
+    if (!has_steps) {
+        if (all.size() > object::transaction_operations_max) co_return -DER_OVERFLOW;
+        co_return co_await commit_step(access, all, epoch);
+    }
+    for (size_t at = 0; at < all.size();) {
+        size_t count = 0;
+        uint64_t bytes = 0;
+        while (at + count < all.size() && count < object::transaction_operations_max) {
+            bytes += all[at + count].window.length;
+            if (count > 0 && bytes > object::transaction_bytes_max) break;
+            ++count;
+        }
+        if (const int rc = co_await commit_step(access, all.subspan(at, count), epoch); rc != 0) {
+            co_return rc;
+        }
+        at += count;
+    }
+    co_return 0;
 }
 
 int transaction_of(daos_handle_t handle, const StoreObject& object,

@@ -96,15 +96,22 @@ class Collected {
     }
     [[nodiscard]] bool is_empty() const { return operations_.empty() && conditions_.empty(); }
     void clear() { *this = {}; }
+    [[nodiscard]] const std::vector<object::Operation>& operations() const { return operations_; }
     // A copy of the bytes that lives as long as this.
     ConstBytes keep(std::string bytes) {
         payload_.push_back(std::make_unique<std::string>(std::move(bytes)));
         return std::as_bytes(std::span(*payload_.back()));
     }
+    // The operations may be done in several steps, if they are more than one transaction can have.
+    void allow_steps() { has_steps_ = true; }
     // On the core. 0 or -DER_. The bytes of operations must be there until it is done.
     Task<int> commit(StoreAccess& access, object::Epoch& epoch);
 
   private:
+    Task<int> commit_step(StoreAccess& access, std::span<const object::Operation> operations,
+                          object::Epoch& epoch);
+
+    bool has_steps_ = false;
     std::vector<object::Condition> conditions_;
     std::vector<int> meanings_;
     std::vector<object::Operation> operations_;

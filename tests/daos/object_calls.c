@@ -279,9 +279,20 @@ static void transactions(void) {
     }
     CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
 
+    /* What it has written itself is punched, too. */
+    daos_key_t dkey = key_of("d"), akey = key_of("own");
+    CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+    CHECK_EQUAL(put(object, transaction, 0, "d", "own", "short-lived"), 0);
+    CHECK_EQUAL(daos_obj_punch_akeys(object, transaction, 0, &dkey, 1, &akey, NULL), 0);
+    CHECK_EQUAL(daos_tx_restart(transaction, NULL), -DER_NO_PERM);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), 0);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "own"), ""), 0);
+
     CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
     CHECK_EQUAL(put(object, transaction, 0, "d", "a", "never"), 0);
     CHECK_EQUAL(daos_tx_abort(transaction, NULL), 0);
+    CHECK_EQUAL(daos_tx_restart(transaction, NULL), -DER_NO_PERM);
     CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_NO_PERM);
     CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
     CHECK_EQUAL(strcmp(get(object, none, "d", "a"), "other"), 0);
@@ -375,6 +386,9 @@ static void arrays(void) {
     daos_array_iod_t iod = {.arr_nr = 2, .arr_rgs = ranges};
     for (uint32_t i = 0; i < 1000; i++) written[i] = i + 1;
     CHECK_EQUAL(daos_array_generate_oid(container, &id, true, OC_SX, 0, 0), 0);
+    CHECK_EQUAL(
+        daos_array_create(container, id_of(6, DAOS_OT_MULTI_HASHED), none, 4, 64, &array, NULL),
+        -DER_INVAL);
     CHECK_EQUAL(daos_array_open(container, id, none, DAOS_OO_RW, &cell, &chunk, &array, NULL),
                 -DER_NONEXIST);
     CHECK_EQUAL(daos_array_create(container, id, none, sizeof *written, 64, &array, NULL), 0);
@@ -432,6 +446,31 @@ static void arrays(void) {
                 -DER_NONEXIST);
 }
 
+/* More ranges than a transaction has operations. */
+static void arrays_in_pieces(void) {
+    enum { pieces = 5000 };
+    static daos_range_t ranges[pieces];
+    static uint32_t numbers[pieces], back[pieces];
+    daos_handle_t array;
+    daos_array_iod_t iod = {.arr_nr = pieces, .arr_rgs = ranges};
+    d_iov_t iov;
+    d_sg_list_t list = {.sg_nr = 1, .sg_iovs = &iov};
+    for (int i = 0; i < pieces; i++) {
+        ranges[i] = (daos_range_t){.rg_idx = 8 * (uint64_t)i, .rg_len = 4};
+        numbers[i] = (uint32_t)i * 3 + 1;
+    }
+    CHECK_EQUAL(daos_array_create(container, id_of(61, DAOS_OT_ARRAY), DAOS_TX_NONE, 1, 1 << 20,
+                                  &array, NULL),
+                0);
+    d_iov_set(&iov, numbers, sizeof numbers);
+    CHECK_EQUAL(daos_array_write(array, DAOS_TX_NONE, &iod, &list, NULL), 0);
+    d_iov_set(&iov, back, sizeof back);
+    CHECK_EQUAL(daos_array_read(array, DAOS_TX_NONE, &iod, &list, NULL), 0);
+    CHECK_EQUAL(memcmp(numbers, back, sizeof back), 0);
+    CHECK_EQUAL(daos_array_destroy(array, DAOS_TX_NONE, NULL), 0);
+    CHECK_EQUAL(daos_array_close(array, NULL), 0);
+}
+
 static void refusals(void) {
     daos_handle_t object, none = DAOS_HDL_INVAL, event_queue;
     daos_obj_id_t id = {.lo = 1, .hi = 0x44465301}; /* the root of DFS, without a class */
@@ -479,6 +518,7 @@ int main(int count, char** arguments) {
         transactions();
         key_values();
         arrays();
+        arrays_in_pieces();
         refusals();
     }
     CHECK_EQUAL(daos_cont_close(container, NULL), 0);
