@@ -7,6 +7,7 @@
 #include "daos_api.h"
 #include "errors.h"
 #include "gurt/common.h"
+#include "properties.h"
 #include "store_access.h"
 
 using namespace ros2s;
@@ -79,6 +80,17 @@ int list_handle(daos_handle_t handle, daos_obj_id_t* ids, uint32_t* count, daos_
                                          [&](object::ObjectId id) { return takes(*table, id); }));
 }
 
+// Files are not objects of programs. Tools that copy or check a container object by object would
+// find none of them, and say that all went well.
+int check_has_objects_only(const std::shared_ptr<Container>& container) {
+    if (container == nullptr) return -DER_NO_HDL;
+    if (settings_of(container).layout != DAOS_PROP_CO_LAYOUT_POSIX) return 0;
+    say_once("container '" + container->label +
+             "': has files, which are not listed as objects. Copy them as files (daos filesystem "
+             "copy), and check them with ros2store container check");
+    return -DER_NOTSUPPORTED;
+}
+
 int refuse_snapshot() {
     say_once("snapshots are not supported: the store keeps no earlier states");
     return -DER_NOTSUPPORTED;
@@ -95,8 +107,8 @@ int daos_oit_open(daos_handle_t coh, daos_epoch_t, daos_handle_t* oh, daos_event
     if (oh == nullptr) return -DER_INVAL;
     auto table = std::make_shared<ObjectTable>();
     table->container = Handles::table().find<Container>(coh);
-    if (table->container == nullptr) return finish_call(ev, -DER_NO_HDL);
-    const int rc = access_of(*table->container, table->access);
+    int rc = check_has_objects_only(table->container);
+    if (rc == 0) rc = access_of(*table->container, table->access);
     if (rc == 0) {
         ++table->container->mounts;
         *oh = Handles::table().add(std::move(table));
@@ -179,8 +191,9 @@ int daos_cont_create_snap_opt(daos_handle_t coh, daos_epoch_t* epoch, char*,
     if (!is_open(coh)) return finish_call(ev, -DER_NO_HDL);
     if (epoch == nullptr) return -DER_INVAL;
     if ((opts & DAOS_SNAP_OPT_OIT) == 0) return finish_call(ev, refuse_snapshot());
-    *epoch = d_hlc_get();
-    return finish_call(ev, 0);
+    const int rc = check_has_objects_only(Handles::table().find<Container>(coh));
+    if (rc == 0) *epoch = d_hlc_get();
+    return finish_call(ev, rc);
 }
 
 int daos_cont_create_snap(daos_handle_t coh, daos_epoch_t* epoch, char* name, daos_event_t* ev) {
@@ -203,7 +216,7 @@ int daos_cont_list_snap(daos_handle_t coh, int* nr, daos_epoch_t*, char**, daos_
 }
 
 int daos_cont_snap_oit_create(daos_handle_t coh, daos_epoch_t, char*, daos_event_t* ev) {
-    return finish_call(ev, is_open(coh) ? 0 : -DER_NO_HDL);
+    return finish_call(ev, check_has_objects_only(Handles::table().find<Container>(coh)));
 }
 
 int daos_cont_snap_oit_destroy(daos_handle_t coh, daos_handle_t oh, daos_event_t* ev) {

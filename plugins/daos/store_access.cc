@@ -203,6 +203,11 @@ int to_dkey(const StoreObject& object, const daos_key_t* key, object::Dkey& out)
 }
 
 int to_akey_bytes(const StoreObject& object, const daos_key_t& key, std::string& out) {
+    // A key-value object has one akey, and it has no name.
+    if (key.iov_len == 0 && object.is_key_value()) {
+        out.clear();
+        return 0;
+    }
     return to_key(key, object.has_number_akeys(), anchored_bytes_max - akey_tail_bytes_max, out);
 }
 

@@ -48,6 +48,9 @@ struct StoreObject {
     [[nodiscard]] daos_otype_t type() const {
         return static_cast<daos_otype_t>(id.high >> OID_FMT_TYPE_SHIFT);
     }
+    [[nodiscard]] bool is_key_value() const {
+        return type() >= DAOS_OT_KV_HASHED && type() <= DAOS_OT_KV_LEXICAL;
+    }
     [[nodiscard]] bool is_read_only() const {
         return (mode & DAOS_OO_RO) != 0 || container->is_read_only();
     }

@@ -330,6 +330,22 @@ static void key_values(void) {
     size = sizeof value;
     CHECK_EQUAL(daos_kv_get(kv, none, 0, "k", &size, value, NULL), 0);
     CHECK(size == 3 && memcmp(value, "one", 3) == 0);
+    /* Tools copy it as any object: by its only akey, which has no name. */
+    const daos_handle_t plain = open_object(id_of(5, DAOS_OT_KV_HASHED));
+    daos_key_t key_of_value = key_of("k");
+    daos_key_desc_t descriptor;
+    daos_anchor_t position = DAOS_ANCHOR_INIT;
+    uint32_t akeys = 1;
+    struct access access;
+    prepare(&access, "", DAOS_IOD_SINGLE, DAOS_REC_ANY, 0, 1, value, sizeof value);
+    CHECK_EQUAL(daos_obj_list_akey(plain, none, &key_of_value, &akeys, &descriptor, &access.list,
+                                   &position, NULL),
+                0);
+    CHECK(akeys == 1 && descriptor.kd_key_len == 0);
+    access.iod.iod_name = (daos_key_t){.iov_buf = value};
+    CHECK_EQUAL(daos_obj_fetch(plain, none, 0, &key_of_value, 1, &access.iod, NULL, NULL, NULL), 0);
+    CHECK_EQUAL(access.iod.iod_size, 3);
+    CHECK_EQUAL(daos_obj_close(plain, NULL), 0);
     char* const large = calloc(1, 100000);
     large[99999] = 5;
     CHECK_EQUAL(daos_kv_put(kv, none, 0, "k", 100000, large, NULL), 0);

@@ -290,6 +290,7 @@ static uint64_t list_all(daos_handle_t table, uint32_t at_once,
 static void objects_are_listed(void) {
     enum { first = 10, end = 40 };
     daos_handle_t table;
+    const daos_handle_t with_files = container;
     daos_obj_id_t id, ids[64];
     daos_epoch_t epoch;
     daos_anchor_t anchor = {0};
@@ -299,6 +300,12 @@ static void objects_are_listed(void) {
     d_iov_t iov, mark;
     d_iov_set(&key, key_text, 1);
     d_iov_set(&iov, bytes, 8);
+    /* Files would be missing. */
+    CHECK_EQUAL(daos_oit_open(container, 1, &table, NULL), -DER_NOTSUPPORTED);
+    CHECK_EQUAL(daos_cont_create_snap_opt(container, &epoch, NULL, DAOS_SNAP_OPT_OIT, NULL),
+                -DER_NOTSUPPORTED);
+    CHECK_EQUAL(daos_cont_create_with_label(pool, "objects", NULL, NULL, NULL), 0);
+    CHECK_EQUAL(daos_cont_open(pool, "objects", DAOS_COO_RW, &container, NULL, NULL), 0);
     for (uint64_t i = first; i < end; i++) {
         const daos_handle_t object = open_new(i, &id);
         daos_recx_t records = {.rx_idx = i, .rx_nr = 2};
@@ -336,7 +343,7 @@ static void objects_are_listed(void) {
     /* Files of the container are not among them. */
     CHECK_EQUAL(list_all(table, 7, daos_oit_list), sum);
     CHECK_EQUAL(list_all(table, 64, daos_oit_list), sum);
-    open_new(11, &id);
+    CHECK_EQUAL(daos_obj_close(open_new(11, &id), NULL), 0);
     d_iov_set(&mark, bytes, 2);
     CHECK_EQUAL(daos_oit_mark(table, id, &mark, NULL), 0);
     CHECK_EQUAL(list_all(table, 7, daos_oit_list_unmarked), sum - 11);
@@ -374,6 +381,9 @@ static void objects_are_listed(void) {
     CHECK_EQUAL(class_id, OC_S1);
     CHECK_EQUAL(daos_obj_get_oclass(container, DAOS_OT_ARRAY_BYTE, 0, 0, &class_id), 0);
     CHECK_EQUAL(class_id, OC_SX);
+    CHECK_EQUAL(daos_cont_close(container, NULL), 0);
+    CHECK_EQUAL(daos_cont_destroy(pool, "objects", 0, NULL), 0);
+    container = with_files;
 }
 
 static void containers_keep_settings(void) {
