@@ -326,6 +326,10 @@ int daos_array_open_with_attr(daos_handle_t coh, daos_obj_id_t oid, daos_handle_
                               daos_handle_t* oh, daos_event_t* ev) {
     auto array = std::make_shared<ArrayObject>();
     if (!set_sizes(*array, cell_size, chunk_size)) return finish_call(ev, -DER_INVAL);
+    // One that keeps its sizes tells them itself.
+    if (!is_array(oid) || oid.hi >> OID_FMT_TYPE_SHIFT == DAOS_OT_ARRAY) {
+        return finish_call(ev, -DER_INVAL);
+    }
     return open_handle(coh, oid, mode, std::move(array), oh, ev);
 }
 

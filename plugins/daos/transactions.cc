@@ -45,6 +45,7 @@ int daos_tx_abort(daos_handle_t th, daos_event_t* ev) {
     if (transaction == nullptr) return finish_call(ev, -DER_NO_HDL);
     const std::lock_guard locked(transaction->lock);
     if (transaction->state == State::committed) return finish_call(ev, -DER_NO_PERM);
+    if (transaction->state == State::aborted) return finish_call(ev, -DER_ALREADY);
     transaction->state = State::aborted;
     transaction->collected.clear();
     return finish_call(ev, 0);

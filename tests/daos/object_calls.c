@@ -292,6 +292,7 @@ static void transactions(void) {
     CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
     CHECK_EQUAL(put(object, transaction, 0, "d", "a", "never"), 0);
     CHECK_EQUAL(daos_tx_abort(transaction, NULL), 0);
+    CHECK_EQUAL(daos_tx_abort(transaction, NULL), -DER_ALREADY);
     CHECK_EQUAL(daos_tx_restart(transaction, NULL), -DER_NO_PERM);
     CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_NO_PERM);
     CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
@@ -475,6 +476,9 @@ static void arrays_in_pieces(void) {
         ranges[i] = (daos_range_t){.rg_idx = 8 * (uint64_t)i, .rg_len = 4};
         numbers[i] = (uint32_t)i * 3 + 1;
     }
+    CHECK_EQUAL(daos_array_open_with_attr(container, id_of(61, DAOS_OT_ARRAY), DAOS_TX_NONE,
+                                          DAOS_OO_RW, 1, 1 << 20, &array, NULL),
+                -DER_INVAL);
     CHECK_EQUAL(daos_array_create(container, id_of(61, DAOS_OT_ARRAY), DAOS_TX_NONE, 1, 1 << 20,
                                   &array, NULL),
                 0);
