@@ -3,7 +3,9 @@
 #include <cstddef>
 
 #include "daos.h"
+#include "daos/common.h"
 #include "daos_fs.h"
+#include "daos_mgmt.h"
 #include "daos_uns.h"
 #include "gurt/common.h"
 #include "gurt/hash.h"
@@ -57,6 +59,22 @@ static_assert(sizeof(daos_prop_t) == 16);
 static_assert(offsetof(daos_prop_t, dpp_entries) == 8);
 static_assert(sizeof(daos_oclass_hints_t) == 2);
 static_assert(sizeof(daos_oclass_id_t) == 4);
+static_assert(sizeof(daos_acl) == 8);
+static_assert(sizeof(daos_ace) == 32);
+static_assert(sizeof(dfs_predicate_t) == 272);
+static_assert(offsetof(dfs_predicate_t, dp_newer) == 256);
+static_assert(sizeof(daos_target_info_t) == 48);
+static_assert(offsetof(daos_target_info_t, ta_space) == 16);
+static_assert(sizeof(daos_mgmt_pool_info_t) == 40);
+static_assert(offsetof(daos_mgmt_pool_info_t, mgpi_svc) == 24);
+static_assert(sizeof(daos_sys_info) == 4256);
+static_assert(offsetof(daos_sys_info, dsi_agent_path) == 128);
+static_assert(offsetof(daos_sys_info, dsi_ranks) == 4232);
+static_assert(sizeof(daos_prop_co_roots) == 64);
+static_assert(sizeof(pl_map_attr) == 16);
+static_assert(sizeof(daos_sort_ops_t) == 24);
+static_assert(DAOS_PROP_PO_MAX == 28);
+static_assert(DAOS_PROP_CO_MAX == 4123);
 static_assert(DER_NO_PERM == 1001);
 static_assert(DER_NOSYS == 1010);
 static_assert(DER_QUOTA_LIMIT == 1046);

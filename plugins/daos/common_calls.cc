@@ -6,12 +6,13 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 #include <span>
 
 #include "daos/common.h"
 #include "daos_event.h"
 #include "daos_prop.h"
+#include "gurt/common.h"
+#include "ros2s/base/random.h"
 
 // Each facility is the first one of d_log_xst; each entry of a cache says that it was not filled
 // (DLOG_UNINIT).
@@ -134,8 +135,9 @@ int daos_array_sort(void* array, unsigned int len, bool unique, daos_sort_ops_t*
 }
 
 void daos_array_shuffle(void* arr, unsigned int len, daos_sort_ops_t* ops) {
+    ros2s::Random random(d_hlc_get());
     for (unsigned at = len; at > 1; --at) {
-        const auto other = static_cast<unsigned>(std::rand()) % at;
+        const auto other = static_cast<unsigned>(random.next() % at);
         if (other != at - 1) ops->so_swap(arr, static_cast<int>(at - 1), static_cast<int>(other));
     }
 }

@@ -1,7 +1,8 @@
 // Mounts of libdfs.
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
-#include <ctime>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -120,12 +121,15 @@ int create_mounted(daos_handle_t pool, const char* label, const dfs_attr_t* attr
 // is looked for again for about a second.
 int open_created(daos_handle_t pool, const char* label, unsigned flags, daos_handle_t& handle) {
     constexpr int attempts = 7;
-    timespec wait{.tv_sec = 0, .tv_nsec = 1000};
+    std::chrono::microseconds wait{1};
+    std::mutex lock;
+    std::condition_variable nobody;
+    std::unique_lock locked(lock);
     for (int i = 1;; ++i) {
         const int rc = open_container(pool, label, flags, handle, i == attempts);
         if (rc != -DER_NONEXIST || i == attempts) return rc;
-        ::nanosleep(&wait, nullptr);
-        wait.tv_nsec = std::min(wait.tv_nsec * 10, 500'000'000L);
+        nobody.wait_for(locked, wait);
+        wait = std::min(wait * 10, std::chrono::microseconds(500'000));
     }
 }
 

@@ -176,6 +176,7 @@ int dfs_lookup(dfs_t* dfs, const char* path, int flags, dfs_obj_t** obj, mode_t*
                struct stat* stbuf) {
     if (const int rc = check(dfs); rc != 0) return rc;
     if (path == nullptr || path[0] != '/' || obj == nullptr) return EINVAL;
+    *obj = nullptr;
     if ((flags & O_APPEND) != 0) return ENOTSUP;
     std::string_view rest = path;
     if (!dfs->prefix.empty()) {
@@ -192,6 +193,7 @@ int dfs_lookup_rel(dfs_t* dfs, dfs_obj_t* parent, const char* name, int flags, d
     Place place;
     if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
     if (obj == nullptr) return EINVAL;
+    *obj = nullptr;
     if ((flags & O_APPEND) != 0) return ENOTSUP;
     auto& fs = dfs->fs();
     const auto found = fs.run([&] { return look_up(fs, place.directory, place.name); });
@@ -216,6 +218,8 @@ int open_as(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int fl
     Place place;
     if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
     if (obj == nullptr || place.name.empty()) return EINVAL;
+    // Programs release what a failed call was to set.
+    *obj = nullptr;
     if ((flags & O_APPEND) != 0) return ENOTSUP;
     if ((flags & O_CREAT) != 0) {
         if (const int rc = check_writable(dfs); rc != 0) return rc;

@@ -490,6 +490,8 @@ static void more_of_libdfs(void) {
     CHECK(list_size == 4 && strcmp(list, "one") == 0);
     CHECK_EQUAL(dfs_setxattr(dfs, object, "system.x", &two, sizeof two, 0), ENOTSUP);
     CHECK_EQUAL(dfs_release(object), 0);
+    CHECK_EQUAL(dfs_open(dfs, NULL, "absent", S_IFREG, O_RDONLY, 0, 0, NULL, &object), ENOENT);
+    CHECK_EQUAL(dfs_release(object), EINVAL);
     CHECK_EQUAL(dfs_lookupx(dfs, directory, "owned", O_RDWR, &object, &mode, &facts, 2, names,
                             values, value_sizes),
                 0);
