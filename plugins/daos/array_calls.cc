@@ -321,16 +321,25 @@ int daos_array_open(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t, unsigne
     return finish_call(ev, rc);
 }
 
+namespace ros2s::daos {
+namespace {
+int open_sized(daos_handle_t container, daos_obj_id_t id, unsigned mode, uint64_t cell_bytes,
+               uint64_t chunk_cells, daos_handle_t* handle, daos_event_t* event) {
+    auto array = std::make_shared<ArrayObject>();
+    if (!is_array(id) || !set_sizes(*array, cell_bytes, chunk_cells)) {
+        return finish_call(event, -DER_INVAL);
+    }
+    return open_handle(container, id, mode, std::move(array), handle, event);
+}
+}  // namespace
+}  // namespace ros2s::daos
+
+// Not of an array that keeps its sizes: it tells them itself.
 int daos_array_open_with_attr(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t,
                               unsigned int mode, daos_size_t cell_size, daos_size_t chunk_size,
                               daos_handle_t* oh, daos_event_t* ev) {
-    auto array = std::make_shared<ArrayObject>();
-    if (!set_sizes(*array, cell_size, chunk_size)) return finish_call(ev, -DER_INVAL);
-    // One that keeps its sizes tells them itself.
-    if (!is_array(oid) || oid.hi >> OID_FMT_TYPE_SHIFT == DAOS_OT_ARRAY) {
-        return finish_call(ev, -DER_INVAL);
-    }
-    return open_handle(coh, oid, mode, std::move(array), oh, ev);
+    if (oid.hi >> OID_FMT_TYPE_SHIFT == DAOS_OT_ARRAY) return finish_call(ev, -DER_INVAL);
+    return open_sized(coh, oid, mode, cell_size, chunk_size, oh, ev);
 }
 
 int daos_array_close(daos_handle_t oh, daos_event_t* ev) {
@@ -348,10 +357,9 @@ int daos_array_local2global(daos_handle_t oh, d_iov_t* glob) {
 int daos_array_global2local(daos_handle_t coh, d_iov_t glob, unsigned int mode, daos_handle_t* oh) {
     const auto parts = read_global(glob, 5);
     if (parts.empty()) return -DER_INVAL;
-    return daos_array_open_with_attr(
-        coh, {.lo = parse_number(parts[1]), .hi = parse_number(parts[0])}, daos_handle_t{},
-        mode != 0 ? mode : static_cast<unsigned>(parse_number(parts[2])), parse_number(parts[3]),
-        parse_number(parts[4]), oh, nullptr);
+    return open_sized(coh, {.lo = parse_number(parts[1]), .hi = parse_number(parts[0])},
+                      mode != 0 ? mode : static_cast<unsigned>(parse_number(parts[2])),
+                      parse_number(parts[3]), parse_number(parts[4]), oh, nullptr);
 }
 
 int daos_array_read(daos_handle_t oh, daos_handle_t th, daos_array_iod_t* iod, d_sg_list_t* sgl,

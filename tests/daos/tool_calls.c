@@ -35,7 +35,7 @@ static void lists_of_rights(void) {
     CHECK_EQUAL(strcmp(written[2], "AU:GS:team@:rt"), 0);
     CHECK_EQUAL(strcmp(written[3], "A::EVERYONE@:r"), 0);
     for (size_t i = 0; i < count; i++) free(written[i]);
-    free(written);
+    free((void*)written);
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
         CHECK_EQUAL(daos_ace_from_str(bad[i], &made), -DER_INVAL);
     }
