@@ -1,0 +1,419 @@
+// Attacks on what a DPU without rights of its own may do: by the DPU that was taken over, and by
+// hosts. With a real ros2store-engine and ros2store-dpu.
+#include "delegated.h"
+#include "ros2s/control/session_tickets.h"
+#include "ros2s/pki/signature.h"
+#include "ros2s/pki/watched_identity.h"
+
+namespace ros2s::tests {
+namespace {
+
+using capability::Chain;
+using capability::SigningKey;
+
+INSTANTIATE_TEST_SUITE_P(Shm, DelegatedDpu, testing::Values("shm"));
+
+// A DPU that is taken over: it has the DPU's certificate, and whatever tenants handed to it.
+class Attacker {
+  public:
+    Attacker(OsReactor& reactor, std::unique_ptr<ControlClient> engine)
+        : reactor_(reactor), engine_(std::move(engine)), key_(SigningKey::make_seed(Secrets())) {}
+    class Holder final : public control::CapabilityHolder {
+      public:
+        explicit Holder(const SigningKey& key) : key_(key) {}
+        [[nodiscard]] Chain chain() const override { return links; }
+        [[nodiscard]] std::string prove(const Chain& chain, std::string_view nonce,
+                                        session::SessionId session,
+                                        std::string_view provider) const override {
+            if (!replayed.empty()) return replayed;
+            last = key_.sign(capability::proof_message(
+                nonce_of ? *nonce_of : nonce, session.value + session_off, provider, chain));
+            return last;
+        }
+        Chain links;
+        std::string replayed;
+        std::optional<std::string> nonce_of;
+        uint64_t session_off = 0;
+        mutable std::string last;
+
+      private:
+        const SigningKey& key_;
+    };
+    [[nodiscard]] const SigningKey& key() const { return key_; }
+    // What the engine answers to a session that shows it.
+    Result<> show(const Holder& holder) {
+        report_ = {};
+        const control::SessionWish wish{.client = Uuid::make(reactor_.secrets()),
+                                        .purpose = session::Purpose::store,
+                                        .pool = "pool",
+                                        .program = "attack",
+                                        .providers = {"shm"},
+                                        .holder = &holder};
+        return on(reactor_, [&] { return show_here(*this, wish); });
+    }
+    [[nodiscard]] std::string said() const { return report_.text(); }
+    [[nodiscard]] ControlClient& engine() { return *engine_; }
+
+  private:
+    static Task<Result<>> show_here(Attacker& self, control::SessionWish wish) {
+        control::SessionTickets tickets(self.reactor_, *self.engine_, std::move(wish));
+        const auto opened = co_await tickets.open(self.report_);
+        if (!opened) co_return fail(opened.error());
+        // Without a capability there is no ticket; with one there are more.
+        const auto more = co_await self.engine_->issue_ticket(call, opened->id, self.report_);
+        co_await tickets.close();
+        if (!more) co_return fail(more.error());
+        co_return Result<>{};
+    }
+    OsReactor& reactor_;
+    std::unique_ptr<ControlClient> engine_;
+    SigningKey key_;
+    Report report_;
+};
+
+// A program of a tenant that signs what it wants.
+struct Program {
+    Program(OsReactor& on_reactor, std::unique_ptr<ControlClient> dpu)
+        : reactor(on_reactor), control(std::move(dpu)), key(SigningKey::make_seed(Secrets())) {}
+    Result<std::string> issue(Uuid audience, capability::Use use) {
+        report = {};
+        return on(reactor, [&] {
+            return control->issue_capability(
+                call, "pool", {.use = use, .audience = audience, .holder = key.shown()}, report);
+        });
+    }
+    // The second link, for this holder, after `change`.
+    template <class Change>
+    Chain delegate(const std::string& root, const capability::PublicKey& holder, Change change) {
+        auto second = *capability::decode(root);
+        second.depth = 2;
+        second.issuer = key.shown();
+        second.holder = holder;
+        second.parent = capability::hash_of(root);
+        change(second);
+        return {root, capability::sign(second, key)};
+    }
+    Chain delegate(const std::string& root, const capability::PublicKey& holder) {
+        return delegate(root, holder, [](capability::Capability&) {});
+    }
+    OsReactor& reactor;
+    std::unique_ptr<ControlClient> control;
+    SigningKey key;
+    Report report;
+};
+
+constexpr auto denied = [](const auto& result) {
+    return !result && result.error().code == Code::denied;
+};
+
+TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
+    start();
+    ASSERT_EQ(change(Change::create, "alice", alices), "");
+    ASSERT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"read", "main"}}), "");
+    Attacker attacker(*reactor, engine_as("client"));
+    // Its own certificate opens nothing.
+    Report report;
+    auto plain = on(*reactor, [&] {
+        return connection::DirectPool::open(*reactor, engine.options("shm"), {}, report);
+    });
+    EXPECT_TRUE(denied(plain));
+
+    const auto listed =
+        on(*reactor, [&] { return attacker.engine().list_tenants(call, "pool", 0, report); });
+    ASSERT_TRUE(listed) << report.text();
+    const Uuid pool = listed->audience;
+    Program alice(*reactor, dpu_as("alice"));
+    const capability::Use main{
+        .rights = capability::right_read, .directories = false, .container = "main"};
+    const auto root = alice.issue(pool, main);
+    ASSERT_TRUE(root) << alice.report.text();
+
+    Attacker::Holder holder(attacker.key());
+    holder.links = alice.delegate(*root, attacker.key().shown());
+    EXPECT_TRUE(attacker.show(holder)) << attacker.said();
+    // The proof of an earlier session, of another session, or for another nonce.
+    holder.replayed = holder.last;
+    EXPECT_TRUE(denied(attacker.show(holder)));
+    EXPECT_THAT(attacker.said(), HasSubstr("did not sign for this session"));
+    holder.replayed.clear();
+    holder.session_off = 1;
+    EXPECT_TRUE(denied(attacker.show(holder)));
+    holder.session_off = 0;
+    holder.nonce_of = std::string(capability::nonce_bytes, '\0');
+    EXPECT_TRUE(denied(attacker.show(holder)));
+    holder.nonce_of.reset();
+    holder.replayed = "short";
+    EXPECT_FALSE(attacker.show(holder));
+    holder.replayed.clear();
+
+    // A capability that another DPU got.
+    const SigningKey other(SigningKey::make_seed(Secrets()));
+    holder.links = alice.delegate(*root, other.shown());
+    EXPECT_TRUE(denied(attacker.show(holder)));
+    // The tenant's own, which its program holds.
+    holder.links = {*root};
+    EXPECT_TRUE(denied(attacker.show(holder)));
+    // More than the program has, whoever signs it.
+    holder.links = alice.delegate(*root, attacker.key().shown(), [](capability::Capability& c) {
+        c.use.rights = capability::rights_all;
+    });
+    EXPECT_TRUE(denied(attacker.show(holder)));
+    holder.links = alice.delegate(*root, attacker.key().shown(),
+                                  [](capability::Capability& c) { c.use.container = "*"; });
+    EXPECT_TRUE(denied(attacker.show(holder)));
+    holder.links = alice.delegate(*root, attacker.key().shown(),
+                                  [](capability::Capability& c) { c.tenant = "bob"; });
+    EXPECT_TRUE(denied(attacker.show(holder)));
+    holder.links = alice.delegate(*root, attacker.key().shown(),
+                                  [](capability::Capability& c) { c.expires += 1h; });
+    EXPECT_TRUE(denied(attacker.show(holder)));
+    // A third link, and fields that are too large.
+    holder.links = alice.delegate(*root, attacker.key().shown());
+    const Chain good = holder.links;
+    holder.links.push_back(good[1]);
+    EXPECT_FALSE(attacker.show(holder));
+    holder.links = {good[0], std::string(1 << 16, 'x')};
+    EXPECT_FALSE(attacker.show(holder));
+    holder.links = {good[1]};
+    EXPECT_TRUE(denied(attacker.show(holder)));
+
+    // It asks for a tenant itself: with its own certificate, which is of another authority; and
+    // with a wish of alice's that it changed.
+    Program self(*reactor, engine_as("client"));
+    EXPECT_TRUE(denied(self.issue(pool, main)));
+    const capability::Wish wished{.use = main, .audience = pool, .holder = attacker.key().shown()};
+    const pki::Pem files = pki::read_pem(pki::identity_in(dpu.places().host_certs, "alice"));
+    const auto relay = [&](const std::string& wish, const std::string& signature) {
+        return on(*reactor, [&] {
+            return attacker.engine().relay_wish(
+                call, "pool",
+                {.wish = wish, .certificates = files.certificate, .signature = signature}, report);
+        });
+    };
+    const capability::Wish hers{.use = main, .audience = pool, .holder = alice.key.shown()};
+    const auto signature =
+        pki::sign(files.key, capability::wish_message(capability::encode(hers), "pool"), report);
+    ASSERT_TRUE(signature);
+    EXPECT_TRUE(relay(capability::encode(hers), *signature));
+    // A wish for a pool of another name, whose UUID the DPU gave as that of this pool.
+    const auto elsewhere =
+        pki::sign(files.key, capability::wish_message(capability::encode(hers), "other"), report);
+    ASSERT_TRUE(elsewhere);
+    EXPECT_TRUE(denied(relay(capability::encode(hers), *elsewhere)));
+    EXPECT_TRUE(denied(relay(capability::encode(wished), *signature)));
+    EXPECT_FALSE(relay(std::string(1 << 12, 'x'), *signature));
+
+    // A session that shows nothing gets no ticket.
+    const control::SessionWish none{.client = Uuid::make(reactor->secrets()),
+                                    .purpose = session::Purpose::store,
+                                    .pool = "pool",
+                                    .program = "attack",
+                                    .providers = {"shm"},
+                                    .holder = &holder};
+    const auto opened =
+        on(*reactor, [&] { return attacker.engine().open_session(call, none, report); });
+    ASSERT_TRUE(opened) << report.text();
+    EXPECT_TRUE(denied(
+        on(*reactor, [&] { return attacker.engine().issue_ticket(call, opened->id, report); })));
+
+    // What was good is worth nothing when the tenant has changed.
+    holder.links = good;
+    EXPECT_TRUE(attacker.show(holder)) << attacker.said();
+    ASSERT_EQ(change(Change::set, "alice", {{"weight", "3"}}), "");
+    EXPECT_EQ(attacker.show(holder).error().code, Code::stale);
+    EXPECT_THAT(attacker.said(), HasSubstr("its tenant was changed since"));
+    stop();
+}
+
+// It reads `main` as long as it shows that it may, and nothing else.
+TEST_P(DelegatedDpu, ADpuReachesWhatItShows) {
+    start();
+    ASSERT_EQ(change(Change::create, "alice", alices), "");
+    ASSERT_TRUE(create("alice", "alice-1")) << said.text();
+    Attacker attacker(*reactor, engine_as("client"));
+    Report report;
+    const auto listed =
+        on(*reactor, [&] { return attacker.engine().list_tenants(call, "pool", 0, report); });
+    ASSERT_TRUE(listed) << report.text();
+    Program alice(*reactor, dpu_as("alice"));
+    const auto root =
+        alice.issue(listed->audience,
+                    {.rights = capability::right_read, .directories = false, .container = "main"});
+    ASSERT_TRUE(root) << alice.report.text();
+    Attacker::Holder holder(attacker.key());
+    holder.links = alice.delegate(*root, attacker.key().shown());
+    auto pool = open_with(holder, report);
+    ASSERT_TRUE(pool) << report.text();
+    object::ObjectStore& store = (*pool)->store();
+    const auto seen = on(*reactor, [&] { return store.list_containers(call); });
+    ASSERT_TRUE(seen);
+    ASSERT_EQ(seen->size(), 1U);
+    const object::ContainerId main = seen->front().id, hers = record("alice-1").id;
+    const auto fetch = [&](object::ContainerId container) { return fetch_from(store, container); };
+    EXPECT_TRUE(fetch(main));
+    EXPECT_TRUE(denied(fetch(hers)));
+    EXPECT_TRUE(denied(on(*reactor, [&] { return store.destroy_container(call, main); })));
+    // From the moment at which the revocation has returned.
+    ASSERT_EQ(change(Change::revoke, "alice", {}), "");
+    EXPECT_FALSE(fetch(main));
+    EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
+    stop();
+}
+
+// A capability that was issued because the tenant owned a container is for a label.
+TEST_P(DelegatedDpu, ACapabilityOfAnOwnerEndsWithTheOwnership) {
+    start();
+    ASSERT_EQ(change(Change::create, "alice", {{"subjects", "CN=alice"}, {"create", "run-*"}}), "");
+    ASSERT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"create", "run-*"}}), "");
+    ASSERT_TRUE(create("alice", "run-7")) << said.text();
+    Attacker attacker(*reactor, engine_as("client"));
+    Program alice(*reactor, dpu_as("alice"));
+    Report report;
+    const auto known =
+        on(*reactor, [&] { return alice.control->describe_capabilities(call, "pool", report); });
+    ASSERT_TRUE(known) << report.text();
+    const auto root =
+        alice.issue(known->audience, {.rights = capability::right_write | capability::right_destroy,
+                                      .directories = false,
+                                      .container = "run-7"});
+    ASSERT_TRUE(root) << alice.report.text();
+    Attacker::Holder holder(attacker.key());
+    holder.links = alice.delegate(*root, attacker.key().shown());
+    auto pool = open_with(holder, report);
+    ASSERT_TRUE(pool) << report.text();
+    object::ObjectStore& store = (*pool)->store();
+    const auto fetch = [&](object::ContainerId container) { return fetch_from(store, container); };
+    const object::ContainerId run = record("run-7").id;
+    EXPECT_TRUE(fetch(run));
+    const auto admin = engine_as("admin");
+    ASSERT_TRUE(on(*reactor, [&] {
+        return admin->set_container(call, "pool", "run-7", {.owner = "bob"}, report);
+    })) << report.text();
+    EXPECT_TRUE(denied(fetch(run)));
+    EXPECT_TRUE(denied(on(*reactor, [&] { return store.destroy_container(call, run); })));
+    // Another container of that label.
+    ASSERT_TRUE(on(*reactor, [&] {
+        return admin->destroy_container(call, "pool", "run-7", report);
+    })) << report.text();
+    ASSERT_TRUE(create("bob", "run-7")) << said.text();
+    const object::ContainerId bobs = record("run-7").id;
+    EXPECT_TRUE(denied(fetch(bobs)));
+    EXPECT_TRUE(denied(on(*reactor, [&] { return store.destroy_container(call, bobs); })));
+    EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
+    stop();
+}
+
+TEST_P(DelegatedDpu, WhatIsNotRenewedEnds) {
+    start("2s");
+    ASSERT_EQ(change(Change::create, "alice", alices), "");
+    Attacker attacker(*reactor, engine_as("client"));
+    Program alice(*reactor, dpu_as("alice"));
+    Report report;
+    const auto known =
+        on(*reactor, [&] { return alice.control->describe_capabilities(call, "pool", report); });
+    ASSERT_TRUE(known) << report.text();
+    const auto root =
+        alice.issue(known->audience,
+                    {.rights = capability::right_read, .directories = false, .container = "main"});
+    ASSERT_TRUE(root) << alice.report.text();
+    Attacker::Holder holder(attacker.key());
+    holder.links = alice.delegate(*root, attacker.key().shown());
+    auto pool = open_with(holder, report);
+    ASSERT_TRUE(pool) << report.text();
+    const auto lists = [&] {
+        return on(*reactor, [&] { return (*pool)->store().list_containers(call); });
+    };
+    EXPECT_TRUE(lists());
+    std::this_thread::sleep_for(4500ms);
+    EXPECT_TRUE(denied(lists()));
+    EXPECT_THAT(engine.log(), HasSubstr("its capability expired"));
+    EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
+    stop();
+}
+
+// A tenant's program that is a client of the engine itself, without a DPU.
+TEST_P(DelegatedDpu, ADirectClientShowsItsOwn) {
+    for (const char* name : {"carol", "dave"}) issue(engine.places().storage_certs, name);
+    start("5min", engine.places().storage_certs);
+    ASSERT_EQ(change(Change::create, "carol", {{"subjects", "CN=carol"}, {"read", "main"}}), "");
+    ASSERT_EQ(change(Change::create, "dave", {{"subjects", "CN=dave"}, {"read", "main/directory"}}),
+              "");
+    Report report;
+    Program carol(*reactor, engine_as("carol")), dave(*reactor, engine_as("dave"));
+    const auto known =
+        on(*reactor, [&] { return carol.control->describe_capabilities(call, "pool", report); });
+    ASSERT_TRUE(known) << report.text();
+    const capability::Use main{
+        .rights = capability::right_read, .directories = false, .container = "main"};
+    const auto hers = carol.issue(known->audience, main), his = dave.issue(known->audience, main);
+    ASSERT_TRUE(hers && his) << carol.report.text() << dave.report.text();
+    EXPECT_FALSE(capability::decode(*hers)->use.directories);
+    EXPECT_TRUE(capability::decode(*his)->use.directories);
+
+    Attacker as_carol(*reactor, engine_as("carol")), as_dave(*reactor, engine_as("dave"));
+    Attacker::Holder holder(carol.key), other(dave.key);
+    holder.links = {*hers};
+    EXPECT_TRUE(as_carol.show(holder)) << as_carol.said();
+    // In the name of another tenant, with a stolen key; with one's own key.
+    EXPECT_TRUE(denied(as_dave.show(holder)));
+    EXPECT_THAT(as_dave.said(), HasSubstr("another tenant's"));
+    other.links = {*hers};
+    EXPECT_TRUE(denied(as_dave.show(other)));
+    // An engine cannot keep a client in a directory.
+    other.links = {*his};
+    EXPECT_TRUE(denied(as_dave.show(other)));
+    EXPECT_THAT(as_dave.said(), HasSubstr("cannot check directories"));
+    // A direct client is no DPU.
+    holder.links = carol.delegate(*hers, carol.key.shown());
+    EXPECT_TRUE(denied(as_carol.show(holder)));
+    EXPECT_THAT(as_carol.said(), HasSubstr("it is for a DPU"));
+    // Who is neither a DPU nor of a tenant shows nothing.
+    Attacker as_admin(*reactor, engine_as("admin"));
+    EXPECT_TRUE(denied(as_admin.show(holder)));
+    stop();
+}
+
+TEST_P(DelegatedDpu, ADpuBelievesNoHost) {
+    start();
+    ASSERT_EQ(change(Change::create, "alice", alices), "");
+    ASSERT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"read", "main"}}), "");
+    Report report;
+    Program alice(*reactor, dpu_as("alice")), bob(*reactor, dpu_as("bob"));
+    const auto described =
+        on(*reactor, [&] { return bob.control->describe_capabilities(call, "pool", report); });
+    ASSERT_TRUE(described && described->delegate) << report.text();
+    const capability::Use main{
+        .rights = capability::right_read, .directories = false, .container = "main"};
+    const auto root = alice.issue(described->audience, main);
+    ASSERT_TRUE(root) << alice.report.text();
+    // More than the tenant has, and what others have.
+    EXPECT_TRUE(denied(bob.issue(
+        described->audience,
+        {.rights = capability::right_destroy, .directories = false, .container = "main"})));
+    EXPECT_TRUE(denied(bob.issue(
+        described->audience,
+        {.rights = capability::right_read, .directories = false, .container = "alice-1"})));
+    EXPECT_TRUE(denied(bob.issue(Uuid::make(reactor->secrets()), main)));
+
+    const auto hand_over = [&](Program& by, const Chain& chain) {
+        return on(*reactor, [&] { return by.control->hand_over(call, "pool", chain, report); });
+    };
+    // For another key than this DPU's; the tenant's alone; a forged one.
+    EXPECT_TRUE(denied(hand_over(alice, alice.delegate(*root, bob.key.shown()))));
+    EXPECT_TRUE(denied(hand_over(alice, {*root})));
+    EXPECT_FALSE(hand_over(alice, {*root, *root, *root}));
+    EXPECT_FALSE(hand_over(alice, {std::string(1 << 16, 'x')}));
+    const Chain good = alice.delegate(*root, *described->delegate);
+    Chain forged = good;
+    forged[1].back() = static_cast<char>(forged[1].back() ^ 1);
+    EXPECT_TRUE(denied(hand_over(alice, forged)));
+    // Hers in bob's name.
+    EXPECT_TRUE(denied(hand_over(bob, good)));
+    EXPECT_THAT(report.text(), HasSubstr("another tenant's"));
+    EXPECT_TRUE(hand_over(alice, good)) << report.text();
+    EXPECT_THAT(dpu.log(), HasSubstr("CN=bob handed over a capability of the pool 'pool'"));
+    stop();
+}
+
+}  // namespace
+}  // namespace ros2s::tests
