@@ -363,10 +363,15 @@ void add_tenant(CLI::App& app, Arguments& arguments) {
         add("create", "a tenant, with its certificates, rights and limits", tenant_create));
     with_settings(
         add("set", "change some settings, also of a revoked tenant; '' removes one", tenant_set));
-    named(add("revoke", "end its rights and its sessions; it stays in the list", tenant_revoke));
+    auto revoke_command =
+        add("revoke", "end its rights and its sessions; it stays in the list", tenant_revoke);
+    named(revoke_command);
+    revoke_command.app.add_option("--capability", revoke_command.options->capability,
+                                  "revoke only this one: an id from `tenant show` or the engine's "
+                                  "log");
     add("rotate-key", "sign capabilities of the pool with a new key from now on",
         tenant_rotate_key);
-    named(add("show", "a tenant's settings", tenant_show));
+    named(add("show", "a tenant's settings, and the capabilities that are in use", tenant_show));
     add("list", "the tenants of a pool", tenant_list);
     tenant.footer(
         "A change is durable when the command returns. DPU daemons take it up within a second.");

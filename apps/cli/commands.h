@@ -105,6 +105,7 @@ struct TenantOptions {
     std::string certificates;  // a directory of them; empty: the usual one
     // create, set: by the names in tenancy/tenant.h. An empty text removes a setting.
     std::map<std::string, std::string> settings;
+    std::string capability;  // revoke: only this one; empty: the tenant
 };
 Task<Result<>> tenant_create(Workplace work, TenantOptions options);
 Task<Result<>> tenant_set(Workplace work, TenantOptions options);

@@ -39,7 +39,8 @@ Task<Result<std::shared_ptr<object::ObjectStore>>> Catalog::store_for(
                                                   std::move(use), report);
     }
     std::string tenant = delegated.tenant_of(pool, subject);
-    co_return co_await delegated.store(std::move(pool), std::move(tenant), std::move(use), report);
+    co_return co_await delegated.store(call, std::move(pool), std::move(tenant), std::move(use),
+                                       report);
 }
 
 Task<Result<object::ContainerRecord>> Catalog::create_container(
@@ -67,7 +68,8 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Catalog::open_for(const Call& call
     if (!delegated.has(pool)) co_return co_await open(call, pool, container, report);
     const auto [tenant, rights] = DelegatedPools::parse_authority(authority);
     capability::Use use{.rights = rights, .directories = false, .container = container};
-    ROS2S_CO_TRY_ASSIGN(auto store, co_await delegated.store(pool, tenant, std::move(use), report));
+    ROS2S_CO_TRY_ASSIGN(auto store,
+                        co_await delegated.store(call, pool, tenant, std::move(use), report));
     ROS2S_CO_TRY_ASSIGN(auto opened, co_await pools.open_on(call, *store, pool, container, report));
     co_return std::make_unique<access::CheckedFileSystem>(reactor_, std::move(opened),
                                                           std::move(store));

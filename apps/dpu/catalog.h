@@ -1,6 +1,9 @@
 // Catalog: everything that hosts may use, for their control plane and their mounts: pools of the
 // engine, pools of DAOS, and directories of this machine. A pool is one of these.
 #pragma once
+#include <algorithm>
+#include <iterator>
+
 #include "daos_pools.h"
 #include "delegated_pools.h"
 #include "directories.h"
@@ -38,7 +41,9 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
         return pools.storage(pool);
     }
     [[nodiscard]] std::vector<control::AbsentPool> absent() const override {
-        return pools.absent();
+        auto absent = pools.absent();
+        std::ranges::move(delegated.absent(), std::back_inserter(absent));
+        return absent;
     }
     Task<Result<std::shared_ptr<object::ObjectStore>>> store_for(const Call& call,
                                                                  std::string subject,

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "engine_absence.h"
 #include "ros2s/base/log_fields.h"
+#include "ros2s/tenancy/capability_rights.h"
 
 namespace ros2s::dpud {
 namespace {
@@ -12,6 +14,9 @@ namespace {
 // How long a host may be ahead of what this process was told by the engine.
 constexpr Duration news_max = std::chrono::seconds(1);
 constexpr Duration news_pause = std::chrono::milliseconds(10);
+constexpr Duration turn_pause = std::chrono::milliseconds(5);
+// A shorter absence of an engine is not reported.
+constexpr Duration absence_least = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -20,6 +25,8 @@ struct DelegatedPools::Known {
     std::vector<capability::PublicKey> issuers;
     Duration ahead{};  // the engine's clock, of this machine's
     tenancy::SeenTenants tenants;
+    std::optional<WallTime> failing_since{};
+    bool is_absent = false;  // it was reported
 };
 
 // Shows a chain. The session in which it does so may outlive the chain's use here.
@@ -54,8 +61,8 @@ struct DelegatedPools::Kept {
     Kept& operator=(const Kept&) = delete;
 
     DelegatedPools& owner;
-    capability::Capability last;
-    Semaphore turn;  // of opening and showing
+    capability::Capability first, last;  // of the chain
+    Semaphore turn;                      // of opening and showing
     bool is_renewing = false;
     std::shared_ptr<Holder> holder;
     std::unique_ptr<connection::DirectPool> pool;
@@ -99,6 +106,7 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
     auto& place = known_[pool];
     if (place == nullptr) place = std::make_unique<Known>();
     Known& known = *place;
+    know_reachable(pool, known);
     known.audience = listed.audience;
     known.issuers = listed.issuers;
     known.ahead = listed.now - reactor_.wall_time();
@@ -106,13 +114,56 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
     const WallTime now = engine_time(known);
     std::erase_if(kept_, [&](const auto& each) {
         if (std::get<0>(each.first) != pool) return false;
+        const capability::Capability& first = each.second->first;
         const capability::Capability& last = each.second->last;
         const auto tenant = known.tenants.find(last.tenant);
         // While it is used, another chain may follow.
         const bool is_over = last.expires <= now && each.second.use_count() == 1;
         return is_over || tenant == known.tenants.end() || !tenant->second.active ||
-               tenant->second.tenant.generation != last.generation;
+               tenant->second.tenant.generation != last.generation ||
+               tenancy::is_revoked(tenant->second.tenant, first, last, now);
     });
+}
+
+void DelegatedPools::know_reachable(const std::string& pool, Known& known) {
+    if (std::exchange(known.is_absent, false)) {
+        log_.info(engine_is_back(engine_.engine.control, pool,
+                                 reactor_.wall_time() - *known.failing_since));
+        if (on_change_) on_change_(pool, true);
+    }
+    known.failing_since.reset();
+}
+
+void DelegatedPools::fail_to_know(const std::string& pool, Error error, std::string_view why) {
+    const auto found = known_.find(pool);
+    if (found == known_.end()) return;
+    Known& known = *found->second;
+    const bool is_silent = error.code == Code::disconnected || error.code == Code::deadline ||
+                           error.code == Code::closed || error.code == Code::cancelled;
+    if (!is_silent) return know_reachable(pool, known);
+    const WallTime now = reactor_.wall_time();
+    if (!known.failing_since) known.failing_since = now;
+    if (known.is_absent || now - *known.failing_since < absence_least) return;
+    known.is_absent = true;
+    log_.warning(engine_is_away(engine_.engine.control, pool, why));
+    if (on_change_) on_change_(pool, false);
+}
+
+std::vector<control::AbsentPool> DelegatedPools::absent() const {
+    std::vector<control::AbsentPool> absent;
+    for (const auto& [pool, known] : known_) {
+        if (known->is_absent) absent.push_back({pool, *known->failing_since});
+    }
+    return absent;
+}
+
+void DelegatedPools::add_metrics(std::vector<exporter::Source>& sources) const {
+    for (const auto& [pool, known] : known_) {
+        sources.push_back({.labels = {{"side", "engine"}, {"pool", pool}},
+                           .list = [&known = *known](const MetricVisitor& visit) {
+                               visit(reachable_metric, reachable_help, known.is_absent ? 0 : 1);
+                           }});
+    }
 }
 
 WallTime DelegatedPools::engine_time(const Known& pool) const {
@@ -135,8 +186,9 @@ std::string DelegatedPools::authority(std::string_view pool, std::string_view su
                                       bool read_only) const {
     const std::string tenant = tenant_of(pool, subject);
     if (tenant.empty()) return "/";
-    return fmt::format("{}/{}/{}", tenant, read_only ? "r" : "w",
-                       known_.find(pool)->second->tenants.at(tenant).tenant.generation);
+    const tenancy::Tenant& record = known_.find(pool)->second->tenants.at(tenant).tenant;
+    return fmt::format("{}/{}/{}.{}", tenant, read_only ? "r" : "w", record.generation,
+                       record.revocations);
 }
 
 std::pair<std::string, uint8_t> DelegatedPools::parse_authority(std::string_view authority) {
@@ -160,12 +212,12 @@ Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string ca
     auto& place = asking_[caller];
     if (place == nullptr) place = std::make_shared<Semaphore>(reactor_, wishes_at_once);
     const std::shared_ptr<Semaphore> turn = place;
-    co_await turn->acquire();
-    Result<std::string> issued;
+    const Call bounded = within(call);
     Report said;
-    {
+    Result<std::string> issued = fail(Code::deadline);
+    if (co_await take_turn(bounded, *turn)) {
         const SemaphoreHold hold(*turn);
-        issued = co_await control_->relay_wish(call, std::move(pool), std::move(wish), said);
+        issued = co_await control_->relay_wish(bounded, std::move(pool), std::move(wish), said);
     }
     if (turn.use_count() == 2) asking_.erase(caller);  // this one's, and the map's
     if (issued) co_return issued;
@@ -173,6 +225,18 @@ Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string ca
     if (issued.error().code == Code::denied) co_return report.fail(issued.error(), said.text());
     co_return report.fail(issued.error(),
                           "the engine behind this DPU cannot be asked for a capability now");
+}
+
+Call DelegatedPools::within(const Call& call) const {
+    return {.deadline = std::min(call.deadline, reactor_.now() + opening_max), .stop = call.stop};
+}
+
+Task<Result<>> DelegatedPools::take_turn(const Call& call, Semaphore& turn) {
+    while (!turn.try_acquire()) {
+        ROS2S_CO_TRY(call.check(reactor_.now()));
+        (void)co_await sleep_for(reactor_, turn_pause, call.stop);
+    }
+    co_return Result<>{};
 }
 
 // ---- what hosts hand over -----------------------------------------------------------------------
@@ -210,9 +274,10 @@ Task<Result<capability::Capability>> DelegatedPools::verify(std::string subject,
         return capability::verify(chain, expected, why);
     }));
     if (last.tenant != tenant_of(pool, subject)) co_return no("it is another tenant's");
-    if (known.tenants.at(last.tenant).tenant.generation != last.generation) {
-        co_return no("its tenant was changed since");
-    }
+    const tenancy::Tenant& tenant = known.tenants.at(last.tenant).tenant;
+    if (tenant.generation != last.generation) co_return no("its tenant was changed since");
+    if (tenancy::is_revoked(tenant, *first, last, engine_time(known)))
+        co_return no("it was revoked");
     co_return std::move(last);
 }
 
@@ -270,8 +335,9 @@ Task<Result<>> DelegatedPools::take(std::string subject, std::string pool, capab
     std::shared_ptr<Kept> kept = is_new ? std::make_shared<Kept>(*this, reactor_) : found->second;
     // An older one, which was delayed, changes nothing.
     if (!is_new && last.expires < kept->last.expires) co_return Result<>{};
-    kept->holder->links = std::move(chain);
+    kept->first = *capability::decode(chain.front());
     kept->last = last;
+    kept->holder->links = std::move(chain);
     kept_.insert_or_assign(key, kept);
     if (kept->pool == nullptr || kept->is_renewing) co_return Result<>{};
     kept->is_renewing = true;
@@ -295,10 +361,33 @@ Task<> DelegatedPools::end(std::shared_ptr<Holder> /*holder*/,
     (void)co_await pool->close();
 }
 
-Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(std::string pool,
-                                                                         std::string tenant,
-                                                                         capability::Use use,
-                                                                         Report& report) {
+Task<Result<>> DelegatedPools::open(Kept& kept, const Call& call, std::string pool,
+                                    Report& report) {
+    const auto failed = [&report, &pool](Error error) {
+        return report.fail(
+            error, fmt::format("the engine behind this DPU does not open the pool '{}' now", pool));
+    };
+    if (const auto has_turn = co_await take_turn(call, kept.turn); !has_turn) {
+        co_return failed(has_turn.error());
+    }
+    const SemaphoreHold hold(kept.turn);
+    if (kept.pool != nullptr) co_return Result<>{};
+    connection::DirectOptions options = engine_;
+    options.engine.pool = pool;
+    options.holder = kept.holder.get();
+    options.opening = call;
+    Report said;
+    auto opened = co_await connection::DirectPool::open(reactor_, std::move(options), log_, said);
+    if (!opened && opened.error().code == Code::denied) {
+        co_return report.fail(opened.error(), said.text());
+    }
+    if (!opened) co_return failed(opened.error());
+    kept.pool = std::move(*opened);
+    co_return Result<>{};
+}
+
+Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(
+    const Call& call, std::string pool, std::string tenant, capability::Use use, Report& report) {
     std::shared_ptr<Kept> best;
     for (const auto& [key, kept] : kept_) {
         if (std::get<0>(key) != pool || std::get<1>(key) != tenant) continue;
@@ -315,25 +404,8 @@ Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(std::st
                         "that does",
                         tenant.empty() ? "a tenant" : "'" + tenant + "'", use.container, pool));
     }
-    co_await best->turn.acquire();
-    const SemaphoreHold hold(best->turn);
     if (best->pool == nullptr) {
-        connection::DirectOptions options = engine_;
-        options.engine.pool = pool;
-        options.holder = best->holder.get();
-        Report said;
-        auto opened =
-            co_await connection::DirectPool::open(reactor_, std::move(options), log_, said);
-        if (!opened) {
-            const bool is_refused = opened.error().code == Code::denied;
-            co_return report.fail(
-                opened.error(),
-                is_refused
-                    ? said.text()
-                    : fmt::format("the engine behind this DPU does not open the pool '{}' now",
-                                  pool));
-        }
-        best->pool = std::move(*opened);
+        ROS2S_CO_TRY(co_await open(*best, within(call), pool, report));
     }
     co_return std::shared_ptr<object::ObjectStore>(best, &best->pool->store());
 }

@@ -23,6 +23,8 @@
 #include "ros2s/connection/direct_pool.h"
 #include "ros2s/control/capabilities.h"
 #include "ros2s/control/control_client.h"
+#include "ros2s/control/control_server.h"
+#include "ros2s/exporter/metrics_server.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sync.h"
@@ -40,6 +42,8 @@ class DelegatedPools final : public control::Capabilities {
     static constexpr size_t wishes_at_once = 4;
     // The helper threads have other work, too.
     static constexpr size_t verified_at_once = 2;
+    // How long the engine may take to issue a capability, or to open a session.
+    static constexpr Duration opening_max = std::chrono::seconds(10);
 
     DelegatedPools(Reactor& reactor, BlockingPool& blocking, session::SessionTable& sessions);
     ~DelegatedPools() override;
@@ -51,21 +55,33 @@ class DelegatedPools final : public control::Capabilities {
     // What the engine says about a pool now.
     void know(const std::string& pool, const control::ListedTenants& listed,
               const tenancy::SeenTenants& tenants);
+    // The engine did not say it. If that goes on, it is away.
+    void fail_to_know(const std::string& pool, Error error, std::string_view why);
+    // Called when the engine of a pool is away, and when it is back. The log says so, too.
+    using OnChange = std::function<void(const std::string& pool, bool reachable)>;
+    void watch(OnChange on_change) { on_change_ = std::move(on_change); }
+    // The pools whose engine cannot be reached now.
+    [[nodiscard]] std::vector<control::AbsentPool> absent() const;
+    // As EnginePools::add_metrics().
+    void add_metrics(std::vector<exporter::Source>& sources) const;
     Task<> close();
 
     [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
     [[nodiscard]] bool has(std::string_view pool) const;
     // The tenant of the subject; empty: it has none that is active.
     [[nodiscard]] std::string tenant_of(std::string_view pool, std::string_view subject) const;
-    // The tenant of the subject in its present generation, and what it needs to mount: "alice/w/7".
+    // The tenant of the subject in its present generation, and what it needs to mount:
+    // "alice/w/7.0". The last number counts the capabilities that were revoked.
     [[nodiscard]] std::string authority(std::string_view pool, std::string_view subject,
                                         bool read_only) const;
     // The tenant, and the rights of a capability.
     [[nodiscard]] static std::pair<std::string, uint8_t> parse_authority(
         std::string_view authority);
     // The store, for that use by the tenant. Opens a session with the engine if there is none.
-    // Errors: denied (the tenant handed over nothing that covers it), those of DirectPool::open().
-    Task<Result<std::shared_ptr<object::ObjectStore>>> store(std::string pool, std::string tenant,
+    // Errors: denied (the tenant handed over nothing that covers it), deadline (of the call, or
+    // opening_max), cancelled, those of DirectPool::open().
+    Task<Result<std::shared_ptr<object::ObjectStore>>> store(const Call& call, std::string pool,
+                                                             std::string tenant,
                                                              capability::Use use, Report& report);
 
     [[nodiscard]] std::optional<Description> describe(std::string_view pool) const override;
@@ -80,12 +96,19 @@ class DelegatedPools final : public control::Capabilities {
     struct Kept;
     using Key = std::tuple<std::string, std::string, uint8_t, bool, std::string>;
     [[nodiscard]] WallTime engine_time(const Known& pool) const;
+    // Its engine has answered.
+    void know_reachable(const std::string& pool, Known& known);
     // Errors: denied; then `why` says what is wrong.
     Task<Result<capability::Capability>> verify(std::string subject, std::string pool,
                                                 const capability::Chain& chain, std::string& why);
     [[nodiscard]] bool make_room(const std::string& pool, const std::string& tenant);
     // Removes the chain that ends first of those that no mount uses. False: there is none.
     bool drop_unused(const std::function<bool(const Key&)>& is_wanted);
+    [[nodiscard]] Call within(const Call& call) const;  // at most opening_max
+    // Errors: deadline, cancelled.
+    Task<Result<>> take_turn(const Call& call, Semaphore& turn);
+    // Opens its session with the engine, if there is none.
+    Task<Result<>> open(Kept& kept, const Call& call, std::string pool, Report& report);
     static Task<> renew(std::shared_ptr<Kept> kept);
     static Task<> end(std::shared_ptr<Holder> holder, std::unique_ptr<connection::DirectPool> pool);
 
@@ -97,6 +120,7 @@ class DelegatedPools final : public control::Capabilities {
     control::ControlClient* control_ = nullptr;
     Log log_;
     std::vector<std::string> names_;
+    OnChange on_change_;
     std::map<std::string, std::unique_ptr<Known>, std::less<>> known_;  // by pool
     std::map<Key, std::shared_ptr<Kept>> kept_;                         // by pool, tenant and use
     size_t alive_ = 0;  // of Kept, also those that only mounts still use

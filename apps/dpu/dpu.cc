@@ -74,9 +74,11 @@ Task<Result<>> Dpu::begin(Report& report) {
     }
     tenants_.begin(places, needs, link_);
     ROS2S_CO_TRY(co_await open_control(report));
-    catalog_.pools.watch(environment_.log, [this](const std::string& pool, bool reachable) {
+    const auto note = [this](const std::string& pool, bool reachable) {
         control_->set_pool_serving(pool, reachable);
-    });
+    };
+    catalog_.pools.watch(environment_.log, note);
+    catalog_.delegated.watch(note);
     co_return Result<>{};
 }
 
@@ -118,10 +120,14 @@ Task<Result<>> Dpu::follow_tenants(Report& report) {
     DelegatedPools& delegated = catalog_.delegated;
     if (settings_.is_delegated()) {
         delegated.begin(way_to({}), settings_.engine_pools, environment_.log);
-        followed_.tell([&delegated](const std::string& pool, const control::ListedTenants& listed,
-                                    const tenancy::SeenTenants& tenants) {
-            delegated.know(pool, listed, tenants);
-        });
+        followed_.tell(
+            [&delegated](const std::string& pool, const control::ListedTenants& listed,
+                         const tenancy::SeenTenants& tenants) {
+                delegated.know(pool, listed, tenants);
+            },
+            [&delegated](const std::string& pool, Error error, std::string_view why) {
+                delegated.fail_to_know(pool, error, why);
+            });
     }
     ROS2S_CO_TRY(co_await followed_.begin(
         {.address = settings_.engine,
@@ -204,6 +210,7 @@ std::vector<exporter::Source> Dpu::metrics() const {
                                control_->visit_times(visit);
                            }});
     catalog_.pools.add_metrics(sources);
+    catalog_.delegated.add_metrics(sources);
     front_.add_metrics(sources);
     sources.push_back({.list = {}, .others = [this] { return tenants_.metrics(); }});
     sources.push_back({.list = {}, .others = [this] { return daemon::sources_of(accounts_); }});

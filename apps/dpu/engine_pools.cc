@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine_absence.h"
 #include "ros2s/cipher/container_keys.h"
 #include "ros2s/fs/container.h"
 
@@ -75,17 +76,10 @@ void EnginePools::look_at(const std::string& name, Pool& pool, const Log& log,
     if (!is_news) return;
     on_change(name, !absence);
     if (absence) {
-        log.warning(fmt::format(
-            "the engine at {}, which has the pool '{}', cannot be reached ({}): start "
-            "ros2store-engine there, or repair the connection to it. Requests of hosts wait 30 "
-            "s, then they fail",
-            pool.engine, name, absence->why.empty() ? "it closed the connection" : absence->why));
+        log.warning(engine_is_away(pool.engine, name, absence->why));
         return;
     }
-    const auto away = std::chrono::round<std::chrono::seconds>(reactor_.wall_time() -
-                                                               *pool.reported_absent_since);
-    log.info(fmt::format("the engine at {}, which has the pool '{}', is back after {} s",
-                         pool.engine, name, away.count()));
+    log.info(engine_is_back(pool.engine, name, reactor_.wall_time() - *pool.reported_absent_since));
     pool.reported_absent_since.reset();
 }
 
@@ -193,9 +187,7 @@ void EnginePools::add_metrics(std::vector<exporter::Source>& sources) const {
         sources.push_back(
             {.labels = {{"side", "engine"}, {"pool", name}, {"provider", pool.direct->provider()}},
              .list = [&pool = *pool.direct](const MetricVisitor& visit) {
-                 visit("ros2store_engine_reachable",
-                       "1; 0 while the engine that has the pool cannot be reached",
-                       pool.absence() ? 0 : 1);
+                 visit(reachable_metric, reachable_help, pool.absence() ? 0 : 1);
                  pool.visit_metrics(visit);
              }});
     }

@@ -65,8 +65,10 @@ Task<Result<>> FollowedTenants::read(const std::string& pool, Report& report) {
 Task<> FollowedTenants::follow(FollowedTenants& self, std::string pool) {
     while (!self.stopping_.stop_requested()) {
         Report report;
-        if (co_await self.read(pool, report)) continue;
-        // The log says elsewhere that the engine is away.
+        const auto done = co_await self.read(pool, report);
+        if (done) continue;
+        if (self.stopping_.stop_requested()) break;
+        if (self.failed_) self.failed_(pool, done.error(), report.text());
         if (!co_await sleep_for(self.reactor_, pause_after_failure, self.stopping_.token())) break;
     }
 }
@@ -75,7 +77,12 @@ void FollowedTenants::end_changed(const std::string& pool, const tenancy::SeenTe
     std::set<std::string, std::less<>> subjects;
     for (const auto& [name, old] : before) {
         const auto now = tenants_[pool].find(name);
-        if (now != tenants_[pool].end() && now->second == old) continue;
+        if (now != tenants_[pool].end()) {
+            tenancy::SeenTenant same = old;
+            // Their number says whether there are more. Those that have expired leave.
+            same.tenant.revoked_capabilities = now->second.tenant.revoked_capabilities;
+            if (now->second == same) continue;
+        }
         subjects.insert(old.tenant.subjects.begin(), old.tenant.subjects.end());
     }
     for (const session::Session* const session : sessions_.all()) {

@@ -38,7 +38,12 @@ class FollowedTenants {
     // capabilities: a tenant's sessions then also end when its record changes.
     using Told = std::function<void(const std::string& pool, const control::ListedTenants& listed,
                                     const tenancy::SeenTenants& tenants)>;
-    void tell(Told told) { told_ = std::move(told); }
+    // Called with each failure to get an answer.
+    using Failed = std::function<void(const std::string& pool, Error error, std::string_view why)>;
+    void tell(Told told, Failed failed) {
+        told_ = std::move(told);
+        failed_ = std::move(failed);
+    }
     // The control plane of the engine, from begin() on.
     [[nodiscard]] control::ControlClient& engine() { return *engine_; }
 
@@ -49,6 +54,7 @@ class FollowedTenants {
     void apply();
     void end_changed(const std::string& pool, const tenancy::SeenTenants& before);
     Told told_;
+    Failed failed_;
 
     Reactor& reactor_;
     const tenancy::Policy settings_;

@@ -14,24 +14,11 @@ namespace ros2s::engined {
 namespace {
 
 constexpr std::string_view changed_since = "its tenant was changed since";
+constexpr std::string_view revoked_by_itself = "it was revoked";
 constexpr Duration told_by_then = std::chrono::milliseconds(50);
 constexpr size_t authority_bytes_max = 1 << 20;
 // The helper threads have other work, too.
 constexpr size_t verified_at_once = 2;
-
-std::string rights_text(const capability::Use& use) {
-    std::string text;
-    const auto add = [&](uint8_t bit, std::string_view name) {
-        if ((use.rights & bit) == 0) return;
-        text += text.empty() ? "" : ", ";
-        text += name;
-    };
-    add(capability::right_read, "read");
-    add(capability::right_write, "write");
-    add(capability::right_create, "create");
-    add(capability::right_destroy, "destroy");
-    return text.empty() ? "see" : text;
-}
 
 }  // namespace
 
@@ -159,12 +146,16 @@ Task<Result<std::string>> IssuedCapabilities::issue(const Call& call, std::strin
         co_return refuse(asked->subject, what, "it has no active tenant", report);
     }
     const tenancy::Tenant tenant = *found;  // the record may change meanwhile; its generation not
+    if (tenancy::is_revoked(tenant, wish->holder, environment_.reactor.wall_time())) {
+        co_return refuse(asked->subject, what, "a capability of this program was revoked", report);
+    }
     const auto use = co_await most_of(call, pool, tenant, wish->use);
     if (!use) {
-        co_return refuse(asked->subject, what,
-                         fmt::format("the tenant '{}' may not {} the container '{}'", tenant.name,
-                                     rights_text(wish->use), wish->use.container),
-                         report);
+        co_return refuse(
+            asked->subject, what,
+            fmt::format("the tenant '{}' may not {} the container '{}'", tenant.name,
+                        capability::rights_text(wish->use.rights), wish->use.container),
+            report);
     }
     const WallTime until = std::min(asked->until, tenant.until.value_or(WallTime::max()));
     const Duration life =
@@ -185,14 +176,15 @@ Task<Result<>> IssuedCapabilities::rotate(std::string pool, Report& report) {
 // ---- verifying --------------------------------------------------------------------------------
 
 std::string_view IssuedCapabilities::outdated(const std::string& pool,
-                                              const capability::Capability& capability) const {
+                                              const capability::Capability& first,
+                                              const capability::Capability& last) const {
     const auto& tenants = std::as_const(pools_).tenants(pool)->tenants();
-    const auto tenant = tenants.find(capability.tenant);
+    const auto tenant = tenants.find(last.tenant);
     if (tenant == tenants.end()) return "there is no such tenant";
-    if (!tenant->second.is_active(environment_.reactor.wall_time())) {
-        return "its tenant was revoked or has expired";
-    }
-    if (tenant->second.generation != capability.generation) return changed_since;
+    const WallTime now = environment_.reactor.wall_time();
+    if (!tenant->second.is_active(now)) return "its tenant was revoked or has expired";
+    if (tenant->second.generation != last.generation) return changed_since;
+    if (tenancy::is_revoked(tenant->second, first, last, now)) return revoked_by_itself;
     return {};
 }
 
@@ -220,9 +212,11 @@ Task<Result<>> IssuedCapabilities::show(session::Session& session, capability::C
     }
     const std::string what = fmt::format("showed a capability of the pool '{}'", pool);
     if (!verified) co_return refuse(subject, what, why, report);
-    if (const auto wrong = outdated(pool, *verified); !wrong.empty()) {
+    const auto first = capability::decode(chain.front());  // verified as well
+    if (const auto wrong = outdated(pool, *first, *verified); !wrong.empty()) {
         const auto refused = refuse(subject, what, wrong, report);
-        if (wrong != changed_since) co_return refused;
+        const bool may_follow_another = wrong == changed_since || wrong == revoked_by_itself;
+        if (!may_follow_another || !is_delegate(subject)) co_return refused;
         // A DPU hears of the change first. Its hosts then open new sessions, and send again what
         // fails here.
         (void)co_await sleep_for(environment_.reactor, told_by_then);
@@ -248,20 +242,67 @@ Task<Result<>> IssuedCapabilities::show(session::Session& session, capability::C
         sessions_.audit().done(
             subject,
             fmt::format("session {} of {} is for the tenant '{}': {} {}{} of the pool '{}', "
-                        "capability {}",
-                        session.id.value, subject, verified->tenant, rights_text(verified->use),
+                        "capability {}{}",
+                        session.id.value, subject, verified->tenant,
+                        capability::rights_text(verified->use.rights),
                         verified->use.directories ? "directories of " : "", verified->use.container,
-                        pool, verified->id.to_string()),
+                        pool, verified->id.to_string(),
+                        is_direct ? "" : fmt::format(", made from {}", first->id.to_string())),
             session::fields_of(session));
     }
+    if (before == nullptr) sessions_.use_account(session, verified->tenant);
+    session.shows->first = std::make_shared<const capability::Capability>(*first);
     session.shows->capability = std::make_shared<const capability::Capability>(*verified);
     co_return Result<>{};
+}
+
+// ---- revoking ---------------------------------------------------------------------------------
+
+Task<Result<uint64_t>> IssuedCapabilities::revoke(std::string pool, std::string tenant,
+                                                  Uuid capability, Report& report) {
+    // The record ends its sessions (end_outdated()) and outlives the capability, whatever its life.
+    tenancy::RevokedCapability revoked{.until = environment_.reactor.wall_time() +
+                                                capability::life_max + capability::clock_slack};
+    uint64_t sessions = 0;
+    for (const session::Session* const session : sessions_.all()) {
+        if (session->request.pool != pool || !session->shows || !session->shows->first) continue;
+        const capability::Capability& first = *session->shows->first;
+        if (first.id != capability && session->shows->capability->id != capability) continue;
+        if (first.tenant != tenant) {
+            co_return report.fail(Code::invalid,
+                                  fmt::format("the capability {} is of the tenant "
+                                              "'{}', and not of '{}'",
+                                              capability.to_string(), first.tenant, tenant));
+        }
+        revoked.program = first.holder;
+        ++sessions;
+    }
+    ROS2S_CO_TRY(co_await pools_.tenants(pool)->revoke_capability(std::move(tenant), capability,
+                                                                  revoked, report));
+    co_return sessions;
+}
+
+std::vector<control::CapabilityInUse> IssuedCapabilities::in_use(std::string_view pool,
+                                                                 std::string_view tenant) const {
+    std::vector<control::CapabilityInUse> all;
+    for (const session::Session* const session : sessions_.all()) {
+        if (session->request.pool != pool || !session->shows || !session->shows->first) continue;
+        const capability::Capability& last = *session->shows->capability;
+        if (last.tenant != tenant) continue;
+        all.push_back({.first = session->shows->first->id,
+                       .last = last.id,
+                       .use = last.use,
+                       .shown_by = session->request.subject,
+                       .expires = last.expires});
+    }
+    return all;
 }
 
 void IssuedCapabilities::end_outdated() {
     for (const session::Session* const session : sessions_.all()) {
         if (!session->shows || session->shows->capability == nullptr) continue;
-        const std::string_view why = outdated(session->request.pool, *session->shows->capability);
+        const std::string_view why =
+            outdated(session->request.pool, *session->shows->first, *session->shows->capability);
         if (!why.empty()) sessions_.expel(session->id, fmt::format("its capability: {}", why));
     }
 }

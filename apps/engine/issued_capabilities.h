@@ -1,5 +1,6 @@
 // IssuedCapabilities: issues the capabilities of this engine's pools, and verifies those that
-// clients show in their sessions. A session whose tenant has changed since is ended.
+// clients show in their sessions. A session whose tenant has changed since, or whose capability was
+// revoked, is ended.
 //
 //     wish ─ signed by a certificate's key ─► tenant of its subject ─► capability
 //     chain, proof ─► verified ─► rights of the session (StoreRouter)
@@ -43,6 +44,10 @@ class IssuedCapabilities final : public control::Capabilities {
     [[nodiscard]] bool may_show(std::string_view subject, std::string_view pool) const override;
     Task<Result<>> show(session::Session& session, capability::Chain chain, std::string nonce,
                         std::string proof, Report& report) override;
+    Task<Result<uint64_t>> revoke(std::string pool, std::string tenant, Uuid capability,
+                                  Report& report) override;
+    [[nodiscard]] std::vector<control::CapabilityInUse> in_use(
+        std::string_view pool, std::string_view tenant) const override;
     Task<Result<>> rotate(std::string pool, Report& report) override;
 
   private:
@@ -56,9 +61,10 @@ class IssuedCapabilities final : public control::Capabilities {
     // What the tenant has of it. Errors: denied, those of listing containers.
     Task<Result<capability::Use>> most_of(const Call& call, const std::string& pool,
                                           const tenancy::Tenant& tenant, capability::Use use);
-    // Empty: nothing is wrong with it.
+    // What is wrong with a chain with this first and last link. Empty: nothing.
     [[nodiscard]] std::string_view outdated(const std::string& pool,
-                                            const capability::Capability& capability) const;
+                                            const capability::Capability& first,
+                                            const capability::Capability& last) const;
     std::unexpected<Error> refuse(std::string_view subject, std::string_view what,
                                   std::string_view why, Report& report);
 

@@ -16,12 +16,14 @@ void LiveLimits::apply() {
     admission::Allowances allowances = settings_;
     for (const std::string& name : pools_.names()) {
         for (const auto& [tenant, record] : pools_.tenants(name)->tenants()) {
+            for (const std::string& subject : record.subjects) {
+                allowances.accounts.emplace(subject, tenant);
+            }
             if (!record.allowance) continue;
             allowances.by_account.insert_or_assign(tenant, *record.allowance);
             for (const std::string& subject : record.subjects) {
                 // Sessions that were opened before the tenant was have the account of the subject.
                 allowances.by_account.insert_or_assign(subject, *record.allowance);
-                allowances.accounts.emplace(subject, tenant);
             }
         }
     }

@@ -4,7 +4,8 @@
 //     TenantRegistry of each pool ─ a change ─► Policy ─► Accounts
 //
 // A tenant's limits apply to its subjects that are clients of the engine: a DPU or direct clients.
-// They share an account from their next session on. The hosts of a DPU have their limits there.
+// They share an account from their next session on, also with the sessions in which a delegated DPU
+// shows the tenant's capabilities. The hosts of a DPU have their rates there.
 //
 // Owned by Engine; used on its core. Outlives what the registries do.
 #pragma once

@@ -290,6 +290,14 @@ class Life(WithDirectory):
         sees(False)
         self.assertRegex(run("tenant", "list", self.pool).stdout, "alice +revoked +CN=alice")
 
+        self.assertEqual(shown["capabilities"], [])
+        one = "1b4e28ba-2fa1-4d2b-883f-0016d3cca427"
+        said = run("tenant", "revoke", self.pool, "alice", "--capability", one).stdout
+        self.assertIn(f"capability {one} of the tenant alice: revoked; no session uses it now", said)
+        self.assertRegex((self.pool / "tenants.yaml").read_text(), f'revoked_capabilities: "{one} [0-9]+"')
+        self.refused("tenant", "revoke", self.pool, "alice", "--capability", "7",
+                     says=["'7' is not the id of a capability", "tenant show"])
+        self.refused("tenant", "revoke", self.pool, "eve", "--capability", one, says="no tenant 'eve'")
         keys = self.pool / "capability.keys"
         before = keys.read_text().splitlines()
         run("tenant", "rotate-key", self.pool)

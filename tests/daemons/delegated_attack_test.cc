@@ -1,6 +1,7 @@
 // Attacks on what a DPU without rights of its own may do: by the DPU that was taken over, and by
 // hosts. With a real ros2store-engine and ros2store-dpu.
 #include "delegated.h"
+#include "eventually.h"
 #include "ros2s/control/session_tickets.h"
 #include "ros2s/pki/signature.h"
 #include "ros2s/pki/watched_identity.h"
@@ -57,7 +58,7 @@ class Attacker {
   private:
     static Task<Result<>> show_here(Attacker& self, control::SessionWish wish) {
         control::SessionTickets tickets(self.reactor_, *self.engine_, std::move(wish));
-        const auto opened = co_await tickets.open(self.report_);
+        const auto opened = co_await tickets.open({}, self.report_);
         if (!opened) co_return fail(opened.error());
         // Without a capability there is no ticket; with one there are more.
         const auto more = co_await self.engine_->issue_ticket(call, opened->id, self.report_);
@@ -257,6 +258,88 @@ TEST_P(DelegatedDpu, ADpuReachesWhatItShows) {
     ASSERT_EQ(change(Change::revoke, "alice", {}), "");
     EXPECT_FALSE(fetch(main));
     EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
+    stop();
+}
+
+// A single capability is worth nothing when its revocation has returned: to the DPU that has it, in
+// another session, to another DPU, after restarts. Others of its tenant are as before.
+TEST_P(DelegatedDpu, ARevokedCapabilityIsWorthNothing) {
+    start();
+    ASSERT_EQ(change(Change::create, "alice", alices), "");
+    ASSERT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"read", "main"}}), "");
+    Attacker attacker(*reactor, engine_as("client"));
+    Program one(*reactor, dpu_as("alice")), two(*reactor, dpu_as("alice"));
+    Report report;
+    const auto known =
+        on(*reactor, [&] { return one.control->describe_capabilities(call, "pool", report); });
+    ASSERT_TRUE(known) << report.text();
+    const capability::Use main{
+        .rights = capability::right_read, .directories = false, .container = "main"};
+    const auto first = one.issue(known->audience, main), other = two.issue(known->audience, main);
+    ASSERT_TRUE(first && other) << one.report.text() << two.report.text();
+    Attacker::Holder holder(attacker.key()), of_other(attacker.key());
+    holder.links = one.delegate(*first, attacker.key().shown());
+    of_other.links = two.delegate(*other, attacker.key().shown());
+    auto pool = open_with(holder, report), other_pool = open_with(of_other, report);
+    ASSERT_TRUE(pool && other_pool) << report.text();
+    const object::ContainerId container = record("main").id;
+    EXPECT_TRUE(fetch_from((*pool)->store(), container));
+    EXPECT_TRUE(fetch_from((*other_pool)->store(), container));
+
+    auto admin = engine_as("admin");
+    const auto revoke = [&](const std::string& tenant, Uuid id) {
+        report = {};
+        return on(*reactor,
+                  [&] { return admin->revoke_capability(call, "pool", tenant, id, report); });
+    };
+    const Uuid last = capability::decode(holder.links.back())->id;
+    // Only an administrator, and only of its tenant.
+    EXPECT_TRUE(denied(on(*reactor, [&] {
+        return attacker.engine().revoke_capability(call, "pool", "alice", last, report);
+    })));
+    EXPECT_TRUE(denied(on(*reactor, [&] {
+        return attacker.engine().list_capabilities(call, "pool", "alice", report);
+    })));
+    EXPECT_EQ(revoke("bob", last).error().code, Code::invalid);
+    EXPECT_THAT(report.text(), HasSubstr("is of the tenant 'alice', and not of 'bob'"));
+    EXPECT_EQ(revoke("carol", Uuid::make(reactor->secrets())).error().code, Code::not_found);
+    EXPECT_TRUE(fetch_from((*pool)->store(), container));
+
+    EXPECT_EQ(revoke("alice", last), Result<uint64_t>(1));
+    EXPECT_FALSE(fetch_from((*pool)->store(), container));
+    EXPECT_TRUE(fetch_from((*other_pool)->store(), container));
+    EXPECT_FALSE(attacker.show(holder));
+    EXPECT_THAT(engine.log(), HasSubstr("refused: it was revoked"));
+    // Another one made of the same, and another one for the same program.
+    holder.links = one.delegate(*first, attacker.key().shown(), [&](capability::Capability& c) {
+        c.id = Uuid::make(reactor->secrets());
+    });
+    EXPECT_FALSE(attacker.show(holder));
+    EXPECT_TRUE(denied(one.issue(known->audience, main)));
+    EXPECT_TRUE(two.issue(known->audience, main)) << two.report.text();
+    // The DPU of the test does not take it either.
+    EXPECT_TRUE(denied(on(*reactor, [&] {
+        return one.control->hand_over(call, "pool", one.delegate(*first, *known->delegate), report);
+    })));
+    EXPECT_THAT(report.text(), HasSubstr("it was revoked"));
+    // One that no session uses.
+    const auto unused = two.issue(known->audience, main);
+    ASSERT_TRUE(unused);
+    EXPECT_EQ(revoke("alice", capability::decode(*unused)->id), Result<uint64_t>(0));
+
+    engine.kill_hard();
+    ASSERT_TRUE(engine.start()) << engine.log();
+    admin = engine_as("admin");
+    EXPECT_FALSE(attacker.show(holder));
+    holder.links = two.delegate(*unused, attacker.key().shown());
+    EXPECT_FALSE(attacker.show(holder));
+    EXPECT_TRUE(attacker.show(of_other)) << attacker.said();
+    EXPECT_TRUE(fetch_from((*other_pool)->store(), container));
+    // When the DPU has connected to the engine again.
+    EXPECT_TRUE(eventually([&] { return denied(one.issue(known->audience, main)); }))
+        << one.report.text();
+    EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
+    EXPECT_TRUE(on(*reactor, [&] { return (*other_pool)->close(); }));
     stop();
 }
 

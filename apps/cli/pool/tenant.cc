@@ -1,4 +1,5 @@
 // ros2store tenant: the tenants of a pool, at the engine that has it.
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -67,13 +68,15 @@ std::string_view state_of(const tenancy::SeenTenant& seen) {
     return seen.active ? "active" : "expired";
 }
 
-Json json_of(const tenancy::SeenTenant& seen) {
+Json json_of(const tenancy::SeenTenant& seen, const std::vector<Json>* capabilities = nullptr) {
     std::vector<Json::Member> settings;
     for (const auto& [key, text] : seen.tenant.settings) settings.emplace_back(key, text);
-    return Json::object({{"name", seen.tenant.name},
-                         {"state", state_of(seen)},
-                         {"generation", seen.tenant.generation},
-                         {"settings", Json::object(settings)}});
+    std::vector<Json::Member> all{{"name", seen.tenant.name},
+                                  {"state", state_of(seen)},
+                                  {"generation", seen.tenant.generation},
+                                  {"settings", Json::object(settings)}};
+    if (capabilities != nullptr) all.emplace_back("capabilities", Json::array(*capabilities));
+    return Json::object(all);
 }
 
 Task<Result<>> change(Workplace work, tenancy::Change what, TenantOptions options,
@@ -95,6 +98,53 @@ Task<Result<tenancy::SeenTenants>> read(Workplace work, const TenantOptions& opt
     co_return listed.tenants ? std::move(*listed.tenants) : tenancy::SeenTenants();
 }
 
+Task<Result<>> revoke_one(Workplace work, TenantOptions options) {
+    const auto id = Uuid::parse(options.capability);
+    if (!id) {
+        co_return work.report.fail(id.error(),
+                                   fmt::format("'{}' is not the id of a capability; `ros2store "
+                                               "tenant show` lists those in use",
+                                               options.capability));
+    }
+    ROS2S_CO_TRY_ASSIGN(const Engine engine, engine_of(work, options.place, options.certificates));
+    ROS2S_CO_TRY_ASSIGN(const uint64_t sessions,
+                        co_await engine.control->revoke_capability(bounded(work), engine.pool,
+                                                                   options.name, *id, work.report));
+    work.session.say(fmt::format(
+        "capability {} of the tenant {}: revoked; {}", id->to_string(), options.name,
+        sessions == 0 ? "no session uses it now" : fmt::format("{} sessions ended", sessions)));
+    work.session.answer(Json::object({{"capability", id->to_string()}, {"sessions", sessions}}));
+    co_return Result<>{};
+}
+
+// What the tenant's programs, or DPUs for them, use now. An engine tells administrators only.
+Task<std::vector<Json>> show_capabilities(Workplace work, TenantOptions options) {
+    std::vector<Json> all;
+    const auto engine = engine_of(work, options.place, options.certificates);
+    if (!engine) co_return all;
+    Report unused;
+    const auto found = co_await engine->control->list_capabilities(bounded(work), engine->pool,
+                                                                   options.name, unused);
+    if (!found) co_return all;
+    for (const control::CapabilityInUse& each : *found) {
+        const std::string what =
+            fmt::format("{} {}{}", capability::rights_text(each.use.rights),
+                        each.use.directories ? "directories of " : "", each.use.container);
+        const auto until = std::chrono::floor<std::chrono::seconds>(each.expires);
+        const std::string expires = fmt::format("{:%FT%TZ}", until);
+        const std::string from =
+            each.first == each.last ? "" : fmt::format(", made from {}", each.first.to_string());
+        work.session.say(fmt::format("  capability {}: {}; shown by {} until {}{}",
+                                     each.last.to_string(), what, each.shown_by, expires, from));
+        all.push_back(Json::object({{"id", each.last.to_string()},
+                                    {"made_from", each.first.to_string()},
+                                    {"use", what},
+                                    {"shown_by", each.shown_by},
+                                    {"expires", expires}}));
+    }
+    co_return all;
+}
+
 }  // namespace
 
 Task<Result<>> tenant_create(Workplace work, TenantOptions options) {
@@ -104,6 +154,7 @@ Task<Result<>> tenant_set(Workplace work, TenantOptions options) {
     co_return co_await change(work, tenancy::Change::set, std::move(options), "changed");
 }
 Task<Result<>> tenant_revoke(Workplace work, TenantOptions options) {
+    if (!options.capability.empty()) co_return co_await revoke_one(work, std::move(options));
     co_return co_await change(work, tenancy::Change::revoke, std::move(options), "revoked");
 }
 
@@ -148,7 +199,8 @@ Task<Result<>> tenant_show(Workplace work, TenantOptions options) {
     for (const auto& [key, text] : found->second.tenant.settings) {
         work.session.say(fmt::format("  {:<9} {}", key, text));
     }
-    work.session.answer(json_of(found->second));
+    const std::vector<Json> capabilities = co_await show_capabilities(work, options);
+    work.session.answer(json_of(found->second, &capabilities));
     co_return Result<>{};
 }
 

@@ -33,13 +33,13 @@ void AdmissionMetrics::visit(const MetricVisitor& visit) const {
 
 // ---- lines ----------------------------------------------------------------------------------
 
-Line::Line(Admission& admission, uint64_t tenant, uint64_t session)
+Line::Line(Admission& admission, uint64_t tenant, uint64_t session, bool keeps_rates)
     : admission_(admission),
       number_(tenant),
       session_number_(session),
       tenant_(admission.tenants_[tenant]),
       session_(tenant_.sessions[session]),
-      keeps_rates_(admission.limits_.keeps_accounts) {
+      keeps_rates_(keeps_rates && admission.limits_.keeps_accounts) {
     if (tenant_.lines == 0) {
         tenant_.account = admission.account_of(tenant);
         tenant_.parent = &admission.all_;

@@ -139,8 +139,9 @@ class [[nodiscard]] Place {
 
 class Line {
   public:
-    // `session`: lines of one session share its turns.
-    Line(Admission& admission, uint64_t tenant, uint64_t session = 0);
+    // `session`: lines of one session share its turns. `keeps_rates`: false if another process has
+    // delayed the requests by the tenant's rates.
+    Line(Admission& admission, uint64_t tenant, uint64_t session = 0, bool keeps_rates = true);
     // Call it only when no request waits in the line or is inside.
     ~Line();
     Line(const Line&) = delete;

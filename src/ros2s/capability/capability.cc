@@ -60,6 +60,17 @@ Result<> check_head(Decoder& in, uint32_t magic) {
 
 }  // namespace
 
+std::string rights_text(uint8_t rights) {
+    constexpr std::array<std::string_view, 4> names{"read", "write", "create", "destroy"};
+    std::string text;
+    for (size_t bit = 0; bit < names.size(); ++bit) {
+        if ((rights >> bit & 1) == 0) continue;
+        text += text.empty() ? "" : ", ";
+        text += names[bit];
+    }
+    return text.empty() ? "see" : text;
+}
+
 bool Use::has_container(std::string_view label_or_pattern) const {
     if (!container.ends_with('*')) return container == label_or_pattern;
     return label_or_pattern.starts_with(

@@ -34,6 +34,8 @@ inline constexpr Duration life_max = std::chrono::hours(1);
 // Bits of `rights`. `write` includes `read`. None: only to see that containers exist.
 inline constexpr uint8_t right_read = 1, right_write = 2, right_create = 4, right_destroy = 8;
 inline constexpr uint8_t rights_all = 15;
+// For people: "read, write"; none: "see".
+[[nodiscard]] std::string rights_text(uint8_t rights);
 
 // What a capability is for.
 struct Use {

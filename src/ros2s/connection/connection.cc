@@ -1,5 +1,7 @@
 #include "connection.h"
 
+#include <algorithm>
+
 #include "ros2s/fabric/providers/providers.h"
 
 namespace ros2s::connection {
@@ -40,7 +42,7 @@ Options options_for(ServerAccess server, session::Purpose purpose, uint32_t serv
 Task<Result<std::unique_ptr<Connection>>> Connection::open(Reactor& reactor, Options options,
                                                            Report& report) {
     bool was_there = false;
-    for (const Time until = reactor.now() + patience;;) {
+    for (const Time until = std::min(reactor.now() + patience, options.opening.deadline);;) {
         std::unique_ptr<Connection> connection(new Connection);
         Report attempt;
         const auto begun = co_await connection->begin(reactor, options, attempt);
@@ -51,7 +53,9 @@ Task<Result<std::unique_ptr<Connection>>> Connection::open(Reactor& reactor, Opt
         if (!was_there || !may_come_back(begun.error()) || reactor.now() >= until) {
             co_return report.fail(begun.error(), attempt.text());
         }
-        co_await sleep_for(reactor, pause);
+        if (!co_await sleep_for(reactor, pause, options.opening.stop)) {
+            co_return report.fail(begun.error(), attempt.text());
+        }
     }
 }
 
@@ -63,7 +67,7 @@ Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& repo
     options.wish.client = client_;
     tickets_ = stack_.push("SessionTickets", std::make_unique<control::SessionTickets>(
                                                  reactor, *control_, std::move(options.wish)));
-    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await tickets_->open(report));
+    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await tickets_->open(options.opening, report));
     ROS2S_CO_TRY_ASSIGN(
         auto* const domain,
         stack_.push("Domain",

@@ -23,6 +23,7 @@ struct Options {
     control::SessionWish wish;  // open() chooses its client instance
     uint32_t service = 0;       // the number of the data plane's service
     std::string ucx_device;     // for the ucx and ofi providers
+    Call opening{};             // bounds open()
     // rpc::ChannelOptions
     int32_t absence_errno = 0;
     const admission::Accounts* accounts = nullptr;

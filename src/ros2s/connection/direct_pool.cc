@@ -18,12 +18,13 @@ Task<Result<std::unique_ptr<DirectPool>>> DirectPool::open(Reactor& reactor, Dir
 }
 
 Task<Result<>> DirectPool::begin(Reactor& reactor, DirectOptions options, Log log, Report& report) {
-    const Call call;
+    const Call call = options.opening;
     Options opening =
         options_for(std::move(options.engine), session::Purpose::store, remote::object_service);
     opening.absence_errno = options.absence_errno;
     opening.accounts = options.accounts;
     opening.wish.holder = options.holder;
+    opening.opening = call;
     ROS2S_CO_TRY_ASSIGN(
         connection_,
         stack_.push("Connection", co_await Connection::open(reactor, std::move(opening), report)));

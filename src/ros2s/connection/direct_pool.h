@@ -45,6 +45,7 @@ struct DirectOptions {
     int32_t absence_errno = 0;
     const admission::Accounts* accounts = nullptr;
     const control::CapabilityHolder* holder = nullptr;  // control::SessionWish
+    Call opening{};                                     // bounds open()
 };
 
 class DirectPool {

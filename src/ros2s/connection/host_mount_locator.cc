@@ -9,6 +9,9 @@ constexpr Duration locator_pause = std::chrono::milliseconds(5);
 // How long a call waits for the mount to be found again.
 constexpr Duration call_patience = std::chrono::seconds(30);
 
+// Between attempts that the DPU refuses, until its host has the right again.
+constexpr Duration refused_pause = std::chrono::seconds(1);
+
 constexpr Duration opening_patience = std::chrono::seconds(10);
 
 // The container does not exist, or the host has no right to it: waiting does not help.
@@ -116,8 +119,10 @@ Task<> HostMountLocator::keep(HostMountLocator& self, hostlink::LinkClient& link
             (void)self.reopening_.try_spawn(link.reopen_all(self.call_));
             continue;
         }
-        if (is_final(mounted.error().code)) self.failure_ = mounted.error();
-        (void)co_await sleep_for(self.reactor_, 10 * locator_pause, self.stop_.token());
+        const bool is_refused = is_final(mounted.error().code);
+        if (is_refused) self.failure_ = mounted.error();
+        const Duration pause = is_refused ? refused_pause : 10 * locator_pause;
+        (void)co_await sleep_for(self.reactor_, pause, self.stop_.token());
     }
 }
 
@@ -130,7 +135,8 @@ Task<bool> HostMountLocator::moved(const Call& call, session::MountLocation from
         if (alive) co_return place_ != from;
     }
     const Time until = std::min(call.deadline, reactor_.now() + call_patience);
-    while (place_ == from && !failure_ && reactor_.now() < until && !stop_.stop_requested()) {
+    while (place_ == from && !failure_ && !tickets_.is_refused() && reactor_.now() < until &&
+           !stop_.stop_requested()) {
         if (!co_await sleep_for(reactor_, locator_pause, call.stop)) break;
     }
     co_return place_ != from;

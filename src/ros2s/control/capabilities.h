@@ -22,6 +22,14 @@ struct SignedWish {
     std::string signature;     // by its key, over capability::wish_message()
 };
 
+// A capability that a session uses now.
+struct CapabilityInUse {
+    Uuid first, last;  // the engine's, and the one that is shown
+    capability::Use use;
+    std::string shown_by;  // the subject of the session
+    WallTime expires{};
+};
+
 class Capabilities {
   public:
     virtual ~Capabilities() = default;
@@ -58,6 +66,18 @@ class Capabilities {
     virtual Task<Result<>> show(session::Session& /*session*/, capability::Chain /*chain*/,
                                 std::string /*nonce*/, std::string /*proof*/, Report& report) {
         co_return report.fail(Code::unsupported, "this server has no use for capabilities");
+    }
+    // Revokes that capability of the tenant, and what was made of it. Its program gets no other one
+    // for an hour. Returns how many sessions used it. Errors: not_found, invalid (another
+    // tenant's), too_large, no_space, io.
+    virtual Task<Result<uint64_t>> revoke(std::string /*pool*/, std::string /*tenant*/,
+                                          Uuid /*capability*/, Report& report) {
+        co_return report.fail(Code::unsupported, "this server issues no capabilities");
+    }
+    // Those of the tenant.
+    [[nodiscard]] virtual std::vector<CapabilityInUse> in_use(std::string_view /*pool*/,
+                                                              std::string_view /*tenant*/) const {
+        return {};
     }
     // Another key signs from now on. Errors: those of capability::Issuer::rotate().
     virtual Task<Result<>> rotate(std::string /*pool*/, Report& report) {

@@ -56,4 +56,23 @@ Task<Result<>> CapabilityService::delegate(Served& served,
                                                        std::move(chain), served.report);
 }
 
+Task<Result<>> CapabilityService::list(Served& served, const v1::ListCapabilitiesRequest& request,
+                                       v1::ListCapabilitiesReply& reply) {
+    ROS2S_CO_TRY(find(served, request.pool()));
+    ROS2S_CO_TRY(state_.permit_administration(served, "list capabilities of", request.pool(),
+                                              "list capabilities"));
+    for (const CapabilityInUse& each :
+         state_.parts.capabilities->in_use(request.pool(), request.tenant())) {
+        auto& into = *reply.add_in_use();
+        into.set_first(each.first.bytes.data(), each.first.bytes.size());
+        into.set_last(each.last.bytes.data(), each.last.bytes.size());
+        into.set_rights(each.use.rights);
+        into.set_directories(each.use.directories);
+        into.set_container(each.use.container);
+        into.set_shown_by(each.shown_by);
+        into.set_expires_ns(count_of(each.expires));
+    }
+    co_return Result<>{};
+}
+
 }  // namespace ros2s::control

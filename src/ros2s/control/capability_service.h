@@ -13,6 +13,7 @@ class CapabilityService final : public OfferedService {
   private:
     ROS2S_SERVE(Describe, DescribeCapabilitiesRequest, DescribeCapabilitiesReply, describe)
     ROS2S_SERVE(Issue, IssueCapabilityRequest, IssueCapabilityReply, issue)
+    ROS2S_SERVE(List, ListCapabilitiesRequest, ListCapabilitiesReply, list)
     ROS2S_SERVE(Delegate, DelegateCapabilityRequest, DelegateCapabilityReply, delegate)
     // Checks that the caller may use the pool. Errors: denied, unsupported, not_found.
     Result<Capabilities::Description> find(Served& served, const std::string& pool) const;

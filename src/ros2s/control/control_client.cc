@@ -11,6 +11,13 @@
 namespace ros2s::control {
 namespace {
 
+template <size_t N>
+bool read_bytes(const std::string& bytes, std::array<uint8_t, N>& into) {
+    if (bytes.size() != N) return false;
+    std::ranges::copy(bytes, into.begin());
+    return true;
+}
+
 std::string bytes_of(const Uuid& uuid) {
     return {reinterpret_cast<const char*>(uuid.bytes.data()), uuid.bytes.size()};
 }
@@ -141,6 +148,11 @@ class GrpcClient final : public ControlClient {
                                              capability::Chain chain, std::string proof,
                                              Report& report) override;
     Task<Result<>> close_session(const Call& call, session::SessionId id, Report& report) override;
+    Task<Result<uint64_t>> revoke_capability(const Call& call, std::string pool, std::string tenant,
+                                             Uuid capability, Report& report) override;
+    Task<Result<std::vector<CapabilityInUse>>> list_capabilities(const Call& call, std::string pool,
+                                                                 std::string tenant,
+                                                                 Report& report) override;
     Task<Result<>> rotate_capability_key(const Call& call, std::string pool,
                                          Report& report) override;
     Task<Result<std::optional<Duration>>> delegate(const Call& call, std::string pool,
@@ -308,6 +320,46 @@ Task<Result<ShownReply>> GrpcClient::show_capability(const Call& call, session::
         ROS2S_CO_TRY_ASSIGN(shown.ticket, decode(reply.ticket(), report));
     }
     co_return shown;
+}
+
+Task<Result<uint64_t>> GrpcClient::revoke_capability(const Call& call, std::string pool,
+                                                     std::string tenant, Uuid capability,
+                                                     Report& report) {
+    v1::ChangeTenantRequest request;
+    request.set_pool(std::move(pool));
+    request.set_kind(v1::ChangeTenantRequest::REVOKE_CAPABILITY);
+    request.set_name(std::move(tenant));
+    request.set_capability(bytes_of(capability));
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask(*parts_, &Stubs::tenants, &TenantsAsync::Change, call,
+                                     std::move(request), report));
+    co_return reply.sessions();
+}
+
+Task<Result<std::vector<CapabilityInUse>>> GrpcClient::list_capabilities(const Call& call,
+                                                                         std::string pool,
+                                                                         std::string tenant,
+                                                                         Report& report) {
+    v1::ListCapabilitiesRequest request;
+    request.set_pool(std::move(pool));
+    request.set_tenant(std::move(tenant));
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask(*parts_, &Stubs::capabilities, &CapabilitiesAsync::List, call,
+                                     std::move(request), report));
+    std::vector<CapabilityInUse> all;
+    for (const auto& each : reply.in_use()) {
+        CapabilityInUse& into = all.emplace_back();
+        if (!read_bytes(each.first(), into.first.bytes) ||
+            !read_bytes(each.last(), into.last.bytes)) {
+            co_return nonsense("capability", report);
+        }
+        into.use = {.rights = static_cast<uint8_t>(each.rights() & capability::rights_all),
+                    .directories = each.directories(),
+                    .container = each.container()};
+        into.shown_by = each.shown_by();
+        into.expires = WallTime(Duration(each.expires_ns()));
+    }
+    co_return all;
 }
 
 Task<Result<>> GrpcClient::rotate_capability_key(const Call& call, std::string pool,
@@ -519,6 +571,16 @@ Result<tenancy::SeenTenant> decode(const v1::Tenant& tenant, Report& report) {
                    .revoked = tenant.revoked(),
                    .settings = {tenant.settings().begin(), tenant.settings().end()}},
         .active = tenant.active()};
+    seen.tenant.revocations = tenant.revocations();
+    for (const auto& each : tenant.revoked_capabilities()) {
+        Uuid id;
+        tenancy::RevokedCapability revoked{.until = WallTime(Duration(each.until_ns()))};
+        if (!read_bytes(each.id(), id.bytes) ||
+            (!each.program().empty() && !read_bytes(each.program(), revoked.program.emplace()))) {
+            return nonsense("tenant", report);
+        }
+        seen.tenant.revoked_capabilities.emplace(id, revoked);
+    }
     Report problem;
     const auto parsed = tenancy::parse_settings(seen.tenant, "a tenant", problem);
     if (!parsed) return nonsense("tenant", report);

@@ -169,6 +169,16 @@ class ControlClient {
                                                             tenancy::Change what, std::string name,
                                                             config::Entries settings,
                                                             Report& report) = 0;
+    // Revokes one capability of the tenant. Returns how many sessions used it. Errors: those of
+    // Capabilities::revoke(), denied, unsupported.
+    virtual Task<Result<uint64_t>> revoke_capability(const Call& call, std::string pool,
+                                                     std::string tenant, Uuid capability,
+                                                     Report& report) = 0;
+    // Those of a tenant that sessions of the engine use now. Errors: denied, unsupported.
+    virtual Task<Result<std::vector<CapabilityInUse>>> list_capabilities(const Call& call,
+                                                                         std::string pool,
+                                                                         std::string tenant,
+                                                                         Report& report) = 0;
     // Another key signs the pool's capabilities from now on. Errors: denied, unsupported, busy.
     virtual Task<Result<>> rotate_capability_key(const Call& call, std::string pool,
                                                  Report& report) = 0;

@@ -1,20 +1,24 @@
 #include "session_tickets.h"
 
+#include <algorithm>
+
 namespace ros2s::control {
 
 SessionTickets::SessionTickets(Reactor& reactor, ControlClient& control, SessionWish wish)
-    : control_(control), wish_(std::move(wish)), opened_(reactor) {}
+    : reactor_(reactor), control_(control), wish_(std::move(wish)), opened_(reactor) {}
 
-Task<Result<OpenedSession>> SessionTickets::open(Report& report) {
-    const Call call;
-    ROS2S_CO_TRY_ASSIGN(auto opened, co_await control_.open_session(call, wish_, report));
+Task<Result<OpenedSession>> SessionTickets::open(const Call& caller, Report& report) {
+    const Call call{.deadline = std::min(caller.deadline, bounded().deadline), .stop = caller.stop};
+    auto attempt = co_await control_.open_session(call, wish_, report);
+    is_refused_ = !attempt && attempt.error().code == Code::denied;
+    ROS2S_CO_TRY_ASSIGN(auto opened, std::move(attempt));
     session_ = opened.id;
     address_ = opened.address;
     provider_ = opened.provider;
     nonce_ = opened.nonce;
     if (wish_.holder == nullptr) {
         first_ = opened.ticket.ticket;
-    } else if (const auto shown = co_await show(report); !shown) {
+    } else if (const auto shown = co_await show_within(call, report); !shown) {
         co_await close();
         co_return fail(shown.error());
     }
@@ -23,8 +27,11 @@ Task<Result<OpenedSession>> SessionTickets::open(Report& report) {
 }
 
 Task<Result<>> SessionTickets::show(Report& report) {
+    co_return co_await show_within(bounded(), report);
+}
+
+Task<Result<>> SessionTickets::show_within(const Call& call, Report& report) {
     if (!session_ || wish_.holder == nullptr) co_return Result<>{};
-    const Call call;
     const session::SessionId session = *session_;
     capability::Chain chain = wish_.holder->chain();
     std::string proof = wish_.holder->prove(chain, nonce_, session, provider_);
@@ -37,8 +44,8 @@ Task<Result<>> SessionTickets::show(Report& report) {
 }
 
 Task<Result<std::string>> SessionTickets::take(Report& report) {
-    const Call call;
     if (!first_ && session_) {
+        const Call call = bounded();
         Report refusal;
         auto given = co_await control_.issue_ticket(call, *session_, refusal);
         if (given) co_return std::string(given->ticket.view());
@@ -47,7 +54,7 @@ Task<Result<std::string>> SessionTickets::take(Report& report) {
         }
         session_.reset();
     }
-    if (!first_) ROS2S_CO_TRY(co_await open(report));
+    if (!first_) ROS2S_CO_TRY(co_await open({}, report));
     const std::string ticket(first_->view());
     first_.reset();
     co_return ticket;
@@ -55,7 +62,7 @@ Task<Result<std::string>> SessionTickets::take(Report& report) {
 
 Task<> SessionTickets::close() {
     if (!session_) co_return;
-    const Call call;
+    const Call call = bounded();
     Report ignored;  // the session expires if this does not arrive
     (void)co_await control_.close_session(call, *session_, ignored);
     session_.reset();

@@ -16,8 +16,11 @@ class SessionTickets final : public rpc::TicketSource {
   public:
     SessionTickets(Reactor& reactor, ControlClient& control, SessionWish wish);
 
+    // Each call below has this time at most.
+    static constexpr Duration answer_max = std::chrono::seconds(10);
+
     // Errors: those of ControlClient::open_session().
-    Task<Result<OpenedSession>> open(Report& report);
+    Task<Result<OpenedSession>> open(const Call& caller, Report& report);
     Task<Result<std::string>> take(Report& report) override;
     // Shows the holder's present chain in the session, if there is one. Errors: those of
     // ControlClient::show_capability().
@@ -27,13 +30,20 @@ class SessionTickets final : public rpc::TicketSource {
     Task<> close();
     // The last session that was opened.
     [[nodiscard]] std::optional<session::SessionId> session() const { return session_; }
+    // The last attempt to open one was denied: the server runs, and this client has no right there.
+    [[nodiscard]] bool is_refused() const { return is_refused_; }
     // Woken whenever a session is opened.
     [[nodiscard]] Event& opened() { return opened_; }
 
   private:
+    [[nodiscard]] Call bounded() const { return {.deadline = reactor_.now() + answer_max}; }
+    Task<Result<>> show_within(const Call& call, Report& report);
+
+    Reactor& reactor_;
     ControlClient& control_;
     SessionWish wish_;
     std::optional<session::SessionId> session_;
+    bool is_refused_ = false;
     std::string address_;  // of the data plane, for that session
     std::string provider_, nonce_;
     Event opened_;

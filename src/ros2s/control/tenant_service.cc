@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "fields.h"
 
 namespace ros2s::control {
@@ -13,6 +15,13 @@ void encode(const tenancy::Tenant& tenant, WallTime now, v1::Tenant& into) {
     for (const auto& [key, text] : tenant.settings) (*into.mutable_settings())[key] = text;
     into.set_revoked(tenant.revoked);
     into.set_active(tenant.is_active(now));
+    into.set_revocations(tenant.revocations);
+    for (const auto& [id, revoked] : tenant.revoked_capabilities) {
+        auto& each = *into.add_revoked_capabilities();
+        each.set_id(id.bytes.data(), id.bytes.size());
+        if (revoked.program) each.set_program(revoked.program->data(), revoked.program->size());
+        each.set_until_ns(count_of(revoked.until));
+    }
 }
 
 Result<tenancy::Change> change_of(const v1::ChangeTenantRequest& request, Report& report) {
@@ -64,6 +73,9 @@ Task<Result<>> TenantService::change(Served& served, const v1::ChangeTenantReque
                                          request.pool()));
         co_return Result<>{};
     }
+    if (request.kind() == v1::ChangeTenantRequest::REVOKE_CAPABILITY) {
+        co_return co_await revoke_capability(served, request, reply);
+    }
     ROS2S_CO_TRY_ASSIGN(const tenancy::Change what, change_of(request, served.report));
     config::Entries settings(request.settings().begin(), request.settings().end());
     ROS2S_CO_TRY_ASSIGN(
@@ -73,6 +85,30 @@ Task<Result<>> TenantService::change(Served& served, const v1::ChangeTenantReque
                                      done_names[static_cast<size_t>(what)], tenant.name,
                                      request.pool(), tenant.generation));
     encode(tenant, state_.parts.reactor.wall_time(), *reply.mutable_tenant());
+    co_return Result<>{};
+}
+
+Task<Result<>> TenantService::revoke_capability(Served& served,
+                                                const v1::ChangeTenantRequest& request,
+                                                v1::ChangeTenantReply& reply) {
+    Uuid id;
+    const bool is_valid = request.capability().size() == id.bytes.size() &&
+                          request.settings().empty() && state_.parts.capabilities != nullptr;
+    if (!is_valid) {
+        co_return served.report.fail(Code::invalid,
+                                     "the id of a capability has 16 bytes, and there are no "
+                                     "settings with it");
+    }
+    std::ranges::copy(request.capability(), id.bytes.begin());
+    ROS2S_CO_TRY_ASSIGN(const uint64_t sessions,
+                        co_await state_.parts.capabilities->revoke(request.pool(), request.name(),
+                                                                   id, served.report));
+    state_.audit(served, fmt::format("revoked the capability {} of the tenant '{}' of the pool "
+                                     "'{}', which {} sessions used",
+                                     id.to_string(), request.name(), request.pool(), sessions));
+    const auto& tenants = state_.parts.pools.tenants(request.pool())->tenants();
+    encode(tenants.at(request.name()), state_.parts.reactor.wall_time(), *reply.mutable_tenant());
+    reply.set_sessions(sessions);
     co_return Result<>{};
 }
 

@@ -13,6 +13,8 @@ class TenantService final : public OfferedService {
   private:
     ROS2S_SERVE(Change, ChangeTenantRequest, ChangeTenantReply, change)
     ROS2S_SERVE(List, ListTenantsRequest, ListTenantsReply, list)
+    Task<Result<>> revoke_capability(Served& served, const v1::ChangeTenantRequest& request,
+                                     v1::ChangeTenantReply& reply);
     Result<tenancy::TenantRegistry*> registry(Served& served, const std::string& pool) const;
 
     ServerState& state_;

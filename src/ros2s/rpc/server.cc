@@ -132,10 +132,10 @@ fabric::PeerCheck::Verdict Server::admit(uint64_t session, ConstBytes credential
     const auto guest = look_at(credential, peer, report);
     if (!guest) return {.admitted = false, .said = failure_frame(guest.error(), report.text())};
     const uint32_t number = ++last_connection_;
-    Entrant entrant{
-        .guest = *guest,
-        .line = std::make_unique<admission::Line>(group_.admission, guest->tenant, guest->session),
-        .number = number};
+    Entrant entrant{.guest = *guest,
+                    .line = std::make_unique<admission::Line>(group_.admission, guest->tenant,
+                                                              guest->session, guest->has_rates),
+                    .number = number};
     const bool is_new = entrants_.emplace(session, std::move(entrant)).second;
     ROS2S_CHECK(is_new);
     std::array<std::byte, welcome_bytes> memory;

@@ -103,6 +103,11 @@ Result<SessionUse> SessionTable::use(SessionId id) {
     return SessionUse(*found->second);
 }
 
+void SessionTable::use_account(Session& session, std::string_view tenant) {
+    session.account_ = accounts_.open(tenant);
+    session.tenant = session.account_->number;
+}
+
 const Session* SessionTable::look(SessionId id) const {
     const auto found = sessions_.find(id);
     return found == sessions_.end() ? nullptr : found->second.get();

@@ -4,7 +4,8 @@
 // certificate is no longer valid, or when it was unused for a while without a connection. That time
 // is short if it had a connection before, because then the client has usually died.
 //
-// Sessions of one tenant share an account (admission/accounts.h). Its number is the tenant's.
+// Sessions of one tenant share an account (admission/accounts.h). Its number is the tenant's. A
+// session that shows a capability has the account of the capability's tenant.
 //
 //     open ──► live ──► ending ──► gone
 //               │ ▲       tickets revoked, calls drained, watchers done
@@ -61,6 +62,8 @@ struct ShownCapability {
     std::string provider;  // of its data plane
     // Null: none was shown so far, and the session gets no ticket.
     std::shared_ptr<const capability::Capability> capability;
+    // Of its chain: for whom the engine issued it.
+    std::shared_ptr<const capability::Capability> first{};
 };
 
 // The owner of the names of a subject's clients (UpdateName::owner): the same in every process.
@@ -76,7 +79,7 @@ class Session {
           idle(reactor) {}
 
     const SessionId id;
-    const uint64_t tenant;
+    uint64_t tenant;  // the number of its account
     const SessionRequest request;
     const Uuid owner;       // of the client's names, set here and not by the client
     Credential credential;  // the last one that its subject presented
@@ -89,6 +92,7 @@ class Session {
   private:
     friend class SessionUse;
     friend class SessionTable;
+    std::shared_ptr<admission::Account> account_;  // null: its subject's
     uint32_t in_use_ = 0;
     Event idle;  // woken when in_use_ becomes 0
 };
@@ -168,6 +172,9 @@ class SessionTable {
     // For a call over a connection that attach() admitted. Errors: stale.
     [[nodiscard]] Result<SessionUse> use(SessionId id);
 
+    // What the session does from here on is for that tenant, and not for its subject's. Before its
+    // first ticket.
+    void use_account(Session& session, std::string_view tenant);
     // Finds sessions that are ending, too. Null: it is gone. Valid until the next await.
     [[nodiscard]] const Session* look(SessionId id) const;
 

@@ -37,6 +37,19 @@ bool sees(const Tenant& tenant, std::string_view container) {
     });
 }
 
+bool is_revoked(const Tenant& tenant, const capability::PublicKey& program, WallTime now) {
+    return std::ranges::any_of(tenant.revoked_capabilities, [&](const auto& each) {
+        return each.second.program == program && now < each.second.until;
+    });
+}
+
+bool is_revoked(const Tenant& tenant, const capability::Capability& first,
+                const capability::Capability& last, WallTime now) {
+    const auto& revoked = tenant.revoked_capabilities;
+    return revoked.contains(first.id) || revoked.contains(last.id) ||
+           is_revoked(tenant, first.holder, now);
+}
+
 const Tenant* tenant_of(const TenantsByName& tenants, std::string_view subject) {
     for (const auto& [name, tenant] : tenants) {
         if (std::ranges::find(tenant.subjects, subject) != tenant.subjects.end()) return &tenant;

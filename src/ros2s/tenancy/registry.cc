@@ -90,6 +90,8 @@ Result<Tenant> TenantRegistry::changed(Change what, const std::string& name,
     if (present != tenants_.end()) {
         tenant.generation = present->second.generation + 1;
         tenant.settings = present->second.settings;
+        tenant.revocations = present->second.revocations;
+        tenant.revoked_capabilities = present->second.revoked_capabilities;
     }
     tenant.revoked = what == Change::revoke;
     for (const auto& [key, text] : settings) {
@@ -106,8 +108,40 @@ Task<Result<Tenant>> TenantRegistry::change(Change what, std::string name, confi
     co_await turn_.acquire();
     const SemaphoreHold turn(turn_);
     ROS2S_CO_TRY_ASSIGN(const Tenant tenant, changed(what, name, settings, report));
+    ROS2S_CO_TRY(co_await keep(tenant, report));
+    co_return tenant;
+}
+
+Task<Result<Tenant>> TenantRegistry::revoke_capability(std::string name, Uuid id,
+                                                       RevokedCapability what, Report& report) {
+    co_await turn_.acquire();
+    const SemaphoreHold turn(turn_);
+    const auto present = tenants_.find(name);
+    if (present == tenants_.end()) {
+        co_return report.fail(Code::not_found, fmt::format("there is no tenant '{}'", name));
+    }
+    Tenant tenant = present->second;
+    const WallTime now = environment_.reactor.wall_time();
+    std::erase_if(tenant.revoked_capabilities,
+                  [now](const auto& each) { return each.second.until <= now; });
+    ++tenant.revocations;
+    RevokedCapability& revoked = tenant.revoked_capabilities[id];
+    if (!what.program) what.program = revoked.program;  // known from an earlier revocation
+    revoked = what;
+    if (tenant.revoked_capabilities.size() > revoked_capabilities_max) {
+        co_return report.fail(
+            Code::too_large,
+            fmt::format("{} capabilities of the tenant '{}' were revoked in the last hour, which "
+                        "is the most. `ros2store tenant set` with any setting ends all of them",
+                        revoked_capabilities_max, name));
+    }
+    ROS2S_CO_TRY(co_await keep(tenant, report));
+    co_return tenant;
+}
+
+Task<Result<>> TenantRegistry::keep(Tenant tenant, Report& report) {
     TenantsByName next = tenants_;
-    next.insert_or_assign(name, tenant);
+    next.insert_or_assign(tenant.name, std::move(tenant));
     const std::string text = document_of(next);
     if (text.size() > document_bytes_max) {
         co_return report.fail(
@@ -124,7 +158,7 @@ Task<Result<Tenant>> TenantRegistry::change(Change what, std::string name, confi
     active_ = active();
     changed_now();
     news_.wake_all();
-    co_return tenant;
+    co_return Result<>{};
 }
 
 }  // namespace ros2s::tenancy

@@ -58,8 +58,15 @@ class TenantRegistry {
     Task<Result<Tenant>> change(Change what, std::string name, config::Entries settings,
                                 Report& report);
 
+    // Revokes one capability of the tenant. Its generation stays. Errors, with a sentence:
+    // not_found, too_large (revoked_capabilities_max), no_space, io.
+    Task<Result<Tenant>> revoke_capability(std::string name, Uuid id, RevokedCapability what,
+                                           Report& report);
+
   private:
     TenantRegistry(Environment environment, std::string path);
+    // Replaces the record, durably.
+    Task<Result<>> keep(Tenant tenant, Report& report);
     [[nodiscard]] Result<Tenant> changed(Change what, const std::string& name,
                                          const config::Entries& settings, Report& report) const;
     [[nodiscard]] size_t active() const;

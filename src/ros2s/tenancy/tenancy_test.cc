@@ -1,9 +1,11 @@
 // Tenants' settings, their file, changes that are kept, and what they mean at a DPU.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "capability_rights.h"
 #include "policy.h"
 #include "registry.h"
 #include "ros2s/base/durable_file.h"
@@ -80,6 +82,13 @@ TEST(Tenant, TheFileHasEverything) {
     Tenant bob = tenant_of("bob", {{"subjects", "CN=bob: yes #"}, {"burst", "1s"}});
     bob.generation = 7;
     bob.revoked = true;
+    bob.revocations = 300;
+    const Secrets secrets;
+    for (size_t i = 0; i < revoked_capabilities_max; ++i) {
+        RevokedCapability& revoked = bob.revoked_capabilities[Uuid::make(secrets)];
+        revoked.until = WallTime(Duration(1785000000000000000 + static_cast<int64_t>(i)));
+        if (i % 2 == 0) revoked.program.emplace().fill(static_cast<uint8_t>(i));
+    }
     tenants.emplace("bob", bob);
     Report report;
     const auto read = parse_document(document_of(tenants), "tenants.yaml", report);
@@ -103,6 +112,15 @@ TEST(Tenant, ADamagedFileIsRefusedWhole) {
                 HasSubstr("'CN=a' is a subject of the tenant 'a'"));
     EXPECT_THAT(refused("format: 1\ntenants:\n  a: {subjects: CN=a, generation: -1}\n"),
                 HasSubstr("-1"));
+    const std::string id = "1b4e28ba-2fa1-4d2b-883f-0016d3cca427";
+    for (const std::string& text :
+         std::vector<std::string>{id, id + " x", id + " 1 00", id + " 1 " + std::string(64, 'g'),
+                                  id + " 1 " + std::string(64, '0') + " 1", "x 1"}) {
+        EXPECT_THAT(refused(fmt::format("format: 1\ntenants:\n  a: {{subjects: CN=a, "
+                                        "revoked_capabilities: \"{}\"}}\n",
+                                        text)),
+                    HasSubstr("'a': revoked_capabilities: this is no list"));
+    }
 }
 
 class Registry : public testing::Test {
@@ -177,6 +195,74 @@ Task<> find_alice_revoked(TenantRegistry& registry) {
 TEST_F(Registry, ChangesAreKept) {
     with(change_in_turn);
     with(find_alice_revoked);
+}
+
+Uuid numbered(size_t number) {
+    Uuid id;
+    id.bytes[0] = static_cast<uint8_t>(number);
+    id.bytes[1] = static_cast<uint8_t>(number >> 8);
+    return id;
+}
+
+Task<> revoke_many(sim::World& world, TenantRegistry& registry) {
+    Report report;
+    const auto until = [&world] { return world.core().wall_time() + 1h; };
+    EXPECT_EQ((co_await registry.revoke_capability("bob", numbered(0), {.until = until()}, report))
+                  .error()
+                  .code,
+              Code::not_found);
+    capability::PublicKey program{};
+    program.fill(7);
+    const uint64_t version = registry.version();
+    const auto revoked = co_await registry.revoke_capability(
+        "alice", numbered(0), {.program = program, .until = until()}, report);
+    EXPECT_TRUE(revoked) << report.text();
+    EXPECT_NE(registry.version(), version);
+    EXPECT_EQ(registry.tenants().at("alice").generation, 1U);
+    EXPECT_TRUE(registry.tenants().at("alice").is_active(world.core().wall_time()));
+    EXPECT_EQ(revoked->revoked_capabilities.size(), revoked_capabilities_max);
+    // The same one again needs no room, and its program stays known.
+    EXPECT_TRUE(
+        co_await registry.revoke_capability("alice", numbered(0), {.until = until()}, report));
+    EXPECT_EQ(
+        (co_await registry.revoke_capability("alice", numbered(1000), {.until = until()}, report))
+            .error()
+            .code,
+        Code::too_large);
+    // A change of the tenant forgets none.
+    EXPECT_TRUE(co_await registry.change(Change::set, "alice", {{"weight", "2"}}, report));
+}
+
+Task<> find_them_revoked(sim::World& world, TenantRegistry& registry) {
+    const Tenant& alice = registry.tenants().at("alice");
+    EXPECT_EQ(alice.revoked_capabilities.size(), revoked_capabilities_max);
+    const capability::Capability other{.id = numbered(2000)}, first{.id = numbered(3)};
+    capability::Capability of_program = other;
+    of_program.holder.fill(7);
+    const WallTime now = world.core().wall_time();
+    EXPECT_FALSE(is_revoked(alice, other, other, now));
+    EXPECT_TRUE(is_revoked(alice, first, other, now));
+    EXPECT_TRUE(is_revoked(alice, other, first, now));
+    EXPECT_TRUE(is_revoked(alice, of_program, other, now));
+    // After that time its program may have others again, and there is room.
+    world.step_clock(2h);
+    EXPECT_FALSE(is_revoked(alice, of_program, other, world.core().wall_time()));
+    Report report;
+    EXPECT_TRUE(co_await registry.revoke_capability(
+        "alice", numbered(1000), {.until = world.core().wall_time() + 1h}, report));
+    EXPECT_EQ(registry.tenants().at("alice").revoked_capabilities.size(), 1U);
+    EXPECT_EQ(registry.tenants().at("alice").revocations, revoked_capabilities_max + 2);
+}
+
+TEST_F(Registry, SingleCapabilitiesAreRevokedUntilTheyHaveExpired) {
+    Tenant alice = tenant_of("alice", alices);
+    alice.revocations = revoked_capabilities_max - 1;
+    for (size_t i = 1; i < revoked_capabilities_max; ++i) {
+        alice.revoked_capabilities[numbered(i)] = {.until = world.core().wall_time() + 1h};
+    }
+    ASSERT_TRUE(replace_file(file(), document_of({{"alice", alice}})));
+    with([this](TenantRegistry& registry) { return revoke_many(world, registry); });
+    with([this](TenantRegistry& registry) { return find_them_revoked(world, registry); });
 }
 
 Task<> fail_to_write(TenantRegistry& registry) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <ctime>
 #include <ranges>
 
@@ -21,6 +22,8 @@ constexpr std::string_view files_key = "files";
 // Only in the file.
 constexpr std::string_view generation_key = "generation";
 constexpr std::string_view revoked_key = "revoked";
+constexpr std::string_view revocations_key = "revocations";
+constexpr std::string_view revoked_capabilities_key = "revoked_capabilities";
 constexpr uint64_t document_format = 1;
 
 std::vector<std::string> parts_of(std::string_view list) {
@@ -163,6 +166,48 @@ Result<> check_subjects(const TenantsByName& tenants, const Tenant& changed, Rep
 
 namespace {
 
+// "UUID NANOSECONDS" or "UUID NANOSECONDS KEY", separated by commas.
+std::string text_of(const RevokedCapabilities& revoked) {
+    std::string text;
+    for (const auto& [id, what] : revoked) {
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", id.to_string(),
+                            what.until.time_since_epoch().count());
+        if (what.program) text += fmt::format(" {:02x}", fmt::join(*what.program, ""));
+    }
+    return text;
+}
+
+template <class Number>
+bool read_number(std::string_view text, int base, Number& into) {
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), into, base);
+    return read.ec == std::errc{} && read.ptr == text.data() + text.size();
+}
+
+Result<> parse_revoked(std::string_view text, RevokedCapabilities& into) {
+    for (const std::string& each : parts_of(text)) {
+        std::string_view left = each;
+        const auto word = [&left] {
+            const std::string_view found = left.substr(0, left.find(' '));
+            left.remove_prefix(std::min(found.size() + 1, left.size()));
+            return found;
+        };
+        ROS2S_TRY_ASSIGN(const Uuid id, Uuid::parse(word()));
+        int64_t until = 0;
+        if (!read_number(word(), 10, until)) return fail(Code::invalid);
+        RevokedCapability revoked{.until = WallTime(Duration(until))};
+        if (const std::string_view key = word(); !key.empty()) {
+            capability::PublicKey& program = revoked.program.emplace();
+            if (key.size() != 2 * program.size()) return fail(Code::invalid);
+            for (size_t i = 0; i < program.size(); ++i) {
+                if (!read_number(key.substr(2 * i, 2), 16, program[i])) return fail(Code::invalid);
+            }
+        }
+        if (!left.empty()) return fail(Code::invalid);
+        into.emplace(id, revoked);
+    }
+    return {};
+}
+
 struct Document {
     uint64_t format = document_format;
     std::map<std::string, config::Entries> tenants;
@@ -170,8 +215,10 @@ struct Document {
 
 config::Table describe(Document& document) {
     config::Records records{.into = &document.tenants};
-    records.keys = {{subjects_key, ""}, {until_key, ""},      {space_key, ""},
-                    {files_key, ""},    {generation_key, ""}, {revoked_key, ""}};
+    records.keys = {{subjects_key, ""},    {until_key, ""},
+                    {space_key, ""},       {files_key, ""},
+                    {generation_key, ""},  {revoked_key, ""},
+                    {revocations_key, ""}, {revoked_capabilities_key, ""}};
     for (const std::string_view right : session::right_names) records.keys.push_back({right, ""});
     for (const std::string_view limit : limit_names()) records.keys.push_back({limit, ""});
     for (const std::string_view name : session::user_setting_names) {
@@ -210,6 +257,13 @@ std::string document_of(const TenantsByName& tenants) {
         text += fmt::format("  {}:\n    {}: {}\n", config::quoted(name), generation_key,
                             tenant.generation);
         if (tenant.revoked) text += fmt::format("    {}: true\n", revoked_key);
+        if (tenant.revocations > 0) {
+            text += fmt::format("    {}: {}\n", revocations_key, tenant.revocations);
+        }
+        if (!tenant.revoked_capabilities.empty()) {
+            text += fmt::format("    {}: {}\n", revoked_capabilities_key,
+                                config::quoted(text_of(tenant.revoked_capabilities)));
+        }
         for (const auto& [key, value] : tenant.settings) {
             text += fmt::format("    {}: {}\n", key, config::quoted(value));
         }
@@ -230,6 +284,20 @@ Result<TenantsByName> parse_document(std::string_view yaml, std::string_view whe
                        place, report));
         ROS2S_TRY(take(entries, config::flag(revoked_key, tenant.revoked, "It has no rights."),
                        place, report));
+        ROS2S_TRY(take(entries,
+                       config::count(revocations_key, tenant.revocations, 0, UINT64_MAX,
+                                     "Of single capabilities."),
+                       place, report));
+        if (const auto revoked = entries.extract(std::string(revoked_capabilities_key))) {
+            const auto parsed = parse_revoked(revoked.mapped(), tenant.revoked_capabilities);
+            if (!parsed) {
+                return report.fail(parsed.error(),
+                                   fmt::format("{}: {}: this is no list of capabilities; without "
+                                               "it, those that were revoked in the last hour are "
+                                               "valid again",
+                                               place, revoked_capabilities_key));
+            }
+        }
         tenant.settings = std::move(entries);
         ROS2S_TRY(parse_settings(tenant, place, report));
         ROS2S_TRY(check_subjects(tenants, tenant, report));

@@ -22,6 +22,8 @@
 
 #include "ros2s/admission/accounts.h"
 #include "ros2s/base/result.h"
+#include "ros2s/base/uuid.h"
+#include "ros2s/capability/capability.h"
 #include "ros2s/config/config.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/session/access_table.h"
@@ -30,11 +32,23 @@ namespace ros2s::tenancy {
 
 inline constexpr size_t tenants_max = 1024;  // of a pool
 inline constexpr size_t setting_bytes_max = 4096;
+inline constexpr size_t revoked_capabilities_max = 256;  // of a tenant, which have not expired
+
+// A single capability that was revoked, until it has expired.
+struct RevokedCapability {
+    // Of the program for which it was issued, and which gets no other one meanwhile. None: unknown.
+    std::optional<capability::PublicKey> program{};
+    WallTime until{};
+    friend bool operator==(const RevokedCapability&, const RevokedCapability&) = default;
+};
+using RevokedCapabilities = std::map<Uuid, RevokedCapability>;
 
 struct Tenant {
-    std::string name;            // as a container's label: 1 to 127 of [A-Za-z0-9._-]
-    uint64_t generation = 1;     // increases with each change
-    bool revoked = false;        // it has no rights any more, and its subjects none in the pool
+    std::string name;          // as a container's label: 1 to 127 of [A-Za-z0-9._-]
+    uint64_t generation = 1;   // increases with each change
+    bool revoked = false;      // it has no rights any more, and its subjects none in the pool
+    uint64_t revocations = 0;  // of single capabilities, ever
+    RevokedCapabilities revoked_capabilities{};
     config::Entries settings{};  // as they were given
 
     // The parsed form.
