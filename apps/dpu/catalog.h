@@ -15,11 +15,13 @@ namespace ros2s::dpud {
 
 class Catalog final : public control::PoolCatalog, public session::FileSystemSource {
   public:
-    Catalog(Reactor& reactor, BlockingPool& blocking, session::SessionTable& sessions)
+    // `files`: for calls of file systems that block.
+    Catalog(Reactor& reactor, BlockingPool& blocking, FileThreads files,
+            session::SessionTable& sessions)
         : delegated(reactor, blocking, sessions),
           pools(reactor),
-          served(reactor, blocking),
-          daos(reactor, blocking),
+          served(reactor, files),
+          daos(reactor, files),
           reactor_(reactor) {}
 
     // An engine's pools are all here, or all there (`engine: access` in the settings).

@@ -32,9 +32,10 @@ Result<> check(const DaosSettings& daos, const std::vector<std::string>& pools,
 Task<Result<>> DaosPools::add(std::string name, config::Entries settings, const Log& log,
                               Report& report) {
     const daos::PoolOptions options{.pool = config::text_in(settings, "pool", ""),
-                                    .system = config::text_in(settings, "system", "daos_server")};
+                                    .system = config::text_in(settings, "system", "daos_server"),
+                                    .turns = &threads_.turns};
     Report why;
-    auto connected = co_await daos::DaosPool::connect(reactor_, blocking_, options, why);
+    auto connected = co_await daos::DaosPool::connect(reactor_, threads_.pool, options, why);
     if (!connected) {
         co_return report.fail(connected.error(), fmt::format("pools: '{}': {}", name, why.text()));
     }

@@ -29,7 +29,7 @@ using DaosSettings = std::map<std::string, config::Entries>;
 
 class DaosPools {
   public:
-    DaosPools(Reactor& reactor, BlockingPool& blocking) : reactor_(reactor), blocking_(blocking) {}
+    DaosPools(Reactor& reactor, FileThreads threads) : reactor_(reactor), threads_(threads) {}
 
     // Connects to a pool of checked settings. Errors, with a sentence: those of
     // DaosPool::connect(); not_found (it has no container).
@@ -54,7 +54,7 @@ class DaosPools {
     static Task<Result<>> learn(Pool& pool);
 
     Reactor& reactor_;
-    BlockingPool& blocking_;
+    const FileThreads threads_;
     std::map<std::string, Pool, std::less<>> pools_;
 };
 

@@ -15,13 +15,14 @@ namespace {
 // A host reaches only this directory. It owns its files as far as the kernel permits, and gets no
 // power over this machine, whatever user this process runs as. Nodes that hosts only looked up have
 // a quarter of the process's descriptors, in all directories together.
-foreign::LocalFsOptions for_hosts(size_t directories) {
+foreign::LocalFsOptions for_hosts(size_t directories, ThreadTurns& turns) {
     rlimit descriptors{};
     ::getrlimit(RLIMIT_NOFILE, &descriptors);
     return {.enters_mounts = false,
             .keeps_what_it_may_not_give = true,
             .gives_no_power = true,
-            .descriptors_max = descriptors.rlim_cur / 4 / std::max<size_t>(directories, 1)};
+            .descriptors_max = descriptors.rlim_cur / 4 / std::max<size_t>(directories, 1),
+            .turns = &turns};
 }
 
 std::pair<std::string, std::string> split(const std::string& name) {
@@ -61,9 +62,10 @@ Result<> check(const DirectorySettings& directories, const std::vector<std::stri
 Task<Result<>> Directories::add(std::string name, std::string path, const Log& log,
                                 Report& report) {
     auto kind =
-        co_await blocking_.run(reactor_, [&path] { return foreign::file_system_kind(path); });
+        co_await threads_.pool.run(reactor_, [&path] { return foreign::file_system_kind(path); });
     Report why;
-    auto opened = co_await foreign::open_local_fs(path, reactor_, blocking_, why, for_hosts(1));
+    auto opened = co_await foreign::open_local_fs(path, reactor_, threads_.pool, why,
+                                                  for_hosts(1, threads_.turns));
     if (!opened) {
         co_return report.fail(opened.error(),
                               fmt::format("directories: '{}': {}", name, why.text()));
@@ -107,8 +109,8 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Directories::open(std::string pool
                                           "pool's containers",
                                           pool, container));
     }
-    co_return co_await foreign::open_local_fs(found->second.path, reactor_, blocking_, report,
-                                              for_hosts(directories_.size()));
+    co_return co_await foreign::open_local_fs(found->second.path, reactor_, threads_.pool, report,
+                                              for_hosts(directories_.size(), threads_.turns));
 }
 
 std::string Directories::storage(const std::string& pool, const std::string& container) const {

@@ -13,6 +13,7 @@
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/thread_turns.h"
 
 namespace ros2s::dpud {
 
@@ -25,10 +26,15 @@ using DirectorySettings = std::map<std::string, std::string>;
                              const std::vector<std::string>& pools, std::string_view where,
                              Report& report);
 
+// For calls of file systems that block, of all tenants.
+struct FileThreads {
+    BlockingPool& pool;
+    ThreadTurns& turns;
+};
+
 class Directories {
   public:
-    Directories(Reactor& reactor, BlockingPool& blocking)
-        : reactor_(reactor), blocking_(blocking) {}
+    Directories(Reactor& reactor, FileThreads threads) : reactor_(reactor), threads_(threads) {}
 
     // Adds a directory of checked settings. Errors, with a sentence: not_found, not_directory,
     // denied.
@@ -49,7 +55,7 @@ class Directories {
         std::string kind;  // of file system: "ext4"
     };
     Reactor& reactor_;
-    BlockingPool& blocking_;
+    const FileThreads threads_;
     std::map<std::pair<std::string, std::string>, Directory> directories_;
 };
 

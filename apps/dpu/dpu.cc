@@ -20,6 +20,9 @@ session::Mounts::Options mount_bounds() {
 
 // Beside a tenant with one small request at a time, one write of 1 MiB is inside, not two.
 constexpr admission::Amount least_of_tenant{.requests = 2, .bytes = uint64_t{1} << 20};
+// For calls that block: of DAOS, and of directories. Those of the daemon's own work, as signatures,
+// have other threads.
+constexpr size_t file_threads_max = 8;
 // The limit for all is 1,024 (admission::Limits::lines).
 constexpr uint32_t connections_of_tenant_max = 256;
 
@@ -31,7 +34,9 @@ Dpu::Dpu(Environment environment, Settings settings)
       accounts_(environment_.reactor, settings_.allowances),
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_, {.accounts = &accounts_}, environment_.log),
-      catalog_(environment_.reactor, environment_.blocking, sessions_),
+      file_threads_(file_threads_max, "ros2store-files"),
+      turns_(environment_.reactor, file_threads_max),
+      catalog_(environment_.reactor, environment_.blocking, {file_threads_, turns_}, sessions_),
       followed_(environment_.reactor, {settings_.access, settings_.allowances}, settings_.access,
                 accounts_, sessions_),
       mounts_(environment_.reactor, sessions_, catalog_, mount_bounds()),

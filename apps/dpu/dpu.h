@@ -15,6 +15,8 @@
 #include "followed_tenants.h"
 #include "ros2s/daemon/data_plane.h"
 #include "ros2s/hostlink/link_server.h"
+#include "ros2s/runtime/thread_pool.h"
+#include "ros2s/runtime/thread_turns.h"
 #include "settings.h"
 #include "tenant_domains.h"
 
@@ -53,6 +55,8 @@ class Dpu final : public daemon::Daemon {
     admission::Accounts accounts_;
     session::TicketTable tickets_;
     session::SessionTable sessions_;
+    ThreadPool file_threads_;
+    ThreadTurns turns_;
     Catalog catalog_;
     FollowedTenants followed_;
     session::Mounts mounts_;

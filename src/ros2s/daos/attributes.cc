@@ -89,10 +89,10 @@ Result<> DaosFileSystem::checked_xattr(const Object& object, int rc) const {
     return is_there ? fail(Code::no_attribute) : checked(rc);
 }
 
-Task<Result<Attributes>> DaosFileSystem::get_attributes(const Call&, NodeId id) {
+Task<Result<Attributes>> DaosFileSystem::get_attributes(const Call& call, NodeId id) {
     ROS2S_CO_TRY_ASSIGN(
         const auto status,
-        co_await with_object(id, [this](const Object& object) -> Result<struct stat> {
+        co_await with_object(call, id, [this](const Object& object) -> Result<struct stat> {
             struct stat found{};
             ROS2S_TRY(checked(dfs_.dfs_ostat(mount_, object.get(), &found)));
             return found;
@@ -100,11 +100,12 @@ Task<Result<Attributes>> DaosFileSystem::get_attributes(const Call&, NodeId id) 
     co_return attributes_of(id, status);
 }
 
-Task<Result<Attributes>> DaosFileSystem::set_attributes(const Call&, NodeId id,
+Task<Result<Attributes>> DaosFileSystem::set_attributes(const Call& call, NodeId id,
                                                         const fs::SetAttributes& changes) {
     Locks locks;
     if (changes.size) co_await lock_size(locks, id);
-    ROS2S_CO_TRY_ASSIGN(const auto status, co_await with_object(id, [&](const Object& object) {
+    ROS2S_CO_TRY_ASSIGN(const auto status,
+                        co_await with_object(call, id, [&](const Object& object) {
                             return change(object, changes);
                         }));
     if (Node* const node = nodes_.find(id); node != nullptr) {
@@ -114,9 +115,10 @@ Task<Result<Attributes>> DaosFileSystem::set_attributes(const Call&, NodeId id,
     co_return attributes_of(id, status);
 }
 
-Task<Result<std::string>> DaosFileSystem::get_xattr(const Call&, NodeId id, std::string_view name) {
+Task<Result<std::string>> DaosFileSystem::get_xattr(const Call& call, NodeId id,
+                                                    std::string_view name) {
     const std::string owned(name);
-    return with_object(id, [this, owned](const Object& object) -> Result<std::string> {
+    return with_object(call, id, [this, owned](const Object& object) -> Result<std::string> {
         std::string value(fs::attribute_value_bytes_max, '\0');
         daos_size_t bytes = value.size();
         ROS2S_TRY(
@@ -135,7 +137,7 @@ Task<Result<>> DaosFileSystem::set_xattr(const Call& call, NodeId id, std::strin
     const int flags = how == fs::SetXattr::create    ? XATTR_CREATE
                       : how == fs::SetXattr::replace ? XATTR_REPLACE
                                                      : 0;
-    co_return co_await with_object(id, [&](const Object& object) {
+    co_return co_await with_object(call, id, [&](const Object& object) {
         // libdfs creates and replaces whatever the flags say.
         if (how != fs::SetXattr::any) {
             daos_size_t bytes = 0;
@@ -152,13 +154,13 @@ Task<Result<>> DaosFileSystem::set_xattr(const Call& call, NodeId id, std::strin
 Task<Result<>> DaosFileSystem::remove_xattr(const Call& call, NodeId id, std::string_view name) {
     ROS2S_CO_TRY(check_first(call));
     const std::string owned(name);
-    co_return co_await with_object(id, [&](const Object& object) {
+    co_return co_await with_object(call, id, [&](const Object& object) {
         return checked_xattr(object, dfs_.dfs_removexattr(mount_, object.get(), owned.c_str()));
     });
 }
 
-Task<Result<std::vector<std::string>>> DaosFileSystem::list_xattrs(const Call&, NodeId id) {
-    return with_object(id, [this](const Object& object) -> Result<std::vector<std::string>> {
+Task<Result<std::vector<std::string>>> DaosFileSystem::list_xattrs(const Call& call, NodeId id) {
+    return with_object(call, id, [this](const Object& object) -> Result<std::vector<std::string>> {
         std::string buffer(fs::xattr_list_bytes_max, '\0');
         daos_size_t bytes = buffer.size();
         ROS2S_TRY(checked(dfs_.dfs_listxattr(mount_, object.get(), buffer.data(), &bytes)));

@@ -29,6 +29,7 @@ Connection::Connection(Reactor& reactor, BlockingPool& blocking, Libdfs libdfs, 
       reactor_(reactor),
       blocking_(blocking),
       options_(std::move(options)),
+      names_(reactor),
       busy_(reactor),
       waking_(reactor, 1) {}
 

@@ -4,6 +4,7 @@
 
 #include "daos_pool.h"
 #include "libdfs.h"
+#include "names_memory.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sync.h"
 
@@ -25,9 +26,19 @@ class Connection final : public DaosPool, private Poller {
     const Libdfs dfs;
     [[nodiscard]] Reactor& reactor() const { return reactor_; }
     [[nodiscard]] BlockingPool& blocking() const { return blocking_; }
+    [[nodiscard]] NamesMemory& names() { return names_; }
     [[nodiscard]] const PoolOptions& options() const { return options_; }
     [[nodiscard]] daos_handle_t handle() const { return pool_; }
 
+    // The result of `function`, which blocks, on a helper thread.
+    template <class F>
+    Task<std::invoke_result_t<F&>> run(const Call& call, F function) {
+        if (options_.turns == nullptr) {
+            co_return co_await blocking_.run(reactor_, std::move(function));
+        }
+        const ThreadTurns::Place place = co_await options_.turns->enter(call.tenant);
+        co_return co_await blocking_.run(reactor_, std::move(function));
+    }
     // co_await connection.transfer(start): start(event) starts a request of libdfs with this event,
     // and returns its errno. The task ends when the request is done.
     template <class Start>
@@ -66,6 +77,7 @@ class Connection final : public DaosPool, private Poller {
     Reactor& reactor_;
     BlockingPool& blocking_;
     const PoolOptions options_;
+    NamesMemory names_;
     daos_handle_t pool_{};
     daos_handle_t queue_{};
     bool is_initialized_ = false;

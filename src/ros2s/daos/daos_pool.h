@@ -14,6 +14,7 @@
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/thread_turns.h"
 
 namespace ros2s::daos {
 
@@ -22,6 +23,8 @@ struct PoolOptions {
     std::string system = "daos_server";  // the name of the DAOS system
     // A name that the loader finds, or a path.
     std::string library = "libdfs.so";
+    // As foreign::LocalFsOptions::turns.
+    ThreadTurns* turns = nullptr;
 };
 
 class DaosPool {

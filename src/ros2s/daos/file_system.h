@@ -89,7 +89,8 @@ class DaosFileSystem final : public fs::FileSystem {
         // Of a directory: its names when it was last read from the start. A cookie is the position
         // behind a name.
         std::vector<std::string> names{};
-        size_t names_bytes = 0;  // memory for them
+        size_t names_bytes = 0;  // memory for them, of this share
+        std::shared_ptr<NamesMemory::Share> share{};
         bool has_names = false;
         uint32_t in_flight = 0;
         Event idle;
@@ -133,7 +134,8 @@ class DaosFileSystem final : public fs::FileSystem {
     [[nodiscard]] Result<NodeUse> use_directory(NodeId id);
     // Runs `work(object)` on a helper thread, again if the node was moved meanwhile.
     template <class Work>
-    auto with_object(NodeId id, Work work) -> Task<std::invoke_result_t<Work&, const Object&>>;
+    auto with_object(const Call& call, NodeId id, Work work)
+        -> Task<std::invoke_result_t<Work&, const Object&>>;
     // Of names, in a fixed order.
     Task<Locks> lock(std::vector<Place> places);
     // Holds off, or is, the removal of a directory.
@@ -149,15 +151,14 @@ class DaosFileSystem final : public fs::FileSystem {
     [[nodiscard]] Result<OpenFile*> find_file(FileHandle handle) const;
     [[nodiscard]] Result<OpenFile*> find_open(FileHandle handle, bool writes) const;
     Task<Result<>> write(OpenFile& file, ConstBytes from, uint64_t offset);
-    Task<Result<>> fill_names(OpenFile& file, uint64_t cookie);
+    Task<Result<>> fill_names(const Call& call, OpenFile& file, uint64_t cookie);
+    void drop_names(OpenFile& file);
     static Task<> lookup_one(DaosFileSystem& self, const Call& call, NodeId parent,
                              std::string_view name, Result<Attributes>& result);
     Task<> read_item(const Call& call, const Object& directory, fs::ReadManyItem& item);
 
     static constexpr size_t locks_ = 64;
     using LockTable = std::array<std::unique_ptr<Semaphore>, locks_>;
-    // Memory for names of all open directories.
-    static constexpr size_t names_bytes_max = size_t{64} << 20;
     static constexpr size_t shares = size_t{1} << 20;  // of a directory: more than calls at once
 
     Connection& connection_;
@@ -170,8 +171,6 @@ class DaosFileSystem final : public fs::FileSystem {
     LockTable entries_;  // `shares` each
     LockTable sizes_;    // one permit each
     Semaphore moving_directories_;
-    size_t names_bytes_ = 0;
-    Semaphore listing_;  // one directory at a time takes of what is left
     std::map<uint64_t, std::unique_ptr<OpenFile>> files_;
     uint64_t next_handle_ = 1;  // never reused
 };
@@ -225,15 +224,14 @@ class [[nodiscard]] DaosFileSystem::FileUse {
 [[nodiscard]] Attributes attributes_of(NodeId node, const struct stat& status);
 
 template <class Work>
-auto DaosFileSystem::with_object(NodeId id, Work work)
+auto DaosFileSystem::with_object(const Call& call, NodeId id, Work work)
     -> Task<std::invoke_result_t<Work&, const Object&>> {
     constexpr int attempts_max = 16;
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         Node* node = nodes_.find(id);
         if (node == nullptr) co_return fail(Code::stale);
         const ObjectRef object = node->object;
-        auto result = co_await connection_.blocking().run(connection_.reactor(),
-                                                          [&] { return work(*object); });
+        auto result = co_await connection_.run(call, [&] { return work(*object); });
         if (result || result.error().code != Code::not_found) co_return result;
         // Its name is another one now, or a rename of this process is about to record it.
         node = nodes_.find(id);

@@ -100,7 +100,7 @@ Task<Result<>> DaosFileSystem::close(const Call&, FileHandle handle) {
     const std::unique_ptr<OpenFile> file = std::move(found->second);
     files_.erase(found);
     while (file->in_flight > 0) co_await file->idle;
-    names_bytes_ -= file->names_bytes;
+    drop_names(*file);
     nodes_.end_use(file->node);
     co_return Result<>{};
 }
@@ -143,13 +143,11 @@ Task<Result<uint64_t>> DaosFileSystem::pwrite(const Call& call, FileHandle handl
     if (file->flags.append) {
         co_await lock_size(locks, file->node.id);
         const ObjectRef object = file->node.object;
-        ROS2S_CO_TRY_ASSIGN(
-            offset, co_await connection_.blocking().run(
-                        connection_.reactor(), [&]() -> Result<daos_size_t> {
-                            daos_size_t size = 0;
-                            ROS2S_TRY(checked(dfs_.dfs_get_size(mount_, object->get(), &size)));
-                            return size;
-                        }));
+        ROS2S_CO_TRY_ASSIGN(offset, co_await connection_.run(call, [&]() -> Result<daos_size_t> {
+            daos_size_t size = 0;
+            ROS2S_TRY(checked(dfs_.dfs_get_size(mount_, object->get(), &size)));
+            return size;
+        }));
     }
     if (offset > INT64_MAX || from.length > INT64_MAX - offset) {
         co_return fail(Code::too_large, INT64_MAX);
@@ -167,7 +165,7 @@ Task<Result<>> DaosFileSystem::fsync(const Call&, FileHandle handle) {
 }
 
 // libdfs cuts a file off if the hole is at its end. The last byte is therefore written as a zero.
-Task<Result<>> DaosFileSystem::punch_hole(const Call&, FileHandle handle, uint64_t offset,
+Task<Result<>> DaosFileSystem::punch_hole(const Call& call, FileHandle handle, uint64_t offset,
                                           uint64_t length) {
     ROS2S_CO_TRY_ASSIGN(OpenFile* const file, find_open(handle, true));
     if (length == 0 || offset > INT64_MAX || length > INT64_MAX - offset) {
@@ -179,7 +177,7 @@ Task<Result<>> DaosFileSystem::punch_hole(const Call&, FileHandle handle, uint64
     const ObjectRef object = file->node.object;
     bool is_last = false;
     daos_size_t size = 0;
-    ROS2S_CO_TRY(co_await connection_.blocking().run(connection_.reactor(), [&]() -> Result<> {
+    ROS2S_CO_TRY(co_await connection_.run(call, [&]() -> Result<> {
         ROS2S_TRY(checked(dfs_.dfs_get_size(mount_, object->get(), &size)));
         if (offset >= size) return {};
         is_last = offset + length >= size;
@@ -213,25 +211,35 @@ Result<std::vector<std::string>> DaosFileSystem::list(const Object& directory,
     return names;
 }
 
-Task<Result<>> DaosFileSystem::fill_names(OpenFile& file, uint64_t cookie) {
-    if (file.has_names && cookie != 0) co_return Result<>{};
+void DaosFileSystem::drop_names(OpenFile& file) {
     file.names = {};
-    names_bytes_ -= std::exchange(file.names_bytes, 0);
+    if (file.share) connection_.names().give_back(*file.share, std::exchange(file.names_bytes, 0));
+    file.share.reset();
+}
+
+Task<Result<>> DaosFileSystem::fill_names(const Call& call, OpenFile& file, uint64_t cookie) {
+    if (file.has_names && cookie != 0) co_return Result<>{};
+    drop_names(file);
     file.has_names = true;
     if (file.node.is_removed) co_return Result<>{};
-    co_await listing_.acquire();
-    const SemaphoreHold hold(listing_);
+    file.share = connection_.names().share_of(call.tenant);
+    co_await file.share->turn.acquire();
+    const SemaphoreHold hold(file.share->turn);
     const ObjectRef object = file.node.object;
-    size_t bytes = names_bytes_max - std::min(names_bytes_, names_bytes_max);
-    ROS2S_CO_TRY_ASSIGN(file.names, co_await connection_.blocking().run(connection_.reactor(), [&] {
-        return list(*object, bytes);
-    }));
+    file.names_bytes = connection_.names().take_all(*file.share);
+    size_t bytes = file.names_bytes;
+    auto names = co_await connection_.run(call, [&] { return list(*object, bytes); });
+    if (!names) {
+        drop_names(file);
+        co_return fail(names.error());
+    }
+    file.names = std::move(*names);
+    connection_.names().give_back(*file.share, file.names_bytes - bytes);
     file.names_bytes = bytes;
-    names_bytes_ += bytes;
     co_return Result<>{};
 }
 
-Task<Result<std::vector<fs::DirectoryEntry>>> DaosFileSystem::readdir(const Call&,
+Task<Result<std::vector<fs::DirectoryEntry>>> DaosFileSystem::readdir(const Call& call,
                                                                       FileHandle handle,
                                                                       uint64_t cookie,
                                                                       size_t limit) {
@@ -240,7 +248,7 @@ Task<Result<std::vector<fs::DirectoryEntry>>> DaosFileSystem::readdir(const Call
     const FileUse use(*file);
     co_await file->reading_names.acquire();
     const SemaphoreHold hold(file->reading_names);
-    ROS2S_CO_TRY(co_await fill_names(*file, cookie));
+    ROS2S_CO_TRY(co_await fill_names(call, *file, cookie));
     std::vector<fs::DirectoryEntry> entries;
     const ObjectRef object = file->node.object;
     while (entries.empty() && cookie < file->names.size()) {
@@ -257,7 +265,7 @@ Task<Result<std::vector<fs::DirectoryEntry>>> DaosFileSystem::readdir(const Call
             types[i - first] = node->mode & S_IFMT;
             ids[i - first] = node->id;
         }
-        ROS2S_CO_TRY(co_await connection_.blocking().run(connection_.reactor(), [&]() -> Result<> {
+        ROS2S_CO_TRY(co_await connection_.run(call, [&]() -> Result<> {
             for (size_t i = first; i < end; ++i) {
                 if (types[i - first] != 0) continue;
                 struct stat status{};
@@ -347,8 +355,8 @@ Task<> DaosFileSystem::read_item(const Call& call, const Object& directory,
     }
     if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
     if (!item.status) co_return;
-    item.status = co_await connection_.blocking().run(
-        connection_.reactor(), [&] { return read_path(directory, item.name, call.caller, item); });
+    item.status = co_await connection_.run(
+        call, [&] { return read_path(directory, item.name, call.caller, item); });
 }
 
 Task<Result<>> DaosFileSystem::read_many(const Call& call, NodeId directory,

@@ -45,8 +45,7 @@ DaosFileSystem::DaosFileSystem(Connection& connection, std::string container)
       dfs_(connection.dfs),
       container_(std::move(container)),
       nodes_(connection.reactor().secrets().next()),
-      moving_directories_(connection.reactor(), 1),
-      listing_(connection.reactor(), 1) {
+      moving_directories_(connection.reactor(), 1) {
     for (size_t i = 0; i < locks_; ++i) {
         names_[i] = std::make_unique<Semaphore>(connection.reactor(), 1);
         entries_[i] = std::make_unique<Semaphore>(connection.reactor(), shares);
@@ -193,8 +192,7 @@ Task<Result<Attributes>> DaosFileSystem::lookup(const Call& call, NodeId parent,
     const ObjectRef above = directory->object;
     const std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(Found found,
-                        co_await connection_.blocking().run(connection_.reactor(),
-                                                            [&] { return find(*above, owned); }));
+                        co_await connection_.run(call, [&] { return find(*above, owned); }));
     co_return add_node(std::move(found), *directory, owned);
 }
 
@@ -259,7 +257,7 @@ Task<Result<Attributes>> DaosFileSystem::add(const Call& call, NodeId parent, st
     }
     const ObjectRef above = directory->object;
     const std::string owned_target(target);
-    ROS2S_CO_TRY_ASSIGN(Found made, co_await connection_.blocking().run(connection_.reactor(), [&] {
+    ROS2S_CO_TRY_ASSIGN(Found made, co_await connection_.run(call, [&] {
         return make(*above, owned, mode, owned_target, owner);
     }));
     co_return add_node(std::move(made), *directory, owned);
@@ -300,11 +298,11 @@ Task<Result<Attributes>> DaosFileSystem::link(const Call&, NodeId id, NodeId par
     co_return fail(Code::unsupported);
 }
 
-Task<Result<std::string>> DaosFileSystem::readlink(const Call&, NodeId id) {
+Task<Result<std::string>> DaosFileSystem::readlink(const Call& call, NodeId id) {
     const Node* const node = nodes_.find(id);
     if (node == nullptr) co_return fail(Code::stale);
     if (!S_ISLNK(node->mode)) co_return fail(Code::invalid);
-    co_return co_await with_object(id, [this](const Object& object) -> Result<std::string> {
+    co_return co_await with_object(call, id, [this](const Object& object) -> Result<std::string> {
         std::string target(fs::link_target_bytes_max + 1, '\0');
         daos_size_t bytes = target.size();
         ROS2S_TRY(checked(dfs_.dfs_get_symlink_value(object.get(), target.data(), &bytes)));
@@ -328,15 +326,14 @@ Task<Result<>> DaosFileSystem::remove(const Call& call, NodeId parent, std::stri
     Locks locks = co_await lock({{.directory = parent, .name = owned}});
     const ObjectRef above = directory->object;
     ROS2S_CO_TRY_ASSIGN(const Found there,
-                        co_await connection_.blocking().run(connection_.reactor(),
-                                                            [&] { return find(*above, owned); }));
+                        co_await connection_.run(call, [&] { return find(*above, owned); }));
     if (S_ISDIR(there.status.st_mode) != is_directory) {
         co_return fail(is_directory ? Code::not_directory : Code::is_directory);
     }
     if (const Node* const node = nodes_.find(there.id); is_directory && node != nullptr) {
         co_await lock_entries(locks, node->id, true);
     }
-    ROS2S_CO_TRY(co_await connection_.blocking().run(connection_.reactor(), [&] {
+    ROS2S_CO_TRY(co_await connection_.run(call, [&] {
         return checked(dfs_.dfs_remove(mount_, above->get(), owned.c_str(), false, nullptr));
     }));
     removed(there);
@@ -391,11 +388,9 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
         {{.directory = parent, .name = owned}, {.directory = new_parent, .name = owned_new}});
     const ObjectRef above = from->object;
     const ObjectRef new_above = to->object;
-    auto& pool = connection_.blocking();
-    Reactor& reactor = connection_.reactor();
     ROS2S_CO_TRY_ASSIGN(const Found moved,
-                        co_await pool.run(reactor, [&] { return find(*above, owned); }));
-    auto found_there = co_await pool.run(reactor, [&] { return find(*new_above, owned_new); });
+                        co_await connection_.run(call, [&] { return find(*above, owned); }));
+    auto found_there = co_await connection_.run(call, [&] { return find(*new_above, owned_new); });
     if (!found_there && found_there.error().code != Code::not_found) {
         co_return fail(found_there.error());
     }
@@ -421,8 +416,8 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
         co_await lock_entries(locks, new_parent, false);
     }
     if (to->is_removed) co_return fail(Code::not_found);
-    ROS2S_CO_TRY(co_await pool.run(
-        reactor, [&] { return move(*above, owned, moved, *new_above, owned_new, there, flags); }));
+    ROS2S_CO_TRY(co_await connection_.run(
+        call, [&] { return move(*above, owned, moved, *new_above, owned_new, there, flags); }));
     if (there && !flags.exchange) removed(*there);
     const auto moved_to = [&](const Found& what, Node& directory, const std::string& place,
                               Result<Found> again) {
@@ -435,28 +430,27 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
         }
     };
     moved_to(moved, *to, owned_new,
-             co_await pool.run(reactor, [&] { return find(*new_above, owned_new); }));
+             co_await connection_.run(call, [&] { return find(*new_above, owned_new); }));
     if (flags.exchange) {
         moved_to(*there, *from, owned,
-                 co_await pool.run(reactor, [&] { return find(*above, owned); }));
+                 co_await connection_.run(call, [&] { return find(*above, owned); }));
     }
     co_return Result<>{};
 }
 
-Task<Result<fs::FileSystemSpace>> DaosFileSystem::space(const Call&) {
-    co_return co_await connection_.blocking().run(
-        connection_.reactor(), [&]() -> Result<fs::FileSystemSpace> {
-            daos_pool_info_t pool{};
-            pool.pi_bits = DPI_SPACE;
-            ROS2S_TRY(checked_der(
-                dfs_.daos_pool_query(connection_.handle(), nullptr, &pool, nullptr, nullptr)));
-            fs::FileSystemSpace space;
-            for (int media = 0; media < DAOS_MEDIA_MAX; ++media) {
-                space.total_bytes += pool.pi_space.ps_space.s_total[media];
-                space.free_bytes += pool.pi_space.ps_space.s_free[media];
-            }
-            return space;
-        });
+Task<Result<fs::FileSystemSpace>> DaosFileSystem::space(const Call& call) {
+    co_return co_await connection_.run(call, [&]() -> Result<fs::FileSystemSpace> {
+        daos_pool_info_t pool{};
+        pool.pi_bits = DPI_SPACE;
+        ROS2S_TRY(checked_der(
+            dfs_.daos_pool_query(connection_.handle(), nullptr, &pool, nullptr, nullptr)));
+        fs::FileSystemSpace space;
+        for (int media = 0; media < DAOS_MEDIA_MAX; ++media) {
+            space.total_bytes += pool.pi_space.ps_space.s_total[media];
+            space.free_bytes += pool.pi_space.ps_space.s_free[media];
+        }
+        return space;
+    });
 }
 
 }  // namespace ros2s::daos

@@ -59,19 +59,19 @@ Result<> LocalDirectory::change(int path, mode_t type, fs::SetAttributes changes
     return {};
 }
 
-Task<Result<Attributes>> LocalDirectory::get_attributes(const Call&, NodeId id) {
-    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
-    co_return co_await pool_.run(reactor_, [&]() -> Result<Attributes> {
+Task<Result<Attributes>> LocalDirectory::get_attributes(const Call& call, NodeId id) {
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
+    co_return co_await on_thread(call, [&]() -> Result<Attributes> {
         struct stat status{};
         ROS2S_TRY(checked(::fstat(node.fd(), &status)));
         return attributes_of(id, status);
     });
 }
 
-Task<Result<Attributes>> LocalDirectory::set_attributes(const Call&, NodeId id,
+Task<Result<Attributes>> LocalDirectory::set_attributes(const Call& call, NodeId id,
                                                         const fs::SetAttributes& changes) {
-    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
-    co_return co_await pool_.run(reactor_, [&]() -> Result<Attributes> {
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
+    co_return co_await on_thread(call, [&]() -> Result<Attributes> {
         ROS2S_TRY(change(node.fd(), node->type, changes));
         struct stat status{};
         ROS2S_TRY(checked(::fstat(node.fd(), &status)));
@@ -82,11 +82,12 @@ Task<Result<Attributes>> LocalDirectory::set_attributes(const Call&, NodeId id,
 // The system calls for extended attributes take no O_PATH descriptor, and through /proc a symbolic
 // link would be followed: links have none here.
 
-Task<Result<std::string>> LocalDirectory::get_xattr(const Call&, NodeId id, std::string_view name) {
-    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
+Task<Result<std::string>> LocalDirectory::get_xattr(const Call& call, NodeId id,
+                                                    std::string_view name) {
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
     if (S_ISLNK(node->type)) co_return fail(Code::no_attribute);
     const std::string owned(name);
-    co_return co_await pool_.run(reactor_, [&]() -> Result<std::string> {
+    co_return co_await on_thread(call, [&]() -> Result<std::string> {
         std::string value(fs::attribute_value_bytes_max, '\0');
         const ssize_t bytes =
             ::getxattr(proc_path(node.fd()).c_str(), owned.c_str(), value.data(), value.size());
@@ -99,14 +100,14 @@ Task<Result<std::string>> LocalDirectory::get_xattr(const Call&, NodeId id, std:
 Task<Result<>> LocalDirectory::set_xattr(const Call& call, NodeId id, std::string_view name,
                                          ConstBytes value, fs::SetXattr how) {
     ROS2S_CO_TRY(check_first(call));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
     if (S_ISLNK(node->type)) co_return fail(Code::denied);
     ROS2S_CO_TRY(check_attribute(name));
     const std::string owned(name);
     const int flags = how == fs::SetXattr::create    ? XATTR_CREATE
                       : how == fs::SetXattr::replace ? XATTR_REPLACE
                                                      : 0;
-    co_return co_await pool_.run(reactor_, [&] {
+    co_return co_await on_thread(call, [&] {
         return checked(::setxattr(proc_path(node.fd()).c_str(), owned.c_str(), value.data(),
                                   value.size(), flags));
     });
@@ -114,19 +115,18 @@ Task<Result<>> LocalDirectory::set_xattr(const Call& call, NodeId id, std::strin
 
 Task<Result<>> LocalDirectory::remove_xattr(const Call& call, NodeId id, std::string_view name) {
     ROS2S_CO_TRY(check_first(call));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
     if (S_ISLNK(node->type)) co_return fail(Code::no_attribute);
     ROS2S_CO_TRY(check_attribute(name));
     const std::string owned(name);
-    co_return co_await pool_.run(reactor_, [&] {
-        return checked(::removexattr(proc_path(node.fd()).c_str(), owned.c_str()));
-    });
+    co_return co_await on_thread(
+        call, [&] { return checked(::removexattr(proc_path(node.fd()).c_str(), owned.c_str())); });
 }
 
-Task<Result<std::vector<std::string>>> LocalDirectory::list_xattrs(const Call&, NodeId id) {
-    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
+Task<Result<std::vector<std::string>>> LocalDirectory::list_xattrs(const Call& call, NodeId id) {
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
     if (S_ISLNK(node->type)) co_return std::vector<std::string>{};
-    co_return co_await pool_.run(reactor_, [&]() -> Result<std::vector<std::string>> {
+    co_return co_await on_thread(call, [&]() -> Result<std::vector<std::string>> {
         std::string buffer(64 * 1024, '\0');  // the kernel's limit for a list
         const ssize_t bytes =
             ::listxattr(proc_path(node.fd()).c_str(), buffer.data(), buffer.size());

@@ -93,23 +93,23 @@ Result<Found> LocalDirectory::find(int parent, const std::string& name) const {
     return found_by(std::move(path));
 }
 
-Task<Result<NodeUse>> LocalDirectory::use(NodeId id) {
+Task<Result<NodeUse>> LocalDirectory::use(const Call& call, NodeId id) {
     NodeUse node(nodes_, id);
     if (!node) co_return fail(Code::stale);
-    if (!node->is_open()) ROS2S_CO_TRY(co_await open_again(*node));
+    if (!node->is_open()) ROS2S_CO_TRY(co_await open_again(call, *node));
     co_return node;
 }
 
-Task<Result<NodeUse>> LocalDirectory::use_above(NodeId id) {
-    auto used = co_await use(id);
+Task<Result<NodeUse>> LocalDirectory::use_above(const Call& call, NodeId id) {
+    auto used = co_await use(call, id);
     const LocalNode* const node = nodes_.find(id);
     const bool is_removed = !used && node != nullptr && node->parent == nullptr;
     if (is_removed) co_return fail(Code::not_found);
     co_return used;
 }
 
-Task<Result<NodeUse>> LocalDirectory::use_to_add(NodeId id) {
-    ROS2S_CO_TRY_ASSIGN(NodeUse used, co_await use_above(id));
+Task<Result<NodeUse>> LocalDirectory::use_to_add(const Call& call, NodeId id) {
+    ROS2S_CO_TRY_ASSIGN(NodeUse used, co_await use_above(call, id));
     size_t depth = 0;
     for (const LocalNode* above = nodes_.find(id); above != nullptr; above = above->parent) {
         if (++depth > depth_max) co_return fail(Code::name_too_long);
@@ -119,7 +119,7 @@ Task<Result<NodeUse>> LocalDirectory::use_to_add(NodeId id) {
 
 // Opens it by names, starting at the nearest parent that has a descriptor. Directories that were
 // moved with what is below them may be deeper than depth_max.
-Task<Result<>> LocalDirectory::open_again(LocalNode& node) {
+Task<Result<>> LocalDirectory::open_again(const Call& call, LocalNode& node) {
     std::vector<std::string> names;
     LocalNode* above = &node;
     while (above != nullptr && !above->is_open()) {
@@ -129,7 +129,7 @@ Task<Result<>> LocalDirectory::open_again(LocalNode& node) {
     }
     if (above == nullptr) co_return fail(Code::stale);
     const NodeUse from(nodes_, above->id);
-    auto found = co_await pool_.run(reactor_, [&]() -> Result<Found> {
+    auto found = co_await on_thread(call, [&]() -> Result<Found> {
         Descriptor path;
         for (size_t left = names.size(); left > 0; --left) {
             const int parent = path.get() < 0 ? from.fd() : path.get();
@@ -210,16 +210,16 @@ Task<Result<Attributes>> LocalDirectory::lookup(const Call& call, NodeId parent,
                                                 std::string_view name) {
     if (name == "..") co_return fail(Code::stale);  // the kernel's ".." leads out of the base
     if (name == ".") {
-        ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(parent));
+        ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, parent));
         ROS2S_CO_TRY_ASSIGN(const Attributes found, co_await get_attributes(call, parent));
         ++node->references;
         co_return found;
     }
     ROS2S_CO_TRY(check_name(name));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
     const std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(Found found,
-                        co_await pool_.run(reactor_, [&] { return find(directory.fd(), owned); }));
+                        co_await on_thread(call, [&] { return find(directory.fd(), owned); }));
     co_return add(std::move(found), *directory, owned);
 }
 
@@ -244,13 +244,14 @@ Task<Result<Attributes>> LocalDirectory::mkdir(const Call& call, NodeId parent,
                                                std::string_view name, mode_t mode, Owner owner) {
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
     const std::string owned(name);
     mode = allowed(S_IFDIR, mode);
-    ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
-        ROS2S_TRY(checked(::mkdirat(directory.fd(), owned.c_str(), mode & fs::permission_bits)));
-        return adopt(directory.fd(), owned, mode, owner);
-    }));
+    ROS2S_CO_TRY_ASSIGN(Found found, co_await on_thread(call, [&]() -> Result<Found> {
+                            ROS2S_TRY(checked(::mkdirat(directory.fd(), owned.c_str(),
+                                                        mode & fs::permission_bits)));
+                            return adopt(directory.fd(), owned, mode, owner);
+                        }));
     co_return add(std::move(found), *directory, owned);
 }
 
@@ -264,12 +265,13 @@ Task<Result<Attributes>> LocalDirectory::mknod(const Call& call, NodeId parent,
     if (!known) co_return fail(Code::invalid);
     if (options_.gives_no_power && (S_ISCHR(mode) || S_ISBLK(mode))) co_return fail_errno(EPERM);
     mode = allowed(mode, mode);
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
     const std::string owned(name);
-    ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
-        ROS2S_TRY(checked(::mknodat(directory.fd(), owned.c_str(), mode, device)));
-        return adopt(directory.fd(), owned, mode, owner);
-    }));
+    ROS2S_CO_TRY_ASSIGN(
+        Found found, co_await on_thread(call, [&]() -> Result<Found> {
+            ROS2S_TRY(checked(::mknodat(directory.fd(), owned.c_str(), mode, device)));
+            return adopt(directory.fd(), owned, mode, owner);
+        }));
     co_return add(std::move(found), *directory, owned);
 }
 
@@ -279,13 +281,14 @@ Task<Result<Attributes>> LocalDirectory::symlink(const Call& call, NodeId parent
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
     if (target.find('\0') != target.npos) co_return fail(Code::invalid);
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
     const std::string owned(name);
     const std::string owned_target(target);
-    ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
-        ROS2S_TRY(checked(::symlinkat(owned_target.c_str(), directory.fd(), owned.c_str())));
-        return adopt(directory.fd(), owned, 0, owner);
-    }));
+    ROS2S_CO_TRY_ASSIGN(
+        Found found, co_await on_thread(call, [&]() -> Result<Found> {
+            ROS2S_TRY(checked(::symlinkat(owned_target.c_str(), directory.fd(), owned.c_str())));
+            return adopt(directory.fd(), owned, 0, owner);
+        }));
     co_return add(std::move(found), *directory, owned);
 }
 
@@ -293,39 +296,40 @@ Task<Result<Attributes>> LocalDirectory::link(const Call& call, NodeId id, NodeI
                                               std::string_view name) {
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
     const std::string owned(name);
-    ROS2S_CO_TRY_ASSIGN(Found found, co_await pool_.run(reactor_, [&]() -> Result<Found> {
-        // Linking by a link's own descriptor would need CAP_DAC_READ_SEARCH; through /proc it would
-        // be followed.
-        const int linked =
-            S_ISLNK(node->type)
-                ? ::linkat(node.fd(), "", directory.fd(), owned.c_str(), AT_EMPTY_PATH)
-                : ::linkat(AT_FDCWD, proc_path(node.fd()).c_str(), directory.fd(), owned.c_str(),
-                           AT_SYMLINK_FOLLOW);
-        ROS2S_TRY(checked(linked));
-        return find(directory.fd(), owned);
-    }));
+    ROS2S_CO_TRY_ASSIGN(Found found, co_await on_thread(call, [&]() -> Result<Found> {
+                            // Linking by a link's own descriptor would need CAP_DAC_READ_SEARCH;
+                            // through /proc it would be followed.
+                            const int linked =
+                                S_ISLNK(node->type)
+                                    ? ::linkat(node.fd(), "", directory.fd(), owned.c_str(),
+                                               AT_EMPTY_PATH)
+                                    : ::linkat(AT_FDCWD, proc_path(node.fd()).c_str(),
+                                               directory.fd(), owned.c_str(), AT_SYMLINK_FOLLOW);
+                            ROS2S_TRY(checked(linked));
+                            return find(directory.fd(), owned);
+                        }));
     co_return add(std::move(found), *directory, owned);
 }
 
 Task<Result<>> LocalDirectory::unlink(const Call& call, NodeId parent, std::string_view name) {
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(call, parent));
     const std::string owned(name);
-    co_return co_await pool_.run(
-        reactor_, [&] { return checked(::unlinkat(directory.fd(), owned.c_str(), 0)); });
+    co_return co_await on_thread(
+        call, [&] { return checked(::unlinkat(directory.fd(), owned.c_str(), 0)); });
 }
 
 Task<Result<>> LocalDirectory::rmdir(const Call& call, NodeId parent, std::string_view name) {
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(call, parent));
     const std::string owned(name);
     struct stat there{};
-    ROS2S_CO_TRY(co_await pool_.run(reactor_, [&]() -> Result<> {
+    ROS2S_CO_TRY(co_await on_thread(call, [&]() -> Result<> {
         (void)::fstatat(directory.fd(), owned.c_str(), &there, AT_SYMLINK_NOFOLLOW);
         return checked(::unlinkat(directory.fd(), owned.c_str(), AT_REMOVEDIR));
     }));
@@ -342,14 +346,14 @@ Task<Result<>> LocalDirectory::rename(const Call& call, NodeId parent, std::stri
     ROS2S_CO_TRY(check_name(name));
     ROS2S_CO_TRY(check_name(new_name));
     if (flags.exchange && flags.no_replace) co_return fail(Code::invalid);
-    ROS2S_CO_TRY_ASSIGN(const NodeUse from, co_await use_above(parent));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse to, co_await use_to_add(new_parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse from, co_await use_above(call, parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse to, co_await use_to_add(call, new_parent));
     const std::string owned(name);
     const std::string owned_new(new_name);
     const unsigned bits =
         (flags.exchange ? RENAME_EXCHANGE : 0U) | (flags.no_replace ? RENAME_NOREPLACE : 0U);
     struct stat there{}, back{};
-    const auto done = co_await pool_.run(reactor_, [&]() -> Result<> {
+    const auto done = co_await on_thread(call, [&]() -> Result<> {
         ROS2S_TRY(checked(::renameat2(from.fd(), owned.c_str(), to.fd(), owned_new.c_str(), bits)));
         (void)::fstatat(to.fd(), owned_new.c_str(), &there, AT_SYMLINK_NOFOLLOW);
         if (flags.exchange) (void)::fstatat(from.fd(), owned.c_str(), &back, AT_SYMLINK_NOFOLLOW);
@@ -362,10 +366,10 @@ Task<Result<>> LocalDirectory::rename(const Call& call, NodeId parent, std::stri
     co_return done;
 }
 
-Task<Result<std::string>> LocalDirectory::readlink(const Call&, NodeId id) {
-    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
+Task<Result<std::string>> LocalDirectory::readlink(const Call& call, NodeId id) {
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
     if (!S_ISLNK(node->type)) co_return fail(Code::invalid);
-    co_return co_await pool_.run(reactor_, [&]() -> Result<std::string> {
+    co_return co_await on_thread(call, [&]() -> Result<std::string> {
         std::string target(fs::link_target_bytes_max + 1, '\0');
         const ssize_t bytes = ::readlinkat(node.fd(), "", target.data(), target.size());
         ROS2S_TRY(checked(bytes));
@@ -374,9 +378,9 @@ Task<Result<std::string>> LocalDirectory::readlink(const Call&, NodeId id) {
     });
 }
 
-Task<Result<fs::FileSystemSpace>> LocalDirectory::space(const Call&) {
-    ROS2S_CO_TRY_ASSIGN(const NodeUse root, co_await use(fs::root_node));
-    co_return co_await pool_.run(reactor_, [&]() -> Result<fs::FileSystemSpace> {
+Task<Result<fs::FileSystemSpace>> LocalDirectory::space(const Call& call) {
+    ROS2S_CO_TRY_ASSIGN(const NodeUse root, co_await use(call, fs::root_node));
+    co_return co_await on_thread(call, [&]() -> Result<fs::FileSystemSpace> {
         struct statvfs status{};
         ROS2S_TRY(checked(::statvfs(proc_path(root.fd()).c_str(), &status)));
         return fs::FileSystemSpace{.total_bytes = status.f_blocks * status.f_frsize,

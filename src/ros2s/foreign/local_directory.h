@@ -135,27 +135,35 @@ class LocalDirectory final : public fs::FileSystem {
     [[nodiscard]] Result<> check_search(int directory, const std::string& path,
                                         const fs::Caller& caller) const;
     void read_one(int directory, const fs::Caller* caller, fs::ReadManyItem& item) const;
+    // The result of `function`, which blocks, on a helper thread.
+    template <class F>
+    Task<std::invoke_result_t<F&>> on_thread(const Call& call, F function) {
+        if (options_.turns == nullptr) co_return co_await pool_.run(reactor_, std::move(function));
+        const ThreadTurns::Place place = co_await options_.turns->enter(call.tenant);
+        co_return co_await pool_.run(reactor_, std::move(function));
+    }
     Task<> read_item(const Call& call, int directory, fs::ReadManyItem& item);
     Attributes add(Found found, LocalNode& parent, const std::string& name);
     // The node, with a descriptor. Errors: stale (no such node, or its name belongs to another
     // file).
-    Task<Result<NodeUse>> use(NodeId id);
-    Task<Result<>> open_again(LocalNode& node);
+    Task<Result<NodeUse>> use(const Call& call, NodeId id);
+    Task<Result<>> open_again(const Call& call, LocalNode& node);
     // The same, for a directory whose names are used. Errors also: not_found (it was removed here).
-    Task<Result<NodeUse>> use_above(NodeId id);
+    Task<Result<NodeUse>> use_above(const Call& call, NodeId id);
     // The same for a directory in which a name becomes a node. Errors: also name_too_long: it is
     // depth_max directories deep. Opening a node again takes a system call for each directory above
-    // it, on threads that all tenants share.
-    Task<Result<NodeUse>> use_to_add(NodeId id);
+    // it.
+    Task<Result<NodeUse>> use_to_add(const Call& call, NodeId id);
     static constexpr size_t depth_max = 1024;
     // Records that a file was moved to `name`.
     void moved(const struct stat& status, LocalNode& parent, const std::string& name);
     [[nodiscard]] Result<fs::Opened> add_handle(LocalNode& node, Descriptor descriptor,
                                                 const struct stat& status, OpenFlags flags);
     [[nodiscard]] OpenFile* find_file(FileHandle handle) const;
-    Task<Result<size_t>> read_some(OpenFile& file, Bytes into, uint64_t offset);
-    Task<Result<size_t>> write_some(OpenFile& file, ConstBytes from, uint64_t offset);
-    Task<Result<>> fill_names(OpenFile& file, uint64_t cookie);
+    Task<Result<size_t>> read_some(const Call& call, OpenFile& file, Bytes into, uint64_t offset);
+    Task<Result<size_t>> write_some(const Call& call, OpenFile& file, ConstBytes from,
+                                    uint64_t offset);
+    Task<Result<>> fill_names(const Call& call, OpenFile& file, uint64_t cookie);
 
     std::string path_;
     Reactor& reactor_;

@@ -42,14 +42,15 @@ LocalDirectory::OpenFile* LocalDirectory::find_file(FileHandle handle) const {
     return found == files_.end() ? nullptr : found->second.get();
 }
 
-Task<Result<fs::Opened>> LocalDirectory::open(const Call&, NodeId id, OpenFlags flags) {
-    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(id));
+Task<Result<fs::Opened>> LocalDirectory::open(const Call& call, NodeId id, OpenFlags flags) {
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
     struct stat status{};
-    ROS2S_CO_TRY_ASSIGN(Descriptor file, co_await pool_.run(reactor_, [&]() -> Result<Descriptor> {
-        ROS2S_TRY_ASSIGN(Descriptor descriptor, open_node(node.fd(), node->type, flags));
-        ROS2S_TRY(checked(::fstat(descriptor.get(), &status)));
-        return descriptor;
-    }));
+    ROS2S_CO_TRY_ASSIGN(Descriptor file, co_await on_thread(call, [&]() -> Result<Descriptor> {
+                            ROS2S_TRY_ASSIGN(Descriptor descriptor,
+                                             open_node(node.fd(), node->type, flags));
+                            ROS2S_TRY(checked(::fstat(descriptor.get(), &status)));
+                            return descriptor;
+                        }));
     co_return add_handle(*node, std::move(file), status, flags);
 }
 
@@ -58,12 +59,12 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
                                                 Owner owner) {
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(fs::check_name(name));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(parent));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
     const std::string owned(name);
     mode = allowed(S_IFREG, mode);
     constexpr int attempts_max = 100;  // the name may appear and disappear meanwhile
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        auto found = co_await pool_.run(reactor_, [&]() -> Result<Found> {
+        auto found = co_await on_thread(call, [&]() -> Result<Found> {
             ROS2S_TRY(opened(::openat(directory.fd(), owned.c_str(),
                                       O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC,
                                       mode & fs::permission_bits)));
@@ -71,7 +72,7 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
         });
         const bool taken = !found && found.error().code == Code::exists;
         if (taken && !flags.exclusive) {
-            found = co_await pool_.run(reactor_, [&] { return find(directory.fd(), owned); });
+            found = co_await on_thread(call, [&] { return find(directory.fd(), owned); });
             if (!found && found.error().code == Code::not_found) continue;
         }
         if (!found) co_return fail(found.error());
@@ -83,7 +84,7 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
     co_return fail(Code::busy);
 }
 
-Task<Result<>> LocalDirectory::close(const Call&, FileHandle handle) {
+Task<Result<>> LocalDirectory::close(const Call& call, FileHandle handle) {
     const auto found = files_.find(handle.value);
     if (found == files_.end()) co_return fail(Code::stale);
     std::unique_ptr<OpenFile> file = std::move(found->second);
@@ -93,7 +94,7 @@ Task<Result<>> LocalDirectory::close(const Call&, FileHandle handle) {
     LocalNode& node = file->node;
     // Network file systems may be slow here, and may report lost writes only here.
     const int fd = file->descriptor.get();
-    const auto flushed = co_await pool_.run(reactor_, [&]() -> Result<> {
+    const auto flushed = co_await on_thread(call, [&]() -> Result<> {
         const int copy = ::dup(fd);
         return copy < 0 ? fail_errno(errno) : checked(::close(copy));
     });
@@ -102,11 +103,12 @@ Task<Result<>> LocalDirectory::close(const Call&, FileHandle handle) {
     co_return flushed;
 }
 
-Task<Result<size_t>> LocalDirectory::read_some(OpenFile& file, Bytes into, uint64_t offset) {
+Task<Result<size_t>> LocalDirectory::read_some(const Call& call, OpenFile& file, Bytes into,
+                                               uint64_t offset) {
     if (Ring* ring = reactor_.ring(); ring != nullptr) {
         co_return co_await ring->read(file.descriptor.get(), into, offset);
     }
-    co_return co_await pool_.run(reactor_, [&]() -> Result<size_t> {
+    co_return co_await on_thread(call, [&]() -> Result<size_t> {
         const ssize_t bytes =
             ::pread(file.descriptor.get(), into.data(), into.size(), static_cast<off_t>(offset));
         ROS2S_TRY(checked(bytes));
@@ -114,11 +116,12 @@ Task<Result<size_t>> LocalDirectory::read_some(OpenFile& file, Bytes into, uint6
     });
 }
 
-Task<Result<size_t>> LocalDirectory::write_some(OpenFile& file, ConstBytes from, uint64_t offset) {
+Task<Result<size_t>> LocalDirectory::write_some(const Call& call, OpenFile& file, ConstBytes from,
+                                                uint64_t offset) {
     if (Ring* ring = reactor_.ring(); ring != nullptr) {
         co_return co_await ring->write(file.descriptor.get(), from, offset);
     }
-    co_return co_await pool_.run(reactor_, [&]() -> Result<size_t> {
+    co_return co_await on_thread(call, [&]() -> Result<size_t> {
         const ssize_t bytes =
             ::pwrite(file.descriptor.get(), from.data(), from.size(), static_cast<off_t>(offset));
         ROS2S_TRY(checked(bytes));
@@ -126,7 +129,7 @@ Task<Result<size_t>> LocalDirectory::write_some(OpenFile& file, ConstBytes from,
     });
 }
 
-Task<Result<uint64_t>> LocalDirectory::pread(const Call&, FileHandle handle, fs::Window into,
+Task<Result<uint64_t>> LocalDirectory::pread(const Call& call, FileHandle handle, fs::Window into,
                                              uint64_t offset) {
     const FileUse file(find_file(handle));
     if (!file) co_return fail(Code::stale);
@@ -136,7 +139,8 @@ Task<Result<uint64_t>> LocalDirectory::pread(const Call&, FileHandle handle, fs:
     uint64_t done = 0;
     while (done < into.length) {
         const Bytes rest = into.bytes().subspan(done);
-        ROS2S_CO_TRY_ASSIGN(const size_t bytes, co_await read_some(*file, rest, offset + done));
+        ROS2S_CO_TRY_ASSIGN(const size_t bytes,
+                            co_await read_some(call, *file, rest, offset + done));
         if (bytes == 0) break;
         done += bytes;
     }
@@ -159,7 +163,8 @@ Task<Result<uint64_t>> LocalDirectory::pwrite(const Call& call, FileHandle handl
     uint64_t done = 0;
     while (done < from.length) {
         const ConstBytes rest = ConstBytes(from.bytes()).subspan(done);
-        ROS2S_CO_TRY_ASSIGN(const size_t bytes, co_await write_some(*file, rest, offset + done));
+        ROS2S_CO_TRY_ASSIGN(const size_t bytes,
+                            co_await write_some(call, *file, rest, offset + done));
         if (bytes == 0) co_return fail(Code::io);
         done += bytes;
     }
@@ -168,13 +173,13 @@ Task<Result<uint64_t>> LocalDirectory::pwrite(const Call& call, FileHandle handl
     co_return done;
 }
 
-Task<Result<>> LocalDirectory::fsync(const Call&, FileHandle handle) {
+Task<Result<>> LocalDirectory::fsync(const Call& call, FileHandle handle) {
     const FileUse file(find_file(handle));
     if (!file) co_return fail(Code::stale);
-    co_return co_await pool_.run(reactor_, [&] { return checked(::fsync(file.fd())); });
+    co_return co_await on_thread(call, [&] { return checked(::fsync(file.fd())); });
 }
 
-Task<Result<>> LocalDirectory::punch_hole(const Call&, FileHandle handle, uint64_t offset,
+Task<Result<>> LocalDirectory::punch_hole(const Call& call, FileHandle handle, uint64_t offset,
                                           uint64_t length) {
     const FileUse file(find_file(handle));
     if (!file) co_return fail(Code::stale);
@@ -183,7 +188,7 @@ Task<Result<>> LocalDirectory::punch_hole(const Call&, FileHandle handle, uint64
     if (length == 0 || offset > INT64_MAX || length > INT64_MAX - offset) {
         co_return fail(Code::invalid);
     }
-    co_return co_await pool_.run(reactor_, [&] {
+    co_return co_await on_thread(call, [&] {
         return checked(::fallocate(file.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                    static_cast<off_t>(offset), static_cast<off_t>(length)));
     });
@@ -214,11 +219,11 @@ Result<std::vector<LocalDirectory::Listed>> LocalDirectory::list(int directory) 
 }
 
 // Reads so that `listed` begins after `cookie`, and is empty only at the end of the directory.
-Task<Result<>> LocalDirectory::fill_names(OpenFile& file, uint64_t cookie) {
+Task<Result<>> LocalDirectory::fill_names(const Call& call, OpenFile& file, uint64_t cookie) {
     const bool seeks = cookie != file.served_to || cookie == 0;
     if (seeks) file.listed.clear();
     if (!file.listed.empty()) co_return Result<>();
-    auto more = co_await pool_.run(reactor_, [&]() -> Result<std::vector<Listed>> {
+    auto more = co_await on_thread(call, [&]() -> Result<std::vector<Listed>> {
         // Seeking to the current position would make some file systems lose it.
         if (seeks || cookie != file.listed_to) {
             ROS2S_TRY(
@@ -238,7 +243,7 @@ Task<Result<>> LocalDirectory::fill_names(OpenFile& file, uint64_t cookie) {
     co_return Result<>();
 }
 
-Task<Result<std::vector<fs::DirectoryEntry>>> LocalDirectory::readdir(const Call&,
+Task<Result<std::vector<fs::DirectoryEntry>>> LocalDirectory::readdir(const Call& call,
                                                                       FileHandle handle,
                                                                       uint64_t cookie,
                                                                       size_t limit) {
@@ -250,7 +255,7 @@ Task<Result<std::vector<fs::DirectoryEntry>>> LocalDirectory::readdir(const Call
     const KeptNames kept(*this, *file);
     std::vector<fs::DirectoryEntry> entries;
     while (entries.size() < limit) {
-        ROS2S_CO_TRY(co_await fill_names(*file, cookie));
+        ROS2S_CO_TRY(co_await fill_names(call, *file, cookie));
         if (file->listed.empty()) break;
         while (!file->listed.empty() && entries.size() < limit) {
             Listed listed = std::move(file->listed.front());
@@ -344,7 +349,7 @@ Task<> LocalDirectory::read_item(const Call& call, int directory, fs::ReadManyIt
     }
     if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
     if (!item.status) co_return;
-    (void)co_await pool_.run(reactor_, [&]() -> Result<> {
+    (void)co_await on_thread(call, [&]() -> Result<> {
         read_one(directory, call.caller, item);
         return {};
     });
@@ -352,7 +357,7 @@ Task<> LocalDirectory::read_item(const Call& call, int directory, fs::ReadManyIt
 
 Task<Result<>> LocalDirectory::read_many(const Call& call, NodeId directory,
                                          std::span<fs::ReadManyItem> items) {
-    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(directory));
+    ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, directory));
     if (!S_ISDIR(node->type)) co_return fail(Code::not_directory);
     Nursery nursery(reactor_, read_many_at_once);
     for (fs::ReadManyItem& item : items) co_await nursery.spawn(read_item(call, node.fd(), item));

@@ -21,6 +21,7 @@
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/thread_turns.h"
 
 namespace ros2s::foreign {
 
@@ -37,6 +38,9 @@ struct LocalFsOptions {
     bool gives_no_power = false;
     // Descriptors of nodes that no call and no open file uses.
     size_t descriptors_max = 1024;
+    // Of tenants (Call::tenant) that share the helper threads; null: there is one. It outlives the
+    // file system.
+    ThreadTurns* turns = nullptr;
 };
 
 // The owner of files that would belong to root.

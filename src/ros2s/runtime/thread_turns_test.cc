@@ -1,0 +1,129 @@
+// Which tenant gets a helper thread.
+#include "thread_turns.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+
+#include "ros2s/base/random.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s {
+namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+
+constexpr size_t threads = 8;
+
+class SharedThreads : public testing::Test {
+  protected:
+    struct Held {
+        explicit Held(Reactor& reactor, uint64_t its_tenant) : tenant(its_tenant), end(reactor) {}
+        const uint64_t tenant;
+        Event end;
+    };
+    // A call that blocks until it is ended.
+    static Task<> call(SharedThreads& self, uint64_t tenant) {
+        const ThreadTurns::Place place = co_await self.turns.enter(tenant);
+        Held held(self.world.core(), tenant);
+        self.on_threads.push_back(&held);
+        EXPECT_LE(self.on_threads.size(), threads);
+        co_await held.end;
+        ++self.ended[tenant];
+    }
+    Task<> want(uint64_t tenant, size_t count) {
+        for (size_t i = 0; i < count; ++i) co_await calls.spawn(call(*this, tenant));
+        co_await settle();
+    }
+    Task<> settle() { (void)co_await sleep_for(world.core(), std::chrono::milliseconds(1)); }
+    Task<> end(std::deque<Held*>::iterator which) {
+        Held* const held = *which;
+        on_threads.erase(which);
+        held->end.set();
+        co_await settle();
+    }
+    Task<> end_all() {
+        while (!on_threads.empty()) co_await end(on_threads.begin());
+        co_await calls.join();
+    }
+    [[nodiscard]] std::map<uint64_t, size_t> counts() const {
+        std::map<uint64_t, size_t> counts;
+        for (const Held* held : on_threads) ++counts[held->tenant];
+        return counts;
+    }
+
+    sim::World world{1};
+    ThreadTurns turns{world.core(), threads};
+    Nursery calls{world.core(), 1 << 16};
+    std::deque<Held*> on_threads;
+    std::map<uint64_t, size_t> ended;
+
+  public:
+    Task<> leaves_half() {
+        co_await want(1, 100);
+        EXPECT_THAT(counts(), ElementsAre(Pair(1, 4)));
+        co_await want(2, 100);
+        EXPECT_THAT(counts(), ElementsAre(Pair(1, 4), Pair(2, 2)));
+        co_await want(3, 100);
+        co_await want(4, 100);
+        EXPECT_THAT(counts(), ElementsAre(Pair(1, 4), Pair(2, 2), Pair(3, 1), Pair(4, 1)));
+        // The next one waits, and is first when a thread is free.
+        co_await want(5, 1);
+        EXPECT_FALSE(counts().contains(5));
+        co_await end(on_threads.begin());
+        EXPECT_TRUE(counts().contains(5));
+        co_await end_all();
+        EXPECT_EQ(ended[1], 100U);
+        EXPECT_EQ(ended[4], 100U);
+    }
+    Task<> takes_turns() {
+        for (uint64_t tenant = 1; tenant <= 16; ++tenant) co_await want(tenant, 64);
+        for (int i = 0; i < 500; ++i) co_await end(on_threads.begin());
+        for (uint64_t tenant = 1; tenant <= 16; ++tenant) {
+            EXPECT_GE(ended[tenant], 500U / 16 - 8) << tenant;
+        }
+        co_await end_all();
+    }
+    Task<> goes_on_beside_hung_calls() {
+        co_await want(1, 256);
+        EXPECT_EQ(on_threads.size(), 4U);
+        for (int i = 0; i < 200; ++i) {
+            co_await want(2, 1);
+            EXPECT_EQ(on_threads.back()->tenant, 2U);
+            co_await end(std::prev(on_threads.end()));
+        }
+        EXPECT_EQ(ended[2], 200U);
+        co_await end_all();
+    }
+    Task<> loses_nobody(uint64_t seed) {
+        Random random(seed);
+        std::map<uint64_t, size_t> wanted;
+        for (int step = 0; step < 100; ++step) {
+            const uint64_t tenant = random.below(5), count = random.below(6);
+            wanted[tenant] += count;
+            co_await want(tenant, count);
+            if (on_threads.empty() || random.below(2) == 0) continue;
+            co_await end(on_threads.begin() +
+                         static_cast<ptrdiff_t>(random.below(on_threads.size())));
+        }
+        co_await end_all();
+        std::erase_if(wanted, [](const auto& each) { return each.second == 0; });
+        EXPECT_EQ(ended, wanted) << "seed " << seed;
+        ended.clear();
+    }
+};
+
+TEST_F(SharedThreads, ATenantLeavesHalfOfThemToOthers) { world.run(leaves_half()); }
+TEST_F(SharedThreads, ThoseWithEquallyManyTakeTurns) { world.run(takes_turns()); }
+// Calls that block for ever leave threads to those that do not.
+TEST_F(SharedThreads, HungCallsOfATenantStopNobodyElse) { world.run(goes_on_beside_hung_calls()); }
+TEST_F(SharedThreads, NobodyIsLost) {
+    for (uint64_t seed = 1; seed <= 50; ++seed) world.run(loses_nobody(seed));
+}
+
+}  // namespace
+}  // namespace ros2s
