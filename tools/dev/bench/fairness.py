@@ -10,6 +10,7 @@ import subprocess
 import build
 import compare
 import console
+import served
 import shown
 from bench import pools, report
 
@@ -45,6 +46,7 @@ class Got:
     bytes_per_s: float
     p50_us: float
     p99_us: float
+    waited_us: float  # for its turn at the DPU, on average. 0: the DPU has not divided anything
 
 
 class Tenants:
@@ -85,6 +87,7 @@ class Tenants:
     def turn(self, case, seconds):
         """Runs all tenants once. Returns the result of each."""
         shared = compare.time_based(f"{self.mib}m", seconds) | dict(ramp_time=RAMP_SECONDS)
+        meter = served.Meter(self.pool)
         running = []
         sides = self.sides[:1] * len(case.loads) if case.of_one else self.sides
         for side, load in zip(sides, case.loads):
@@ -97,16 +100,27 @@ class Tenants:
         for each, (out, errors) in zip(running, said):
             if each.returncode != 0:
                 raise shown.Failed(f"{case.name}: fio: {out[-500:]}{errors[-1500:]}")
-        return [parse(out, load) for (out, _), load in zip(said, case.loads)]
+        _, growth = meter.read()
+        waited = {name: waited_us(growth["dpu"], name) for name in NAMES}
+        names = NAMES[:1] * len(case.loads) if case.of_one else NAMES
+        return [parse(out, load, waited[name]) for (out, _), load, name in zip(said, case.loads, names)]
 
 
-def parse(text, load):
+def waited_us(growth, tenant):
+    """Returns for how long a request of the tenant waited for its turn at the DPU, on average."""
+    requests, seconds = (growth.values.get((f"ros2store_tenant_{name}_total", f'{{tenant="CN={tenant}"}}'), 0)
+                         for name in ("requests", "queued_seconds"))
+    return 1e6 * seconds / max(requests, 1)
+
+
+def parse(text, load, waited):
     job = json.loads(text[text.find("{"):])["jobs"][0]
     if job["error"] != 0:
         raise shown.Failed(f"fio reports error {job['error']}")
     moved = job["write" if "write" in load["rw"] else "read"]
     latency = moved["lat_ns"]["percentile"]
-    return Got(moved["iops"], moved["bw_bytes"], latency["50.000000"] / 1000, latency["99.000000"] / 1000)
+    return Got(moved["iops"], moved["bw_bytes"], latency["50.000000"] / 1000, latency["99.000000"] / 1000,
+               waited)
 
 
 def jain(rates):
@@ -122,6 +136,7 @@ def measure(options, place, document, tally):
         tenants.begin(case.weights)
         turns = [tenants.turn(case, options.seconds) for _ in range(options.turns)]
         made.append(told(case, turns))
+        compare_reader(made)
         tally.add(f"{case.name}: " + summary(made[-1]), True)
     ours.down()
     document["rows"] = made
@@ -147,13 +162,23 @@ def told(case, turns):
     return {"case": case.name, "jain": fairness, "tenants": rows}
 
 
+def compare_reader(made):
+    """Adds to a reader beside others its p99 as a multiple of the one that it has alone."""
+    alone = next((row["tenants"][0] for row in made if row["case"] == "a reader alone"), None)
+    reader = made[-1]["tenants"][0]
+    if alone and alone is not reader:
+        reader["p99_of_alone"] = reader["p99_us"] / alone["p99_us"]
+
+
 def summary(row):
     each = "; ".join(f"{one['tenant']} {one['iops']:,.0f}/s, p99 {one['p99_us']:,.0f} µs" for one in row["tenants"])
     return each + (f"; Jain {row['jain']:.4f}" if row["jain"] else "")
 
 
 def lines(made):
-    return report.table(("case", "tenant", "weight", "operations/s", "of its share", "p50, p99 µs", "Jain's index"), (
+    return report.table(("case", "tenant", "weight", "operations/s", "of its share", "p50, p99 µs", "p99 of alone",
+                         "waited at the DPU, µs", "Jain's index"), (
         (row["case"], one["tenant"], str(one["weight"]), f"{one['iops']:,.0f}",
          report.number(one.get("by_weight"), 3), f"{one['p50_us']:,.0f}, {one['p99_us']:,.0f}",
+         report.number(one.get("p99_of_alone"), 2), f"{one['waited_us']:,.0f}",
          report.number(row["jain"], 4)) for row in made for one in row["tenants"]))
