@@ -124,8 +124,10 @@ class Bench {
                 co_await pool_->create_container(call_, {.label = label}, {}, report_), report_);
             if (encrypted) {
                 const cipher::KeyDirectory provider(keys_);
+                const object::Features features = pool_->store().features();
                 const std::string bytes = cipher::encode(need(
-                    cipher::make_keys(reactor_->secrets(), provider, "bench", report_), report_));
+                    cipher::make_keys(reactor_->secrets(), provider, "bench", features, report_),
+                    report_));
                 if (!co_await fs::require_decryption(call_, pool_->store(), made,
                                                      cipher::put_keys(bytes), report_)) {
                     need(Result<int>(fail(Code::io)), report_);

@@ -131,7 +131,8 @@ Task<Result<object::ContainerRecord>> EnginePools::create_container(
 Task<Result<>> EnginePools::encrypt(const Call& call, object::ObjectStore& store,
                                     const object::ContainerRecord& made, Report& report) {
     ROS2S_CO_TRY_ASSIGN(const cipher::KeyRecord keys,
-                        cipher::make_keys(reactor_.secrets(), *keys_, new_container_key_, report));
+                        cipher::make_keys(reactor_.secrets(), *keys_, new_container_key_,
+                                          store.features(), report));
     const std::string bytes = cipher::encode(keys);
     co_return co_await fs::require_decryption(call, store, made, cipher::put_keys(bytes), report);
 }
@@ -142,7 +143,7 @@ Result<> EnginePools::use_keys(const std::string& place, Duration keep,
     ROS2S_TRY_ASSIGN(layers_, cipher::decrypt_with(place, keep, log, report));
     if (!new_container_key.empty()) {
         // A key that cannot be used is found at start.
-        ROS2S_TRY(cipher::make_keys(reactor_.secrets(), *keys_, new_container_key, report));
+        ROS2S_TRY(cipher::make_keys(reactor_.secrets(), *keys_, new_container_key, {}, report));
     }
     new_container_key_ = std::move(new_container_key);
     return {};

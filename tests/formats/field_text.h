@@ -49,6 +49,7 @@ class FieldText {
         separator_ = " ";
         return true;
     }
+    bool more(const char* when, bool is_there) { return has(when, is_there); }
     static void refuse_when(bool /*is_wrong*/) {}
 
     template <class Elements>

@@ -85,9 +85,9 @@ Task<Result<object::ContainerRecord>> create_in(Workplace work, PoolAccess& pool
     // All that may be wrong with the key is found before anything is made.
     ROS2S_CO_TRY_ASSIGN(auto* const store, co_await pool.store());
     ROS2S_CO_TRY_ASSIGN(const auto provider, key_provider(work.report));
-    ROS2S_CO_TRY_ASSIGN(
-        const cipher::KeyRecord keys,
-        cipher::make_keys(work.environment.reactor.secrets(), *provider, options.key, work.report));
+    ROS2S_CO_TRY_ASSIGN(const cipher::KeyRecord keys,
+                        cipher::make_keys(work.environment.reactor.secrets(), *provider,
+                                          options.key, store->features(), work.report));
     ROS2S_CO_TRY_ASSIGN(const auto made, co_await pool.create(work.call, properties, owner));
     const std::string bytes = cipher::encode(keys);
     const auto encrypted = co_await fs::require_decryption(work.call, *store, made,

@@ -91,8 +91,6 @@ class Decoder {
         from_ = from_.subspan(length);
         return text;
     }
-
-  private:
     void raw(void* into, size_t count) {
         if (!ok_ || count > from_.size()) {
             ok_ = false;
@@ -101,6 +99,8 @@ class Decoder {
         std::memcpy(into, from_.data(), count);
         from_ = from_.subspan(count);
     }
+
+  private:
     ConstBytes from_;
     bool ok_ = true;
 };

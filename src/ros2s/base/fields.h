@@ -66,6 +66,8 @@ class FieldWriter : public Out {
     }
     // For the page: the condition under which the following fields exist.
     static bool has(const char* /*when*/, bool is_there) { return is_there; }
+    // The same at the end of a body. A reader takes what is left.
+    static bool more(const char* /*when*/, bool is_there) { return is_there; }
     static void refuse_when(bool /*is_wrong*/) {}
 
     // Elements, one after the other.
@@ -134,6 +136,9 @@ class FieldReader : public Decoder {
         fields(*this, part);
     }
     static bool has(const char* /*when*/, bool is_there) { return is_there; }
+    [[nodiscard]] bool more(const char* /*when*/, bool /*is_there*/) const {
+        return ok() && left() > 0;
+    }
     void refuse_when(bool is_wrong) {
         if (is_wrong) refuse();
     }

@@ -42,11 +42,19 @@ struct Cell {
 };
 static_assert(sizeof(Cell) == 64 && block_bytes % sizeof(Cell) == 0);
 
+// Where a container's cells are.
+enum class Layout : uint8_t {
+    cells,  // in an array beside the data
+    seals,  // in the store, with each block (object/vocabulary.h): all but the reserved bytes
+};
+static_assert(offsetof(Cell, reserved) == object::seal_bytes);
+
 // The data keys of a container: `versions` that can be opened, and the one that seals.
 struct DataKeys {
     Uuid id;
     uint32_t current = 0;
     std::map<uint32_t, SecretKey> versions;
+    Layout layout = Layout::cells;
 };
 
 // Binds a block to its array. One per array and request.

@@ -47,6 +47,7 @@ CipherStore::CipherStore(Reactor& reactor, ObjectStore& below, ContainerId conta
     : ForwardingStore(below),
       reactor_(reactor),
       container_(container),
+      layout_(keys.layout),
       cipher_(reactor.secrets(), std::move(keys)),
       log_(std::move(log)),
       memory_(std::move(memory)),
@@ -94,14 +95,25 @@ struct CipherStore::Fetching {
     FetchItem* item = nullptr;
     uint64_t first = 0;  // block
     uint64_t count = 0;
-    BufferPool::Lease memory{};
+    BufferPool::Lease memory{}, cells_memory{};
     // Of the last attempt: blocks', cells'. Equal to those of the attempt before it?
     std::pair<Epoch, Epoch> epochs{};
     bool is_unchanged = false;
     std::optional<Epoch> kept{};  // the cells are kept ones, of this epoch
+    std::string seals{};          // Layout::seals
 
-    [[nodiscard]] Bytes blocks() const { return memory.bytes().first(count * block_bytes); }
-    [[nodiscard]] Bytes cells() const { return memory.bytes().subspan(count * block_bytes); }
+    [[nodiscard]] Bytes blocks() const { return memory.bytes(); }
+    [[nodiscard]] Bytes cells() const { return cells_memory.bytes(); }
+    // Of the block at this position.
+    [[nodiscard]] Cell cell(uint64_t i) const {
+        Cell cell;
+        if (!seals.empty()) {
+            std::memcpy(&cell, seals.data() + i * seal_bytes, seal_bytes);
+        } else {
+            std::memcpy(&cell, cells().data() + cells_bytes(i), sizeof(cell));
+        }
+        return cell;
+    }
 };
 
 Task<Result<>> CipherStore::fetch(const Call& call, ContainerId container,
@@ -133,7 +145,8 @@ bool CipherStore::begin(FetchItem& item, Fetching& fetching) {
     fetching.item = &item;
     fetching.first = first;
     fetching.count = count;
-    fetching.memory = buffers_.take(count * (block_bytes + sizeof(Cell)));
+    fetching.memory = buffers_.take(count * block_bytes);
+    if (!has_seals()) fetching.cells_memory = buffers_.take(cells_bytes(count));
     return true;
 }
 
@@ -158,7 +171,7 @@ Task<Result<>> CipherStore::fetch_some(const Call& call, std::span<FetchItem> it
         if (!is_data(item.akey)) {
             plain.push_back(&item);
         } else if (begin(item, fetching)) {
-            take_kept_cells(fetching);
+            if (!has_seals()) take_kept_cells(fetching);
             pending.push_back(std::move(fetching));
         }
     }
@@ -172,8 +185,9 @@ Task<Result<>> CipherStore::fetch_some(const Call& call, std::span<FetchItem> it
                                .dkey = item.dkey,
                                .akey = data_akey(),
                                .extent = {each.first * block_bytes, each.blocks().size()},
-                               .window = Window::local(each.blocks())});
-            if (each.kept) continue;
+                               .window = Window::local(each.blocks()),
+                               .wants_seals = has_seals()});
+            if (each.kept || has_seals()) continue;
             fetched.push_back({.object = item.object,
                                .dkey = item.dkey,
                                .akey = cells_akey(),
@@ -193,7 +207,7 @@ Task<Result<>> CipherStore::fetch_some(const Call& call, std::span<FetchItem> it
         bool has_torn = false;
         for (size_t i = 0; i < pending.size(); ++i) {
             Fetching& each = pending[i];
-            const auto pair = std::span(fetched).subspan(at, each.kept ? 1 : 2);
+            const auto pair = std::span(fetched).subspan(at, each.kept || has_seals() ? 1 : 2);
             at += pair.size();
             if (!fits(each, pair)) {
                 has_torn = has_torn || !each.kept;
@@ -202,7 +216,7 @@ Task<Result<>> CipherStore::fetch_some(const Call& call, std::span<FetchItem> it
                 ++torn;
             } else if (each.item->status) {
                 co_await open(each, pair[0].size);
-                if (each.item->status && !each.kept) keep_cells(each);
+                if (each.item->status && !each.kept && !has_seals()) keep_cells(each);
             } else {
                 std::ranges::fill(each.item->window.bytes().first(each.item->extent.length),
                                   std::byte{0});
@@ -223,9 +237,25 @@ Task<Result<>> CipherStore::fetch_some(const Call& call, std::span<FetchItem> it
 }
 
 // Gives the item what the fetch found.
-bool CipherStore::fits(Fetching& fetching, std::span<const FetchItem> fetched) const {
+bool CipherStore::fits(Fetching& fetching, std::span<FetchItem> fetched) const {
     const FetchItem& blocks = fetched[0];
     FetchItem& item = *fetching.item;
+    const auto of_blocks = [&] {
+        item.size = blocks.size;
+        item.epoch = blocks.epoch;
+        item.status = blocks.status;
+        if (blocks.status) return;
+        Error error = blocks.status.error();
+        error.detail = std::min(error.detail, item.extent.end());
+        item.status = fail(error);
+    };
+    if (has_seals()) {
+        of_blocks();
+        fetching.seals = std::move(fetched[0].seals);
+        const bool whole = fetching.seals.size() == fetching.count * seal_bytes;
+        if (item.status && (blocks.is_value || !whole)) item.status = fail(Code::corrupt);
+        return true;
+    }
     if (fetching.kept) {
         if (!blocks.status || blocks.is_value || blocks.epoch != *fetching.kept) return false;
         item.size = blocks.size;
@@ -239,15 +269,10 @@ bool CipherStore::fits(Fetching& fetching, std::span<const FetchItem> fetched) c
     };
     const std::pair epochs(blocks.epoch, cells.epoch);
     fetching.is_unchanged = std::exchange(fetching.epochs, epochs) == epochs;
-    item.size = blocks.size;
-    item.epoch = blocks.epoch;
-    item.status = blocks.status;
+    of_blocks();
     if (absent(blocks) || absent(cells)) return absent(blocks) && absent(cells);
-    if (!blocks.status) {
-        Error error = blocks.status.error();
-        error.detail = std::min(error.detail, item.extent.end());
-        item.status = fail(error);
-    } else if (!cells.status) {
+    if (!blocks.status) return true;
+    if (!cells.status) {
         item.status = fail(
             Error{.code = cells.status.error().code, .os_errno = cells.status.error().os_errno});
     } else if (blocks.is_value || cells.is_value) {
@@ -274,11 +299,9 @@ Task<> CipherStore::open(Fetching& fetching, uint64_t size) {
         const bool direct = wanted.size() == block_bytes && !item.window.shared;
         const Bytes memory = fetching.blocks().subspan(i * block_bytes, block_bytes);
         const Bytes plain = direct ? wanted : memory;
-        Cell cell;
-        std::memcpy(&cell, fetching.cells().data() + cells_bytes(i), sizeof(cell));
         const size_t stored = stored_bytes(size, block);
         const auto opened =
-            cipher_.open(place, block, cell, memory.first(stored), plain.first(stored));
+            cipher_.open(place, block, fetching.cell(i), memory.first(stored), plain.first(stored));
         if (!opened) {
             refuse(item, {start, block_bytes}, opened.error());
             co_return;

@@ -110,11 +110,12 @@ class CipherStore final : public object::ForwardingStore {
     Task<Result<>> fetch_encrypted(const Call& call, std::span<object::FetchItem> items);
     // At most as many as the store below takes at once.
     Task<Result<>> fetch_some(const Call& call, std::span<object::FetchItem> items);
+    [[nodiscard]] bool has_seals() const { return layout_ == Layout::seals; }
     [[nodiscard]] bool begin(object::FetchItem& item, Fetching& fetching);
     void take_kept_cells(Fetching& fetching);
     void keep_cells(Fetching& fetching);
     // False: an update came between the fetches of blocks and cells.
-    [[nodiscard]] bool fits(Fetching& fetching, std::span<const object::FetchItem> fetched) const;
+    [[nodiscard]] bool fits(Fetching& fetching, std::span<object::FetchItem> fetched) const;
     Task<> open(Fetching& fetching, uint64_t size);
     void refuse(object::FetchItem& item, object::Extent block, const Error& error);
 
@@ -132,9 +133,14 @@ class CipherStore final : public object::ForwardingStore {
                               Plan& plan);
     void add_block(const object::Operation& operation, uint64_t block, ConstBytes plain,
                    Plan& plan);
+    // Until the plan ends.
+    [[nodiscard]] Bytes take_memory(size_t bytes, Plan& plan);
+    // A write of blocks, from `first` on, whose cells are these.
+    void add_sealed(object::Operation data, uint64_t first, ConstBytes cells, Plan& plan);
 
     Reactor& reactor_;
     object::ContainerId container_;
+    const Layout layout_;
     BlockCipher cipher_;
     Log log_;
     std::unique_ptr<KeyConfirmation> confirmation_;  // null: the keys are used until the end

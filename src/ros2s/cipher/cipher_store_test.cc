@@ -38,7 +38,7 @@ class CountingStore final : public ForwardingStore {
 constexpr ObjectId array_object{.high = 1, .low = 2};
 const Dkey array_dkey = Dkey::integer(0);
 
-class Store : public testing::Test {
+class Store : public testing::TestWithParam<Layout> {
   public:
     Store() : Store(MemoryStore::Options{}) {}
     explicit Store(MemoryStore::Options options) : memory_(world_.core(), options) {
@@ -49,7 +49,8 @@ class Store : public testing::Test {
         cipher_ = make_client();
     }
     std::unique_ptr<CipherStore> make_client() {
-        return std::make_unique<CipherStore>(world_.core(), counted_, container_, test_keys());
+        return std::make_unique<CipherStore>(world_.core(), counted_, container_,
+                                             test_keys(1, GetParam()));
     }
     Result<> update(ObjectStore& store, Operation operation) {
         Result<> result;
@@ -85,7 +86,8 @@ class Store : public testing::Test {
                        .akey = std::move(akey),
                        .extent = {offset, length},
                        .window = Window::local(std::as_writable_bytes(std::span(fetched_))),
-                       .forwarded = forwarded};
+                       .forwarded = forwarded,
+                       .wants_seals = &store == &memory_};
         world_.run([](Store& self, ObjectStore& from, FetchItem& wanted) -> Task<> {
             const auto done = co_await from.fetch(self.call_, self.container_, {&wanted, 1});
             EXPECT_TRUE(done.has_value());
@@ -97,8 +99,29 @@ class Store : public testing::Test {
         EXPECT_TRUE(item.status.has_value());
         return fetched_;
     }
+    // A block as the store below has it, in memory of `item`'s caller.
+    FetchItem fetch_sealed(uint64_t block) {
+        FetchItem item = fetch(memory_, block * block_bytes, block_bytes);
+        fetched_.resize(stored_bytes(item.size, block));
+        return item;
+    }
+    Result<> put_sealed(uint64_t block, std::string_view bytes, std::string seal) {
+        Operation operation = write(block * block_bytes, bytes);
+        operation.seals = std::move(seal);
+        return update(memory_, std::move(operation));
+    }
     // Changes a byte of what the store has.
     void flip(const Akey& akey, uint64_t offset, uint8_t bits = 1) {
+        if (GetParam() == Layout::seals) {
+            const bool data = is_data(akey);
+            const uint64_t unit = data ? block_bytes : sizeof(Cell);
+            const FetchItem item = fetch_sealed(offset / unit);
+            std::string bytes = fetched_, seal = item.seals;
+            char& byte = (data ? bytes : seal)[offset % unit];
+            byte = static_cast<char>(byte ^ bits);
+            ASSERT_TRUE(put_sealed(offset / unit, bytes, std::move(seal)).has_value());
+            return;
+        }
         fetch(memory_, offset, 1, false, akey);
         std::string byte = fetched_;
         byte[0] = static_cast<char>(byte[0] ^ bits);
@@ -131,7 +154,7 @@ class Store : public testing::Test {
     std::string fetched_;
 };
 
-TEST_F(Store, KeepsCiphertextOfTheSameSize) {
+TEST_P(Store, KeepsCiphertextOfTheSameSize) {
     const std::string text = pattern(10000, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
     const FetchItem below = fetch(memory_, 0, text.size());
@@ -143,7 +166,7 @@ TEST_F(Store, KeepsCiphertextOfTheSameSize) {
     EXPECT_EQ(text_of(5000, 3), text.substr(5000, 3));
 }
 
-TEST_F(Store, WholeBlocksAreOneRequestAndPartsAreTwo) {
+TEST_P(Store, WholeBlocksAreOneRequestAndPartsAreTwo) {
     const std::string text = pattern(8192, 1);
     ASSERT_TRUE(update(*cipher_, write(4096, text)).has_value());
     EXPECT_EQ(counted_.fetches, 0);
@@ -157,7 +180,8 @@ TEST_F(Store, WholeBlocksAreOneRequestAndPartsAreTwo) {
 }
 
 // Cells that were read once are used again, until anybody changes the array.
-TEST_F(Store, KeptCellsAreThoseOfThePresentBlocks) {
+TEST_P(Store, KeptCellsAreThoseOfThePresentBlocks) {
+    if (GetParam() == Layout::seals) GTEST_SKIP() << "seals come with each fetch";
     const auto other = make_client();
     const std::string first = pattern(3 * 4096, 1);
     ASSERT_TRUE(update(*cipher_, write(0, first)).has_value());
@@ -224,7 +248,7 @@ TEST(CellCaches, TogetherAreBounded) {
     EXPECT_EQ(memory.cells, 0U);
 }
 
-TEST_F(Store, TheSameBytesAreEncryptedDifferentlyEachTime) {
+TEST_P(Store, TheSameBytesAreEncryptedDifferentlyEachTime) {
     const std::string text = pattern(4096, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
     fetch(memory_, 0, 4096);
@@ -234,7 +258,7 @@ TEST_F(Store, TheSameBytesAreEncryptedDifferentlyEachTime) {
     EXPECT_NE(fetched_, first);
 }
 
-TEST_F(Store, EveryChangedByteBelowIsAnErrorThatNamesTheBlock) {
+TEST_P(Store, EveryChangedByteBelowIsAnErrorThatNamesTheBlock) {
     const std::string text = pattern(4096 + 300, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
     const auto expect_bad = [this](uint64_t block, uint64_t end) {
@@ -249,6 +273,8 @@ TEST_F(Store, EveryChangedByteBelowIsAnErrorThatNamesTheBlock) {
         flip(data_akey(), at, 0x10);
     }
     for (uint64_t at = 0; at < 2 * sizeof(Cell); ++at) {
+        // The store has no reserved bytes.
+        if (GetParam() == Layout::seals && at % sizeof(Cell) >= seal_bytes) continue;
         flip(cells_akey(), at);
         expect_bad(at / sizeof(Cell), at / sizeof(Cell) * 4096 + 50);
         flip(cells_akey(), at);
@@ -257,40 +283,55 @@ TEST_F(Store, EveryChangedByteBelowIsAnErrorThatNamesTheBlock) {
     EXPECT_GT(cipher_->metrics().refused_blocks.value(), 400U);
 }
 
-TEST_F(Store, SwappedBlocksAreFound) {
+TEST_P(Store, SwappedBlocksAreFound) {
     const std::string text = pattern(8192, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
-    world_.run([](Store& self) -> Task<> {
-        Transaction swap;
-        std::vector<std::string> parts;
-        for (const auto& [akey, unit] :
-             {std::pair(data_akey(), block_bytes), std::pair(cells_akey(), sizeof(Cell))}) {
-            for (const uint64_t index : {0, 1}) {
-                std::string& part = parts.emplace_back(unit, 0);
-                FetchItem item{.object = array_object,
-                               .dkey = array_dkey,
-                               .akey = akey,
-                               .extent = {index * unit, unit},
-                               .window = Window::local(std::as_writable_bytes(std::span(part)))};
-                EXPECT_TRUE(co_await self.memory_.fetch(self.call_, self.container_, {&item, 1}));
-                swap.operations.push_back({.kind = Kind::write,
-                                           .object = array_object,
-                                           .dkey = array_dkey,
-                                           .akey = akey,
-                                           .extent = {(1 - index) * unit, unit}});
+    const std::string first_seal = fetch_sealed(0).seals, first = fetched_;
+    const std::string second_seal = fetch_sealed(1).seals, second = fetched_;
+    if (GetParam() == Layout::seals) {
+        ASSERT_TRUE(put_sealed(0, second, second_seal).has_value());
+        ASSERT_TRUE(put_sealed(1, first, first_seal).has_value());
+    } else
+        world_.run([](Store& self) -> Task<> {
+            Transaction swap;
+            std::vector<std::string> parts;
+            for (const auto& [akey, unit] :
+                 {std::pair(data_akey(), block_bytes), std::pair(cells_akey(), sizeof(Cell))}) {
+                for (const uint64_t index : {0, 1}) {
+                    std::string& part = parts.emplace_back(unit, 0);
+                    FetchItem item{
+                        .object = array_object,
+                        .dkey = array_dkey,
+                        .akey = akey,
+                        .extent = {index * unit, unit},
+                        .window = Window::local(std::as_writable_bytes(std::span(part)))};
+                    EXPECT_TRUE(
+                        co_await self.memory_.fetch(self.call_, self.container_, {&item, 1}));
+                    swap.operations.push_back({.kind = Kind::write,
+                                               .object = array_object,
+                                               .dkey = array_dkey,
+                                               .akey = akey,
+                                               .extent = {(1 - index) * unit, unit}});
+                }
             }
-        }
-        for (size_t i = 0; i < parts.size(); ++i) {
-            swap.operations[i].window = Window::local(as_bytes(parts[i]));
-        }
-        EXPECT_TRUE(co_await self.memory_.update(self.call_, self.container_, swap));
-    }(*this));
+            for (size_t i = 0; i < parts.size(); ++i) {
+                swap.operations[i].window = Window::local(as_bytes(parts[i]));
+            }
+            EXPECT_TRUE(co_await self.memory_.update(self.call_, self.container_, swap));
+        }(*this));
     EXPECT_EQ(fetch(*cipher_, 0, 4096).status.error().code, Code::corrupt);
     EXPECT_EQ(fetch(*cipher_, 4096, 4096).status.error().code, Code::corrupt);
 }
 
-TEST_F(Store, OneArrayPutBackWithoutTheOtherIsFound) {
+TEST_P(Store, OneArrayPutBackWithoutTheOtherIsFound) {
     ASSERT_TRUE(update(*cipher_, write(0, pattern(4096, 1))).has_value());
+    if (GetParam() == Layout::seals) {
+        fetch_sealed(0);
+        const std::string bytes = fetched_;
+        ASSERT_TRUE(put_sealed(0, bytes, "").has_value());
+        EXPECT_EQ(fetch(*cipher_, 0, 4096).status.error().code, Code::corrupt);
+        return;
+    }
     // Also a block that was never written looks different from one whose cell was removed.
     ASSERT_TRUE(update(memory_, {.kind = Kind::punch_akey,
                                  .object = array_object,
@@ -306,7 +347,7 @@ TEST_F(Store, OneArrayPutBackWithoutTheOtherIsFound) {
     EXPECT_EQ(fetch(*cipher_, 0, 4096).status.error().code, Code::corrupt);
 }
 
-TEST_F(Store, HolesAndRemovedBytesAreZeros) {
+TEST_P(Store, HolesAndRemovedBytesAreZeros) {
     const std::string text = pattern(3 * 4096, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
     ASSERT_TRUE(update(*cipher_, of_array(Kind::punch_extent, {100, 4096 + 200})).has_value());
@@ -318,11 +359,16 @@ TEST_F(Store, HolesAndRemovedBytesAreZeros) {
     std::ranges::fill(expected.begin() + 8200, expected.end(), '\0');
     expected.resize(20000);
     EXPECT_EQ(text_of(0, 20000), expected);
+    // Beyond the end nothing is punched, and what is before it stays readable.
+    ASSERT_TRUE(update(*cipher_, of_array(Kind::set_size, {}, 100)).has_value());
+    ASSERT_TRUE(update(*cipher_, of_array(Kind::punch_extent, {200, 5000})).has_value());
+    EXPECT_EQ(text_of(0, 100), text.substr(0, 100));
+    ASSERT_TRUE(update(*cipher_, of_array(Kind::set_size, {}, 20000)).has_value());
     // A hole of the store costs it nothing.
     EXPECT_EQ(fetch(*cipher_, 0, 1).size, 20000U);
 }
 
-TEST_F(Store, ChecksumsOfTheCallerAreComparedAndOwnOnesGiven) {
+TEST_P(Store, ChecksumsOfTheCallerAreComparedAndOwnOnesGiven) {
     const std::string text = pattern(5000, 1);
     Operation operation = write(100, text);
     const ConstBytes bytes = as_bytes(text);
@@ -335,7 +381,7 @@ TEST_F(Store, ChecksumsOfTheCallerAreComparedAndOwnOnesGiven) {
     EXPECT_EQ(text_of(100, 5000), text);
 }
 
-TEST_F(Store, WhatItCannotEncryptIsRefused) {
+TEST_P(Store, WhatItCannotEncryptIsRefused) {
     EXPECT_EQ(update(*cipher_, write(0, "x", {"other"})).error().code, Code::unsupported);
     Operation value = write(0, "x");
     value.kind = Kind::put;
@@ -366,7 +412,7 @@ TEST_F(Store, WhatItCannotEncryptIsRefused) {
     }(*this));
 }
 
-TEST_F(Store, ARepeatedUpdateIsDoneOnceAlthoughItsCiphertextDiffers) {
+TEST_P(Store, ARepeatedUpdateIsDoneOnceAlthoughItsCiphertextDiffers) {
     world_.run([](Store& self) -> Task<> {
         const std::string text = pattern(4096, 1);
         Transaction transaction{
@@ -386,7 +432,7 @@ class SlowStore : public Store {
 };
 
 // Each of many writers, of two clients, has bytes of its own in the same few blocks.
-TEST_F(SlowStore, WritersWithinABlockLoseNothing) {
+TEST_P(SlowStore, WritersWithinABlockLoseNothing) {
     const auto other = make_client();
     constexpr size_t each = 50;
     constexpr size_t writers = 200;
@@ -409,7 +455,7 @@ TEST_F(SlowStore, WritersWithinABlockLoseNothing) {
 }
 
 // Readers beside a writer of whole blocks see one of its versions, never an error.
-TEST_F(SlowStore, ReadersSeeOneVersion) {
+TEST_P(SlowStore, ReadersSeeOneVersion) {
     const std::vector<std::string> versions = {pattern(4096, 1), pattern(4096, 2)};
     const auto reader = make_client();
     ASSERT_TRUE(update(*cipher_, write(0, versions[0])).has_value());
@@ -437,6 +483,13 @@ TEST_F(SlowStore, ReadersSeeOneVersion) {
         co_await nursery.join();
     }(*this, *reader, versions));
 }
+
+const auto layouts = testing::Values(Layout::seals, Layout::cells);
+std::string layout_name(const testing::TestParamInfo<Layout>& layout) {
+    return layout.param == Layout::seals ? "Seals" : "Cells";
+}
+INSTANTIATE_TEST_SUITE_P(Layouts, Store, layouts, layout_name);
+INSTANTIATE_TEST_SUITE_P(Layouts, SlowStore, layouts, layout_name);
 
 }  // namespace
 }  // namespace ros2s::cipher

@@ -30,8 +30,8 @@ inline SecretKey counting_key(uint8_t first) {
     return key;
 }
 
-inline DataKeys test_keys(uint32_t current = 1) {
-    DataKeys keys;
+inline DataKeys test_keys(uint32_t current = 1, Layout layout = Layout::cells) {
+    DataKeys keys{.layout = layout};
     keys.id.bytes = {1, 2, 3};
     keys.current = current;
     for (uint32_t version = 1; version <= current; ++version) {

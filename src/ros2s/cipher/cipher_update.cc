@@ -1,5 +1,6 @@
-// Updates of encrypted arrays. An operation on `data` becomes one on `data` and one on its cells.
-// Where it begins or ends within a block, the block is read, changed and encrypted again.
+// Updates of encrypted arrays. In Layout::cells an operation on `data` becomes one on `data` and
+// one on its cells. Where it begins or ends within a block, the block is read, changed and
+// encrypted again.
 #include <algorithm>
 
 #include "cipher_store.h"
@@ -221,7 +222,8 @@ Task<Result<>> CipherStore::add(const Call& call, const Operation& operation, Pl
     }
     operations.push_back(operation);
     const bool touches = operation.kind == Kind::touch || operation.kind == Kind::write;
-    if (touches || (operation.kind == Kind::punch_akey && is_data(operation.akey))) {
+    if (!has_seals() &&
+        (touches || (operation.kind == Kind::punch_akey && is_data(operation.akey)))) {
         operations.push_back(on(operation, touches ? Kind::touch : operation.kind, cells_akey()));
     }
     return []() -> Task<Result<>> { co_return Result<>(); }();
@@ -268,6 +270,10 @@ Task<Result<>> CipherStore::read_edges(const Call& call, const Operation& operat
     co_return Result<>();
 }
 
+Bytes CipherStore::take_memory(size_t bytes, Plan& plan) {
+    return plan.memory.emplace_back(buffers_.take(bytes)).bytes();
+}
+
 Task<Result<>> CipherStore::add_write(const Call& call, const Operation& operation, Plan& plan) {
     const Extent extent = operation.extent;
     Edges edges;
@@ -279,11 +285,9 @@ Task<Result<>> CipherStore::add_write(const Call& call, const Operation& operati
     const uint64_t end =
         std::max(extent.end(), last * block_bytes + stored_bytes(edges.size, last));
     const uint64_t total = end - first * block_bytes;
-    plan.memory.push_back(buffers_.take(count * (block_bytes + sizeof(Cell)) + block_bytes));
-    const Bytes memory = plan.memory.back().bytes();
-    const Bytes sealed = memory.first(total);
-    const Bytes cells = memory.subspan(count * block_bytes, cells_bytes(count));
-    const Bytes scratch = memory.last(block_bytes);
+    const Bytes sealed = take_memory(count * block_bytes, plan).first(total);
+    const Bytes cells = take_memory(cells_bytes(count), plan);
+    const Bytes scratch = operation.window.shared ? take_memory(block_bytes, plan) : Bytes();
 
     BlockPlace place(cipher_.key_id(), operation.object, operation.dkey, operation.akey);
     SliceCount slices(reactor_);
@@ -315,19 +319,30 @@ Task<Result<>> CipherStore::add_write(const Call& call, const Operation& operati
     metrics_.sealed_blocks.add(count);
     Operation data = on(operation, Kind::write, data_akey(), {first * block_bytes, total});
     data.window = Window::local(ConstBytes(sealed));
-    Operation tags =
-        on(operation, Kind::write, cells_akey(), {cells_bytes(first), cells_bytes(count)});
-    tags.window = Window::local(ConstBytes(cells));
-    plan.transaction.operations.push_back(std::move(data));
-    plan.transaction.operations.push_back(std::move(tags));
+    add_sealed(std::move(data), first, cells, plan);
     co_return Result<>();
+}
+
+void CipherStore::add_sealed(Operation data, uint64_t first, ConstBytes cells, Plan& plan) {
+    std::vector<Operation>& operations = plan.transaction.operations;
+    if (!has_seals()) {
+        Operation tags = on(data, Kind::write, cells_akey(), {cells_bytes(first), cells.size()});
+        tags.window = Window::local(cells);
+        operations.push_back(std::move(data));
+        operations.push_back(std::move(tags));
+        return;
+    }
+    data.seals.reserve(cells.size() / sizeof(Cell) * seal_bytes);
+    for (; !cells.empty(); cells = cells.subspan(sizeof(Cell))) {
+        data.seals += as_text(cells.first(seal_bytes));
+    }
+    operations.push_back(std::move(data));
 }
 
 void CipherStore::add_block(const Operation& operation, uint64_t block, ConstBytes plain,
                             Plan& plan) {
-    plan.memory.push_back(buffers_.take(block_bytes + sizeof(Cell)));
-    const Bytes sealed = plan.memory.back().bytes().first(plain.size());
-    const Bytes header = plan.memory.back().bytes().subspan(block_bytes);
+    const Bytes sealed = take_memory(plain.size(), plan);
+    const Bytes header = take_memory(sizeof(Cell), plan);
     BlockPlace place(cipher_.key_id(), operation.object, operation.dkey, operation.akey);
     Cell cell;
     cipher_.seal(place, block, plain, sealed, cell);
@@ -335,10 +350,7 @@ void CipherStore::add_block(const Operation& operation, uint64_t block, ConstByt
     metrics_.sealed_blocks.add();
     Operation data = on(operation, Kind::write, data_akey(), {block * block_bytes, plain.size()});
     data.window = Window::local(ConstBytes(sealed));
-    Operation tag = on(operation, Kind::write, cells_akey(), {cells_bytes(block), sizeof(Cell)});
-    tag.window = Window::local(ConstBytes(header));
-    plan.transaction.operations.push_back(std::move(data));
-    plan.transaction.operations.push_back(std::move(tag));
+    add_sealed(std::move(data), block, header, plan);
 }
 
 Task<Result<>> CipherStore::add_punch(const Call& call, const Operation& operation, Plan& plan) {
@@ -346,16 +358,21 @@ Task<Result<>> CipherStore::add_punch(const Call& call, const Operation& operati
     std::vector<Operation>& operations = plan.transaction.operations;
     Edges edges;
     if (needs_read(operation)) ROS2S_CO_TRY(co_await read_edges(call, operation, edges, plan));
+    if (has_seals() && edges.exists && extent.offset >= edges.size) {
+        // There is nothing to punch. The store would take the seal of the array's last block.
+        operations.push_back(on(operation, Kind::touch, data_akey()));
+        co_return Result<>();
+    }
     operations.push_back(operation);
     const uint64_t whole_begin = blocks_of(extent.offset);
     const uint64_t whole_end = extent.end() / block_bytes;
-    if (whole_begin < whole_end) {
+    if (!has_seals() && whole_begin < whole_end) {
         operations.push_back(on(operation, Kind::punch_extent, cells_akey(),
                                 {cells_bytes(whole_begin), cells_bytes(whole_end - whole_begin)}));
     }
     if (!edges.exists) co_return Result<>();  // no blocks to change, or no array
     // The epochs of both arrays stay the same.
-    operations.push_back(on(operation, Kind::touch, cells_akey()));
+    if (!has_seals()) operations.push_back(on(operation, Kind::touch, cells_akey()));
     for (const FetchItem& item : edges.items) {
         const uint64_t block = item.extent.offset / block_bytes;
         const uint64_t start = item.extent.offset;
@@ -368,7 +385,7 @@ Task<Result<>> CipherStore::add_punch(const Call& call, const Operation& operati
         const size_t kept = to >= stored ? from : stored;
         if (kept > 0) {
             add_block(operation, block, plain.first(kept), plan);
-        } else {
+        } else if (!has_seals()) {
             operations.push_back(on(operation, Kind::punch_extent, cells_akey(),
                                     {cells_bytes(block), sizeof(Cell)}));
         }
@@ -380,9 +397,11 @@ Task<Result<>> CipherStore::add_set_size(const Call& call, const Operation& oper
     Edges edges;
     if (needs_read(operation)) ROS2S_CO_TRY(co_await read_edges(call, operation, edges, plan));
     plan.transaction.operations.push_back(operation);
-    Operation cells = on(operation, Kind::set_size, cells_akey());
-    cells.size = cells_bytes(blocks_of(operation.size));
-    plan.transaction.operations.push_back(std::move(cells));
+    if (!has_seals()) {
+        Operation cells = on(operation, Kind::set_size, cells_akey());
+        cells.size = cells_bytes(blocks_of(operation.size));
+        plan.transaction.operations.push_back(std::move(cells));
+    }
     if (edges.exists && edges.size > operation.size) {
         const uint64_t block = operation.size / block_bytes;
         add_block(operation, block,

@@ -11,7 +11,7 @@ using namespace object;
 namespace {
 
 Result<DataKeys> unwrap_all(const KeyRecord& record, const KeyProvider& provider, Report& report) {
-    DataKeys keys{.id = record.id, .current = record.current};
+    DataKeys keys{.id = record.id, .current = record.current, .layout = record.layout};
     for (const KeyRecord::Version& each : record.versions) {
         ROS2S_TRY_ASSIGN(keys.versions[each.version],
                          provider.unwrap(record.wrapping, each.wrapped, report));
@@ -50,6 +50,12 @@ class Decryption final : public StoreLayers {
         const auto found = co_await find_keys(call, store, record.id, shown, trouble);
         if (!found && found.error().code == Code::not_found) co_return StoreLayer{};
         if (!found) co_return report.fail(found.error(), trouble.text());
+        if (found->record.layout == Layout::seals && !store.features().seals) {
+            co_return report.fail(Code::unsupported,
+                                  fmt::format("{} is encrypted in a way that its store does not "
+                                              "support; use a newer release there",
+                                              shown));
+        }
         auto keys = unwrap_all(found->record, *provider_, trouble);
         if (!keys) {
             co_return report.fail(keys.error(), fmt::format("{} is encrypted, and its key cannot "
@@ -80,8 +86,11 @@ Result<std::unique_ptr<StoreLayers>> decrypt_with(std::string keys, Duration kee
 }
 
 Result<KeyRecord> make_keys(const Secrets& secrets, const KeyProvider& provider,
-                            std::string wrapping, Report& report) {
-    KeyRecord record{.id = Uuid::make(secrets), .wrapping = std::move(wrapping), .current = 1};
+                            std::string wrapping, const Features& features, Report& report) {
+    KeyRecord record{.id = Uuid::make(secrets),
+                     .wrapping = std::move(wrapping),
+                     .current = 1,
+                     .layout = features.seals ? Layout::seals : Layout::cells};
     ROS2S_TRY_ASSIGN(const WrappedKey wrapped,
                      provider.wrap(record.wrapping, SecretKey::make(secrets), report));
     record.versions.push_back({.version = 1, .wrapped = wrapped});

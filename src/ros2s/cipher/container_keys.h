@@ -27,9 +27,11 @@ inline constexpr Duration keep_keys = std::chrono::hours(1);
                                                                         Duration keep, Log log,
                                                                         Report& report);
 
-// A record with a new data key, wrapped with the key of this name.
+// A record with a new data key, wrapped with the key of this name, for a container in a store with
+// these features.
 [[nodiscard]] Result<KeyRecord> make_keys(const Secrets& secrets, const KeyProvider& provider,
-                                          std::string wrapping, Report& report);
+                                          std::string wrapping, const object::Features& features,
+                                          Report& report);
 // The record's keys, wrapped with another key.
 [[nodiscard]] Result<KeyRecord> wrap_again(KeyRecord record, const KeyProvider& provider,
                                            std::string wrapping, Report& report);

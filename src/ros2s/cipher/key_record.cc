@@ -8,8 +8,8 @@ namespace ros2s::cipher {
 namespace {
 
 constexpr uint8_t magic = 'K';
-constexpr uint8_t version_known = 1;
-constexpr uint8_t suite_known = 1;  // AES key wrap (RFC 3394) with 256 bits
+constexpr uint8_t version_cells = 1, version_seals = 2;  // by layout
+constexpr uint8_t suite_known = 1;                       // AES key wrap (RFC 3394) with 256 bits
 
 }  // namespace
 
@@ -17,7 +17,7 @@ std::string encode(const KeyRecord& record) {
     std::string bytes(KeyRecord::bytes_max, '\0');
     Encoder encoder(std::as_writable_bytes(std::span(bytes)));
     encoder.number(magic);
-    encoder.number(version_known);
+    encoder.number(record.layout == Layout::seals ? version_seals : version_cells);
     encoder.number(suite_known);
     encoder.number(uint8_t{0});
     encoder.number(record.current);
@@ -35,11 +35,16 @@ std::string encode(const KeyRecord& record) {
 Result<KeyRecord> decode_key_record(ConstBytes bytes) {
     Decoder decoder(bytes);
     if (decoder.number<uint8_t>() != magic) return fail(Code::corrupt);
-    for (const uint8_t known : {version_known, suite_known, uint8_t{0}}) {
+    const auto version = decoder.number<uint8_t>();
+    if (decoder.ok() && version != version_cells && version != version_seals) {
+        return fail(Code::bad_version, version);
+    }
+    for (const uint8_t known : {suite_known, uint8_t{0}}) {
         const auto found = decoder.number<uint8_t>();
         if (decoder.ok() && found != known) return fail(Code::bad_version, found);
     }
     KeyRecord record;
+    record.layout = version == version_seals ? Layout::seals : Layout::cells;
     record.current = decoder.number<uint32_t>();
     record.id = decoder.uuid();
     record.wrapping = decoder.text(object::label_bytes_max);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ros2s/base/uuid.h"
-#include "ros2s/cipher/secret_key.h"
+#include "ros2s/cipher/block_cipher.h"
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::cipher {
@@ -27,6 +27,7 @@ struct KeyRecord {
     Uuid id;               // of the data key; part of what is authenticated with each block
     std::string wrapping;  // the provider's name of the key that wrapped
     uint32_t current = 0;  // the version that encrypts
+    Layout layout = Layout::cells;
     std::vector<Version> versions;  // ascending; `current` is one of them
     friend bool operator==(const KeyRecord&, const KeyRecord&) = default;
 };

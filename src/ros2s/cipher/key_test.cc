@@ -114,6 +114,17 @@ TEST(KeyRecords, HaveTheBytesOfTheirFormat) {
     EXPECT_EQ(decode_key_record(as_bytes(bytes)), sample());
 }
 
+// A container whose tags the store keeps. Earlier programs refuse it.
+TEST(KeyRecords, TheirVersionTellsTheLayout) {
+    KeyRecord record = sample();
+    std::string bytes = encode(record);
+    EXPECT_EQ(bytes[1], 1);
+    record.layout = Layout::seals;
+    bytes[1] = 2;
+    EXPECT_EQ(encode(record), bytes);
+    EXPECT_EQ(decode_key_record(as_bytes(bytes)), record);
+}
+
 TEST(KeyRecords, AnythingElseIsRefused) {
     const std::string bytes = encode(sample());
     for (size_t length = 0; length < bytes.size(); ++length) {
@@ -121,7 +132,7 @@ TEST(KeyRecords, AnythingElseIsRefused) {
     }
     EXPECT_EQ(decode_key_record(as_bytes(bytes + "x")).error().code, Code::corrupt);
     std::string later = bytes;
-    later[1] = 2;
+    later[1] = 3;
     EXPECT_EQ(decode_key_record(as_bytes(later)).error().code, Code::bad_version);
     KeyRecord record = sample();
     record.current = 3;
@@ -147,8 +158,8 @@ class Containers : public Keys {
                 self.call_, self.world_.core(), self.store_, {.label = "c"}, {}, self.report_);
             EXPECT_TRUE(made.has_value()) << self.report_.text();
             self.record_ = *made;
-            const auto keys =
-                make_keys(self.world_.secrets(), self.provider_, std::move(name), self.report_);
+            const auto keys = make_keys(self.world_.secrets(), self.provider_, std::move(name),
+                                        self.store_.features(), self.report_);
             EXPECT_TRUE(keys.has_value()) << self.report_.text();
             const std::string bytes = encode(*keys);
             EXPECT_TRUE(co_await fs::require_decryption(self.call_, self.store_, self.record_,

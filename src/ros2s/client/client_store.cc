@@ -174,6 +174,7 @@ void ClientStore::withhold(FetchItem& item, uint64_t detail) {
     metrics_.corrupt.add();
     item.status = fail(Code::corrupt, detail);
     item.checksums.clear();
+    item.seals.clear();
     if (item.window.is_local()) {
         std::ranges::fill(item.window.bytes().first(item.extent.length), std::byte{0});
     }

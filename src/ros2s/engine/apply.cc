@@ -158,6 +158,10 @@ int64_t Applier::put_blocks(const Change& change) {
             const BlockRef& after = change.blocks[from + i];
             effects_.used(after.address);
             map.set(place, after);
+            map.set_seal(place, change.value.empty() ? std::string_view()
+                                                     : std::string_view(change.value)
+                                                           .substr((from + i) * object::seal_bytes,
+                                                                   object::seal_bytes));
         }
         if (at != nullptr) nodes_.charge(*at);
         from += piece.count;

@@ -100,6 +100,7 @@ void Draft::build_array(const object::Operation& operation, Change& change) {
         const uint64_t last = (extent.end() - 1) / block_bytes;
         change.pieces[0] = {first, static_cast<uint32_t>(last - first + 1)};
         change.piece_count = 1;
+        change.value = operation.seals;
         need(change, first, change.pieces[0].count);
     } else if (operation.kind == Kind::punch_extent && extent.length > 0) {
         change.hole_first = round_up(extent.offset, block_bytes) / block_bytes;

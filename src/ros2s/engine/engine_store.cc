@@ -140,7 +140,8 @@ object::Features EngineStore::features() const {
             .checksums = true,
             .durable = true,
             .chains = true,
-            .caps = true};
+            .caps = true,
+            .seals = true};
 }
 
 std::string EngineStore::path() const {

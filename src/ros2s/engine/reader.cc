@@ -99,6 +99,18 @@ std::string segment_key(object::ContainerId container, const object::FetchItem& 
         .take();
 }
 
+// Those of `count` blocks of the map. `at`: the position of the first among all of the item's.
+void add_seals(object::FetchItem& item, const BlockMap& map, uint32_t first, size_t count,
+               size_t at) {
+    item.seals.resize(std::max(item.seals.size(), (at + count) * object::seal_bytes));
+    if (!map.has_seals()) return;
+    for (size_t i = 0; i < count; ++i) {
+        const std::string_view seal = map.seal(first + static_cast<uint32_t>(i));
+        std::ranges::copy(
+            seal, item.seals.begin() + static_cast<ptrdiff_t>((at + i) * object::seal_bytes));
+    }
+}
+
 // A fetch of contiguous blocks into aligned memory: one read, directly into it. Allocates nothing
 // if item.checksums was used before.
 bool plan_direct(object::FetchItem& item, const EntryValue& entry, BlockAddress& first) {
@@ -118,6 +130,7 @@ bool plan_direct(object::FetchItem& item, const EntryValue& entry, BlockAddress&
         if (block.address != first + i) return false;
         item.checksums[i] = block.crc;
     }
+    if (item.wants_seals) add_seals(item, entry.map, begin, count, 0);
     return true;
 }
 
@@ -300,6 +313,7 @@ Task<> Reader::fetch_at(Core& core, Trace* trace, object::ContainerId container,
     item.size = 0;
     item.epoch = {};
     item.checksums.clear();
+    item.seals.clear();
     item.status = object::validate(item);
     if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
     if (!item.status) co_return;
@@ -354,6 +368,7 @@ Task<> Reader::fetch_at(Core& core, Trace* trace, object::ContainerId container,
             item.status = at_offset(read, item.extent.offset, item.extent.end());
             log_corrupt(core, container, item);
             item.checksums.clear();
+            item.seals.clear();
         }
         co_return;
     }
@@ -361,6 +376,7 @@ Task<> Reader::fetch_at(Core& core, Trace* trace, object::ContainerId container,
     item.status = co_await fetch_array(core, trace, container, item, entry.size);
     if (item.status) co_return;
     item.checksums.clear();
+    item.seals.clear();
     log_corrupt(core, container, item);
 }
 
@@ -388,6 +404,7 @@ Task<Result<>> Reader::fetch_array(Core& core, Trace* trace, object::ContainerId
     } while (is_held());
     // Everything is in memory: the item sees one moment, in any number of segments.
     std::vector<BlockRef> blocks(last - first + 1, BlockRef{{}, zero_crc()});
+    if (item.wants_seals) item.seals.assign(blocks.size() * object::seal_bytes, '\0');
     for (uint64_t s = first / segment_blocks; s < segments_end; ++s) {
         const Node* const node = resident_segment(core, container, item, s);
         const EntryValue* const entry = node == nullptr ? nullptr : node->entry();
@@ -397,8 +414,13 @@ Task<Result<>> Reader::fetch_array(Core& core, Trace* trace, object::ContainerId
             item.epoch = entry->epoch;
         }
         const uint64_t base = s * segment_blocks;
-        for (uint64_t b = std::max(first, base); b <= std::min(last, base + segment_blocks - 1);
-             ++b) {
+        const uint64_t from = std::max(first, base);
+        const uint64_t to = std::min(last, base + segment_blocks - 1);
+        if (item.wants_seals) {
+            add_seals(item, entry->map, static_cast<uint32_t>(from - base), to - from + 1,
+                      from - first);
+        }
+        for (uint64_t b = from; b <= to; ++b) {
             const BlockRef block = entry->map.at(static_cast<uint32_t>(b - base));
             if (!block.address.is_hole()) blocks[b - first] = block;
         }

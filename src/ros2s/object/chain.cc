@@ -23,6 +23,7 @@ void clear(FetchItem& item, Link& link) {
     item.size = 0;
     item.epoch = {};
     item.checksums.clear();
+    item.seals.clear();
     link.facts = {};
 }
 

@@ -13,7 +13,10 @@
 namespace ros2s::object {
 
 struct MemoryEntry {
-    using Block = std::array<std::byte, block_bytes>;
+    struct Block {
+        std::array<std::byte, block_bytes> bytes{};
+        std::array<char, seal_bytes> seal{};
+    };
 
     bool is_array = false;
     std::string value;                                        // of a single value
@@ -21,14 +24,16 @@ struct MemoryEntry {
     std::map<uint64_t, std::shared_ptr<const Block>> blocks;  // by number; absent: a hole
     Epoch epoch{};
 
-    void write(uint64_t offset, ConstBytes bytes);
+    // `seals`: empty, or those of all blocks.
+    void write(uint64_t offset, ConstBytes bytes, std::string_view seals = {});
     void punch(Extent extent);
     void set_size(uint64_t size_now);
     // Fills `into` with the array's bytes at `offset`. Holes and bytes beyond the end are zeros.
     void read(uint64_t offset, Bytes into) const;
+    [[nodiscard]] std::string seals(Extent extent) const;
 
   private:
-    // The block to modify: a copy of the present one, or zeros.
+    // The block to modify: a copy of the present one without its seal, or zeros.
     [[nodiscard]] std::shared_ptr<Block> block_copy(uint64_t number) const;
 };
 

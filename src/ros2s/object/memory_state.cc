@@ -76,6 +76,7 @@ void MemoryState::fetch(ContainerId id, FetchItem& item) const {
     if (entry->is_array) {
         entry->read(item.extent.offset, window);
         array_checksums(item.extent.offset, window, item.checksums);
+        if (item.wants_seals) item.seals = entry->seals(item.extent);
     } else if (item.extent.offset != 0) {
         item.status = fail(Code::invalid);
     } else if (entry->size > window.size()) {
@@ -279,7 +280,9 @@ Result<> MemoryState::modify(Change& change, const Operation& operation) {
     MemoryEntry entry = present != nullptr ? *present : MemoryEntry{.is_array = wants_array};
     entry.epoch = change.commit.epoch;
     switch (operation.kind) {
-        case Kind::write: entry.write(operation.extent.offset, operation.window.bytes()); break;
+        case Kind::write:
+            entry.write(operation.extent.offset, operation.window.bytes(), operation.seals);
+            break;
         case Kind::put:
             entry.value = as_text(operation.window.bytes());
             entry.size = entry.value.size();

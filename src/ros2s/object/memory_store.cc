@@ -20,7 +20,8 @@ Features MemoryStore::features() const {
             .stored_replies = true,
             .checksums = true,
             .durable = false,
-            .chains = true};
+            .chains = true,
+            .seals = true};
 }
 
 Task<> MemoryStore::delay() {
@@ -45,6 +46,7 @@ void MemoryStore::fetch_item(ContainerId container, FetchItem& item) {
     item.size = 0;
     item.epoch = {};
     item.checksums.clear();
+    item.seals.clear();
     item.status = validate(item);
     if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
     if (item.status) state_->fetch(container, item);

@@ -39,6 +39,7 @@ struct FetchItem {
     // The caller passes the bytes on with `checksums`, and whoever receives them verifies them. A
     // client on the way does not. Not in a chain.
     bool forwarded = false;
+    bool wants_seals = false;  // of an array; Features::seals; not in a pin or chain
 
     // Set by the store. `status`: not_found (there is no such akey; the window of an array is
     // zeroed, so that a hole of a whole chunk reads like any other hole); corrupt (detail for an
@@ -52,6 +53,9 @@ struct FetchItem {
     // block_bytes of the array's offsets (checksum.h). A single value is one piece. Empty if
     // `status` is an error.
     std::vector<uint32_t> checksums;
+    // If wanted: the seals of the blocks in which `extent` lies, one after the other. They belong
+    // to the bytes in the window. Empty if `status` is an error.
+    std::string seals;
 };
 
 // ---- update --------------------------------------------------------------------------------
@@ -108,6 +112,10 @@ struct Operation {
     // FetchItem::checksums. If empty, the store computes them. If they do not match the bytes, the
     // store returns `corrupt` and changes nothing.
     std::vector<uint32_t> checksums;
+    // For write: empty, or a seal for each block in which `extent` lies (Features::seals). The
+    // store keeps it with the block until another operation changes the block. A block that is
+    // written without a seal, or changed in part by a punch or set_size, has none.
+    std::string seals;
 };
 
 // All or nothing. Conditions are checked, in order, against the state just before the transaction.
@@ -255,6 +263,7 @@ struct Features {
     bool durable = false;         // survives the process
     bool chains = false;          // fetch_chain(), and Condition::Kind::pin
     bool caps = false;            // ContainerProperties::caps are enforced
+    bool seals = false;           // Operation::seals are kept; else such a write is `unsupported`
     // What a store that others have open as well does not keep between them.
     bool own_epochs = false;  // the epochs of two of them are in order only within an object
     bool own_pins = false;    // a pin binds only those who use this one

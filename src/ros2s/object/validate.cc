@@ -26,6 +26,9 @@ Result<> validate_write(const Operation& operation) {
     if (!operation.checksums.empty() && operation.checksums.size() != pieces) {
         return fail(Code::invalid);
     }
+    if (!operation.seals.empty() && operation.seals.size() != pieces * seal_bytes) {
+        return fail(Code::invalid);
+    }
     return {};
 }
 
@@ -72,6 +75,7 @@ Result<> validate(const Condition& condition) {
 
 Result<> validate(const Operation& operation) {
     using Kind = Operation::Kind;
+    if (operation.kind != Kind::write && !operation.seals.empty()) return fail(Code::invalid);
     if (operation.kind == Kind::punch_object) return {};
     ROS2S_TRY(validate(operation.dkey));
     if (operation.kind == Kind::punch_dkey) return {};

@@ -40,6 +40,8 @@ inline constexpr size_t owner_bytes_max = 511;  // of a container's owner
 // A single value is stored in the journal record and the index, not in data blocks.
 inline constexpr size_t value_bytes_max = 64 * 1024;
 inline constexpr uint64_t array_bytes_max = uint64_t{1} << 40;
+// Bytes that a store keeps with a block of an array, and does not interpret. All zeros: none.
+inline constexpr size_t seal_bytes = 48;
 
 // The distribution key: all akeys under one dkey are on one target. 0 to 255 bytes, compared as
 // unsigned bytes. Integer dkeys are 8 bytes big-endian, so that they compare as numbers.

@@ -191,7 +191,9 @@ Task<Result<Commit>> RadosStore::update(const Call& call, ContainerId container,
                                         const Transaction& transaction) {
     ROS2S_CO_TRY(validate(transaction));
     for (const Operation& operation : transaction.operations) {
-        if (!operation.window.is_local()) co_return fail(Code::unsupported);
+        if (!operation.window.is_local() || !operation.seals.empty()) {
+            co_return fail(Code::unsupported);
+        }
     }
     ROS2S_CO_TRY(call.check(reactor_.now()));
     ROS2S_CO_TRY(co_await check_container(call, container));

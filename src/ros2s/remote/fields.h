@@ -27,11 +27,26 @@ inline constexpr auto item_fields = []<class Io>(Io& io, auto& item) {
         item.window = {.length = item.extent.length};
         item.status = {};
         item.checksums.clear();
+        item.wants_seals = false;
+        item.seals.clear();
     }
+};
+// A message has them only if they are used: stores without the feature `seals` know neither.
+inline bool want_seals(std::span<const object::FetchItem> items) {
+    return std::ranges::any_of(items, &object::FetchItem::wants_seals);
+}
+inline constexpr size_t seals_bytes_max =
+    object::transaction_bytes_max / block_bytes * object::seal_bytes * 2;
+inline constexpr auto seal_wish_fields = [](auto& io, auto& item) {
+    io("its seals are wanted", item.wants_seals);
+};
+inline constexpr auto seals_fields = [](auto& io, auto& of) {
+    io.text("seals", of.seals, seals_bytes_max);
 };
 inline constexpr auto fetch_fields = [](auto& io, auto& container, auto& items) {
     io("container", container.uuid);
     io.list("items", items, object::fetch_items_max, item_fields);
+    if (io.more("where seals are wanted", want_seals(items))) io.each(items, seal_wish_fields);
 };
 
 // Whether a store may return this for a requested item.
@@ -51,6 +66,7 @@ inline constexpr auto fetched_item_fields = [](auto& io, auto& item) {
 inline constexpr auto fetched_fields = [](auto& io, auto& items) {
     io.known("items", static_cast<uint32_t>(items.size()));
     io.each(items, fetched_item_fields);
+    if (io.has("where seals were wanted", want_seals(items))) io.each(items, seals_fields);
 };
 
 inline constexpr auto pin_fields = [](auto& io, auto& container, auto& holder, auto& item) {
@@ -115,8 +131,13 @@ inline constexpr auto operation_fields = []<class Io>(Io& io, auto& operation) {
     io.refuse_when(!carries(operation) && payload != 0);
     if constexpr (Io::reads) operation.window = {.length = payload};
     io.numbers("checksums", operation.checksums);
+    if constexpr (Io::reads) operation.seals.clear();
 };
 
+inline bool carry_seals(std::span<const object::Operation> operations) {
+    return std::ranges::any_of(operations,
+                               [](const auto& operation) { return !operation.seals.empty(); });
+}
 inline bool names_holder(const object::Transaction& transaction) {
     return std::ranges::any_of(transaction.conditions, &object::Condition::is_about_pins);
 }
@@ -129,6 +150,9 @@ inline constexpr auto update_fields = [](auto& io, auto& container, auto& transa
     io.list("operations", transaction.operations, most, operation_fields);
     if (io.has("where a condition is about pins (kinds 5 to 7)", names_holder(transaction))) {
         io("holder", transaction.holder.client);
+    }
+    if (io.more("where writes have seals", carry_seals(transaction.operations))) {
+        io.each(transaction.operations, seals_fields);
     }
 };
 inline constexpr auto commit_fields = [](auto& io, auto& commit) {

@@ -19,6 +19,7 @@ Bytes extent_of(const FetchItem& item) { return item.window.bytes().first(item.e
 // Items that are refused here and not requested; `status` has the reason.
 bool is_refused(FetchItem& item) {
     item.checksums.clear();
+    item.seals.clear();
     item.status = validate(item);
     if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
     return !item.status;
@@ -72,7 +73,7 @@ Task<Result<>> RemoteStore::fetch(const Call& call, ContainerId container,
             continue;
         }
         asked = true;
-        if (items.front().extent.length > payload_bytes_max()) {
+        if (items.front().extent.length > fetch_bytes_max(items.front())) {
             ROS2S_CO_TRY(co_await fetch_in_parts(call, container, items.front()));
             items = items.subspan(1);
             continue;
@@ -85,6 +86,13 @@ Task<Result<>> RemoteStore::fetch(const Call& call, ContainerId container,
     }
     if (!asked) co_return co_await fetch_batch(call, container, {});
     co_return Result<>{};
+}
+
+// Seals must fit into the body of a reply.
+uint64_t RemoteStore::fetch_bytes_max(const FetchItem& item) const {
+    if (!item.wants_seals) return payload_bytes_max();
+    const uint64_t blocks = channel_.reply_body_bytes_max() / 2 / (seal_bytes + sizeof(uint32_t));
+    return std::min(payload_bytes_max(), std::max<uint64_t>(blocks, 1) * block_bytes);
 }
 
 size_t RemoteStore::batch_size(std::span<const FetchItem> items) const {
@@ -137,7 +145,8 @@ Task<Result<>> RemoteStore::fetch_as(const Call& call, Method method, ConstBytes
     std::vector<Bytes> sink;
     sink.reserve(items.size());
     uint64_t reply = count_bytes;
-    for (const FetchItem& item : items) {
+    for (FetchItem& item : items) {
+        item.wants_seals = item.wants_seals && method == Method::fetch;
         sink.push_back(extent_of(item));
         reply += reply_bytes_max(item);
     }
@@ -157,23 +166,28 @@ Task<Result<>> RemoteStore::fetch_in_parts(const Call& call, ContainerId contain
                                            FetchItem& item) {
     const Extent whole = item.extent;
     std::vector<uint32_t> checksums;
+    std::string seals;
     FetchItem part = item;
     for (uint64_t done = 0; done < whole.length; done = part.extent.end() - whole.offset) {
         // Parts end at the ends of pieces, so that their checksums are those of the whole.
         const uint64_t begin = whole.offset + done;
         const uint64_t end =
-            std::min(whole.end(), round_down(begin + payload_bytes_max(), block_bytes));
+            std::min(whole.end(), round_down(begin + fetch_bytes_max(item), block_bytes));
         part.extent = {begin, end - begin};
         part.window = item.window.slice(done, part.extent.length);
         ROS2S_CO_TRY(co_await fetch_batch(call, container, {&part, 1}));
         checksums.insert(checksums.end(), part.checksums.begin(), part.checksums.end());
+        seals += part.seals;
         if (!part.status || part.is_value) break;
     }
     item.status = part.status;
     item.is_value = part.is_value;
     item.size = part.size;
     item.epoch = part.epoch;
-    if (part.status) item.checksums = std::move(checksums);
+    if (part.status) {
+        item.checksums = std::move(checksums);
+        item.seals = std::move(seals);
+    }
     if (!part.status && part.status.error().code == Code::not_found) {
         std::ranges::fill(extent_of(item), std::byte{0});
     }

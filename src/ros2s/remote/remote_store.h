@@ -74,6 +74,8 @@ class RemoteStore final : public object::ObjectStore {
     [[nodiscard]] uint64_t payload_bytes_max() const {
         return channel_.welcome().payload_bytes_max;
     }
+    // Of one item.
+    [[nodiscard]] uint64_t fetch_bytes_max(const object::FetchItem& item) const;
 
     rpc::Channel& channel_;
     Description description_;

@@ -53,7 +53,8 @@ uint64_t request_bytes_max(const FetchItem& item) {
 uint64_t reply_bytes_max(const FetchItem& item) {
     const uint64_t pieces = piece_count(item.extent.offset, item.extent.length);
     return least_bytes<FetchItem>(fetched_item_fields) +
-           std::max<uint64_t>(pieces, 1) * sizeof(uint32_t);
+           std::max<uint64_t>(pieces, 1) * sizeof(uint32_t) +
+           (item.wants_seals ? sizeof(uint32_t) + pieces * seal_bytes : 0);
 }
 
 ConstBytes encode_fetched(Buffer& buffer, std::span<const FetchItem> items) {
@@ -205,6 +206,7 @@ constexpr FeatureBit feature_bits[] = {
     {&Features::durable, 16},
     {&Features::chains, 32},
     {&Features::caps, 64},
+    {&Features::seals, 128},
 };
 
 }  // namespace

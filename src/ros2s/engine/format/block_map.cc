@@ -17,6 +17,11 @@ void BlockMap::grow(uint32_t block) {
                     memory_.get() + capacity_ * sizeof(uint64_t), capacity_ * sizeof(uint32_t));
     }
     memory_ = std::move(memory);
+    if (has_seals()) {
+        auto seals = std::make_unique<char[]>(capacity * object::seal_bytes);
+        std::memcpy(seals.get(), seals_.get(), capacity_ * object::seal_bytes);
+        seals_ = std::move(seals);
+    }
     capacity_ = capacity;
 }
 

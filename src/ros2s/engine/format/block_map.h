@@ -1,11 +1,15 @@
 // BlockMap: the chunk map of one segment of an array in memory: the address and CRC32C of each of
-// 256 blocks. It grows to the highest block in use, so that a small file costs little.
+// 256 blocks. It grows to the highest block in use, so that a small file costs little. If a block
+// has a seal (object/vocabulary.h), there is room for all of theirs.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <string_view>
 
 #include "ros2s/engine/format/address.h"
+#include "ros2s/object/vocabulary.h"
 
 namespace ros2s::engine {
 
@@ -18,7 +22,7 @@ class BlockMap {
         if (block >= capacity_) return {};
         return {addresses()[block], crcs()[block]};
     }
-    // A hole is allowed and costs nothing.
+    // A hole is allowed and costs nothing. The block keeps its seal, unless it becomes a hole.
     void set(uint32_t block, BlockRef now) {
         if (block >= capacity_) {
             if (now.address.is_hole()) return;
@@ -28,15 +32,37 @@ class BlockMap {
         used_ -= addresses()[block].is_hole() ? 0 : 1;
         addresses()[block] = now.address;
         crcs()[block] = now.address.is_hole() ? 0 : now.crc;
+        if (now.address.is_hole()) set_seal(block, {});
     }
+    // `seal`: of object::seal_bytes, or empty: none. The block is not a hole then.
+    void set_seal(uint32_t block, std::string_view seal) {
+        if (seals_ == nullptr) {
+            if (seal.empty()) return;
+            seals_ = std::make_unique<char[]>(capacity_ * object::seal_bytes);
+        }
+        char* const at = seals_.get() + block * object::seal_bytes;
+        if (seal.empty()) {
+            std::memset(at, 0, object::seal_bytes);
+        } else {
+            std::memcpy(at, seal.data(), object::seal_bytes);
+        }
+    }
+    // Empty: none of the blocks has a seal.
+    [[nodiscard]] std::string_view seal(uint32_t block) const {
+        if (seals_ == nullptr || block >= capacity_) return {};
+        return {seals_.get() + block * object::seal_bytes, object::seal_bytes};
+    }
+    [[nodiscard]] bool has_seals() const { return seals_ != nullptr; }
     // Blocks that are not holes.
     [[nodiscard]] uint32_t used() const { return used_; }
     // No block at or above this one is in use.
     [[nodiscard]] uint32_t end() const { return capacity_; }
-    [[nodiscard]] size_t memory_bytes() const { return capacity_ * bytes_each; }
-    [[nodiscard]] static constexpr size_t memory_bytes_max() { return segment_blocks * bytes_each; }
+    [[nodiscard]] size_t memory_bytes() const {
+        return capacity_ * (bytes_each + (has_seals() ? object::seal_bytes : 0));
+    }
     void clear() {
         memory_.reset();
+        seals_.reset();
         capacity_ = used_ = 0;
     }
 
@@ -51,6 +77,7 @@ class BlockMap {
     void grow(uint32_t block);
 
     std::unique_ptr<std::byte[]> memory_;  // capacity_ addresses, then capacity_ CRCs
+    std::unique_ptr<char[]> seals_;        // capacity_, or null
     uint32_t capacity_ = 0;
     uint32_t used_ = 0;
 };

@@ -81,7 +81,7 @@ bool decode(Decoder& decoder, Change& change) {
     change.dkey = decoder.text(object::key_bytes_max);
     change.akey = decoder.text(object::key_bytes_max);
     change.dkey_end = decoder.text(object::key_bytes_max);
-    change.value = decoder.text(object::value_bytes_max);
+    change.value = decoder.text(decoder.left());
     change.size = decoder.number<uint64_t>();
     change.hole_first = decoder.number<uint64_t>();
     change.hole_count = decoder.number<uint64_t>();
@@ -93,6 +93,7 @@ bool decode(Decoder& decoder, Change& change) {
     change.size_rule = static_cast<Change::SizeRule>(size_rule);
     const bool array = change.kind == Change::Kind::array;
     const bool move = change.kind == Change::Kind::move;
+    if (!array && change.value.size() > object::value_bytes_max) return false;
     if (!array && ((!move && change.piece_count > 0) || change.hole_count > 0)) return false;
     constexpr uint64_t blocks_max = object::array_bytes_max / block_bytes;
     if ((!move && change.size > object::array_bytes_max) || change.hole_first > blocks_max ||
@@ -101,6 +102,10 @@ bool decode(Decoder& decoder, Change& change) {
     }
     for (uint8_t i = 0; i < change.piece_count; ++i) {
         if (!decode_piece(decoder, change, change.pieces[i])) return false;
+    }
+    if (array && !change.value.empty() &&
+        change.value.size() != change.blocks.size() * object::seal_bytes) {
+        return false;
     }
     return !move || (change.size != 0 && is_in_one_segment(change));
 }

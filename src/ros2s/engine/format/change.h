@@ -18,7 +18,8 @@ struct Node;
 
 struct Change {
     enum class Kind : uint8_t {
-        array = 1,             // object, dkey, akey; size, holes and blocks as below
+        array = 1,             // object, dkey, akey; size, holes and blocks as below; value: their
+                               // seals (object/vocabulary.h) one after the other, or empty
         put = 2,               // object, dkey, akey, value
         punch_akey = 3,        // object, dkey, akey
         punch_dkey = 4,        // object, dkey

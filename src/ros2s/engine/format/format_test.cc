@@ -20,10 +20,10 @@ constexpr std::string_view checkpoint_golden =
 #include "golden/checkpoint_v1.txt"
     ;
 constexpr std::string_view record_golden =
-#include "golden/record_v4.txt"
+#include "golden/record_v5.txt"
     ;
 constexpr std::string_view record_caps_golden =
-#include "golden/record_caps_v4.txt"
+#include "golden/record_caps_v5.txt"
     ;
 // Of earlier programs; still read.
 constexpr std::string_view record_2_golden =
@@ -31,6 +31,18 @@ constexpr std::string_view record_2_golden =
     ;
 constexpr std::string_view record_3_golden =
 #include "golden/record_v3.txt"
+    ;
+constexpr std::string_view record_4_golden =
+#include "golden/record_v4.txt"
+    ;
+constexpr std::string_view record_caps_4_golden =
+#include "golden/record_caps_v4.txt"
+    ;
+constexpr std::string_view record_sealed_golden =
+#include "golden/record_sealed_v5.txt"
+    ;
+constexpr std::string_view array_sealed_golden =
+#include "golden/array_sealed_v1.txt"
     ;
 constexpr std::string_view container_before_golden =
 #include "golden/container_v1.txt"
@@ -113,6 +125,7 @@ Result<> outcome(const Result<T>& result) {
 std::vector<Structure> structures() {
     const std::string record = record_of(samples::record_header(), samples::transaction());
     const std::string caps = record_of(samples::record_header(), samples::caps());
+    const std::string sealed = record_of(samples::record_header(), samples::sealed());
     return {
         {"superblock", block_of(samples::superblock()), superblock_golden,
          [](auto b) { return outcome(decode_superblock(as_bytes(b))); }},
@@ -124,6 +137,11 @@ std::vector<Structure> structures() {
         {"record_caps", caps, record_caps_golden,
          [](auto b) { return outcome(decode_record(as_bytes(b))); },
          sizeof(RecordHeader) + bytes_of(samples::caps()).size()},
+        {"record_sealed", sealed, record_sealed_golden,
+         [](auto b) { return outcome(decode_record(as_bytes(b))); },
+         sizeof(RecordHeader) + bytes_of(samples::sealed()).size()},
+        {"array_sealed", encode(samples::array_sealed()), array_sealed_golden,
+         [](auto b) { return outcome(decode_entry(b)); }},
         {"single", encode(samples::single()), single_golden,
          [](auto b) { return outcome(decode_entry(b)); }},
         {"array", encode(samples::array()), array_golden,
@@ -186,6 +204,16 @@ TEST(Format, GoldenFilesAreReadAsWhatTheyWere) {
     EXPECT_EQ(array->map.used(), 7u);
     for (uint32_t i = 0; i < segment_blocks; ++i)
         EXPECT_EQ(array->map.at(i), samples::array().map.at(i)) << i;
+    const auto sealed = decode_record(as_bytes(from_golden(record_sealed_golden)));
+    ASSERT_TRUE(sealed);
+    EXPECT_EQ(sealed->transactions[0].changes[0].value, samples::sealed().changes[0].value);
+    const auto seals = decode_entry(from_golden(array_sealed_golden));
+    ASSERT_TRUE(seals);
+    for (uint32_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(seals->map.at(i), samples::array_sealed().map.at(i));
+        EXPECT_EQ(seals->map.seal(i), samples::array_sealed().map.seal(i)) << i;
+    }
+    EXPECT_EQ(seals->map.seal(1), std::string(object::seal_bytes, '\0'));
     EXPECT_EQ(decode_entry(from_golden(single_golden))->single, samples::single().single);
     EXPECT_EQ(decode_entry_head(from_golden(array_golden))->epoch, samples::array().epoch);
     EXPECT_EQ(decode_summary(from_golden(summary_golden)), samples::summary());
@@ -206,6 +234,13 @@ TEST(Format, ValuesOfEarlierVersionsAreRead) {
         ASSERT_TRUE(record);
         ASSERT_EQ(record->transactions.size(), 1u);
         EXPECT_EQ(bytes_of(record->transactions[0]), bytes_of(samples::transaction_before()));
+    }
+    for (const auto& [golden, before] : {std::pair(record_4_golden, samples::transaction()),
+                                         std::pair(record_caps_4_golden, samples::caps())}) {
+        const auto record = decode_record(as_bytes(from_golden(golden)));
+        ASSERT_TRUE(record);
+        EXPECT_EQ(record->header.version, 4U);
+        EXPECT_EQ(bytes_of(record->transactions[0]), bytes_of(before));
     }
     const auto container = decode_container(from_golden(container_before_golden));
     ASSERT_TRUE(container);
@@ -229,6 +264,14 @@ TEST(Format, AMoveOverTwoSegmentsIsRefused) {
     EXPECT_TRUE(is_read(2 * segment_blocks - 1, 1));
     EXPECT_FALSE(is_read(2 * segment_blocks - 1, 2));
     EXPECT_FALSE(is_read(2 * segment_blocks - 1, 0));
+}
+
+TEST(Format, EachBlockHasASealOrNoneHas) {
+    for (const size_t bytes : {size_t{1}, object::seal_bytes, 3 * object::seal_bytes}) {
+        TransactionRecord transaction = samples::sealed();
+        transaction.changes[0].value.resize(bytes);
+        EXPECT_FALSE(decode_record(as_bytes(record_of(samples::record_header(), transaction))));
+    }
 }
 
 TEST(Format, EveryFlippedBitIsRefused) {
@@ -315,7 +358,7 @@ TEST(Format, RandomTransactionsReadBack) {
             change.dkey = random_text(random, 255);
             change.akey = random_text(random, 255);
             change.dkey_end = random_text(random, 255);
-            change.value = random_text(random, 1000);
+            if (change.kind != Change::Kind::array) change.value = random_text(random, 1000);
             change.size = random.below(1 << 30);
             if (change.kind == Change::Kind::array) {
                 change.size_rule = static_cast<Change::SizeRule>(random.below(3));
@@ -331,6 +374,10 @@ TEST(Format, RandomTransactionsReadBack) {
                             {BlockAddress::make(0, at++), static_cast<uint32_t>(random.next())});
                     }
                 }
+            }
+            if (change.kind == Change::Kind::array && random.one_in(2)) {
+                change.value.resize(change.blocks.size() * object::seal_bytes);
+                for (char& each : change.value) each = static_cast<char>(random.next());
             }
             transaction.changes.push_back(std::move(change));
         }
@@ -350,14 +397,27 @@ TEST(Format, RandomBlockMapsReadBack) {
     Random random(2);
     for (int round = 0; round < 2000; ++round) {
         EntryValue entry{.kind = EntryValue::Kind::segment};
-        for (auto n = random.below(300); n > 0; --n)
-            entry.map.set(static_cast<uint32_t>(random.below(segment_blocks)),
-                          {random.one_in(4) ? BlockAddress{} : BlockAddress{1 + random.below(20)},
-                           static_cast<uint32_t>(random.next())});
+        std::map<uint32_t, std::string> seals;  // the model
+        for (auto n = random.below(300); n > 0; --n) {
+            const auto block = static_cast<uint32_t>(random.below(segment_blocks));
+            const BlockRef now{
+                random.one_in(4) ? BlockAddress{} : BlockAddress{1 + random.below(20)},
+                static_cast<uint32_t>(random.next())};
+            entry.map.set(block, now);
+            if (now.address.is_hole()) seals.erase(block);
+            if (now.address.is_hole() || round % 2 == 0) continue;
+            seals[block] = random.one_in(5) ? "" : samples::seal(static_cast<uint8_t>(block));
+            entry.map.set_seal(block, seals[block]);
+        }
         const auto back = decode_entry(encode(entry));
         ASSERT_TRUE(back) << round;
         ASSERT_EQ(back->map.used(), entry.map.used());
-        for (uint32_t i = 0; i < segment_blocks; ++i) ASSERT_EQ(back->map.at(i), entry.map.at(i));
+        for (uint32_t i = 0; i < segment_blocks; ++i) {
+            ASSERT_EQ(back->map.at(i), entry.map.at(i));
+            std::string seal(back->map.seal(i));
+            if (seal == std::string(object::seal_bytes, '\0')) seal.clear();
+            ASSERT_EQ(seal, seals[i]) << i;
+        }
     }
 }
 

@@ -18,7 +18,7 @@ namespace ros2s::engine {
 
 struct RecordHeader {
     static constexpr uint64_t magic_value = 0x314c4e4a53325352;  // "RS2SJNL1"
-    static constexpr uint32_t version_value = 4;
+    static constexpr uint32_t version_value = 5;
     // Still read, and those in between. It had neither set_container nor move.
     static constexpr uint32_t version_least = 2;
 

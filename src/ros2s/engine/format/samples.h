@@ -112,6 +112,30 @@ inline TransactionRecord caps() {
             .changes = {set}};
 }
 
+// A write of two blocks with seals.
+inline std::string seal(uint8_t first) {
+    std::string seal(object::seal_bytes, '\0');
+    for (char& each : seal) each = static_cast<char>(first++);
+    return seal;
+}
+inline TransactionRecord sealed() {
+    Change array;
+    array.kind = Change::Kind::array;
+    array.size_rule = Change::SizeRule::at_least;
+    array.object = {1, 2};
+    array.dkey = object::Dkey::integer(0).bytes;
+    array.akey = "data";
+    array.value = seal(0x10) + seal(0x80);
+    array.size = 8000;
+    array.piece_count = 1;
+    array.pieces[0] = {0, 2};
+    array.blocks = {{BlockAddress::make(0, 5000), 0xa0a1a2a3},
+                    {BlockAddress::make(0, 5001), 0xb0b1b2b3}};
+    return {.id = {uuid(0x40), 3, 79, uuid(0x60), 0x5152535455565758},
+            .container = {uuid(0x50)},
+            .changes = {array}};
+}
+
 inline RecordHeader record_header() {
     RecordHeader header;
     header.pool = uuid(0x10);
@@ -138,6 +162,15 @@ inline EntryValue array() {
         entry.map.set(i, {BlockAddress::make(0, 100 + i), 0x01010101 * (i + 1)});
     entry.map.set(7, {BlockAddress::make(2, 8), 0xdeadbeef});
     entry.map.set(255, {BlockAddress::make(0, 105), 0xfeedface});
+    return entry;
+}
+// The middle one of three blocks has no seal.
+inline EntryValue array_sealed() {
+    EntryValue entry{.kind = EntryValue::Kind::array, .size = 9000, .epoch = {9}, .time = time()};
+    for (uint32_t i = 0; i < 3; ++i) {
+        entry.map.set(i, {BlockAddress::make(0, 100 + i), 0x01010101 * (i + 1)});
+        if (i != 1) entry.map.set_seal(i, seal(static_cast<uint8_t>(0x20 * i)));
+    }
     return entry;
 }
 inline EntryValue segment() {

@@ -13,9 +13,9 @@ constexpr uint8_t container_version = 2;
 constexpr uint8_t tag_summary = 4, tag_container = 6, tag_meta = 7, tag_space = 8;
 // 5 was a reply without a digest, of pools of version 1.
 constexpr uint8_t tag_reply = 9, tag_owner = 10;
-// Bits of an entry's flags that this version does not set. A later version may add per-block
-// authentication tags and a cipher header after the map, and mark them here.
-constexpr uint16_t flags_known = 0;
+// Bits of an entry's flags. A reader refuses those that it does not know.
+constexpr uint16_t flag_seals = 1;  // seals of the blocks follow the map
+constexpr uint16_t flags_known = flag_seals;
 
 // Adds two bytes before each value and four after it.
 class Builder {
@@ -130,14 +130,35 @@ bool decode_map(Decoder& decoder, BlockMap& map) {
     }
     return decoder.ok();
 }
-size_t map_bytes_max(const BlockMap& map) { return 2 + map.used() * (12 + sizeof(uint32_t)); }
+size_t map_bytes_max(const BlockMap& map) {
+    const size_t seal = map.has_seals() ? object::seal_bytes : 0;
+    return 2 + map.used() * (12 + sizeof(uint32_t) + seal);
+}
+
+// Of the blocks that are not holes.
+void encode_seals(Encoder& encoder, const BlockMap& map) {
+    for (uint32_t i = 0; i < map.end(); ++i) {
+        if (!map.at(i).address.is_hole()) encoder.raw(map.seal(i).data(), object::seal_bytes);
+    }
+}
+bool decode_seals(Decoder& decoder, BlockMap& map) {
+    std::array<char, object::seal_bytes> seal{};
+    for (uint32_t i = 0; i < map.end() && decoder.ok(); ++i) {
+        if (map.at(i).address.is_hole()) continue;
+        decoder.raw(seal.data(), seal.size());
+        map.set_seal(i, {seal.data(), seal.size()});
+    }
+    return decoder.ok() && map.used() > 0;
+}
+bool has_seals(const BlockMap& map) { return map.has_seals() && map.used() > 0; }
 
 Result<EntryValue> decode_entry(std::string_view value, bool with_map) {
     ROS2S_TRY_ASSIGN(Opened opened, open(value));
     FieldReader& fields = opened.fields;
     if (opened.tag < 1 || opened.tag > 3) return fail(Code::corrupt);
     EntryValue entry{.kind = static_cast<EntryValue::Kind>(opened.tag)};
-    if ((fields.number<uint16_t>() & ~flags_known) != 0) return fail(Code::bad_version);
+    const auto flags = fields.number<uint16_t>();
+    if ((flags & ~flags_known) != 0) return fail(Code::bad_version);
     if (entry.kind != EntryValue::Kind::segment) {
         entry.size = fields.number<uint64_t>();
         entry.epoch = {fields.number<uint64_t>()};
@@ -148,7 +169,8 @@ Result<EntryValue> decode_entry(std::string_view value, bool with_map) {
         if (entry.single.size() != entry.size) return fail(Code::corrupt);
     } else if (!with_map) {
         return entry;
-    } else if (!decode_map(fields, entry.map)) {
+    } else if (!decode_map(fields, entry.map) ||
+               ((flags & flag_seals) != 0 && !decode_seals(fields, entry.map))) {
         return fail(Code::corrupt);
     }
     if (!fields.done()) return fail(Code::corrupt);
@@ -160,7 +182,7 @@ Result<EntryValue> decode_entry(std::string_view value, bool with_map) {
 std::string encode(const EntryValue& entry) {
     Builder value(static_cast<uint8_t>(entry.kind),
                   64 + entry.single.size() + map_bytes_max(entry.map));
-    value->number(uint16_t{0});  // flags
+    value->number(has_seals(entry.map) ? flag_seals : uint16_t{0});
     if (entry.kind != EntryValue::Kind::segment) {
         value->number(entry.kind == EntryValue::Kind::single ? uint64_t{entry.single.size()}
                                                              : entry.size);
@@ -171,6 +193,7 @@ std::string encode(const EntryValue& entry) {
         value->text("value", entry.single, object::value_bytes_max);
     } else {
         encode_map(*value, entry.map);
+        if (has_seals(entry.map)) encode_seals(*value, entry.map);
     }
     return value.finish();
 }

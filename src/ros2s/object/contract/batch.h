@@ -116,6 +116,11 @@ class Batch {
         return std::forward<decltype(self)>(self);
     }
 
+    auto&& seals(this auto&& self, std::string seals) {
+        self.transaction_.operations.back().seals = std::move(seals);
+        return std::forward<decltype(self)>(self);
+    }
+
     [[nodiscard]] const Transaction& transaction() const { return transaction_; }
     // Overwrites the memory of the windows.
     void scribble() {

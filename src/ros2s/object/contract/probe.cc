@@ -45,7 +45,8 @@ Task<Fetched> Probe::fetch_once(Place place, Extent extent, bool aligned) {
                    .dkey = {place.dkey},
                    .akey = {place.akey},
                    .extent = extent,
-                   .window = Window::local(window)};
+                   .window = Window::local(window),
+                   .wants_seals = store().features().seals};
     const auto fetched = co_await store().fetch(call_, container_, {&item, 1});
     if (!fetched) {
         ADD_FAILURE() << "a fetch failed: " << describe(fetched.error());
@@ -62,7 +63,8 @@ Task<Fetched> Probe::fetch_once(Place place, Extent extent, bool aligned) {
                   .size = item.size,
                   .epoch = item.epoch,
                   .bytes = std::string(as_text(window.first(extent.length))),
-                  .checksums = item.checksums};
+                  .checksums = item.checksums,
+                  .seals = item.seals};
     co_return reply;
 }
 
@@ -74,6 +76,7 @@ Task<Fetched> Probe::fetch(Place place, Extent extent) {
     EXPECT_EQ(aligned.epoch, unaligned.epoch);
     EXPECT_TRUE(aligned.bytes == unaligned.bytes) << "aligned and unaligned windows differ";
     EXPECT_EQ(aligned.checksums, unaligned.checksums);
+    EXPECT_EQ(aligned.seals, unaligned.seals);
     co_return aligned;
 }
 

@@ -23,6 +23,7 @@ struct Fetched {
     Epoch epoch{};
     std::string bytes;  // the window, as long as the extent
     std::vector<uint32_t> checksums;
+    std::string seals;  // wanted where the store has them
 };
 
 class Probe {
@@ -83,9 +84,11 @@ struct Case {
 }
 [[nodiscard]] inline bool has_replies(const Features& features) { return features.stored_replies; }
 [[nodiscard]] inline bool knows_its_space(const Features& features) { return !features.late_space; }
+[[nodiscard]] inline bool keeps_seals(const Features& features) { return features.seals; }
 [[nodiscard]] inline bool is_durable(const Features& features) { return features.durable; }
 
 [[nodiscard]] std::vector<Case> array_cases();
+[[nodiscard]] std::vector<Case> seal_cases();
 [[nodiscard]] std::vector<Case> value_cases();
 [[nodiscard]] std::vector<Case> condition_cases();
 [[nodiscard]] std::vector<Case> transaction_cases();
