@@ -7,10 +7,10 @@
 //     Dfs ──► CipherStore ──► ClientStore ──► engine, or remote
 //             plaintext  │    ciphertext and its checksums
 //
-// A fetch is one request: the blocks and their cells come together, or blocks alone if an earlier
-// fetch has brought the cells (cell_cache.h). If another client's update was in between, the epochs
-// differ and the fetch is repeated. An update of whole blocks is one
-// request. One that begins or ends within a block reads that block first, and has the condition
+// A fetch is one request. In Layout::seals the store below keeps the cells with the blocks. In
+// Layout::cells they are a second array: blocks and cells come together, or blocks alone if an
+// earlier fetch has brought the cells (cell_cache.h). If another client's update was in between,
+// the epochs differ and the fetch is repeated. An update of whole blocks is one request. One that begins or ends within a block reads that block first, and has the condition
 // that the array did not change; a conflict repeats both.
 //
 // The bytes of an update are encrypted once, into memory of this store, and a request that is

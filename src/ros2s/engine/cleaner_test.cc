@@ -7,6 +7,7 @@
 #include <set>
 
 #include "pool_test_support.h"
+#include "ros2s/object/checksum.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::engine {
@@ -23,6 +24,7 @@ constexpr uint64_t aged_array_bytes = 280 * block_bytes;  // two segments
 struct AgedArray {
     std::vector<std::byte> bytes = std::vector<std::byte>(aged_array_bytes);
     std::set<uint64_t> blocks;  // that are not holes
+    std::map<uint64_t, std::string> seals;
     uint64_t size = 0;
     uint64_t epoch = 0;
     bool exists = false;
@@ -31,9 +33,25 @@ struct AgedArray {
         std::fill(bytes.begin() + static_cast<ptrdiff_t>(from),
                   bytes.begin() + static_cast<ptrdiff_t>(to), std::byte{0});
     }
+    void apply_seals(const object::Operation& operation) {
+        uint64_t from = operation.extent.offset;
+        uint64_t to = from + operation.extent.length;
+        if (operation.kind == Kind::set_size) {
+            from = operation.size;
+            to = operation.size < size ? aged_array_bytes : from;
+        }
+        if (from == to) return;
+        for (uint64_t b = from / block_bytes; b * block_bytes < to; ++b) {
+            seals.erase(b);
+            if (operation.seals.empty()) continue;
+            seals[b] = operation.seals.substr((b - from / block_bytes) * object::seal_bytes,
+                                              object::seal_bytes);
+        }
+    }
     void apply(const object::Operation& operation) {
         const uint64_t from = operation.extent.offset;
         const uint64_t to = from + operation.extent.length;
+        apply_seals(operation);
         if (operation.kind == Kind::punch_akey) {
             *this = {};
         } else if (operation.kind == Kind::write) {
@@ -90,6 +108,11 @@ object::Operation draw_aged(Random& random, uint64_t worker, uint64_t column, By
             operation.kind = Kind::write;
             operation.window = object::Window::local(memory.first(operation.extent.length));
             for (std::byte& byte : memory) byte = static_cast<std::byte>(random.next());
+            if (random.one_in(3)) break;
+            operation.seals.resize(
+                object::piece_count(operation.extent.offset, operation.extent.length) *
+                object::seal_bytes);
+            for (char& each : operation.seals) each = static_cast<char>(random.next());
     }
     if (operation.kind == Kind::punch_akey || operation.kind == Kind::set_size) {
         operation.extent = {};
@@ -104,8 +127,15 @@ Task<> compare_aged(AgedPool& pool, uint64_t worker, uint64_t column) {
                            .dkey = object::Dkey::integer(column),
                            .akey = {"a"},
                            .extent = {0, aged_array_bytes},
-                           .window = object::Window::local(buffer.bytes())};
+                           .window = object::Window::local(buffer.bytes()),
+                           .wants_seals = true};
     EXPECT_OK(co_await pool.store->fetch(pool.call, pool.container, {&item, 1}));
+    std::string seals(expected.exists ? aged_array_bytes / block_bytes * object::seal_bytes : 0,
+                      '\0');
+    for (const auto& [block, seal] : expected.seals) {
+        seals.replace(block * object::seal_bytes, object::seal_bytes, seal);
+    }
+    EXPECT_TRUE(item.seals == seals) << "seed " << pool.number;
     if (!expected.exists) {
         EXPECT_FALSE(item.status.has_value()) << "seed " << pool.number;
         co_return;

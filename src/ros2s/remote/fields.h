@@ -31,7 +31,8 @@ inline constexpr auto item_fields = []<class Io>(Io& io, auto& item) {
         item.seals.clear();
     }
 };
-// A message has them only if they are used: stores without the feature `seals` know neither.
+// A message says something of seals only if they are used: peers without the feature do not know
+// them.
 inline bool want_seals(std::span<const object::FetchItem> items) {
     return std::ranges::any_of(items, &object::FetchItem::wants_seals);
 }
@@ -46,7 +47,10 @@ inline constexpr auto seals_fields = [](auto& io, auto& of) {
 inline constexpr auto fetch_fields = [](auto& io, auto& container, auto& items) {
     io("container", container.uuid);
     io.list("items", items, object::fetch_items_max, item_fields);
-    if (io.more("where seals are wanted", want_seals(items))) io.each(items, seal_wish_fields);
+    if (io.more("where seals are wanted", want_seals(items))) {
+        io.each(items, seal_wish_fields);
+        io.refuse_when(!want_seals(items));
+    }
 };
 
 // Whether a store may return this for a requested item.
@@ -153,6 +157,7 @@ inline constexpr auto update_fields = [](auto& io, auto& container, auto& transa
     }
     if (io.more("where writes have seals", carry_seals(transaction.operations))) {
         io.each(transaction.operations, seals_fields);
+        io.refuse_when(!carry_seals(transaction.operations));
     }
 };
 inline constexpr auto commit_fields = [](auto& io, auto& commit) {

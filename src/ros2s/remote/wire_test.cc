@@ -128,6 +128,44 @@ TEST_P(Wire, Fetch) {
         [&] { return encode_fetch(buffer, read_container, read); });
 }
 
+TEST_P(Wire, Seals) {
+    std::vector<FetchItem> items(2 + draw.random.below(30));
+    for (FetchItem& item : items) item = draw.item();
+    items.front().wants_seals = true;
+    ConstBytes body = encode_fetch(buffer, container, items);
+    std::vector<FetchItem> read;
+    ASSERT_TRUE(decode_fetch(body, read_container, read));
+    EXPECT_FALSE(decode_fetch(body.first(body.size() - 1), read_container, read));
+    ASSERT_TRUE(decode_fetch(body, read_container, read));
+    ASSERT_EQ(read.size(), items.size());
+    for (size_t i = 0; i < items.size(); ++i) {
+        EXPECT_EQ(read[i].wants_seals, items[i].wants_seals);
+        if (draw.flag()) read[i].seals = draw.text(10 * seal_bytes);
+    }
+    const std::vector<FetchItem> sent = read;
+    body = encode_fetched(buffer, read);
+    ASSERT_TRUE(decode_fetched(body, items));
+    for (size_t i = 0; i < items.size(); ++i) EXPECT_EQ(items[i].seals, sent[i].seals);
+    EXPECT_FALSE(decode_fetched(body.first(body.size() - 1), items));
+    // Who has not asked is not told.
+    for (FetchItem& item : items) item.wants_seals = false;
+    EXPECT_FALSE(decode_fetched(body, items));
+
+    Transaction transaction;
+    transaction.operations.resize(1 + draw.random.below(5));
+    for (Operation& operation : transaction.operations) operation = draw.operation();
+    transaction.operations.back().seals = draw.text(seal_bytes) + "x";
+    body = encode_update(buffer, container, transaction);
+    Transaction back;
+    ASSERT_TRUE(decode_update(body, read_container, back));
+    EXPECT_EQ(back.operations.back().seals, transaction.operations.back().seals);
+    EXPECT_FALSE(decode_update(body.first(body.size() - 1), read_container, back));
+    transaction.operations.back().seals.clear();
+    body = encode_update(buffer, container, transaction);
+    ASSERT_TRUE(decode_update(body, read_container, back));
+    EXPECT_TRUE(back.operations.back().seals.empty());
+}
+
 TEST_P(Wire, Fetched) {
     std::vector<FetchItem> items(draw.random.below(30));
     for (FetchItem& item : items) {

@@ -73,6 +73,19 @@ Task<> the_last_seal_of_a_transaction_counts(Probe& probe) {
     EXPECT_EQ(all.seals, part(seals, 0, 1) + other);
 }
 
+Task<> seals_survive_reopening(Probe& probe) {
+    const std::string bytes = pattern(1, 3 * block_bytes), seals = seals_of(2, 3);
+    co_await probe.must(Batch().write(sealed_array, mib - block_bytes, bytes).seals(seals));
+    co_await probe.must(Batch().write(sealed_array, mib, "without"));
+    const std::string expected = part(seals, 0, 1) + none + part(seals, 2, 1);
+    for (int i = 0; i < 3; ++i) {
+        const bool reopened = co_await probe.setup().reopen();
+        if (!reopened) co_return;
+        const Fetched all = co_await probe.fetch(sealed_array, {mib - block_bytes, bytes.size()});
+        EXPECT_EQ(all.seals, expected) << i;
+    }
+}
+
 Task<> wrong_numbers_of_seals_are_refused(Probe& probe) {
     const std::string bytes = pattern(1, block_bytes + 1);
     co_await probe.refused(Batch().write(sealed_array, 0, bytes).seals(seals_of(1, 1)),
