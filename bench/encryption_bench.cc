@@ -154,7 +154,7 @@ class Bench {
         Nursery nursery(*reactor_, depth);
         for (int i = 0; i < load.operations; ++i) {
             const uint64_t at = random_.below(file_bytes / load.bytes) * load.bytes;
-            co_await nursery.spawn(once(side, load.writes, load.bytes, at, i % depth));
+            co_await nursery.spawn(once(side, load.writes, load.bytes, at));
         }
         co_await nursery.join();
         const double each = load.operations;
@@ -163,11 +163,14 @@ class Bench {
         side.cpu_us.push_back((cpu_now_us() - cpu) / each);
     }
 
-    Task<> once(Side& side, bool writes, uint64_t bytes, uint64_t at, size_t buffer) {
-        const auto window = object::Window::local(buffers_[buffer].bytes().first(bytes));
+    Task<> once(Side& side, bool writes, uint64_t bytes, uint64_t at) {
+        AlignedBuffer buffer = std::move(buffers_.back());  // as many as the nursery starts
+        buffers_.pop_back();
+        const auto window = object::Window::local(buffer.bytes().first(bytes));
         need(writes ? co_await side.files->pwrite(call_, side.handle, window, at)
                     : co_await side.files->pread(call_, side.handle, window, at),
              report_);
+        buffers_.push_back(std::move(buffer));
     }
 
     const Call call_{};

@@ -102,7 +102,11 @@ struct CipherStore::Fetching {
     std::optional<Epoch> kept{};  // the cells are kept ones, of this epoch
     std::string seals{};          // Layout::seals
 
-    [[nodiscard]] Bytes blocks() const { return memory.bytes(); }
+    // In the caller's window, if that has whole blocks and no other process sees it.
+    bool in_place = false;
+    [[nodiscard]] Bytes blocks() const {
+        return in_place ? item->window.bytes().first(item->extent.length) : memory.bytes();
+    }
     [[nodiscard]] Bytes cells() const { return cells_memory.bytes(); }
     // Of the block at this position.
     [[nodiscard]] Cell cell(uint64_t i) const {
@@ -145,7 +149,9 @@ bool CipherStore::begin(FetchItem& item, Fetching& fetching) {
     fetching.item = &item;
     fetching.first = first;
     fetching.count = count;
-    fetching.memory = buffers_.take(count * block_bytes);
+    fetching.in_place = !item.window.shared && item.extent.offset % block_bytes == 0 &&
+                        item.extent.length % block_bytes == 0;
+    if (!fetching.in_place) fetching.memory = buffers_.take(count * block_bytes);
     if (!has_seals()) fetching.cells_memory = buffers_.take(cells_bytes(count));
     return true;
 }
@@ -209,18 +215,20 @@ Task<Result<>> CipherStore::fetch_some(const Call& call, std::span<FetchItem> it
             Fetching& each = pending[i];
             const auto pair = std::span(fetched).subspan(at, each.kept || has_seals() ? 1 : 2);
             at += pair.size();
-            if (!fits(each, pair)) {
+            bool again = !fits(each, pair);
+            if (again) {
                 has_torn = has_torn || !each.kept;
                 each.kept.reset();
-                if (torn != i) std::swap(pending[torn], each);
-                ++torn;
             } else if (each.item->status) {
-                co_await open(each, pair[0].size);
-                if (each.item->status && !each.kept && !has_seals()) keep_cells(each);
+                again = !co_await open(each, pair[0].size);
+                if (each.item->status && !again && !each.kept && !has_seals()) keep_cells(each);
             } else {
                 std::ranges::fill(each.item->window.bytes().first(each.item->extent.length),
                                   std::byte{0});
             }
+            if (!again) continue;
+            if (torn != i) std::swap(pending[torn], each);
+            ++torn;
         }
         pending.erase(pending.begin() + static_cast<ptrdiff_t>(torn), pending.end());
         if (pending.empty()) co_return Result<>();
@@ -283,7 +291,7 @@ bool CipherStore::fits(Fetching& fetching, std::span<FetchItem> fetched) const {
     return true;
 }
 
-Task<> CipherStore::open(Fetching& fetching, uint64_t size) {
+Task<bool> CipherStore::open(Fetching& fetching, uint64_t size) {
     FetchItem& item = *fetching.item;
     const Bytes window = item.window.bytes().first(item.extent.length);
     BlockPlace place(cipher_.key_id(), item.object, item.dkey, item.akey);
@@ -302,9 +310,16 @@ Task<> CipherStore::open(Fetching& fetching, uint64_t size) {
         const size_t stored = stored_bytes(size, block);
         const auto opened =
             cipher_.open(place, block, fetching.cell(i), memory.first(stored), plain.first(stored));
+        if (!opened && fetching.in_place) {
+            // Somebody may have changed the window: two requests that read into the same memory.
+            fetching.in_place = false;
+            fetching.memory = buffers_.take(fetching.count * block_bytes);
+            item.checksums.clear();
+            co_return false;
+        }
         if (!opened) {
             refuse(item, {start, block_bytes}, opened.error());
-            co_return;
+            co_return true;
         }
         metrics_.opened_blocks.add();
         std::ranges::fill(plain.subspan(stored), std::byte{0});
@@ -312,6 +327,7 @@ Task<> CipherStore::open(Fetching& fetching, uint64_t size) {
         if (item.forwarded) item.checksums.push_back(crc32c(part));
         if (!direct) std::ranges::copy(part, wanted.begin());
     }
+    co_return true;
 }
 
 void CipherStore::refuse(FetchItem& item, Extent block, const Error& error) {

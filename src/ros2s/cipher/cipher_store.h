@@ -10,8 +10,9 @@
 // A fetch is one request. In Layout::seals the store below keeps the cells with the blocks. In
 // Layout::cells they are a second array: blocks and cells come together, or blocks alone if an
 // earlier fetch has brought the cells (cell_cache.h). If another client's update was in between,
-// the epochs differ and the fetch is repeated. An update of whole blocks is one request. One that begins or ends within a block reads that block first, and has the condition
-// that the array did not change; a conflict repeats both.
+// the epochs differ and the fetch is repeated. An update of whole blocks is one request. One that
+// begins or ends within a block reads that block first, and has the condition that the array did
+// not change; a conflict repeats both.
 //
 // The bytes of an update are encrypted once, into memory of this store, and a request that is
 // repeated below has the same bytes. Plaintext is read once from a shared window, and written to
@@ -116,7 +117,8 @@ class CipherStore final : public object::ForwardingStore {
     void keep_cells(Fetching& fetching);
     // False: an update came between the fetches of blocks and cells.
     [[nodiscard]] bool fits(Fetching& fetching, std::span<object::FetchItem> fetched) const;
-    Task<> open(Fetching& fetching, uint64_t size);
+    // False: it is to be fetched again, into memory that nobody else has.
+    Task<bool> open(Fetching& fetching, uint64_t size);
     void refuse(object::FetchItem& item, object::Extent block, const Error& error);
 
     Task<Result<object::Commit>> update_encrypted(const Call& call,

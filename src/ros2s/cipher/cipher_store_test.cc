@@ -454,6 +454,29 @@ TEST_P(SlowStore, WritersWithinABlockLoseNothing) {
     EXPECT_GT(cipher_->metrics().conflicts.value() + other->metrics().conflicts.value(), 0U);
 }
 
+// As some programs do that read only to warm a cache.
+TEST_P(SlowStore, ReadsIntoTheSameMemoryAreNoDamage) {
+    const std::string text = pattern(16 * block_bytes, 1);
+    ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
+    world_.run([](SlowStore& self) -> Task<> {
+        AlignedBuffer memory(4 * block_bytes);
+        Nursery nursery(self.world_.core(), 8);
+        for (uint64_t i = 0; i < 100; ++i) {
+            co_await nursery.spawn([](SlowStore& of, Bytes into, uint64_t block) -> Task<> {
+                FetchItem item{.object = array_object,
+                               .dkey = array_dkey,
+                               .akey = data_akey(),
+                               .extent = {block * block_bytes, into.size()},
+                               .window = Window::local(into)};
+                EXPECT_TRUE(co_await of.cipher_->fetch(of.call_, of.container_, {&item, 1}));
+                EXPECT_TRUE(item.status.has_value());
+            }(self, memory.bytes(), i % 12));
+        }
+        co_await nursery.join();
+    }(*this));
+    EXPECT_EQ(cipher_->metrics().refused_blocks.value(), 0U);
+}
+
 // Readers beside a writer of whole blocks see one of its versions, never an error.
 TEST_P(SlowStore, ReadersSeeOneVersion) {
     const std::vector<std::string> versions = {pattern(4096, 1), pattern(4096, 2)};
