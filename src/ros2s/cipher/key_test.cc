@@ -13,6 +13,7 @@
 #include "container_keys.h"
 #include "key_directory.h"
 #include "ros2s/fs/container.h"
+#include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 
@@ -302,6 +303,82 @@ TEST_F(Containers, WithFilesCannotBeEncryptedAfterwards) {
     const auto done =
         world_.run(fs::require_decryption(call_, store_, record_, put_keys("x"), report));
     EXPECT_EQ(done.error().code, Code::not_empty);
+    EXPECT_EQ(read_file(), text_);
+}
+
+// The store of a process that is killed after some requests.
+class KilledStore final : public object::ForwardingStore {
+  public:
+    KilledStore(ObjectStore& below, int requests) : ForwardingStore(below), left_(requests) {}
+    Task<Result<>> fetch(const Call& call, object::ContainerId container,
+                         std::span<object::FetchItem> items) override {
+        if (!lives()) co_return fail(Code::closed);
+        co_return co_await below().fetch(call, container, items);
+    }
+    Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
+                                        const object::Transaction& transaction) override {
+        if (!lives()) co_return fail(Code::closed);
+        co_return co_await below().update(call, container, transaction);
+    }
+    Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, const object::ContainerProperties& properties) override {
+        if (!lives()) co_return fail(Code::closed);
+        co_return co_await below().create_container(call, properties);
+    }
+    Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override {
+        if (!lives()) co_return fail(Code::closed);
+        co_return co_await below().destroy_container(call, container);
+    }
+
+  private:
+    bool lives() { return left_ > 0 && left_-- > 0; }
+    int left_;
+};
+
+// Creates the container "c" through a store that is killed. True: it was successful.
+Task<bool> create_encrypted(Containers& self, object::ObjectStore& store) {
+    Report unused;
+    const auto made = co_await fs::create_container(self.call_, self.world_.core(), store,
+                                                    {.label = "c"}, {}, unused);
+    if (!made) co_return false;
+    const auto keys =
+        make_keys(self.world_.secrets(), self.provider_, "acme", store.features(), unused);
+    const std::string bytes = encode(*keys);
+    co_return (co_await fs::require_decryption(self.call_, store, *made, put_keys(bytes), unused))
+        .has_value();
+}
+
+TEST_F(Containers, WhoseCreationWasKilledHoldNothingAndCanBeRemoved) {
+    int empty = 0, unformatted = 0, requests = 0;
+    for (bool done = false; !done; ++requests) {
+        ASSERT_LT(requests, 20);
+        KilledStore killed(store_, requests);
+        done = world_.run(create_encrypted(*this, killed));
+        const auto listed = world_.run(store_.list_containers(call_));
+        ASSERT_TRUE(listed.has_value());
+        if (listed->empty()) continue;
+        const object::ContainerRecord record = listed->front();
+        Report report;
+        const auto plain = open(nullptr, report);
+        EXPECT_FALSE(done && plain.has_value());
+        if (plain) {
+            ++empty;
+            const auto entries = world_.run(store_.list(
+                call_, record.id, {.what = object::ListRequest::What::objects, .limit = 100}));
+            EXPECT_EQ(entries->entries.size(), 2U);  // the root and the counter of nodes
+            // Nobody takes it for an encrypted one: it has no keys.
+            const auto found = world_.run(find_keys(call_, store_, record.id, "c", report));
+            EXPECT_EQ(found.error().code, Code::not_found);
+        } else if (!done) {
+            ++unformatted;
+            EXPECT_THAT(report.text(), HasSubstr("no file system"));
+        }
+        EXPECT_TRUE(world_.run(store_.destroy_container(call_, record.id)));
+    }
+    EXPECT_GT(empty, 0);
+    EXPECT_GT(unformatted, 0);
+    encrypt("acme");
+    write_file();
     EXPECT_EQ(read_file(), text_);
 }
 
