@@ -188,6 +188,8 @@ class Kinds(unittest.TestCase):
         self.assertEqual((small["per"], small["cpu_us"], small["cpu_ratio_to_raw"]), ("operation", 3000, 2))
         self.assertEqual((whole["per"], whole["page_faults"]), ("GiB", 14340))
         self.assertIn("| 1 MiB read, depth 8, GiB | direct, shm | 50 MiB/s |", host_cpu.lines([whole])[-1])
+        served = host_cpu.told(host_cpu.Host("direct, encrypted", DIRECT), large, [host_cpu.Cost(50, events, 3)], [raw])
+        self.assertEqual((small["daemons_cpu_us"], served["daemons_cpu_us"]), (0, 3072))
 
     def test_an_event_that_was_not_counted_is_no_figure(self):
         for text in ("", self.COUNTED.replace("20;;raw", "<not counted>;;raw")):

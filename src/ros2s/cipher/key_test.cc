@@ -331,7 +331,7 @@ class KilledStore final : public object::ForwardingStore {
     }
 
   private:
-    bool lives() { return left_ > 0 && left_-- > 0; }
+    bool lives() { return --left_ >= 0; }
     int left_;
 };
 

@@ -1,6 +1,6 @@
 """Measures what I/O costs a host: processor time, context switches, system calls and page faults, for fio on
-a raw file, on mounts (FUSE) and in each set-up. The processes of a mount count as the host's. Daemons do not
-count."""
+a raw file, on mounts (FUSE) and in each set-up, there also in an encrypted container. The processes of a mount
+count as the host's. Daemons have a column of their own."""
 
 import dataclasses
 import os
@@ -13,7 +13,7 @@ import compare
 import shown
 from bench import pools, report, rows, turns
 
-WORKLOADS = ("randread-32", "read-1m", "write-1m")
+WORKLOADS = ("randread-32", "randwrite-32", "read-1m", "write-1m")
 EVENTS = {"cpu_us": "task-clock", "context_switches": "context-switches", "system_calls": "raw_syscalls:sys_enter",
           "page_faults": "page-faults"}
 MIB_PER_GIB = 1024
@@ -33,9 +33,10 @@ class Host:
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """The costs of one turn: a rate, and each of EVENTS per operation."""
+    """The costs of one turn: a rate, each of EVENTS per operation, and processor time of the daemons."""
     iops: float
     each: dict
+    daemons_us: float = 0.0
 
 
 def counted(file, pid=None):
@@ -114,9 +115,11 @@ def hosts(ours, place, kind):
     sides = ours.sides(kind)
     mounted = compare.raw_side(place / "mnt" / "figures")
     made = [Host("raw", compare.raw_side((place / "raw").absolute()))]
-    made += [Host(f"FUSE, {side.mode}", dataclasses.replace(mounted, name=f"FUSE, {side.mode}", served=side.served),
+    made += [Host(f"FUSE, {side.mode}", dataclasses.replace(mounted, name=f"FUSE, {side.mode}", served=side.served,
+                                                             daemons=side.daemons),
                   pools.uri_of(side)) for side in sides if side.through in ("", "shm")]
-    return made, [Host(side.mode, side) for side in sides]
+    return made, [Host(side.mode, side) for side in sides] + \
+        [Host(f"{side.mode}, encrypted", side) for side in ours.encrypted(sides)]
 
 
 def measure(options, place, document, tally):
@@ -126,6 +129,8 @@ def measure(options, place, document, tally):
     counter.folder.mkdir()
     before, others = hosts(ours, place.absolute(), "quick")
     pools.fill([before[0].side, *(host.side for host in others)], f"{options.mib}m")
+    # Their files are in other containers of the same pools.
+    pools.fill([host.side for host in others if host.mode.endswith("encrypted")], f"{options.mib}m")
     everybody = [*before, *others]
     small = dict(size=f"{options.mib}m")
     started = [counter.run(turns.START, host, small)[1] for host in everybody]
@@ -138,7 +143,8 @@ def measure(options, place, document, tally):
             for i in compare.order(turn, everybody):
                 figure, events = counter.run(row, everybody[i], shared)
                 costs[i].append(Cost(figure.iops, {name: max(0.0, events[name] - started[i][name]) / figure.operations
-                                                   for name in EVENTS}))
+                                                   for name in EVENTS},
+                                     sum(us for process, us in figure.cpu_us.items() if process != "host")))
         of_row = [told(host, row, own, costs[0]) for host, own in zip(everybody, costs)]
         tally.add(f"{row.key}: " + "; ".join(f"{report.mode(one)} {one['cpu_us']:,.1f} µs" for one in of_row), True)
         made += of_row
@@ -155,6 +161,8 @@ def told(host, row, costs, raw):
            "per": "GiB" if large else "operation", "iops": rows.rounded(statistics.median(cost.iops for cost in costs))}
     for name in EVENTS:
         one[name] = rows.rounded(statistics.median(cost.each[name] for cost in costs) * (MIB_PER_GIB if large else 1))
+    one["daemons_cpu_us"] = rows.rounded(statistics.median(cost.daemons_us for cost in costs) *
+                                         (MIB_PER_GIB if large else 1))
     one["cpu_ratio_to_raw"] = None if costs is raw else rows.rounded(statistics.median(
         own.each["cpu_us"] / other.each["cpu_us"] for own, other in zip(costs, raw)))
     return one
@@ -165,9 +173,9 @@ def lines(made):
         return f"{report.number(one['iops'] * one['bs'] / 2**20, 0)} MiB/s" if one["per"] == "GiB" else \
             f"{report.number(one['iops'], 0)} IOPS"
 
-    return report.table(("workload, per", "mode", "rate", "host CPU µs", "of raw", "context switches", "system calls",
+    return report.table(("workload, per", "mode", "rate", "host CPU µs", "of raw", "daemons' CPU µs", "context switches", "system calls",
                          "page faults"), (
         (f"{report.workload(one)}, {one['per']}", report.mode(one), rate(one), report.number(one["cpu_us"]),
-         report.number(one["cpu_ratio_to_raw"], 2),
+         report.number(one["cpu_ratio_to_raw"], 2), report.number(one["daemons_cpu_us"]),
          *(report.number(one[name], 2) for name in ("context_switches", "system_calls", "page_faults")))
         for one in made))

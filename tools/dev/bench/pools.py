@@ -1,6 +1,7 @@
 """Makes the pools of a build that a bench measures, and their sides (compare.Side)."""
 
 import dataclasses
+import os
 
 import compare
 import console
@@ -81,6 +82,31 @@ class Pools:
                 made += [self.direct(pool, provider)] if provider != TCP else []
         return made
 
+    def encrypted(self, sides):
+        """Returns these sides again, in an encrypted container of the same pools. From now on this process, fio
+        and the DPUs have its key."""
+        keys = (self.place / "keys").absolute()
+        keys.mkdir()
+        key = keys / "bench.key"
+        key.touch(0o600)
+        key.write_text("7" * 64, encoding="ascii")
+        os.environ["ROS2STORE_KEYS"] = str(keys)
+        for pool in self.running:
+            pool.down()
+            settings = pool.directory / "dpu.yaml"
+            settings.write_text(f"{settings.read_text(encoding='utf-8')}\nencryption: {{keys: {keys}}}\n",
+                                encoding="utf-8")
+            pool.up()
+        made = set()
+        for side in sides:
+            pool = side.served.directory if side.served else side.name
+            if pool not in made and "dpu" not in side.daemons:
+                made.add(pool)
+                shown.run(self.program, "container", "create", encrypted_uri(uri_of(side)), "--encryption",
+                          "aes-256-gcm", "--key", "bench", quiet=True)
+        return [dataclasses.replace(side, name=f"{side.name}, encrypted",
+                                    target=[encrypted_uri(option) for option in side.target]) for side in sides]
+
     def down(self):
         for pool in self.running:
             pool.down()
@@ -89,6 +115,10 @@ class Pools:
 def in_memory(side):
     """Returns the side with its pool in tmpfs. Only the medium differs from a pool on a disk."""
     return dataclasses.replace(side, way=side.way.replace("O_DIRECT", r"memory \(tmpfs: lost at reboot\)"))
+
+
+def encrypted_uri(uri):
+    return uri.replace("/pool/main", "/pool/secret")
 
 
 def uri_of(side):
