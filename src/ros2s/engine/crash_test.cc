@@ -41,6 +41,11 @@ struct Crash {
 };
 constexpr uint64_t punched = uint64_t{1} << 62;  // a tag with this bit: the key was punched
 
+// The seal of a block with this tag. Some keys have none.
+std::string seal_of(uint64_t key, uint64_t tag) {
+    return std::string(object::seal_bytes, key % 3 == 0 ? '\0' : static_cast<char>(tag));
+}
+
 object::Operation operation(uint64_t key, uint64_t tag, Bytes block) {
     // Odd keys hold single values, even ones a block of an array; key / 4 is the object.
     object::Operation op{.object = {1, key / 4}, .dkey = object::Dkey::integer(key)};
@@ -55,6 +60,7 @@ object::Operation operation(uint64_t key, uint64_t tag, Bytes block) {
     const size_t size = key % 2 == 1 ? 64 : (key % 8 == 2 ? 1000 : block_bytes);
     op.extent = {0, size};
     op.window = object::Window::local(block.first(size));
+    if (op.kind == object::Operation::Kind::write && key % 3 != 0) op.seals = seal_of(key, tag);
     return op;
 }
 
@@ -96,13 +102,16 @@ Task<> check(Crash& crash) {
                                .dkey = object::Dkey::integer(key),
                                .akey = {"a"},
                                .extent = {0, block_bytes},
-                               .window = object::Window::local(block.bytes())};
+                               .window = object::Window::local(block.bytes()),
+                               .wants_seals = true};
         const auto fetched =
             co_await crash.bench.store->fetch(crash.bench.call, crash.container, {&item, 1});
         EXPECT_TRUE(fetched.has_value());
         uint64_t found = 0;
         if (item.status) {
             std::memcpy(&found, block.data(), sizeof found);
+            EXPECT_EQ(item.seals, item.is_value ? "" : seal_of(key, found))
+                << "seed " << crash.seed << " key " << key;
         } else {
             EXPECT_EQ(item.status.error().code, Code::not_found)
                 << describe(item.status.error()) << " key " << key;
