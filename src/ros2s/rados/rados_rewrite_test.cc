@@ -1,5 +1,5 @@
 // A segment of many parts is written anew while others write to it and punch holes into it: what
-// they did stays.
+// they did stays. And updates that are too large for one change.
 #include <gtest/gtest.h>
 
 #include "ros2s/object/contract/batch.h"
@@ -114,6 +114,42 @@ TEST(RadosRewrite, WhatOthersDoMeanwhileStays) {
         if (HasFailure()) return;
     }
     EXPECT_GT(anew, 150U);
+}
+
+Batch values(uint64_t first, uint64_t count) {
+    Batch batch;
+    const std::string value(object::value_bytes_max, 'v');
+    for (uint64_t i = first; i < first + count; ++i) {
+        batch.put({{1, 1}, std::to_string(i), "value"}, value);
+    }
+    return batch;
+}
+
+Task<> values_of_three(Reactor& reactor, SimRados& cluster) {
+    SimPool pool(cluster, {.delay_max = std::chrono::milliseconds(2), .dies_at = {}});
+    Report report;
+    const auto store = opened(
+        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report));
+    const auto container = co_await store->create_container({}, {.label = "c"});
+    // While the first is in flight the other two become a group.
+    Nursery nursery(reactor, 3);
+    co_await nursery.spawn(update(*store, container->id, values(0, 1), reactor, {}));
+    co_await nursery.spawn(update(*store, container->id, values(1, 20), reactor, {}));
+    co_await nursery.spawn(update(*store, container->id, values(21, 1005), reactor, {}));
+    co_await nursery.join();
+    const auto listed = co_await store->list(
+        {}, container->id,
+        {.what = object::ListRequest::What::dkeys, .object = {1, 1}, .limit = 2000});
+    EXPECT_TRUE(listed);
+    EXPECT_EQ(listed->entries.size(), 1026U);
+    co_await store->close();
+    co_await cluster.close();
+}
+
+TEST(RadosTogether, WhatIsTooLargeForOneChangeIsMadeAlone) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run(values_of_three(world.core(), cluster));
 }
 
 }  // namespace

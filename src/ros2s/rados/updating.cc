@@ -378,6 +378,10 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
         published = co_await publish(call, space, std::move(place), views, done, is_guess);
     }
     if (!published && published.error().code == Code::busy) co_return false;
+    if (!published && published.error().code == Code::too_large && !is_alone) {
+        for (Member* each : members) co_await execute(space, {each});
+        co_return true;
+    }
     // What did not hold may have been changed by one before it in the group.
     if (!published) co_return end_all(published.error());
     for (Member* each : members) {
