@@ -96,6 +96,15 @@ class Encryption(Refusal):
         self.refused("container", "rekey", self.uri("main"), "--key", "next", says="is not encrypted",
                      env=self.with_keys)
 
+    def test_a_plain_container_is_not_taken_for_an_encrypted_one(self):
+        wish = ("container", "create", self.uri("main"), "--encryption", "aes-256-gcm", "--key", "acme")
+        self.refused(*wish, says=["the name is in use", "'main' is not encrypted", "container destroy"],
+                     env=self.with_keys)
+        self.encrypt()
+        said = self.refused("container", "create", self.uri("secret"), *wish[3:], says="the name is in use",
+                            env=self.with_keys)
+        self.assertNotIn("is not encrypted", said)
+
     def test_the_key_may_be_in_a_token(self):
         (self.scratch / "tokens").mkdir()
         (self.scratch / "softhsm2.conf").write_text(f"directories.tokendir = {self.scratch}/tokens\n")

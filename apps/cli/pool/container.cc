@@ -75,6 +75,21 @@ Result<> check_encryption(const ContainerOptions& options, Report& report) {
                                           : "a key is used with --encryption aes-256-gcm only");
 }
 
+// A creation with a key that was interrupted may have left a container without encryption, which
+// nobody should take for the one that was wanted.
+Task<> say_if_plain(Workplace work, PoolAccess& pool, object::ObjectStore& store,
+                    std::string label) {
+    Report unused;
+    const auto record = co_await pool.find(work.call, label);
+    if (!record) co_return;
+    const auto keys = co_await cipher::find_keys(work.call, store, record->id, label, unused);
+    if (keys || keys.error().code != Code::not_found) co_return;
+    work.report.say(
+        fmt::format("'{}' is not encrypted: if its creation with a key was "
+                    "interrupted, remove it with 'ros2store container destroy'",
+                    label));
+}
+
 Task<Result<object::ContainerRecord>> create_in(Workplace work, PoolAccess& pool,
                                                 object::ContainerProperties properties,
                                                 ContainerOptions options) {
@@ -88,7 +103,14 @@ Task<Result<object::ContainerRecord>> create_in(Workplace work, PoolAccess& pool
     ROS2S_CO_TRY_ASSIGN(const cipher::KeyRecord keys,
                         cipher::make_keys(work.environment.reactor.secrets(), *provider,
                                           options.key, store->features(), work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto made, co_await pool.create(work.call, properties, owner));
+    const auto created = co_await pool.create(work.call, properties, owner);
+    if (!created) {
+        if (created.error().code == Code::exists) {
+            co_await say_if_plain(work, pool, *store, label);
+        }
+        co_return fail(created.error());
+    }
+    const object::ContainerRecord& made = *created;
     const std::string bytes = cipher::encode(keys);
     const auto encrypted = co_await fs::require_decryption(work.call, *store, made,
                                                            cipher::put_keys(bytes), work.report);
