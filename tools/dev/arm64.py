@@ -42,7 +42,8 @@ def selection(tally):
         package.make(tally, debian)
         test.ctest("arm64", tally, label="|".join(MODULES), without=NOT_UNDER_QEMU)
         test.ctest("arm64", tally, names=runs)
-        dpu(tally)
+        if tally.add("release build of the other side", build.make("release", ["programs", "kill_writer"])):
+            dpu(tally)
 
 
 def dpu(tally):
