@@ -241,7 +241,11 @@ bool daos_ace_is_valid(daos_ace* ace) {
 void daos_ace_dump(daos_ace* ace, uint32_t tabs) {
     print(tabs, "Access Control Entry:");
     if (ace == nullptr) return print(tabs + 1, "NULL");
-    print(tabs + 1, std::string("Principal: ") + daos_ace_get_principal_str(ace));
+    // A name may fill its field, without a zero at its end.
+    const std::string principal = has_name(ace->dae_principal_type)
+                                      ? std::string(name_of(*ace))
+                                      : daos_ace_get_principal_str(ace);
+    print(tabs + 1, "Principal: " + principal);
     print_bits(tabs + 1, "Access Types:", ace->dae_access_types, access_letters);
     print_bits(tabs + 1, "Flags:", ace->dae_access_flags, flag_letters);
     print_bits(tabs + 1, "Allow Permissions:", ace->dae_allow_perms, right_letters);

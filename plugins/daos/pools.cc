@@ -113,10 +113,8 @@ int label_of(Pool& pool, std::string_view text, std::string& label) {
     const auto listed = containers_of(pool, unused);
     // Behind a DPU containers are not listed, and the text is a label.
     if (!listed) return 0;
-    const auto is_named = [&](const object::ContainerRecord& each) {
-        return each.properties.label == text;
-    };
-    if (std::ranges::any_of(*listed, is_named)) return 0;
+    // A label that is this text counts as one with this UUID. It might have been chosen by somebody
+    // who wants to be taken for another container.
     size_t found = 0;
     for (const auto& each : *listed) {
         uuid_t id{};
@@ -210,7 +208,9 @@ int create_container(daos_handle_t handle, const char* label, uuid_t* uuid,
     }
     const std::string name =
         label != nullptr ? label : Uuid::make((*instance)->reactor().secrets()).to_string();
-    if (!object::is_valid_label(name)) return -DER_INVAL;
+    // A label that is a UUID could be taken for another container's.
+    const bool is_uuid = label != nullptr && Uuid::parse(label).has_value();
+    if (is_uuid || !object::is_valid_label(name)) return -DER_INVAL;
     const auto made = (*instance)->run([&] { return create(**instance, name, report); });
     if (!made) {
         if (made.error().code != Code::exists) say("container", name, report.text());

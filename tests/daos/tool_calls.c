@@ -62,6 +62,9 @@ static void lists_of_rights(void) {
     CHECK_EQUAL(strcmp(text, "A::bob@:w"), 0);
     CHECK_EQUAL(daos_acl_remove_ace(&list, DAOS_ACL_USER, "bob@"), 0);
     CHECK_EQUAL(daos_acl_remove_ace(&list, DAOS_ACL_USER, "bob@"), -DER_NONEXIST);
+    /* A name without a zero at its end: nothing beyond it is read. */
+    memset(made->dae_principal, 'A', made->dae_principal_len);
+    daos_ace_dump(made, 0);
     daos_ace_free(made);
     CHECK(daos_ace_create(DAOS_ACL_USER, "") == NULL);
 
@@ -413,6 +416,8 @@ static void containers_keep_settings(void) {
     CHECK_EQUAL(dfs_umount(mounted), 0);
     CHECK_EQUAL(daos_cont_destroy(pool, text, 1, NULL), -DER_BUSY);
     CHECK_EQUAL(daos_cont_close(made, NULL), 0);
+    /* No label can be taken for that UUID. */
+    CHECK_EQUAL(daos_cont_create_with_label(pool, text, NULL, NULL, NULL), -DER_INVAL);
     CHECK_EQUAL(daos_cont_destroy(pool, text, 1, NULL), 0);
     CHECK_EQUAL(daos_cont_open(pool, text, DAOS_COO_RW, &made, NULL, NULL), -DER_NONEXIST);
     daos_prop_free(layout);

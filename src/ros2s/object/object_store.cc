@@ -11,7 +11,7 @@ std::string object_key(ObjectId object) {
 }
 
 ObjectId parse_object_key(std::string_view key) {
-    ROS2S_CHECK(key.size() == 16);
+    ROS2S_CHECK(key.size() == object_key_bytes);
     return {.high = Dkey{std::string(key.substr(0, 8))}.number(),
             .low = Dkey{std::string(key.substr(8))}.number()};
 }

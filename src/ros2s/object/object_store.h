@@ -169,8 +169,9 @@ struct ListReply {
     bool more = false;
 };
 // Object ids in `list` are 16 bytes big-endian, high word first.
+inline constexpr size_t object_key_bytes = 16;
 [[nodiscard]] std::string object_key(ObjectId object);
-[[nodiscard]] ObjectId parse_object_key(std::string_view key);
+[[nodiscard]] ObjectId parse_object_key(std::string_view key);  // of object_key_bytes
 
 // Facts about one akey name over all dkeys of an object, for a file's size and times.
 struct QueryReply {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ask.h"
 #include "ros2s/object/validate.h"
 
@@ -74,6 +76,15 @@ Task<Result<ListReply>> RemoteStore::list(const Call& call, ContainerId containe
         // A false server could promise more for ever, or send more than was requested.
         const size_t came = all.entries.size() - before;
         if (came > page.limit || (all.more && came == 0)) co_return fail(Code::corrupt);
+        // Callers take the keys of objects apart.
+        const auto sound = [&](const ListEntry& each) {
+            return request.what != ListRequest::What::objects ||
+                   each.key.size() == object_key_bytes;
+        };
+        if (!std::all_of(all.entries.begin() + static_cast<ptrdiff_t>(before), all.entries.end(),
+                         sound)) {
+            co_return fail(Code::corrupt);
+        }
     } while (all.more && all.entries.size() < request.limit);
     co_return all;
 }

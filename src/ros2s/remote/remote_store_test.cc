@@ -9,6 +9,7 @@
 #include "ros2s/client/client_store.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/contract/batch.h"
+#include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 
 namespace ros2s::remote {
@@ -213,6 +214,34 @@ Task<> long_lists(Bench& bench) {
     }
 }
 TEST(RemoteStore, ListsOfManyPages) { Bench().run(long_lists); }
+
+struct FalseLists final : ForwardingStore {
+    using ForwardingStore::ForwardingStore;
+    Task<Result<ListReply>> list(const Call& /*call*/, ContainerId /*container*/,
+                                 const ListRequest& /*request*/) override {
+        ListReply reply;
+        reply.entries.push_back({.key = "abc"});
+        co_return reply;
+    }
+};
+Task<> false_lists(Bench& bench) {
+    FalseLists false_store(bench.behind);
+    const auto serve = [&bench](ObjectStore& store) -> Task<> {
+        co_await bench.wired.disconnect();
+        co_await bench.wired.stop_serving();
+        co_await bench.wired.serve(store, &bench.policy);
+        co_await bench.wired.connect();
+    };
+    co_await serve(false_store);
+    ListRequest request{.what = ListRequest::What::objects, .limit = 10};
+    const auto objects = co_await bench.store().list(bench.call, bench.container, request);
+    EXPECT_EQ(objects.error().code, Code::corrupt);
+    request.what = ListRequest::What::dkeys;
+    request.object = first_object;
+    EXPECT_TRUE(co_await bench.store().list(bench.call, bench.container, request));
+    co_await serve(bench.behind);
+}
+TEST(RemoteStore, KeysOfObjectsThatAreNoneAreRefused) { Bench().run(false_lists); }
 
 Task<> owners(Bench& bench) {
     const ContainerProperties mine{.label = "mine", .caps = {.bytes = 1 << 20}};
