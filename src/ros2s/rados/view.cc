@@ -120,6 +120,10 @@ std::vector<std::string> View::keys(const std::string& prefix, const std::string
 
 bool View::has_any(const std::string& prefix) {
     const std::string end = end_of_prefix(prefix);
+    if (const auto changed = changes_.lower_bound(prefix);
+        changed != changes_.end() && changed->first < end) {
+        return !keys(prefix, prefix, end).empty();
+    }
     for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first < end; ++at) {
         if (!at->second.empty()) return true;
     }

@@ -36,7 +36,8 @@ class View {
     // answer is none.
     [[nodiscard]] std::vector<std::string> keys(const std::string& prefix, const std::string& from,
                                                 const std::string& end);
-    // Whether there is one of the prefix, before the changes.
+    // Whether there is a key with the prefix, with the changes: those of a transaction before this
+    // one in a shared change count. If it is not known, it is wanted, and the answer is no.
     [[nodiscard]] bool has_any(const std::string& prefix);
 
     [[nodiscard]] bool is_complete() const {

@@ -140,6 +140,39 @@ Task<> rmdir_and_create_exclude_each_other(Probe& probe) {
     EXPECT_LT(rounds_removed, 40);
 }
 
+// A condition on a whole dkey, while a change of the object is in flight: only the first holds.
+Task<> count_success(Probe& probe, Batch batch, int& succeeded) {
+    const auto commit = co_await probe.update(std::move(batch));
+    if (commit) {
+        ++succeeded;
+    } else {
+        EXPECT_EQ(commit.error(), (Error{.code = Code::condition_failed}));
+    }
+}
+Task<> conditions_on_a_dkey_exclude_each_other(Probe& probe) {
+    const Place dkey{one, "dkey", ""};
+    const Place value{one, "dkey", "value"};
+    for (int round = 0; round < 10; ++round) {
+        for (const bool makes : {true, false}) {
+            int first = 0, succeeded = 0;
+            Nursery nursery(probe.reactor(), workers + 1);
+            co_await nursery.spawn(
+                count_success(probe, Batch().put({one, "other", "value"}, "x"), first));
+            for (size_t i = 0; i < workers; ++i) {
+                co_await nursery.spawn(
+                    count_success(probe,
+                                  makes ? Batch().absent(dkey).put(value, std::to_string(i))
+                                        : Batch().exists(dkey).punch_dkey(one, "dkey"),
+                                  succeeded));
+            }
+            co_await nursery.join();
+            EXPECT_EQ(first, 1);
+            EXPECT_EQ(succeeded, 1) << (makes ? "absent" : "exists") << ", round " << round;
+        }
+        co_await probe.expect_absent(value);
+    }
+}
+
 struct Acknowledged {
     Epoch before_call;  // the greatest that had returned when it was called
     Epoch epoch;
@@ -203,6 +236,10 @@ std::vector<Case> concurrency_cases() {
         {"SlicesOfTheSameBlocks", slices_of_the_same_blocks},
         {"ReadsAreWholeWhileOthersWrite", reads_are_whole_while_others_write},
         {"ConditionsExcludeEachOther", conditions_exclude_each_other, {}, has_conditions},
+        {"ConditionsOnADkeyExcludeEachOther",
+         conditions_on_a_dkey_exclude_each_other,
+         {},
+         has_conditions},
         {"RmdirAndCreateExcludeEachOther", rmdir_and_create_exclude_each_other, {}, has_conditions},
         {"EpochsOrderWhatFollowsEachOther", epochs_order_what_follows_each_other},
         {"NoDeadlock", no_deadlock, {}, has_transactions}};
