@@ -1,5 +1,7 @@
 #include "records.h"
 
+#include <algorithm>
+
 #include "ros2s/base/crc32c.h"
 #include "ros2s/object/checksum.h"
 
@@ -7,6 +9,9 @@ namespace ros2s::rados {
 namespace {
 
 constexpr uint8_t version_value = 1;
+// Of a segment with bytes in the omap. Programs that know only version 1 would look for them in the
+// data pool.
+constexpr uint8_t version_in_omap = 2;
 constexpr uint64_t many = UINT32_MAX;
 constexpr size_t name_bytes = 2048, key_bytes = 4096, value_bytes = size_t{1} << 30;
 
@@ -102,6 +107,20 @@ constexpr auto fields_of(const ContainerValue*) {
 }
 
 template <class Record>
+uint8_t version_of(const Record& /*record*/) {
+    return version_value;
+}
+uint8_t version_of(const Segment& segment) {
+    const bool is_in_omap =
+        std::ranges::any_of(segment.runs, [](const Run& run) { return run.data.is_inline(); });
+    return is_in_omap ? version_in_omap : version_value;
+}
+template <class Record>
+constexpr uint8_t newest_version = version_value;
+template <>
+constexpr uint8_t newest_version<Segment> = version_in_omap;
+
+template <class Record>
 std::string encode_record(char tag, const Record& record) {
     const auto fields = fields_of(&record);
     FieldWriter<Measure> measure;
@@ -110,7 +129,7 @@ std::string encode_record(char tag, const Record& record) {
     const Bytes memory = std::as_writable_bytes(std::span(value.data(), value.size()));
     FieldWriter<Encoder> out(memory);
     out.number(tag);
-    out.number(version_value);
+    out.number(version_of(record));
     fields(out, record);
     out.number(crc32c(memory.first(out.size())));
     return value;
@@ -127,7 +146,9 @@ Result<> decode_record(char tag, std::string_view value, Record& record) {
     const bool is_ours = in.number<char>() == tag;
     const auto version = in.number<uint8_t>();
     if (!is_ours) return fail(Code::corrupt);
-    if (version != version_value) return fail(Code::bad_version, version);
+    if (version < version_value || version > newest_version<Record>) {
+        return fail(Code::bad_version, version);
+    }
     record = {};
     fields_of (&record)(in, record);
     return in.done() ? Result<>() : fail(Code::corrupt);

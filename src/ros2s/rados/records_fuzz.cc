@@ -17,7 +17,10 @@ void check_value(std::string_view value) {
     Record record;
     const auto decoded = decode(value, record);
     if (decoded) {
-        ROS2S_CHECK(encode(record) == value);
+        // But for the version and the CRC: a segment may be of either version.
+        const std::string again = encode(record);
+        ROS2S_CHECK(again[0] == value[0] && again.size() == value.size());
+        ROS2S_CHECK(again.substr(2, again.size() - 6) == value.substr(2, value.size() - 6));
         return;
     }
     const Code code = decoded.error().code;

@@ -25,7 +25,7 @@ std::string sealed(std::string bytes) {
 }
 
 template <class Record>
-void expect_golden(const Record& record, const std::string& golden) {
+void expect_golden(const Record& record, const std::string& golden, uint8_t newest = 1) {
     const std::string value = encode(record);
     EXPECT_EQ(hex(value), golden);
     Record again;
@@ -41,8 +41,10 @@ void expect_golden(const Record& record, const std::string& golden) {
     const std::string body = value.substr(0, value.size() - 4);
     EXPECT_EQ(decode(sealed(body + "x"), again).error().code, Code::corrupt);
     std::string newer = body;
-    newer[1] = 2;
-    EXPECT_EQ(decode(sealed(newer), again).error(), (Error{Code::bad_version, 0, 2}));
+    newer[1] = static_cast<char>(newest + 1);
+    EXPECT_EQ(decode(sealed(newer), again).error(), (Error{Code::bad_version, 0, newest + 1U}));
+    newer[1] = 0;
+    EXPECT_EQ(decode(sealed(newer), again).error(), (Error{Code::bad_version, 0, 0}));
     std::string other = body;
     other[0] = 'Z';
     EXPECT_EQ(decode(sealed(other), again).error().code, Code::corrupt);
@@ -53,6 +55,17 @@ Uuid uuid(uint8_t first) {
     for (size_t i = 0; i < made.bytes.size(); ++i) made.bytes[i] = static_cast<uint8_t>(first + i);
     return made;
 }
+
+const Segment with_bytes_in_omap{.runs = {{.data = {.time = 1, .store = 2, .number = 3},
+                                           .offset = 4096,
+                                           .length = 5000,
+                                           .checksums = {7, 8}},
+                                          {.data = {.time = 4, .store = 0, .number = 5},
+                                           .offset = 12288,
+                                           .length = 100,
+                                           .checksums = {9}}},
+                                 .visible = {{.offset = 4097, .length = 10, .run = 0},
+                                             {.offset = 12288, .length = 100, .run = 1}}};
 
 TEST(RadosRecords, AreAsThePageSays) {
     expect_golden(
@@ -75,7 +88,15 @@ TEST(RadosRecords, AreAsThePageSays) {
                           .checksums = {7, 8}}},
                 .visible = {{.offset = 4097, .length = 10, .run = 0}}},
         "530101000000010000000000000002000000000000000300000000000000001000000000000088130000000000"
-        "000200000007000000080000000100000001100000000000000a000000000000000000000071ac1e5c");
+        "000200000007000000080000000100000001100000000000000a000000000000000000000071ac1e5c",
+        2);
+    expect_golden(
+        with_bytes_in_omap,
+        "530202000000010000000000000002000000000000000300000000000000001000000000000088130000000000"
+        "000200000007000000080000000400000000000000000000000000000005000000000000000030000000000000"
+        "640000000000000001000000090000000200000001100000000000000a00000000000000000000000030000000"
+        "0000006400000000000000010000008f15e2c2",
+        2);
     expect_golden(Pending{.set = {{"a", "b"}}, .remove = {{"c"}}},
                   "50010100000001000000610100000062010000000100000063a8e3e54c");
     expect_golden(Coordination{.state = Coordination::State::committed,
@@ -97,6 +118,16 @@ TEST(RadosRecords, AreAsThePageSays) {
                                  .owner = "ann"},
                   "4e01404142434445464748494a4b4c4d4e4f0000100000000000050000000000000003000000616e"
                   "6e96ae24e8");
+}
+
+// The first programs that put bytes into the omap wrote version 1.
+TEST(RadosRecords, SegmentsWithBytesInTheOmapAreAlsoReadInVersion1) {
+    const std::string value = encode(with_bytes_in_omap);
+    std::string older = value.substr(0, value.size() - 4);
+    older[1] = 1;
+    Segment read;
+    ASSERT_TRUE(decode(sealed(older), read));
+    EXPECT_EQ(encode(read), value);
 }
 
 TEST(RadosRecords, SegmentsThatWouldMisleadReadersAreCorrupt) {
