@@ -443,5 +443,64 @@ Task<> contradictions(Bench& bench) {
 }
 TEST(StoreServer, LengthsThatContradictEachOther) { Bench().run(contradictions); }
 
+// ---- memory that the server keeps -----------------------------------------------------------
+
+constexpr size_t kept_of_a_few_requests = size_t{1} << 20;
+
+// Each request makes another operation large.
+Task<> large_operations(Bench& bench) {
+    Whatever reader;
+    Transaction transaction;
+    transaction.operations.assign(
+        transaction_operations_max,
+        {.kind = Operation::Kind::touch, .object = first_object, .dkey = {"d"}, .akey = {"a"}});
+    Buffer buffer;
+    for (size_t i = 0; i < 16; ++i) {
+        Operation& operation = transaction.operations[i];
+        const Operation small = operation;
+        operation.kind = Operation::Kind::write;
+        if (i % 2 == 0) {
+            operation.seals.assign(1 << 20, 's');
+        } else {
+            operation.checksums.assign(1 << 18, 1);
+        }
+        const ConstBytes body = encode_update(buffer, bench.container, transaction);
+        EXPECT_FALSE(co_await bench.wired.channel().call({}, {.method = 3, .body = body}, reader));
+        operation = small;
+    }
+    EXPECT_EQ(bench.wired.service().metrics().malformed.value(), 0U);
+    EXPECT_LT(bench.wired.service().kept_bytes(), kept_of_a_few_requests);
+}
+TEST(StoreServer, OperationsThatGrowInTurnAreNotKept) { Bench().run(large_operations); }
+
+// The request is small; what it asks for makes another item large each time.
+Task<> large_items(Bench& bench) {
+    constexpr uint64_t bytes = 4 << 20;
+    const Place place{first_object, "d", "array"};
+    EXPECT_TRUE(co_await bench.update(Batch().set_size(place, bytes)));
+    std::string got(bytes, '?');
+    for (size_t i = 0; i < 64; ++i) {
+        std::vector<FetchItem> items(
+            64, {.object = first_object,
+                 .dkey = {"d"},
+                 .akey = {"array"},
+                 .extent = {0, 1},
+                 .window = Window::local(std::as_writable_bytes(std::span(got)))});
+        items[i].extent.length = bytes;
+        items[i].wants_seals = true;
+        EXPECT_TRUE(co_await bench.store().fetch({}, bench.container, items));
+        for (const FetchItem& item : items) EXPECT_TRUE(item.status);
+        EXPECT_EQ(items[i].seals.size(), bytes / block_bytes * seal_bytes);
+    }
+    EXPECT_LT(bench.wired.service().kept_bytes(), kept_of_a_few_requests);
+}
+TEST(StoreServer, ItemsThatGrowInTurnAreNotKept) { Bench().run(large_items); }
+
+Task<> small_requests(Bench& bench) {
+    EXPECT_TRUE(co_await bench.update(Batch().put({first_object, "d", "a"}, "x")));
+    EXPECT_GT(bench.wired.service().kept_bytes(), 0U);
+}
+TEST(StoreServer, MemoryOfASmallRequestIsKept) { Bench().run(small_requests); }
+
 }  // namespace
 }  // namespace ros2s::remote

@@ -15,6 +15,9 @@ using Use = ContainerPolicy::Use;
 namespace {
 
 constexpr size_t workspaces_kept_max = 64;
+// Of one that is kept. A client decides which element of which list it makes large, so without a
+// limit the lists' elements would grow one after the other.
+constexpr size_t workspace_bytes_kept_max = size_t{128} << 10;
 constexpr size_t owners_kept_max = 1024;
 // The limit for one page of a list, so that no client makes the store collect more at once.
 constexpr uint32_t list_entries_max = 1024;
@@ -42,7 +45,38 @@ admission::Work work_of(const rpc::Request& request) {
     }
 }
 
+namespace {
+
+// Memory that an element refers to.
+size_t held_bytes(const FetchItem& item) {
+    return item.dkey.bytes.capacity() + item.akey.bytes.capacity() + item.seals.capacity() +
+           item.checksums.capacity() * sizeof(uint32_t);
+}
+size_t held_bytes(const Link& link) { return link.facts.highest_dkey.bytes.capacity(); }
+size_t held_bytes(const Condition& condition) {
+    return condition.dkey.bytes.capacity() + condition.akey.bytes.capacity();
+}
+size_t held_bytes(const Operation& operation) {
+    return operation.dkey.bytes.capacity() + operation.akey.bytes.capacity() +
+           operation.dkey_end.bytes.capacity() + operation.seals.capacity() +
+           operation.checksums.capacity() * sizeof(uint32_t);
+}
+template <class T>
+size_t held_bytes(const std::vector<T>& elements) {
+    size_t bytes = elements.capacity() * sizeof(T);
+    for (const T& element : elements) bytes += held_bytes(element);
+    return bytes;
+}
+
+}  // namespace
+
 struct StoreServer::Workspace {
+    // The list request has a few keys only.
+    [[nodiscard]] size_t bytes() const {
+        return body.capacity() + held_bytes(items) + held_bytes(links) +
+               held_bytes(transaction.conditions) + held_bytes(transaction.operations);
+    }
+
     ContainerId container;
     std::vector<FetchItem> items;
     std::vector<Link> links;
@@ -64,7 +98,10 @@ class StoreServer::Borrowed {
     Borrowed(const Borrowed&) = delete;
     Borrowed& operator=(const Borrowed&) = delete;
     ~Borrowed() {
-        if (server_.idle_.size() < workspaces_kept_max) server_.idle_.push_back(std::move(work_));
+        if (server_.idle_.size() < workspaces_kept_max &&
+            work_->bytes() <= workspace_bytes_kept_max) {
+            server_.idle_.push_back(std::move(work_));
+        }
     }
     Workspace& operator*() const { return *work_; }
 
@@ -76,6 +113,12 @@ class StoreServer::Borrowed {
 StoreServer::StoreServer(ObjectStore& store, ContainerPolicy* policy)
     : store_(store), policy_(policy) {}
 StoreServer::~StoreServer() = default;
+
+size_t StoreServer::kept_bytes() const {
+    size_t bytes = 0;
+    for (const auto& work : idle_) bytes += work->bytes();
+    return bytes;
+}
 
 Task<> StoreServer::serve(rpc::Request& request) {
     const Borrowed work(*this);

@@ -38,6 +38,8 @@ class StoreServer final : public rpc::Service {
     ~StoreServer() override;
 
     [[nodiscard]] const StoreServerMetrics& metrics() const { return metrics_; }
+    // Bytes of memory that it keeps for decoding later requests.
+    [[nodiscard]] size_t kept_bytes() const;
     [[nodiscard]] uint32_t number() const override { return object_service; }
     Task<> serve(rpc::Request& request) override;
     [[nodiscard]] admission::Work work(const rpc::Request& request) const override {
@@ -48,7 +50,7 @@ class StoreServer final : public rpc::Service {
     [[nodiscard]] std::string_view name() const override { return "engine.serve"; }
 
   private:
-    // Memory into which a request is decoded; reused for later requests.
+    // Memory into which a request is decoded; reused for later requests, unless it became large.
     struct Workspace;
     class Borrowed;
 
