@@ -265,6 +265,10 @@ struct Writer {
         if (has_pieces(update)) {
             for (uint64_t i = 0; i < pieces; ++i) batch.write(data(), piece_at(i), piece(i));
         }
+        if (splits()) {
+            batch.write(data(), split_at, std::string(split_bytes, static_cast<char>('A' + update)))
+                .punch_extent(data(), split_hole);
+        }
         if (update % 2 == 0)
             batch.write(data(), uint64_t{1} << 20, content(update).substr(0, 4096));
         return batch;
@@ -276,6 +280,11 @@ struct Writer {
     [[nodiscard]] static std::string piece(uint64_t i) {
         return std::string(100, static_cast<char>('a' + i % 20));
     }
+    // Meanwhile, another one writes between two of them, with a hole: one run of two parts.
+    [[nodiscard]] bool splits() const { return number == 1; }
+    static constexpr uint64_t split_at = (uint64_t{2} << 20) + uint64_t{50} * 4096 + 200;
+    static constexpr uint64_t split_bytes = 3000;
+    static constexpr object::Extent split_hole{split_at + 1000, 500};
     Task<> write(RadosStore& store, ContainerId container) {
         for (int update = 1; update <= moves; ++update) {
             tried = update;
@@ -302,6 +311,12 @@ struct Writer {
         all.resize(size_t{3} << 20);
         for (uint64_t i = 0; number == 0 && at >= 2 && i < pieces; ++i) {
             EXPECT_EQ(all.substr(piece_at(i), 100), piece(i)) << i;
+        }
+        if (splits()) {
+            std::string expected(split_bytes, static_cast<char>('A' + at));
+            expected.replace(split_hole.offset - split_at, split_hole.length, split_hole.length,
+                             '\0');
+            EXPECT_EQ(all.substr(split_at, split_bytes), expected);
         }
         EXPECT_TRUE(std::string_view(all).substr(offset()).starts_with(content(at)));
     }

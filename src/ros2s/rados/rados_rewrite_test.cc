@@ -1,5 +1,6 @@
 // A segment of many parts is written anew while others write to it and punch holes into it: what
-// they did stays. And updates that are too large for one change.
+// they did stays. And updates that are too large for one change, and objects that have too many
+// bytes in their omap.
 #include <gtest/gtest.h>
 
 #include "ros2s/object/contract/batch.h"
@@ -150,6 +151,50 @@ TEST(RadosTogether, WhatIsTooLargeForOneChangeIsMadeAlone) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(values_of_three(world.core(), cluster));
+}
+
+// The keys of bytes in the omap.
+size_t inline_runs(SimRados& cluster) {
+    size_t runs = 0;
+    for (const auto& [name, object] : cluster.objects()) {
+        for (const auto& [key, value] : object.omap) {
+            if (key.starts_with('b') && key != inline_key) ++runs;
+        }
+    }
+    return runs;
+}
+
+Task<> fill_and_punch(Reactor& reactor, SimRados& cluster) {
+    SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
+    Report report;
+    const auto store = opened(
+        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report));
+    const auto container = co_await store->create_container({}, {.label = "c"});
+    const auto write = [&](uint64_t first, uint64_t count) {
+        Batch batch;
+        const std::string bytes(inline_bytes_max, 'b');
+        for (uint64_t i = first; i < first + count; ++i) {
+            batch.write({{1, 1}, std::to_string(i), "data"}, 0, bytes);
+        }
+        return update(*store, container->id, std::move(batch), reactor, {});
+    };
+    constexpr uint64_t full = inline_bytes_in_all / inline_bytes_max, step = 512;
+    for (uint64_t i = 0; i < full; i += step) co_await write(i, step);
+    EXPECT_EQ(inline_runs(cluster), full);
+    co_await write(full, 1);
+    EXPECT_EQ(inline_runs(cluster), full) << "it has no room";
+    co_await update(*store, container->id, Batch().punch_object({1, 1}), reactor, {});
+    EXPECT_EQ(inline_runs(cluster), 0U);
+    co_await write(0, 1);
+    EXPECT_EQ(inline_runs(cluster), 1U) << "it has room again";
+    co_await store->close();
+    co_await cluster.close();
+}
+
+TEST(RadosInline, APunchedObjectHasRoomAgain) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run(fill_and_punch(world.core(), cluster));
 }
 
 }  // namespace

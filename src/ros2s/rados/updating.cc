@@ -118,6 +118,9 @@ void RadosStore::note_room(const ObjectName& object, const Pending& stored) {
             crowded_.erase(object);
         }
     }
+    if (std::ranges::find(stored.remove, inline_key, &Pending::Key::key) != stored.remove.end()) {
+        crowded_.erase(object);
+    }
 }
 
 Task<Result<>> RadosStore::send_payload(const Call& call, std::string space,
@@ -740,8 +743,11 @@ Result<> RadosStore::apply(View& view, Rewrite& rewrite) {
             moved.run = static_cast<uint32_t>(row - rewrite.anew.runs.begin());
             is_used = true;
         } else {
-            moved.run = static_cast<uint32_t>(after.runs.size());
-            after.runs.push_back(run);
+            // It may be here already: a run can have several visible parts.
+            const auto others = std::span(after.runs).subspan(rewrite.anew.runs.size());
+            const auto same = std::ranges::find(others, run.data, &Run::data);
+            moved.run = static_cast<uint32_t>(rewrite.anew.runs.size() + (same - others.begin()));
+            if (same == others.end()) after.runs.push_back(run);
         }
         // Neighbours of one run are one part. The new runs have zeros where nothing was.
         Visible* const last = after.visible.empty() ? nullptr : &after.visible.back();
