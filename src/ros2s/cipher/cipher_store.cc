@@ -104,6 +104,7 @@ struct CipherStore::Fetching {
 
     // In the caller's window, if that has whole blocks and no other process sees it.
     bool in_place = false;
+    bool is_again = false;  // blocks did not open, and are fetched once more
     [[nodiscard]] Bytes blocks() const {
         return in_place ? item->window.bytes().first(item->extent.length) : memory.bytes();
     }
@@ -310,10 +311,12 @@ Task<bool> CipherStore::open(Fetching& fetching, uint64_t size) {
         const size_t stored = stored_bytes(size, block);
         const auto opened =
             cipher_.open(place, block, fetching.cell(i), memory.first(stored), plain.first(stored));
-        if (!opened && fetching.in_place) {
+        if (!opened && !std::exchange(fetching.is_again, true)) {
             // Somebody may have changed the window: two requests that read into the same memory.
-            fetching.in_place = false;
-            fetching.memory = buffers_.take(fetching.count * block_bytes);
+            // Or the array grew while the store below read it, and the size is the one before.
+            if (std::exchange(fetching.in_place, false)) {
+                fetching.memory = buffers_.take(fetching.count * block_bytes);
+            }
             item.checksums.clear();
             co_return false;
         }

@@ -117,7 +117,7 @@ class CipherStore final : public object::ForwardingStore {
     void keep_cells(Fetching& fetching);
     // False: an update came between the fetches of blocks and cells.
     [[nodiscard]] bool fits(Fetching& fetching, std::span<object::FetchItem> fetched) const;
-    // False: it is to be fetched again, into memory that nobody else has.
+    // False: a block did not open. It is to be fetched once more, into memory that nobody else has.
     Task<bool> open(Fetching& fetching, uint64_t size);
     void refuse(object::FetchItem& item, object::Extent block, const Error& error);
 

@@ -8,6 +8,7 @@
 #include "cipher_test_support.h"
 #include "keys_of_arrays.h"
 #include "ros2s/base/crc32c.h"
+#include "ros2s/object/checksum.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sim/world.h"
@@ -18,14 +19,15 @@ namespace {
 using namespace object;
 using Kind = Operation::Kind;
 
-// Counts requests, and keeps the last transaction's shape.
+// Counts requests. Returns sizes of its own if a test says so.
 class CountingStore final : public ForwardingStore {
   public:
     explicit CountingStore(ObjectStore& below) : ForwardingStore(below) {}
     Task<Result<>> fetch(const Call& call, ContainerId container,
                          std::span<FetchItem> items) override {
         ++fetches;
-        return below().fetch(call, container, items);
+        return older_sizes > 0 ? fetch_older(call, container, items)
+                               : below().fetch(call, container, items);
     }
     Task<Result<Commit>> update(const Call& call, ContainerId container,
                                 const Transaction& transaction) override {
@@ -33,6 +35,17 @@ class CountingStore final : public ForwardingStore {
         return below().update(call, container, transaction);
     }
     int fetches = 0, updates = 0;
+    // As if arrays had grown during so many of the next fetches: the size is the one before.
+    int older_sizes = 0;
+    uint64_t older_size = 0;
+
+  private:
+    Task<Result<>> fetch_older(Call call, ContainerId container, std::span<FetchItem> items) {
+        --older_sizes;
+        ROS2S_CO_TRY(co_await below().fetch(call, container, items));
+        for (FetchItem& item : items) item.size = older_size;
+        co_return Result<>();
+    }
 };
 
 constexpr ObjectId array_object{.high = 1, .low = 2};
@@ -281,6 +294,28 @@ TEST_P(Store, EveryChangedByteBelowIsAnErrorThatNamesTheBlock) {
     }
     EXPECT_EQ(text_of(0, text.size()), text);
     EXPECT_GT(cipher_->metrics().refused_blocks.value(), 400U);
+}
+
+// The blocks are good: what is older than they are is only the size.
+TEST_P(Store, AnArrayThatGrowsDuringAFetchIsNoDamage) {
+    const std::string text = pattern(2 * block_bytes + 300, 1);
+    ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
+    for (const auto& [offset, length] : {std::pair<uint64_t, uint64_t>(10, text.size() - 10),
+                                         std::pair<uint64_t, uint64_t>(block_bytes, block_bytes)}) {
+        counted_.older_sizes = 1;
+        counted_.older_size = block_bytes + 100;
+        const FetchItem item = fetch(*cipher_, offset, length, true);
+        ASSERT_TRUE(item.status.has_value());
+        EXPECT_EQ(item.size, text.size());
+        EXPECT_EQ(fetched_, text.substr(offset, length));
+        EXPECT_TRUE(array_checksums_match(offset, as_bytes(fetched_), item.checksums));
+        EXPECT_EQ(counted_.older_sizes, 0);
+    }
+    EXPECT_EQ(cipher_->metrics().refused_blocks.value(), 0U);
+    // It does not try for ever.
+    counted_.older_sizes = 10;
+    EXPECT_FALSE(fetch(*cipher_, 10, text.size() - 10).status.has_value());
+    EXPECT_EQ(counted_.older_sizes, 8);
 }
 
 TEST_P(Store, SwappedBlocksAreFound) {
