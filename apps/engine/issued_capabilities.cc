@@ -264,18 +264,24 @@ Task<Result<uint64_t>> IssuedCapabilities::revoke(std::string pool, std::string 
     tenancy::RevokedCapability revoked{.until = environment_.reactor.wall_time() +
                                                 capability::life_max + capability::clock_slack};
     uint64_t sessions = 0;
+    std::string other_tenant;
     for (const session::Session* const session : sessions_.all()) {
         if (session->request.pool != pool || !session->shows || !session->shows->first) continue;
         const capability::Capability& first = *session->shows->first;
-        if (first.id != capability && session->shows->capability->id != capability) continue;
+        const bool is_first = first.id == capability;
+        if (!is_first && session->shows->capability->id != capability) continue;
         if (first.tenant != tenant) {
-            co_return report.fail(Code::invalid,
-                                  fmt::format("the capability {} is of the tenant "
-                                              "'{}', and not of '{}'",
-                                              capability.to_string(), first.tenant, tenant));
+            // The last one's number was chosen by its program, perhaps to be another tenant's.
+            if (is_first) other_tenant = first.tenant;
+            continue;
         }
-        revoked.program = first.holder;
+        if (is_first || !revoked.program) revoked.program = first.holder;
         ++sessions;
+    }
+    if (sessions == 0 && !other_tenant.empty()) {
+        co_return report.fail(
+            Code::invalid, fmt::format("the capability {} is of the tenant '{}', and not of '{}'",
+                                       capability.to_string(), other_tenant, tenant));
     }
     ROS2S_CO_TRY(co_await pools_.tenants(pool)->revoke_capability(std::move(tenant), capability,
                                                                   revoked, report));

@@ -300,12 +300,23 @@ TEST_P(DelegatedDpu, ARevokedCapabilityIsWorthNothing) {
     EXPECT_TRUE(denied(on(*reactor, [&] {
         return attacker.engine().list_capabilities(call, "pool", "alice", report);
     })));
-    EXPECT_EQ(revoke("bob", last).error().code, Code::invalid);
+    EXPECT_EQ(revoke("bob", capability::decode(*first)->id).error().code, Code::invalid);
     EXPECT_THAT(report.text(), HasSubstr("is of the tenant 'alice', and not of 'bob'"));
     EXPECT_EQ(revoke("carol", Uuid::make(reactor->secrets())).error().code, Code::not_found);
     EXPECT_TRUE(fetch_from((*pool)->store(), container));
 
-    EXPECT_EQ(revoke("alice", last), Result<uint64_t>(1));
+    // A program of another tenant gives what it makes the same number. That changes nothing.
+    Program bobs(*reactor, dpu_as("bob"));
+    const auto bobs_first = bobs.issue(known->audience, main);
+    ASSERT_TRUE(bobs_first) << bobs.report.text();
+    Attacker::Holder forged(attacker.key());
+    forged.links = bobs.delegate(*bobs_first, attacker.key().shown(),
+                                 [&](capability::Capability& c) { c.id = last; });
+    auto forged_pool = open_with(forged, report);
+    ASSERT_TRUE(forged_pool) << report.text();
+    EXPECT_EQ(revoke("alice", last), Result<uint64_t>(1)) << report.text();
+    EXPECT_TRUE(fetch_from((*forged_pool)->store(), container));
+    EXPECT_TRUE(on(*reactor, [&] { return (*forged_pool)->close(); }));
     EXPECT_FALSE(fetch_from((*pool)->store(), container));
     EXPECT_TRUE(fetch_from((*other_pool)->store(), container));
     EXPECT_FALSE(attacker.show(holder));
