@@ -391,7 +391,8 @@ Task<Result<>> Reader::fetch_array(Core& core, Trace* trace, object::ContainerId
     const auto is_held = [&] { return std::ranges::any_of(pins.nodes(), &Node::held); };
     do {
         pins.clear();
-        for (uint64_t s = first / segment_blocks;; ++s) {
+        // Segment 0 as well: it has the size and the epoch.
+        for (uint64_t s = 0;; s = std::max(s + 1, first / segment_blocks)) {
             // The array may have grown while we waited: then there is more to load.
             const Node* const head = resident_segment(core, container, item, 0);
             if (head != nullptr && head->entry() != nullptr) size = head->entry()->size;
@@ -403,16 +404,18 @@ Task<Result<>> Reader::fetch_array(Core& core, Trace* trace, object::ContainerId
         }
     } while (is_held());
     // Everything is in memory: the item sees one moment, in any number of segments.
+    const Node* const head = resident_segment(core, container, item, 0);
+    if (head != nullptr && head->entry() != nullptr &&
+        head->entry()->kind != EntryValue::Kind::single) {
+        item.size = head->entry()->size;
+        item.epoch = head->entry()->epoch;
+    }
     std::vector<BlockRef> blocks(last - first + 1, BlockRef{{}, zero_crc()});
     if (item.wants_seals) item.seals.assign(blocks.size() * object::seal_bytes, '\0');
     for (uint64_t s = first / segment_blocks; s < segments_end; ++s) {
         const Node* const node = resident_segment(core, container, item, s);
         const EntryValue* const entry = node == nullptr ? nullptr : node->entry();
         if (entry == nullptr || entry->kind == EntryValue::Kind::single) continue;
-        if (s == 0) {
-            item.size = entry->size;
-            item.epoch = entry->epoch;
-        }
         const uint64_t base = s * segment_blocks;
         const uint64_t from = std::max(first, base);
         const uint64_t to = std::min(last, base + segment_blocks - 1);

@@ -6,6 +6,7 @@
 #include "ros2s/base/crc32c.h"
 #include "ros2s/device/sim/sim_device.h"
 #include "ros2s/engine/index/sim/ordered_map_index.h"
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::engine {
@@ -20,7 +21,7 @@ struct Shelf {
         publisher.reads_moved = [this] { ++reads_ended; };
         std::memset(memory.data(), 7, block_bytes);
         disk.poke(media_block * block_bytes, memory.bytes().first(block_bytes));
-        Node& node = cores.home().cache.insert(entry_key(readable, {1, 1}, "d", "a", 0).view());
+        Node& node = cores.home().cache.insert(key(0).view());
         EntryValue& entry = node.value.emplace<EntryValue>();
         entry.kind = EntryValue::Kind::array;
         entry.size = 2 * block_bytes;
@@ -43,6 +44,37 @@ struct Shelf {
         co_return item;
     }
 
+    static KeyBuilder key(uint32_t segment) {
+        return entry_key(readable, {1, 1}, "d", "a", segment);
+    }
+    EntryValue& head() {
+        return std::get<EntryValue>(cores.home().cache.find(key(0).view())->value);
+    }
+    // While the fetch loads segment 1.
+    Task<> grow(uint64_t size, object::Epoch epoch) {
+        for (int i = 0; i < 1000 && !has_grown; ++i) {
+            const Node* const node = cores.home().cache.find(key(1).view());
+            if (node != nullptr && node->loading) {
+                head().size = size;
+                head().epoch = epoch;
+                has_grown = true;
+            }
+            co_await sleep_for(world.core(), std::chrono::microseconds(1));
+        }
+    }
+    Task<object::FetchItem> fetch_and_grow(object::Extent extent, uint64_t size,
+                                           object::Epoch epoch) {
+        object::FetchItem item;
+        Nursery nursery(world.core(), 2);
+        co_await nursery.spawn(
+            [](Shelf& shelf, object::Extent wanted, object::FetchItem& into) -> Task<> {
+                into = co_await shelf.fetch(wanted);
+            }(*this, extent, item));
+        co_await nursery.spawn(grow(size, epoch));
+        co_await nursery.join();
+        co_return item;
+    }
+
     sim::World world{1};
     Env env{world.core(), world.blocking()};
     device::SimDisk disk{world.random(), {.size = 1 << 20}, "disk"};
@@ -55,6 +87,7 @@ struct Shelf {
     Reader reader{cores, state, publisher, pins};
     AlignedBuffer memory{4 * block_bytes};
     int reads_ended = 0;
+    bool has_grown = false;
 };
 
 TEST(Reader, ReadsWhatTheNodeSaysAndAHoleBehindIt) {
@@ -76,6 +109,19 @@ TEST(Reader, WithholdsABlockThatIsNotWhatTheNodeSays) {
     EXPECT_EQ(item.status, Result<>(fail(Code::corrupt, block_bytes)));
     EXPECT_EQ(shelf.cores.home().metrics.fetch_rereads.value(), 1U);
     EXPECT_TRUE(item.checksums.empty());
+}
+
+// Even if the extent is not in the segment that has them.
+TEST(Reader, SizeAndEpochAreOfTheMomentOfTheBlocks) {
+    constexpr uint64_t segment_bytes = segment_blocks * block_bytes;
+    Shelf shelf;
+    shelf.head().size = segment_bytes + 100;
+    const auto item = shelf.world.run(shelf.fetch_and_grow(
+        {segment_bytes, block_bytes}, segment_bytes + block_bytes, object::Epoch{9}));
+    EXPECT_TRUE(shelf.has_grown);
+    EXPECT_TRUE(item.status);
+    EXPECT_EQ(item.size, segment_bytes + block_bytes);
+    EXPECT_EQ(item.epoch, object::Epoch{9});
 }
 
 }  // namespace
