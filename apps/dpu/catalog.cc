@@ -20,9 +20,9 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Catalog::open(const Call& call,
     const bool is_daos = !daos.containers(pool).empty();
     Result<std::unique_ptr<fs::FileSystem>> found;
     if (is_directory) {
-        found = co_await served.open(pool, container, report);
+        found = co_await served.open(call, pool, container, report);
     } else if (is_daos) {
-        found = co_await daos.open(pool, container, report);
+        found = co_await daos.open(call, pool, container, report);
     } else {
         found = co_await pools.open(call, pool, container, report);
     }

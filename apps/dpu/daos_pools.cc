@@ -41,7 +41,7 @@ Task<Result<>> DaosPools::add(std::string name, config::Entries settings, const 
     }
     Pool& pool = pools_[name];
     pool.connection = std::move(*connected);
-    if (const auto learned = co_await learn(pool); !learned) {
+    if (const auto learned = co_await learn({}, pool); !learned) {
         co_return report.fail(
             learned.error(), fmt::format("pools: '{}': the containers of '{}' cannot be listed: {}",
                                          name, options.pool, describe(learned.error())));
@@ -58,8 +58,8 @@ Task<Result<>> DaosPools::add(std::string name, config::Entries settings, const 
     co_return Result<>{};
 }
 
-Task<Result<>> DaosPools::learn(Pool& pool) {
-    ROS2S_CO_TRY_ASSIGN(const auto labels, co_await pool.connection->containers());
+Task<Result<>> DaosPools::learn(Call call, Pool& pool) {
+    ROS2S_CO_TRY_ASSIGN(const auto labels, co_await pool.connection->containers(std::move(call)));
     for (const std::string& label : labels) {
         if (object::is_valid_label(label)) pool.containers.insert(label);
     }
@@ -83,7 +83,7 @@ std::vector<std::string> DaosPools::containers(std::string_view pool) const {
     return {found->second.containers.begin(), found->second.containers.end()};
 }
 
-Task<Result<std::unique_ptr<fs::FileSystem>>> DaosPools::open(std::string pool,
+Task<Result<std::unique_ptr<fs::FileSystem>>> DaosPools::open(Call call, std::string pool,
                                                               std::string container,
                                                               Report& report) {
     const auto found = pools_.find(pool);
@@ -94,14 +94,14 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> DaosPools::open(std::string pool,
     std::set<std::string>& containers = found->second.containers;
     const bool is_uuid = Uuid::parse(container).has_value();
     if (!is_uuid && !containers.contains(container)) {
-        ROS2S_CO_TRY(co_await learn(found->second));
+        ROS2S_CO_TRY(co_await learn(call, found->second));
     }
     if (is_uuid || !containers.contains(container)) {
         co_return report.fail(
             Code::not_found,
             fmt::format("the pool '{}' has no container with the label '{}'", pool, container));
     }
-    co_return co_await found->second.connection->open(container, report);
+    co_return co_await found->second.connection->open(call, container, report);
 }
 
 std::string DaosPools::storage(const std::string& pool, const std::string& container) const {

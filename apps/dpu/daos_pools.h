@@ -40,8 +40,8 @@ class DaosPools {
     // Those that it had at the start, and those that were used since. Empty: no such pool.
     [[nodiscard]] std::vector<std::string> containers(std::string_view pool) const;
     // Errors, with a sentence: not_found, and those of DaosPool::open().
-    Task<Result<std::unique_ptr<fs::FileSystem>>> open(std::string pool, std::string container,
-                                                       Report& report);
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(Call call, std::string pool,
+                                                       std::string container, Report& report);
     // For people; empty: no such pool.
     [[nodiscard]] std::string storage(const std::string& pool, const std::string& container) const;
 
@@ -51,7 +51,7 @@ class DaosPools {
         std::set<std::string> containers;
     };
     // Adds the containers that it has now and that have a label.
-    static Task<Result<>> learn(Pool& pool);
+    static Task<Result<>> learn(Call call, Pool& pool);
 
     Reactor& reactor_;
     const FileThreads threads_;

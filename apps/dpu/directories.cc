@@ -99,7 +99,7 @@ std::vector<std::string> Directories::containers(std::string_view pool) const {
     return containers;
 }
 
-Task<Result<std::unique_ptr<fs::FileSystem>>> Directories::open(std::string pool,
+Task<Result<std::unique_ptr<fs::FileSystem>>> Directories::open(Call call, std::string pool,
                                                                 std::string container,
                                                                 Report& report) {
     const auto found = directories_.find({pool, container});
@@ -110,7 +110,8 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Directories::open(std::string pool
                                           pool, container));
     }
     co_return co_await foreign::open_local_fs(found->second.path, reactor_, threads_.pool, report,
-                                              for_hosts(directories_.size(), threads_.turns));
+                                              for_hosts(directories_.size(), threads_.turns),
+                                              std::move(call));
 }
 
 std::string Directories::storage(const std::string& pool, const std::string& container) const {

@@ -44,8 +44,8 @@ class Directories {
     // Empty: no such pool.
     [[nodiscard]] std::vector<std::string> containers(std::string_view pool) const;
     // Errors, with a sentence: not_found, and those of add().
-    Task<Result<std::unique_ptr<fs::FileSystem>>> open(std::string pool, std::string container,
-                                                       Report& report);
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(Call call, std::string pool,
+                                                       std::string container, Report& report);
     // For people; empty: no such container.
     [[nodiscard]] std::string storage(const std::string& pool, const std::string& container) const;
 

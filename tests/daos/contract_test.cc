@@ -85,7 +85,7 @@ class DaosSubject final : public fs::contract::Subject {
             world_.core(), world_.blocking(), {.pool = pool_label, .library = library}, report);
         EXPECT_TRUE(connected) << report.text();
         pool_ = std::move(connected.value());
-        auto opened = co_await pool_->open(label_, report);
+        auto opened = co_await pool_->open({}, label_, report);
         EXPECT_TRUE(opened) << report.text();
         fs_ = std::move(opened.value());
     }

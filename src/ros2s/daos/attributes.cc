@@ -102,10 +102,11 @@ Task<Result<Attributes>> DaosFileSystem::get_attributes(const Call& call, NodeId
 
 Task<Result<Attributes>> DaosFileSystem::set_attributes(const Call& call, NodeId id,
                                                         const fs::SetAttributes& changes) {
+    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place thread, co_await connection_.enter(call));
     Locks locks;
     if (changes.size) co_await lock_size(locks, id);
     ROS2S_CO_TRY_ASSIGN(const auto status,
-                        co_await with_object(call, id, [&](const Object& object) {
+                        co_await with_object(thread, id, [&](const Object& object) {
                             return change(object, changes);
                         }));
     if (Node* const node = nodes_.find(id); node != nullptr) {

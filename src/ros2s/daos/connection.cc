@@ -83,17 +83,17 @@ void Connection::attach() {
     ROS2S_CHECK(spawned);
 }
 
-Task<Result<std::unique_ptr<fs::FileSystem>>> Connection::open(std::string container,
+Task<Result<std::unique_ptr<fs::FileSystem>>> Connection::open(Call call, std::string container,
                                                                Report& report) {
-    auto opened = co_await blocking_.run(
-        reactor_, [&] { return DaosFileSystem::mount(*this, container, report); });
+    auto opened = co_await run(
+        call, [&] { return DaosFileSystem::mount(*this, container, call.tenant, report); });
     if (!opened) co_return fail(opened.error());
     co_return std::move(*opened);
 }
 
-Task<Result<std::vector<std::string>>> Connection::containers() {
+Task<Result<std::vector<std::string>>> Connection::containers(Call call) {
     using Labels = std::vector<std::string>;
-    co_return co_await blocking_.run(reactor_, [&]() -> Result<Labels> {
+    co_return co_await run(call, [&]() -> Result<Labels> {
         constexpr int attempts_max = 8;  // others may make containers meanwhile
         daos_size_t count = 0;
         ROS2S_TRY(checked_der(dfs.daos_pool_list_cont(pool_, &count, nullptr, nullptr)));

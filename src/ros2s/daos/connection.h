@@ -18,9 +18,9 @@ class Connection final : public DaosPool, private Poller {
     Result<> begin(Report& report);
     // Polls from now on.
     void attach();
-    Task<Result<std::unique_ptr<fs::FileSystem>>> open(std::string container,
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(Call call, std::string container,
                                                        Report& report) override;
-    Task<Result<std::vector<std::string>>> containers() override;
+    Task<Result<std::vector<std::string>>> containers(Call call) override;
     Task<> close() override;
 
     const Libdfs dfs;
@@ -33,11 +33,16 @@ class Connection final : public DaosPool, private Poller {
     // The result of `function`, which blocks, on a helper thread.
     template <class F>
     Task<std::invoke_result_t<F&>> run(const Call& call, F function) {
-        if (options_.turns == nullptr) {
-            co_return co_await blocking_.run(reactor_, std::move(function));
-        }
-        const ThreadTurns::Place place = co_await options_.turns->enter(call.tenant);
-        co_return co_await blocking_.run(reactor_, std::move(function));
+        return run_in_turn(options_.turns, blocking_, reactor_, call, std::move(function));
+    }
+    // A thread for the whole of an operation that takes locks. Who waits for a lock, or has one,
+    // has a thread already, so that a lock's holder never waits for those of its tenant.
+    Task<Result<ThreadTurns::Place>> enter(const Call& call) {
+        return enter_in_time(options_.turns, reactor_, call);
+    }
+    template <class F>
+    [[nodiscard]] auto run(const ThreadTurns::Place& /*held*/, F function) {
+        return blocking_.run(reactor_, std::move(function));
     }
     // co_await connection.transfer(start): start(event) starts a request of libdfs with this event,
     // and returns its errno. The task ends when the request is done.

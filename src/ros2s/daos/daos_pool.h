@@ -37,11 +37,12 @@ class DaosPool {
                                                                          Report& report);
     virtual ~DaosPool() = default;
     // The file system in a POSIX container. Errors, each with a sentence: not_found, denied,
-    // invalid (no POSIX container), and those of connect().
-    virtual Task<Result<std::unique_ptr<fs::FileSystem>>> open(std::string container,
+    // invalid (no POSIX container), cancelled, deadline, and those of connect(). The call's tenant
+    // is the one of opening and of close_all().
+    virtual Task<Result<std::unique_ptr<fs::FileSystem>>> open(Call call, std::string container,
                                                                Report& report) = 0;
     // Labels of its containers; one without a label is omitted.
-    virtual Task<Result<std::vector<std::string>>> containers() = 0;
+    virtual Task<Result<std::vector<std::string>>> containers(Call call) = 0;
     // Must be called, after all file systems were closed.
     virtual Task<> close() = 0;
 };

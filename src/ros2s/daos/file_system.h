@@ -29,6 +29,7 @@ class DaosFileSystem final : public fs::FileSystem {
     // Blocks. Errors: those of DaosPool::open().
     [[nodiscard]] static Result<std::unique_ptr<DaosFileSystem>> mount(Connection& connection,
                                                                        const std::string& container,
+                                                                       uint64_t tenant,
                                                                        Report& report);
     ~DaosFileSystem() override;
     Task<> close_all() override;
@@ -105,7 +106,7 @@ class DaosFileSystem final : public fs::FileSystem {
         std::string name;
     };
 
-    DaosFileSystem(Connection& connection, std::string container);
+    DaosFileSystem(Connection& connection, std::string container, uint64_t tenant);
     // All below blocks, unless it is a task.
     Result<> unmount();
     [[nodiscard]] Result<Found> found(dfs_obj_t* object) const;
@@ -134,8 +135,14 @@ class DaosFileSystem final : public fs::FileSystem {
     [[nodiscard]] Result<NodeUse> use_directory(NodeId id);
     // Runs `work(object)` on a helper thread, again if the node was moved meanwhile.
     template <class Work>
-    auto with_object(const Call& call, NodeId id, Work work)
+    auto with_object(const ThreadTurns::Place& thread, NodeId id, Work work)
         -> Task<std::invoke_result_t<Work&, const Object&>>;
+    template <class Work>
+    auto with_object(const Call& call, NodeId id, Work work)
+        -> Task<std::invoke_result_t<Work&, const Object&>> {
+        ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place thread, co_await connection_.enter(call));
+        co_return co_await with_object(thread, id, std::move(work));
+    }
     // Of names, in a fixed order.
     Task<Locks> lock(std::vector<Place> places);
     // Holds off, or is, the removal of a directory.
@@ -164,6 +171,7 @@ class DaosFileSystem final : public fs::FileSystem {
     Connection& connection_;
     const Libdfs& dfs_;
     const std::string container_;
+    const uint64_t tenant_;  // for which it was opened
     daos_handle_t handle_{};
     dfs_t* mount_ = nullptr;
     Nodes nodes_;
@@ -224,14 +232,14 @@ class [[nodiscard]] DaosFileSystem::FileUse {
 [[nodiscard]] Attributes attributes_of(NodeId node, const struct stat& status);
 
 template <class Work>
-auto DaosFileSystem::with_object(const Call& call, NodeId id, Work work)
+auto DaosFileSystem::with_object(const ThreadTurns::Place& thread, NodeId id, Work work)
     -> Task<std::invoke_result_t<Work&, const Object&>> {
     constexpr int attempts_max = 16;
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         Node* node = nodes_.find(id);
         if (node == nullptr) co_return fail(Code::stale);
         const ObjectRef object = node->object;
-        auto result = co_await connection_.run(call, [&] { return work(*object); });
+        auto result = co_await connection_.run(thread, [&] { return work(*object); });
         if (result || result.error().code != Code::not_found) co_return result;
         // Its name is another one now, or a rename of this process is about to record it.
         node = nodes_.find(id);

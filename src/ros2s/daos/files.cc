@@ -84,7 +84,7 @@ Task<Result<fs::Opened>> DaosFileSystem::create(const Call& call, NodeId parent,
             if (!node && node.error().code == Code::not_found) continue;
         }
         if (!node) co_return fail(node.error());
-        auto opened = co_await open(call, node->node, flags);
+        auto opened = co_await open(without_end(call), node->node, flags);
         if (opened) co_return opened;
         forget(node->node, 1);
         // It was removed before it was open.
@@ -141,9 +141,10 @@ Task<Result<uint64_t>> DaosFileSystem::pwrite(const Call& call, FileHandle handl
     const FileUse use(*file);
     Locks locks;
     if (file->flags.append) {
+        ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place thread, co_await connection_.enter(call));
         co_await lock_size(locks, file->node.id);
         const ObjectRef object = file->node.object;
-        ROS2S_CO_TRY_ASSIGN(offset, co_await connection_.run(call, [&]() -> Result<daos_size_t> {
+        ROS2S_CO_TRY_ASSIGN(offset, co_await connection_.run(thread, [&]() -> Result<daos_size_t> {
             daos_size_t size = 0;
             ROS2S_TRY(checked(dfs_.dfs_get_size(mount_, object->get(), &size)));
             return size;
@@ -172,12 +173,13 @@ Task<Result<>> DaosFileSystem::punch_hole(const Call& call, FileHandle handle, u
         co_return fail(Code::invalid);
     }
     const FileUse use(*file);
+    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place thread, co_await connection_.enter(call));
     Locks locks;
     co_await lock_size(locks, file->node.id);
     const ObjectRef object = file->node.object;
     bool is_last = false;
     daos_size_t size = 0;
-    ROS2S_CO_TRY(co_await connection_.run(call, [&]() -> Result<> {
+    ROS2S_CO_TRY(co_await connection_.run(thread, [&]() -> Result<> {
         ROS2S_TRY(checked(dfs_.dfs_get_size(mount_, object->get(), &size)));
         if (offset >= size) return {};
         is_last = offset + length >= size;

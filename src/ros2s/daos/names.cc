@@ -40,10 +40,11 @@ Attributes attributes_of(NodeId node, const struct stat& status) {
             .changed = to_wall_time(status.st_ctim)};
 }
 
-DaosFileSystem::DaosFileSystem(Connection& connection, std::string container)
+DaosFileSystem::DaosFileSystem(Connection& connection, std::string container, uint64_t tenant)
     : connection_(connection),
       dfs_(connection.dfs),
       container_(std::move(container)),
+      tenant_(tenant),
       nodes_(connection.reactor().secrets().next()),
       moving_directories_(connection.reactor(), 1) {
     for (size_t i = 0; i < locks_; ++i) {
@@ -56,9 +57,9 @@ DaosFileSystem::~DaosFileSystem() { ROS2S_CHECK(mount_ == nullptr && files_.empt
 
 Result<std::unique_ptr<DaosFileSystem>> DaosFileSystem::mount(Connection& connection,
                                                               const std::string& container,
-                                                              Report& report) {
+                                                              uint64_t tenant, Report& report) {
     const auto& options = connection.options();
-    std::unique_ptr<DaosFileSystem> self(new DaosFileSystem(connection, container));
+    std::unique_ptr<DaosFileSystem> self(new DaosFileSystem(connection, container, tenant));
     const Libdfs& dfs = connection.dfs;
     if (const int rc = dfs.daos_cont_open(connection.handle(), container.c_str(), DAOS_COO_RW,
                                           &self->handle_, nullptr, nullptr);
@@ -107,9 +108,9 @@ Result<> DaosFileSystem::unmount() {
 }
 
 Task<> DaosFileSystem::close_all() {
-    const Call call;
+    const Call call{.tenant = tenant_};
     while (!files_.empty()) (void)co_await close(call, FileHandle{files_.begin()->first});
-    (void)co_await connection_.blocking().run(connection_.reactor(), [this] { return unmount(); });
+    (void)co_await connection_.run(call, [this] { return unmount(); });
 }
 
 // ---- locks
@@ -247,6 +248,7 @@ Task<Result<Attributes>> DaosFileSystem::add(const Call& call, NodeId parent, st
     if ((mode & S_ISVTX) != 0) co_return fail(Code::unsupported);
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, use_directory(parent));
     std::string owned(name);
+    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place thread, co_await connection_.enter(call));
     Locks locks = co_await lock({{.directory = parent, .name = owned}});
     co_await lock_entries(locks, parent, false);
     if (directory->is_removed) co_return fail(Code::not_found);
@@ -257,7 +259,7 @@ Task<Result<Attributes>> DaosFileSystem::add(const Call& call, NodeId parent, st
     }
     const ObjectRef above = directory->object;
     const std::string owned_target(target);
-    ROS2S_CO_TRY_ASSIGN(Found made, co_await connection_.run(call, [&] {
+    ROS2S_CO_TRY_ASSIGN(Found made, co_await connection_.run(thread, [&] {
         return make(*above, owned, mode, owned_target, owner);
     }));
     co_return add_node(std::move(made), *directory, owned);
@@ -323,17 +325,18 @@ Task<Result<>> DaosFileSystem::remove(const Call& call, NodeId parent, std::stri
     ROS2S_CO_TRY(check_name(name));
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, use_directory(parent));
     std::string owned(name);
+    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place thread, co_await connection_.enter(call));
     Locks locks = co_await lock({{.directory = parent, .name = owned}});
     const ObjectRef above = directory->object;
     ROS2S_CO_TRY_ASSIGN(const Found there,
-                        co_await connection_.run(call, [&] { return find(*above, owned); }));
+                        co_await connection_.run(thread, [&] { return find(*above, owned); }));
     if (S_ISDIR(there.status.st_mode) != is_directory) {
         co_return fail(is_directory ? Code::not_directory : Code::is_directory);
     }
     if (const Node* const node = nodes_.find(there.id); is_directory && node != nullptr) {
         co_await lock_entries(locks, node->id, true);
     }
-    ROS2S_CO_TRY(co_await connection_.run(call, [&] {
+    ROS2S_CO_TRY(co_await connection_.run(thread, [&] {
         return checked(dfs_.dfs_remove(mount_, above->get(), owned.c_str(), false, nullptr));
     }));
     removed(there);
@@ -376,6 +379,7 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
     if (flags.exchange && flags.no_replace) co_return fail(Code::invalid);
     ROS2S_CO_TRY_ASSIGN(const NodeUse from, use_directory(parent));
     ROS2S_CO_TRY_ASSIGN(const NodeUse to, use_directory(new_parent));
+    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place thread, co_await connection_.enter(call));
     // A move may be one of a directory. Otherwise two of them could make a loop together.
     std::optional<SemaphoreHold> moving;
     if (parent != new_parent) {
@@ -389,8 +393,9 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
     const ObjectRef above = from->object;
     const ObjectRef new_above = to->object;
     ROS2S_CO_TRY_ASSIGN(const Found moved,
-                        co_await connection_.run(call, [&] { return find(*above, owned); }));
-    auto found_there = co_await connection_.run(call, [&] { return find(*new_above, owned_new); });
+                        co_await connection_.run(thread, [&] { return find(*above, owned); }));
+    auto found_there =
+        co_await connection_.run(thread, [&] { return find(*new_above, owned_new); });
     if (!found_there && found_there.error().code != Code::not_found) {
         co_return fail(found_there.error());
     }
@@ -417,7 +422,7 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
     }
     if (to->is_removed) co_return fail(Code::not_found);
     ROS2S_CO_TRY(co_await connection_.run(
-        call, [&] { return move(*above, owned, moved, *new_above, owned_new, there, flags); }));
+        thread, [&] { return move(*above, owned, moved, *new_above, owned_new, there, flags); }));
     if (there && !flags.exchange) removed(*there);
     const auto moved_to = [&](const Found& what, Node& directory, const std::string& place,
                               Result<Found> again) {
@@ -430,10 +435,10 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
         }
     };
     moved_to(moved, *to, owned_new,
-             co_await connection_.run(call, [&] { return find(*new_above, owned_new); }));
+             co_await connection_.run(thread, [&] { return find(*new_above, owned_new); }));
     if (flags.exchange) {
         moved_to(*there, *from, owned,
-                 co_await connection_.run(call, [&] { return find(*above, owned); }));
+                 co_await connection_.run(thread, [&] { return find(*above, owned); }));
     }
     co_return Result<>{};
 }

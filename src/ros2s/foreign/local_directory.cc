@@ -17,8 +17,8 @@ using fs::check_name;
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Reactor& reactor,
                                                             BlockingPool& pool, Report& report,
-                                                            LocalFsOptions options) {
-    auto root = co_await pool.run(reactor, [&]() -> Result<Found> {
+                                                            LocalFsOptions options, Call call) {
+    auto root = co_await run_in_turn(options.turns, pool, reactor, call, [&]() -> Result<Found> {
         ROS2S_TRY_ASSIGN(Descriptor there,
                          opened(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)));
         return found_by(std::move(there));
@@ -27,17 +27,19 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Re
         co_return report.fail(root.error(), fmt::format("the directory {} cannot be opened: {}",
                                                         path, describe(root.error())));
     }
-    const auto proc = co_await pool.run(reactor, [&]() -> Result<> {
-        struct stat status{};
-        return checked(::stat(proc_path(root->path.get()).c_str(), &status));
-    });
+    // Without an end: what fails here is /proc.
+    const auto proc =
+        co_await run_in_turn(options.turns, pool, reactor, without_end(call), [&]() -> Result<> {
+            struct stat status{};
+            return checked(::stat(proc_path(root->path.get()).c_str(), &status));
+        });
     if (!proc) {
         co_return report.fail(Code::unsupported,
                               "/proc is not mounted; it is needed to open files. Mount it: "
                               "mount -t proc proc /proc");
     }
     co_return std::make_unique<LocalDirectory>(std::move(path), std::move(*root), reactor, pool,
-                                               options);
+                                               options, call.tenant);
 }
 
 Attributes attributes_of(NodeId node, const struct stat& status) {
@@ -55,18 +57,19 @@ Attributes attributes_of(NodeId node, const struct stat& status) {
 }
 
 LocalDirectory::LocalDirectory(std::string path, Found root, Reactor& reactor, BlockingPool& pool,
-                               LocalFsOptions options)
+                               LocalFsOptions options, uint64_t tenant)
     : path_(std::move(path)),
       reactor_(reactor),
       pool_(pool),
       options_(options),
+      tenant_(tenant),
       nodes_(reactor.secrets().next(), options.descriptors_max) {
     nodes_.add_root(std::move(root));
 }
 LocalDirectory::~LocalDirectory() { ROS2S_CHECK(files_.empty()); }
 
 Task<> LocalDirectory::close_all() {
-    const Call call;
+    const Call call{.tenant = tenant_};
     while (!files_.empty()) (void)co_await close(call, FileHandle{files_.begin()->first});
 }
 

@@ -25,7 +25,7 @@ using fs::Owner;
 class LocalDirectory final : public fs::FileSystem {
   public:
     LocalDirectory(std::string path, Found root, Reactor& reactor, BlockingPool& pool,
-                   LocalFsOptions options);
+                   LocalFsOptions options, uint64_t tenant);
     ~LocalDirectory() override;
     Task<> close_all() override;
 
@@ -138,9 +138,7 @@ class LocalDirectory final : public fs::FileSystem {
     // The result of `function`, which blocks, on a helper thread.
     template <class F>
     Task<std::invoke_result_t<F&>> on_thread(const Call& call, F function) {
-        if (options_.turns == nullptr) co_return co_await pool_.run(reactor_, std::move(function));
-        const ThreadTurns::Place place = co_await options_.turns->enter(call.tenant);
-        co_return co_await pool_.run(reactor_, std::move(function));
+        return run_in_turn(options_.turns, pool_, reactor_, call, std::move(function));
     }
     Task<> read_item(const Call& call, int directory, fs::ReadManyItem& item);
     Attributes add(Found found, LocalNode& parent, const std::string& name);
@@ -169,6 +167,7 @@ class LocalDirectory final : public fs::FileSystem {
     Reactor& reactor_;
     BlockingPool& pool_;
     const LocalFsOptions options_;
+    const uint64_t tenant_;  // for which it was opened
     LocalNodes nodes_;
     // Names that were read ahead for all open directories. Beyond the limit a directory is read
     // again from its position.

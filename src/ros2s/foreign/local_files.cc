@@ -77,7 +77,7 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
         }
         if (!found) co_return fail(found.error());
         const NodeId node = add(std::move(*found), *directory, owned).node;
-        auto result = co_await open(call, node, flags);
+        auto result = co_await open(without_end(call), node, flags);
         if (!result) nodes_.forget(node, 1);
         co_return result;
     }
@@ -94,7 +94,7 @@ Task<Result<>> LocalDirectory::close(const Call& call, FileHandle handle) {
     LocalNode& node = file->node;
     // Network file systems may be slow here, and may report lost writes only here.
     const int fd = file->descriptor.get();
-    const auto flushed = co_await on_thread(call, [&]() -> Result<> {
+    const auto flushed = co_await on_thread(without_end(call), [&]() -> Result<> {
         const int copy = ::dup(fd);
         return copy < 0 ? fail_errno(errno) : checked(::close(copy));
     });
@@ -349,10 +349,11 @@ Task<> LocalDirectory::read_item(const Call& call, int directory, fs::ReadManyIt
     }
     if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
     if (!item.status) co_return;
-    (void)co_await on_thread(call, [&]() -> Result<> {
+    const auto ran = co_await on_thread(call, [&]() -> Result<> {
         read_one(directory, call.caller, item);
         return {};
     });
+    if (!ran) item.status = ran;
 }
 
 Task<Result<>> LocalDirectory::read_many(const Call& call, NodeId directory,

@@ -47,11 +47,12 @@ struct LocalFsOptions {
 using fs::nobody;
 
 // The reactor and the pool outlive the file system. File I/O uses the reactor's ring if it has one.
-// Other system calls block, on the pool. Errors, each with a sentence: not_found, not_directory,
-// denied, unsupported (no /proc).
+// Other system calls block, on the pool. The call's tenant is the one of opening and of
+// close_all(). Errors, each with a sentence: not_found, not_directory, denied, unsupported (no
+// /proc), cancelled, deadline.
 [[nodiscard]] Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(
     std::string path, Reactor& reactor, BlockingPool& pool, Report& report,
-    LocalFsOptions options = {});
+    LocalFsOptions options = {}, Call call = {});
 
 // The kind of file system of the directory: "ext4", "nfs4", "lustre". Blocks. Errors: those of
 // opening it, not_found (the kernel reports none).

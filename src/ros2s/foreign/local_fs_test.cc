@@ -10,11 +10,15 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "ros2s/fs/contract/contract.h"
+#include "ros2s/runtime/nursery.h"
 
 namespace ros2s::foreign {
 namespace {
+
+using namespace std::chrono_literals;
 
 class TemporaryDirectory {
   public:
@@ -70,6 +74,100 @@ const bool registered_with_few_descriptors = fs::contract::register_contract(
     [](uint64_t seed) {
         return std::make_unique<LocalSubject>(seed, LocalFsOptions{.descriptors_max = 1});
     });
+
+// ---- only LocalFs: tenants share threads
+
+class LocalFsOfTenants : public testing::Test {
+  protected:
+    static constexpr uint64_t other = 1, mine = 2;
+    static std::optional<Code> error_of(const Result<>& done) {
+        return done ? std::nullopt : std::optional(done.error().code);
+    }
+    static Task<> open(LocalFsOfTenants& self, Call call, Result<>& done) {
+        Report report;
+        auto opened =
+            co_await open_local_fs(self.directory.path(), self.world.core(), self.world.blocking(),
+                                   report, {.turns = &self.turns}, call);
+        if (opened) self.fs = std::move(*opened);
+        done = opened ? Result<>() : fail(opened.error());
+    }
+    static Task<> make(LocalFsOfTenants& self, Call call, Result<>& done) {
+        const auto made = co_await self.fs->mkdir(call, fs::root_node, "made", 0755, {});
+        done = made ? Result<>() : fail(made.error());
+    }
+    static Task<> open_root(LocalFsOfTenants& self, fs::FileHandle& handle) {
+        const auto opened = co_await self.fs->open({}, fs::root_node, {.read = true});
+        EXPECT_TRUE(opened);
+        if (opened) handle = opened->handle;
+    }
+    static Task<> close(LocalFsOfTenants& self, Call call, fs::FileHandle handle, Result<>& done) {
+        done = co_await self.fs->close(call, handle);
+    }
+    Task<> settle() { (void)co_await sleep_for(world.core(), 100ms); }
+    // Runs `work` while another tenant has the only thread, and for long.
+    Task<> beside_a_hung_call(Task<> work, Result<>& done) {
+        done = fail(Code::busy);
+        {
+            const ThreadTurns::Place place = co_await turns.enter(other);
+            co_await calls.spawn(std::move(work));
+            co_await settle();
+            EXPECT_EQ(error_of(done), Code::busy) << "it did not wait for a thread";
+        }
+        co_await calls.join();
+    }
+    [[nodiscard]] Call soon() { return {.deadline = world.core().now() + 10ms, .tenant = mine}; }
+
+    TemporaryDirectory directory;
+    sim::World world{1};
+    ThreadTurns turns{world.core(), 1};
+    Nursery calls{world.core(), 16};
+    std::unique_ptr<fs::FileSystem> fs;
+
+  public:
+    Task<> waits_to_open() {
+        Result<> done;
+        co_await beside_a_hung_call(open(*this, {.tenant = mine}, done), done);
+        EXPECT_TRUE(done);
+    }
+    Task<> does_not_begin_late() {
+        Result<> done;
+        co_await beside_a_hung_call(open(*this, soon(), done), done);
+        EXPECT_EQ(error_of(done), Code::deadline);
+        co_await open(*this, {.tenant = mine}, done);
+        EXPECT_TRUE(done);
+        co_await beside_a_hung_call(make(*this, soon(), done), done);
+        EXPECT_EQ(error_of(done), Code::deadline);
+        EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+        StopSource stop;
+        stop.request_stop();
+        co_await beside_a_hung_call(make(*this, {.stop = stop.token(), .tenant = mine}, done),
+                                    done);
+        EXPECT_EQ(error_of(done), Code::cancelled);
+        EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+    }
+    Task<> closes_late() {
+        Result<> done;
+        fs::FileHandle handle{};
+        co_await open(*this, {.tenant = mine}, done);
+        co_await open_root(*this, handle);
+        co_await beside_a_hung_call(close(*this, soon(), handle, done), done);
+        EXPECT_TRUE(done);
+    }
+};
+
+TEST_F(LocalFsOfTenants, OpeningOneTakesAThreadOfItsTenant) {
+    world.run(waits_to_open());
+    world.run(fs->close_all());
+}
+// A request that ended while it waited for a thread.
+TEST_F(LocalFsOfTenants, WhatEndedBeforeItHadAThreadIsNotDone) {
+    world.run(does_not_begin_late());
+    world.run(fs->close_all());
+}
+TEST_F(LocalFsOfTenants, AFileIsClosedHoweverLate) {
+    world.run(closes_late());
+    world.run(fs->close_all());
+}
 
 // ---- only LocalFs: changes from outside
 

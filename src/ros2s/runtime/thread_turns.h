@@ -1,8 +1,7 @@
 // ThreadTurns: the helper threads of a BlockingPool that tenants share, so that calls of one tenant
 // which block for long leave threads to the others.
 //
-//     const ThreadTurns::Place place = co_await turns.enter(tenant);
-//     co_return co_await pool.run(reactor, work);
+//     co_return co_await run_in_turn(turns, pool, reactor, call, work);
 //
 // A tenant has no more calls on threads than are free: alone half of the threads, a second tenant
 // half of what is left, and so on; always one, if a thread is free. Further calls of a tenant wait
@@ -17,7 +16,10 @@
 #include <map>
 #include <utility>
 
+#include "ros2s/runtime/blocking.h"
+#include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/task.h"
 
 namespace ros2s {
 
@@ -87,5 +89,33 @@ class ThreadTurns {
     uint64_t last_ = 0;  // the tenant that was next before
     Tenants tenants_;    // with calls
 };
+
+// A place for a call of a tenant; an empty one if `turns` is null. Errors: cancelled, deadline: the
+// call ended while it waited.
+inline Task<Result<ThreadTurns::Place>> enter_in_time(ThreadTurns* turns, Reactor& reactor,
+                                                      Call call) {
+    if (turns == nullptr) co_return ThreadTurns::Place();
+    ThreadTurns::Place place = co_await turns->enter(call.tenant);
+    ROS2S_CO_TRY(call.check(reactor.now()));
+    co_return std::move(place);
+}
+
+// The result of `function`, which blocks, on a helper thread. Errors also: those of
+// enter_in_time(), and then it was not called.
+template <class F>
+Task<std::invoke_result_t<F&>> run_in_turn(ThreadTurns* turns, BlockingPool& pool, Reactor& reactor,
+                                           Call call, F function) {
+    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place place,
+                        co_await enter_in_time(turns, reactor, std::move(call)));
+    co_return co_await pool.run(reactor, std::move(function));
+}
+
+// The call of the rest of an operation that has begun, and of releasing what it holds.
+[[nodiscard]] inline Call without_end(const Call& call) {
+    Call rest = call;
+    rest.deadline = Time::max();
+    rest.stop = {};
+    return rest;
+}
 
 }  // namespace ros2s

@@ -280,7 +280,7 @@ Task<> Mounts::close(Key key) {
     Mount& mount = *mounts_.at(key);
     mount.ending_ = true;
     while (mount.in_use_ > 0) co_await mount.idle_;
-    const Call call;
+    const Call call{.tenant = mount.owner_.session.tenant};
     // If a close fails, nothing can be done about it here.
     for (const fs::FileHandle handle : mount.handles_) {
         mount.owner_.holders.erase(handle);
