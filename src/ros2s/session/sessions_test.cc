@@ -5,8 +5,10 @@
 
 #include "mount_names.h"
 #include "mounts.h"
+#include "ros2s/foreign/local_fs.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/memory_store.h"
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::session {
@@ -22,8 +24,11 @@ SessionRequest request(std::string subject = "CN=alice") {
             .program = "test"};
 }
 
-// One container, "c", and one that does not answer; counts the openings.
+// One container, "c", one that does not answer, and "shared", a directory whose calls are on
+// threads that tenants share; counts the openings.
 class OneContainer final : public FileSystemSource {
+    Reactor& reactor_;
+
   public:
     OneContainer(Reactor& reactor, object::ObjectStore& store) : reactor_(reactor), store_(store) {}
     Task<Result<>> prepare() {
@@ -42,13 +47,19 @@ class OneContainer final : public FileSystemSource {
             (void)co_await sleep_for(reactor_, 1h, call.stop);
             co_return report.fail(Code::deadline, "nobody answers");
         }
+        if (container == "shared") {
+            co_return co_await foreign::open_local_fs(directory, reactor_, *blocking, report,
+                                                      {.turns = &turns}, call);
+        }
         if (container != "c") co_return report.fail(Code::not_found, "there is no such container");
         co_return co_await fs::Dfs::mount(call, store_, container_, reactor_, {}, report);
     }
     int opens = 0;
+    std::string directory = ::testing::TempDir();
+    BlockingPool* blocking = nullptr;
+    ThreadTurns turns{reactor_, 2};
 
   private:
-    Reactor& reactor_;
     object::ObjectStore& store_;
     object::ContainerId container_;
 };
@@ -77,6 +88,7 @@ struct Rig {
           recorder(world.core()),
           mounts(world.core(), sessions, source, bounds) {
         sessions.watch(recorder);
+        source.blocking = &world.blocking();
         EXPECT_TRUE(world.run(source.prepare()));
     }
     ~Rig() { world.run(sessions.close_all()); }
@@ -361,6 +373,43 @@ TEST(Mounts, ShareAContainerAndNothingElse) {
         Rig rig(seed);
         rig.world.run(share_a_container(rig));
     }
+}
+
+Task<> end_session(Rig& rig, SessionId id, bool& ended) {
+    co_await rig.sessions.close(id);
+    ended = true;
+}
+
+Task<> end_beside_hung_calls(Rig& rig) {
+    Report report;
+    SessionId id{};
+    {
+        auto session = *rig.sessions.open(request());
+        id = session->id;
+        const Call call{.tenant = session->tenant};
+        const auto mounted = co_await rig.mounts.mount(call, *session, "shared", {}, report);
+        EXPECT_TRUE(mounted) << report.text();
+        if (!mounted) co_return;
+        auto mount = *rig.mounts.find(*session, *mounted);
+        const auto root = co_await mount->file_system().open(call, fs::root_node, {.read = true});
+        EXPECT_TRUE(root);
+        if (root) mount->opened(root->handle);
+    }
+    // Calls for no tenant have their share of the threads, and wait; those of the session have not.
+    bool ended = false;
+    Nursery closing(rig.world.core(), 1);
+    {
+        const ThreadTurns::Place hung = co_await rig.source.turns.enter(0);
+        co_await closing.spawn(end_session(rig, id, ended));
+        (void)co_await sleep_for(rig.world.core(), 10s);
+        EXPECT_TRUE(ended) << "its files were closed as those of no tenant";
+    }
+    co_await closing.join();
+}
+
+TEST(Mounts, FilesAreClosedOnThreadsOfTheSessionsTenant) {
+    Rig rig;
+    rig.world.run(end_beside_hung_calls(rig));
 }
 
 Task<> leave_everything_open(Rig& rig, uint64_t& id) {
