@@ -128,7 +128,7 @@ class Samples(unittest.TestCase):
 
 
 class Names(unittest.TestCase):
-    PRINTED = "create 10 2.0 5.0 9.0\nstat 40 2.0 1.0 2.0\nopen 20 2.0 1.5 3.0\nunlink 10 1.0 4.0 8.0\n"
+    PRINTED = "create 10 2.0 5.0 9.0\nstat 40 2.0 1.0 2.0\nopen 20 2.0 1.5 3.0\nrename 10 1.0 4.0 8.0\nunlink 10 1.0 4.0 8.0\n"
 
     def test_each_operation_beside_the_synced_directory(self):
         raw, ours = names.parse(self.PRINTED), names.parse(self.PRINTED.replace("create 10", "create 5"))

@@ -134,8 +134,8 @@ class Deployment {
 };
 
 // The reactor for a URI. An embedded pool's settings come before `options`. On a host of a DPU it
-// does not use the kernel's block layer. Servers' clients poll as ROS2STORE_POLL says. Errors: those
-// of read_pool_directory() and of OsReactor::create(); invalid (ROS2STORE_POLL).
+// does not use the kernel's block layer. Servers' clients poll as ROS2STORE_POLL says. Errors:
+// those of read_pool_directory() and of OsReactor::create(); invalid (ROS2STORE_POLL).
 [[nodiscard]] Result<std::unique_ptr<OsReactor>> create_reactor(const Uri& uri, Report& report,
                                                                 OsReactorOptions options = {});
 

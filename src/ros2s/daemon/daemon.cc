@@ -206,14 +206,15 @@ config::Group describe_metrics(CommonSettings& settings) {
 }
 
 config::Group describe_service(CommonSettings& settings) {
-    return {"service",
-            "How the process behaves.",
-            {config::duration("poll", settings.poll, 0s, 10ms,
-                              "How long a thread without work polls before it sleeps. It polls less "
-                              "often if that finds none. 0: never."),
-             config::duration("drain", settings.drain, 0s, 10min,
-                              "How long requests of the control plane may take to end when the "
-                              "process stops.")}};
+    return {
+        "service",
+        "How the process behaves.",
+        {config::duration("poll", settings.poll, 0s, 10ms,
+                          "How long a thread without work polls before it sleeps. It polls less "
+                          "often if that finds none. 0: never."),
+         config::duration("drain", settings.drain, 0s, 10min,
+                          "How long requests of the control plane may take to end when the "
+                          "process stops.")}};
 }
 
 int run_daemon(int count, char** arguments, const Program& program) {
