@@ -34,6 +34,22 @@ struct StoredSettings {
 };
 static_assert(sizeof(StoredSettings) == settings_bytes);
 
+template <class Stored>
+std::string bytes_of(const Stored& stored) {
+    std::string bytes(sizeof stored, '\0');
+    std::memcpy(bytes.data(), &stored, sizeof stored);
+    return bytes;
+}
+template <class Stored>
+std::optional<Stored> stored_in(std::string_view bytes) {
+    Stored stored;
+    const Stored expected;
+    if (bytes.size() != sizeof stored) return std::nullopt;
+    std::memcpy(&stored, bytes.data(), sizeof stored);
+    if (stored.magic != expected.magic || stored.version != expected.version) return std::nullopt;
+    return stored;
+}
+
 }  // namespace
 
 object::Akey value_akey(std::string_view bytes) { return {std::string(bytes) + value_tail}; }
@@ -56,20 +72,13 @@ AkeyParts parse_akey(std::string_view stored) {
 }
 
 std::string encode(const ArraySizes& sizes) {
-    const StoredSizes stored{.cell_bytes = sizes.cell_bytes, .chunk_cells = sizes.chunk_cells};
-    std::string bytes(sizeof stored, '\0');
-    std::memcpy(bytes.data(), &stored, sizeof stored);
-    return bytes;
+    return bytes_of(StoredSizes{.cell_bytes = sizes.cell_bytes, .chunk_cells = sizes.chunk_cells});
 }
 
 std::optional<ArraySizes> decode_array_sizes(std::string_view bytes) {
-    StoredSizes stored;
-    const StoredSizes expected;
-    if (bytes.size() != sizeof stored) return std::nullopt;
-    std::memcpy(&stored, bytes.data(), sizeof stored);
-    if (stored.magic != expected.magic || stored.version != expected.version) return std::nullopt;
-    if (stored.cell_bytes == 0 || stored.chunk_cells == 0) return std::nullopt;
-    return ArraySizes{.cell_bytes = stored.cell_bytes, .chunk_cells = stored.chunk_cells};
+    const auto stored = stored_in<StoredSizes>(bytes);
+    if (!stored || stored->cell_bytes == 0 || stored->chunk_cells == 0) return std::nullopt;
+    return ArraySizes{.cell_bytes = stored->cell_bytes, .chunk_cells = stored->chunk_cells};
 }
 
 std::string encode(const ContainerSettings& settings) {
@@ -80,26 +89,21 @@ std::string encode(const ContainerSettings& settings) {
                           .directory_class = settings.directory_class,
                           .file_class = settings.file_class};
     settings.hints.copy(std::data(stored.hints), hint_bytes_max);
-    std::string bytes(sizeof stored, '\0');
-    std::memcpy(bytes.data(), &stored, sizeof stored);
-    return bytes;
+    return bytes_of(stored);
 }
 
 std::optional<ContainerSettings> decode_settings(std::string_view bytes) {
-    StoredSettings stored;
-    const StoredSettings expected;
-    if (bytes.size() != sizeof stored) return std::nullopt;
-    std::memcpy(&stored, bytes.data(), sizeof stored);
-    if (stored.magic != expected.magic || stored.version != expected.version) return std::nullopt;
-    const std::string_view hints(std::data(stored.hints),
-                                 ::strnlen(std::data(stored.hints), hint_bytes_max + 1));
+    const auto stored = stored_in<StoredSettings>(bytes);
+    if (!stored) return std::nullopt;
+    const std::string_view hints(std::data(stored->hints),
+                                 ::strnlen(std::data(stored->hints), hint_bytes_max + 1));
     if (hints.size() > hint_bytes_max) return std::nullopt;
-    return ContainerSettings{.layout = stored.layout,
-                             .mode = stored.mode,
-                             .chunk_bytes = stored.chunk_bytes,
-                             .object_class = stored.object_class,
-                             .directory_class = stored.directory_class,
-                             .file_class = stored.file_class,
+    return ContainerSettings{.layout = stored->layout,
+                             .mode = stored->mode,
+                             .chunk_bytes = stored->chunk_bytes,
+                             .object_class = stored->object_class,
+                             .directory_class = stored->directory_class,
+                             .file_class = stored->file_class,
                              .hints = std::string(hints)};
 }
 

@@ -107,6 +107,11 @@ constexpr auto denied = [](const auto& result) {
     return !result && result.error().code == Code::denied;
 };
 
+// What a program asks for that only reads `main`.
+capability::Use reading_main() {
+    return {.rights = capability::right_read, .directories = false, .container = "main"};
+}
+
 TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
@@ -124,8 +129,7 @@ TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
     ASSERT_TRUE(listed) << report.text();
     const Uuid pool = listed->audience;
     Program alice(*reactor, dpu_as("alice"));
-    const capability::Use main{
-        .rights = capability::right_read, .directories = false, .container = "main"};
+    const capability::Use main = reading_main();
     const auto root = alice.issue(pool, main);
     ASSERT_TRUE(root) << alice.report.text();
 
@@ -237,9 +241,7 @@ TEST_P(DelegatedDpu, ADpuReachesWhatItShows) {
         on(*reactor, [&] { return attacker.engine().list_tenants(call, "pool", 0, report); });
     ASSERT_TRUE(listed) << report.text();
     Program alice(*reactor, dpu_as("alice"));
-    const auto root =
-        alice.issue(listed->audience,
-                    {.rights = capability::right_read, .directories = false, .container = "main"});
+    const auto root = alice.issue(listed->audience, reading_main());
     ASSERT_TRUE(root) << alice.report.text();
     Attacker::Holder holder(attacker.key());
     holder.links = alice.delegate(*root, attacker.key().shown());
@@ -273,8 +275,7 @@ TEST_P(DelegatedDpu, ARevokedCapabilityIsWorthNothing) {
     const auto known =
         on(*reactor, [&] { return one.control->describe_capabilities(call, "pool", report); });
     ASSERT_TRUE(known) << report.text();
-    const capability::Use main{
-        .rights = capability::right_read, .directories = false, .container = "main"};
+    const capability::Use main = reading_main();
     const auto first = one.issue(known->audience, main), other = two.issue(known->audience, main);
     ASSERT_TRUE(first && other) << one.report.text() << two.report.text();
     Attacker::Holder holder(attacker.key()), of_other(attacker.key());
@@ -406,9 +407,7 @@ TEST_P(DelegatedDpu, WhatIsNotRenewedEnds) {
     const auto known =
         on(*reactor, [&] { return alice.control->describe_capabilities(call, "pool", report); });
     ASSERT_TRUE(known) << report.text();
-    const auto root =
-        alice.issue(known->audience,
-                    {.rights = capability::right_read, .directories = false, .container = "main"});
+    const auto root = alice.issue(known->audience, reading_main());
     ASSERT_TRUE(root) << alice.report.text();
     Attacker::Holder holder(attacker.key());
     holder.links = alice.delegate(*root, attacker.key().shown());
@@ -437,8 +436,7 @@ TEST_P(DelegatedDpu, ADirectClientShowsItsOwn) {
     const auto known =
         on(*reactor, [&] { return carol.control->describe_capabilities(call, "pool", report); });
     ASSERT_TRUE(known) << report.text();
-    const capability::Use main{
-        .rights = capability::right_read, .directories = false, .container = "main"};
+    const capability::Use main = reading_main();
     const auto hers = carol.issue(known->audience, main), his = dave.issue(known->audience, main);
     ASSERT_TRUE(hers && his) << carol.report.text() << dave.report.text();
     EXPECT_FALSE(capability::decode(*hers)->use.directories);
@@ -476,8 +474,7 @@ TEST_P(DelegatedDpu, ADpuBelievesNoHost) {
     const auto described =
         on(*reactor, [&] { return bob.control->describe_capabilities(call, "pool", report); });
     ASSERT_TRUE(described && described->delegate) << report.text();
-    const capability::Use main{
-        .rights = capability::right_read, .directories = false, .container = "main"};
+    const capability::Use main = reading_main();
     const auto root = alice.issue(described->audience, main);
     ASSERT_TRUE(root) << alice.report.text();
     // More than the tenant has, and what others have.
