@@ -3,6 +3,8 @@
 // bytes in their omap.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ros2s/object/contract/batch.h"
 #include "ros2s/rados/rados_store.h"
 #include "ros2s/rados/records.h"
