@@ -15,6 +15,9 @@ exporter::Source reactor_source(const OsReactor& reactor, uint32_t number) {
                       counters.remote_posts.value());
                 visit("ros2store_reactor_sleeps_total", "Times that it slept for lack of work.",
                       counters.sleeps.value());
+                visit("ros2store_reactor_polls_contended_total",
+                      "Yields while polling after which another process used a whole time slice.",
+                      counters.polls_contended.value());
             }};
 }
 

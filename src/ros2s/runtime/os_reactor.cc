@@ -27,10 +27,8 @@ constexpr size_t resumed_per_turn = 256;
 constexpr size_t timers_per_turn = 64;
 // A yield that takes longer than this went to somebody who computes. Polling beside such a process
 // loses (each yield costs a whole time slice, while a sleeper that wakes goes first), so the core
-// then sleeps at once whenever it is idle, for a time that doubles as long as that goes on.
+// then sleeps at once whenever it is idle, for a time (PollBan).
 constexpr Duration yield_contended = std::chrono::microseconds(200);
-constexpr Duration poll_ban_least = std::chrono::milliseconds(10);
-constexpr Duration poll_ban_most = std::chrono::milliseconds(640);
 // What advance() runs: a turn for what was made visible, and one for what that brings at once.
 constexpr int turns_of_advance = 2;
 
@@ -70,7 +68,7 @@ struct OsReactor::Loop {
     Time poll_until{};
     bool polling = false;  // in this wait
     bool worked = false;   // since the wait began
-    Duration poll_ban = poll_ban_least;
+    PollBan poll_ban;
     Time poll_banned_until{};
 
     Result<> open_ring();
@@ -168,7 +166,10 @@ void OsReactor::Loop::idle(Time until) {
 bool OsReactor::Loop::polls(bool new_work) {
     if (options.poll_for == Duration::zero() || (!new_work && !polling)) return false;
     if (new_work) {
-        if (polling) poll_habit.found();
+        if (polling) {
+            poll_habit.found();
+            poll_ban.found();
+        }
         polling = poll_habit.begin();
         if (!polling) return false;
     }
@@ -186,13 +187,9 @@ bool OsReactor::Loop::polls(bool new_work) {
 void OsReactor::Loop::yield_once(Time before) {
     sched_yield();
     const Time after = read_clock(CLOCK_MONOTONIC);
-    if (after - before > yield_contended) {
-        poll_banned_until = after + poll_ban;
-        poll_ban = std::min(poll_ban * 2, poll_ban_most);
-        counters.polls_contended.add();
-    } else if (after - poll_banned_until > poll_ban_most) {
-        poll_ban = poll_ban_least;
-    }
+    if (after - before <= yield_contended) return;
+    poll_banned_until = after + poll_ban.contended();
+    counters.polls_contended.add();
 }
 
 void OsReactor::Loop::sleep(Time until) {

@@ -1,4 +1,6 @@
-// PollHabit: whether a core polls in its next wait. Polling saves the wake-up of a wait that ends
+// When a core polls before it sleeps.
+//
+// PollHabit: whether it polls in its next wait. Polling saves the wake-up of a wait that ends
 // soon, and wastes processor time in one that does not. A core cannot know which one it begins, so
 // it goes by the last ones: after n polls in vain in a row it leaves out the next 2^n - 1 waits.
 //
@@ -7,6 +9,8 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+
+#include "ros2s/runtime/time.h"
 
 namespace ros2s {
 
@@ -30,6 +34,28 @@ class PollHabit {
   private:
     uint32_t in_vain_ = 0;
     uint32_t left_out_ = 0;
+};
+
+// PollBan: how long a core does not poll after a yield that a process which computes took for a
+// whole time slice. Beside such a process polling gains nothing, so the time doubles. It begins
+// anew if polls found work often since the last such yield: then the process computes rarely.
+class PollBan {
+  public:
+    static constexpr Duration least = std::chrono::milliseconds(10);
+    static constexpr Duration most = std::chrono::milliseconds(640);
+    static constexpr uint32_t finds_often = 1000;
+
+    void found() noexcept { ++finds_; }
+    // Returns the time without polls that begins now.
+    [[nodiscard]] Duration contended() noexcept {
+        last_ = finds_ < finds_often ? std::clamp(2 * last_, least, most) : least;
+        finds_ = 0;
+        return last_;
+    }
+
+  private:
+    Duration last_{};
+    uint32_t finds_ = 0;
 };
 
 }  // namespace ros2s

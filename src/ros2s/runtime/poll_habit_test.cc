@@ -43,5 +43,24 @@ TEST(PollHabit, polls_each_wait_again_after_one_that_found_work) {
     EXPECT_TRUE(habit.begin());
 }
 
+TEST(PollBan, doubles_while_polls_find_little) {
+    PollBan ban;
+    EXPECT_EQ(ban.contended(), PollBan::least);
+    for (Duration last = PollBan::least; last < PollBan::most; last *= 2) {
+        for (uint32_t i = 1; i < PollBan::finds_often; ++i) ban.found();
+        EXPECT_EQ(ban.contended(), 2 * last);
+    }
+    EXPECT_EQ(ban.contended(), PollBan::most);
+}
+
+// A program that computes now and then, between many requests, takes no polling away.
+TEST(PollBan, is_short_if_polls_found_work_since_the_last_one) {
+    PollBan ban;
+    for (int contended = 0; contended < 20; ++contended) {
+        EXPECT_EQ(ban.contended(), PollBan::least);
+        for (uint32_t i = 0; i < PollBan::finds_often; ++i) ban.found();
+    }
+}
+
 }  // namespace
 }  // namespace ros2s
