@@ -95,6 +95,30 @@ def small_files():
 
 
 @test
+def a_database_recovers():
+    if not postgres.programs():
+        print("SKIPPED: postgresql is not installed, or this is not root: nothing was recovered")
+        return
+
+    def look(top):
+        top.chmod(0o755)
+        (top / "raw").mkdir()
+        (top / "place").mkdir()
+        database = postgres.Crashed(top / "place", scale=1, transactions=5)
+        assert 0 < database.recover(top / "raw") < postgres.PATIENCE_SECONDS
+        assert list((top / "raw").iterdir()) == [], "the database is removed"
+        database.transactions += 1
+        try:
+            database.recover(top / "raw")
+        except shown.Failed as failure:
+            assert "20 of 21 transactions are left" in str(failure), failure
+        else:
+            raise AssertionError("a lost transaction was not noticed")
+
+    in_a_place(look)
+
+
+@test
 def what_io_costs_a_host():
     def look(top):
         done = bench(top, "host-cpu", "--seconds", "1", "--turns", "1", "--mib", "64", "--json", "build/host.json")
@@ -137,5 +161,6 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     BUILD, CHECKOUT = (Path(each).absolute() for each in sys.argv[1:3])
     sys.path.insert(0, str(CHECKOUT / "tools" / "dev"))
-    from bench import mounts, names, rows  # noqa: E402
+    import shown  # noqa: E402
+    from bench import mounts, names, postgres, rows  # noqa: E402
     sys.exit(test.run(sys.argv[3:]))

@@ -1,5 +1,6 @@
 """Measures what programs do with many small files, on a mount of each set-up and in the file system of the
-checkout: tar, git, cp, cat and rm. Each workload ends with a sync, so that everything is durable."""
+checkout: tar, git, cp, cat and rm. Each workload ends with a sync, so that everything is durable. Where PostgreSQL is
+installed, its recovery is measured too."""
 
 import dataclasses
 import random
@@ -7,12 +8,14 @@ import time
 
 import build
 import compare
+import console
 import shown
-from bench import names, pools, report
+from bench import names, pools, postgres, report
 
 FILES, FOLDERS, SEED = 400, 20, 1
 BYTES_MOST = 16384
 WORKLOADS = ("untar", "git clone", "copy", "read", "remove")
+RECOVERY = "PostgreSQL's recovery"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,10 +54,11 @@ class Tree:
                 "remove": f"rm -r {top}/copy"}[workload] + f" && sync -f {top}"
 
 
-def turn(side, tree, program):
-    """Returns files per second, by workload. If it fails, guard.py unmounts."""
+def turn(side, tree, program, database=None):
+    """Returns files per second, by workload, and recoveries per second. If it fails, guard.py unmounts."""
     if side.uri:
-        shown.run(program, "mount", side.uri, side.folder, quiet=True)
+        others = ("--", "--allow-other") if database else ()
+        shown.run(program, "mount", side.uri, side.folder, *others, quiet=True)
     top = side.folder / f"{side.mode}-{time.monotonic_ns()}"
     top.mkdir()
     found = {}
@@ -62,6 +66,8 @@ def turn(side, tree, program):
         began = time.monotonic()
         shown.shell(tree.line(workload, top))
         found[workload] = names.Timed(FILES / (time.monotonic() - began), None, None)
+    if database:
+        found[RECOVERY] = names.Timed(1 / database.recover(top), None, None)
     shown.shell(f"rm -r {top}")
     if side.uri:
         shown.run("fusermount3", "-u", side.folder, quiet=True)
@@ -81,26 +87,33 @@ def measure(options, place, document, tally):
         Mounted(side.mode, side.through or None, folder, pools.uri_of(side))
         for side in (embedded, ours.direct(pool, "shm"), ours.offload(pool, "shm"))]
     tree = Tree(place)
+    database = postgres.Crashed(place) if postgres.programs() else None
+    if not database:
+        console.note("without PostgreSQL's recovery: postgresql is not installed, or this is not root")
     turns = [[] for _ in sides]
     for number in range(options.turns):
         for i in compare.order(number, sides):
-            turns[i].append(turn(sides[i], tree, built / "bin/ros2store"))
+            turns[i].append(turn(sides[i], tree, built / "bin/ros2store", database))
     ours.down()
     made, spreads = [], []
-    for workload in WORKLOADS:
+    for workload in turns[0][0]:
         told = [names.row(side, workload, 1, own, turns[0]) for side, own in zip(sides, turns)]
         for row, _ in told:
-            row["bytes_per_s"] = row["iops"] * tree.bytes / FILES
+            row["bytes_per_s"] = None if workload == RECOVERY else row["iops"] * tree.bytes / FILES
         made += [row for row, _ in told]
         spreads += [spread for _, spread in told]
-        tally.add(f"{workload}: " + "; ".join(f"{row['mode']} {row['iops']:,.0f} files/s" for row, _ in told), True)
+        tally.add(f"{workload}: " + "; ".join(f"{row['mode']} {rate(row)}" for row, _ in told), True)
     document["rows"], document["spreads"] = made, spreads
     document["files"], document["bytes"] = FILES, tree.bytes
     return lines(made, spreads), names.bars(made, spreads)
 
 
+def rate(row):
+    return f"{1 / row['iops']:.1f} s" if row["workload"] == RECOVERY else f"{row['iops']:,.0f} files/s"
+
+
 def lines(made, spreads):
-    return report.table(("workload", "mode", "files per second (spread)", "ratio to raw"), (
+    return report.table(("workload", "mode", "files per second, or time (spread)", "ratio to raw"), (
         (one["workload"], report.mode(one),
-         f"{one['iops']:,.0f} ({spread['iops'][0]:,.0f}–{spread['iops'][1]:,.0f})",
+         f"{rate(one)} ({' to '.join(rate(one | {'iops': each}) for each in spread['iops'])})",
          report.number(one["ratio_to_raw"], 2)) for one, spread in zip(made, spreads)))
