@@ -138,11 +138,24 @@ class LocalFsOfTenants : public testing::Test {
         co_await beside_a_hung_call(make(*this, soon(), done), done);
         EXPECT_EQ(error_of(done), Code::deadline);
         EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+    }
+    // It does not wait until the hung call ends.
+    Task<> ends_when_it_is_stopped() {
+        Result<> done;
+        co_await open(*this, {.tenant = mine}, done);
+        EXPECT_TRUE(done);
+        done = fail(Code::busy);
         StopSource stop;
-        stop.request_stop();
-        co_await beside_a_hung_call(make(*this, {.stop = stop.token(), .tenant = mine}, done),
-                                    done);
-        EXPECT_EQ(error_of(done), Code::cancelled);
+        {
+            const ThreadTurns::Place hung = co_await turns.enter(other);
+            co_await calls.spawn(make(*this, {.stop = stop.token(), .tenant = mine}, done));
+            co_await settle();
+            EXPECT_EQ(error_of(done), Code::busy) << "it did not wait for a thread";
+            stop.request_stop();
+            co_await settle();
+            EXPECT_EQ(error_of(done), Code::cancelled);
+        }
+        co_await calls.join();
         EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
     }
     Task<> closes_late() {
@@ -162,6 +175,10 @@ TEST_F(LocalFsOfTenants, OpeningOneTakesAThreadOfItsTenant) {
 // A request that ended while it waited for a thread.
 TEST_F(LocalFsOfTenants, WhatEndedBeforeItHadAThreadIsNotDone) {
     world.run(does_not_begin_late());
+    world.run(fs->close_all());
+}
+TEST_F(LocalFsOfTenants, WhatIsStoppedWhileItWaitsForAThreadEnds) {
+    world.run(ends_when_it_is_stopped());
     world.run(fs->close_all());
 }
 TEST_F(LocalFsOfTenants, AFileIsClosedHoweverLate) {

@@ -22,7 +22,25 @@ bool ThreadTurns::begin_now(uint64_t number) noexcept {
 void ThreadTurns::wait(uint64_t number, Waiter& waiter) noexcept {
     Tenant& tenant = tenants_[number];
     (tenant.last != nullptr ? tenant.last->next : tenant.first) = &waiter;
+    waiter.previous = tenant.last;
+    waiter.state = Waiter::State::waiting;
     tenant.last = &waiter;
+}
+
+void ThreadTurns::remove(Tenant& tenant, Waiter& waiter) noexcept {
+    (waiter.previous != nullptr ? waiter.previous->next : tenant.first) = waiter.next;
+    (waiter.next != nullptr ? waiter.next->previous : tenant.last) = waiter.previous;
+}
+
+void ThreadTurns::stop_waiting(uint64_t number, Waiter& waiter) noexcept {
+    if (waiter.state != Waiter::State::waiting) return;
+    const auto found = tenants_.find(number);
+    ROS2S_CHECK(found != tenants_.end());
+    Tenant& tenant = found->second;
+    remove(tenant, waiter);
+    waiter.state = Waiter::State::outside;
+    if (tenant.running == 0 && tenant.first == nullptr) tenants_.erase(found);
+    reactor_.post(waiter.handle);
 }
 
 ThreadTurns::Tenants::value_type* ThreadTurns::next() noexcept {
@@ -47,8 +65,8 @@ void ThreadTurns::leave(uint64_t number) noexcept {
         Tenant& tenant = each->second;
         last_ = each->first;
         Waiter& first = *tenant.first;
-        tenant.first = first.next;
-        if (tenant.first == nullptr) tenant.last = nullptr;
+        remove(tenant, first);
+        first.state = Waiter::State::inside;
         ++tenant.running;
         ++running_;
         reactor_.post(first.handle);

@@ -3,6 +3,8 @@
 //
 //     co_return co_await run_in_turn(turns, pool, reactor, call, work);
 //
+// A call that is stopped leaves its queue.
+//
 // A tenant has no more calls on threads than are free: alone half of the threads, a second tenant
 // half of what is left, and so on; always one, if a thread is free. Further calls of a tenant wait
 // in their order. When a thread is free, the tenant with the fewest calls on threads is next; among
@@ -19,6 +21,7 @@
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/task.h"
 
 namespace ros2s {
@@ -49,26 +52,17 @@ class ThreadTurns {
     ThreadTurns(const ThreadTurns&) = delete;
     ThreadTurns& operator=(const ThreadTurns&) = delete;
 
-    // 0: for no tenant.
-    [[nodiscard]] auto enter(uint64_t tenant) noexcept {
-        struct Awaiter {
-            ThreadTurns& turns;
-            uint64_t tenant;
-            Waiter waiter{};
-            bool await_ready() noexcept { return turns.begin_now(tenant); }
-            void await_suspend(std::coroutine_handle<> handle) noexcept {
-                waiter.handle = handle;
-                turns.wait(tenant, waiter);
-            }
-            Place await_resume() noexcept { return {turns, tenant}; }
-        };
-        return Awaiter{*this, tenant};
-    }
+    // co_await turns.enter(tenant, stop): a Place, which is empty if the call was stopped while it
+    // waited. 0: for no tenant.
+    class Entering;
+    [[nodiscard]] Entering enter(uint64_t tenant, StopToken stop = {}) noexcept;
 
   private:
     struct Waiter {
         std::coroutine_handle<> handle{};
         Waiter* next = nullptr;
+        Waiter* previous = nullptr;
+        enum class State : uint8_t { outside, waiting, inside } state = State::outside;
     };
     struct Tenant {
         size_t running = 0;
@@ -79,6 +73,9 @@ class ThreadTurns {
     [[nodiscard]] bool has_room(const Tenant& tenant) const noexcept;
     bool begin_now(uint64_t tenant) noexcept;
     void wait(uint64_t tenant, Waiter& waiter) noexcept;
+    // It does not wait any more.
+    static void remove(Tenant& tenant, Waiter& waiter) noexcept;
+    void stop_waiting(uint64_t tenant, Waiter& waiter) noexcept;
     void leave(uint64_t tenant) noexcept;
     // Null: nobody waits who has room.
     [[nodiscard]] Tenants::value_type* next() noexcept;
@@ -90,12 +87,54 @@ class ThreadTurns {
     Tenants tenants_;    // with calls
 };
 
+class [[nodiscard]] ThreadTurns::Entering {
+  public:
+    Entering(ThreadTurns& turns, uint64_t tenant, StopToken stop) noexcept
+        : turns_(turns), tenant_(tenant), stop_(stop), stopped_(*this) {}
+    Entering(const Entering&) = delete;
+    Entering& operator=(const Entering&) = delete;
+    bool await_ready() noexcept {
+        if (stop_.stop_requested()) return true;
+        if (!turns_.begin_now(tenant_)) return false;
+        waiter_.state = Waiter::State::inside;
+        return true;
+    }
+    void await_suspend(std::coroutine_handle<> handle) noexcept {
+        waiter_.handle = handle;
+        turns_.wait(tenant_, waiter_);
+    }
+    Place await_resume() noexcept {
+        return waiter_.state == Waiter::State::inside ? Place(turns_, tenant_) : Place();
+    }
+
+  private:
+    struct Stopped : StopCallback {
+        explicit Stopped(Entering& owner) noexcept
+            : StopCallback(owner.stop_.source(),
+                           [](StopCallback& self) noexcept {
+                               Entering& entering = static_cast<Stopped&>(self).owner_;
+                               entering.turns_.stop_waiting(entering.tenant_, entering.waiter_);
+                           }),
+              owner_(owner) {}
+        Entering& owner_;
+    };
+    ThreadTurns& turns_;
+    const uint64_t tenant_;
+    const StopToken stop_;
+    Waiter waiter_;
+    Stopped stopped_;
+};
+
+inline ThreadTurns::Entering ThreadTurns::enter(uint64_t tenant, StopToken stop) noexcept {
+    return {*this, tenant, stop};
+}
+
 // A place for a call of a tenant; an empty one if `turns` is null. Errors: cancelled, deadline: the
 // call ended while it waited.
 inline Task<Result<ThreadTurns::Place>> enter_in_time(ThreadTurns* turns, Reactor& reactor,
                                                       Call call) {
     if (turns == nullptr) co_return ThreadTurns::Place();
-    ThreadTurns::Place place = co_await turns->enter(call.tenant);
+    ThreadTurns::Place place = co_await turns->enter(call.tenant, call.stop);
     ROS2S_CO_TRY(call.check(reactor.now()));
     co_return std::move(place);
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
 #include <map>
 
@@ -99,6 +100,41 @@ class SharedThreads : public testing::Test {
         EXPECT_EQ(ended[2], 200U);
         co_await end_all();
     }
+    static Task<> stoppable(SharedThreads& self, uint64_t tenant, StopToken stop, Result<>& done) {
+        ThreadTurns* const turns = &self.turns;
+        const auto place =
+            co_await enter_in_time(turns, self.world.core(), {.stop = stop, .tenant = tenant});
+        done = place ? Result<>() : fail(place.error());
+    }
+    // The first, one in the middle and the last of a queue are stopped. The rest keep their turns.
+    Task<> stops_those_that_wait() {
+        co_await want(1, 4);
+        StopSource stop;
+        std::array<Result<>, 3> stopped;
+        stopped.fill(fail(Code::busy));
+        for (Result<>& each : stopped) {
+            co_await calls.spawn(stoppable(*this, 1, stop.token(), each));
+            co_await want(1, &each == &stopped.back() ? 0 : 1);
+        }
+        Result<> already = fail(Code::busy), other = fail(Code::busy);
+        stop.request_stop();
+        co_await calls.spawn(stoppable(*this, 1, stop.token(), already));
+        co_await settle();
+        EXPECT_THAT(counts(), ElementsAre(Pair(1, 4))) << "all threads of the tenant still hang";
+        for (const Result<>& each : stopped) EXPECT_EQ(each, Result<>(fail(Code::cancelled)));
+        EXPECT_EQ(already, Result<>(fail(Code::cancelled)));
+        // A tenant that only waited is forgotten with its last call.
+        co_await want(2, 2);
+        co_await want(3, 1);
+        co_await want(4, 1);
+        StopSource later;
+        co_await calls.spawn(stoppable(*this, 5, later.token(), other));
+        later.request_stop();
+        co_await settle();
+        EXPECT_EQ(other, Result<>(fail(Code::cancelled)));
+        co_await end_all();
+        EXPECT_EQ(ended[1], 6U);
+    }
     Task<> loses_nobody(uint64_t seed) {
         Random random(seed);
         std::map<uint64_t, size_t> wanted;
@@ -121,6 +157,7 @@ TEST_F(SharedThreads, ATenantLeavesHalfOfThemToOthers) { world.run(leaves_half()
 TEST_F(SharedThreads, ThoseWithEquallyManyTakeTurns) { world.run(takes_turns()); }
 // Calls that block for ever leave threads to those that do not.
 TEST_F(SharedThreads, HungCallsOfATenantStopNobodyElse) { world.run(goes_on_beside_hung_calls()); }
+TEST_F(SharedThreads, WhatIsStoppedWhileItWaitsEndsAtOnce) { world.run(stops_those_that_wait()); }
 TEST_F(SharedThreads, NobodyIsLost) {
     for (uint64_t seed = 1; seed <= 50; ++seed) world.run(loses_nobody(seed));
 }
