@@ -330,7 +330,8 @@ class Life(WithDirectory):
         self.up("--size", SIZE)
         run("container", "create", self.uri("second"), "--chunk", "64K")
         listed = answer("container", "list", self.pool)["containers"]
-        self.assertEqual([each["container"] for each in listed], ["main", "second"])
+        self.assertEqual([(each["container"], each["encryption"]) for each in listed],
+                         [("main", "none"), ("second", "none")])
         one = answer("container", "query", self.uri("second"))
         self.assertEqual(one["chunk_bytes"], 64 << 10)
         for command in (("status",), ("pool", "query")):

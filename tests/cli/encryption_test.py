@@ -105,6 +105,19 @@ class Encryption(Refusal):
                             env=self.with_keys)
         self.assertNotIn("is not encrypted", said)
 
+    def test_it_is_told_which_containers_are_encrypted(self):
+        self.encrypt()
+        # Also without the keys. An interrupted creation leaves a container like `main`.
+        listed = answer("container", "list", self.pool, env=self.without)["containers"]
+        self.assertEqual({each["container"]: each["encryption"] for each in listed},
+                         {"main": "none", "secret": "aes-256-gcm"})
+        text = run("container", "list", self.pool, env=self.without).stdout
+        self.assertRegex(text, r"(?m)^main .* plain .*\n^secret .* aes-256-gcm ")
+        for label, encryption in (("main", "none"), ("secret", "aes-256-gcm")):
+            self.assertEqual(answer("container", "query", self.uri(label))["encryption"], encryption)
+            self.assertRegex(run("container", "query", self.uri(label)).stdout, f"encryption +{encryption}\n")
+        self.assertEqual(answer("container", "set", self.uri("secret"), "--space", "1GiB")["encryption"], "aes-256-gcm")
+
     def test_the_key_may_be_in_a_token(self):
         (self.scratch / "tokens").mkdir()
         (self.scratch / "softhsm2.conf").write_text(f"directories.tokendir = {self.scratch}/tokens\n")

@@ -18,17 +18,36 @@
 namespace ros2s::cli {
 namespace {
 
-Json value_of(const object::ContainerRecord& container, const std::string& uri) {
+// "none", "aes-256-gcm", or "unknown": the caller may not read the container's keys, or they are
+// damaged.
+Task<std::string> encryption_of(Workplace work, PoolAccess& pool,
+                                const object::ContainerRecord& container) {
+    auto* const store = (co_await pool.store()).value_or(nullptr);
+    if (store == nullptr) co_return "unknown";
+    Report unused;
+    const auto keys = co_await cipher::find_keys(work.call, *store, container.id,
+                                                 container.properties.label, unused);
+    if (keys) co_return "aes-256-gcm";
+    co_return keys.error().code == Code::not_found ? "none" : "unknown";
+}
+
+Json value_of(const object::ContainerRecord& container, const std::string& uri,
+              const std::string& encryption) {
     return Json::object({{"container", container.properties.label},
                          {"uri", uri},
                          {"id", container.id.uuid.to_string()},
                          {"chunk_bytes", container.properties.chunk_bytes},
+                         {"encryption", encryption},
                          {"owner", container.properties.owner},
                          {"used_bytes", container.used.bytes},
                          {"used_values", container.used.values},
                          {"cap_bytes", container.properties.caps.bytes},
                          {"cap_values", container.properties.caps.values},
                          {"created_ns", container.created.time_since_epoch().count()}});
+}
+
+std::string encryption_text(const std::string& encryption) {
+    return encryption == "none" ? "plain" : encryption;
 }
 
 // "12 MiB of 1 GiB, 30 files of 1000". A file has two single values.
@@ -77,13 +96,9 @@ Result<> check_encryption(const ContainerOptions& options, Report& report) {
 
 // A creation with a key that was interrupted may have left a container without encryption, which
 // nobody should take for the one that was wanted.
-Task<> say_if_plain(Workplace work, PoolAccess& pool, object::ObjectStore& store,
-                    std::string label) {
-    Report unused;
+Task<> say_if_plain(Workplace work, PoolAccess& pool, std::string label) {
     const auto record = co_await pool.find(work.call, label);
-    if (!record) co_return;
-    const auto keys = co_await cipher::find_keys(work.call, store, record->id, label, unused);
-    if (keys || keys.error().code != Code::not_found) co_return;
+    if (!record || co_await encryption_of(work, pool, *record) != "none") co_return;
     work.report.say(
         fmt::format("'{}' is not encrypted: if its creation with a key was "
                     "interrupted, remove it with 'ros2store container destroy'",
@@ -106,7 +121,7 @@ Task<Result<object::ContainerRecord>> create_in(Workplace work, PoolAccess& pool
     const auto created = co_await pool.create(work.call, properties, owner);
     if (!created) {
         if (created.error().code == Code::exists) {
-            co_await say_if_plain(work, pool, *store, label);
+            co_await say_if_plain(work, pool, label);
         }
         co_return fail(created.error());
     }
@@ -166,7 +181,7 @@ Task<Result<>> container_create(Workplace work, ContainerOptions options) {
     co_await pool->close();
     ROS2S_CO_TRY(made);
     work.session.say(fmt::format("container '{}' is ready: {}", uri.container, uri.to_string()));
-    work.session.answer(value_of(*made, uri.to_string()));
+    work.session.answer(value_of(*made, uri.to_string(), options.encryption));
     co_return Result<>{};
 }
 
@@ -195,10 +210,12 @@ Task<Result<>> container_set(Workplace work, ContainerOptions options) {
     }
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
     const auto now = co_await pool->set(work.call, uri.container, change);
+    std::string encryption;
+    if (now) encryption = co_await encryption_of(work, *pool, *now);
     co_await pool->close();
     ROS2S_CO_TRY(now);
     work.session.say(fmt::format("container '{}': {}", uri.container, use_text(*now)));
-    work.session.answer(value_of(*now, uri.to_string()));
+    work.session.answer(value_of(*now, uri.to_string(), encryption));
     co_return Result<>{};
 }
 
@@ -206,15 +223,23 @@ Task<Result<>> container_list(Workplace work, ContainerOptions options) {
     ROS2S_CO_TRY_ASSIGN(api::Uri shown, pool_uri(options.place, work.report));
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, shown));
     const auto containers = co_await pool->containers(work.call);
+    std::vector<std::string> encryptions;
+    if (containers) {
+        for (const auto& container : *containers) {
+            encryptions.push_back(co_await encryption_of(work, *pool, container));
+        }
+    }
     co_await pool->close();
     ROS2S_CO_TRY(containers);
     std::vector<Json> values;
-    for (const auto& container : *containers) {
+    for (size_t i = 0; i < containers->size(); ++i) {
+        const auto& container = (*containers)[i];
         shown.container = container.properties.label;
         const std::string uri = shown.to_string();
-        work.session.say(fmt::format("{:<16} {}  {:<32} {}", container.properties.label,
-                                     time_text(container.created), use_text(container), uri));
-        values.push_back(value_of(container, uri));
+        work.session.say(fmt::format("{:<16} {}  {:<32} {:<12} {}", container.properties.label,
+                                     time_text(container.created), use_text(container),
+                                     encryption_text(encryptions[i]), uri));
+        values.push_back(value_of(container, uri, encryptions[i]));
     }
     work.session.answer(Json::object({{"containers", Json::array(values)}}));
     co_return Result<>{};
@@ -224,16 +249,18 @@ Task<Result<>> container_query(Workplace work, ContainerOptions options) {
     ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
     const auto container = co_await pool->find(work.call, uri.container);
+    std::string encryption;
+    if (container) encryption = co_await encryption_of(work, *pool, *container);
     co_await pool->close();
     ROS2S_CO_TRY(container);
     const std::string& owner = container->properties.owner;
     work.session.say(
         fmt::format("container   {}\nid          {}\nchunks      {}\ncreated     {}\n"
-                    "owner       {}\nused        {}",
+                    "encryption  {}\nowner       {}\nused        {}",
                     container->properties.label, container->id.uuid.to_string(),
                     human_bytes(container->properties.chunk_bytes), time_text(container->created),
-                    owner.empty() ? "administrators" : owner, use_text(*container)));
-    work.session.answer(value_of(*container, uri.to_string()));
+                    encryption, owner.empty() ? "administrators" : owner, use_text(*container)));
+    work.session.answer(value_of(*container, uri.to_string(), encryption));
     co_return Result<>{};
 }
 
