@@ -213,6 +213,11 @@ Task<Result<>> TenantDomains::listen_at(Tenant& tenant, const daemon::Listen& pl
     }
 }
 
+void TenantDomains::session_revoked(session::Session& session) {
+    const auto found = tenants_.find(session.tenant);
+    if (found != tenants_.end()) found->second->data.abandon_session(session.id.value);
+}
+
 Task<> TenantDomains::session_ending(session::Session& session) {
     const auto found = tenants_.find(session.tenant);
     if (found == tenants_.end()) co_return;

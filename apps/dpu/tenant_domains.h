@@ -66,6 +66,7 @@ class TenantDomains final : public control::TenantListeners, public session::Ses
 
     Task<Result<std::string>> open(const session::Session& session, std::string provider,
                                    Report& report) override;
+    void session_revoked(session::Session& session) override;
     Task<> session_ending(session::Session& session) override;
 
     // Answers the requests in progress, and ends all connections. Sessions are ended after it.

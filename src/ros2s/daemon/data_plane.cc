@@ -87,6 +87,10 @@ void DataPlane::add_metrics(std::vector<exporter::Source>& sources) const {
     }
 }
 
+void DataPlane::abandon_session(uint64_t session) {
+    for (const auto& port : ports_) port->server->abandon_session(session);
+}
+
 Task<> DataPlane::end_session(uint64_t session) {
     for (const auto& port : ports_) co_await port->server->end_session(session);
 }

@@ -55,7 +55,9 @@ class DataPlane {
     [[nodiscard]] std::vector<control::DataAddress> addresses() const;
     void add_metrics(std::vector<exporter::Source>& sources) const;
 
-    // Ends the session's connections at once. Returns when their requests are done.
+    // Ends the session's connections at once. Their requests stop.
+    void abandon_session(uint64_t session);
+    // The same, and returns when their requests are done.
     Task<> end_session(uint64_t session);
     // Answers the requests in progress, then ends all connections.
     Task<> drain();

@@ -256,8 +256,10 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const Using&
                           .repeated = request.repeated(),
                           .owner = entered.session->owner,
                           .digest = digest_of(request, file).value()};
-    // Not the connection's stop token: an update that has begun is finished.
+    // Not the connection's stop token: an update that has begun is finished, unless the tenant lost
+    // its rights meanwhile.
     const Call call{.deadline = request.call().deadline,
+                    .stop = entered.session->revoked.token(),
                     .tenant = request.call().tenant,
                     .trace = request.call().trace,
                     .update = &name};

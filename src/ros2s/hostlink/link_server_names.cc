@@ -136,7 +136,7 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto 
         reply = *stored;
     } else {
         // As for the bytes of files: the host's own name for the update goes to the store, and an
-        // update that has begun is finished.
+        // update that has begun is finished, unless the tenant lost its rights meanwhile.
         const UpdateName name{
             .client = id.client,
             .slot = id.slot,
@@ -145,6 +145,7 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto 
             .owner = entered.session->owner,
             .digest = Digest().add(request.method()).add(without_mount(request.body())).value()};
         const Call call{.deadline = request.call().deadline,
+                        .stop = entered.session->revoked.token(),
                         .tenant = request.call().tenant,
                         .trace = request.call().trace,
                         .update = &name,

@@ -51,6 +51,82 @@ struct Stage {
     Host other{dpu, 2};
 };
 
+// ---- revoked while requests wait --------------------------------------------------------------
+
+template <class T>
+Task<> note_end(Task<Result<T>> work, Result<>& done) {
+    const Result<T> result = co_await std::move(work);
+    done = result ? Result<>() : fail(result.error());
+}
+
+// What the store holds up for a minute ends at once, also an update that has begun.
+Task<> revoked_while_they_wait(Stage& stage) {
+    using namespace std::chrono_literals;
+    auto& wire = static_cast<DfsSource&>(*stage.dpu.source).wire();
+    fs::FileSystem& files = *stage.host.link;
+    const FileHandle file = co_await stage.create("f", {.read = true, .write = true});
+    std::vector<std::byte> bytes(4096, std::byte{1});
+    EXPECT_TRUE(co_await files.pwrite({}, file, Window::local(ConstBytes(bytes)), 0));
+    const std::vector<std::byte> others(4096, std::byte{2});
+    wire.held_on = &stage.world.core();
+    std::array<Result<>, 3> done;
+    done.fill(fail(Code::busy));
+    Nursery waiting(stage.world.core(), done.size());
+    co_await waiting.spawn(
+        note_end(files.pwrite({}, file, Window::local(ConstBytes(others)), 0), done[0]));
+    co_await waiting.spawn(note_end(files.mkdir({}, fs::root_node, "d", 0755, {}), done[1]));
+    co_await waiting.spawn(
+        note_end(files.pread({}, file, Window::local(Bytes(bytes)), 0), done[2]));
+    (void)co_await sleep_for(stage.world.core(), 100ms);
+    for (const Result<>& each : done) EXPECT_EQ(each, Result<>(fail(Code::busy)));
+
+    stage.dpu.sessions.expel(stage.host.session, "its tenant was revoked");
+    stage.dpu.sessions.expel(stage.host.session, "once more");
+    (void)co_await sleep_for(stage.world.core(), 1s);
+    EXPECT_EQ(stage.dpu.sessions.look(stage.host.session), nullptr) << "it waits for its requests";
+    EXPECT_NE(stage.dpu.sessions.look(stage.other.session), nullptr);
+    for (const Result<>& each : done) EXPECT_EQ(each, Result<>(fail(Code::denied)));
+    wire.held_on = nullptr;
+    co_await waiting.join();
+    (void)co_await sleep_for(stage.world.core(), WireToStore::held_for);
+
+    fs::FileSystem& theirs = *stage.other.link;
+    EXPECT_EQ((co_await theirs.lookup({}, fs::root_node, "d")).error().code, Code::not_found);
+    const auto found = co_await theirs.lookup({}, fs::root_node, "f");
+    EXPECT_TRUE(found);
+    if (!found) co_return;
+    const auto again = co_await theirs.open({}, found->node, {.read = true});
+    EXPECT_TRUE(again);
+    if (!again) co_return;
+    EXPECT_TRUE(co_await theirs.pread({}, again->handle, Window::local(Bytes(bytes)), 0));
+    EXPECT_EQ(bytes, std::vector<std::byte>(4096, std::byte{1}));
+    EXPECT_TRUE(co_await theirs.close({}, again->handle));
+}
+TEST(HostLink, ARevokedSessionEndsWithWhatWaits) { Stage().run(revoked_while_they_wait); }
+
+// A session that its client ends waits for its updates, until it is revoked as well.
+Task<> revoked_while_it_ends(Stage& stage) {
+    using namespace std::chrono_literals;
+    const FileHandle file = co_await stage.create("f", {.write = true});
+    const std::vector<std::byte> bytes(4096);
+    static_cast<DfsSource&>(*stage.dpu.source).wire().held_on = &stage.world.core();
+    Result<> done = fail(Code::busy);
+    Nursery waiting(stage.world.core(), 2);
+    co_await waiting.spawn(
+        note_end(stage.host.link->pwrite({}, file, Window::local(ConstBytes(bytes)), 0), done));
+    (void)co_await sleep_for(stage.world.core(), 100ms);
+    co_await waiting.spawn(stage.dpu.sessions.close(stage.host.session));
+    (void)co_await sleep_for(stage.world.core(), 10s);
+    EXPECT_NE(stage.dpu.sessions.look(stage.host.session), nullptr);
+    stage.dpu.sessions.expel(stage.host.session, "its tenant was revoked");
+    (void)co_await sleep_for(stage.world.core(), 1s);
+    EXPECT_EQ(stage.dpu.sessions.look(stage.host.session), nullptr);
+    static_cast<DfsSource&>(*stage.dpu.source).wire().held_on = nullptr;
+    co_await waiting.join();
+    EXPECT_FALSE(done);
+}
+TEST(HostLink, ASessionThatEndsIsRevokedAllTheSame) { Stage().run(revoked_while_it_ends); }
+
 // ---- exactly once ---------------------------------------------------------------------------
 
 constexpr size_t record_bytes = 300;

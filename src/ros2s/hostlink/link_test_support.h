@@ -17,12 +17,14 @@
 
 namespace ros2s::hostlink {
 
-// The way to a store, which can change the first byte of arrays' data.
+// The way to a store, which can change the first byte of arrays' data, and hold up requests.
 class WireToStore final : public object::ForwardingStore {
   public:
     using ForwardingStore::ForwardingStore;
     bool flips_fetched = false, flips_written = false;
     bool has_checksums = true;
+    Reactor* held_on = nullptr;  // if set, requests wait there for a minute, or until they stop
+    static constexpr Duration held_for = std::chrono::minutes(1);
 
     [[nodiscard]] object::Features features() const override {
         object::Features features = below().features();
@@ -31,6 +33,7 @@ class WireToStore final : public object::ForwardingStore {
     }
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items) override {
+        ROS2S_CO_TRY(co_await hold(call));
         ROS2S_CO_TRY(co_await below().fetch(call, container, items));
         for (const object::FetchItem& item : items) {
             if (flips_fetched && !item.is_value) item.window.bytes()[0] ^= std::byte{1};
@@ -39,6 +42,7 @@ class WireToStore final : public object::ForwardingStore {
     }
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
                                         const object::Transaction& transaction) override {
+        ROS2S_CO_TRY(co_await hold(call));
         object::Transaction sent = transaction;
         std::vector<std::byte> bytes;
         for (object::Operation& operation : sent.operations) {
@@ -50,6 +54,13 @@ class WireToStore final : public object::ForwardingStore {
             break;
         }
         co_return co_await below().update(call, container, sent);
+    }
+
+  private:
+    [[nodiscard]] Task<Result<>> hold(const Call& call) const {
+        if (held_on == nullptr) co_return Result<>{};
+        (void)co_await sleep_for(*held_on, held_for, call.stop);
+        co_return call.check(held_on->now());
     }
 };
 

@@ -183,16 +183,20 @@ Task<> Server::serve_connection(Server& self, std::unique_ptr<fabric::Endpoint> 
     self.left_.wake_all();
 }
 
-Task<> Server::end_session(uint64_t session) {
-    const auto of_session = [session](const ServerConnection* each) {
-        return each->guest().session == session;
-    };
+void Server::abandon_session(uint64_t session) {
     for (auto& [id, entrant] : entrants_) {
         if (entrant.guest.session == session) entrant.ended = true;
     }
     for (ServerConnection* each : all_) {
-        if (of_session(each)) each->abandon();
+        if (each->guest().session == session) each->abandon();
     }
+}
+
+Task<> Server::end_session(uint64_t session) {
+    abandon_session(session);
+    const auto of_session = [session](const ServerConnection* each) {
+        return each->guest().session == session;
+    };
     while (std::ranges::any_of(all_, of_session)) co_await left_;
 }
 

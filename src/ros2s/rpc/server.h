@@ -47,7 +47,9 @@ class Server : private fabric::PeerCheck {
     [[nodiscard]] const ServerMetrics& metrics() const { return metrics_; }
     [[nodiscard]] uint64_t incarnation() const { return incarnation_; }
 
-    // Ends the connections of a guest's session, at once, and returns when their requests are done.
+    // Ends the connections of a guest's session at once. Their requests stop.
+    void abandon_session(uint64_t session);
+    // The same, and returns when their requests are done.
     Task<> end_session(uint64_t session);
     // Accepts nothing new, lets requests in progress end, ends all connections. Must be called.
     Task<> close();

@@ -45,6 +45,10 @@ Result<rpc::Guest> SessionGate::admit(const rpc::HelloBody& hello, const fabric:
 
 void SessionGate::left(const rpc::Guest& guest) { sessions_.detach({guest.session}); }
 
+void SessionGate::session_revoked(Session& session) {
+    for (rpc::Server* const server : servers_) server->abandon_session(session.id.value);
+}
+
 Task<> SessionGate::session_ending(Session& session) {
     // By index: servers may be added or removed meanwhile.
     for (size_t i = 0; i < servers_.size(); ++i) {

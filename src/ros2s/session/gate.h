@@ -31,6 +31,7 @@ class SessionGate final : public rpc::Gate, public SessionWatcher {
 
     Result<rpc::Guest> admit(const rpc::HelloBody& hello, const fabric::Peer& peer) override;
     void left(const rpc::Guest& guest) override;
+    void session_revoked(Session& session) override;
     Task<> session_ending(Session& session) override;
 
   private:

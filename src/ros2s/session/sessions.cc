@@ -169,13 +169,18 @@ Task<> SessionTable::end(Session& session) {
 
 void SessionTable::expel(SessionId id, std::string_view why) {
     const auto found = sessions_.find(id);
-    if (found == sessions_.end() || found->second->ending) return;
-    const Session& session = *found->second;
+    if (found == sessions_.end()) return;
+    Session& session = *found->second;
+    if (session.revoked.stop_requested()) return;
+    const bool is_ending = session.ending;
     audit_.refused(
         session.request.subject,
         fmt::format("session {} of {} is ended: {}", id.value, session.request.subject, why),
         fields_of(session));
-    ROS2S_CHECK(expelled_.try_spawn(end(*found->second)));
+    session.ending = true;
+    for (SessionWatcher* const watcher : watchers_) watcher->session_revoked(session);
+    session.revoked.request_stop();
+    if (!is_ending) ROS2S_CHECK(expelled_.try_spawn(end(session)));
 }
 
 Task<> SessionTable::close_all() {

@@ -34,6 +34,7 @@
 #include "ros2s/capability/capability.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/sync.h"
 #include "ros2s/session/audit_lines.h"
 #include "ros2s/session/tickets.h"
@@ -88,6 +89,9 @@ class Session {
     Time last_use{};
     bool deserted = false;  // it had connections, and all have ended
     bool ending = false;
+    // Fires when its rights are taken away (SessionTable::expel()). Updates that have begun stop at
+    // it, and not at the end of their connection.
+    StopSource revoked{};
 
   private:
     friend class SessionUse;
@@ -123,6 +127,8 @@ class [[nodiscard]] SessionUse {
 class SessionWatcher {
   public:
     virtual ~SessionWatcher() = default;
+    // The session was revoked: its requests stop now. Others wait for it to be idle.
+    virtual void session_revoked(Session& /*session*/) {}
     // The session accepts no new calls and no connections any more, and its tickets are revoked.
     virtual Task<> session_ending(Session& session) = 0;
 };
@@ -181,8 +187,9 @@ class SessionTable {
     // Ends the session and returns when everything that was held for it is gone, also if another
     // call has begun to end it. Does nothing if there is no such session.
     Task<> close(SessionId id);
-    // Ends the session in the background. An audit line has the reason. Does nothing if there is no
-    // such session.
+    // Ends the session in the background, because its rights were taken away: its requests and
+    // updates stop, wherever they wait. An audit line has the reason. Does nothing if there is no
+    // such session. One that ends already does not wait for its updates any more.
     void expel(SessionId id, std::string_view why);
     // Refuses new sessions and ends all existing ones.
     Task<> close_all();
