@@ -32,6 +32,9 @@ constexpr uint64_t tag_waker = 3;
 constexpr uint64_t tag_cancellation = 1;
 constexpr unsigned reaped_at_once = 64;
 constexpr unsigned resubmissions_max = 100;
+// A transfer of this many bytes does not wait for others: the device would be idle until then, and
+// the kernel would merge the transfers of a turn, so that the first one ends only with the last.
+constexpr uint32_t large_transfer_bytes = uint32_t{256} << 10;
 
 struct Setup {
     unsigned flags;
@@ -161,7 +164,10 @@ class UringRing final : public KernelRing {
         ++in_kernel_;
         prepare(operation);
         ++unsubmitted_;
-        if (unsubmitted_ >= group_) flush();
+        const bool is_transfer =
+            operation.opcode == Opcode::read || operation.opcode == Opcode::write;
+        const bool is_large = is_transfer && operation.length >= large_transfer_bytes;
+        if (is_large || unsubmitted_ >= group_) flush();
     }
     void ask_to_cancel(const Operation& operation) noexcept {
         io_uring_sqe* sqe = next_sqe();

@@ -70,6 +70,30 @@ TEST_F(UringRing, HandsOverInGroupsAndTheRestAtTheEndOfTheTurn) {
     EXPECT_EQ(reaped(), 1U);
 }
 
+TEST_F(UringRing, ALargeTransferIsHandedOverAtOnce) {
+    const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    const AlignedBuffer memory(size_t{1} << 20);
+    const auto read = [&](size_t bytes) {
+        return Ring::Operation{.opcode = Ring::Opcode::read,
+                               .fd = zeros,
+                               .address = memory.data(),
+                               .length = static_cast<uint32_t>(bytes)};
+    };
+    Ring::Operation small = read(block_bytes), large = read(memory.size());
+    ring_->submit(small);
+    EXPECT_EQ(reaped(), 0U);
+    ring_->submit(large);
+    for (int i = 0; i < 10'000 && ring_->in_flight() > 0; ++i) {
+        ::poll(nullptr, 0, 1);
+        ring_->reap(false);
+    }
+    EXPECT_EQ(ring_->in_flight(), 0U);
+    EXPECT_EQ(small.result, static_cast<int32_t>(block_bytes));
+    EXPECT_GT(large.result, 0);  // this file may return less than was asked for
+    ring_->flush();
+    ::close(zeros);
+}
+
 // The kernel wakes it, finds nothing, and arms it anew; who cancels in between is told "already".
 TEST_F(UringRing, APollThatWasWokenInVainCanBeCancelled) {
     const Pipe pipe;
