@@ -100,6 +100,8 @@ Task<Result<>> Windows::open(std::span<const ConstBytes> source, std::span<const
     metrics_.staged_bytes.add(source_bytes + sink_bytes);
     const Bytes staged_source = staged_.first(source_bytes);
     if (!source_lies) {
+        co_await staging_.copying().acquire();
+        const SemaphoreHold turn(staging_.copying());
         Bytes rest = staged_source;
         SlicedCopies copies;
         for (const Bytes range : sources) {
