@@ -11,6 +11,7 @@ The faults come one after another, with four seconds between them, while the pro
 With more than one OSD each object has two copies. Exits with 77 if the daemons are not installed."""
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -26,6 +27,14 @@ NEEDED = ("ceph-mon", "ceph-osd", "ceph", "ceph-authtool", "monmaptool", "rados"
 POOLS = ("main", "data", "strangers")
 BETWEEN_FAULTS_SECONDS = 4
 FAULT_LIMIT_SECONDS = 120
+PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+LIBC = ctypes.CDLL(None)  # loaded here, because a forked child should not load it
+
+
+def end_with_parent():
+    """Makes this process end when its parent does, also if that is killed. Kept over exec."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
 
 CONF = """[global]
 fsid = {fsid}
@@ -135,7 +144,8 @@ class Cluster:
 
     def start(self, kind, name):
         self.daemons[kind, name] = subprocess.Popen([f"ceph-{kind}", "-f", "-c", str(self.conf), "-i", name],
-                                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                                      preexec_fn=end_with_parent)  # pylint: disable=subprocess-popen-preexec-fn
 
     def kill(self, kind, name):
         self.daemons[kind, name].send_signal(signal.SIGKILL)
