@@ -100,15 +100,17 @@ Task<Result<>> Windows::open(std::span<const ConstBytes> source, std::span<const
     metrics_.staged_bytes.add(source_bytes + sink_bytes);
     const Bytes staged_source = staged_.first(source_bytes);
     if (!source_lies) {
-        co_await staging_.copying().acquire();
-        const SemaphoreHold turn(staging_.copying());
         Bytes rest = staged_source;
         SlicedCopies copies;
         for (const Bytes range : sources) {
             copies.add(range, rest.first(range.size()));
             rest = rest.subspan(range.size());
         }
-        if (!copies.done()) co_await copies.finish(endpoint_.reactor());
+        if (!copies.done()) {
+            co_await staging_.copying().acquire();
+            const SemaphoreHold turn(staging_.copying());
+            co_await copies.finish(endpoint_.reactor());
+        }
         ROS2S_CO_TRY(grant(staged_source, fabric::Rights::read, source_));
     }
     if (!sink_lies) {

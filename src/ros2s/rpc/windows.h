@@ -32,8 +32,9 @@ class Staging {
     // cancelled.
     Task<Result<Bytes>> take(uint64_t size, StopToken stop);
     void give(Bytes memory) noexcept;
-    // Held while a request copies its payload. Requests copy one after the other: the server begins
-    // with the first one while the next one is copied. Side by side, all would arrive together.
+    // Held while a request copies more than a slice. Such requests copy one after the other: the
+    // server begins with the first one while the next one is copied. Side by side, all would arrive
+    // together.
     [[nodiscard]] Semaphore& copying() noexcept { return copying_; }
     // The connection has ended, or is about to end: all waits end.
     void end() noexcept {

@@ -13,17 +13,17 @@ namespace {
 
 constexpr size_t slices = 64;
 
-struct Connected {
+struct TwoRequests {
     sim::World world{1};
     fabric::sim::Network network{world.random()};
     size_t turns = 0;  // of the core
     bool done = false;
 
-    static Task<> count_turns(Connected& self) {
+    static Task<> count_turns(TwoRequests& self) {
         for (; !self.done; ++self.turns) co_await yield(self.world.core());
     }
     // Opens windows on more pieces than can be granted in place. Says in which turn it ended.
-    static Task<> open(Connected& self, Windows& windows, size_t& ended_at) {
+    static Task<> open(TwoRequests& self, Windows& windows, size_t& ended_at) {
         std::vector<std::byte> memory(slices * slice_bytes);
         std::vector<ConstBytes> pieces;
         const size_t size = memory.size() / (windows_max + 1);
@@ -33,7 +33,7 @@ struct Connected {
         EXPECT_TRUE(co_await windows.open(pieces, {}, {}));
         ended_at = self.turns;
     }
-    static Task<> open_two(Connected& self, fabric::Endpoint& endpoint) {
+    static Task<> open_two(TwoRequests& self, fabric::Endpoint& endpoint) {
         Reactor& core = self.world.core();
         Staging staging(core, endpoint);
         ChannelMetrics metrics;
@@ -54,7 +54,7 @@ struct Connected {
             each->free();
         }
     }
-    static Task<> run(Connected& self) {
+    static Task<> run(TwoRequests& self) {
         Reactor& core = self.world.core();
         Report report;
         const auto server = self.network.open_domain(core, "server");
@@ -72,8 +72,8 @@ struct Connected {
 };
 
 TEST(Windows, RequestsCopyTheirPayloadOneAfterTheOther) {
-    Connected connected;
-    connected.world.run(Connected::run(connected));
+    TwoRequests requests;
+    requests.world.run(TwoRequests::run(requests));
 }
 
 }  // namespace
