@@ -246,7 +246,7 @@ Task<Result<>> DfsMount::write_chunk(const Call& call, NodeState& state, Window 
     auto lease = slots_.take();
     lease.require(pinned(state.node));
     lease.add(data_operation(state.node, from, offset));
-    // Lent, because the memory of an operation ends with it.
+    // Swapped back below: the caller's vector keeps its memory.
     if (checksums != nullptr) lease.checksums().swap(*checksums);
     const auto done = co_await commit_held(call, lease, state);
     if (checksums != nullptr) lease.checksums().swap(*checksums);
