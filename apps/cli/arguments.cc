@@ -7,41 +7,45 @@
 #include <charconv>
 #include <memory>
 
-#include "pool/pool_place.h"
+#include "pool/pool_location.h"
 #include "ros2s/config/units.h"
 
 namespace ros2s::cli {
 namespace {
 
-// Commands that open no pool, or also work without one, name no places.
+// Commands that open no pool, or also work without one, name no locations.
 template <class Options>
 std::vector<std::string> places_of(const Options&) {
     return {};
 }
 // A local path is not a pool to be opened.
-std::vector<std::string> uris_in(std::vector<std::string> places) {
-    std::erase_if(places, [](const std::string& place) { return !is_uri(place); });
-    return places;
+std::vector<std::string> uris_in(std::vector<std::string> locations) {
+    std::erase_if(locations, [](const std::string& location) { return !is_uri(location); });
+    return locations;
 }
-std::vector<std::string> places_of(const FileOptions& options) { return uris_in(options.places); }
-std::vector<std::string> places_of(const WhyOptions& options) { return uris_in({options.place}); }
-std::vector<std::string> places_of(const GrowOptions& options) { return {options.place}; }
-std::vector<std::string> places_of(const StatusOptions& options) { return {options.place}; }
+std::vector<std::string> places_of(const FileOptions& options) {
+    return uris_in(options.locations);
+}
+std::vector<std::string> places_of(const WhyOptions& options) {
+    return uris_in({options.location});
+}
+std::vector<std::string> places_of(const GrowOptions& options) { return {options.location}; }
+std::vector<std::string> places_of(const StatusOptions& options) { return {options.location}; }
 std::vector<std::string> places_of(const PoolOptions& options) { return {options.directory}; }
-std::vector<std::string> places_of(const ContainerOptions& options) { return {options.place}; }
+std::vector<std::string> places_of(const ContainerOptions& options) { return {options.location}; }
 
 // One command: its options are in the closure that runs it.
 template <class Options>
 class Command {
   public:
-    using Function = Task<Result<>> (*)(Workplace, Options);
+    using Function = Task<Result<>> (*)(CommandContext, Options);
     Command(CLI::App& parent, Arguments& arguments, const char* name, const char* help,
             Function function)
         : options(std::make_shared<Options>()), app(*parent.add_subcommand(name, help)) {
         app.callback([&arguments, function, options = options] {
-            arguments.places = places_of(*options);
-            arguments.command = [function, options](Workplace work) {
-                return function(work, std::move(*options));
+            arguments.locations = places_of(*options);
+            arguments.command = [function, options](CommandContext context) {
+                return function(context, std::move(*options));
             };
         });
     }
@@ -171,14 +175,14 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
                                       "unmount a pool and stop its daemons, so that no process "
                                       "has it open",
                                       down);
-    down_command.app.add_option("place", down_command.options->place, pool_help)->required();
+    down_command.app.add_option("place", down_command.options->location, pool_help)->required();
     down_command.app.add_flag("--kill", down_command.options->kill,
                               "end the daemons at once, without letting them finish what they "
                               "were asked; what they acknowledged is kept");
     Command<StatusOptions> status_command(
         app, arguments, "status",
         "what is in a pool directory, which process has it open, and its daemons", status);
-    status_command.app.add_option("place", status_command.options->place, pool_help)
+    status_command.app.add_option("place", status_command.options->location, pool_help)
         ->capture_default_str();
     Command<MountOptions> mount_command(app, arguments, "mount",
                                         "mount a container (ros2store-fuse)", mount);
@@ -208,7 +212,7 @@ void add_pool(CLI::App& app, Arguments& arguments) {
         "where to look, or a URI of the pool");
     add("query", "a pool's devices, space and containers", pool_query, pool_help);
     Command<GrowOptions> grow(pool, arguments, "grow", "add a device file to a pool", pool_grow);
-    grow.app.add_option("place", grow.options->place, pool_help)->required();
+    grow.app.add_option("place", grow.options->location, pool_help)->required();
     grow.app.add_option("--size", grow.options->size, "of the new device file: 512M, 4G, 1T");
     grow.app.add_option("--device-dir", grow.options->device_directory,
                         "put the file here instead, on another disk, say; an NVMe namespace "
@@ -230,7 +234,7 @@ void add_container(CLI::App& app, Arguments& arguments) {
                          Command<ContainerOptions>::Function function,
                          const char* what) -> Command<ContainerOptions> {
         Command<ContainerOptions> command(container, arguments, name, help, function);
-        command.app.add_option("uri", command.options->place, what)->required();
+        command.app.add_option("uri", command.options->location, what)->required();
         return command;
     };
     constexpr const char* uri = "the container's URI";
@@ -272,7 +276,7 @@ void add_files(CLI::App& app, Arguments& arguments) {
                          Command<FileOptions>::Function function,
                          int least) -> Command<FileOptions> {
         Command<FileOptions> command(app, arguments, name, help, function);
-        command.app.add_option("place", command.options->places, place_help)
+        command.app.add_option("place", command.options->locations, place_help)
             ->required()
             ->expected(least, -1)  // or more
             ->option_text(least > 1 ? "(two or more; the last is where to)" : "(one or more)");
@@ -337,7 +341,7 @@ void add_tenant(CLI::App& app, Arguments& arguments) {
                          Command<TenantOptions>::Function function) -> Command<TenantOptions> {
         Command<TenantOptions> command(tenant, arguments, name, help, function);
         command.app
-            .add_option("place", command.options->place,
+            .add_option("place", command.options->location,
                         "the directory of `up`, or the engine and any container of the pool: "
                         "ros2s://HOST:PORT/POOL/CONTAINER")
             ->required();
@@ -410,7 +414,7 @@ void add_certificates(CLI::App& app, Arguments& arguments) {
 void add_questions(CLI::App& app, Arguments& arguments) {
     Command<WhyOptions> why_command(
         app, arguments, "why", "how I/O on a file travels, and one read of it step by step", why);
-    why_command.app.add_option("file", why_command.options->place, place_help)->required();
+    why_command.app.add_option("file", why_command.options->location, place_help)->required();
     why_command.app
         .add_option("--offset", why_command.options->offset,
                     "of the 4 KiB that are read: 4096, 64K, 1M")
@@ -424,7 +428,7 @@ void add_questions(CLI::App& app, Arguments& arguments) {
     Command<DoctorOptions> doctor_command(
         app, arguments, "doctor", "what this machine lacks, and the command that fixes it", doctor);
     doctor_command.app
-        .add_option("place", doctor_command.options->place,
+        .add_option("place", doctor_command.options->location,
                     "a directory where pools are or shall be, or a URI: then the server that it "
                     "names is looked at, too")
         ->capture_default_str();
@@ -434,7 +438,7 @@ void add_questions(CLI::App& app, Arguments& arguments) {
     Command<TopOptions> top_command(app, arguments, "top",
                                     "what the tenants of daemons do, as their metrics say", top);
     top_command.app
-        .add_option("place", top_command.options->places,
+        .add_option("place", top_command.options->locations,
                     "pool directories with daemons, and addresses of metrics "
                     "(http://127.0.0.1:9400)")
         ->option_text("(any number) [.]");

@@ -13,9 +13,9 @@ struct Arguments {
     bool json = false;
     // The arguments that name the command's pools, as they were written; local paths may be among
     // them.
-    std::vector<std::string> places;
+    std::vector<std::string> locations;
     // Starts the chosen command.
-    std::function<Task<Result<>>(Workplace)> command;
+    std::function<Task<Result<>>(CommandContext)> command;
 };
 
 // Empty if the program ends at once with `status`: it has printed help, the version, or what is

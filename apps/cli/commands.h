@@ -18,14 +18,14 @@
 namespace ros2s::cli {
 
 // What a command works with. Everything here outlives the command.
-struct Workplace {
+struct CommandContext {
     const Session& session;
     Environment environment;
     const Call& call;
     Report& report;
 };
-[[nodiscard]] inline std::chrono::sys_seconds now_by(const Workplace& work) {
-    return std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
+[[nodiscard]] inline std::chrono::sys_seconds now_by(const CommandContext& context) {
+    return std::chrono::floor<std::chrono::seconds>(context.environment.reactor.wall_time());
 }
 
 struct UpOptions {
@@ -44,45 +44,45 @@ inline constexpr const char* default_size = "4G";
 inline constexpr uint32_t default_devices = 1;
 inline constexpr const char* default_pool = "pool";
 inline constexpr const char* default_container = "main";
-Task<Result<>> up(Workplace work, UpOptions options);
+Task<Result<>> up(CommandContext context, UpOptions options);
 
 struct DownOptions {
-    std::string place;  // a pool directory or a URI
-    bool kill = false;  // kill the daemons instead of draining them
+    std::string location;  // a pool directory or a URI
+    bool kill = false;     // kill the daemons instead of draining them
 };
-Task<Result<>> down(Workplace work, DownOptions options);
+Task<Result<>> down(CommandContext context, DownOptions options);
 
 struct StatusOptions {
-    std::string place = ".";
+    std::string location = ".";
 };
-Task<Result<>> status(Workplace work, StatusOptions options);
+Task<Result<>> status(CommandContext context, StatusOptions options);
 
 struct TopOptions {
-    std::vector<std::string> places{"."};  // directories of `up`, and http://HOST:PORT
-    std::string password_file;             // empty: of a directory, the usual one
-    double interval = 2;                   // seconds
+    std::vector<std::string> locations{"."};  // directories of `up`, and http://HOST:PORT
+    std::string password_file;                // empty: of a directory, the usual one
+    double interval = 2;                      // seconds
     bool once = false;
 };
-Task<Result<>> top(Workplace work, TopOptions options);
+Task<Result<>> top(CommandContext context, TopOptions options);
 
 struct PoolOptions {
     std::string directory = ".";
     bool yes = false;  // destroy
 };
-Task<Result<>> pool_create(Workplace work, UpOptions options);
-Task<Result<>> pool_list(Workplace work, PoolOptions options);
-Task<Result<>> pool_query(Workplace work, PoolOptions options);
-Task<Result<>> pool_destroy(Workplace work, PoolOptions options);
+Task<Result<>> pool_create(CommandContext context, UpOptions options);
+Task<Result<>> pool_list(CommandContext context, PoolOptions options);
+Task<Result<>> pool_query(CommandContext context, PoolOptions options);
+Task<Result<>> pool_destroy(CommandContext context, PoolOptions options);
 
 struct GrowOptions {
-    std::string place;  // a pool directory or a URI
+    std::string location;  // a pool directory or a URI
     std::string size;
     std::string device_directory;
 };
-Task<Result<>> pool_grow(Workplace work, GrowOptions options);
+Task<Result<>> pool_grow(CommandContext context, GrowOptions options);
 
 struct ContainerOptions {
-    std::string place;  // list: a pool directory or URI; otherwise the container's URI
+    std::string location;  // list: a pool directory or URI; otherwise the container's URI
     std::string chunk = "1M";
     bool yes = false;
     bool free = false;  // check
@@ -91,58 +91,58 @@ struct ContainerOptions {
     // create, set: caps, as a tenant's; set: the owner. What is not given stays as it is.
     std::optional<std::string> space, files, owner;
 };
-Task<Result<>> container_create(Workplace work, ContainerOptions options);
-Task<Result<>> container_list(Workplace work, ContainerOptions options);
-Task<Result<>> container_query(Workplace work, ContainerOptions options);
-Task<Result<>> container_destroy(Workplace work, ContainerOptions options);
-Task<Result<>> container_set(Workplace work, ContainerOptions options);
-Task<Result<>> container_rekey(Workplace work, ContainerOptions options);
-Task<Result<>> container_check(Workplace work, ContainerOptions options);
+Task<Result<>> container_create(CommandContext context, ContainerOptions options);
+Task<Result<>> container_list(CommandContext context, ContainerOptions options);
+Task<Result<>> container_query(CommandContext context, ContainerOptions options);
+Task<Result<>> container_destroy(CommandContext context, ContainerOptions options);
+Task<Result<>> container_set(CommandContext context, ContainerOptions options);
+Task<Result<>> container_rekey(CommandContext context, ContainerOptions options);
+Task<Result<>> container_check(CommandContext context, ContainerOptions options);
 
 struct TenantOptions {
-    std::string place;         // an engine's URI, or the pool directory of `up`
+    std::string location;      // an engine's URI, or the pool directory of `up`
     std::string name;          // not list
     std::string certificates;  // a directory of them; empty: the usual one
     // create, set: by the names in tenancy/tenant.h. An empty text removes a setting.
     std::map<std::string, std::string> settings;
     std::string capability;  // revoke: only this one; empty: the tenant
 };
-Task<Result<>> tenant_create(Workplace work, TenantOptions options);
-Task<Result<>> tenant_set(Workplace work, TenantOptions options);
-Task<Result<>> tenant_revoke(Workplace work, TenantOptions options);
-Task<Result<>> tenant_list(Workplace work, TenantOptions options);
-Task<Result<>> tenant_rotate_key(Workplace work, TenantOptions options);
-Task<Result<>> tenant_show(Workplace work, TenantOptions options);
+Task<Result<>> tenant_create(CommandContext context, TenantOptions options);
+Task<Result<>> tenant_set(CommandContext context, TenantOptions options);
+Task<Result<>> tenant_revoke(CommandContext context, TenantOptions options);
+Task<Result<>> tenant_list(CommandContext context, TenantOptions options);
+Task<Result<>> tenant_rotate_key(CommandContext context, TenantOptions options);
+Task<Result<>> tenant_show(CommandContext context, TenantOptions options);
 
 struct FileOptions {
-    std::vector<std::string> places;
+    std::vector<std::string> locations;
     bool all = false;        // ls: also names that begin with a dot
     bool long_form = false;  // ls
     bool recursive = false;  // cp, rm, ls
     bool parents = false;    // mkdir
     bool force = false;      // rm: a missing file is no error
 };
-Task<Result<>> ls(Workplace work, FileOptions options);
-Task<Result<>> cat(Workplace work, FileOptions options);
-Task<Result<>> stat(Workplace work, FileOptions options);
-Task<Result<>> mkdir(Workplace work, FileOptions options);
-Task<Result<>> rm(Workplace work, FileOptions options);
-Task<Result<>> mv(Workplace work, FileOptions options);
-Task<Result<>> cp(Workplace work, FileOptions options);
+Task<Result<>> ls(CommandContext context, FileOptions options);
+Task<Result<>> cat(CommandContext context, FileOptions options);
+Task<Result<>> stat(CommandContext context, FileOptions options);
+Task<Result<>> mkdir(CommandContext context, FileOptions options);
+Task<Result<>> rm(CommandContext context, FileOptions options);
+Task<Result<>> mv(CommandContext context, FileOptions options);
+Task<Result<>> cp(CommandContext context, FileOptions options);
 
 struct WhyOptions {
-    std::string place;
+    std::string location;
     uint64_t offset = 0;
     bool write = false;        // also write the same bytes back to the block that was read
     std::string trace_file{};  // gets the steps, too
 };
-Task<Result<>> why(Workplace work, WhyOptions options);
+Task<Result<>> why(CommandContext context, WhyOptions options);
 
 struct DoctorOptions {
-    std::string place = ".";   // a directory or a URI
-    std::string certificates;  // a directory of them; empty: the usual one
+    std::string location = ".";  // a directory or a URI
+    std::string certificates;    // a directory of them; empty: the usual one
 };
-Task<Result<>> doctor(Workplace work, DoctorOptions options);
+Task<Result<>> doctor(CommandContext context, DoctorOptions options);
 
 struct PlanOptions {
     std::string gpus, rate, sample;  // as they were written
@@ -151,7 +151,7 @@ struct PlanOptions {
     std::string backend = "engine";
     std::string provider = "ucx+tcp";
 };
-Task<Result<>> plan(Workplace work, PlanOptions options);
+Task<Result<>> plan(CommandContext context, PlanOptions options);
 
 struct CertificateOptions {
     std::string directory;           // the authority's; show: a file
@@ -161,9 +161,9 @@ struct CertificateOptions {
     bool replace = false;
     uint32_t days = 365;
 };
-Task<Result<>> certs_init(Workplace work, CertificateOptions options);
-Task<Result<>> certs_issue(Workplace work, CertificateOptions options);
-Task<Result<>> certs_show(Workplace work, CertificateOptions options);
+Task<Result<>> certs_init(CommandContext context, CertificateOptions options);
+Task<Result<>> certs_issue(CommandContext context, CertificateOptions options);
+Task<Result<>> certs_show(CommandContext context, CertificateOptions options);
 
 struct MountOptions {
     std::string uri;
@@ -172,6 +172,6 @@ struct MountOptions {
 };
 // Becomes ros2store-fuse, and returns only on failure. With --json it starts one, and returns when
 // the mount answers.
-Task<Result<>> mount(Workplace work, MountOptions options);
+Task<Result<>> mount(CommandContext context, MountOptions options);
 
 }  // namespace ros2s::cli

@@ -8,7 +8,7 @@
 
 #include "arguments.h"
 #include "output/held_log.h"
-#include "pool/pool_place.h"
+#include "pool/pool_location.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 
@@ -66,7 +66,7 @@ void raise_descriptor_limit() {
 int run(const Arguments& arguments) {
     const Session session(arguments.json);
     Report report;
-    auto reactor = reactor_for(arguments.places, report);
+    auto reactor = reactor_for(arguments.locations, report);
     if (!reactor) {
         session.complain(report.text());
         return 1;
@@ -75,12 +75,12 @@ int run(const Arguments& arguments) {
     const HeldLog held;
     ThreadPool threads(8);
     const Call call{.stop = interrupts.token()};
-    const Workplace work{
+    const CommandContext context{
         .session = session,
         .environment = {.reactor = **reactor, .blocking = threads, .log = held.log()},
         .call = call,
         .report = report};
-    const Result<> done = (*reactor)->run(arguments.command(work));
+    const Result<> done = (*reactor)->run(arguments.command(context));
     if (done) {
         held.warn(session);
         return session.finish() ? 0 : 1;

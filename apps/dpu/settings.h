@@ -12,7 +12,7 @@
 #include "ros2s/connection/rados_pool.h"
 #include "ros2s/daemon/daemon.h"
 #include "ros2s/daemon/limits.h"
-#include "ros2s/daemon/places.h"
+#include "ros2s/daemon/listen_text.h"
 #include "ros2s/session/access_table.h"
 
 namespace ros2s::dpud {

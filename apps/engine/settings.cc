@@ -103,7 +103,7 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     ROS2S_TRY(settings.data_addresses(where, report));
     ROS2S_TRY_ASSIGN(settings.access,
                      session::AccessTable::parse(settings.access_given, where, report,
-                                                 session::AccessTable::Places::containers));
+                                                 session::AccessTable::Scope::containers));
     ROS2S_TRY_ASSIGN(settings.allowances,
                      daemon::parse_limits(settings.limits_given, where, report));
     return settings;

@@ -6,7 +6,7 @@
 
 #include "ros2s/daemon/daemon.h"
 #include "ros2s/daemon/limits.h"
-#include "ros2s/daemon/places.h"
+#include "ros2s/daemon/listen_text.h"
 #include "ros2s/session/access_table.h"
 
 namespace ros2s::engined {

@@ -15,18 +15,18 @@ using namespace ros2s::daos;
 namespace ros2s::daos {
 namespace {
 
-// The node at a place, behind a symbolic link if there is one. It does not count as looked up.
+// The node at a where, behind a symbolic link if there is one. It does not count as looked up.
 Task<Result<fs::Attributes>> follow(ros2s_fs& fs, std::string path) {
     const auto found = co_await fs::resolve(fs.file_system(), fs.call, path, fs::LastLink::follow);
     if (found && found->node != fs::root_node) fs.file_system().forget(found->node, 1);
     co_return found;
 }
 
-Result<fs::Attributes> followed(const dfs_t& dfs, const Place& place) {
-    auto found = attributes_of(dfs, place);
+Result<fs::Attributes> followed(const dfs_t& dfs, const Entry& where) {
+    auto found = attributes_of(dfs, where);
     if (!found || !S_ISLNK(found->mode)) return found;
     auto& fs = dfs.fs();
-    const std::string path = (place.path == "/" ? "" : place.path) + "/" + std::string(place.name);
+    const std::string path = (where.path == "/" ? "" : where.path) + "/" + std::string(where.name);
     return fs.run([&] { return follow(fs, path); });
 }
 
@@ -65,10 +65,10 @@ bool allows(const fs::Attributes& node, int mask) {
 }  // namespace ros2s::daos
 
 int dfs_stat(dfs_t* dfs, dfs_obj_t* parent, const char* name, struct stat* stbuf) {
-    Place place;
-    if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
+    Entry where;
+    if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
     if (stbuf == nullptr) return EINVAL;
-    const auto found = attributes_of(*dfs, place);
+    const auto found = attributes_of(*dfs, where);
     if (!found) return errno_of(found.error());
     api::c::to_stat(*found, *stbuf);
     return 0;
@@ -109,22 +109,22 @@ int dfs_osetattr(dfs_t* dfs, dfs_obj_t* obj, struct stat* stbuf, int flags) {
 }
 
 int dfs_access(dfs_t* dfs, dfs_obj_t* parent, const char* name, int mask) {
-    Place place;
-    if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
+    Entry where;
+    if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
     if ((mask & W_OK) != 0) {
         if (const int rc = check_writable(dfs); rc != 0) return rc;
     }
-    const auto found = followed(*dfs, place);
+    const auto found = followed(*dfs, where);
     if (!found) return errno_of(found.error());
     return mask == F_OK || allows(*found, mask) ? 0 : EACCES;
 }
 
 int dfs_chmod(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode) {
-    Place place;
-    if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
+    Entry where;
+    if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
     if (const int rc = check_writable(dfs); rc != 0) return rc;
     if ((mode & S_ISVTX) != 0) return ENOTSUP;
-    const auto found = followed(*dfs, place);
+    const auto found = followed(*dfs, where);
     if (!found) return errno_of(found.error());
     const mode_t type = mode & S_IFMT;
     if (type != 0 && type != (found->mode & S_IFMT)) return EINVAL;
@@ -132,11 +132,11 @@ int dfs_chmod(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode) {
 }
 
 int dfs_chown(dfs_t* dfs, dfs_obj_t* parent, const char* name, uid_t uid, gid_t gid, int flags) {
-    Place place;
-    if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
+    Entry where;
+    if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
     if (const int rc = check_writable(dfs); rc != 0) return rc;
     const bool follows = (flags & O_NOFOLLOW) == 0;
-    const auto found = follows ? followed(*dfs, place) : attributes_of(*dfs, place);
+    const auto found = follows ? followed(*dfs, where) : attributes_of(*dfs, where);
     if (!found) return errno_of(found.error());
     fs::SetAttributes changes;
     if (uid != static_cast<uid_t>(-1)) changes.uid = uid;

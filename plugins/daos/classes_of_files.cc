@@ -136,7 +136,7 @@ int dfs_recreate_sb(daos_handle_t coh, dfs_attr_t*) {
 }
 int dfs_relink_root(daos_handle_t coh) { return dfs_recreate_sb(coh, nullptr); }
 int dfs_obj_fix_type(dfs_t* dfs, dfs_obj_t* parent, const char* name) {
-    Place place;
-    const int rc = place_of(dfs, parent, name, place);
+    Entry where;
+    const int rc = entry_of(dfs, parent, name, where);
     return rc != 0 ? rc : refuse_repair();
 }

@@ -101,7 +101,7 @@ daos_size_t daos_sgl_buf_size(d_sg_list_t* sgl) {
     return bytes;
 }
 
-// In place. Null if there is nothing else.
+// In where. Null if there is nothing else.
 char* daos_str_trimwhite(char* str) {
     const auto is_space = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
     while (is_space(*str)) ++str;

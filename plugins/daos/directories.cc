@@ -147,10 +147,10 @@ Task<Result<>> make_directory(ros2s_fs& fs, fs::NodeId directory, std::string_vi
 
 int rename(dfs_t* dfs, dfs_obj_t* from, const char* name, dfs_obj_t* to, const char* new_name,
            fs::FileSystem::RenameFlags options) {
-    Place source;
-    Place target;
-    if (const int rc = place_of(dfs, from, name, source); rc != 0) return rc;
-    if (const int rc = place_of(dfs, to, new_name, target); rc != 0) return rc;
+    Entry source;
+    Entry target;
+    if (const int rc = entry_of(dfs, from, name, source); rc != 0) return rc;
+    if (const int rc = entry_of(dfs, to, new_name, target); rc != 0) return rc;
     if (const int rc = check_writable(dfs); rc != 0) return rc;
     if (source.name.empty() || target.name.empty()) return EINVAL;
     auto& fs = dfs->fs();
@@ -195,34 +195,34 @@ int dfs_iterate(dfs_t* dfs, dfs_obj_t* obj, daos_anchor_t* anchor, uint32_t* nr,
 }
 
 int dfs_mkdir(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, daos_oclass_id_t) {
-    Place place;
-    if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
+    Entry where;
+    if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
     if (const int rc = check_writable(dfs); rc != 0) return rc;
-    if (place.name.empty()) return EEXIST;
+    if (where.name.empty()) return EEXIST;
     auto& fs = dfs->fs();
-    return errno_of(fs.run([&] { return make_directory(fs, place.directory, place.name, mode); }));
+    return errno_of(fs.run([&] { return make_directory(fs, where.directory, where.name, mode); }));
 }
 
 int dfs_remove(dfs_t* dfs, dfs_obj_t* parent, const char* name, bool force, daos_obj_id_t* oid) {
-    Place place;
-    if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
+    Entry where;
+    if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
     if (const int rc = check_writable(dfs); rc != 0) return rc;
-    if (place.name.empty()) return EINVAL;
+    if (where.name.empty()) return EINVAL;
     if (oid != nullptr) {
-        const auto found = attributes_of(*dfs, place);
+        const auto found = attributes_of(*dfs, where);
         if (!found) return errno_of(found.error());
         *oid = id_of(*dfs, found->mode, found->node);
     }
     auto& fs = dfs->fs();
-    return errno_of(fs.run([&] { return remove(fs, place.directory, place.name, force); }));
+    return errno_of(fs.run([&] { return remove(fs, where.directory, where.name, force); }));
 }
 
 int dfs_move(dfs_t* dfs, dfs_obj_t* parent, const char* name, dfs_obj_t* new_parent,
              const char* new_name, daos_obj_id_t* oid) {
     if (oid != nullptr) {
         *oid = {};
-        Place target;
-        if (const int rc = place_of(dfs, new_parent, new_name, target); rc != 0) return rc;
+        Entry target;
+        if (const int rc = entry_of(dfs, new_parent, new_name, target); rc != 0) return rc;
         if (const auto replaced = attributes_of(*dfs, target); replaced) {
             *oid = id_of(*dfs, replaced->mode, replaced->node);
         }
@@ -241,8 +241,8 @@ int dfs_move_internal(dfs_t* dfs, unsigned int flags, dfs_obj_t* parent, const c
                       daos_obj_id_t* oid) {
     if ((flags & ~RENAME_NOREPLACE) != 0) return ENOTSUP;
     if (moid != nullptr) {
-        Place source;
-        if (const int rc = place_of(dfs, parent, name, source); rc != 0) return rc;
+        Entry source;
+        if (const int rc = entry_of(dfs, parent, name, source); rc != 0) return rc;
         const auto found = attributes_of(*dfs, source);
         if (!found) return errno_of(found.error());
         *moid = id_of(*dfs, found->mode, found->node);

@@ -80,16 +80,16 @@ int dfs_obj_anchor_set(dfs_obj_t* obj, uint32_t index, daos_anchor_t* anchor) {
 // when the name is removed.
 int dfs_dir_anchor_set(dfs_obj_t* obj, const char name[], daos_anchor_t* anchor) {
     if (obj == nullptr || anchor == nullptr || !S_ISDIR(obj->mode)) return EINVAL;
-    Place place;
-    if (const int rc = place_of(obj->mount, obj, name, place); rc != 0) return rc;
-    if (place.name.empty()) return EINVAL;
+    Entry where;
+    if (const int rc = entry_of(obj->mount, obj, name, where); rc != 0) return rc;
+    if (where.name.empty()) return EINVAL;
     daos_anchor_t at{};
     while (at.da_type != DAOS_ANCHOR_TYPE_EOF) {
         daos_anchor_t before = at;
         struct dirent entry{};
         uint32_t count = 1;
         if (const int rc = dfs_readdir(obj->mount, obj, &at, &count, &entry); rc != 0) return rc;
-        if (count == 1 && place.name == static_cast<const char*>(entry.d_name)) {
+        if (count == 1 && where.name == static_cast<const char*>(entry.d_name)) {
             *anchor = before;
             return 0;
         }

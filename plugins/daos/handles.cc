@@ -29,7 +29,7 @@ daos_handle_t Handles::add(Kind kind, std::shared_ptr<void> object) {
             std::to_underlying(kind)};
 }
 
-Handles::Slot* Handles::slot_of(Kind kind, daos_handle_t handle) {
+Handles::Entry* Handles::slot_of(Kind kind, daos_handle_t handle) {
     const uint64_t at = (handle.cookie & 0xffffffff) >> kind_bits;
     if ((handle.cookie & 0xf) != std::to_underlying(kind) || at >= slots_.size()) return nullptr;
     auto& slot = slots_[at];

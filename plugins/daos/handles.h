@@ -56,7 +56,7 @@ class Handles {
     }
 
   private:
-    struct Slot {
+    struct Entry {
         std::shared_ptr<void> object;
         uint32_t generation = 1;
         Kind kind{};
@@ -64,10 +64,10 @@ class Handles {
     daos_handle_t add(Kind kind, std::shared_ptr<void> object);
     std::shared_ptr<void> find(Kind kind, daos_handle_t handle);
     std::shared_ptr<void> remove(Kind kind, daos_handle_t handle);
-    Slot* slot_of(Kind kind, daos_handle_t handle);
+    Entry* slot_of(Kind kind, daos_handle_t handle);
 
     std::mutex lock_;
-    std::vector<Slot> slots_;
+    std::vector<Entry> slots_;
 };
 
 }  // namespace ros2s::daos

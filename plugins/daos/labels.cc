@@ -57,21 +57,22 @@ std::string setting() {
     return set == nullptr || *set == '\0' ? usual_file : set;
 }
 
-Result<PoolPlace> find_in_file(const std::string& path, std::string_view label, Report& report) {
+Result<ContainerUris> find_in_file(const std::string& path, std::string_view label,
+                                   Report& report) {
     ROS2S_TRY_ASSIGN(const auto settings,
                      read_settings(path, fmt::format("pool '{}'", label), report));
     const auto listed = settings.pools.find(std::string(label));
-    if (listed != settings.pools.end()) return place_in(listed->second, path, label, report);
+    if (listed != settings.pools.end()) return uris_in(listed->second, path, label, report);
     if (const auto wanted = Uuid::parse(label)) {
         for (const auto& [name, uri] : settings.pools) {
             uuid_t id{};
             uuid_of(name, id);
             if (std::memcmp(&id, wanted->bytes.data(), sizeof id) == 0) {
-                return place_in(uri, path, name, report);
+                return uris_in(uri, path, name, report);
             }
         }
     }
-    if (!settings.base.empty()) return place_in(settings.base, path, label, report);
+    if (!settings.base.empty()) return uris_in(settings.base, path, label, report);
     return report.fail(Code::not_found,
                        fmt::format("pool '{}': {} has neither this label under pools nor a "
                                    "default. Add one of them",
@@ -80,8 +81,8 @@ Result<PoolPlace> find_in_file(const std::string& path, std::string_view label, 
 
 }  // namespace
 
-Result<PoolPlace> place_in(std::string_view base_uri, std::string_view where,
-                           std::string_view label, Report& report) {
+Result<ContainerUris> uris_in(std::string_view base_uri, std::string_view where,
+                              std::string_view label, Report& report) {
     const auto scheme = base_uri.find(scheme_end);
     const auto query = std::min(base_uri.find('?'), base_uri.size());
     std::string before(base_uri.substr(0, query));
@@ -96,22 +97,22 @@ Result<PoolPlace> place_in(std::string_view base_uri, std::string_view where,
                         where, base_uri));
     }
     if (path == std::string::npos) before += "/" + std::string(label);
-    PoolPlace place(std::move(before), std::string(base_uri.substr(query)));
+    ContainerUris uris(std::move(before), std::string(base_uri.substr(query)));
     Report details;
-    if (!api::Uri::parse(place.uri_of("container"), details)) {
+    if (!api::Uri::parse(uris.uri_of("container"), details)) {
         return report.fail(Code::invalid, fmt::format("{}: {}", where, details.text()));
     }
-    return place;
+    return uris;
 }
 
-Result<PoolPlace> find_pool(std::string_view label, Report& report) {
+Result<ContainerUris> find_pool(std::string_view label, Report& report) {
     if (!object::is_valid_label(label)) {
         return report.fail(Code::not_found,
                            fmt::format("pool '{}': no pool can have this label", label));
     }
     const std::string set = setting();
     return set.find(scheme_end) == std::string::npos ? find_in_file(set, label, report)
-                                                     : place_in(set, variable, label, report);
+                                                     : uris_in(set, variable, label, report);
 }
 
 Result<std::vector<std::string>> listed_pools(Report& report) {

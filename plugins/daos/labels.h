@@ -19,9 +19,9 @@
 namespace ros2s::daos {
 
 // How the containers of a pool are named.
-class PoolPlace {
+class ContainerUris {
   public:
-    PoolPlace(std::string before, std::string after)
+    ContainerUris(std::string before, std::string after)
         : before_(std::move(before)), after_(std::move(after)) {}
     [[nodiscard]] std::string uri_of(std::string_view container) const {
         return before_ + "/" + std::string(container) + after_;
@@ -33,14 +33,14 @@ class PoolPlace {
 };
 
 // Errors, with a sentence: not_found (nothing says where the pool is), invalid.
-[[nodiscard]] Result<PoolPlace> find_pool(std::string_view label, Report& report);
+[[nodiscard]] Result<ContainerUris> find_pool(std::string_view label, Report& report);
 
 // The labels that the file has under pools. With a base URI that names a pool: that pool. Errors,
 // with a sentence: as find_pool().
 [[nodiscard]] Result<std::vector<std::string>> listed_pools(Report& report);
 
 // The same as find_pool(), of a given setting. `where` names it in messages.
-[[nodiscard]] Result<PoolPlace> place_in(std::string_view base_uri, std::string_view where,
-                                         std::string_view label, Report& report);
+[[nodiscard]] Result<ContainerUris> uris_in(std::string_view base_uri, std::string_view where,
+                                            std::string_view label, Report& report);
 
 }  // namespace ros2s::daos

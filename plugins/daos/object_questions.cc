@@ -16,11 +16,11 @@ struct daos_obj_layout {
     uint32_t padding;
     struct Group {
         uint32_t copies;
-        daos_shard_loc place;
+        daos_shard_loc where;
     }* group;
 };
 static_assert(offsetof(daos_obj_layout, group) == 16);
-static_assert(offsetof(daos_obj_layout::Group, place) == 4);
+static_assert(offsetof(daos_obj_layout::Group, where) == 4);
 
 namespace ros2s::daos {
 namespace {

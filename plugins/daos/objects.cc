@@ -101,25 +101,25 @@ Task<Result<fs::Attributes>> find_or_create(ros2s_fs& fs, fs::NodeId directory,
     co_return co_await look_up(fs, directory, name);
 }
 
-std::string path_in(const Place& place) {
-    if (place.name.empty()) return place.path;
-    return (place.path == "/" ? "" : place.path) + "/" + std::string(place.name);
+std::string path_in(const Entry& where) {
+    if (where.name.empty()) return where.path;
+    return (where.path == "/" ? "" : where.path) + "/" + std::string(where.name);
 }
 
 }  // namespace
 
-int place_of(const dfs_t* dfs, const dfs_obj_t* parent, const char* name, Place& place) {
+int entry_of(const dfs_t* dfs, const dfs_obj_t* parent, const char* name, Entry& where) {
     if (const int rc = check(dfs); rc != 0) return rc;
     if (parent != nullptr) {
         if (parent->mount != dfs) return EINVAL;
         if (!S_ISDIR(parent->mode)) return ENOTDIR;
-        place.directory = parent->node;
+        where.directory = parent->node;
     }
-    place.path = parent == nullptr ? "/" : parent->path;
+    where.path = parent == nullptr ? "/" : parent->path;
     if (name == nullptr || std::strcmp(name, "/") == 0) return 0;
-    place.name = name;
-    if (place.name.size() > fs::name_bytes_max) return ENAMETOOLONG;
-    return fs::check_name(place.name) ? 0 : EINVAL;
+    where.name = name;
+    if (where.name.size() > fs::name_bytes_max) return ENAMETOOLONG;
+    return fs::check_name(where.name) ? 0 : EINVAL;
 }
 
 int open_node(dfs_t* dfs, const fs::Attributes& attributes, int flags, std::string path,
@@ -151,9 +151,9 @@ int open_node(dfs_t* dfs, const fs::Attributes& attributes, int flags, std::stri
     return rc;
 }
 
-Result<fs::Attributes> attributes_of(const dfs_t& dfs, const Place& place) {
+Result<fs::Attributes> attributes_of(const dfs_t& dfs, const Entry& where) {
     auto& fs = dfs.fs();
-    return fs.run([&] { return look_up_and_forget(fs, place.directory, place.name); });
+    return fs.run([&] { return look_up_and_forget(fs, where.directory, where.name); });
 }
 
 int lookup_path(dfs_t* dfs, std::string_view path, int flags, dfs_obj_t** out, mode_t* mode,
@@ -190,20 +190,20 @@ int dfs_lookup(dfs_t* dfs, const char* path, int flags, dfs_obj_t** obj, mode_t*
 
 int dfs_lookup_rel(dfs_t* dfs, dfs_obj_t* parent, const char* name, int flags, dfs_obj_t** obj,
                    mode_t* mode, struct stat* stbuf) {
-    Place place;
-    if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
+    Entry where;
+    if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
     if (obj == nullptr) return EINVAL;
     *obj = nullptr;
     if ((flags & O_APPEND) != 0) return ENOTSUP;
     auto& fs = dfs->fs();
-    const auto found = fs.run([&] { return look_up(fs, place.directory, place.name); });
+    const auto found = fs.run([&] { return look_up(fs, where.directory, where.name); });
     if (!found) return errno_of(found.error());
     if (S_ISLNK(found->mode) && (flags & O_NOFOLLOW) == 0) {
         (void)fs.run([&] { return give_back(fs, found->node); });
-        return lookup_path(dfs, path_in(place), flags, obj, mode, stbuf);
+        return lookup_path(dfs, path_in(where), flags, obj, mode, stbuf);
     }
     std::unique_ptr<dfs_obj_t> object;
-    if (const int rc = open_node(dfs, *found, flags, path_in(place), object); rc != 0) return rc;
+    if (const int rc = open_node(dfs, *found, flags, path_in(where), object); rc != 0) return rc;
     if (mode != nullptr) *mode = found->mode;
     if (stbuf != nullptr) api::c::to_stat(*found, *stbuf);
     *obj = object.release();
@@ -215,9 +215,9 @@ namespace {
 
 int open_as(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int flags,
             const char* value, fs::Owner owner, dfs_obj_t** obj) {
-    Place place;
-    if (const int rc = place_of(dfs, parent, name, place); rc != 0) return rc;
-    if (obj == nullptr || place.name.empty()) return EINVAL;
+    Entry where;
+    if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
+    if (obj == nullptr || where.name.empty()) return EINVAL;
     // Programs release what a failed call was to set.
     *obj = nullptr;
     if ((flags & O_APPEND) != 0) return ENOTSUP;
@@ -228,7 +228,7 @@ int open_as(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int fl
     }
     auto& fs = dfs->fs();
     const auto found = fs.run([&] {
-        return find_or_create(fs, place.directory, place.name, mode, flags,
+        return find_or_create(fs, where.directory, where.name, mode, flags,
                               value == nullptr ? "" : value, owner);
     });
     if (!found) return errno_of(found.error());
@@ -239,7 +239,7 @@ int open_as(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int fl
     // A symbolic link and a directory need no right to be written.
     if (!S_ISREG(mode)) flags = (flags & ~O_ACCMODE) | (dfs->is_read_only() ? O_RDONLY : O_RDWR);
     std::unique_ptr<dfs_obj_t> object;
-    if (const int rc = open_node(dfs, *found, flags, path_in(place), object); rc != 0) return rc;
+    if (const int rc = open_node(dfs, *found, flags, path_in(where), object); rc != 0) return rc;
     *obj = object.release();
     return 0;
 }

@@ -62,21 +62,21 @@ template <class T>
 [[nodiscard]] int check_writable(const dfs_t* dfs) noexcept;
 
 // A directory and a name in it. An empty name: the directory itself.
-struct Place {
+struct Entry {
     fs::NodeId directory = fs::root_node;
     std::string_view name;
     std::string path;
 };
 // `parent` null: the root. `name` null or "/": the directory itself. Errors: EINVAL, ENOTDIR.
-int place_of(const dfs_t* dfs, const dfs_obj_t* parent, const char* name, Place& place);
+int entry_of(const dfs_t* dfs, const dfs_obj_t* parent, const char* name, Entry& where);
 
 // An open object for a node that counts as looked up once; it takes over that reference, also on
 // failure. Errors: an errno.
 int open_node(dfs_t* dfs, const fs::Attributes& attributes, int flags, std::string path,
               std::unique_ptr<dfs_obj_t>& object);
 
-// The attributes of a place. The node does not count as looked up afterwards.
-[[nodiscard]] Result<fs::Attributes> attributes_of(const dfs_t& dfs, const Place& place);
+// The attributes of a where. The node does not count as looked up afterwards.
+[[nodiscard]] Result<fs::Attributes> attributes_of(const dfs_t& dfs, const Entry& where);
 
 // As dfs_read(), but the list need not live until the event completes.
 int read_into(dfs_t* dfs, dfs_obj_t* object, d_sg_list_t list, daos_off_t offset,

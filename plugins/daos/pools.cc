@@ -30,9 +30,9 @@ std::atomic<uint32_t> initialized = 0;
 constexpr int rebuild_not_started = 1;  // DRS_NOT_STARTED
 
 // A pool directory of this machine can be looked at without opening the pool.
-Result<> check_directory(const PoolPlace& place, Report& report) {
+Result<> check_directory(const ContainerUris& where, Report& report) {
     Report unused;
-    const auto uri = api::Uri::parse(place.uri_of("container"), unused);
+    const auto uri = api::Uri::parse(where.uri_of("container"), unused);
     if (!uri || uri->dir.empty()) return {};
     ROS2S_TRY_ASSIGN(const auto pool, pool::read_pool_settings(uri->dir, report));
     return api::check_pool_name(*uri, pool.config.pool, report);
@@ -182,7 +182,7 @@ bool is_initialized() { return initialized > 0; }
 Result<api::c::Instance*> Pool::attach(Report& report) {
     const std::lock_guard locked(lock);
     if (!attachment) {
-        ROS2S_TRY_ASSIGN(auto uri, api::Uri::parse(place.uri_of("container"), report));
+        ROS2S_TRY_ASSIGN(auto uri, api::Uri::parse(where.uri_of("container"), report));
         uri.container.clear();
         ROS2S_TRY_ASSIGN(attachment, api::c::attach(uri, "", report));
     }
@@ -231,16 +231,16 @@ int connect(const char* label, unsigned flags, daos_handle_t& handle) {
     if (!is_initialized()) return -DER_UNINIT;
     if (label == nullptr) return -DER_INVAL;
     Report report;
-    auto place = find_pool(label, report);
-    if (!place) {
+    auto where = find_pool(label, report);
+    if (!where) {
         say_once(report.text());
-        return der_of(place.error());
+        return der_of(where.error());
     }
-    if (const auto checked = check_directory(*place, report); !checked) {
+    if (const auto checked = check_directory(*where, report); !checked) {
         say("pool", label, report.text());
         return der_of(checked.error());
     }
-    auto pool = std::make_shared<Pool>(label, std::move(*place), flags);
+    auto pool = std::make_shared<Pool>(label, std::move(*where), flags);
     handle = Handles::table().add(std::move(pool));
     return 0;
 }
@@ -254,7 +254,7 @@ int open_container(daos_handle_t handle, const char* label, unsigned flags, daos
     if (const int rc = label_of(*pool, label, found); rc != 0) return rc;
     auto container = std::make_shared<Container>(pool, found, flags);
     std::array<char, 1024> sentence{};
-    const std::string uri = pool->place.uri_of(found);
+    const std::string uri = pool->where.uri_of(found);
     const int rc =
         ros2s_open(uri.c_str(), nullptr, &container->fs, sentence.data(), sentence.size());
     if (rc != 0) {

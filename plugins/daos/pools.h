@@ -28,7 +28,7 @@ struct Pool {
     void detach();
 
     std::string label;
-    PoolPlace place;
+    ContainerUris where;
     unsigned flags = 0;
     std::atomic<uint32_t> containers = 0;  // open ones
 

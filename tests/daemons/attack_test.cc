@@ -109,7 +109,7 @@ class Attacked : public testing::TestWithParam<const char*> {
         return is_dpu() ? client.open(*reactor, dpu.options(), report)
                         : client.open(*reactor, engine.options("shm"), report);
     }
-    [[nodiscard]] api::ServicePlaces places() const { return engine.places(); }
+    [[nodiscard]] api::ServicePaths places() const { return engine.places(); }
     [[nodiscard]] std::string certificates() const {
         return is_dpu() ? places().host_certs : places().storage_certs;
     }

@@ -51,7 +51,7 @@ class DpuProcess {
     // How a host reaches it.
     [[nodiscard]] connection::HostOptions options(const std::string& pool = "pool",
                                                   const std::string& container = "main") const;
-    [[nodiscard]] const api::ServicePlaces& places() const { return places_; }
+    [[nodiscard]] const api::ServicePaths& places() const { return places_; }
 
   private:
     [[nodiscard]] std::string page(std::string_view path) const;
@@ -59,7 +59,7 @@ class DpuProcess {
                                    std::string_view further = {}) const;
     void replace_data(const std::string& data);
     void replace(const std::string& before, const std::string& after);
-    api::ServicePlaces places_;
+    api::ServicePaths places_;
     std::string adapter_;
     bool tls_ = false;
     DaemonProcess process_{PROGRAM_DPU, places_.dpu_settings, places_.dpu_log};

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "daemon_process.h"
-#include "ros2s/api/service_places.h"
+#include "ros2s/api/service_paths.h"
 #include "ros2s/connection/direct_pool.h"
 
 namespace ros2s::tests {
@@ -28,7 +28,7 @@ class EngineProcess {
     [[nodiscard]] std::string path(const std::string& name) const { return directory_.path(name); }
     // The `dir` of URIs.
     [[nodiscard]] std::string pool_directory() const { return path("pool"); }
-    [[nodiscard]] api::ServicePlaces places() const { return api::ServicePlaces(pool_directory()); }
+    [[nodiscard]] api::ServicePaths places() const { return api::ServicePaths(pool_directory()); }
     [[nodiscard]] uint16_t data_port() const { return data_port_; }
     [[nodiscard]] uint16_t tls_port() const { return tls_port_; }
     [[nodiscard]] uint16_t metrics_port() const { return metrics_port_; }

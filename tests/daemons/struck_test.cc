@@ -227,7 +227,7 @@ struct ContainerShape {
 class StruckContainers : public testing::TestWithParam<ContainerShape> {
   protected:
     void connect() {
-        const api::ServicePlaces places = daemons.engine.places();
+        const api::ServicePaths places = daemons.engine.places();
         const bool dpu = GetParam().through_dpu;
         auto made = control::ControlClient::create(
             *daemons.reactor,

@@ -64,7 +64,7 @@ class Decisions(unittest.TestCase):
 
 class RefusedNames(unittest.TestCase):
     GLOSSARY = ["| door | where one enters |", "## Words that we do not use", "| word | use instead |",
-                "|---|---|", "| door | listener |", "| lent | borrowed |"]
+                "|---|---|", "| door | listener |", "| lent | borrowed |", "| Place | where |"]
 
     def complaints(self, line, path="src/a.h", glossary=None):
         return bans.refused_names({"docs/glossary.md": glossary or self.GLOSSARY, path: [line]})
@@ -72,14 +72,14 @@ class RefusedNames(unittest.TestCase):
     def test_names_that_are_refused(self):
         for line in ("struct Door {", "class Doors;", "class [[nodiscard]] LentMemory {", "struct Doorkeeper final",
                      "class Domains::TheDoor final : public Gate {", "struct closed_door {",
-                     "Door open();", "    void open_doors();", "    Page lent_;", "TEST(Server, OpensNoDoor) {"):
+                     "Door open();", "struct Place {", "using Places = int;", "    void open_doors();", "    Page lent_;", "TEST(Server, OpensNoDoor) {"):
             with self.subTest(line=line):
                 found = self.complaints(line)
                 self.assertEqual(len(found), 1, found)
                 self.assertIn("say ", found[0])
 
     def test_other_names(self):
-        for line in ("class SilentWorker;", "struct Indoors {", "// struct Door", "class Talent {", "    Nursery background_;",
+        for line in ("class SilentWorker;", "struct Indoors {", "// struct Door", "class Talent {", "struct ServerPlace {", "int place;", "    Nursery background_;",
                      'say("the door");'):
             with self.subTest(line=line):
                 self.assertEqual(self.complaints(line), [])

@@ -35,14 +35,14 @@ std::string page(const std::string& name) {
 
 // ---- structures -----------------------------------------------------------------------------
 
-using Places = std::vector<std::pair<size_t, size_t>>;  // offset, bytes
+using Ranges = std::vector<std::pair<size_t, size_t>>;  // offset, bytes
 
 // Of the first table behind `heading`. A row "8 | 2 + 4" has two fields.
-Places places_of(const std::string& page, const std::string& heading) {
+Ranges places_of(const std::string& page, const std::string& heading) {
     const size_t at = page.find(heading);
     EXPECT_NE(at, std::string::npos) << heading;
     std::istringstream rows(page.substr(page.find("|---", at)));
-    Places places;
+    Ranges places;
     std::string row;
     for (std::getline(rows, row); std::getline(rows, row) && row.starts_with('|');) {
         std::istringstream cells(row.substr(1));
@@ -56,7 +56,7 @@ Places places_of(const std::string& page, const std::string& heading) {
     return places;
 }
 template <class T, class... Members>
-Places places_of(Members T::*... members) {
+Ranges places_of(Members T::*... members) {
     const T object{};
     const auto* const begin = reinterpret_cast<const char*>(&object);
     return {

@@ -85,7 +85,7 @@ class Writer {
             if (count < 0) die("reap");
             std::vector<Acknowledged> done;
             for (int i = 0; i < count; ++i) {
-                const Slot& slot = slots_[completions[i].user_data];
+                const Write& slot = slots_[completions[i].user_data];
                 if (completions[i].result != static_cast<int64_t>(block_size)) {
                     die_of(completions[i].result);
                 }
@@ -100,7 +100,7 @@ class Writer {
     }
 
   private:
-    struct Slot {
+    struct Write {
         uint64_t sequence = 0, block = 0;
     };
     // One write of a block at a time, so that the acknowledged order is the order on the media.
@@ -114,7 +114,7 @@ class Writer {
         }
     }
     void submit(uint64_t index) {
-        Slot& slot = slots_[index];
+        Write& slot = slots_[index];
         slot = {.sequence = next_sequence_++, .block = choose_block()};
         busy_[slot.block] = true;
         buffers_[index].fill(slot.sequence, slot.block);
@@ -135,7 +135,7 @@ class Writer {
     uint64_t blocks_;
     uint64_t next_sequence_;
     uint64_t random_;
-    std::vector<Slot> slots_;
+    std::vector<Write> slots_;
     std::vector<bool> busy_;
     std::unique_ptr<Block[]> buffers_;
     ros2s_queue* queue_ = nullptr;

@@ -12,14 +12,14 @@
 namespace ros2s::rados {
 namespace {
 
+using object::contract::AkeyAddress;
 using object::contract::Batch;
-using object::contract::Place;
 
 constexpr auto limit = std::chrono::seconds(2);
 // Much longer, because the machine may be busy.
 constexpr auto bound = std::chrono::seconds(90);
-const Place place{{1, 1}, "dkey", "value"};
-const Place data{{1, 2}, "0", "data"};
+const AkeyAddress place{{1, 1}, "dkey", "value"};
+const AkeyAddress data{{1, 2}, "0", "data"};
 
 // The only OSD of the cluster, stopped as long as this lives.
 class StoppedOsd {
@@ -38,7 +38,8 @@ class StoppedOsd {
     pid_t pid_ = 0;
 };
 
-Task<Result<std::string>> fetch(RadosStore& store, object::ContainerId container, Place from) {
+Task<Result<std::string>> fetch(RadosStore& store, object::ContainerId container,
+                                AkeyAddress from) {
     std::string found(100, '\0');
     object::FetchItem item{
         .object = from.object,

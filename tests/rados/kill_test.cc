@@ -9,8 +9,8 @@
 namespace ros2s::rados {
 namespace {
 
+using object::contract::AkeyAddress;
 using object::contract::Batch;
-using object::contract::Place;
 
 constexpr size_t workers = 8;
 constexpr auto load_time = std::chrono::seconds(25);
@@ -20,10 +20,10 @@ struct Worker {
     uint64_t done = 0;  // the number of its acknowledged transactions
     Duration longest{};
     // Each adds one to a counter in two objects and replaces a file's data.
-    [[nodiscard]] Place counter(uint64_t copy) const {
+    [[nodiscard]] AkeyAddress counter(uint64_t copy) const {
         return {{10 + copy, number}, "counter", "value"};
     }
-    [[nodiscard]] Place data() const { return {{20, number}, "0", "data"}; }
+    [[nodiscard]] AkeyAddress data() const { return {{20, number}, "0", "data"}; }
     [[nodiscard]] static std::string text(uint64_t count) { return std::to_string(count); }
     [[nodiscard]] static std::string bytes(uint64_t count) {
         return std::string(9000, static_cast<char>('a' + count % 26));
@@ -49,7 +49,7 @@ struct Worker {
         }
     }
     Task<> check(RadosStore& store, object::ContainerId container) const {
-        for (const Place& place : {counter(0), counter(1), data()}) {
+        for (const AkeyAddress& place : {counter(0), counter(1), data()}) {
             std::string found(9000, '\0');
             object::FetchItem item{
                 .object = place.object,

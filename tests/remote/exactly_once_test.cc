@@ -17,8 +17,8 @@ namespace ros2s {
 namespace {
 
 using namespace object;
+using contract::AkeyAddress;
 using contract::Batch;
-using contract::Place;
 
 const Call call;
 
@@ -151,7 +151,7 @@ TEST(ExactlyOnce, RenamesWithoutStoredRepliesAreSeen) { expect_it_is_seen(rename
 
 // Four counters under four dkeys of two objects, which always rise together.
 constexpr size_t counters = 4;
-Place counter(size_t i) { return {{900, i % 2}, fmt::format("counter {}", i), "count"}; }
+AkeyAddress counter(size_t i) { return {{900, i % 2}, fmt::format("counter {}", i), "count"}; }
 
 struct Read {
     uint64_t value = 0;
@@ -162,7 +162,7 @@ Task<Result<std::vector<Read>>> read_counters(ObjectStore& store, ContainerId co
     std::vector<Read> all(counters);
     std::vector<FetchItem> items(counters);
     for (size_t i = 0; i < counters; ++i) {
-        const Place place = counter(i);
+        const AkeyAddress place = counter(i);
         items[i] = {.object = place.object,
                     .dkey = {place.dkey},
                     .akey = {place.akey},

@@ -144,7 +144,8 @@ def decisions(texts):
 
 
 def refused_names(texts):
-    """Returns lines with a C++ name that has a word of the glossary's table "Words that we do not use"."""
+    """Returns lines with a C++ name that has a word of the glossary's table "Words that we do not use".
+    A capitalised word is refused as the whole name of a type only."""
     glossary = "\n".join(texts.get("docs/glossary.md", []))
     rows = re.findall(r"^\| (\w+) \| (.+) \|$", glossary.partition("## Words that we do not use")[2],
                       re.MULTILINE)
@@ -158,8 +159,10 @@ def refused_names(texts):
         for number, line in enumerate(lines, 1):
             code = re.sub(r'"(?:[^"\\]|\\.)*"', "", without_comment(line, path))
             words = re.findall(r"[A-Z]?[a-z]+", code)  # of MyDoors, closed_door, Doorkeeper
+            types = re.findall(r"(?:struct|class|using)\s+(?:\[\[\w+\]\]\s+)?(\w+)", code)
             complaints += [f"{path}:{number}: {line.strip()}\n    the glossary refuses "
                            f"'{one}': say {instead}"
                            for one, instead in refused.items()
-                           if any(word.lower().startswith(one) for word in words)]
+                           if (one[0].isupper() and {one, one + "s"} & set(types))
+                           or any(word.lower().startswith(one) for word in words)]
     return complaints

@@ -20,11 +20,11 @@ Json shown(const pki::IssuedCertificate& issued) {
                          {"expires", pki::to_string(issued.expires)}});
 }
 
-void say_where_to_copy(const Workplace& work, const pki::IssuedCertificate& issued,
+void say_where_to_copy(const CommandContext& context, const pki::IssuedCertificate& issued,
                        const std::string& directory, std::string_view machine) {
-    work.session.say(fmt::format("{:<10} until {}; copy to {}:", issued.name,
-                                 pki::to_string(issued.expires), machine));
-    work.session.say(
+    context.session.say(fmt::format("{:<10} until {}; copy to {}:", issued.name,
+                                    pki::to_string(issued.expires), machine));
+    context.session.say(
         fmt::format("  {}/ca.crt  {}  {}", directory, issued.certificate_file, issued.key_file));
 }
 
@@ -40,7 +40,7 @@ std::vector<std::string> names_of_this_machine() {
     return names;
 }
 
-Task<Result<>> certs_init(Workplace work, CertificateOptions options) {
+Task<Result<>> certs_init(CommandContext context, CertificateOptions options) {
     std::vector<std::string> names = names_of_this_machine();
     for (const std::string& name : options.names) {
         if (std::ranges::find(names, name) == names.end()) names.push_back(name);
@@ -51,62 +51,62 @@ Task<Result<>> certs_init(Workplace work, CertificateOptions options) {
         .certificates = {
             {.name = "server", .alternative_names = names, .server = true, .lifetime = lifetime},
             {.name = "client", .lifetime = lifetime}}};
-    ROS2S_CO_TRY_ASSIGN(const auto issued,
-                        pki::make_authority(options.directory, request, now_by(work), work.report));
-    work.session.say(
+    ROS2S_CO_TRY_ASSIGN(const auto issued, pki::make_authority(options.directory, request,
+                                                               now_by(context), context.report));
+    context.session.say(
         fmt::format("a development authority in {} (until {}); {} signs more and stays "
                     "here: a person who has it can issue certificates for any name",
                     options.directory, pki::to_string(issued[0].expires), issued[0].key_file));
-    say_where_to_copy(work, issued[1], options.directory,
+    say_where_to_copy(context, issued[1], options.directory,
                       "the machine of the engine or DPU daemon");
-    work.session.say(fmt::format("  reached as {}", fmt::join(names, ", ")));
-    say_where_to_copy(work, issued[2], options.directory, "the machines of those who use it");
-    work.session.say(
+    context.session.say(fmt::format("  reached as {}", fmt::join(names, ", ")));
+    say_where_to_copy(context, issued[2], options.directory, "the machines of those who use it");
+    context.session.say(
         fmt::format("one certificate for each program is better: ros2store certs issue {} NAME",
                     shell_word(options.directory)));
     std::vector<Json> all;
     for (const auto& each : issued) all.push_back(shown(each));
-    work.session.answer(
+    context.session.answer(
         Json::object({{"directory", options.directory}, {"certificates", Json::array(all)}}));
     co_return Result<>{};
 }
 
-Task<Result<>> certs_issue(Workplace work, CertificateOptions options) {
+Task<Result<>> certs_issue(CommandContext context, CertificateOptions options) {
     const pki::CertificateRequest request{.name = options.name,
                                           .alternative_names = options.names,
                                           .server = options.server,
                                           .lifetime = std::chrono::days(options.days)};
     ROS2S_CO_TRY_ASSIGN(const auto issued, pki::issue(options.directory, request, options.replace,
-                                                      now_by(work), work.report));
-    say_where_to_copy(work, issued, options.directory,
+                                                      now_by(context), context.report));
+    say_where_to_copy(context, issued, options.directory,
                       options.server ? "the machine of the engine or DPU daemon"
                                      : "the machine of the one who uses it");
-    work.session.answer(shown(issued));
+    context.session.answer(shown(issued));
     co_return Result<>{};
 }
 
-Task<Result<>> certs_show(Workplace work, CertificateOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const auto facts, pki::read_certificate(options.directory, work.report));
-    const pki::Seconds time = now_by(work);
+Task<Result<>> certs_show(CommandContext context, CertificateOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const auto facts, pki::read_certificate(options.directory, context.report));
+    const pki::Seconds time = now_by(context);
     const std::string_view state = time < facts.begins    ? "not valid yet"
                                    : time > facts.expires ? "expired"
                                                           : "valid";
-    work.session.say(
+    context.session.say(
         fmt::format("subject  {}{}", facts.subject, facts.authority ? " (an authority)" : ""));
-    work.session.say(fmt::format("issuer   {}", facts.issuer));
+    context.session.say(fmt::format("issuer   {}", facts.issuer));
     if (!facts.alternative_names.empty()) {
-        work.session.say(fmt::format("names    {}", fmt::join(facts.alternative_names, ", ")));
+        context.session.say(fmt::format("names    {}", fmt::join(facts.alternative_names, ", ")));
     }
-    work.session.say(fmt::format("{:<8} {} to {}", state, pki::to_string(facts.begins),
-                                 pki::to_string(facts.expires)));
+    context.session.say(fmt::format("{:<8} {} to {}", state, pki::to_string(facts.begins),
+                                    pki::to_string(facts.expires)));
     std::vector<Json> names(facts.alternative_names.begin(), facts.alternative_names.end());
-    work.session.answer(Json::object({{"subject", facts.subject},
-                                      {"issuer", facts.issuer},
-                                      {"names", Json::array(names)},
-                                      {"begins", pki::to_string(facts.begins)},
-                                      {"expires", pki::to_string(facts.expires)},
-                                      {"authority", facts.authority},
-                                      {"state", state}}));
+    context.session.answer(Json::object({{"subject", facts.subject},
+                                         {"issuer", facts.issuer},
+                                         {"names", Json::array(names)},
+                                         {"begins", pki::to_string(facts.begins)},
+                                         {"expires", pki::to_string(facts.expires)},
+                                         {"authority", facts.authority},
+                                         {"state", state}}));
     co_return Result<>{};
 }
 

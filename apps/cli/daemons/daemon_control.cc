@@ -12,13 +12,13 @@ namespace {
 // A status of hanging daemons must be printed, too.
 constexpr Duration answer_max = std::chrono::seconds(5);
 
-Task<Result<control::ServerFacts>> ask(Workplace work, control::ClientOptions options,
+Task<Result<control::ServerFacts>> ask(CommandContext context, control::ClientOptions options,
                                        Report& report) {
     ROS2S_CO_TRY_ASSIGN(
         const auto client,
-        control::ControlClient::create(work.environment.reactor, std::move(options), report));
-    Call call = work.call;
-    call.deadline = work.environment.reactor.now() + answer_max;
+        control::ControlClient::create(context.environment.reactor, std::move(options), report));
+    Call call = context.call;
+    call.deadline = context.environment.reactor.now() + answer_max;
     co_return co_await client->query_server(call, report);
 }
 
@@ -33,25 +33,26 @@ std::string trouble_of(const control::ServerFacts& facts) {
 
 }  // namespace
 
-control::ClientOptions control_of(const api::ServicePlaces& places, Daemon daemon) {
+control::ClientOptions control_of(const api::ServicePaths& paths, Daemon daemon) {
     const bool dpu = daemon == Daemon::dpu;
-    const std::string& certificates = dpu ? places.host_certs : places.storage_certs;
-    return {.address = "unix:" + (dpu ? places.dpu_control : places.engine_control),
+    const std::string& certificates = dpu ? paths.host_certs : paths.storage_certs;
+    return {.address = "unix:" + (dpu ? paths.dpu_control : paths.engine_control),
             .identity = {.authority_file = certificates + "/ca.crt",
                          .certificate_file = certificates + "/client.crt",
                          .key_file = certificates + "/client.key"},
             .server_name = "localhost"};
 }
 
-Task<Result<>> ask_services(Workplace work, std::string directory, std::vector<Service>& services) {
-    const api::ServicePlaces places(directory);
+Task<Result<>> ask_services(CommandContext context, std::string directory,
+                            std::vector<Service>& services) {
+    const api::ServicePaths paths(directory);
     for (Service& service : services) {
         if (service.running.pid == 0) continue;
         const Daemon daemon =
-            service.places.program == pool::engine_program ? Daemon::engine : Daemon::dpu;
+            service.paths.program == pool::engine_program ? Daemon::engine : Daemon::dpu;
         Report why;
-        const auto facts = co_await ask(work, control_of(places, daemon), why);
-        ROS2S_CO_TRY(work.call.check(work.environment.reactor.now()));
+        const auto facts = co_await ask(context, control_of(paths, daemon), why);
+        ROS2S_CO_TRY(context.call.check(context.environment.reactor.now()));
         if (!facts && facts.error().code == Code::deadline) {
             service.trouble =
                 fmt::format("it has not answered for {} seconds",

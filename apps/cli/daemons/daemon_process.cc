@@ -93,91 +93,91 @@ Task<> end_child(Reactor& reactor, pid_t child) {
     }
 }
 
-std::unexpected<Error> did_not_start(const DaemonPlaces& places, Report& report) {
-    const std::string words = last_words(places);
+std::unexpected<Error> did_not_start(const DaemonPaths& paths, Report& report) {
+    const std::string words = last_words(paths);
     return report.fail(
         Error{Code::io},
-        fmt::format("{} did not start: {} (its log: {}; its settings: {})", places.program,
-                    words.empty() ? "it ended without a word" : words, places.log,
-                    places.settings));
+        fmt::format("{} did not start: {} (its log: {}; its settings: {})", paths.program,
+                    words.empty() ? "it ended without a word" : words, paths.log, paths.settings));
 }
 
 // Returns when the child is ready or has ended.
-Task<Result<std::vector<std::string>>> wait_until_ready(Workplace work, const DaemonPlaces& places,
+Task<Result<std::vector<std::string>>> wait_until_ready(CommandContext context,
+                                                        const DaemonPaths& paths,
                                                         const NotifySocket& notify, pid_t child) {
-    Reactor& reactor = work.environment.reactor;
-    Progress waiting(fmt::format("waiting for {}", places.program), Progress::Unit::seconds,
-                     !work.session.json());
+    Reactor& reactor = context.environment.reactor;
+    Progress waiting(fmt::format("waiting for {}", paths.program), Progress::Unit::seconds,
+                     !context.session.json());
     const Time until = reactor.now() + start_max;
     for (;;) {
         if (auto addresses = notify.ready()) co_return std::move(*addresses);
-        if (has_ended(child)) co_return did_not_start(places, work.report);
-        Result<> go_on = work.call.check(reactor.now());
+        if (has_ended(child)) co_return did_not_start(paths, context.report);
+        Result<> go_on = context.call.check(reactor.now());
         if (go_on && reactor.now() > until) go_on = fail(Code::deadline);
         if (!go_on) {
             co_await end_child(reactor, child);
             if (go_on.error().code == Code::deadline) {
-                work.report.say(fmt::format(
+                context.report.say(fmt::format(
                     "{} was not ready after {} minutes, and was ended; "
                     "its log is {}",
-                    places.program, std::chrono::floor<std::chrono::minutes>(start_max).count(),
-                    places.log));
+                    paths.program, std::chrono::floor<std::chrono::minutes>(start_max).count(),
+                    paths.log));
             }
             co_return fail(go_on.error());
         }
         waiting.update();
-        co_await sleep_for(reactor, poll_interval, work.call.stop);
+        co_await sleep_for(reactor, poll_interval, context.call.stop);
     }
 }
 
-std::unexpected<Error> cannot_start(const DaemonPlaces& places, const Error& error,
+std::unexpected<Error> cannot_start(const DaemonPaths& paths, const Error& error,
                                     std::string_view what, Report& report) {
     return report.fail(
-        error, fmt::format("cannot start {}: {}: {}", places.program, what, describe(error)));
+        error, fmt::format("cannot start {}: {}: {}", paths.program, what, describe(error)));
 }
 
 // Each start begins a new log and keeps the previous one.
 void turn_log(const std::string& log) { ::rename(log.c_str(), (log + ".old").c_str()); }
 
-Result<RunLock> take_lock(const DaemonPlaces& places, Report& report) {
-    auto lock = RunLock::take(places.pid);
+Result<RunLock> take_lock(const DaemonPaths& paths, Report& report) {
+    auto lock = RunLock::take(paths.pid);
     if (lock) return lock;
     if (lock.error().code == Code::busy) {
-        return report.fail(Code::busy, fmt::format("{} runs already", places.program));
+        return report.fail(Code::busy, fmt::format("{} runs already", paths.program));
     }
-    return cannot_start(places, lock.error(), places.pid, report);
+    return cannot_start(paths, lock.error(), paths.pid, report);
 }
 
-Task<Result<>> wait_for_end(Workplace work, const DaemonPlaces& places, const LockHolder& holder) {
-    Reactor& reactor = work.environment.reactor;
-    Progress waiting(fmt::format("waiting for {} to end", places.program), Progress::Unit::seconds,
-                     !work.session.json());
+Task<Result<>> wait_for_end(CommandContext context, const DaemonPaths& paths,
+                            const LockHolder& holder) {
+    Reactor& reactor = context.environment.reactor;
+    Progress waiting(fmt::format("waiting for {} to end", paths.program), Progress::Unit::seconds,
+                     !context.session.json());
     const Time until = reactor.now() + stop_max;
     while (!holder.has_ended()) {
-        ROS2S_CO_TRY(work.call.check(reactor.now()));
+        ROS2S_CO_TRY(context.call.check(reactor.now()));
         if (reactor.now() > until) {
-            co_return work.report.fail(
+            co_return context.report.fail(
                 Code::busy,
                 fmt::format("{} (process {}) has not ended within {} seconds; its log is {}; "
                             "`ros2store down --kill` ends it at once, and nothing that was "
                             "acknowledged is lost",
-                            places.program, holder.pid(),
-                            std::chrono::floor<std::chrono::seconds>(stop_max).count(),
-                            places.log));
+                            paths.program, holder.pid(),
+                            std::chrono::floor<std::chrono::seconds>(stop_max).count(), paths.log));
         }
         waiting.update();
-        co_await sleep_for(reactor, poll_interval, work.call.stop);
+        co_await sleep_for(reactor, poll_interval, context.call.stop);
     }
     co_return Result<>{};
 }
 
 }  // namespace
 
-std::array<DaemonPlaces, 2> daemons_of(const api::ServicePlaces& places) {
-    return {{{std::string(pool::engine_program), places.engine_settings, places.engine_log,
-              places.engine_pid, places.engine_metrics},
-             {"ros2store-dpu", places.dpu_settings, places.dpu_log, places.dpu_pid,
-              places.dpu_metrics}}};
+std::array<DaemonPaths, 2> daemons_of(const api::ServicePaths& paths) {
+    return {
+        {{std::string(pool::engine_program), paths.engine_settings, paths.engine_log,
+          paths.engine_pid, paths.engine_metrics},
+         {"ros2store-dpu", paths.dpu_settings, paths.dpu_log, paths.dpu_pid, paths.dpu_metrics}}};
 }
 
 Result<std::string> daemon_program(const std::string& name, Report& report) {
@@ -191,55 +191,55 @@ Result<std::string> daemon_program(const std::string& name, Report& report) {
                                    name, directory));
 }
 
-Task<Result<Running>> start_daemon(Workplace work, DaemonPlaces places) {
-    ROS2S_CO_TRY_ASSIGN(const std::string program, daemon_program(places.program, work.report));
-    ROS2S_CO_TRY_ASSIGN(const RunLock lock, take_lock(places, work.report));
-    const std::string socket = places.pid + ".ready";
+Task<Result<Running>> start_daemon(CommandContext context, DaemonPaths paths) {
+    ROS2S_CO_TRY_ASSIGN(const std::string program, daemon_program(paths.program, context.report));
+    ROS2S_CO_TRY_ASSIGN(const RunLock lock, take_lock(paths, context.report));
+    const std::string socket = paths.pid + ".ready";
     const auto notify = NotifySocket::open(socket);
-    if (!notify) co_return cannot_start(places, notify.error(), "a socket", work.report);
-    turn_log(places.log);
-    const auto child = spawn_daemon({program, "--config", places.settings},
-                                    environment_with(socket), places.log, lock.descriptor());
-    if (!child) co_return cannot_start(places, child.error(), program, work.report);
-    Running running{.pid = *child, .since = now_by(work).time_since_epoch().count()};
+    if (!notify) co_return cannot_start(paths, notify.error(), "a socket", context.report);
+    turn_log(paths.log);
+    const auto child = spawn_daemon({program, "--config", paths.settings}, environment_with(socket),
+                                    paths.log, lock.descriptor());
+    if (!child) co_return cannot_start(paths, child.error(), program, context.report);
+    Running running{.pid = *child, .since = now_by(context).time_since_epoch().count()};
     const auto first = lock.write(running);
     ROS2S_CO_TRY_ASSIGN(running.addresses,
-                        co_await wait_until_ready(work, places, *notify, *child));
+                        co_await wait_until_ready(context, paths, *notify, *child));
     const auto written = first ? lock.write(running) : first;
     if (!written) {
-        co_await end_child(work.environment.reactor, *child);
-        co_return cannot_start(places, written.error(), places.pid, work.report);
+        co_await end_child(context.environment.reactor, *child);
+        co_return cannot_start(paths, written.error(), paths.pid, context.report);
     }
     co_return running;
 }
 
-Task<Result<bool>> wait_for_ending(Workplace work, DaemonPlaces places) {
-    const auto holder = LockHolder::find(places.pid);
+Task<Result<bool>> wait_for_ending(CommandContext context, DaemonPaths paths) {
+    const auto holder = LockHolder::find(paths.pid);
     if (!holder || !holder->is_ending()) co_return false;
-    ROS2S_CO_TRY(co_await wait_for_end(work, places, *holder));
+    ROS2S_CO_TRY(co_await wait_for_end(context, paths, *holder));
     co_return true;
 }
 
-Task<Result<bool>> stop_daemon(Workplace work, DaemonPlaces places, bool kill) {
-    const auto holder = LockHolder::find(places.pid);
+Task<Result<bool>> stop_daemon(CommandContext context, DaemonPaths paths, bool kill) {
+    const auto holder = LockHolder::find(paths.pid);
     Result<> sent = holder ? holder->signal(kill ? SIGKILL : SIGTERM) : fail(holder.error());
     // Also waits for one that ends by itself.
     if (holder && !sent && sent.error().code == Code::not_found) sent = {};
     if (!sent && sent.error().code == Code::not_found) co_return false;
     if (!sent) {
-        co_return work.report.fail(
-            sent.error(), fmt::format("cannot stop {} ({}); who it is: fuser -v {}", places.program,
-                                      describe(sent.error()), places.pid));
+        co_return context.report.fail(
+            sent.error(), fmt::format("cannot stop {} ({}); who it is: fuser -v {}", paths.program,
+                                      describe(sent.error()), paths.pid));
     }
-    ROS2S_CO_TRY(co_await wait_for_end(work, places, *holder));
+    ROS2S_CO_TRY(co_await wait_for_end(context, paths, *holder));
     co_return true;
 }
 
 namespace {
 
-std::vector<std::string> end_of_log(const DaemonPlaces& places) {
+std::vector<std::string> end_of_log(const DaemonPaths& paths) {
     constexpr std::streamoff tail = 16 * 1024;
-    std::ifstream log(places.log, std::ios::ate);
+    std::ifstream log(paths.log, std::ios::ate);
     const auto size = static_cast<std::streamoff>(log.tellg());
     log.seekg(std::max(std::streamoff{0}, size - tail));
     std::string line;
@@ -255,8 +255,8 @@ bool says(const std::vector<std::string>& lines, std::string_view what) {
 
 }  // namespace
 
-std::string last_words(const DaemonPlaces& places) {
-    return last_words(end_of_log(places), places.program);
+std::string last_words(const DaemonPaths& paths) {
+    return last_words(end_of_log(paths), paths.program);
 }
 
 std::string last_words(const std::vector<std::string>& lines, const std::string& program) {
@@ -279,8 +279,8 @@ std::string last_words(const std::vector<std::string>& lines, const std::string&
     return stray.empty() ? error : stray;
 }
 
-std::string how_it_ended(const DaemonPlaces& places) {
-    return how_it_ended(end_of_log(places), places.program);
+std::string how_it_ended(const DaemonPaths& paths) {
+    return how_it_ended(end_of_log(paths), paths.program);
 }
 
 std::string how_it_ended(const std::vector<std::string>& lines, const std::string& program) {

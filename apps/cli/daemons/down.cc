@@ -11,7 +11,7 @@
 #include <ranges>
 
 #include "pool/dead_mounts.h"
-#include "pool/pool_place.h"
+#include "pool/pool_location.h"
 #include "process.h"
 #include "ros2s/pool/owner.h"
 #include "ros2s/pool/pool_directory.h"
@@ -23,33 +23,33 @@ namespace {
 
 // `lazily`: also if a process has its working directory there. The mount is dead, so nothing is
 // lost. Root unmounts itself, others by fuse's set-uid helper.
-Task<Result<>> unmount(Workplace work, const std::string& mount_point, bool lazily) {
+Task<Result<>> unmount(CommandContext context, const std::string& mount_point, bool lazily) {
     const int flags = lazily ? MNT_DETACH : 0;
     const int failure = umount2(mount_point.c_str(), flags) == 0 ? 0 : errno;
     if (failure == 0) co_return Result<>{};
     if (failure == EBUSY) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::busy,
             fmt::format("{0} is in use (open files, or a shell whose working directory is in it); "
                         "`fuser -vm {0}` lists the processes",
                         shell_word(mount_point)));
     }
     if (failure != EPERM) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             Error{Code::io, failure},
             fmt::format("cannot unmount {}: {}", mount_point, std::strerror(failure)));
     }
     std::vector<std::string> helper{"fusermount3", "-u"};
     if (lazily) helper.emplace_back("-z");
     helper.push_back(mount_point);
-    const auto said = co_await work.environment.blocking.run(work.environment.reactor,
-                                                             [&] { return run_program(helper); });
+    const auto said = co_await context.environment.blocking.run(
+        context.environment.reactor, [&] { return run_program(helper); });
     if (!said) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             said.error(), "cannot run fusermount3; install it: sudo apt-get install fuse3");
     }
     if (said->status != 0) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::io,
             fmt::format("fusermount3 could not unmount {} (its message is above)", mount_point));
     }
@@ -69,21 +69,21 @@ std::string why_open(const pool::OwnerRecord& owner, const std::string& director
 
 // The mount's process writes its data and releases the pool. It goes on serving if the mount lives
 // on in another mount namespace.
-Task<Result<>> wait_until_free(Workplace work, const std::string& directory) {
-    Reactor& reactor = work.environment.reactor;
+Task<Result<>> wait_until_free(CommandContext context, const std::string& directory) {
+    Reactor& reactor = context.environment.reactor;
     const Time limit = reactor.now() + std::chrono::seconds(60);
     const Time patience = reactor.now() + std::chrono::seconds(3);
     std::string reason;
     while (true) {
-        ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(directory, work.report));
+        ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(directory, context.report));
         if (owner.pid == 0) co_return Result<>{};
-        ROS2S_CO_TRY(work.call.check(reactor.now()));
+        ROS2S_CO_TRY(context.call.check(reactor.now()));
         if (reason.empty() && reactor.now() > patience) {
             reason = why_open(owner, directory);
-            work.session.warn(reason);
+            context.session.warn(reason);
         }
-        if (reactor.now() > limit) co_return work.report.fail(Code::busy, reason);
-        co_await sleep_for(reactor, std::chrono::milliseconds(20), work.call.stop);
+        if (reactor.now() > limit) co_return context.report.fail(Code::busy, reason);
+        co_await sleep_for(reactor, std::chrono::milliseconds(20), context.call.stop);
     }
 }
 
@@ -93,12 +93,12 @@ struct Ended {
     std::vector<Service> services;
 };
 
-Task<Result<>> end_mounts(Workplace work, const std::string& directory, Ended& ended) {
-    ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(directory, work.report));
+Task<Result<>> end_mounts(CommandContext context, const std::string& directory, Ended& ended) {
+    ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(directory, context.report));
     ended.dead = dead_mounts(directory, owner);
     for (const auto& mount_point : ended.dead) {
-        ROS2S_CO_TRY(co_await unmount(work, mount_point, true));
-        work.session.say(
+        ROS2S_CO_TRY(co_await unmount(context, mount_point, true));
+        context.session.say(
             fmt::format("unmounted {}, whose process had ended without doing so", mount_point));
     }
     std::vector<std::string> living = mounts_of(directory);
@@ -106,78 +106,80 @@ Task<Result<>> end_mounts(Workplace work, const std::string& directory, Ended& e
     if (!owner.mount_point.empty() && std::ranges::find(living, owner.mount_point) == living.end())
         living.push_back(owner.mount_point);
     for (const auto& mount_point : living) {
-        ROS2S_CO_TRY(co_await unmount(work, mount_point, false));
+        ROS2S_CO_TRY(co_await unmount(context, mount_point, false));
         if (owner.mount_point == mount_point) {
-            ROS2S_CO_TRY(co_await wait_until_free(work, directory));
+            ROS2S_CO_TRY(co_await wait_until_free(context, directory));
         }
-        work.session.say(fmt::format("unmounted {}", mount_point));
+        context.session.say(fmt::format("unmounted {}", mount_point));
         ended.unmounted.push_back(mount_point);
     }
     co_return Result<>{};
 }
 
 // Sockets left by killed daemons.
-void remove_sockets(const api::ServicePlaces& places) {
+void remove_sockets(const api::ServicePaths& paths) {
     for (const std::string& path :
-         {places.engine_control, places.engine_data, places.dpu_control, places.dpu_data}) {
+         {paths.engine_control, paths.engine_data, paths.dpu_control, paths.dpu_data}) {
         ::unlink(path.c_str());
     }
     // Those of tenants.
     std::error_code failed;
-    for (const auto& entry : std::filesystem::directory_iterator(places.run, failed)) {
-        if (entry.path().string().starts_with(places.dpu_data + ".") && entry.is_socket(failed)) {
+    for (const auto& entry : std::filesystem::directory_iterator(paths.run, failed)) {
+        if (entry.path().string().starts_with(paths.dpu_data + ".") && entry.is_socket(failed)) {
             ::unlink(entry.path().c_str());
         }
     }
 }
 
-Task<Result<>> end_services(Workplace work, const std::string& directory, bool kill, Ended& ended) {
-    const api::ServicePlaces places(directory);
-    if (::access(places.run.c_str(), F_OK) != 0) co_return Result<>{};
-    ROS2S_CO_TRY_ASSIGN(const RunLock turn, co_await take_turn(work, directory));
-    ROS2S_CO_TRY_ASSIGN(ended.services, co_await stop_services(work, directory, kill));
+Task<Result<>> end_services(CommandContext context, const std::string& directory, bool kill,
+                            Ended& ended) {
+    const api::ServicePaths paths(directory);
+    if (::access(paths.run.c_str(), F_OK) != 0) co_return Result<>{};
+    ROS2S_CO_TRY_ASSIGN(const RunLock turn, co_await take_turn(context, directory));
+    ROS2S_CO_TRY_ASSIGN(ended.services, co_await stop_services(context, directory, kill));
     for (const Service& service : std::views::reverse(ended.services)) {
         if (service.changed) {
-            work.session.say(fmt::format("{} {} (process {})", kill ? "killed" : "stopped",
-                                         service.places.program, service.running.pid));
+            context.session.say(fmt::format("{} {} (process {})", kill ? "killed" : "stopped",
+                                            service.paths.program, service.running.pid));
         } else if (service.running.ended != 0) {
-            work.session.say(fmt::format("{} had ended before (process {}): {}",
-                                         service.places.program, service.running.ended,
-                                         how_it_ended(service.places)));
+            context.session.say(fmt::format("{} had ended before (process {}): {}",
+                                            service.paths.program, service.running.ended,
+                                            how_it_ended(service.paths)));
         }
         // An empty record shows that this end was wanted.
-        if (const auto lock = RunLock::take(service.places.pid); !lock) {
-            co_return work.report.fail(
+        if (const auto lock = RunLock::take(service.paths.pid); !lock) {
+            co_return context.report.fail(
                 lock.error(),
-                fmt::format("cannot note in {} that {} has ended: {}", service.places.pid,
-                            service.places.program, describe(lock.error())));
+                fmt::format("cannot note in {} that {} has ended: {}", service.paths.pid,
+                            service.paths.program, describe(lock.error())));
         }
     }
-    remove_sockets(places);
+    remove_sockets(paths);
     co_return Result<>{};
 }
 
 }  // namespace
 
-Task<Result<>> down(Workplace work, DownOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
+Task<Result<>> down(CommandContext context, DownOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const std::string directory,
+                        pool_directory_of(options.location, context.report));
     ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory pool,
-                        pool::read_pool_settings(directory, work.report));
+                        pool::read_pool_settings(directory, context.report));
     Ended ended;
-    ROS2S_CO_TRY(co_await end_mounts(work, pool.directory, ended));
-    ROS2S_CO_TRY(co_await end_services(work, pool.directory, options.kill, ended));
-    ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(pool.directory, work.report));
+    ROS2S_CO_TRY(co_await end_mounts(context, pool.directory, ended));
+    ROS2S_CO_TRY(co_await end_services(context, pool.directory, options.kill, ended));
+    ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(pool.directory, context.report));
     if (owner.pid != 0) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::busy,
             fmt::format("{} is open in process {} ({}), which is not a mount and was not "
                         "started by `ros2store up`; end that program, for example "
                         "with: kill {}",
                         pool.directory, owner.pid, owner.program, owner.pid));
     }
-    work.session.say(fmt::format("no process has {} open", pool.directory));
+    context.session.say(fmt::format("no process has {} open", pool.directory));
     std::vector<Json> unmounted(ended.unmounted.begin(), ended.unmounted.end());
-    work.session.answer(
+    context.session.answer(
         Json::object({{"directory", pool.directory},
                       {"unmounted", unmounted.empty() ? Json() : unmounted.front()},
                       {"all_unmounted", Json::array(unmounted)},

@@ -43,29 +43,31 @@ std::vector<pki::CertificateRequest> certificate_requests() {
 }
 
 // Certificates that soon expire are replaced; running programs read the new ones.
-Result<> renew_certificates(const Workplace& work, const std::string& directory, pki::Seconds now) {
+Result<> renew_certificates(const CommandContext& context, const std::string& directory,
+                            pki::Seconds now) {
     constexpr std::chrono::days soon{30};
     for (const pki::CertificateRequest& request : certificate_requests()) {
         const std::string file = directory + "/" + request.name + ".crt";
-        ROS2S_TRY_ASSIGN(const auto facts, pki::read_certificate(file, work.report));
+        ROS2S_TRY_ASSIGN(const auto facts, pki::read_certificate(file, context.report));
         if (facts.expires - now > soon) continue;
-        ROS2S_TRY(pki::issue(directory, request, true, now, work.report));
-        work.session.say(fmt::format("{}: renewed; the old one's time {} {}", file,
-                                     facts.expires > now ? "ends" : "ended",
-                                     pki::to_string(facts.expires)));
+        ROS2S_TRY(pki::issue(directory, request, true, now, context.report));
+        context.session.say(fmt::format("{}: renewed; the old one's time {} {}", file,
+                                        facts.expires > now ? "ends" : "ended",
+                                        pki::to_string(facts.expires)));
     }
     return {};
 }
 
-Result<> make_certificates(const Workplace& work, const std::string& directory,
+Result<> make_certificates(const CommandContext& context, const std::string& directory,
                            const std::string& network) {
-    if (exists(directory + "/ca.key")) return renew_certificates(work, directory, now_by(work));
+    if (exists(directory + "/ca.key"))
+        return renew_certificates(context, directory, now_by(context));
     // An authority whose key is elsewhere is maintained by its owner.
     if (exists(directory + "/ca.crt")) return {};
     const pki::AuthorityRequest request{
         .name = fmt::format("ros2store development CA, {}", network),
         .certificates = certificate_requests()};
-    ROS2S_TRY(pki::make_authority(directory, request, now_by(work), work.report));
+    ROS2S_TRY(pki::make_authority(directory, request, now_by(context), context.report));
     return {};
 }
 
@@ -78,8 +80,8 @@ std::vector<std::string> names_in(std::string_view providers) {
 }
 
 // The engine's listeners: shm, and the other providers that its DPU is told to use.
-std::string engine_listens(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
-    std::string listens = "shm " + places.engine_data;
+std::string engine_listens(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
+    std::string listens = "shm " + paths.engine_data;
     for (const std::string& name : names_in(wish.providers)) {
         if (name != "shm") listens += fmt::format(", {} 127.0.0.1:0", name);
     }
@@ -103,7 +105,7 @@ std::string access_wish(const ServiceFilesWish& wish, std::string_view users = {
 // The host is this machine, and its root may do everything in the pool's files anyway.
 constexpr std::string_view all_of_root = ", may: \"devices, set_ids, privileged_attributes\"";
 
-std::string engine_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
+std::string engine_wish(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
     return fmt::format(
         "pools: {}\n"
         "administrators: CN=client\n"
@@ -112,12 +114,12 @@ std::string engine_wish(const api::ServicePlaces& places, const ServiceFilesWish
         "data: {{listen: {}, trusted_network: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
         config::quoted(wish.directory), access_wish(wish),
-        config::quoted("unix:" + places.engine_control), config::quoted(places.storage_certs),
-        config::quoted(engine_listens(places, wish)), trust_in(wish.providers),
-        config::quoted(places.engine_metrics));
+        config::quoted("unix:" + paths.engine_control), config::quoted(paths.storage_certs),
+        config::quoted(engine_listens(paths, wish)), trust_in(wish.providers),
+        config::quoted(paths.engine_metrics));
 }
 
-std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& wish) {
+std::string dpu_wish(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
     return fmt::format(
         "pools: {}\n"
         "{}"
@@ -127,11 +129,11 @@ std::string dpu_wish(const api::ServicePlaces& places, const ServiceFilesWish& w
         "data: {{listen: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
         config::quoted(wish.pool), access_wish(wish, all_of_root),
-        config::quoted("unix:" + places.engine_control),
+        config::quoted("unix:" + paths.engine_control),
         config::quoted(wish.providers.empty() ? "shm" : wish.providers), trust_in(wish.providers),
-        config::quoted(places.storage_certs), config::quoted("unix:" + places.dpu_control),
-        config::quoted(places.host_certs), config::quoted("shm " + places.dpu_data),
-        config::quoted(places.dpu_metrics));
+        config::quoted(paths.storage_certs), config::quoted("unix:" + paths.dpu_control),
+        config::quoted(paths.host_certs), config::quoted("shm " + paths.dpu_data),
+        config::quoted(paths.dpu_metrics));
 }
 
 Result<> replace_file(const std::string& path, const std::string& text, Report& report) {
@@ -144,7 +146,7 @@ Result<> replace_file(const std::string& path, const std::string& text, Report& 
 }
 
 // The daemon itself writes the file that people edit, with every setting and its documentation.
-Result<> write_settings(const DaemonPlaces& daemon, const std::string& wish, Report& report) {
+Result<> write_settings(const DaemonPaths& daemon, const std::string& wish, Report& report) {
     ROS2S_TRY_ASSIGN(const std::string program, daemon_program(daemon.program, report));
     const std::string wished = daemon.log + ".wish";  // in DIR/run
     ROS2S_TRY(replace_file(wished, wish, report));
@@ -163,7 +165,7 @@ Result<> write_settings(const DaemonPlaces& daemon, const std::string& wish, Rep
 }
 
 // Only in the line of the file that `up` made; people may have edited the others.
-Result<> set_providers(const Workplace& work, const DaemonPlaces& dpu,
+Result<> set_providers(const CommandContext& context, const DaemonPaths& dpu,
                        const std::string& providers) {
     // A setting with its default is in a comment.
     constexpr std::string_view key = "  providers: ", commented = "#   providers: ";
@@ -177,7 +179,7 @@ Result<> set_providers(const Workplace& work, const DaemonPlaces& dpu,
         text += line + '\n';
     }
     if (before.empty()) {
-        return work.report.fail(
+        return context.report.fail(
             Code::invalid, fmt::format("{} has no line `{}…`: set 'providers' of 'engine' there "
                                        "yourself, and leave --provider out",
                                        dpu.settings, key));
@@ -185,41 +187,41 @@ Result<> set_providers(const Workplace& work, const DaemonPlaces& dpu,
     if (before == config::quoted(providers)) return {};
     ROS2S_TRY_ASSIGN(const Running running, find_running(dpu.pid));
     if (running.pid != 0) {
-        return work.report.fail(
+        return context.report.fail(
             Code::busy, fmt::format("{} runs with the providers {}; stop it first: ros2store down",
                                     dpu.program, before));
     }
-    work.session.say(fmt::format("{}: the providers are now {}; they were {}", dpu.settings,
-                                 config::quoted(providers), before));
-    return replace_file(dpu.settings, text, work.report);
+    context.session.say(fmt::format("{}: the providers are now {}; they were {}", dpu.settings,
+                                    config::quoted(providers), before));
+    return replace_file(dpu.settings, text, context.report);
 }
 
-Result<> make_all(const Workplace& work, const ServiceFilesWish& wish) {
-    const api::ServicePlaces places(wish.directory);
-    ROS2S_TRY(make_directory(places.run, 0700, work.report));
-    ROS2S_TRY(make_directory(wish.directory + "/certs", 0755, work.report));
-    ROS2S_TRY(make_certificates(work, places.storage_certs, "storage network"));
-    ROS2S_TRY(make_certificates(work, places.host_certs, "hosts"));
-    const auto [engine, dpu] = daemons_of(places);
+Result<> make_all(const CommandContext& context, const ServiceFilesWish& wish) {
+    const api::ServicePaths paths(wish.directory);
+    ROS2S_TRY(make_directory(paths.run, 0700, context.report));
+    ROS2S_TRY(make_directory(wish.directory + "/certs", 0755, context.report));
+    ROS2S_TRY(make_certificates(context, paths.storage_certs, "storage network"));
+    ROS2S_TRY(make_certificates(context, paths.host_certs, "hosts"));
+    const auto [engine, dpu] = daemons_of(paths);
     if (!exists(engine.settings)) {
-        ROS2S_TRY(write_settings(engine, engine_wish(places, wish), work.report));
+        ROS2S_TRY(write_settings(engine, engine_wish(paths, wish), context.report));
     }
     if (!exists(dpu.settings)) {
-        return write_settings(dpu, dpu_wish(places, wish), work.report);
+        return write_settings(dpu, dpu_wish(paths, wish), context.report);
     }
-    return wish.providers.empty() ? Result<>{} : set_providers(work, dpu, wish.providers);
+    return wish.providers.empty() ? Result<>{} : set_providers(context, dpu, wish.providers);
 }
 
 }  // namespace
 
 Result<> check_service_directory(const std::string& directory, Report& report) {
-    const api::ServicePlaces places(directory);
+    const api::ServicePaths paths(directory);
     constexpr size_t most = sizeof(sockaddr_un::sun_path) - 1;
-    const size_t longest = std::max({places.engine_control.size(), places.engine_data.size(),
-                                     places.dpu_control.size(),
-                                     // Each tenant has a socket, whose name adds a dot and 16
-                                     // digits.
-                                     places.dpu_data.size() + 17});
+    const size_t longest =
+        std::max({paths.engine_control.size(), paths.engine_data.size(), paths.dpu_control.size(),
+                  // Each tenant has a socket, whose name adds a dot and 16
+                  // digits.
+                  paths.dpu_data.size() + 17});
     if (longest > most) {
         return report.fail(
             Code::invalid,
@@ -261,16 +263,16 @@ Result<> check_providers(std::string_view providers, bool trusted_network, Repor
     return {};
 }
 
-Task<Result<>> make_service_files(Workplace work, ServiceFilesWish wish) {
-    co_return co_await work.environment.blocking.run(work.environment.reactor,
-                                                     [&] { return make_all(work, wish); });
+Task<Result<>> make_service_files(CommandContext context, ServiceFilesWish wish) {
+    co_return co_await context.environment.blocking.run(context.environment.reactor,
+                                                        [&] { return make_all(context, wish); });
 }
 
 Result<> remove_service_files(const std::string& directory, Report& report) {
-    const api::ServicePlaces places(directory);
+    const api::ServicePaths paths(directory);
     for (const std::string& path :
-         {places.run, places.storage_certs, places.host_certs, places.engine_settings,
-          places.engine_settings + ".new", places.dpu_settings, places.dpu_settings + ".new"}) {
+         {paths.run, paths.storage_certs, paths.host_certs, paths.engine_settings,
+          paths.engine_settings + ".new", paths.dpu_settings, paths.dpu_settings + ".new"}) {
         std::error_code failed;
         std::filesystem::remove_all(path, failed);
         if (failed) return cannot("remove", path, failed.value(), report);

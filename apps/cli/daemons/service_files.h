@@ -1,5 +1,5 @@
 // The files that the daemons of a pool directory need: certificates of two development authorities,
-// and settings (api::ServicePlaces has the paths). They are made once. People may edit the
+// and settings (api::ServicePaths has the paths). They are made once. People may edit the
 // settings, and existing files are kept.
 //
 // The calls here use the file system directly and run the daemons' programs for a short time: they
@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "commands.h"
-#include "ros2s/api/service_places.h"
+#include "ros2s/api/service_paths.h"
 
 namespace ros2s::cli {
 
@@ -29,7 +29,7 @@ struct ServiceFilesWish {
 };
 // Errors, with a sentence: not_found (a daemon's program), those of files and of pki; invalid (the
 // settings have no line for the providers).
-[[nodiscard]] Task<Result<>> make_service_files(Workplace work, ServiceFilesWish wish);
+[[nodiscard]] Task<Result<>> make_service_files(CommandContext context, ServiceFilesWish wish);
 
 // Removes them, with logs and sockets. No daemon may be running. Errors: those of files, with a
 // sentence.

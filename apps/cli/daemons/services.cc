@@ -21,14 +21,16 @@ using namespace std::chrono_literals;
 constexpr Duration turn_max = 2min;
 
 // Stops those that this call started, the last one first.
-Task<> stop_again(Workplace work, const std::vector<Service>& services) {
+Task<> stop_again(CommandContext context, const std::vector<Service>& services) {
     // Also if the command was interrupted. The command's own error is reported.
     const Call call;
     Report ignored;
-    const Workplace clean_up{
-        .session = work.session, .environment = work.environment, .call = call, .report = ignored};
+    const CommandContext clean_up{.session = context.session,
+                                  .environment = context.environment,
+                                  .call = call,
+                                  .report = ignored};
     for (const Service& service : std::views::reverse(services)) {
-        if (service.changed) (void)co_await stop_daemon(clean_up, service.places, false);
+        if (service.changed) (void)co_await stop_daemon(clean_up, service.paths, false);
     }
 }
 
@@ -42,29 +44,29 @@ std::string sessions_text(const Service& service) {
     return fmt::format(", {} session{}", *service.sessions, *service.sessions == 1 ? "" : "s");
 }
 
-bool is_known(const DaemonPlaces& places) {
-    return ::access(places.settings.c_str(), F_OK) == 0 || ::access(places.log.c_str(), F_OK) == 0;
+bool is_known(const DaemonPaths& paths) {
+    return ::access(paths.settings.c_str(), F_OK) == 0 || ::access(paths.log.c_str(), F_OK) == 0;
 }
 
-Result<Running> running_of(const DaemonPlaces& places, Report& report) {
-    const auto running = find_running(places.pid);
+Result<Running> running_of(const DaemonPaths& paths, Report& report) {
+    const auto running = find_running(paths.pid);
     if (running) return running;
     return report.fail(running.error(),
-                       fmt::format("cannot tell whether {} runs: {}: {}", places.program,
-                                   places.pid, describe(running.error())));
+                       fmt::format("cannot tell whether {} runs: {}: {}", paths.program, paths.pid,
+                                   describe(running.error())));
 }
 
 }  // namespace
 
-Task<Result<RunLock>> take_turn(Workplace work, std::string directory) {
-    const std::string run = api::ServicePlaces(directory).run;
+Task<Result<RunLock>> take_turn(CommandContext context, std::string directory) {
+    const std::string run = api::ServicePaths(directory).run;
     if (::mkdir(run.c_str(), 0700) != 0 && errno != EEXIST) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             fail_errno(errno).error(),
             fmt::format("cannot make the directory {}: {}", run, std::strerror(errno)));
     }
     const std::string path = run + "/turn";
-    Reactor& reactor = work.environment.reactor;
+    Reactor& reactor = context.environment.reactor;
     const Time until = reactor.now() + turn_max;
     for (;;) {
         auto lock = RunLock::take(path);
@@ -73,35 +75,35 @@ Task<Result<RunLock>> take_turn(Workplace work, std::string directory) {
             co_return std::move(*lock);
         }
         if (lock.error().code != Code::busy) {
-            co_return work.report.fail(
+            co_return context.report.fail(
                 lock.error(), fmt::format("cannot lock {}: {}", path, describe(lock.error())));
         }
-        ROS2S_CO_TRY(work.call.check(reactor.now()));
+        ROS2S_CO_TRY(context.call.check(reactor.now()));
         if (reactor.now() > until) {
             const auto other = find_running(path);
-            co_return work.report.fail(
+            co_return context.report.fail(
                 Code::busy, fmt::format("another ros2store up, down or pool destroy works in {} "
                                         "(process {}): wait until it ends",
                                         directory, other ? other->pid : -1));
         }
-        co_await sleep_for(reactor, 10ms, work.call.stop);
+        co_await sleep_for(reactor, 10ms, context.call.stop);
     }
 }
 
-Task<Result<std::vector<Service>>> start_services(Workplace work, std::string directory) {
-    ROS2S_CO_TRY_ASSIGN(std::vector<Service> services, find_services(directory, work.report));
+Task<Result<std::vector<Service>>> start_services(CommandContext context, std::string directory) {
+    ROS2S_CO_TRY_ASSIGN(std::vector<Service> services, find_services(directory, context.report));
     for (Service& service : services) {
         if (service.running.pid != 0) {
-            const auto gone = co_await wait_for_ending(work, service.places);
+            const auto gone = co_await wait_for_ending(context, service.paths);
             if (!gone) {
-                co_await stop_again(work, services);
+                co_await stop_again(context, services);
                 co_return fail(gone.error());
             }
             if (!*gone) continue;
         }
-        auto started = co_await start_daemon(work, service.places);
+        auto started = co_await start_daemon(context, service.paths);
         if (!started) {
-            co_await stop_again(work, services);
+            co_await stop_again(context, services);
             co_return fail(started.error());
         }
         service.running = std::move(*started);
@@ -110,20 +112,21 @@ Task<Result<std::vector<Service>>> start_services(Workplace work, std::string di
     co_return services;
 }
 
-Task<Result<std::vector<Service>>> stop_services(Workplace work, std::string directory, bool kill) {
-    ROS2S_CO_TRY_ASSIGN(std::vector<Service> services, find_services(directory, work.report));
+Task<Result<std::vector<Service>>> stop_services(CommandContext context, std::string directory,
+                                                 bool kill) {
+    ROS2S_CO_TRY_ASSIGN(std::vector<Service> services, find_services(directory, context.report));
     for (Service& service : std::views::reverse(services)) {
-        ROS2S_CO_TRY_ASSIGN(service.changed, co_await stop_daemon(work, service.places, kill));
+        ROS2S_CO_TRY_ASSIGN(service.changed, co_await stop_daemon(context, service.paths, kill));
     }
     co_return services;
 }
 
 Result<std::vector<Service>> find_services(const std::string& directory, Report& report) {
     std::vector<Service> services;
-    for (const DaemonPlaces& places : daemons_of(api::ServicePlaces(directory))) {
-        ROS2S_TRY_ASSIGN(Running running, running_of(places, report));
+    for (const DaemonPaths& paths : daemons_of(api::ServicePaths(directory))) {
+        ROS2S_TRY_ASSIGN(Running running, running_of(paths, report));
         services.push_back(
-            {.places = places, .running = std::move(running), .known = is_known(places)});
+            {.paths = paths, .running = std::move(running), .known = is_known(paths)});
     }
     return services;
 }
@@ -134,16 +137,16 @@ Json value_of(const std::vector<Service>& services) {
         if (!service.known) continue;
         const Running& running = service.running;
         values.push_back(Json::object(
-            {{"program", service.places.program},
+            {{"program", service.paths.program},
              {"pid", running.pid == 0 ? Json() : Json(running.pid)},
              {"ended_pid", running.ended == 0 ? Json() : Json(running.ended)},
              {"since", running.since == 0 ? Json() : Json(running.since)},
              {"addresses", Json::array({running.addresses.begin(), running.addresses.end()})},
-             {"last_words", running.ended == 0 ? Json() : Json(last_words(service.places))},
+             {"last_words", running.ended == 0 ? Json() : Json(last_words(service.paths))},
              {"sessions", service.sessions ? Json(*service.sessions) : Json()},
              {"trouble", service.trouble.empty() ? Json() : Json(service.trouble)},
-             {"settings", service.places.settings},
-             {"log", service.places.log},
+             {"settings", service.paths.settings},
+             {"log", service.paths.log},
              {"changed", service.changed}}));
     }
     return Json::array(values);
@@ -157,13 +160,13 @@ void report_services(const Session& session, const std::vector<Service>& service
     for (const Service& service : services) {
         const Running& running = service.running;
         if (running.pid == 0 && running.ended == 0 && !any_runs) continue;
-        const std::string& name = service.places.program;
+        const std::string& name = service.paths.program;
         if (running.pid == 0) {
             any_missing = true;
             session.say(running.ended == 0
                             ? fmt::format("daemon      {} does not run", name)
                             : fmt::format("daemon      {} has ended (process {}): {}", name,
-                                          running.ended, how_it_ended(service.places)));
+                                          running.ended, how_it_ended(service.paths)));
         } else {
             session.say(fmt::format("daemon      {}: process {}{}{}", name, running.pid,
                                     since_text(running), sessions_text(service)));
@@ -174,7 +177,7 @@ void report_services(const Session& session, const std::vector<Service>& service
                 session.say(fmt::format("            at {}", address));
             }
         }
-        session.say(fmt::format("            its log: {}", service.places.log));
+        session.say(fmt::format("            its log: {}", service.paths.log));
     }
     if (any_missing) {
         session.say(fmt::format("            start what does not run with: ros2store up {}",

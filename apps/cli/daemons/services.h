@@ -9,7 +9,7 @@
 namespace ros2s::cli {
 
 struct Service {
-    DaemonPlaces places;
+    DaemonPaths paths;
     Running running;
     bool changed = false;  // by this call: it was started, or stopped
     bool known = true;     // it has settings or a log
@@ -21,14 +21,14 @@ struct Service {
 // The lock that `up`, `down` and `destroy` hold while they work, so that they run one after the
 // other. Creates DIR/run if it is missing. Errors, with a sentence: busy (after two minutes),
 // cancelled, those of files.
-[[nodiscard]] Task<Result<RunLock>> take_turn(Workplace work, std::string directory);
+[[nodiscard]] Task<Result<RunLock>> take_turn(CommandContext context, std::string directory);
 
 // Starts the daemons that do not run: the engine, then the DPU daemon. If one does not start, those
 // that this call started are stopped again. Errors: those of start_daemon().
-[[nodiscard]] Task<Result<std::vector<Service>>> start_services(Workplace work,
+[[nodiscard]] Task<Result<std::vector<Service>>> start_services(CommandContext context,
                                                                 std::string directory);
 // Stops the running daemons: the DPU daemon, then the engine. Errors: those of stop_daemon().
-[[nodiscard]] Task<Result<std::vector<Service>>> stop_services(Workplace work,
+[[nodiscard]] Task<Result<std::vector<Service>>> stop_services(CommandContext context,
                                                                std::string directory, bool kill);
 
 // Engine first. Errors, with a sentence: denied, io.

@@ -9,7 +9,7 @@
 #include "commands.h"
 #include "pool/pool_access.h"
 #include "pool/pool_creation.h"
-#include "pool/pool_place.h"
+#include "pool/pool_location.h"
 #include "process.h"
 #include "ros2s/api/uri.h"
 #include "ros2s/pool/pool_directory.h"
@@ -21,8 +21,9 @@ namespace {
 
 // Where the build or the package installs it; "": it does not exist.
 std::string fio_plugin() {
-    for (const char* place : {"/../plugins/fio", "/../lib/ros2store"}) {
-        const auto plugin = std::filesystem::path(own_directory() + place + "/libros2store-fio.so");
+    for (const char* location : {"/../plugins/fio", "/../lib/ros2store"}) {
+        const auto plugin =
+            std::filesystem::path(own_directory() + location + "/libros2store-fio.so");
         std::error_code failed;
         if (std::filesystem::exists(plugin, failed)) return plugin.lexically_normal();
     }
@@ -57,12 +58,12 @@ void propose(const Session& session, const pool::PoolDirectory& pool, api::Uri u
                             shell_word(pool.directory)));
 }
 
-Task<Result<>> up_without_daemons(Workplace work, UpOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory pool, co_await create_pool(work, options));
+Task<Result<>> up_without_daemons(CommandContext context, UpOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory pool, co_await create_pool(context, options));
     const std::string label = options.container.value_or(default_container);
     const api::Uri uri{.pool = pool.config.pool, .container = label, .dir = pool.directory};
     const std::string container = uri.to_string();
-    const Session& session = work.session;
+    const Session& session = context.session;
     session.answer(Json::object({{"uri", container},
                                  {"directory", pool.directory},
                                  {"pool", pool.config.pool},
@@ -101,25 +102,26 @@ struct PoolToServe {
     pool::PoolDirectory pool;
     bool made = false;
 };
-Task<Result<PoolToServe>> pool_to_serve(Workplace work, const UpOptions& options) {
+Task<Result<PoolToServe>> pool_to_serve(CommandContext context, const UpOptions& options) {
     Report none;
     const auto there = pool::read_pool_settings(options.directory, none);
     if (there) {
-        ROS2S_CO_TRY_ASSIGN(auto pool, pool::read_pool_directory(options.directory, work.report));
-        ROS2S_CO_TRY(check_wishes(options, pool, work.report));
+        ROS2S_CO_TRY_ASSIGN(auto pool,
+                            pool::read_pool_directory(options.directory, context.report));
+        ROS2S_CO_TRY(check_wishes(options, pool, context.report));
         co_return PoolToServe{.pool = std::move(pool)};
     }
     if (there.error().code != Code::not_found) {
-        co_return work.report.fail(there.error(), none.text());
+        co_return context.report.fail(there.error(), none.text());
     }
-    ROS2S_CO_TRY_ASSIGN(auto made, co_await create_pool(work, options));
+    ROS2S_CO_TRY_ASSIGN(auto made, co_await create_pool(context, options));
     co_return PoolToServe{.pool = std::move(made), .made = true};
 }
 
 // The container that the URIs name. Errors: not_found (the requested one).
-Task<Result<std::string>> choose_container(Workplace work, UpOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool(work, options.directory));
-    const auto containers = co_await pool->containers(work.call);
+Task<Result<std::string>> choose_container(CommandContext context, UpOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool(context, options.directory));
+    const auto containers = co_await pool->containers(context.call);
     co_await pool->close();
     ROS2S_CO_TRY(containers);
     const std::string wanted = options.container.value_or(default_container);
@@ -127,7 +129,7 @@ Task<Result<std::string>> choose_container(Workplace work, UpOptions options) {
         if (each.properties.label == wanted) co_return wanted;
     }
     if (options.container) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::not_found, fmt::format("the daemons run, but the pool in {} has no container "
                                          "'{}': ros2store container create, or leave --container "
                                          "out",
@@ -162,7 +164,7 @@ void report_up(const Session& session, const std::string& container, const PoolT
     session.say(fmt::format("Pool '{}' is {}: {} in {}", pool.config.pool,
                             served.made ? "ready" : "there", devices_text(pool), pool.directory));
     for (const Service& service : services) {
-        session.say(fmt::format("{:<17} {} process {}", service.places.program,
+        session.say(fmt::format("{:<17} {} process {}", service.paths.program,
                                 service.changed ? "started," : "ran already,",
                                 service.running.pid));
     }
@@ -174,30 +176,30 @@ void report_up(const Session& session, const std::string& container, const PoolT
     warn_of_memory(session, pool);
 }
 
-Task<Result<>> up_with_daemons(Workplace work, UpOptions options) {
-    ROS2S_CO_TRY_ASSIGN(options.directory, absolute_directory(options.directory, work.report));
+Task<Result<>> up_with_daemons(CommandContext context, UpOptions options) {
+    ROS2S_CO_TRY_ASSIGN(options.directory, absolute_directory(options.directory, context.report));
     // Checks everything that can be checked before anything is made.
-    ROS2S_CO_TRY(check_service_directory(options.directory, work.report));
-    ROS2S_CO_TRY(check_providers(options.providers, options.trusted_network, work.report));
-    for (const auto& daemon : daemons_of(api::ServicePlaces(options.directory))) {
-        ROS2S_CO_TRY(daemon_program(daemon.program, work.report));
+    ROS2S_CO_TRY(check_service_directory(options.directory, context.report));
+    ROS2S_CO_TRY(check_providers(options.providers, options.trusted_network, context.report));
+    for (const auto& daemon : daemons_of(api::ServicePaths(options.directory))) {
+        ROS2S_CO_TRY(daemon_program(daemon.program, context.report));
     }
-    ROS2S_CO_TRY_ASSIGN(const PoolToServe served, co_await pool_to_serve(work, options));
-    ROS2S_CO_TRY_ASSIGN(const RunLock turn, co_await take_turn(work, options.directory));
-    ROS2S_CO_TRY(co_await make_service_files(work, {.directory = options.directory,
-                                                    .pool = served.pool.config.pool,
-                                                    .providers = options.providers}));
-    ROS2S_CO_TRY_ASSIGN(const auto services, co_await start_services(work, options.directory));
-    ROS2S_CO_TRY_ASSIGN(const std::string container, co_await choose_container(work, options));
-    report_up(work.session, container, served, services);
+    ROS2S_CO_TRY_ASSIGN(const PoolToServe served, co_await pool_to_serve(context, options));
+    ROS2S_CO_TRY_ASSIGN(const RunLock turn, co_await take_turn(context, options.directory));
+    ROS2S_CO_TRY(co_await make_service_files(context, {.directory = options.directory,
+                                                       .pool = served.pool.config.pool,
+                                                       .providers = options.providers}));
+    ROS2S_CO_TRY_ASSIGN(const auto services, co_await start_services(context, options.directory));
+    ROS2S_CO_TRY_ASSIGN(const std::string container, co_await choose_container(context, options));
+    report_up(context.session, container, served, services);
     co_return Result<>{};
 }
 
 }  // namespace
 
-Task<Result<>> up(Workplace work, UpOptions options) {
-    if (options.no_daemons) co_return co_await up_without_daemons(work, std::move(options));
-    co_return co_await up_with_daemons(work, std::move(options));
+Task<Result<>> up(CommandContext context, UpOptions options) {
+    if (options.no_daemons) co_return co_await up_without_daemons(context, std::move(options));
+    co_return co_await up_with_daemons(context, std::move(options));
 }
 
 }  // namespace ros2s::cli

@@ -11,9 +11,9 @@
 #include "doctor_providers.h"
 #include "doctor_server.h"
 #include "output/session.h"
-#include "pool/pool_place.h"
+#include "pool/pool_location.h"
 #include "ros2s/api/deployment.h"
-#include "ros2s/api/service_places.h"
+#include "ros2s/api/service_paths.h"
 #include "ros2s/pool/owner.h"
 
 namespace ros2s::cli {
@@ -30,10 +30,10 @@ std::string_view word(Grade grade) {
     return "";
 }
 
-void say(const Workplace& work, const Finding& finding) {
-    work.session.say(
+void say(const CommandContext& context, const Finding& finding) {
+    context.session.say(
         fmt::format("{:<8} {:<15} {}", word(finding.grade), finding.what, finding.found));
-    if (!finding.remedy.empty()) work.session.say(fmt::format("{:25}→ {}", "", finding.remedy));
+    if (!finding.remedy.empty()) context.session.say(fmt::format("{:25}→ {}", "", finding.remedy));
 }
 
 Json shown(const Finding& finding) {
@@ -44,7 +44,7 @@ Json shown(const Finding& finding) {
 }
 
 // Prints the findings. The command fails if there are serious ones.
-Result<> conclude(const Workplace& work, const std::vector<Finding>& findings) {
+Result<> conclude(const CommandContext& context, const std::vector<Finding>& findings) {
     std::map<Grade, size_t> count;
     std::vector<Json> values;
     for (const Finding& finding : findings) {
@@ -53,16 +53,16 @@ Result<> conclude(const Workplace& work, const std::vector<Finding>& findings) {
     }
     const size_t problems = count[Grade::missing] + count[Grade::wrong];
     const size_t slower = count[Grade::slower];
-    work.session.answer(Json::object({{"findings", Json::array(values)},
-                                      {"missing", count[Grade::missing]},
-                                      {"wrong", count[Grade::wrong]}}));
+    context.session.answer(Json::object({{"findings", Json::array(values)},
+                                         {"missing", count[Grade::missing]},
+                                         {"wrong", count[Grade::wrong]}}));
     if (problems == 0) {
-        work.session.say(slower == 0   ? "nothing is missing"
-                         : slower == 1 ? "nothing is missing; see the warning above"
-                                       : "nothing is missing; see the warnings above");
+        context.session.say(slower == 0   ? "nothing is missing"
+                            : slower == 1 ? "nothing is missing; see the warning above"
+                                          : "nothing is missing; see the warnings above");
         return {};
     }
-    return work.report.fail(
+    return context.report.fail(
         Code::unsupported, fmt::format("{} thing{} missing or wrong; the remedies are listed above",
                                        problems, problems == 1 ? " is" : "s are"));
 }
@@ -74,22 +74,22 @@ namespace {
 // What was found so far, and said.
 class Findings {
   public:
-    explicit Findings(const Workplace& work) : work_(work) {}
+    explicit Findings(const CommandContext& context) : context_(context) {}
     void add(std::vector<Finding> more) {
-        for (const Finding& finding : more) say(work_, finding);
+        for (const Finding& finding : more) say(context_, finding);
         std::ranges::move(more, std::back_inserter(all_));
     }
-    [[nodiscard]] Result<> conclude() const { return cli::conclude(work_, all_); }
+    [[nodiscard]] Result<> conclude() const { return cli::conclude(context_, all_); }
 
   private:
-    const Workplace& work_;
+    const CommandContext& context_;
     std::vector<Finding> all_;
 };
 
 // Checks the daemons that `ros2store up DIR` starts, except those that were stopped properly.
 std::vector<Finding> look_for_daemons(const std::string& directory) {
     std::vector<Finding> findings;
-    const api::ServicePlaces places(directory);
+    const api::ServicePaths paths(directory);
     const auto look = [&](std::string_view program, const std::string& settings,
                           const std::string& socket) {
         if (::access(settings.c_str(), F_OK) != 0 || ::access(socket.c_str(), F_OK) == 0) return;
@@ -98,28 +98,28 @@ std::vector<Finding> look_for_daemons(const std::string& directory) {
                             .found = fmt::format("{} is not running", program),
                             .remedy = "ros2store up " + shell_word(directory)});
     };
-    look(pool::engine_program, places.engine_settings, places.engine_control);
-    look("ros2store-dpu", places.dpu_settings, places.dpu_control);
+    look(pool::engine_program, paths.engine_settings, paths.engine_control);
+    look("ros2store-dpu", paths.dpu_settings, paths.dpu_control);
     return findings;
 }
 
-Task<Result<>> look_at_network(Workplace work, DoctorOptions options, api::Uri uri) {
+Task<Result<>> look_at_network(CommandContext context, DoctorOptions options, api::Uri uri) {
     ROS2S_CO_TRY_ASSIGN(const ExaminedServer server,
-                        server_of(uri, options.certificates, work.report));
-    Findings findings(work);
+                        server_of(uri, options.certificates, context.report));
+    Findings findings(context);
     findings.add(look_at_providers());
-    findings.add(look_at_certificates(server.place.certificates, now_by(work)));
-    findings.add(co_await look_at_server(work, server));
+    findings.add(look_at_certificates(server.location.certificates, now_by(context)));
+    findings.add(co_await look_at_server(context, server));
     co_return findings.conclude();
 }
 
 // Opening the pool finds the first thing that is wrong, and changes nothing.
-Task<Result<>> look_at_cluster(Workplace work, api::Uri uri) {
-    Findings findings(work);
+Task<Result<>> look_at_cluster(CommandContext context, api::Uri uri) {
+    Findings findings(context);
     Report report;
     uri.container.clear();
     const auto opened =
-        co_await api::Deployment::open(work.call, work.environment, uri, {}, report);
+        co_await api::Deployment::open(context.call, context.environment, uri, {}, report);
     if (opened) {
         findings.add({{.what = "Ceph cluster", .found = (*opened)->path()}});
         co_await (*opened)->close();
@@ -134,32 +134,34 @@ Task<Result<>> look_at_cluster(Workplace work, api::Uri uri) {
     co_return findings.conclude();
 }
 
-Task<Result<>> look_here(Workplace work, DoctorOptions options, std::string directory) {
-    Findings findings(work);
-    findings.add(look_at_machine(work.environment.reactor));
+Task<Result<>> look_here(CommandContext context, DoctorOptions options, std::string directory) {
+    Findings findings(context);
+    findings.add(look_at_machine(context.environment.reactor));
     findings.add(look_at_directory(directory));
     findings.add(look_at_providers());
     findings.add(options.certificates.empty()
-                     ? look_for_certificates(directory, now_by(work))
-                     : look_at_certificates(options.certificates, now_by(work)));
+                     ? look_for_certificates(directory, now_by(context))
+                     : look_at_certificates(options.certificates, now_by(context)));
     findings.add(look_for_daemons(directory));
     for (ExaminedServer& server : servers_of(directory)) {
-        findings.add(co_await look_at_server(work, std::move(server)));
+        findings.add(co_await look_at_server(context, std::move(server)));
     }
     co_return findings.conclude();
 }
 
 }  // namespace
 
-Task<Result<>> doctor(Workplace work, DoctorOptions options) {
-    if (!is_uri(options.place)) co_return co_await look_here(work, options, options.place);
-    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, api::Uri::parse(options.place, work.report));
-    if (uri.transport == api::Uri::Transport::rados) co_return co_await look_at_cluster(work, uri);
+Task<Result<>> doctor(CommandContext context, DoctorOptions options) {
+    if (!is_uri(options.location)) co_return co_await look_here(context, options, options.location);
+    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, api::Uri::parse(options.location, context.report));
+    if (uri.transport == api::Uri::Transport::rados)
+        co_return co_await look_at_cluster(context, uri);
     if (uri.transport != api::Uri::Transport::local) {
-        co_return co_await look_at_network(work, options, uri);
+        co_return co_await look_at_network(context, options, uri);
     }
-    ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
-    co_return co_await look_here(work, options, directory);
+    ROS2S_CO_TRY_ASSIGN(const std::string directory,
+                        pool_directory_of(options.location, context.report));
+    co_return co_await look_here(context, options, directory);
 }
 
 }  // namespace ros2s::cli

@@ -10,8 +10,8 @@
 #include <filesystem>
 
 #include "output/session.h"
-#include "ros2s/api/server_place.h"
-#include "ros2s/api/service_places.h"
+#include "ros2s/api/server_address.h"
+#include "ros2s/api/service_paths.h"
 #include "ros2s/pki/certificate.h"
 
 namespace ros2s::cli {
@@ -185,10 +185,10 @@ std::vector<Finding> look_at_certificates(const std::string& directory, pki::Sec
 }
 
 std::vector<Finding> look_for_certificates(const std::string& pool_directory, pki::Seconds now) {
-    const api::ServicePlaces places(pool_directory);
+    const api::ServicePaths paths(pool_directory);
     std::vector<Finding> findings;
     for (const std::string& directory :
-         {places.storage_certs, places.host_certs, api::client_certificates()}) {
+         {paths.storage_certs, paths.host_certs, api::client_certificates()}) {
         if (!is_there(directory)) continue;
         std::ranges::move(look_at_certificates(directory, now), std::back_inserter(findings));
     }

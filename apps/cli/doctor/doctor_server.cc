@@ -21,8 +21,8 @@ namespace {
 constexpr auto patience = std::chrono::seconds(5);  // for each answer
 constexpr std::string_view unix_socket = "unix:";
 
-pki::Seconds wall_time(const Workplace& work) {
-    return std::chrono::floor<std::chrono::seconds>(work.environment.reactor.wall_time());
+pki::Seconds wall_time(const CommandContext& context) {
+    return std::chrono::floor<std::chrono::seconds>(context.environment.reactor.wall_time());
 }
 
 // ---- a connection
@@ -57,9 +57,10 @@ Result<std::vector<std::string>> addresses_of(const std::string& address, Report
 }
 
 // To a path, or a number with a port.
-Task<Result<fabric::Descriptor>> connect(Workplace work, std::string address, Report& report) {
-    Reactor& reactor = work.environment.reactor;
-    fabric::Deadline deadline(reactor, reactor.now() + patience, work.call.stop);
+Task<Result<fabric::Descriptor>> connect(CommandContext context, std::string address,
+                                         Report& report) {
+    Reactor& reactor = context.environment.reactor;
+    fabric::Deadline deadline(reactor, reactor.now() + patience, context.call.stop);
     auto socket = co_await fabric::connect_to(reactor, address, deadline.token(), report);
     if (!socket && socket.error().code == Code::cancelled) {
         socket = deadline.error();
@@ -76,18 +77,19 @@ struct Reached {
     std::string address;
 };
 
-// The first address of the place that accepts a connection.
-Task<Result<Reached>> reach(Workplace work, std::string place, Report& report) {
-    std::vector<std::string> addresses{place.substr(std::min(place.size(), unix_socket.size()))};
-    if (!place.starts_with(unix_socket)) {
-        ROS2S_CO_TRY_ASSIGN(addresses, co_await work.environment.blocking.run(
-                                           work.environment.reactor, [&place, &report] {
-                                               return addresses_of(place, report);
+// The first address of the location that accepts a connection.
+Task<Result<Reached>> reach(CommandContext context, std::string location, Report& report) {
+    std::vector<std::string> addresses{
+        location.substr(std::min(location.size(), unix_socket.size()))};
+    if (!location.starts_with(unix_socket)) {
+        ROS2S_CO_TRY_ASSIGN(addresses, co_await context.environment.blocking.run(
+                                           context.environment.reactor, [&location, &report] {
+                                               return addresses_of(location, report);
                                            }));
     }
     Result<Reached> reached = fail(Code::not_found);
     for (const std::string& address : addresses) {
-        auto socket = co_await connect(work, address, report);
+        auto socket = co_await connect(context, address, report);
         if (socket) co_return Reached{std::move(*socket), address};
         reached = fail(socket.error());
         if (socket.error().code == Code::cancelled) break;
@@ -108,13 +110,13 @@ std::string remedy_of_connecting(const ExaminedServer& server, const Error& erro
 
 // ---- TLS
 
-std::string remedy_of_handshake(const api::ServerPlace& place, const Error& error) {
+std::string remedy_of_handshake(const api::ServerAddress& location, const Error& error) {
     switch (error.code) {
         case Code::denied:
             return fmt::format(
                 "the server's log says why (audit: …); issue {}/client.crt where the server's "
                 "authority is: ros2store certs issue DIR client --replace, and copy it here",
-                place.certificates);
+                location.certificates);
         case Code::deadline:
             return "it may hang: see its log, and whether its process is stopped or busy (`top`), "
                    "and "
@@ -123,7 +125,8 @@ std::string remedy_of_handshake(const api::ServerPlace& place, const Error& erro
         case Code::disconnected:
             return "name the port of the control plane (7400 of an engine, 7500 of a DPU), not "
                    "that of the data plane";
-        default: return fmt::format("ros2store doctor --certs {}", shell_word(place.certificates));
+        default:
+            return fmt::format("ros2store doctor --certs {}", shell_word(location.certificates));
     }
 }
 
@@ -131,7 +134,7 @@ std::string common_name(const pki::CertificateFacts& facts) {
     return facts.subject.starts_with("CN=") ? facts.subject.substr(3) : "server";
 }
 
-Finding judge(const api::ServerPlace& place, const pki::ServerShown& shown, pki::Seconds now) {
+Finding judge(const api::ServerAddress& location, const pki::ServerShown& shown, pki::Seconds now) {
     const pki::CertificateFacts& facts = shown.certificate;
     Finding finding{.what = "TLS",
                     .found = fmt::format("1.3 with {} ({}), until {}", facts.subject,
@@ -156,7 +159,7 @@ Finding judge(const api::ServerPlace& place, const pki::ServerShown& shown, pki:
                                      renewal("DIR", common_name(facts), names));
     } else {
         finding.remedy = fmt::format("copy the ca.crt of the server's authority to {}/ca.crt",
-                                     place.certificates);
+                                     location.certificates);
     }
     return finding;
 }
@@ -205,7 +208,8 @@ bool is_here(const std::vector<fabric::Availability>& providers, const std::stri
 }
 
 // One address of the data plane. `near`: the server is on this machine.
-Task<Finding> look_at_data(Workplace work, std::string provider, std::string address, bool near) {
+Task<Finding> look_at_data(CommandContext context, std::string provider, std::string address,
+                           bool near) {
     Finding finding{
         .what = "data plane", .found = fmt::format("{} at {}", provider, address), .remedy = {}};
     if (provider == "shm" && !near) {
@@ -219,7 +223,7 @@ Task<Finding> look_at_data(Workplace work, std::string provider, std::string add
         co_return finding;
     }
     Report report;
-    const auto socket = co_await connect(work, address, report);
+    const auto socket = co_await connect(context, address, report);
     if (!socket) {
         finding.grade = Grade::wrong;
         finding.found += ": " + report.text();
@@ -229,11 +233,11 @@ Task<Finding> look_at_data(Workplace work, std::string provider, std::string add
     co_return finding;
 }
 
-Task<std::vector<Finding>> look_at_data_plane(Workplace work, control::ServerFacts facts,
+Task<std::vector<Finding>> look_at_data_plane(CommandContext context, control::ServerFacts facts,
                                               bool near) {
     std::vector<Finding> findings;
     for (const auto& [provider, address] : facts.data) {
-        findings.push_back(co_await look_at_data(work, provider, address, near));
+        findings.push_back(co_await look_at_data(context, provider, address, near));
     }
     if (std::ranges::none_of(findings,
                              [](const Finding& one) { return one.grade == Grade::good; }) &&
@@ -251,11 +255,11 @@ Task<std::vector<Finding>> look_at_data_plane(Workplace work, control::ServerFac
 
 }  // namespace
 
-Task<std::vector<Finding>> look_at_server(Workplace work, ExaminedServer server) {
-    const api::ServerPlace& place = server.place;
+Task<std::vector<Finding>> look_at_server(CommandContext context, ExaminedServer server) {
+    const api::ServerAddress& location = server.location;
     std::vector<Finding> findings;
     Report connecting;
-    auto reached = co_await reach(work, place.control, connecting);
+    auto reached = co_await reach(context, location.control, connecting);
     if (!reached) {
         findings.push_back({.what = "connect",
                             .grade = Grade::wrong,
@@ -264,41 +268,42 @@ Task<std::vector<Finding>> look_at_server(Workplace work, ExaminedServer server)
         co_return findings;
     }
     findings.push_back({.what = "connect", .found = reached->address, .remedy = {}});
-    const bool near = place.control.starts_with(unix_socket) ||
+    const bool near = location.control.starts_with(unix_socket) ||
                       reached->address.starts_with("127.") || reached->address.starts_with("[::1]");
 
-    const pki::Identity identity = pki::identity_in(place.certificates, "client");
+    const pki::Identity identity = pki::identity_in(location.certificates, "client");
     Report meeting;
-    const pki::Seconds now = wall_time(work);
-    const auto met = co_await work.environment.blocking.run(work.environment.reactor, [&] {
-        return pki::shake_hands(reached->socket.get(), identity, place.name, now, patience,
+    const pki::Seconds now = wall_time(context);
+    const auto met = co_await context.environment.blocking.run(context.environment.reactor, [&] {
+        return pki::shake_hands(reached->socket.get(), identity, location.name, now, patience,
                                 meeting);
     });
     if (!met) {
         findings.push_back({.what = "TLS",
                             .grade = Grade::wrong,
                             .found = meeting.text(),
-                            .remedy = remedy_of_handshake(place, met.error())});
+                            .remedy = remedy_of_handshake(location, met.error())});
         co_return findings;
     }
-    findings.push_back(judge(place, *met, now));
+    findings.push_back(judge(location, *met, now));
     reached->socket.reset();
     if (findings.back().grade == Grade::wrong) co_return findings;
 
     // The address that accepted the connection, not another one of the same name.
     const std::string asked =
-        place.control.starts_with(unix_socket) ? place.control : reached->address;
+        location.control.starts_with(unix_socket) ? location.control : reached->address;
     Report asking;
-    const Call call{.deadline = work.environment.reactor.now() + patience, .stop = work.call.stop};
+    const Call call{.deadline = context.environment.reactor.now() + patience,
+                    .stop = context.call.stop};
     Result<control::ServerFacts> facts = fail(Code::disconnected);
     const auto client = control::ControlClient::create(
-        work.environment.reactor,
-        {.address = asked, .identity = identity, .server_name = place.name}, asking);
+        context.environment.reactor,
+        {.address = asked, .identity = identity, .server_name = location.name}, asking);
     if (client) facts = co_await (*client)->query_server(call, asking);
     findings.push_back(describe(facts, asking));
     if (facts) {
         std::ranges::move(describe_absent(*facts, server), std::back_inserter(findings));
-        std::ranges::move(co_await look_at_data_plane(work, *facts, near),
+        std::ranges::move(co_await look_at_data_plane(context, *facts, near),
                           std::back_inserter(findings));
     }
     co_return findings;

@@ -10,6 +10,6 @@
 namespace ros2s::cli {
 
 // Stops at the first step that fails.
-Task<std::vector<Finding>> look_at_server(Workplace work, ExaminedServer server);
+Task<std::vector<Finding>> look_at_server(CommandContext context, ExaminedServer server);
 
 }  // namespace ros2s::cli

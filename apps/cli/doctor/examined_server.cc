@@ -10,21 +10,21 @@ using Transport = api::Uri::Transport;
 
 namespace {
 
-ExaminedServer started_by_up(api::ServerPlace place, const std::string& directory) {
+ExaminedServer started_by_up(api::ServerAddress location, const std::string& directory) {
     const std::string up = "ros2store up " + shell_word(directory);
-    return {.place = std::move(place), .start = up, .engine_start = up};
+    return {.location = std::move(location), .start = up, .engine_start = up};
 }
 
 }  // namespace
 
 Result<ExaminedServer> server_of(const api::Uri& uri, const std::string& certificates,
                                  Report& report) {
-    ROS2S_TRY_ASSIGN(api::ServerPlace place, api::server_place(uri, report));
-    if (!certificates.empty()) place.certificates = certificates;
-    if (!uri.dir.empty()) return started_by_up(std::move(place), uri.dir);
+    ROS2S_TRY_ASSIGN(api::ServerAddress location, api::server_address(uri, report));
+    if (!certificates.empty()) location.certificates = certificates;
+    if (!uri.dir.empty()) return started_by_up(std::move(location), uri.dir);
     const bool dpu = uri.transport == Transport::dpu;
     return ExaminedServer{
-        .place = std::move(place),
+        .location = std::move(location),
         .start = fmt::format("start it on its machine: systemctl start ros2store-{0}; "
                              "control.listen in /etc/ros2store/{0}.yaml says where it listens",
                              dpu ? "dpu" : "engine"),
@@ -36,9 +36,9 @@ Result<ExaminedServer> server_of(const api::Uri& uri, const std::string& certifi
 std::vector<ExaminedServer> servers_of(const std::string& directory) {
     std::vector<ExaminedServer> servers;
     for (const Transport each : {Transport::direct, Transport::dpu}) {
-        api::ServerPlace place = api::server_in(directory, each);
-        if (!api::is_running(place)) continue;
-        servers.push_back(started_by_up(std::move(place), directory));
+        api::ServerAddress location = api::server_in(directory, each);
+        if (!api::is_running(location)) continue;
+        servers.push_back(started_by_up(std::move(location), directory));
     }
     return servers;
 }

@@ -4,94 +4,96 @@
 
 #include <chrono>
 
-#include "places.h"
+#include "locations.h"
 #include "tree_copy.h"
 
 namespace ros2s::cli {
 namespace {
 
 struct Target {
-    Place place;
+    Location location;
     bool is_there = false;
     bool is_directory = false;
     fs::NodeId node{};  // if it is a directory
 };
 
-Task<Result<Target>> find_target(Workplace work, Places& places, const FileOptions& options) {
+Task<Result<Target>> find_target(CommandContext context, Locations& locations,
+                                 const FileOptions& options) {
     Target target;
-    ROS2S_CO_TRY_ASSIGN(target.place, co_await places.open(options.places.back()));
-    const auto there = co_await find_if_there(work, target.place, Follow::yes);
+    ROS2S_CO_TRY_ASSIGN(target.location, co_await locations.open(options.locations.back()));
+    const auto there = co_await find_if_there(context, target.location, Follow::yes);
     // Other problems of a new name are reported where its directory is looked up.
     if (!there && there.error().code != Code::not_found &&
         there.error().code != Code::not_directory) {
-        co_return explain(work, target.place.shown, there.error());
+        co_return explain(context, target.location.shown, there.error());
     }
-    if (there) ROS2S_CO_TRY(check_slash(work, target.place, *there));
+    if (there) ROS2S_CO_TRY(check_slash(context, target.location, *there));
     target.is_there = there.has_value();
     if (there && S_ISDIR(there->mode)) {
         target.is_directory = true;
         target.node = there->node;
-    } else if (options.places.size() > 2) {
-        co_return work.report.fail(
+    } else if (options.locations.size() > 2) {
+        co_return context.report.fail(
             Code::not_directory,
             fmt::format(
                 "{} is not a directory, and several files cannot have one name; make it first: "
                 "ros2store mkdir {}",
-                target.place.shown, shell_word(target.place.shown)));
+                target.location.shown, shell_word(target.location.shown)));
     }
     co_return target;
 }
 
 // Copying a tree into itself would never end.
-bool is_inside(const Place& from, const Place& to) {
+bool is_inside(const Location& from, const Location& to) {
     if (inside_on_host(from, to)) return true;
     return from.file_system == to.file_system &&
            (from.path.empty() || (to.path + "/").starts_with(from.path + "/"));
 }
 
-Task<Result<>> copy_one(Workplace work, const Place& from, const Target& target,
+Task<Result<>> copy_one(CommandContext context, const Location& from, const Target& target,
                         const FileOptions& options, CopyCounts& counts) {
-    if (from.local && target.place.local) {
-        co_return work.report.fail(Code::unsupported,
-                                   "both are local paths; the system's own cp copies them");
+    if (from.local && target.location.local) {
+        co_return context.report.fail(Code::unsupported,
+                                      "both are local paths; the system's own cp copies them");
     }
-    ROS2S_CO_TRY_ASSIGN(const fs::Attributes source, co_await find(work, from, Follow::no));
+    ROS2S_CO_TRY_ASSIGN(const fs::Attributes source, co_await find(context, from, Follow::no));
     if (S_ISDIR(source.mode) && !options.recursive) {
-        co_return work.report.fail(Code::is_directory,
-                                   fmt::format("{} is a directory; `cp -r` copies it", from.shown));
+        co_return context.report.fail(
+            Code::is_directory, fmt::format("{} is a directory; `cp -r` copies it", from.shown));
     }
-    if (S_ISDIR(source.mode) && is_inside(from, target.place)) {
-        co_return work.report.fail(Code::invalid,
-                                   fmt::format("{} lies in {}: a tree cannot be copied into itself",
-                                               target.place.shown, from.shown));
+    if (S_ISDIR(source.mode) && is_inside(from, target.location)) {
+        co_return context.report.fail(
+            Code::invalid, fmt::format("{} lies in {}: a tree cannot be copied into itself",
+                                       target.location.shown, from.shown));
     }
     if (S_ISDIR(source.mode) && target.is_there && !target.is_directory) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::not_directory,
             fmt::format("{} is not a directory, so the tree {} cannot become it: name a directory, "
                         "or a new name",
-                        target.place.shown, from.shown));
+                        target.location.shown, from.shown));
     }
     if (!S_ISDIR(source.mode) && !target.is_there) {
-        ROS2S_CO_TRY(check_slash_of_new(work, target.place));
+        ROS2S_CO_TRY(check_slash_of_new(context, target.location));
     }
-    TreeCopy tree(work, from, target.place);
+    TreeCopy tree(context, from, target.location);
     Result<> done;
     if (from.path.empty() && target.is_directory) {
         // A whole container, or "DIR/.", has no name of its own: its contents are copied.
         done = co_await tree.copy_content(source, target.node);
     } else {
-        Slot from_slot;
+        Entry from_slot;
         if (!from.path.empty()) {
-            ROS2S_CO_TRY_ASSIGN(from_slot, co_await find_slot(work, from));
+            ROS2S_CO_TRY_ASSIGN(from_slot, co_await find_entry(context, from));
         }
-        Slot to_slot{.directory = target.node, .name = from_slot.name};
+        Entry to_slot{.directory = target.node, .name = from_slot.name};
         if (!target.is_directory) {
-            ROS2S_CO_TRY_ASSIGN(to_slot, co_await find_new_slot(work, target.place));
+            ROS2S_CO_TRY_ASSIGN(to_slot, co_await find_new_entry(context, target.location));
         }
-        if (same_on_host(from, target.place, target.is_directory ? from_slot.name : "")) {
-            co_return work.report.fail(Code::invalid, fmt::format("{} and {} are the same file",
-                                                                  from.shown, target.place.shown));
+        if (same_on_host(from, target.location, target.is_directory ? from_slot.name : "")) {
+            co_return context.report.fail(
+                Code::invalid,
+                fmt::format("{} and {} are the same file", from.shown, target.location.shown));
         }
         done = co_await tree.copy(std::move(from_slot), source, std::move(to_slot));
     }
@@ -106,52 +108,52 @@ std::string counted(uint64_t count, std::string_view one, std::string_view many)
 // What an interrupted copy has left, and how to continue. The new name is a directory now, so the
 // same command would copy the tree into it.
 std::string left_behind(const Target& target, const CopyCounts& counts) {
-    const std::string& place = target.place.shown;
+    const std::string& location = target.location.shown;
     const std::string left =
         fmt::format("{} file{} in {} {} whole, nothing is left of those under way", counts.files,
-                    counts.files == 1 ? "" : "s", place, counts.files == 1 ? "is" : "are");
+                    counts.files == 1 ? "" : "s", location, counts.files == 1 ? "is" : "are");
     if (counts.directories == 0 || target.is_directory) {
         return left + "; the same command copies all of it again";
     }
-    return fmt::format("{}; to begin again, first: ros2store rm -r {}", left, shell_word(place));
+    return fmt::format("{}; to begin again, first: ros2store rm -r {}", left, shell_word(location));
 }
 
-Task<Result<>> cp_all(Workplace work, Places& places, const FileOptions& options) {
-    const Time begin = work.environment.reactor.now();
-    ROS2S_CO_TRY_ASSIGN(const Target target, co_await find_target(work, places, options));
+Task<Result<>> cp_all(CommandContext context, Locations& locations, const FileOptions& options) {
+    const Time begin = context.environment.reactor.now();
+    ROS2S_CO_TRY_ASSIGN(const Target target, co_await find_target(context, locations, options));
     CopyCounts counts;
-    for (size_t i = 0; i + 1 < options.places.size(); ++i) {
-        ROS2S_CO_TRY_ASSIGN(const Place from, co_await places.open(options.places[i]));
-        const auto copied = co_await copy_one(work, from, target, options, counts);
+    for (size_t i = 0; i + 1 < options.locations.size(); ++i) {
+        ROS2S_CO_TRY_ASSIGN(const Location from, co_await locations.open(options.locations[i]));
+        const auto copied = co_await copy_one(context, from, target, options, counts);
         if (copied) continue;
         if (copied.error().code == Code::cancelled) {
-            work.report = Report();
-            work.report.say(left_behind(target, counts));
+            context.report = Report();
+            context.report.say(left_behind(target, counts));
         }
         co_return copied;
     }
     const double seconds =
-        std::chrono::duration<double>(work.environment.reactor.now() - begin).count();
-    work.session.say(fmt::format(
+        std::chrono::duration<double>(context.environment.reactor.now() - begin).count();
+    context.session.say(fmt::format(
         "copied {} file{}{}{}{}{}: {} in {:.1f} s", counts.files, counts.files == 1 ? "" : "s",
         counted(counts.directories, "directory", "directories"),
         counted(counts.symbolic_links, "symbolic link", "symbolic links"),
         counted(counts.hard_links, "hard link", "hard links"),
         counted(counts.others, "other", "others"), human_bytes(counts.bytes), seconds));
-    work.session.answer(Json::object({{"files", counts.files},
-                                      {"directories", counts.directories},
-                                      {"symbolic_links", counts.symbolic_links},
-                                      {"hard_links", counts.hard_links},
-                                      {"others", counts.others},
-                                      {"bytes", counts.bytes},
-                                      {"seconds", seconds}}));
+    context.session.answer(Json::object({{"files", counts.files},
+                                         {"directories", counts.directories},
+                                         {"symbolic_links", counts.symbolic_links},
+                                         {"hard_links", counts.hard_links},
+                                         {"others", counts.others},
+                                         {"bytes", counts.bytes},
+                                         {"seconds", seconds}}));
     co_return Result<>{};
 }
 
 }  // namespace
 
-Task<Result<>> cp(Workplace work, FileOptions options) {
-    return with_places(work, std::move(options), cp_all);
+Task<Result<>> cp(CommandContext context, FileOptions options) {
+    return with_locations(context, std::move(options), cp_all);
 }
 
 }  // namespace ros2s::cli

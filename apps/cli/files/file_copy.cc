@@ -47,10 +47,10 @@ Task<Result<>> TreeCopy::copy_file(size_t index, fs::NodeId source) {
     fs::FileSystem& target = *to_.file_system;
     const fs::NodeId directory = target_directory(item);
     const std::string name = target_name(index);
-    const auto there = co_await target.lookup(work_.call, directory, name);
+    const auto there = co_await target.lookup(context_.call, directory, name);
     if (there) target.forget(there->node, 1);
     if (there && S_ISDIR(there->mode)) {
-        co_return work_.report.fail(
+        co_return context_.report.fail(
             Code::is_directory, fmt::format("copying {}: a directory has its name in {}, and stays",
                                             path_of(index), to_.shown));
     }
@@ -60,19 +60,19 @@ Task<Result<>> TreeCopy::copy_file(size_t index, fs::NodeId source) {
         whole ? fmt::format(".ros2store-{:016x}-{}", mark_, index) : name;
 
     ROS2S_CO_TRY_ASSIGN(const fs::Opened from,
-                        co_await from_.file_system->open(work_.call, source, {.read = true}));
+                        co_await from_.file_system->open(context_.call, source, {.read = true}));
     Result<> done = co_await write_file(index, from, first_name, whole);
-    const auto closed = co_await from_.file_system->close(work_.call, from.handle);
+    const auto closed = co_await from_.file_system->close(context_.call, from.handle);
     if (done) done = closed;
     if (done && whole) {
-        done = co_await target.rename(work_.call, directory, first_name, directory, name, {});
+        done = co_await target.rename(context_.call, directory, first_name, directory, name, {});
     }
     if (done) {
         ++counts_.files;
         co_return done;
     }
     if (item.made.value != 0) {
-        // Also after an interruption, which has stopped `work_.call`.
+        // Also after an interruption, which has stopped `context_.call`.
         if (whole) (void)co_await target.unlink(Call{}, directory, first_name);
         if (index > 0) target.forget(item.made, 1);
         item.made = {};
@@ -84,17 +84,17 @@ Task<Result<>> TreeCopy::copy_file(size_t index, fs::NodeId source) {
 Task<Result<>> TreeCopy::write_file(size_t index, const fs::Opened& from, const std::string& name,
                                     bool whole) {
     Item& item = items_[index];
-    ROS2S_CO_TRY_ASSIGN(
-        const fs::Opened to,
-        co_await to_.file_system->create(
-            work_.call, target_directory(item), name, S_IFREG | (item.source.mode & 0777U) | 0200U,
-            {.read = false, .write = true, .exclusive = whole}, owner_of(item.source)));
+    ROS2S_CO_TRY_ASSIGN(const fs::Opened to, co_await to_.file_system->create(
+                                                 context_.call, target_directory(item), name,
+                                                 S_IFREG | (item.source.mode & 0777U) | 0200U,
+                                                 {.read = false, .write = true, .exclusive = whole},
+                                                 owner_of(item.source)));
     item.made = to.attributes.node;
     Result<> done = co_await copy_data(from, item.made, to.handle);
     // Last, because writing clears set-id bits and changes times.
     if (done && whole) done = co_await copy_xattrs(from.attributes.node, item.made);
     if (done && whole) done = co_await set_attributes(item.source, item.made);
-    const auto closed = co_await to_.file_system->close(work_.call, to.handle);
+    const auto closed = co_await to_.file_system->close(context_.call, to.handle);
     co_return done ? closed : done;
 }
 
@@ -110,7 +110,7 @@ Task<Result<>> TreeCopy::copy_data(const fs::Opened& from, fs::NodeId to, fs::Fi
         }
     } else {
         std::vector<uint64_t> copied(size / piece_bytes + 1, 0);
-        Nursery nursery(work_.environment.reactor, pieces_side_by_side);
+        Nursery nursery(context_.environment.reactor, pieces_side_by_side);
         for (size_t piece = 0; piece * piece_bytes < size && failure && go_on(); ++piece) {
             co_await nursery.spawn(copy_piece(from.handle, handle, piece * piece_bytes, sparse,
                                               copied[piece], failure));
@@ -127,7 +127,7 @@ Task<> TreeCopy::copy_piece(fs::FileHandle from, fs::FileHandle to, uint64_t off
                             uint64_t& copied, Result<>& failure) {
     co_await buffer_slots_.acquire();
     const BufferHold buffer(*this);
-    const auto got = co_await from_.file_system->pread(work_.call, from,
+    const auto got = co_await from_.file_system->pread(context_.call, from,
                                                        fs::Window::local(buffer.bytes()), offset);
     if (!got) {
         failure = std::unexpected(got.error());
@@ -137,7 +137,7 @@ Task<> TreeCopy::copy_piece(fs::FileHandle from, fs::FileHandle to, uint64_t off
     const Bytes bytes = buffer.bytes().first(*got);
     if (!bytes.empty() && !(sparse && all_zero(bytes))) {
         const auto put = co_await to_.file_system->pwrite(
-            work_.call, to, fs::Window::local(ConstBytes(bytes)), offset);
+            context_.call, to, fs::Window::local(ConstBytes(bytes)), offset);
         if (!put) {
             failure = std::unexpected(put.error());
             co_return;

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "places.h"
+#include "locations.h"
 
 namespace ros2s::cli {
 namespace {
@@ -14,44 +14,45 @@ mode_t default_mode() {
     return 0777 & ~mask;
 }
 
-Task<Result<>> make(Workplace work, const Place& place, bool may_exist) {
-    ROS2S_CO_TRY_ASSIGN(const Slot slot, co_await find_new_slot(work, place));
-    const auto made = co_await place.file_system->mkdir(
-        work.call, slot.directory, slot.name, default_mode(), {.uid = geteuid(), .gid = getegid()});
+Task<Result<>> make(CommandContext context, const Location& location, bool may_exist) {
+    ROS2S_CO_TRY_ASSIGN(const Entry entry, co_await find_new_entry(context, location));
+    const auto made =
+        co_await location.file_system->mkdir(context.call, entry.directory, entry.name,
+                                             default_mode(), {.uid = geteuid(), .gid = getegid()});
     if (made) co_return Result<>{};
     if (may_exist && made.error().code == Code::exists) {
-        ROS2S_CO_TRY_ASSIGN(const auto there, co_await find(work, place, Follow::yes));
+        ROS2S_CO_TRY_ASSIGN(const auto there, co_await find(context, location, Follow::yes));
         if (S_ISDIR(there.mode)) co_return Result<>{};
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::not_directory,
-            fmt::format("{} exists and is not a directory; choose another name", place.shown));
+            fmt::format("{} exists and is not a directory; choose another name", location.shown));
     }
-    co_return explain(work, place.shown, made.error(), place.local ? place.shown : "");
+    co_return explain(context, location.shown, made.error(), location.local ? location.shown : "");
 }
 
-Task<Result<>> mkdir_all(Workplace work, Places& places, const FileOptions& options) {
-    for (const std::string& text : options.places) {
-        ROS2S_CO_TRY_ASSIGN(const Place place, co_await places.open(text));
+Task<Result<>> mkdir_all(CommandContext context, Locations& locations, const FileOptions& options) {
+    for (const std::string& text : options.locations) {
+        ROS2S_CO_TRY_ASSIGN(const Location location, co_await locations.open(text));
         if (options.parents) {
-            Place parent = place;
-            for (size_t slash = place.path.find('/'); slash != std::string::npos;
-                 slash = place.path.find('/', slash + 1)) {
-                parent.path = place.path.substr(0, slash);
-                parent.shown = written_as(place, parent.path);
-                ROS2S_CO_TRY(co_await make(work, parent, true));
+            Location parent = location;
+            for (size_t slash = location.path.find('/'); slash != std::string::npos;
+                 slash = location.path.find('/', slash + 1)) {
+                parent.path = location.path.substr(0, slash);
+                parent.shown = written_as(location, parent.path);
+                ROS2S_CO_TRY(co_await make(context, parent, true));
             }
-            if (place.path.empty()) continue;  // the root exists
+            if (location.path.empty()) continue;  // the root exists
         }
-        ROS2S_CO_TRY(co_await make(work, place, options.parents));
+        ROS2S_CO_TRY(co_await make(context, location, options.parents));
     }
-    work.session.answer(Json::object({{"made", options.places.size()}}));
+    context.session.answer(Json::object({{"made", options.locations.size()}}));
     co_return Result<>{};
 }
 
 }  // namespace
 
-Task<Result<>> mkdir(Workplace work, FileOptions options) {
-    return with_places(work, std::move(options), mkdir_all);
+Task<Result<>> mkdir(CommandContext context, FileOptions options) {
+    return with_locations(context, std::move(options), mkdir_all);
 }
 
 }  // namespace ros2s::cli

@@ -5,8 +5,8 @@
 
 #include <utility>
 
+#include "locations.h"
 #include "output/progress.h"
-#include "places.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::cli {
@@ -16,23 +16,24 @@ constexpr size_t side_by_side = 32;
 
 class Removal {
   public:
-    Removal(Workplace work, const Place& place)
-        : work_(work),
-          place_(place),
-          progress_("removing", Progress::Unit::files, !work.session.json()) {}
+    Removal(CommandContext context, const Location& location)
+        : context_(context),
+          location_(location),
+          progress_("removing", Progress::Unit::files, !context.session.json()) {}
 
     // Removes the contents of the directory, not the directory itself.
     Task<> empty_directory(fs::NodeId directory) {
-        fs::FileSystem& file_system = *place_.file_system;
-        const auto entries = co_await read_directory(work_, file_system, directory);
+        fs::FileSystem& file_system = *location_.file_system;
+        const auto entries = co_await read_directory(context_, file_system, directory);
         if (!entries) {
             note(entries.error());
             co_return;
         }
-        Nursery nursery(work_.environment.reactor, side_by_side);
+        Nursery nursery(context_.environment.reactor, side_by_side);
         for (const auto& entry : *entries) {
             if (!first_failure_) break;
-            if (const auto go_on = work_.call.check(work_.environment.reactor.now()); !go_on) {
+            if (const auto go_on = context_.call.check(context_.environment.reactor.now());
+                !go_on) {
                 note(go_on.error());
                 break;
             }
@@ -49,7 +50,7 @@ class Removal {
 
   private:
     Task<> remove_file(fs::NodeId directory, std::string name) {
-        const auto done = co_await place_.file_system->unlink(work_.call, directory, name);
+        const auto done = co_await location_.file_system->unlink(context_.call, directory, name);
         if (!done) {
             note(done.error());
         } else {
@@ -57,8 +58,8 @@ class Removal {
         }
     }
     Task<> remove_directory(fs::NodeId parent, std::string name) {
-        fs::FileSystem& file_system = *place_.file_system;
-        const auto found = co_await file_system.lookup(work_.call, parent, name);
+        fs::FileSystem& file_system = *location_.file_system;
+        const auto found = co_await file_system.lookup(context_.call, parent, name);
         if (!found) {
             note(found.error());
             co_return;
@@ -66,7 +67,7 @@ class Removal {
         co_await empty_directory(found->node);
         file_system.forget(found->node, 1);
         if (!first_failure_) co_return;
-        const auto done = co_await file_system.rmdir(work_.call, parent, name);
+        const auto done = co_await file_system.rmdir(context_.call, parent, name);
         if (!done) {
             note(done.error());
         } else {
@@ -79,77 +80,77 @@ class Removal {
         if (first_failure_) first_failure_ = std::unexpected(error);
     }
 
-    Workplace work_;
-    const Place& place_;
+    CommandContext context_;
+    const Location& location_;
     Progress progress_;
     Result<> first_failure_;
     uint64_t removed_ = 0;
 };
 
-Task<Result<>> remove(Workplace work, const Place& place, const FileOptions& options,
+Task<Result<>> remove(CommandContext context, const Location& location, const FileOptions& options,
                       uint64_t& removed) {
-    fs::FileSystem& file_system = *place.file_system;
-    const auto found = co_await find_if_there(work, place, Follow::no);
+    fs::FileSystem& file_system = *location.file_system;
+    const auto found = co_await find_if_there(context, location, Follow::no);
     if (!found) {
         if (options.force && found.error().code == Code::not_found) co_return Result<>{};
-        co_return explain(work, place.shown, found.error());
+        co_return explain(context, location.shown, found.error());
     }
-    ROS2S_CO_TRY(check_slash(work, place, *found));
-    ROS2S_CO_TRY_ASSIGN(const Slot slot, co_await find_slot(work, place));
+    ROS2S_CO_TRY(check_slash(context, location, *found));
+    ROS2S_CO_TRY_ASSIGN(const Entry entry, co_await find_entry(context, location));
     if (!S_ISDIR(found->mode)) {
-        const auto done = co_await file_system.unlink(work.call, slot.directory, slot.name);
-        if (!done) co_return explain(work, place.shown, done.error());
+        const auto done = co_await file_system.unlink(context.call, entry.directory, entry.name);
+        if (!done) co_return explain(context, location.shown, done.error());
         ++removed;
         co_return Result<>{};
     }
     if (!options.recursive) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::is_directory,
             fmt::format("{} is a directory; `rm -r` removes it with everything in it",
-                        place.shown));
+                        location.shown));
     }
-    Removal removal(work, place);
+    Removal removal(context, location);
     co_await removal.empty_directory(found->node);
     removed += removal.removed();
     if (const auto done = removal.result(); !done)
-        co_return explain(work, place.shown, done.error());
-    const auto done = co_await file_system.rmdir(work.call, slot.directory, slot.name);
-    if (!done) co_return explain(work, place.shown, done.error());
+        co_return explain(context, location.shown, done.error());
+    const auto done = co_await file_system.rmdir(context.call, entry.directory, entry.name);
+    if (!done) co_return explain(context, location.shown, done.error());
     ++removed;
     co_return Result<>{};
 }
 
-Task<Result<>> remove_named(Workplace work, Places& places, const std::string& text,
+Task<Result<>> remove_named(CommandContext context, Locations& locations, const std::string& text,
                             const FileOptions& options, uint64_t& removed) {
-    ROS2S_CO_TRY_ASSIGN(const Place place, co_await places.open(text));
-    co_return co_await remove(work, place, options, removed);
+    ROS2S_CO_TRY_ASSIGN(const Location location, co_await locations.open(text));
+    co_return co_await remove(context, location, options, removed);
 }
 
 // If one cannot be removed, the others still are. Each failure is reported. The last one is the
 // result of the run.
-Task<Result<>> rm_all(Workplace work, Places& places, const FileOptions& options) {
+Task<Result<>> rm_all(CommandContext context, Locations& locations, const FileOptions& options) {
     uint64_t removed = 0;
     Result<> last;
     Report last_complaint;
-    for (const std::string& text : options.places) {
-        auto done = work.call.check(work.environment.reactor.now());
-        if (done) done = co_await remove_named(work, places, text, options, removed);
+    for (const std::string& text : options.locations) {
+        auto done = context.call.check(context.environment.reactor.now());
+        if (done) done = co_await remove_named(context, locations, text, options, removed);
         if (done) continue;
-        if (!last) work.session.complain(last_complaint.text());
-        if (work.report.empty()) work.report.say(describe(done.error()));
-        last_complaint = std::exchange(work.report, {});
+        if (!last) context.session.complain(last_complaint.text());
+        if (context.report.empty()) context.report.say(describe(done.error()));
+        last_complaint = std::exchange(context.report, {});
         last = done;
         if (done.error().code == Code::cancelled) break;
     }
-    if (last) work.session.answer(Json::object({{"removed", removed}}));
-    work.report = last_complaint;
+    if (last) context.session.answer(Json::object({{"removed", removed}}));
+    context.report = last_complaint;
     co_return last;
 }
 
 }  // namespace
 
-Task<Result<>> rm(Workplace work, FileOptions options) {
-    return with_places(work, std::move(options), rm_all);
+Task<Result<>> rm(CommandContext context, FileOptions options) {
+    return with_locations(context, std::move(options), rm_all);
 }
 
 }  // namespace ros2s::cli

@@ -16,22 +16,22 @@ constexpr size_t buffers_max = 32;  // of piece_bytes each
 
 }  // namespace
 
-TreeCopy::TreeCopy(Workplace work, const Place& from, const Place& to)
-    : work_(work),
+TreeCopy::TreeCopy(CommandContext context, const Location& from, const Location& to)
+    : context_(context),
       from_(from),
       to_(to),
-      progress_("copying", Progress::Unit::bytes, !work.session.json()),
+      progress_("copying", Progress::Unit::bytes, !context.session.json()),
       mark_(random_seed()),
-      buffer_slots_(work.environment.reactor, buffers_max) {}
+      buffer_slots_(context.environment.reactor, buffers_max) {}
 
-Task<Result<>> TreeCopy::copy(Slot from_slot, fs::Attributes source, Slot to_slot) {
+Task<Result<>> TreeCopy::copy(Entry from_slot, fs::Attributes source, Entry to_slot) {
     from_slot_ = std::move(from_slot);
     to_slot_ = std::move(to_slot);
     if (from_.file_system == to_.file_system) {
         const auto there =
-            co_await to_.file_system->lookup(work_.call, to_slot_.directory, to_slot_.name);
+            co_await to_.file_system->lookup(context_.call, to_slot_.directory, to_slot_.name);
         if (there && there->node == source.node) {
-            co_return work_.report.fail(
+            co_return context_.report.fail(
                 Code::invalid, fmt::format("{} and {} are the same file", from_.shown, to_.shown));
         }
     }
@@ -54,7 +54,7 @@ Task<Result<>> TreeCopy::run() {
     if (done) done = co_await finish_directories();
     release_nodes();
     if (done && failures_ > 0) {
-        co_return work_.report.fail(
+        co_return context_.report.fail(
             first_failure_, fmt::format("{} failure{} in copying {}, named above; the rest was "
                                         "copied",
                                         failures_, failures_ == 1 ? "" : "s", from_.shown));
@@ -78,7 +78,7 @@ Task<Result<>> TreeCopy::scan() {
 Task<> TreeCopy::scan_directory(size_t index) {
     fs::FileSystem& file_system = *from_.file_system;
     const fs::NodeId directory = items_[index].source.node;
-    const auto entries = co_await read_directory(work_, file_system, directory);
+    const auto entries = co_await read_directory(context_, file_system, directory);
     if (!entries) {
         note(index, entries.error());
         co_return;
@@ -88,7 +88,7 @@ Task<> TreeCopy::scan_directory(size_t index) {
         const auto part = left.first(std::min(left.size(), fs::names_together_max));
         left = left.subspan(part.size());
         const auto names = names_of(part);
-        const auto found = co_await file_system.lookup_many(work_.call, directory, names);
+        const auto found = co_await file_system.lookup_many(context_.call, directory, names);
         for (size_t i = 0; i < part.size(); ++i) {
             if (!found[i]) {
                 // Otherwise it was removed meanwhile.
@@ -119,7 +119,7 @@ void TreeCopy::release_nodes() {
 Task<Result<>> TreeCopy::make_directories() {
     // Items are sorted by depth, so the directories of one level can be made concurrently.
     std::vector<size_t> depth(items_.size(), 0);
-    Nursery nursery(work_.environment.reactor, files_side_by_side);
+    Nursery nursery(context_.environment.reactor, files_side_by_side);
     for (size_t index = 0; index < items_.size() && go_on(); ++index) {
         if (items_[index].parent != none) depth[index] = depth[items_[index].parent] + 1;
         if (index > 0 && depth[index] != depth[index - 1]) co_await nursery.join();
@@ -140,18 +140,18 @@ Task<> TreeCopy::make_directory(size_t index) {
     if (parent.value == 0) co_return;  // the parent's failure was reported
     const std::string name = target_name(index);
     // Its owner can write to it until finish_directories() sets its final mode.
-    auto made = co_await target.mkdir(work_.call, parent, name,
+    auto made = co_await target.mkdir(context_.call, parent, name,
                                       (item.source.mode & fs::permission_bits) | 0700U,
                                       owner_of(item.source));
     if (!made && made.error().code == Code::exists) {
-        made = co_await target.lookup(work_.call, parent, name);
+        made = co_await target.lookup(context_.call, parent, name);
         if (made && !S_ISDIR(made->mode)) {
             target.forget(made->node, 1);
-            made = work_.report.fail(
+            made = context_.report.fail(
                 Code::not_directory,
                 fmt::format(
                     "copying {}: {} in {} exists and is not a directory; it was not changed. "
-                    "Move it away, or copy to another place",
+                    "Move it away, or copy to another location",
                     path_of(index), name, to_.shown));
         }
     }
@@ -164,7 +164,7 @@ Task<> TreeCopy::make_directory(size_t index) {
 }
 
 Task<Result<>> TreeCopy::finish_directories() {
-    Nursery nursery(work_.environment.reactor, files_side_by_side);
+    Nursery nursery(context_.environment.reactor, files_side_by_side);
     for (size_t index = 0; index < items_.size() && go_on(); ++index) {
         if (S_ISDIR(items_[index].source.mode)) co_await nursery.spawn(finish_directory(index));
     }
@@ -184,7 +184,7 @@ Task<> TreeCopy::finish_directory(size_t index) {
 // ---- everything else -------------------------------------------------------------------------
 
 Task<Result<>> TreeCopy::copy_files() {
-    Nursery nursery(work_.environment.reactor, files_side_by_side);
+    Nursery nursery(context_.environment.reactor, files_side_by_side);
     for (size_t index = 0; index < items_.size() && go_on(); ++index) {
         const fs::Attributes& source = items_[index].source;
         if (S_ISDIR(source.mode) || target_directory(items_[index]).value == 0) continue;
@@ -202,7 +202,7 @@ Task<> TreeCopy::copy_item(size_t index) {
     const bool looked_up = index > 0 && !keeps_node(item.source);
     if (looked_up) {
         const auto found =
-            co_await from_.file_system->lookup(work_.call, source_directory(item), item.name);
+            co_await from_.file_system->lookup(context_.call, source_directory(item), item.name);
         if (!found) {
             note(index, found.error());
             co_return;
@@ -222,11 +222,11 @@ Task<> TreeCopy::copy_item(size_t index) {
 Task<Result<>> TreeCopy::copy_symbolic_link(size_t index, fs::NodeId source) {
     Item& item = items_[index];
     ROS2S_CO_TRY_ASSIGN(const std::string text,
-                        co_await from_.file_system->readlink(work_.call, source));
+                        co_await from_.file_system->readlink(context_.call, source));
     ROS2S_CO_TRY(co_await clear_name(index));
     ROS2S_CO_TRY_ASSIGN(
         const fs::Attributes made,
-        co_await to_.file_system->symlink(work_.call, target_directory(item), target_name(index),
+        co_await to_.file_system->symlink(context_.call, target_directory(item), target_name(index),
                                           text, owner_of(item.source)));
     item.made = made.node;
     ++counts_.symbolic_links;
@@ -238,7 +238,7 @@ Task<Result<>> TreeCopy::copy_special(size_t index) {
     Item& item = items_[index];
     if (S_ISBLK(item.source.mode) || S_ISCHR(item.source.mode)) {
         // FileSystem does not return the device number of a node.
-        co_return work_.report.fail(
+        co_return context_.report.fail(
             Code::unsupported,
             fmt::format("{} is a device node, which cannot be copied; leave it out",
                         path_of(index)));
@@ -246,7 +246,7 @@ Task<Result<>> TreeCopy::copy_special(size_t index) {
     ROS2S_CO_TRY(co_await clear_name(index));
     ROS2S_CO_TRY_ASSIGN(
         const fs::Attributes made,
-        co_await to_.file_system->mknod(work_.call, target_directory(item), target_name(index),
+        co_await to_.file_system->mknod(context_.call, target_directory(item), target_name(index),
                                         item.source.mode, 0, owner_of(item.source)));
     item.made = made.node;
     ++counts_.others;
@@ -255,14 +255,14 @@ Task<Result<>> TreeCopy::copy_special(size_t index) {
 
 // Removes an existing file if the new node can only be made anew. Errors: is_directory.
 Task<Result<>> TreeCopy::clear_name(size_t index) {
-    const auto done = co_await to_.file_system->unlink(work_.call, target_directory(items_[index]),
-                                                       target_name(index));
+    const auto done = co_await to_.file_system->unlink(
+        context_.call, target_directory(items_[index]), target_name(index));
     if (!done && done.error().code != Code::not_found) co_return std::unexpected(done.error());
     co_return Result<>{};
 }
 
 Task<Result<>> TreeCopy::link_names() {
-    Nursery nursery(work_.environment.reactor, files_side_by_side);
+    Nursery nursery(context_.environment.reactor, files_side_by_side);
     for (size_t index = 0; index < items_.size() && go_on(); ++index) {
         const fs::Attributes& source = items_[index].source;
         if (S_ISDIR(source.mode) || source.links < 2) continue;
@@ -270,8 +270,8 @@ Task<Result<>> TreeCopy::link_names() {
         const size_t first = first_names_.at(source.node);
         if (first == index) continue;
         if (items_[first].made.value == 0) {
-            work_.report.say(fmt::format("copying {}: it is the same file as {}, which failed",
-                                         path_of(index), path_of(first)));
+            context_.report.say(fmt::format("copying {}: it is the same file as {}, which failed",
+                                            path_of(index), path_of(first)));
             note(index, items_[first].failure);
         } else {
             co_await nursery.spawn(link_name(index, items_[first].made));
@@ -285,7 +285,7 @@ Task<> TreeCopy::link_name(size_t index, fs::NodeId first) {
     Result<> done = co_await clear_name(index);
     if (done) {
         const auto linked = co_await to_.file_system->link(
-            work_.call, first, target_directory(items_[index]), target_name(index));
+            context_.call, first, target_directory(items_[index]), target_name(index));
         if (linked) {
             to_.file_system->forget(linked->node, 1);
             ++counts_.hard_links;
@@ -309,13 +309,13 @@ Task<Result<>> TreeCopy::set_attributes(const fs::Attributes& source, fs::NodeId
 }
 
 Task<Result<>> TreeCopy::set(fs::NodeId to, fs::SetAttributes changes) {
-    ROS2S_CO_TRY(co_await to_.file_system->set_attributes(work_.call, to, changes));
+    ROS2S_CO_TRY(co_await to_.file_system->set_attributes(context_.call, to, changes));
     co_return Result<>{};
 }
 
 // Only user attributes; others (security.*, system.*) belong to their file system.
 Task<Result<>> TreeCopy::copy_xattrs(fs::NodeId from, fs::NodeId to) {
-    const auto names = co_await from_.file_system->list_xattrs(work_.call, from);
+    const auto names = co_await from_.file_system->list_xattrs(context_.call, from);
     if (!names) {
         const bool has_none = names.error().code == Code::unsupported;
         co_return has_none ? Result<>{} : Result<>(std::unexpected(names.error()));
@@ -323,8 +323,8 @@ Task<Result<>> TreeCopy::copy_xattrs(fs::NodeId from, fs::NodeId to) {
     for (const std::string& name : *names) {
         if (!name.starts_with("user.")) continue;
         ROS2S_CO_TRY_ASSIGN(const std::string value,
-                            co_await from_.file_system->get_xattr(work_.call, from, name));
-        ROS2S_CO_TRY(co_await to_.file_system->set_xattr(work_.call, to, name, as_bytes(value),
+                            co_await from_.file_system->get_xattr(context_.call, from, name));
+        ROS2S_CO_TRY(co_await to_.file_system->set_xattr(context_.call, to, name, as_bytes(value),
                                                          fs::SetXattr::any));
     }
     co_return Result<>{};
@@ -359,7 +359,7 @@ std::string TreeCopy::path_of(size_t index) const {
 }
 
 bool TreeCopy::go_on() {
-    const auto allowed = work_.call.check(work_.environment.reactor.now());
+    const auto allowed = context_.call.check(context_.environment.reactor.now());
     if (!allowed && stopped_) stopped_ = allowed;
     return stopped_.has_value();
 }
@@ -367,11 +367,11 @@ bool TreeCopy::go_on() {
 void TreeCopy::note(size_t index, const Error& error) {
     items_[index].failure = error;
     if (!stopped_) return;
-    if (work_.report.empty()) {
+    if (context_.report.empty()) {
         // Names the pool, if the pool has to be repaired.
         const bool names_pool =
             !to_.local && (error.code == Code::no_space || error.code == Code::over_cap);
-        explain(work_,
+        explain(context_,
                 fmt::format("copying {}{}", path_of(index), names_pool ? " to " + to_.shown : ""),
                 error, to_.local ? std::string_view(to_.shown) : std::string_view());
     }
@@ -382,8 +382,8 @@ void TreeCopy::note(size_t index, const Error& error) {
         return;
     }
     if (failures_++ == 0) first_failure_ = error;
-    work_.session.complain(work_.report.text());
-    work_.report = {};
+    context_.session.complain(context_.report.text());
+    context_.report = {};
 }
 
 }  // namespace ros2s::cli

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "locations.h"
 #include "output/progress.h"
-#include "places.h"
 #include "ros2s/base/bytes.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sync.h"
@@ -41,11 +41,11 @@ struct CopyCounts {
 
 class TreeCopy {
   public:
-    TreeCopy(Workplace work, const Place& from, const Place& to);
+    TreeCopy(CommandContext context, const Location& from, const Location& to);
 
     // Copies the node `source`, found as `from_slot`, to the name `to_slot`. If both are
     // directories they are merged; files are overwritten.
-    Task<Result<>> copy(Slot from_slot, fs::Attributes source, Slot to_slot);
+    Task<Result<>> copy(Entry from_slot, fs::Attributes source, Entry to_slot);
     // Copies the contents of the directory `source` into the directory `into`.
     Task<Result<>> copy_content(fs::Attributes source, fs::NodeId into);
     [[nodiscard]] const CopyCounts& counts() const { return counts_; }
@@ -99,12 +99,12 @@ class TreeCopy {
     [[nodiscard]] bool go_on();
     void note(size_t index, const Error& error);
 
-    Workplace work_;
-    const Place& from_;
-    const Place& to_;
+    CommandContext context_;
+    const Location& from_;
+    const Location& to_;
     Progress progress_;
     std::vector<Item> items_;  // directories before their contents
-    Slot from_slot_, to_slot_;
+    Entry from_slot_, to_slot_;
     bool merge_root_ = false;  // the first item's target is to_slot_.directory itself
     std::map<fs::NodeId, size_t> first_names_;  // of files with several names
     uint64_t total_bytes_ = 0;

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "places.h"
+#include "locations.h"
 #include "ros2s/api/mount_trace.h"
 #include "ros2s/api/report.h"
 #include "ros2s/api/trace_file.h"
@@ -49,7 +49,7 @@ void say(const Session& session, std::string_view what, const api::RequestTrace&
 }
 
 struct Shown {
-    const Place& place;
+    const Location& location;
     const api::FileTrace& trace;
     uint64_t size = 0;
     // If the mount's process made the trace: the time that the kernel and FUSE added to the
@@ -57,16 +57,16 @@ struct Shown {
     std::optional<Duration> around;
 
     [[nodiscard]] std::string_view travels() const {
-        if (around && place.local) return "a local path in a mounted container (FUSE)";
-        return place.travels;
+        if (around && location.local) return "a local path in a mounted container (FUSE)";
+        return location.travels;
     }
 };
 
 void tell(const Session& session, const WhyOptions& options, const Shown& shown) {
     const api::FileTrace& trace = shown.trace;
-    session.say(fmt::format("{}, {} bytes", shown.place.shown, shown.size));
+    session.say(fmt::format("{}, {} bytes", shown.location.shown, shown.size));
     session.say(fmt::format("opened    {}\nI/O path  {}", shown.travels(), trace.io.path));
-    if (!shown.place.limits.empty()) session.say("weaker    " + shown.place.limits);
+    if (!shown.location.limits.empty()) session.say("weaker    " + shown.location.limits);
     if (shown.around) {
         session.say(
             fmt::format("the steps are those of the mount's process; the kernel and FUSE added "
@@ -86,18 +86,18 @@ void tell(const Session& session, const WhyOptions& options, const Shown& shown)
             *trace.write);
     }
     session.answer(
-        Json::object({{"path", shown.place.shown},
+        Json::object({{"path", shown.location.shown},
                       {"bytes", shown.size},
                       {"opened", shown.travels()},
                       {"io_path", trace.io.path},
-                      {"weaker", shown.place.limits},
+                      {"weaker", shown.location.limits},
                       {"staged", trace.io.staged},
                       {"fuse_us", shown.around ? Json(microseconds(*shown.around)) : Json()},
                       {"read", value_of(trace.read)},
                       {"write", trace.write ? value_of(*trace.write) : Json()}}));
 }
 
-Result<> write_trace_file(const Workplace& work, const std::string& path,
+Result<> write_trace_file(const CommandContext& context, const std::string& path,
                           const api::FileTrace& trace) {
     if (path.empty()) return {};
     errno = 0;
@@ -106,7 +106,7 @@ Result<> write_trace_file(const Workplace& work, const std::string& path,
     file.close();
     if (file) return {};
     const int cause = errno;
-    return work.report.fail(
+    return context.report.fail(
         Error{Code::io, cause},
         fmt::format("cannot write the trace file {}: {}", path, std::strerror(cause)));
 }
@@ -117,20 +117,20 @@ struct MountedTrace {
 };
 
 // Errors: no_attribute, unsupported (it is not in a mount of ours), those of the mount's process.
-Task<Result<MountedTrace>> ask_mount(Workplace work, const Place& place, fs::NodeId node,
-                                     api::MountQuestion question) {
-    Reactor& reactor = work.environment.reactor;
+Task<Result<MountedTrace>> ask_mount(CommandContext context, const Location& location,
+                                     fs::NodeId node, api::MountQuestion question) {
+    Reactor& reactor = context.environment.reactor;
     // The file system asks on a thread of the pool, and the time to switch threads is not the
     // kernel's. The fastest of several counts, because another process may have used the processor.
     Duration way = Duration::max();
     for (int attempt = 0; attempt < 8; ++attempt) {
         const Time begin = reactor.now();
-        co_await work.environment.blocking.run(reactor, [] { return Result<>(); });
+        co_await context.environment.blocking.run(reactor, [] { return Result<>(); });
         way = std::min(way, reactor.now() - begin);
     }
     const Time begin = reactor.now();
     const auto text =
-        co_await place.file_system->get_xattr(work.call, node, api::to_attribute(question));
+        co_await location.file_system->get_xattr(context.call, node, api::to_attribute(question));
     const Duration took = reactor.now() - begin;
     ROS2S_CO_TRY(text);
     auto answer = api::parse_answer(*text);
@@ -141,23 +141,23 @@ Task<Result<MountedTrace>> ask_mount(Workplace work, const Place& place, fs::Nod
 
 // One write to a new file beside the file in question, because another program may be writing to
 // that one. The new file is unlinked, so nothing remains of it.
-Task<Result<std::optional<api::RequestTrace>>> trace_mounted_write(Workplace work,
-                                                                   const Place& place) {
-    fs::FileSystem& files = *place.file_system;
-    ROS2S_CO_TRY_ASSIGN(const Slot beside, co_await find_slot(work, place));
+Task<Result<std::optional<api::RequestTrace>>> trace_mounted_write(CommandContext context,
+                                                                   const Location& location) {
+    fs::FileSystem& files = *location.file_system;
+    ROS2S_CO_TRY_ASSIGN(const Entry beside, co_await find_entry(context, location));
     const std::string name = fmt::format(".ros2store-why.{}", ::getpid());
     ROS2S_CO_TRY_ASSIGN(const fs::Opened scratch,
-                        co_await files.create(work.call, beside.directory, name, 0600,
+                        co_await files.create(context.call, beside.directory, name, 0600,
                                               {.write = true, .exclusive = true},
                                               {.uid = geteuid(), .gid = getegid()}));
     const AlignedBuffer block(block_bytes);
     std::memset(block.data(), 0x5a, block.size());
-    const auto unlinked = co_await files.unlink(work.call, beside.directory, name);
+    const auto unlinked = co_await files.unlink(context.call, beside.directory, name);
     const auto wrote =
-        co_await files.pwrite(work.call, scratch.handle, fs::Window::local(block.bytes()), 0);
-    auto asked = co_await ask_mount(work, place, scratch.attributes.node,
+        co_await files.pwrite(context.call, scratch.handle, fs::Window::local(block.bytes()), 0);
+    auto asked = co_await ask_mount(context, location, scratch.attributes.node,
                                     {.kinds = api::TraceKinds::read_and_write});
-    (void)co_await files.close(work.call, scratch.handle);
+    (void)co_await files.close(context.call, scratch.handle);
     ROS2S_CO_TRY(unlinked);
     ROS2S_CO_TRY(wrote);
     ROS2S_CO_TRY(asked);
@@ -165,11 +165,11 @@ Task<Result<std::optional<api::RequestTrace>>> trace_mounted_write(Workplace wor
 }
 
 // On any other file system, an attribute of that name is a user's own.
-Task<bool> is_in_fuse(Workplace work, const Place& place) {
+Task<bool> is_in_fuse(CommandContext context, const Location& location) {
     // A local path may lead anywhere; a path in a container stays in it.
-    const std::string path = place.local ? place.host + "/" + place.path : place.host;
+    const std::string path = location.local ? location.host + "/" + location.path : location.host;
     struct statfs system{};
-    const auto asked = co_await work.environment.blocking.run(work.environment.reactor, [&] {
+    const auto asked = co_await context.environment.blocking.run(context.environment.reactor, [&] {
         return ::statfs(path.c_str(), &system) == 0 ? Result<>() : fail_errno(errno);
     });
     if (!asked) co_return false;
@@ -178,28 +178,29 @@ Task<bool> is_in_fuse(Workplace work, const Place& place) {
 
 // Traced by the mount's process, which has the pool (api/mount_trace.h). Nothing if the file is not
 // in a mount of ours. Errors: reported.
-Task<Result<std::optional<MountedTrace>>> trace_through_mount(Workplace work, const Place& place,
+Task<Result<std::optional<MountedTrace>>> trace_through_mount(CommandContext context,
+                                                              const Location& location,
                                                               fs::NodeId node,
                                                               const WhyOptions& options) {
-    if (place.host.empty() || !co_await is_in_fuse(work, place)) {
+    if (location.host.empty() || !co_await is_in_fuse(context, location)) {
         co_return std::optional<MountedTrace>();
     }
-    auto asked = co_await ask_mount(work, place, node, {.offset = options.offset});
+    auto asked = co_await ask_mount(context, location, node, {.offset = options.offset});
     if (!asked &&
         (asked.error().code == Code::no_attribute || asked.error().code == Code::unsupported)) {
-        if (place.local) co_return std::optional<MountedTrace>();  // a foreign mount, or none
-        co_return work.report.fail(
+        if (location.local) co_return std::optional<MountedTrace>();  // a foreign mount, or none
+        co_return context.report.fail(
             asked.error(),
             fmt::format("{}: the process that has it mounted is of another version and cannot say "
                         "how I/O on it travels; unmount it (ros2store down) and ask again",
-                        place.shown));
+                        location.shown));
     }
-    if (!asked) co_return explain(work, place.shown, asked.error());
+    if (!asked) co_return explain(context, location.shown, asked.error());
     if (options.write) {
-        auto write = co_await trace_mounted_write(work, place);
+        auto write = co_await trace_mounted_write(context, location);
         if (!write) {
-            co_return explain(work,
-                              place.shown +
+            co_return explain(context,
+                              location.shown +
                                   ": cannot trace a write, which takes a file of its own in the "
                                   "same directory (ask without --write, or unmount and ask again)",
                               write.error());
@@ -209,44 +210,44 @@ Task<Result<std::optional<MountedTrace>>> trace_through_mount(Workplace work, co
     co_return std::move(*asked);
 }
 
-Task<Result<>> why_one(Workplace work, Places& places, const WhyOptions& options) {
-    ROS2S_CO_TRY_ASSIGN(const Place place, co_await places.open(options.place));
-    ROS2S_CO_TRY_ASSIGN(const fs::Attributes found, co_await find(work, place, Follow::yes));
+Task<Result<>> why_one(CommandContext context, Locations& locations, const WhyOptions& options) {
+    ROS2S_CO_TRY_ASSIGN(const Location location, co_await locations.open(options.location));
+    ROS2S_CO_TRY_ASSIGN(const fs::Attributes found, co_await find(context, location, Follow::yes));
     if (!S_ISREG(found.mode)) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::invalid,
             fmt::format(
                 "{} is not a regular file; name one to trace a read of it, for example one that "
                 "`ros2store ls -R {}` shows",
-                place.shown, shell_word(place.shown)));
+                location.shown, shell_word(location.shown)));
     }
     ROS2S_CO_TRY_ASSIGN(const auto mounted,
-                        co_await trace_through_mount(work, place, found.node, options));
+                        co_await trace_through_mount(context, location, found.node, options));
     if (mounted) {
-        ROS2S_CO_TRY(write_trace_file(work, options.trace_file, mounted->trace));
-        tell(work.session, options, {place, mounted->trace, found.size, mounted->around});
+        ROS2S_CO_TRY(write_trace_file(context, options.trace_file, mounted->trace));
+        tell(context.session, options, {location, mounted->trace, found.size, mounted->around});
         co_return Result<>{};
     }
-    const auto opened = co_await place.file_system->open(work.call, found.node,
-                                                         {.read = true, .write = options.write});
-    if (!opened) co_return explain(work, place.shown, opened.error());
+    const auto opened = co_await location.file_system->open(context.call, found.node,
+                                                            {.read = true, .write = options.write});
+    if (!opened) co_return explain(context, location.shown, opened.error());
     const auto kinds = options.write ? api::TraceKinds::read_and_write : api::TraceKinds::read;
     const auto traced =
-        co_await api::trace_file(work.call, work.environment.reactor, *place.file_system,
+        co_await api::trace_file(context.call, context.environment.reactor, *location.file_system,
                                  opened->handle, options.offset, kinds);
-    const auto closed = co_await place.file_system->close(work.call, opened->handle);
-    if (!traced) co_return explain(work, place.shown, traced.error());
-    ROS2S_CO_TRY(write_trace_file(work, options.trace_file, *traced));
-    tell(work.session, options, {place, *traced, found.size});
+    const auto closed = co_await location.file_system->close(context.call, opened->handle);
+    if (!traced) co_return explain(context, location.shown, traced.error());
+    ROS2S_CO_TRY(write_trace_file(context, options.trace_file, *traced));
+    tell(context.session, options, {location, *traced, found.size});
     co_return closed;
 }
 
 }  // namespace
 
-Task<Result<>> why(Workplace work, WhyOptions options) {
-    Places places(work, options.write ? Places::Use::changes : Places::Use::looks);
-    const auto done = co_await why_one(work, places, options);
-    co_await places.close();
+Task<Result<>> why(CommandContext context, WhyOptions options) {
+    Locations locations(context, options.write ? Locations::Use::changes : Locations::Use::looks);
+    const auto done = co_await why_one(context, locations, options);
+    co_await locations.close();
     co_return done;
 }
 

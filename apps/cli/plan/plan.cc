@@ -221,10 +221,10 @@ Result<Made> make_plan(const PlanOptions& options, Report& report) {
 
 }  // namespace
 
-Task<Result<>> plan(Workplace work, PlanOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const Made made, make_plan(options, work.report));
-    say_plan(work.session, made);
-    work.session.answer(value_of(made));
+Task<Result<>> plan(CommandContext context, PlanOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const Made made, make_plan(options, context.report));
+    say_plan(context.session, made);
+    context.session.answer(value_of(made));
     co_return Result<>{};
 }
 

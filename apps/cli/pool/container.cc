@@ -5,9 +5,9 @@
 
 #include "output/describe.h"
 #include "pool_access.h"
-#include "pool_place.h"
+#include "pool_location.h"
 #include "ros2s/api/deployment.h"
-#include "ros2s/api/server_place.h"
+#include "ros2s/api/server_address.h"
 #include "ros2s/cipher/container_keys.h"
 #include "ros2s/cipher/key_provider.h"
 #include "ros2s/fs/container.h"
@@ -20,12 +20,12 @@ namespace {
 
 // "none", "aes-256-gcm", or "unknown": the caller may not read the container's keys, or they are
 // damaged.
-Task<std::string> encryption_of(Workplace work, PoolAccess& pool,
+Task<std::string> encryption_of(CommandContext context, PoolAccess& pool,
                                 const object::ContainerRecord& container) {
     auto* const store = (co_await pool.store()).value_or(nullptr);
     if (store == nullptr) co_return "unknown";
     Report unused;
-    const auto keys = co_await cipher::find_keys(work.call, *store, container.id,
+    const auto keys = co_await cipher::find_keys(context.call, *store, container.id,
                                                  container.properties.label, unused);
     if (keys) co_return "aes-256-gcm";
     co_return keys.error().code == Code::not_found ? "none" : "unknown";
@@ -74,8 +74,8 @@ Result<object::ContainerChange> change_of(const ContainerOptions& options, Repor
 }
 
 Result<std::unique_ptr<cipher::KeyProvider>> key_provider(Report& report) {
-    const std::string place = api::key_place();
-    if (!place.empty()) return cipher::open_keys(place, report);
+    const std::string location = api::key_place();
+    if (!location.empty()) return cipher::open_keys(location, report);
     return report.fail(Code::invalid,
                        "say where the keys are: export ROS2STORE_KEYS=DIR, or a token's URI "
                        "(pkcs11:token=…). Make a key: (umask 077; openssl rand -hex 32 > "
@@ -96,137 +96,137 @@ Result<> check_encryption(const ContainerOptions& options, Report& report) {
 
 // A creation with a key that was interrupted may have left a container without encryption, which
 // nobody should take for the one that was wanted.
-Task<> say_if_plain(Workplace work, PoolAccess& pool, std::string label) {
-    const auto record = co_await pool.find(work.call, label);
-    if (!record || co_await encryption_of(work, pool, *record) != "none") co_return;
-    work.report.say(
+Task<> say_if_plain(CommandContext context, PoolAccess& pool, std::string label) {
+    const auto record = co_await pool.find(context.call, label);
+    if (!record || co_await encryption_of(context, pool, *record) != "none") co_return;
+    context.report.say(
         fmt::format("'{}' is not encrypted: if its creation with a key was "
                     "interrupted, remove it with 'ros2store container destroy'",
                     label));
 }
 
-Task<Result<object::ContainerRecord>> create_in(Workplace work, PoolAccess& pool,
+Task<Result<object::ContainerRecord>> create_in(CommandContext context, PoolAccess& pool,
                                                 object::ContainerProperties properties,
                                                 ContainerOptions options) {
-    ROS2S_CO_TRY(check_encryption(options, work.report));
+    ROS2S_CO_TRY(check_encryption(options, context.report));
     const fs::Owner owner{.uid = geteuid(), .gid = getegid()};
     const std::string label = properties.label;
-    if (options.key.empty()) co_return co_await pool.create(work.call, properties, owner);
+    if (options.key.empty()) co_return co_await pool.create(context.call, properties, owner);
     // All that may be wrong with the key is found before anything is made.
     ROS2S_CO_TRY_ASSIGN(auto* const store, co_await pool.store());
-    ROS2S_CO_TRY_ASSIGN(const auto provider, key_provider(work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto provider, key_provider(context.report));
     ROS2S_CO_TRY_ASSIGN(const cipher::KeyRecord keys,
-                        cipher::make_keys(work.environment.reactor.secrets(), *provider,
-                                          options.key, store->features(), work.report));
-    const auto created = co_await pool.create(work.call, properties, owner);
+                        cipher::make_keys(context.environment.reactor.secrets(), *provider,
+                                          options.key, store->features(), context.report));
+    const auto created = co_await pool.create(context.call, properties, owner);
     if (!created) {
         if (created.error().code == Code::exists) {
-            co_await say_if_plain(work, pool, label);
+            co_await say_if_plain(context, pool, label);
         }
         co_return fail(created.error());
     }
     const object::ContainerRecord& made = *created;
     const std::string bytes = cipher::encode(keys);
-    const auto encrypted = co_await fs::require_decryption(work.call, *store, made,
-                                                           cipher::put_keys(bytes), work.report);
+    const auto encrypted = co_await fs::require_decryption(context.call, *store, made,
+                                                           cipher::put_keys(bytes), context.report);
     if (encrypted) co_return made;
     // It must not stay behind without encryption.
-    (void)co_await pool.destroy(work.call, label);
+    (void)co_await pool.destroy(context.call, label);
     co_return fail(encrypted.error());
 }
 
 // The name of the key that was used before.
-Task<Result<std::string>> rekey_in(Workplace work, PoolAccess& pool,
+Task<Result<std::string>> rekey_in(CommandContext context, PoolAccess& pool,
                                    const cipher::KeyProvider& provider, std::string label,
                                    std::string key) {
     ROS2S_CO_TRY_ASSIGN(auto* const store, co_await pool.store());
-    ROS2S_CO_TRY_ASSIGN(const auto container, co_await pool.find(work.call, label));
+    ROS2S_CO_TRY_ASSIGN(const auto container, co_await pool.find(context.call, label));
     const std::string shown = fmt::format("the container '{}'", label);
-    ROS2S_CO_TRY_ASSIGN(auto found, co_await cipher::find_keys(work.call, *store, container.id,
-                                                               shown, work.report));
+    ROS2S_CO_TRY_ASSIGN(auto found, co_await cipher::find_keys(context.call, *store, container.id,
+                                                               shown, context.report));
     std::string before = found.record.wrapping;
     ROS2S_CO_TRY_ASSIGN(auto keys, cipher::wrap_again(std::move(found.record), provider,
-                                                      std::move(key), work.report));
-    const auto done = co_await cipher::replace_keys(work.call, *store, container.id, found.epoch,
+                                                      std::move(key), context.report));
+    const auto done = co_await cipher::replace_keys(context.call, *store, container.id, found.epoch,
                                                     std::move(keys));
     if (done) co_return before;
-    co_return work.report.fail(done.error(), fmt::format("the keys of {} cannot be replaced: {}",
-                                                         shown, describe(done.error())));
+    co_return context.report.fail(done.error(), fmt::format("the keys of {} cannot be replaced: {}",
+                                                            shown, describe(done.error())));
 }
 
 // The URI of the pool that a directory or the URI of a container names: without a container.
-Result<api::Uri> pool_uri(const std::string& place, Report& report) {
-    if (is_uri(place)) {
-        ROS2S_TRY_ASSIGN(api::Uri uri, container_uri(place, report));
+Result<api::Uri> pool_uri(const std::string& location, Report& report) {
+    if (is_uri(location)) {
+        ROS2S_TRY_ASSIGN(api::Uri uri, container_uri(location, report));
         if (uri.transport == api::Uri::Transport::rados) return uri;
     }
-    ROS2S_TRY_ASSIGN(const std::string directory, pool_directory_of(place, report));
+    ROS2S_TRY_ASSIGN(const std::string directory, pool_directory_of(location, report));
     ROS2S_TRY_ASSIGN(const pool::PoolDirectory known, pool::read_pool_directory(directory, report));
     return api::Uri{.pool = known.config.pool, .dir = known.directory};
 }
 
 }  // namespace
 
-Task<Result<>> container_create(Workplace work, ContainerOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
-    ROS2S_CO_TRY_ASSIGN(const uint64_t chunk, size_of(options.chunk, work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto caps, change_of(options, work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri, true));
+Task<Result<>> container_create(CommandContext context, ContainerOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.location, context.report));
+    ROS2S_CO_TRY_ASSIGN(const uint64_t chunk, size_of(options.chunk, context.report));
+    ROS2S_CO_TRY_ASSIGN(const auto caps, change_of(options, context.report));
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, uri, true));
     const auto made = co_await create_in(
-        work, *pool,
+        context, *pool,
         {.label = uri.container,
          .chunk_bytes = chunk,
          .caps = {.bytes = caps.bytes.value_or(0), .values = caps.values.value_or(0)}},
         options);
     co_await pool->close();
     ROS2S_CO_TRY(made);
-    work.session.say(fmt::format("container '{}' is ready: {}", uri.container, uri.to_string()));
-    work.session.answer(value_of(*made, uri.to_string(), options.encryption));
+    context.session.say(fmt::format("container '{}' is ready: {}", uri.container, uri.to_string()));
+    context.session.answer(value_of(*made, uri.to_string(), options.encryption));
     co_return Result<>{};
 }
 
-Task<Result<>> container_rekey(Workplace work, ContainerOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto provider, key_provider(work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
-    const auto done = co_await rekey_in(work, *pool, *provider, uri.container, options.key);
+Task<Result<>> container_rekey(CommandContext context, ContainerOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.location, context.report));
+    ROS2S_CO_TRY_ASSIGN(const auto provider, key_provider(context.report));
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, uri));
+    const auto done = co_await rekey_in(context, *pool, *provider, uri.container, options.key);
     co_await pool->close();
     ROS2S_CO_TRY(done);
-    work.session.say(
+    context.session.say(
         fmt::format("container '{}' needs the key '{}' now; the key '{}' is not "
                     "needed for it any more",
                     uri.container, options.key, *done));
-    work.session.answer(
+    context.session.answer(
         Json::object({{"container", uri.container}, {"key", options.key}, {"key_before", *done}}));
     co_return Result<>{};
 }
 
-Task<Result<>> container_set(Workplace work, ContainerOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto change, change_of(options, work.report));
+Task<Result<>> container_set(CommandContext context, ContainerOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.location, context.report));
+    ROS2S_CO_TRY_ASSIGN(const auto change, change_of(options, context.report));
     if (!change.owner && !change.bytes && !change.values) {
-        co_return work.report.fail(Code::invalid,
-                                   "nothing to change: give --space, --files or --owner");
+        co_return context.report.fail(Code::invalid,
+                                      "nothing to change: give --space, --files or --owner");
     }
-    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
-    const auto now = co_await pool->set(work.call, uri.container, change);
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, uri));
+    const auto now = co_await pool->set(context.call, uri.container, change);
     std::string encryption;
-    if (now) encryption = co_await encryption_of(work, *pool, *now);
+    if (now) encryption = co_await encryption_of(context, *pool, *now);
     co_await pool->close();
     ROS2S_CO_TRY(now);
-    work.session.say(fmt::format("container '{}': {}", uri.container, use_text(*now)));
-    work.session.answer(value_of(*now, uri.to_string(), encryption));
+    context.session.say(fmt::format("container '{}': {}", uri.container, use_text(*now)));
+    context.session.answer(value_of(*now, uri.to_string(), encryption));
     co_return Result<>{};
 }
 
-Task<Result<>> container_list(Workplace work, ContainerOptions options) {
-    ROS2S_CO_TRY_ASSIGN(api::Uri shown, pool_uri(options.place, work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, shown));
-    const auto containers = co_await pool->containers(work.call);
+Task<Result<>> container_list(CommandContext context, ContainerOptions options) {
+    ROS2S_CO_TRY_ASSIGN(api::Uri shown, pool_uri(options.location, context.report));
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, shown));
+    const auto containers = co_await pool->containers(context.call);
     std::vector<std::string> encryptions;
     if (containers) {
         for (const auto& container : *containers) {
-            encryptions.push_back(co_await encryption_of(work, *pool, container));
+            encryptions.push_back(co_await encryption_of(context, *pool, container));
         }
     }
     co_await pool->close();
@@ -236,94 +236,94 @@ Task<Result<>> container_list(Workplace work, ContainerOptions options) {
         const auto& container = (*containers)[i];
         shown.container = container.properties.label;
         const std::string uri = shown.to_string();
-        work.session.say(fmt::format("{:<16} {}  {:<32} {:<12} {}", container.properties.label,
-                                     time_text(container.created), use_text(container),
-                                     encryption_text(encryptions[i]), uri));
+        context.session.say(fmt::format("{:<16} {}  {:<32} {:<12} {}", container.properties.label,
+                                        time_text(container.created), use_text(container),
+                                        encryption_text(encryptions[i]), uri));
         values.push_back(value_of(container, uri, encryptions[i]));
     }
-    work.session.answer(Json::object({{"containers", Json::array(values)}}));
+    context.session.answer(Json::object({{"containers", Json::array(values)}}));
     co_return Result<>{};
 }
 
-Task<Result<>> container_query(Workplace work, ContainerOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
-    const auto container = co_await pool->find(work.call, uri.container);
+Task<Result<>> container_query(CommandContext context, ContainerOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.location, context.report));
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, uri));
+    const auto container = co_await pool->find(context.call, uri.container);
     std::string encryption;
-    if (container) encryption = co_await encryption_of(work, *pool, *container);
+    if (container) encryption = co_await encryption_of(context, *pool, *container);
     co_await pool->close();
     ROS2S_CO_TRY(container);
     const std::string& owner = container->properties.owner;
-    work.session.say(
+    context.session.say(
         fmt::format("container   {}\nid          {}\nchunks      {}\ncreated     {}\n"
                     "encryption  {}\nowner       {}\nused        {}",
                     container->properties.label, container->id.uuid.to_string(),
                     human_bytes(container->properties.chunk_bytes), time_text(container->created),
                     encryption, owner.empty() ? "administrators" : owner, use_text(*container)));
-    work.session.answer(value_of(*container, uri.to_string(), encryption));
+    context.session.answer(value_of(*container, uri.to_string(), encryption));
     co_return Result<>{};
 }
 
-Task<Result<>> container_destroy(Workplace work, ContainerOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
+Task<Result<>> container_destroy(CommandContext context, ContainerOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.location, context.report));
     if (!options.yes) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::denied,
             fmt::format("this removes the container '{}' of pool '{}' and every file in "
                         "it; if that is what you want, add --yes",
                         uri.container, uri.pool));
     }
-    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(work, uri));
-    const auto done = co_await pool->destroy(work.call, uri.container);
+    ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, uri));
+    const auto done = co_await pool->destroy(context.call, uri.container);
     co_await pool->close();
     ROS2S_CO_TRY(done);
-    work.session.say(fmt::format("removed the container '{}'", uri.container));
-    work.session.answer(Json::object({{"container", uri.container}}));
+    context.session.say(fmt::format("removed the container '{}'", uri.container));
+    context.session.answer(Json::object({{"container", uri.container}}));
     co_return Result<>{};
 }
 
-Task<Result<>> container_check(Workplace work, ContainerOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.place, work.report));
+Task<Result<>> container_check(CommandContext context, ContainerOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.location, context.report));
     ROS2S_CO_TRY_ASSIGN(
         const auto opened,
         co_await api::Deployment::open(
-            work.call, work.environment, uri,
-            {.embedded = {.program = "ros2store"}, .read_only = !options.free}, work.report));
+            context.call, context.environment, uri,
+            {.embedded = {.program = "ros2store"}, .read_only = !options.free}, context.report));
     auto* const dfs = dynamic_cast<fs::Dfs*>(&opened->file_system());
     Result<fs::Leaks> leaks = fail(Code::unsupported);
     if (dfs == nullptr) {
-        work.report.say(
+        context.report.say(
             fmt::format("{} is {}, which does not show objects: unmount it, or name "
                         "the engine (ros2s://…)",
-                        options.place, opened->path()));
+                        options.location, opened->path()));
     } else {
         if (options.free) {
-            const auto swept = co_await opened->sweep(work.call, uri.container, work.report);
+            const auto swept = co_await opened->sweep(context.call, uri.container, context.report);
             if (!swept) {
                 co_await opened->close();
                 co_return swept;
             }
         }
-        leaks = co_await dfs->check(work.call, options.free);
+        leaks = co_await dfs->check(context.call, options.free);
         if (!leaks) {
-            work.report.say(fmt::format("cannot check the container '{}': {}", uri.container,
-                                        describe(leaks.error())));
+            context.report.say(fmt::format("cannot check the container '{}': {}", uri.container,
+                                           describe(leaks.error())));
         }
     }
     co_await opened->close();
     ROS2S_CO_TRY(leaks);
     if (leaks->objects == 0) {
-        work.session.say(fmt::format("every object of '{}' has its inode", uri.container));
+        context.session.say(fmt::format("every object of '{}' has its inode", uri.container));
     } else {
-        work.session.say(fmt::format(
+        context.session.say(fmt::format(
             "{} {} without an inode, {}: {}", leaks->objects,
             leaks->objects == 1 ? "object" : "objects", human_bytes(leaks->bytes),
             options.free ? "freed" : "no name leads to them; --free gives their space back"));
     }
-    work.session.answer(Json::object({{"container", uri.container},
-                                      {"objects", leaks->objects},
-                                      {"bytes", leaks->bytes},
-                                      {"freed", options.free}}));
+    context.session.answer(Json::object({{"container", uri.container},
+                                         {"objects", leaks->objects},
+                                         {"bytes", leaks->bytes},
+                                         {"freed", options.free}}));
     co_return Result<>{};
 }
 

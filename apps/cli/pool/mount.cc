@@ -10,21 +10,23 @@
 #include <filesystem>
 
 #include "daemons/process.h"
-#include "pool_place.h"
+#include "pool_location.h"
 
 namespace ros2s::cli {
 namespace {
 
-std::unexpected<Error> cannot_run(const Workplace& work, const std::string& program, int failure) {
-    return work.report.fail(Error{Code::not_found, failure},
-                            fmt::format("cannot run {}: {}; build or install ros2store-fuse beside "
-                                        "this program",
-                                        program, std::strerror(failure)));
+std::unexpected<Error> cannot_run(const CommandContext& context, const std::string& program,
+                                  int failure) {
+    return context.report.fail(
+        Error{Code::not_found, failure},
+        fmt::format("cannot run {}: {}; build or install ros2store-fuse beside "
+                    "this program",
+                    program, std::strerror(failure)));
 }
 
-Result<> check_order(const Workplace& work, const MountOptions& options) {
+Result<> check_order(const CommandContext& context, const MountOptions& options) {
     if (is_uri(options.uri) || !is_uri(options.mount_point)) return {};
-    return work.report.fail(
+    return context.report.fail(
         Code::invalid, fmt::format("the URI comes first, then the directory: ros2store mount {} {}",
                                    shell_word(options.mount_point), shell_word(options.uri)));
 }
@@ -39,47 +41,47 @@ std::string complaint_in(std::string_view errors) {
     return line;
 }
 
-Task<Result<>> mount_and_answer(Workplace work, MountOptions options,
+Task<Result<>> mount_and_answer(CommandContext context, MountOptions options,
                                 std::vector<std::string> arguments) {
     for (const std::string& each : options.further) {
         if (each != "-f" && each != "--foreground") continue;
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::invalid, fmt::format("--json answers when the mount is in the background, and {} "
                                        "keeps it in the foreground: leave one of them out",
                                        each));
     }
     arguments.insert(arguments.begin() + 1, "--print-pid");
-    const auto said = co_await work.environment.blocking.run(
-        work.environment.reactor, [&] { return run_program(arguments, ProgramErrors::kept); });
-    if (!said) co_return cannot_run(work, arguments[0], said.error().os_errno);
+    const auto said = co_await context.environment.blocking.run(
+        context.environment.reactor, [&] { return run_program(arguments, ProgramErrors::kept); });
+    if (!said) co_return cannot_run(context, arguments[0], said.error().os_errno);
     int pid = 0;
     const std::string& number = said->output;
     if (said->status != 0 ||
         std::from_chars(number.data(), number.data() + number.size(), pid).ec != std::errc()) {
         const std::string complaint = complaint_in(said->errors);
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::io, complaint.empty() ? "ros2store-fuse ended without a word" : complaint);
     }
     std::error_code ignored;
-    const auto place = std::filesystem::canonical(options.mount_point, ignored);
-    work.session.answer(
-        Json::object({{"mount_point", place.string()}, {"uri", options.uri}, {"pid", pid}}));
+    const auto location = std::filesystem::canonical(options.mount_point, ignored);
+    context.session.answer(
+        Json::object({{"mount_point", location.string()}, {"uri", options.uri}, {"pid", pid}}));
     co_return Result<>{};
 }
 
 }  // namespace
 
-Task<Result<>> mount(Workplace work, MountOptions options) {
-    ROS2S_CO_TRY(check_order(work, options));
-    ROS2S_CO_TRY(api::Uri::parse(options.uri, work.report));
+Task<Result<>> mount(CommandContext context, MountOptions options) {
+    ROS2S_CO_TRY(check_order(context, options));
+    ROS2S_CO_TRY(api::Uri::parse(options.uri, context.report));
     std::vector<std::string> arguments{sibling_program("ros2store-fuse"), options.uri,
                                        options.mount_point};
     arguments.insert(arguments.end(), options.further.begin(), options.further.end());
-    if (work.session.json()) {
-        co_return co_await mount_and_answer(work, std::move(options), std::move(arguments));
+    if (context.session.json()) {
+        co_return co_await mount_and_answer(context, std::move(options), std::move(arguments));
     }
     execvp(arguments[0].c_str(), pointers_to(arguments).data());
-    co_return cannot_run(work, arguments[0], errno);
+    co_return cannot_run(context, arguments[0], errno);
 }
 
 }  // namespace ros2s::cli

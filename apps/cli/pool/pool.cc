@@ -11,7 +11,7 @@
 
 #include "daemons/service_files.h"
 #include "daemons/services.h"
-#include "pool_place.h"
+#include "pool_location.h"
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/pool/pool_remains.h"
 
@@ -67,30 +67,30 @@ std::string name_of(const pool::PoolRemains& pool) {
 
 // Before the pool itself: if this is interrupted the pool is intact, and `up` makes the files
 // again.
-Task<Result<>> remove_services(Workplace work, const std::string& directory) {
-    if (::access(api::ServicePlaces(directory).run.c_str(), F_OK) != 0) co_return Result<>{};
-    ROS2S_CO_TRY_ASSIGN(const RunLock turn, co_await take_turn(work, directory));
-    ROS2S_CO_TRY_ASSIGN(const auto services, find_services(directory, work.report));
+Task<Result<>> remove_services(CommandContext context, const std::string& directory) {
+    if (::access(api::ServicePaths(directory).run.c_str(), F_OK) != 0) co_return Result<>{};
+    ROS2S_CO_TRY_ASSIGN(const RunLock turn, co_await take_turn(context, directory));
+    ROS2S_CO_TRY_ASSIGN(const auto services, find_services(directory, context.report));
     for (const Service& service : services) {
         if (service.running.pid == 0) continue;
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::busy, fmt::format("{} (process {}) serves {}; stop it first: ros2store down {}",
-                                    service.places.program, service.running.pid, directory,
+                                    service.paths.program, service.running.pid, directory,
                                     shell_word(directory)));
     }
-    ROS2S_CO_TRY_ASSIGN(const auto owner, owner_if_any(directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto owner, owner_if_any(directory, context.report));
     // Nothing was changed, and destroy_pool() refuses with the owner's name.
     if (owner.pid != 0) co_return Result<>{};
-    co_return remove_service_files(directory, work.report);
+    co_return remove_service_files(directory, context.report);
 }
 
 }  // namespace
 
-Task<Result<>> pool_list(Workplace work, PoolOptions options) {
+Task<Result<>> pool_list(CommandContext context, PoolOptions options) {
     ROS2S_CO_TRY_ASSIGN(const std::string directory,
-                        pool_directory_of(options.directory, work.report));
+                        pool_directory_of(options.directory, context.report));
     ROS2S_CO_TRY_ASSIGN(std::vector<std::string> candidates,
-                        subdirectories(directory, work.report));
+                        subdirectories(directory, context.report));
     candidates.insert(candidates.begin(), directory);
     std::vector<Json> pools;
     for (const std::string& candidate : candidates) {
@@ -98,10 +98,11 @@ Task<Result<>> pool_list(Workplace work, PoolOptions options) {
         const auto pool = pool::look_at_remains(candidate, no_pool);
         if (!pool) continue;
         ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner,
-                            owner_if_any(pool->directory, work.report));
+                            owner_if_any(pool->directory, context.report));
         const auto [state, words] = state_of(*pool, owner);
-        work.session.say(fmt::format("{:<16} {:>10}  {}  {}", pool->pool.empty() ? "?" : pool->pool,
-                                     human_bytes(pool->bytes), pool->directory, words));
+        context.session.say(fmt::format("{:<16} {:>10}  {}  {}",
+                                        pool->pool.empty() ? "?" : pool->pool,
+                                        human_bytes(pool->bytes), pool->directory, words));
         const std::vector<Json> missing(pool->missing.begin(), pool->missing.end());
         pools.push_back(
             Json::object({{"pool", pool->pool.empty() ? Json() : Json(pool->pool)},
@@ -114,40 +115,40 @@ Task<Result<>> pool_list(Workplace work, PoolOptions options) {
                           {"mount_point", owner.mount_point}}));
     }
     if (pools.empty()) {
-        work.session.say(fmt::format(
+        context.session.say(fmt::format(
             "no pool in {} or directly below it; make one: ros2store up DIR", directory));
     }
-    work.session.answer(Json::object({{"pools", Json::array(pools)}}));
+    context.session.answer(Json::object({{"pools", Json::array(pools)}}));
     co_return Result<>{};
 }
 
-Task<Result<>> pool_destroy(Workplace work, PoolOptions options) {
+Task<Result<>> pool_destroy(CommandContext context, PoolOptions options) {
     ROS2S_CO_TRY_ASSIGN(const std::string directory,
-                        pool_directory_of(options.directory, work.report));
+                        pool_directory_of(options.directory, context.report));
     ROS2S_CO_TRY_ASSIGN(const pool::PoolRemains pool,
-                        pool::look_at_remains(directory, work.report));
+                        pool::look_at_remains(directory, context.report));
     // Files without a pool's name may be a user's own files with the same names.
     if (pool.pool.empty() && !pool.half_made) {
-        co_return work.report.fail(Code::not_found, pool.trouble);
+        co_return context.report.fail(Code::not_found, pool.trouble);
     }
     const std::string lost = pool.missing.empty() ? "" : "; missing of it: " + all_of(pool.missing);
     if (!options.yes) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::denied,
             fmt::format("this removes {} in {} ({}{}) and every file in it; if that is "
                         "what you want: ros2store pool destroy --yes {}",
                         name_of(pool), pool.directory, human_bytes(pool.bytes), lost,
                         shell_word(pool.directory)));
     }
-    ROS2S_CO_TRY(co_await remove_services(work, pool.directory));
-    ROS2S_CO_TRY(pool::destroy_pool(pool.directory, work.report));
-    work.session.say(
+    ROS2S_CO_TRY(co_await remove_services(context, pool.directory));
+    ROS2S_CO_TRY(pool::destroy_pool(pool.directory, context.report));
+    context.session.say(
         fmt::format("removed {} from {}{}{}", name_of(pool), pool.directory, lost,
                     lost.empty() ? "" : "; what of that is on another disk is still there"));
     const std::vector<Json> missing(pool.missing.begin(), pool.missing.end());
-    work.session.answer(Json::object({{"directory", pool.directory},
-                                      {"pool", pool.pool.empty() ? Json() : Json(pool.pool)},
-                                      {"missing", Json::array(missing)}}));
+    context.session.answer(Json::object({{"directory", pool.directory},
+                                         {"pool", pool.pool.empty() ? Json() : Json(pool.pool)},
+                                         {"missing", Json::array(missing)}}));
     co_return Result<>{};
 }
 

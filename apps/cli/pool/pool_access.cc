@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "daemons/daemon_control.h"
-#include "pool_place.h"
+#include "pool_location.h"
 #include "ros2s/api/deployment.h"
 #include "ros2s/connection/direct_pool.h"
 #include "ros2s/control/control_client.h"
@@ -68,8 +68,8 @@ class Opened final : public PoolAccess {
 
 class InCluster final : public PoolAccess {
   public:
-    InCluster(std::unique_ptr<api::Deployment> opened, Workplace work)
-        : opened_(std::move(opened)), work_(work) {}
+    InCluster(std::unique_ptr<api::Deployment> opened, CommandContext context)
+        : opened_(std::move(opened)), context_(context) {}
     Task<> close() override { return opened_->close(); }
 
     Task<Result<object::PoolSpace>> space(const Call& call) override {
@@ -83,14 +83,15 @@ class InCluster final : public PoolAccess {
         co_return std::move(*containers);
     }
     Task<Result<object::ContainerRecord>> find(const Call& call, std::string label) override {
-        return fs::find_container(call, objects(), opened_->path(), std::move(label), work_.report);
+        return fs::find_container(call, objects(), opened_->path(), std::move(label),
+                                  context_.report);
     }
     Task<Result<object::ContainerRecord>> create(const Call& call,
                                                  object::ContainerProperties properties,
                                                  fs::Owner owner) override {
         if (properties.caps != object::Amount{}) co_return no_caps();
-        co_return co_await fs::create_container(call, work_.environment.reactor, objects(),
-                                                std::move(properties), owner, work_.report);
+        co_return co_await fs::create_container(call, context_.environment.reactor, objects(),
+                                                std::move(properties), owner, context_.report);
     }
     Task<Result<object::ContainerRecord>> set(const Call&, std::string,
                                               object::ContainerChange) override {
@@ -107,11 +108,11 @@ class InCluster final : public PoolAccess {
   private:
     [[nodiscard]] object::ObjectStore& objects() { return *opened_->store(); }
     std::unexpected<Error> failed(std::string_view what, const Error& error) {
-        return work_.report.fail(
+        return context_.report.fail(
             error, fmt::format("{} cannot {}: {}", opened_->path(), what, describe(error)));
     }
     std::unexpected<Error> no_caps() {
-        return work_.report.fail(
+        return context_.report.fail(
             Code::unsupported,
             fmt::format(
                 "{} does not count what a container uses: caps (--space, --files) and "
@@ -120,57 +121,58 @@ class InCluster final : public PoolAccess {
                 opened_->path()));
     }
     std::unique_ptr<api::Deployment> opened_;
-    Workplace work_;
+    CommandContext context_;
 };
 
 class Served final : public PoolAccess {
   public:
     Served(std::unique_ptr<control::ControlClient> engine, std::string pool,
-           control::ClientOptions place, Workplace work)
+           control::ClientOptions location, CommandContext context)
         : engine_(std::move(engine)),
           pool_(std::move(pool)),
-          place_(std::move(place)),
-          work_(work) {}
+          place_(std::move(location)),
+          context_(context) {}
     Task<> close() override {
         if (data_ != nullptr) (void)co_await data_->close();
     }
 
     Task<Result<object::PoolSpace>> space(const Call& call) override {
         ROS2S_CO_TRY_ASSIGN(const auto facts,
-                            co_await engine_->query_pool(call, pool_, work_.report));
+                            co_await engine_->query_pool(call, pool_, context_.report));
         co_return facts.space;
     }
     Task<Result<std::vector<object::ContainerRecord>>> containers(const Call& call) override {
-        return engine_->list_containers(call, pool_, work_.report);
+        return engine_->list_containers(call, pool_, context_.report);
     }
     Task<Result<object::ContainerRecord>> find(const Call& call, std::string label) override {
-        return engine_->query_container(call, pool_, std::move(label), work_.report);
+        return engine_->query_container(call, pool_, std::move(label), context_.report);
     }
     Task<Result<object::ContainerRecord>> create(const Call& call,
                                                  object::ContainerProperties properties,
                                                  fs::Owner owner) override {
-        return engine_->create_container(call, pool_, std::move(properties), owner, work_.report);
+        return engine_->create_container(call, pool_, std::move(properties), owner,
+                                         context_.report);
     }
     Task<Result<object::ContainerRecord>> set(const Call& call, std::string label,
                                               object::ContainerChange change) override {
         return engine_->set_container(call, pool_, std::move(label), std::move(change),
-                                      work_.report);
+                                      context_.report);
     }
     Task<Result<>> destroy(const Call& call, std::string label) override {
-        return engine_->destroy_container(call, pool_, std::move(label), work_.report);
+        return engine_->destroy_container(call, pool_, std::move(label), context_.report);
     }
     Task<Result<object::ObjectStore*>> store() override {
         if (data_ == nullptr) {
             ROS2S_CO_TRY_ASSIGN(data_,
                                 co_await connection::DirectPool::open(
-                                    work_.environment.reactor,
+                                    context_.environment.reactor,
                                     {.engine = {.control = place_.address,
                                                 .server_name = place_.server_name,
                                                 .identity = place_.identity,
                                                 .pool = pool_,
                                                 .program = std::string(pool::command_program),
                                                 .providers = {"shm"}}},
-                                    work_.environment.log, work_.report));
+                                    context_.environment.log, context_.report));
         }
         co_return &data_->store();
     }
@@ -180,43 +182,46 @@ class Served final : public PoolAccess {
     std::unique_ptr<connection::DirectPool> data_;
     std::string pool_;
     control::ClientOptions place_;
-    Workplace work_;
+    CommandContext context_;
 };
 
-Result<std::unique_ptr<PoolAccess>> ask_engine(const Workplace& work,
+Result<std::unique_ptr<PoolAccess>> ask_engine(const CommandContext& context,
                                                const pool::PoolDirectory& pool) {
-    control::ClientOptions place = control_of(api::ServicePlaces(pool.directory), Daemon::engine);
-    ROS2S_TRY_ASSIGN(auto engine,
-                     control::ControlClient::create(work.environment.reactor, place, work.report));
-    return std::make_unique<Served>(std::move(engine), pool.config.pool, std::move(place), work);
+    control::ClientOptions location = control_of(api::ServicePaths(pool.directory), Daemon::engine);
+    ROS2S_TRY_ASSIGN(auto engine, control::ControlClient::create(context.environment.reactor,
+                                                                 location, context.report));
+    return std::make_unique<Served>(std::move(engine), pool.config.pool, std::move(location),
+                                    context);
 }
 
-Task<Result<std::unique_ptr<PoolAccess>>> access_known(Workplace work, pool::PoolDirectory known) {
-    ROS2S_CO_TRY_ASSIGN(const auto owner, owner_of(known.directory, work.report));
-    if (api::is_served(known.directory, owner)) co_return ask_engine(work, known);
-    ROS2S_CO_TRY_ASSIGN(auto pool, co_await open_pool(work, known.directory));
-    co_return std::make_unique<Opened>(std::move(pool), work.report);
+Task<Result<std::unique_ptr<PoolAccess>>> access_known(CommandContext context,
+                                                       pool::PoolDirectory known) {
+    ROS2S_CO_TRY_ASSIGN(const auto owner, owner_of(known.directory, context.report));
+    if (api::is_served(known.directory, owner)) co_return ask_engine(context, known);
+    ROS2S_CO_TRY_ASSIGN(auto pool, co_await open_pool(context, known.directory));
+    co_return std::make_unique<Opened>(std::move(pool), context.report);
 }
 
 }  // namespace
 
-Task<Result<std::unique_ptr<PoolAccess>>> access_pool(Workplace work, std::string directory) {
-    ROS2S_CO_TRY_ASSIGN(auto known, pool::read_pool_directory(directory, work.report));
-    co_return co_await access_known(work, std::move(known));
+Task<Result<std::unique_ptr<PoolAccess>>> access_pool(CommandContext context,
+                                                      std::string directory) {
+    ROS2S_CO_TRY_ASSIGN(auto known, pool::read_pool_directory(directory, context.report));
+    co_return co_await access_known(context, std::move(known));
 }
 
-Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(Workplace work, api::Uri uri,
+Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(CommandContext context, api::Uri uri,
                                                          bool formats) {
     if (uri.transport == api::Uri::Transport::rados) {
         uri.container.clear();
         ROS2S_CO_TRY_ASSIGN(auto opened,
-                            co_await api::Deployment::open(work.call, work.environment, uri,
-                                                           {.formats = formats}, work.report));
-        co_return std::make_unique<InCluster>(std::move(opened), work);
+                            co_await api::Deployment::open(context.call, context.environment, uri,
+                                                           {.formats = formats}, context.report));
+        co_return std::make_unique<InCluster>(std::move(opened), context);
     }
-    ROS2S_CO_TRY_ASSIGN(auto known, pool::read_pool_directory(uri.dir, work.report));
-    ROS2S_CO_TRY(api::check_pool_name(uri, known.config.pool, work.report));
-    co_return co_await access_known(work, std::move(known));
+    ROS2S_CO_TRY_ASSIGN(auto known, pool::read_pool_directory(uri.dir, context.report));
+    ROS2S_CO_TRY(api::check_pool_name(uri, known.config.pool, context.report));
+    co_return co_await access_known(context, std::move(known));
 }
 
 }  // namespace ros2s::cli

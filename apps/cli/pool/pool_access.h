@@ -49,10 +49,11 @@ class PoolAccess {
 };
 
 // Errors: those of EmbeddedPool::open() and of ControlClient::create().
-[[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool(Workplace work,
+[[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool(CommandContext context,
                                                                     std::string directory);
 // The same. Checks that the pool has the name in the URI. `formats`: api::DeploymentOptions.
-[[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(Workplace work, api::Uri uri,
+[[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(CommandContext context,
+                                                                       api::Uri uri,
                                                                        bool formats = false);
 
 }  // namespace ros2s::cli

@@ -8,7 +8,7 @@
 
 #include "doctor/doctor_machine.h"
 #include "output/progress.h"
-#include "pool_place.h"
+#include "pool_location.h"
 #include "ros2s/api/deployment.h"
 #include "ros2s/api/uri.h"
 #include "ros2s/pool/pool_growth.h"
@@ -38,19 +38,20 @@ Result<> check_outside_pools(const std::string& directory, Report& report) {
 
 }  // namespace
 
-Task<Result<pool::PoolDirectory>> create_pool(Workplace work, const UpOptions& options) {
-    ROS2S_CO_TRY(check_outside_pools(options.directory, work.report));
-    const auto raw = std::ranges::count_if(options.device_directories, [](const auto& place) {
-        return pool::raw_device_bytes(place).has_value();
+Task<Result<pool::PoolDirectory>> create_pool(CommandContext context, const UpOptions& options) {
+    ROS2S_CO_TRY(check_outside_pools(options.directory, context.report));
+    const auto raw = std::ranges::count_if(options.device_directories, [](const auto& location) {
+        return pool::raw_device_bytes(location).has_value();
     });
     if (options.size && raw > 0 && static_cast<size_t>(raw) == options.device_directories.size()) {
-        co_return work.report.fail(Code::invalid, used_whole);
+        co_return context.report.fail(Code::invalid, used_whole);
     }
     const auto one_each =
         std::max(default_devices, static_cast<uint32_t>(options.device_directories.size()));
     ROS2S_CO_TRY_ASSIGN(const uint64_t bytes,
-                        size_of(options.size.value_or(default_size), work.report));
-    Progress progress("writing the pool's files once", Progress::Unit::bytes, !work.session.json());
+                        size_of(options.size.value_or(default_size), context.report));
+    Progress progress("writing the pool's files once", Progress::Unit::bytes,
+                      !context.session.json());
     const pool::PoolCreation creation{
         .directory = options.directory,
         .pool = options.pool.value_or(default_pool),
@@ -59,8 +60,9 @@ Task<Result<pool::PoolDirectory>> create_pool(Workplace work, const UpOptions& o
         .device_directories = options.device_directories,
         .container = options.container.value_or(default_container),
         .progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); }};
-    ROS2S_CO_TRY(co_await pool::create_pool(work.call, work.environment, creation, work.report));
-    co_return pool::read_pool_directory(options.directory, work.report);
+    ROS2S_CO_TRY(
+        co_await pool::create_pool(context.call, context.environment, creation, context.report));
+    co_return pool::read_pool_directory(options.directory, context.report);
 }
 
 void warn_of_memory(const Session& session, const pool::PoolDirectory& pool) {
@@ -79,69 +81,70 @@ std::vector<Json> device_list(const pool::PoolDirectory& pool) {
     return {pool.devices.begin(), pool.devices.end()};
 }
 
-Task<Result<>> pool_create(Workplace work, UpOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory pool, co_await create_pool(work, options));
-    work.session.answer(Json::object({{"directory", pool.directory},
-                                      {"pool", pool.config.pool},
-                                      {"bytes", pool.device_bytes},
-                                      {"devices", Json::array(device_list(pool))}}));
-    work.session.say(fmt::format("Pool '{}' is ready: {} in {}", pool.config.pool,
-                                 devices_text(pool), pool.directory));
+Task<Result<>> pool_create(CommandContext context, UpOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory pool, co_await create_pool(context, options));
+    context.session.answer(Json::object({{"directory", pool.directory},
+                                         {"pool", pool.config.pool},
+                                         {"bytes", pool.device_bytes},
+                                         {"devices", Json::array(device_list(pool))}}));
+    context.session.say(fmt::format("Pool '{}' is ready: {} in {}", pool.config.pool,
+                                    devices_text(pool), pool.directory));
     const api::Uri uri{.pool = pool.config.pool, .container = "NAME", .dir = pool.directory};
-    work.session.say(
+    context.session.say(
         fmt::format("Next: ros2store container create {}", shell_word(uri.to_string())));
-    warn_of_memory(work.session, pool);
+    warn_of_memory(context.session, pool);
     co_return Result<>{};
 }
 
-Task<Result<>> pool_grow(Workplace work, GrowOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
+Task<Result<>> pool_grow(CommandContext context, GrowOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const std::string directory,
+                        pool_directory_of(options.location, context.report));
     const auto whole = pool::raw_device_bytes(options.device_directory);
     if (whole.has_value() != options.size.empty()) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::invalid,
             whole ? used_whole : "--size is required: that of the new device file, 1T say");
     }
     uint64_t bytes = whole.value_or(0);
     if (!whole) {
-        ROS2S_CO_TRY_ASSIGN(bytes, size_of(options.size, work.report));
+        ROS2S_CO_TRY_ASSIGN(bytes, size_of(options.size, context.report));
     }
-    ROS2S_CO_TRY_ASSIGN(const auto before, pool::read_pool_directory(directory, work.report));
-    ROS2S_CO_TRY_ASSIGN(const auto owner, owner_of(before.directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto before, pool::read_pool_directory(directory, context.report));
+    ROS2S_CO_TRY_ASSIGN(const auto owner, owner_of(before.directory, context.report));
     if (api::is_served(before.directory, owner)) {
-        const std::string place = shell_word(before.directory);
+        const std::string location = shell_word(before.directory);
         const std::string size = whole ? "" : " --size " + shell_word(options.size);
         const std::string device = options.device_directory.empty()
                                        ? ""
                                        : " --device-dir " + shell_word(options.device_directory);
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::busy,
             fmt::format(
                 "the pool in {0} is served by process {1} ({2}), and grows only while no process "
                 "has "
                 "it open: ros2store down {3} && ros2store pool grow {3}{4}{5} && ros2store up {3}",
-                before.directory, owner.pid, owner.program, place, size, device));
+                before.directory, owner.pid, owner.program, location, size, device));
     }
     {
         Progress progress("writing the new device file once", Progress::Unit::bytes,
-                          !work.session.json());
+                          !context.session.json());
         const auto show = [&](uint64_t done, uint64_t total) { progress.update(done, total); };
-        ROS2S_CO_TRY(co_await pool::grow_pool(work.call, work.environment,
+        ROS2S_CO_TRY(co_await pool::grow_pool(context.call, context.environment,
                                               {.directory = directory,
                                                .bytes = bytes,
                                                .device_directory = options.device_directory,
                                                .progress = show},
-                                              work.report));
+                                              context.report));
     }
-    ROS2S_CO_TRY_ASSIGN(const auto pool, pool::read_pool_directory(directory, work.report));
+    ROS2S_CO_TRY_ASSIGN(const auto pool, pool::read_pool_directory(directory, context.report));
     const uint64_t added = pool.device_bytes - before.device_bytes;
-    work.session.answer(Json::object({{"directory", pool.directory},
-                                      {"pool", pool.config.pool},
-                                      {"added_bytes", added},
-                                      {"bytes", pool.device_bytes},
-                                      {"devices", Json::array(device_list(pool))}}));
-    work.session.say(fmt::format("Pool '{}' has grown by {}: {} in {}", pool.config.pool,
-                                 human_bytes(added), devices_text(pool), pool.directory));
+    context.session.answer(Json::object({{"directory", pool.directory},
+                                         {"pool", pool.config.pool},
+                                         {"added_bytes", added},
+                                         {"bytes", pool.device_bytes},
+                                         {"devices", Json::array(device_list(pool))}}));
+    context.session.say(fmt::format("Pool '{}' has grown by {}: {} in {}", pool.config.pool,
+                                    human_bytes(added), devices_text(pool), pool.directory));
     co_return Result<>{};
 }
 

@@ -11,7 +11,7 @@
 namespace ros2s::cli {
 
 // Errors: those of pool::create_pool(); invalid (the directory is in another pool's).
-[[nodiscard]] Task<Result<pool::PoolDirectory>> create_pool(Workplace work,
+[[nodiscard]] Task<Result<pool::PoolDirectory>> create_pool(CommandContext context,
                                                             const UpOptions& options);
 
 // Warns if the pool is in memory, and so lost when the machine stops.

@@ -11,7 +11,7 @@
 #include "daemons/services.h"
 #include "dead_mounts.h"
 #include "pool_access.h"
-#include "pool_place.h"
+#include "pool_location.h"
 #include "ros2s/api/deployment.h"
 #include "ros2s/api/mount_trace.h"
 #include "ros2s/pool/owner.h"
@@ -49,7 +49,7 @@ void ask_mount(const std::string& mount_point, Content& content) {
 constexpr Duration answer_max = std::chrono::seconds(5);
 
 // Through the mount or engine that has the pool open; if there is none, by opening the pool.
-Task<Result<Content>> look_inside(Workplace work, const pool::PoolDirectory& pool,
+Task<Result<Content>> look_inside(CommandContext context, const pool::PoolDirectory& pool,
                                   const pool::OwnerRecord& owner) {
     Content content;
     if (owner.pid != 0 && !api::is_served(pool.directory, owner)) {
@@ -61,9 +61,9 @@ Task<Result<Content>> look_inside(Workplace work, const pool::PoolDirectory& poo
         }
         co_return content;
     }
-    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await access_pool(work, pool.directory));
-    Call call = work.call;
-    call.deadline = work.environment.reactor.now() + answer_max;
+    ROS2S_CO_TRY_ASSIGN(const auto opened, co_await access_pool(context, pool.directory));
+    Call call = context.call;
+    call.deadline = context.environment.reactor.now() + answer_max;
     const auto space = co_await opened->space(call);
     const auto containers = co_await opened->containers(call);
     content.targets = opened->targets();
@@ -81,19 +81,20 @@ Task<Result<Content>> look_inside(Workplace work, const pool::PoolDirectory& poo
 }
 
 // If the engine that has the pool open does not answer, the rest is printed all the same.
-Task<Result<Content>> look_or_say_why(Workplace work, const pool::PoolDirectory& pool,
+Task<Result<Content>> look_or_say_why(CommandContext context, const pool::PoolDirectory& pool,
                                       const pool::OwnerRecord& owner,
                                       const std::string& known_trouble) {
-    if (!api::is_served(pool.directory, owner)) co_return co_await look_inside(work, pool, owner);
+    if (!api::is_served(pool.directory, owner))
+        co_return co_await look_inside(context, pool, owner);
     if (!known_trouble.empty()) co_return Content{.trouble = known_trouble};
     Report trouble;
-    auto content = co_await look_inside({.session = work.session,
-                                         .environment = work.environment,
-                                         .call = work.call,
+    auto content = co_await look_inside({.session = context.session,
+                                         .environment = context.environment,
+                                         .call = context.call,
                                          .report = trouble},
                                         pool, owner);
     if (content) co_return std::move(*content);
-    ROS2S_CO_TRY(work.call.check(work.environment.reactor.now()));
+    ROS2S_CO_TRY(context.call.check(context.environment.reactor.now()));
     co_return Content{.trouble = trouble.empty() ? describe(content.error()) : trouble.text()};
 }
 
@@ -157,34 +158,35 @@ Json owner_value(const pool::OwnerRecord& owner) {
 
 }  // namespace
 
-Task<Result<>> status(Workplace work, StatusOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const std::string directory, pool_directory_of(options.place, work.report));
+Task<Result<>> status(CommandContext context, StatusOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const std::string directory,
+                        pool_directory_of(options.location, context.report));
     ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory pool,
-                        pool::read_pool_directory(directory, work.report));
-    ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(pool.directory, work.report));
+                        pool::read_pool_directory(directory, context.report));
+    ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(pool.directory, context.report));
     Report trouble;
     auto services = find_services(pool.directory, trouble);
-    if (services) ROS2S_CO_TRY(co_await ask_services(work, pool.directory, *services));
+    if (services) ROS2S_CO_TRY(co_await ask_services(context, pool.directory, *services));
     ROS2S_CO_TRY_ASSIGN(
         Content content,
-        co_await look_or_say_why(work, pool, owner, services ? services->front().trouble : ""));
+        co_await look_or_say_why(context, pool, owner, services ? services->front().trouble : ""));
     if (const auto bytes = pool::index_disk_bytes(pool)) content.index_bytes = *bytes;
-    report_status(work.session, pool, owner, content);
+    report_status(context.session, pool, owner, content);
     const auto dead = dead_mounts(pool.directory, owner);
-    report_dead(work.session, pool.directory, dead);
+    report_dead(context.session, pool.directory, dead);
     const auto mounted = living_mounts(pool.directory, dead);
     if (owner.mount_point.empty()) {
         for (const auto& mount_point : mounted) {
-            work.session.say(fmt::format("mount       {}", mount_point));
+            context.session.say(fmt::format("mount       {}", mount_point));
         }
     }
     if (services) {
-        report_services(work.session, *services, pool.directory);
+        report_services(context.session, *services, pool.directory);
     } else {
-        work.session.say(fmt::format("daemons     unknown: {}", trouble.text()));
+        context.session.say(fmt::format("daemons     unknown: {}", trouble.text()));
     }
     const std::vector<Json> devices(pool.devices.begin(), pool.devices.end());
-    work.session.answer(Json::object(
+    context.session.answer(Json::object(
         {{"directory", pool.directory},
          {"pool", pool.config.pool},
          {"devices", Json::array(devices)},
@@ -205,8 +207,8 @@ Task<Result<>> status(Workplace work, StatusOptions options) {
     co_return Result<>{};
 }
 
-Task<Result<>> pool_query(Workplace work, PoolOptions options) {
-    co_return co_await status(work, {.place = options.directory});
+Task<Result<>> pool_query(CommandContext context, PoolOptions options) {
+    co_return co_await status(context, {.location = options.directory});
 }
 
 }  // namespace ros2s::cli

@@ -7,8 +7,8 @@
 
 #include "commands.h"
 #include "output/json.h"
-#include "pool_place.h"
-#include "ros2s/api/server_place.h"
+#include "pool_location.h"
+#include "ros2s/api/server_address.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/pool/pool_directory.h"
 
@@ -23,35 +23,35 @@ struct Engine {
 };
 
 // The engine of a URI (ros2s://HOST/POOL), or the one that `ros2store up DIR` started.
-Result<Engine> engine_of(const Workplace& work, const std::string& place,
+Result<Engine> engine_of(const CommandContext& context, const std::string& location,
                          const std::string& certificates) {
-    Report& report = work.report;
-    api::ServerPlace server;
+    Report& report = context.report;
+    api::ServerAddress server;
     std::string pool;
-    if (is_uri(place)) {
-        ROS2S_TRY_ASSIGN(const api::Uri uri, api::Uri::parse(place, report));
+    if (is_uri(location)) {
+        ROS2S_TRY_ASSIGN(const api::Uri uri, api::Uri::parse(location, report));
         if (uri.transport != api::Uri::Transport::direct) {
             return report.fail(
                 Code::invalid,
                 fmt::format("'{}' does not name an engine, which keeps the tenants; "
                             "write ros2s://HOST:PORT/POOL/CONTAINER, or the directory of `up`",
-                            place));
+                            location));
         }
-        ROS2S_TRY_ASSIGN(server, api::server_place(uri, report));
+        ROS2S_TRY_ASSIGN(server, api::server_address(uri, report));
         pool = uri.pool;
     } else {
-        ROS2S_TRY_ASSIGN(const auto directory, pool::read_pool_directory(place, report));
-        server = api::server_in(place, api::Uri::Transport::direct);
+        ROS2S_TRY_ASSIGN(const auto directory, pool::read_pool_directory(location, report));
+        server = api::server_in(location, api::Uri::Transport::direct);
         if (!api::is_running(server)) {
             return report.fail(Code::not_found,
-                               fmt::format("no engine serves {}; start it: ros2store up {}", place,
-                                           shell_word(place)));
+                               fmt::format("no engine serves {}; start it: ros2store up {}",
+                                           location, shell_word(location)));
         }
         pool = directory.config.pool;
     }
     if (!certificates.empty()) server.certificates = certificates;
     ROS2S_TRY_ASSIGN(auto control, control::ControlClient::create(
-                                       work.environment.reactor,
+                                       context.environment.reactor,
                                        {.address = server.control,
                                         .identity = pki::identity_in(server.certificates, "client"),
                                         .server_name = server.name},
@@ -59,8 +59,8 @@ Result<Engine> engine_of(const Workplace& work, const std::string& place,
     return Engine{std::move(control), std::move(pool)};
 }
 
-Call bounded(const Workplace& work) {
-    return {.deadline = work.environment.reactor.now() + patience, .stop = work.call.stop};
+Call bounded(const CommandContext& context) {
+    return {.deadline = context.environment.reactor.now() + patience, .stop = context.call.stop};
 }
 
 std::string_view state_of(const tenancy::SeenTenant& seen) {
@@ -79,51 +79,54 @@ Json json_of(const tenancy::SeenTenant& seen, const std::vector<Json>* capabilit
     return Json::object(all);
 }
 
-Task<Result<>> change(Workplace work, tenancy::Change what, TenantOptions options,
+Task<Result<>> change(CommandContext context, tenancy::Change what, TenantOptions options,
                       std::string_view done) {
-    ROS2S_CO_TRY_ASSIGN(const Engine engine, engine_of(work, options.place, options.certificates));
+    ROS2S_CO_TRY_ASSIGN(const Engine engine,
+                        engine_of(context, options.location, options.certificates));
     ROS2S_CO_TRY_ASSIGN(const auto seen, co_await engine.control->change_tenant(
-                                             bounded(work), engine.pool, what, options.name,
-                                             std::move(options.settings), work.report));
-    work.session.say(fmt::format("tenant {} of the pool '{}': {}, generation {}", seen.tenant.name,
-                                 engine.pool, done, seen.tenant.generation));
-    work.session.answer(json_of(seen));
+                                             bounded(context), engine.pool, what, options.name,
+                                             std::move(options.settings), context.report));
+    context.session.say(fmt::format("tenant {} of the pool '{}': {}, generation {}",
+                                    seen.tenant.name, engine.pool, done, seen.tenant.generation));
+    context.session.answer(json_of(seen));
     co_return Result<>{};
 }
 
-Task<Result<tenancy::SeenTenants>> read(Workplace work, const TenantOptions& options) {
-    ROS2S_CO_TRY_ASSIGN(const Engine engine, engine_of(work, options.place, options.certificates));
+Task<Result<tenancy::SeenTenants>> read(CommandContext context, const TenantOptions& options) {
+    ROS2S_CO_TRY_ASSIGN(const Engine engine,
+                        engine_of(context, options.location, options.certificates));
     ROS2S_CO_TRY_ASSIGN(auto listed, co_await engine.control->list_tenants(
-                                         bounded(work), engine.pool, 0, work.report));
+                                         bounded(context), engine.pool, 0, context.report));
     co_return listed.tenants ? std::move(*listed.tenants) : tenancy::SeenTenants();
 }
 
-Task<Result<>> revoke_one(Workplace work, TenantOptions options) {
+Task<Result<>> revoke_one(CommandContext context, TenantOptions options) {
     const auto id = Uuid::parse(options.capability);
     if (!id) {
-        co_return work.report.fail(id.error(),
-                                   fmt::format("'{}' is not the id of a capability; `ros2store "
-                                               "tenant show` lists those in use",
-                                               options.capability));
+        co_return context.report.fail(id.error(),
+                                      fmt::format("'{}' is not the id of a capability; `ros2store "
+                                                  "tenant show` lists those in use",
+                                                  options.capability));
     }
-    ROS2S_CO_TRY_ASSIGN(const Engine engine, engine_of(work, options.place, options.certificates));
+    ROS2S_CO_TRY_ASSIGN(const Engine engine,
+                        engine_of(context, options.location, options.certificates));
     ROS2S_CO_TRY_ASSIGN(const uint64_t sessions,
-                        co_await engine.control->revoke_capability(bounded(work), engine.pool,
-                                                                   options.name, *id, work.report));
-    work.session.say(fmt::format(
+                        co_await engine.control->revoke_capability(
+                            bounded(context), engine.pool, options.name, *id, context.report));
+    context.session.say(fmt::format(
         "capability {} of the tenant {}: revoked; {}", id->to_string(), options.name,
         sessions == 0 ? "no session uses it now" : fmt::format("{} sessions ended", sessions)));
-    work.session.answer(Json::object({{"capability", id->to_string()}, {"sessions", sessions}}));
+    context.session.answer(Json::object({{"capability", id->to_string()}, {"sessions", sessions}}));
     co_return Result<>{};
 }
 
 // What the tenant's programs, or DPUs for them, use now. An engine tells administrators only.
-Task<std::vector<Json>> show_capabilities(Workplace work, TenantOptions options) {
+Task<std::vector<Json>> show_capabilities(CommandContext context, TenantOptions options) {
     std::vector<Json> all;
-    const auto engine = engine_of(work, options.place, options.certificates);
+    const auto engine = engine_of(context, options.location, options.certificates);
     if (!engine) co_return all;
     Report unused;
-    const auto found = co_await engine->control->list_capabilities(bounded(work), engine->pool,
+    const auto found = co_await engine->control->list_capabilities(bounded(context), engine->pool,
                                                                    options.name, unused);
     if (!found) co_return all;
     for (const control::CapabilityInUse& each : *found) {
@@ -134,8 +137,8 @@ Task<std::vector<Json>> show_capabilities(Workplace work, TenantOptions options)
         const std::string expires = fmt::format("{:%FT%TZ}", until);
         const std::string from =
             each.first == each.last ? "" : fmt::format(", made from {}", each.first.to_string());
-        work.session.say(fmt::format("  capability {}: {}; shown by {} until {}{}",
-                                     each.last.to_string(), what, each.shown_by, expires, from));
+        context.session.say(fmt::format("  capability {}: {}; shown by {} until {}{}",
+                                        each.last.to_string(), what, each.shown_by, expires, from));
         all.push_back(Json::object({{"id", each.last.to_string()},
                                     {"made_from", each.first.to_string()},
                                     {"use", what},
@@ -147,60 +150,61 @@ Task<std::vector<Json>> show_capabilities(Workplace work, TenantOptions options)
 
 }  // namespace
 
-Task<Result<>> tenant_create(Workplace work, TenantOptions options) {
-    co_return co_await change(work, tenancy::Change::create, std::move(options), "created");
+Task<Result<>> tenant_create(CommandContext context, TenantOptions options) {
+    co_return co_await change(context, tenancy::Change::create, std::move(options), "created");
 }
-Task<Result<>> tenant_set(Workplace work, TenantOptions options) {
-    co_return co_await change(work, tenancy::Change::set, std::move(options), "changed");
+Task<Result<>> tenant_set(CommandContext context, TenantOptions options) {
+    co_return co_await change(context, tenancy::Change::set, std::move(options), "changed");
 }
-Task<Result<>> tenant_revoke(Workplace work, TenantOptions options) {
-    if (!options.capability.empty()) co_return co_await revoke_one(work, std::move(options));
-    co_return co_await change(work, tenancy::Change::revoke, std::move(options), "revoked");
+Task<Result<>> tenant_revoke(CommandContext context, TenantOptions options) {
+    if (!options.capability.empty()) co_return co_await revoke_one(context, std::move(options));
+    co_return co_await change(context, tenancy::Change::revoke, std::move(options), "revoked");
 }
 
-Task<Result<>> tenant_rotate_key(Workplace work, TenantOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const Engine engine, engine_of(work, options.place, options.certificates));
-    ROS2S_CO_TRY(
-        co_await engine.control->rotate_capability_key(bounded(work), engine.pool, work.report));
-    work.session.say(
+Task<Result<>> tenant_rotate_key(CommandContext context, TenantOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const Engine engine,
+                        engine_of(context, options.location, options.certificates));
+    ROS2S_CO_TRY(co_await engine.control->rotate_capability_key(bounded(context), engine.pool,
+                                                                context.report));
+    context.session.say(
         fmt::format("a new key signs the capabilities of the pool '{}'; what earlier "
                     "ones signed is valid until it expires",
                     engine.pool));
-    work.session.answer(Json::object({{"pool", engine.pool}}));
+    context.session.answer(Json::object({{"pool", engine.pool}}));
     co_return Result<>{};
 }
 
-Task<Result<>> tenant_list(Workplace work, TenantOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const auto tenants, co_await read(work, options));
+Task<Result<>> tenant_list(CommandContext context, TenantOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const auto tenants, co_await read(context, options));
     std::vector<Json> all;
     for (const auto& [name, seen] : tenants) {
-        work.session.say(fmt::format("{:<20} {:<8} {}", name, state_of(seen),
-                                     fmt::join(seen.tenant.subjects, ", ")));
+        context.session.say(fmt::format("{:<20} {:<8} {}", name, state_of(seen),
+                                        fmt::join(seen.tenant.subjects, ", ")));
         all.push_back(json_of(seen));
     }
     if (tenants.empty()) {
-        work.session.say(
+        context.session.say(
             "no tenant; make one: ros2store tenant create PLACE NAME --subject CN=NAME "
             "--write CONTAINER");
     }
-    work.session.answer(Json::object({{"tenants", Json::array(all)}}));
+    context.session.answer(Json::object({{"tenants", Json::array(all)}}));
     co_return Result<>{};
 }
 
-Task<Result<>> tenant_show(Workplace work, TenantOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const auto tenants, co_await read(work, options));
+Task<Result<>> tenant_show(CommandContext context, TenantOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const auto tenants, co_await read(context, options));
     const auto found = tenants.find(options.name);
     if (found == tenants.end()) {
-        co_return work.report.fail(Code::not_found,
-                                   fmt::format("there is no tenant '{}'", options.name));
+        co_return context.report.fail(Code::not_found,
+                                      fmt::format("there is no tenant '{}'", options.name));
     }
-    work.session.say(fmt::format("{}: {}, generation {}", options.name, state_of(found->second),
-                                 found->second.tenant.generation));
+    context.session.say(fmt::format("{}: {}, generation {}", options.name, state_of(found->second),
+                                    found->second.tenant.generation));
     for (const auto& [key, text] : found->second.tenant.settings) {
-        work.session.say(fmt::format("  {:<9} {}", key, text));
+        context.session.say(fmt::format("  {:<9} {}", key, text));
     }
-    const std::vector<Json> capabilities = co_await show_capabilities(work, options);
-    work.session.answer(json_of(found->second, &capabilities));
+    const std::vector<Json> capabilities = co_await show_capabilities(context, options);
+    context.session.answer(json_of(found->second, &capabilities));
     co_return Result<>{};
 }
 

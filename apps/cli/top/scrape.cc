@@ -98,15 +98,16 @@ Result<std::string_view> page_in(std::string_view reply, Report& report) {
     return page;
 }
 
-Task<Result<std::string>> scrape(Workplace work, MetricsPlace place) {
-    ROS2S_CO_TRY_ASSIGN(const std::string password, password_in(place.password_file, work.report));
-    Reactor& reactor = work.environment.reactor;
-    fabric::Deadline deadline(reactor, reactor.now() + scrape_max, work.call.stop);
+Task<Result<std::string>> scrape(CommandContext context, MetricsServer location) {
+    ROS2S_CO_TRY_ASSIGN(const std::string password,
+                        password_in(location.password_file, context.report));
+    Reactor& reactor = context.environment.reactor;
+    fabric::Deadline deadline(reactor, reactor.now() + scrape_max, context.call.stop);
     Report why;
     const auto reply = co_await exchange(
-        reactor, place.address,
+        reactor, location.address,
         fmt::format("GET /metrics HTTP/1.1\r\nHost: {}\r\n{}\r\nConnection: close\r\n\r\n",
-                    place.address, authorization(password)),
+                    location.address, authorization(password)),
         deadline.token(), why);
     const bool late = deadline.passed();
     co_await deadline.finish();
@@ -117,16 +118,16 @@ Task<Result<std::string>> scrape(Workplace work, MetricsPlace place) {
             why.say(
                 fmt::format("it is not the first line of {}: name the file that 'metrics: "
                             "password_file' in its settings names, with --password-file",
-                            place.password_file));
+                            location.password_file));
         }
-        co_return work.report.fail(page.error(), why.text());
+        co_return context.report.fail(page.error(), why.text());
     }
     if (reply.error().code != Code::cancelled) {
-        co_return work.report.fail(reply.error(),
-                                   why.empty() ? describe(reply.error()) : why.text());
+        co_return context.report.fail(reply.error(),
+                                      why.empty() ? describe(reply.error()) : why.text());
     }
     if (!late) co_return fail(Code::cancelled);
-    co_return work.report.fail(
+    co_return context.report.fail(
         Code::deadline, fmt::format("it does not answer within {} s; it may hang: see its log",
                                     scrape_max.count()));
 }

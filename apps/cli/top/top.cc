@@ -9,7 +9,7 @@
 
 #include "commands.h"
 #include "daemons/services.h"
-#include "pool/pool_place.h"
+#include "pool/pool_location.h"
 #include "rates.h"
 #include "scrape.h"
 
@@ -21,9 +21,9 @@ constexpr std::string_view http = "http://";
 // A daemon, what it counted last, and what it did before that.
 struct Watched {
     std::string program;  // of a directory; empty: of a URL
-    std::string place;
+    std::string location;
     std::string process{};  // another text: it was started again; empty: unknown
-    MetricsPlace metrics{};
+    MetricsServer metrics{};
     std::string trouble{};  // why there are no numbers
     DaemonCounts counts{};
     Time at{};           // of the counts; 0: there are none
@@ -31,7 +31,7 @@ struct Watched {
     std::vector<TenantRates> tenants{};
 
     [[nodiscard]] std::string name() const {
-        return program.empty() ? place : program + " of " + place;
+        return program.empty() ? location : program + " of " + location;
     }
 };
 
@@ -57,12 +57,12 @@ Result<Watched> daemon_at(const std::string& url, const TopOptions& options, Rep
                                        url));
     }
     return Watched{
-        .program = "", .place = url, .metrics = {std::move(address), options.password_file}};
+        .program = "", .location = url, .metrics = {std::move(address), options.password_file}};
 }
 
 Watched daemon_of(const std::string& directory, const Service& service, const TopOptions& options) {
-    const DaemonPlaces& places = service.places;
-    Watched daemon{.program = places.program, .place = directory};
+    const DaemonPaths& paths = service.paths;
+    Watched daemon{.program = paths.program, .location = directory};
     if (service.running.pid == 0) {
         daemon.trouble =
             fmt::format("it does not run; start it with: ros2store up {}", shell_word(directory));
@@ -78,24 +78,24 @@ Watched daemon_of(const std::string& directory, const Service& service, const To
             "it has no metrics; in {}, set 'listen' in the group 'metrics' to \"127.0.0.1:0\" and "
             "'password_file' to \"{}\", and start it again with: ros2store down {} && ros2store "
             "up {}",
-            places.settings, places.metrics_password, shell_word(directory), shell_word(directory));
+            paths.settings, paths.metrics_password, shell_word(directory), shell_word(directory));
         return daemon;
     }
     daemon.metrics = {found->substr(metrics.size()), options.password_file.empty()
-                                                         ? places.metrics_password
+                                                         ? paths.metrics_password
                                                          : options.password_file};
     return daemon;
 }
 
-// Errors: invalid (a place), with a sentence.
+// Errors: invalid (a location), with a sentence.
 Result<std::vector<Watched>> find_daemons(const TopOptions& options, Report& report) {
     std::vector<Watched> daemons;
-    for (const std::string& place : options.places) {
-        if (place.starts_with(http)) {
-            ROS2S_TRY_ASSIGN(daemons.emplace_back(), daemon_at(place, options, report));
+    for (const std::string& location : options.locations) {
+        if (location.starts_with(http)) {
+            ROS2S_TRY_ASSIGN(daemons.emplace_back(), daemon_at(location, options, report));
             continue;
         }
-        ROS2S_TRY_ASSIGN(std::string directory, pool_directory_of(place, report));
+        ROS2S_TRY_ASSIGN(std::string directory, pool_directory_of(location, report));
         ROS2S_TRY_ASSIGN(directory, absolute_directory(directory, report));
         Report why;
         const auto services = find_services(directory, why);
@@ -107,7 +107,7 @@ Result<std::vector<Watched>> find_daemons(const TopOptions& options, Report& rep
         }
         if (daemons.size() > before) continue;
         daemons.push_back({.program = "",
-                           .place = directory,
+                           .location = directory,
                            .trouble = services ? fmt::format("no daemons were started here; start "
                                                              "them with: ros2store up {}",
                                                              shell_word(directory))
@@ -119,10 +119,12 @@ Result<std::vector<Watched>> find_daemons(const TopOptions& options, Report& rep
 // ---- asking them
 
 // Errors: cancelled. Others are the daemon's trouble.
-Task<Result<>> ask(Workplace work, Watched& daemon) {
+Task<Result<>> ask(CommandContext context, Watched& daemon) {
     Report why;
-    const Workplace quiet{
-        .session = work.session, .environment = work.environment, .call = work.call, .report = why};
+    const CommandContext quiet{.session = context.session,
+                               .environment = context.environment,
+                               .call = context.call,
+                               .report = why};
     const auto page = co_await scrape(quiet, daemon.metrics);
     if (!page && page.error().code == Code::cancelled) co_return fail(Code::cancelled);
     Result<DaemonCounts> counts = fail(Code::corrupt);
@@ -135,7 +137,7 @@ Task<Result<>> ask(Workplace work, Watched& daemon) {
         daemon.trouble = why.text();
         co_return Result<>{};
     }
-    const Time now = work.environment.reactor.now();
+    const Time now = context.environment.reactor.now();
     if (daemon.at != Time{}) {
         daemon.seconds = std::chrono::duration<double>(now - daemon.at).count();
         daemon.tenants = rates_between(daemon.counts, *counts, daemon.seconds);
@@ -146,8 +148,9 @@ Task<Result<>> ask(Workplace work, Watched& daemon) {
 }
 
 // Looks for the daemons again: one that was started again may have another address.
-Task<Result<>> look(Workplace work, const TopOptions& options, std::vector<Watched>& daemons) {
-    ROS2S_CO_TRY_ASSIGN(std::vector<Watched> found, find_daemons(options, work.report));
+Task<Result<>> look(CommandContext context, const TopOptions& options,
+                    std::vector<Watched>& daemons) {
+    ROS2S_CO_TRY_ASSIGN(std::vector<Watched> found, find_daemons(options, context.report));
     for (Watched& each : found) {
         const auto known = std::ranges::find_if(
             daemons, [&](const Watched& old) { return old.name() == each.name(); });
@@ -158,7 +161,7 @@ Task<Result<>> look(Workplace work, const TopOptions& options, std::vector<Watch
             if (!each.trouble.empty()) each.process = known->process;
             each.at = known->at;
         }
-        if (each.trouble.empty()) ROS2S_CO_TRY(co_await ask(work, each));
+        if (each.trouble.empty()) ROS2S_CO_TRY(co_await ask(context, each));
     }
     daemons = std::move(found);
     co_return Result<>{};
@@ -234,7 +237,7 @@ Json value_of(const std::vector<Watched>& daemons) {
         };
         values.push_back(Json::object(
             {{"program", each.program.empty() ? Json() : Json(each.program)},
-             {"place", each.place},
+             {"place", each.location},
              {"address", each.metrics.address.empty() ? Json() : Json(each.metrics.address)},
              {"trouble", each.trouble.empty() ? Json() : Json(each.trouble)},
              {"seconds", known ? Json(each.seconds) : Json()},
@@ -248,30 +251,31 @@ Json value_of(const std::vector<Watched>& daemons) {
 
 }  // namespace
 
-Task<Result<>> top(Workplace work, TopOptions options) {
-    Reactor& reactor = work.environment.reactor;
+Task<Result<>> top(CommandContext context, TopOptions options) {
+    Reactor& reactor = context.environment.reactor;
     const auto interval =
         std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.interval));
-    const bool once = options.once || work.session.json() || isatty(STDOUT_FILENO) != 1;
+    const bool once = options.once || context.session.json() || isatty(STDOUT_FILENO) != 1;
     std::vector<Watched> daemons;
-    ROS2S_CO_TRY(co_await look(work, options, daemons));
-    ROS2S_CO_TRY(check_any(daemons, work.report));
+    ROS2S_CO_TRY(co_await look(context, options, daemons));
+    ROS2S_CO_TRY(check_any(daemons, context.report));
     if (once) {
-        if (!co_await sleep_for(reactor, interval, work.call.stop)) co_return fail(Code::cancelled);
-        ROS2S_CO_TRY(co_await look(work, options, daemons));
-        ROS2S_CO_TRY(check_any(daemons, work.report));
-        say_all(work.session, daemons);
-        work.session.answer(value_of(daemons));
+        if (!co_await sleep_for(reactor, interval, context.call.stop))
+            co_return fail(Code::cancelled);
+        ROS2S_CO_TRY(co_await look(context, options, daemons));
+        ROS2S_CO_TRY(check_any(daemons, context.report));
+        say_all(context.session, daemons);
+        context.session.answer(value_of(daemons));
         co_return Result<>{};
     }
     // What is on the screen goes up and stays readable.
-    work.session.say(std::string(screen().lines, '\n'));
+    context.session.say(std::string(screen().lines, '\n'));
     for (;;) {
         draw(daemons);
         // finish() reports a failure. Ctrl-C is how a person ends this.
         if (std::fflush(stdout) != 0) co_return Result<>{};
-        if (!co_await sleep_for(reactor, interval, work.call.stop)) co_return Result<>{};
-        const Result<> looked = co_await look(work, options, daemons);
+        if (!co_await sleep_for(reactor, interval, context.call.stop)) co_return Result<>{};
+        const Result<> looked = co_await look(context, options, daemons);
         if (!looked && looked.error().code == Code::cancelled) co_return Result<>{};
         ROS2S_CO_TRY(looked);
     }

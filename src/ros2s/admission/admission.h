@@ -1,7 +1,7 @@
 // Admission: chooses the request that begins next, if tenants share a resource that each of them
 // could exhaust: the core and the payload memory of a server, or the credits of a connection.
 //
-//     Line::enter() ─ room? ─ yes ─► inside: a Place ─ released ─► the next one's turn
+//     Line::enter() ─ room? ─ yes ─► inside: a Permit ─ released ─► the next one's turn
 //                       └─ no ─► waits in its line
 //
 // A line is one connection of a tenant. Waiting requests are admitted by start-time fair queueing
@@ -110,12 +110,12 @@ struct Load {
 };
 
 // Room for one request. The destructor or release() frees it.
-class [[nodiscard]] Place {
+class [[nodiscard]] Permit {
   public:
-    Place() = default;
-    Place(Place&& other) noexcept
+    Permit() = default;
+    Permit(Permit&& other) noexcept
         : line_(std::exchange(other.line_, nullptr)), demand_(other.demand_) {}
-    Place& operator=(Place&& other) noexcept {
+    Permit& operator=(Permit&& other) noexcept {
         if (this != &other) {
             release();
             line_ = std::exchange(other.line_, nullptr);
@@ -123,7 +123,7 @@ class [[nodiscard]] Place {
         }
         return *this;
     }
-    ~Place() { release(); }
+    ~Permit() { release(); }
     explicit operator bool() const noexcept { return line_ != nullptr; }
     // The request turned out to cost so much more than Demand says of its kind. The tenant's next
     // turn is later by what was not expected. Call it once for each request of a line, or for none.
@@ -132,7 +132,7 @@ class [[nodiscard]] Place {
 
   private:
     friend class Line;
-    Place(Line& line, Demand demand) noexcept : line_(&line), demand_(demand) {}
+    Permit(Line& line, Demand demand) noexcept : line_(&line), demand_(demand) {}
     Line* line_ = nullptr;
     Demand demand_;
 };
@@ -147,7 +147,7 @@ class Line {
     Line(const Line&) = delete;
     Line& operator=(const Line&) = delete;
 
-    // co_await line.enter(demand, stop): a Place. It is empty if the request was stopped, or the
+    // co_await line.enter(demand, stop): a Permit. It is empty if the request was stopped, or the
     // line turned away, while it waited. `arrived`: when the request did, if the caller knows it.
     class Entering;
     [[nodiscard]] Entering enter(Demand demand, StopToken stop, Time arrived = {}) noexcept;
@@ -156,7 +156,7 @@ class Line {
     [[nodiscard]] const std::string& tenant_name() const noexcept { return tenant_.account->name; }
     // Counts further names of a request, such as those of a batch (Account::use_names()).
     void use_names(uint64_t names) noexcept;
-    // Requests that wait, and all later ones, get an empty Place.
+    // Requests that wait, and all later ones, get an empty Permit.
     void turn_away() noexcept;
     // The line ends when its requests are done: rates do not delay them any more.
     void end_rates() noexcept;
@@ -167,7 +167,7 @@ class Line {
 
   private:
     friend class Admission;
-    friend class Place;
+    friend class Permit;
     struct Waiter {
         std::coroutine_handle<> handle{};
         Demand demand{};
@@ -273,7 +273,7 @@ class Admission {
 
   private:
     friend class Line;
-    friend class Place;
+    friend class Permit;
     using Branch = Line::Branch;
     using Queue = Line::Queue;
     using Tenant = Line::Tenant;
@@ -348,7 +348,7 @@ class [[nodiscard]] Line::Entering {
     Entering& operator=(const Entering&) = delete;
     bool await_ready() noexcept;
     void await_suspend(std::coroutine_handle<> handle) noexcept;
-    Place await_resume() noexcept {
+    Permit await_resume() noexcept {
         if (waiter_.state != Waiter::State::inside) return {};
         return {queue_.line, waiter_.demand};
     }
@@ -374,11 +374,11 @@ inline Line::Entering Line::enter(Demand demand, StopToken stop, Time arrived) n
     return {*this, demand, stop, arrived};
 }
 
-inline void Place::settle(uint64_t more_ns) noexcept {
+inline void Permit::settle(uint64_t more_ns) noexcept {
     if (line_ != nullptr) line_->admission_.settle(line_->queue_for(demand_), demand_, more_ns);
 }
 
-inline void Place::release() noexcept {
+inline void Permit::release() noexcept {
     if (line_ == nullptr) return;
     Line& line = *std::exchange(line_, nullptr);
     line.admission_.give_back(line, demand_);

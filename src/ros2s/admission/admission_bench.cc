@@ -25,7 +25,7 @@ std::unique_ptr<OsReactor> make() {
 
 Task<> pass(Line& line, int64_t times) {
     for (int64_t i = 0; i < times; ++i) {
-        const Place place = co_await line.enter(4096, {});
+        const Permit place = co_await line.enter(4096, {});
         benchmark::DoNotOptimize(place);
     }
 }
@@ -41,7 +41,7 @@ void with_room(benchmark::State& state) {
 // Gives way inside, so that the others find no room.
 Task<> stay(Reactor& reactor, Line& line, int64_t times) {
     for (int64_t i = 0; i < times; ++i) {
-        const Place place = co_await line.enter(4096, {});
+        const Permit place = co_await line.enter(4096, {});
         co_await yield(reactor);
     }
 }

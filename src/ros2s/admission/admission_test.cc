@@ -39,13 +39,13 @@ struct Stage {
         co_await nursery.spawn(enter(*this, line, name, bytes, stop));
     }
     static Task<> enter(Stage& self, Line& line, int name, uint64_t bytes, StopToken stop) {
-        Place place = co_await line.enter(bytes, stop);
+        Permit place = co_await line.enter(bytes, stop);
         self.entered.push_back(place ? name : -name);
         if (place) self.places.emplace_back(name, std::move(place));
     }
     // The earliest of that name leaves. When it returns, others have had their turn.
     Task<> leave(int name) {
-        const auto found = std::ranges::find(places, name, &std::pair<int, Place>::first);
+        const auto found = std::ranges::find(places, name, &std::pair<int, Permit>::first);
         EXPECT_NE(found, places.end()) << name;
         if (found != places.end()) places.erase(found);
         co_await sleep_for(world.core(), 1us);
@@ -53,7 +53,7 @@ struct Stage {
     sim::World world{1};
     Admission admission;
     Nursery nursery{world.core(), 10'000};
-    std::vector<std::pair<int, Place>> places;
+    std::vector<std::pair<int, Permit>> places;
     std::vector<int> entered;
 };
 

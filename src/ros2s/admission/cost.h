@@ -2,7 +2,7 @@
 // kind and a part for its bytes. The figures are calibrated: see docs/decisions/0516.
 //
 // A request that does many things (a list, a batch of files) has the cost of one here. The service
-// adds the rest when it knows it (Place::settle), and the line learns what to expect.
+// adds the rest when it knows it (Permit::settle), and the line learns what to expect.
 //
 // Plain values; any thread.
 #pragma once

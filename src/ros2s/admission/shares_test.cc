@@ -88,7 +88,7 @@ struct Crowd {
             }
             const Time asked = core.now();
             const bool counts = self.measured;
-            Place place = co_await source.lines[line]->enter(source.bytes, self.end.token());
+            Permit place = co_await source.lines[line]->enter(source.bytes, self.end.token());
             if (!place) co_return;
             if (self.measured) ++source.begun[line];
             const uint64_t took = time_of(source.bytes) + source.more_ns;
@@ -369,7 +369,7 @@ TEST(Rates, NamesOfABatchCount) {
     const Time before = world.core().now();
     world.run([](Line& its) -> Task<> {
         for (int i = 0; i < 11; ++i) {
-            const Place place = co_await its.enter(0, {});
+            const Permit place = co_await its.enter(0, {});
             EXPECT_TRUE(place);
             its.use_names(99);
         }
@@ -394,7 +394,7 @@ TEST(Rates, AreKeptOnceOnTheWay) {
     Line line(admission, account->number);
     world.run([](Line& its) -> Task<> {
         for (int i = 0; i < 100; ++i) {
-            const Place place = co_await its.enter(1, {});
+            const Permit place = co_await its.enter(1, {});
             EXPECT_TRUE(place);
         }
     }(line));
@@ -408,7 +408,7 @@ Task<> wait_for(sim::World& world, Admission& admission, const Account& account)
     Nursery nursery(world.core(), 3);
     for (int i = 0; i < 3; ++i) {
         co_await nursery.spawn([](Line& its, Reactor& core) -> Task<> {
-            const Place place = co_await its.enter(1, {}, core.now());
+            const Permit place = co_await its.enter(1, {}, core.now());
             co_await sleep_for(core, 15ms);
         }(line, world.core()));
     }
@@ -468,7 +468,7 @@ Task<> end_rates(sim::World& world, Admission& admission, uint64_t tenant) {
     Nursery nursery(world.core(), 100);
     for (int i = 0; i < 100; ++i) {
         co_await nursery.spawn([](Line& its) -> Task<> {
-            const Place place = co_await its.enter(1, {});
+            const Permit place = co_await its.enter(1, {});
             EXPECT_TRUE(place);
         }(line));
     }
@@ -490,7 +490,7 @@ TEST(Rates, DoNotDelayTheEndOfALine) {
 Task<> cancel_many(sim::World& world, Admission& admission, uint64_t tenant) {
     Line line(admission, tenant), other(admission, tenant);
     {
-        const Place first = co_await line.enter(1, {});
+        const Permit first = co_await line.enter(1, {});
     }
     for (int i = 0; i < 1000; ++i) {
         StopSource stop;

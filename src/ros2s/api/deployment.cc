@@ -11,8 +11,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "ros2s/api/server_place.h"
-#include "ros2s/api/service_places.h"
+#include "ros2s/api/server_address.h"
+#include "ros2s/api/service_paths.h"
 #include "ros2s/cipher/container_keys.h"
 #include "ros2s/config/units.h"
 #include "ros2s/connection/direct_pool.h"
@@ -52,7 +52,7 @@ std::string name_of(const DeploymentOptions& options) {
 
 Result<connection::ServerAccess> server_access(const Uri& uri, const DeploymentOptions& options,
                                                Report& report) {
-    ROS2S_TRY_ASSIGN(const ServerPlace server, server_place(uri, report));
+    ROS2S_TRY_ASSIGN(const ServerAddress server, server_address(uri, report));
     ROS2S_TRY_ASSIGN(const DataWay way, data_way(server, uri, report));
     return connection::ServerAccess{.control = server.control,
                                     .server_name = server.name,
@@ -63,8 +63,8 @@ Result<connection::ServerAccess> server_access(const Uri& uri, const DeploymentO
                                     .ucx_device = way.ucx_device};
 }
 
-connection::RadosPlace rados_place(const Uri& uri) {
-    connection::RadosPlace place{.conf = uri.rados};
+connection::RadosAddress rados_place(const Uri& uri) {
+    connection::RadosAddress place{.conf = uri.rados};
     if (!uri.user.empty()) place.user = uri.user;
     place.metadata = uri.metadata.empty() ? uri.pool : uri.metadata;
     place.data = uri.data.empty() ? place.metadata : uri.data;
@@ -312,7 +312,7 @@ Result<> check_pool_name(const Uri& uri, const std::string& name, Report& report
 bool is_served(const std::string& directory, const pool::OwnerRecord& owner) {
     std::error_code ignored;
     return owner.program == pool::engine_program &&
-           std::filesystem::exists(ServicePlaces(directory).engine_control, ignored);
+           std::filesystem::exists(ServicePaths(directory).engine_control, ignored);
 }
 
 }  // namespace ros2s::api

@@ -10,7 +10,7 @@
 //     ros2s+dpu://    LinkClient ~> ros2store-dpu
 //
 // How a URI names a server: `dir` is a directory in which `ros2store up` started the daemons
-// (service_places.h says where their sockets and certificates are); otherwise `socket` is the Unix
+// (service_paths.h says where their sockets and certificates are); otherwise `socket` is the Unix
 // socket of a control plane, or host[:port] its address. The certificates (ca.crt, client.crt,
 // client.key) of the latter two are in the directory that the environment names by ROS2STORE_CERTS,
 // else in /etc/ros2store/certs. `provider` selects the provider for data; if it is not available,

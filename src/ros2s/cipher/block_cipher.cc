@@ -28,8 +28,8 @@ bool is_zero(ConstBytes bytes) {
 
 bool Cell::is_hole() const { return is_zero(object_bytes(*this)); }
 
-BlockPlace::BlockPlace(const Uuid& key_id, object::ObjectId object, const object::Dkey& dkey,
-                       const object::Akey& akey) {
+BlockBinding::BlockBinding(const Uuid& key_id, object::ObjectId object, const object::Dkey& dkey,
+                           const object::Akey& akey) {
     size_ = cell_bytes + sizeof(uint64_t);
     const auto add = [this](const void* data, size_t bytes) {
         if (bytes > 0) std::memcpy(bytes_.data() + size_, data, bytes);
@@ -46,7 +46,7 @@ BlockPlace::BlockPlace(const Uuid& key_id, object::ObjectId object, const object
     }
 }
 
-ConstBytes BlockPlace::of(const Cell& cell, uint64_t block) {
+ConstBytes BlockBinding::of(const Cell& cell, uint64_t block) {
     constexpr size_t before_tag = offsetof(Cell, tag);
     std::memcpy(bytes_.data(), &cell, before_tag);
     std::memcpy(bytes_.data() + before_tag, &cell.reserved, sizeof(cell.reserved));
@@ -75,7 +75,8 @@ void BlockCipher::begin_salt() {
     writer_.emplace_back(block_key(keys_.versions.at(keys_.current), salt_));
 }
 
-void BlockCipher::seal(BlockPlace& place, uint64_t block, ConstBytes plain, Bytes out, Cell& cell) {
+void BlockCipher::seal(BlockBinding& place, uint64_t block, ConstBytes plain, Bytes out,
+                       Cell& cell) {
     ROS2S_CHECK(!plain.empty() && plain.size() <= block_bytes && out.size() == plain.size());
     if (writer_.empty() || counter_ == salt_blocks_) begin_salt();
     cell = {.format = Cell::format_known,
@@ -87,7 +88,7 @@ void BlockCipher::seal(BlockPlace& place, uint64_t block, ConstBytes plain, Byte
     writer_[0].seal(nonce_of(cell.counter), place.of(cell, block), plain, out, cell.tag);
 }
 
-Result<> BlockCipher::open(BlockPlace& place, uint64_t block, const Cell& cell, ConstBytes stored,
+Result<> BlockCipher::open(BlockBinding& place, uint64_t block, const Cell& cell, ConstBytes stored,
                            Bytes out) {
     ROS2S_CHECK(stored.size() <= block_bytes && out.size() == stored.size());
     const auto refused = [&out](const std::unexpected<Error>& error) -> Result<> {

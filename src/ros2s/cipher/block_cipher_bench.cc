@@ -17,7 +17,7 @@ DataKeys keys() {
 struct Bench {
     Secrets secrets;
     BlockCipher cipher{secrets, keys()};
-    BlockPlace place{cipher.key_id(), {.high = 1, .low = 2}, object::Dkey::integer(3), {"data"}};
+    BlockBinding place{cipher.key_id(), {.high = 1, .low = 2}, object::Dkey::integer(3), {"data"}};
     std::vector<std::byte> plain = std::vector<std::byte>(block_bytes);
     std::vector<std::byte> sealed = std::vector<std::byte>(block_bytes);
     Cell cell;

@@ -32,7 +32,7 @@ class Blocks : public testing::Test {
     Random random_{1};
     Secrets secrets_{random_};
     BlockCipher cipher_{secrets_, test_keys(1)};
-    BlockPlace place_{cipher_.key_id(), block_object, block_dkey, block_akey};
+    BlockBinding place_{cipher_.key_id(), block_object, block_dkey, block_akey};
     std::vector<std::byte> sealed_, opened_;
     Cell cell_;
 };
@@ -102,7 +102,7 @@ TEST_F(Blocks, EveryFlippedBitIsAnErrorAndGivesZeros) {
 TEST_F(Blocks, OpenAtTheirOwnPlaceOnly) {
     seal(1);
     EXPECT_EQ(open(2).error().code, Code::corrupt);
-    const auto elsewhere = [this](BlockPlace place) {
+    const auto elsewhere = [this](BlockBinding place) {
         return cipher_.open(place, 1, cell_, sealed_, opened_);
     };
     const Uuid& id = cipher_.key_id();

@@ -7,7 +7,7 @@
 
 #include "keys_of_arrays.h"
 #include "ros2s/base/crc32c.h"
-#include "ros2s/object/place_text.h"
+#include "ros2s/object/location_text.h"
 #include "ros2s/object/validate.h"
 #include "ros2s/runtime/slices.h"
 
@@ -295,7 +295,7 @@ bool CipherStore::fits(Fetching& fetching, std::span<FetchItem> fetched) const {
 Task<bool> CipherStore::open(Fetching& fetching, uint64_t size) {
     FetchItem& item = *fetching.item;
     const Bytes window = item.window.bytes().first(item.extent.length);
-    BlockPlace place(cipher_.key_id(), item.object, item.dkey, item.akey);
+    BlockBinding place(cipher_.key_id(), item.object, item.dkey, item.akey);
     SliceCount slices(reactor_);
     for (uint64_t i = 0; i < fetching.count; ++i) {
         co_await slices.add(block_bytes);
@@ -338,7 +338,7 @@ void CipherStore::refuse(FetchItem& item, Extent block, const Error& error) {
     const Extent bad{std::max(block.offset, item.extent.offset), 0};
     const uint64_t end = std::min(block.end(), item.extent.end());
     if (metrics_.refused_blocks.value() <= corrupt_lines_max) {
-        const std::string where = place_text(container_, item, {bad.offset, end - bad.offset});
+        const std::string where = location_text(container_, item, {bad.offset, end - bad.offset});
         log_.error(error.code == Code::corrupt
                        ? where + ": the bytes are not what was encrypted there"
                        : where + ": cannot be decrypted: " + describe(error));

@@ -289,7 +289,7 @@ Task<Result<>> CipherStore::add_write(const Call& call, const Operation& operati
     const Bytes cells = take_memory(cells_bytes(count), plan);
     const Bytes scratch = operation.window.shared ? take_memory(block_bytes, plan) : Bytes();
 
-    BlockPlace place(cipher_.key_id(), operation.object, operation.dkey, operation.akey);
+    BlockBinding place(cipher_.key_id(), operation.object, operation.dkey, operation.akey);
     SliceCount slices(reactor_);
     const ConstBytes source = operation.window.bytes();
     const bool has_checksums = !operation.checksums.empty();
@@ -343,7 +343,7 @@ void CipherStore::add_block(const Operation& operation, uint64_t block, ConstByt
                             Plan& plan) {
     const Bytes sealed = take_memory(plain.size(), plan);
     const Bytes header = take_memory(sizeof(Cell), plan);
-    BlockPlace place(cipher_.key_id(), operation.object, operation.dkey, operation.akey);
+    BlockBinding place(cipher_.key_id(), operation.object, operation.dkey, operation.akey);
     Cell cell;
     cipher_.seal(place, block, plain, sealed, cell);
     std::memcpy(header.data(), &cell, sizeof(cell));

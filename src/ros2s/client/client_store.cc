@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "ros2s/object/checksum.h"
-#include "ros2s/object/place_text.h"
+#include "ros2s/object/location_text.h"
 #include "ros2s/object/validate.h"
 #include "ros2s/runtime/slices.h"
 #include "ros2s/runtime/trace.h"
@@ -186,7 +186,7 @@ void ClientStore::say_corrupt(ContainerId container, const FetchItem& item, Exte
     log_.error(fmt::format(
         "corrupt data was not returned: {}: the data from the store does not match its checksum; "
         "check the memory and the disk of this machine, then restore the file from a copy{}",
-        place_text(container, item, bad),
+        location_text(container, item, bad),
         number == corrupt_lines_max ? " (further ones are only counted)" : ""));
 }
 

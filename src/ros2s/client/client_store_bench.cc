@@ -13,7 +13,7 @@ Task<> fetch_for(benchmark::State& state, object::ObjectStore& store) {
     const Call call;
     const object::ContainerProperties properties{.label = "c"};
     const auto container = co_await store.create_container(call, properties);
-    const object::contract::Place place{{1, 2}, "dkey", "data"};
+    const object::contract::AkeyAddress place{{1, 2}, "dkey", "data"};
     const auto batch = object::contract::Batch().write(place, 0, std::string(4096, 'x'));
     (void)co_await store.update(call, container->id, batch.transaction());
     const AlignedBuffer window(4096);

@@ -32,8 +32,8 @@ namespace ros2s::client {
 namespace {
 
 using namespace object;
+using contract::AkeyAddress;
 using contract::Batch;
-using contract::Place;
 
 class ClientSetup final : public contract::Setup {
   public:
@@ -120,8 +120,8 @@ struct Rig {
     ContainerId container{};
     std::string window = std::string(12'000, '?');
 
-    static inline const Place array{{0x12, 0xab}, std::string("chunk\0", 6), "data"};
-    static inline const Place value{{0x12, 0xab}, "name", "inode"};
+    static inline const AkeyAddress array{{0x12, 0xab}, std::string("chunk\0", 6), "data"};
+    static inline const AkeyAddress value{{0x12, 0xab}, "name", "inode"};
     static inline const std::string bytes = std::string(12'000, 'b');
 
     Rig() { world.run(fill()); }
@@ -133,7 +133,7 @@ struct Rig {
         const auto commit = co_await client.update(call, container, batch.transaction());
         EXPECT_TRUE(commit.has_value());
     }
-    FetchItem item(const Place& place, Extent extent) {
+    FetchItem item(const AkeyAddress& place, Extent extent) {
         return {.object = place.object,
                 .dkey = {place.dkey},
                 .akey = {place.akey},

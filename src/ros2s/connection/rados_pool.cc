@@ -23,7 +23,7 @@ Task<Result<std::unique_ptr<RadosPool>>> RadosPool::open(Environment environment
 }
 
 Task<Result<>> RadosPool::begin(Report& report) {
-    const RadosPlace& place = options_.place;
+    const RadosAddress& place = options_.place;
     ROS2S_CO_TRY_ASSIGN(
         auto* const cluster,
         stack_.push("Cluster",

@@ -21,7 +21,7 @@ class RadosStore;
 
 namespace ros2s::connection {
 
-struct RadosPlace {
+struct RadosAddress {
     std::string conf = "/etc/ceph/ceph.conf";
     std::string user = "client.admin";
     std::string metadata;  // the RADOS pool
@@ -29,7 +29,7 @@ struct RadosPlace {
 };
 
 struct RadosOptions {
-    RadosPlace place;
+    RadosAddress place;
     // An empty RADOS pool is made a pool of ros2store; otherwise it is an error (not_found).
     bool formats = false;
     // The users of this process repeat what was not answered (hosts of a DPU).

@@ -263,13 +263,13 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
     start();
     const uint64_t mount = rig_->mount(*client_, session_).value;
     v1::Files::Stub stub(channel());
-    const auto place = [&](auto& request) {
-        request.mutable_place()->set_session(session_.value);
-        request.mutable_place()->set_mount(mount);
+    const auto set_context = [&](auto& request) {
+        request.mutable_context()->set_session(session_.value);
+        request.mutable_context()->set_mount(mount);
     };
     uint64_t changes = 0;
     const auto name_change = [&](auto& request) {
-        v1::UpdateName& name = *request.mutable_place()->mutable_update();
+        v1::UpdateName& name = *request.mutable_context()->mutable_update();
         name.set_slot(0);
         name.set_sequence(++changes);
     };
@@ -282,7 +282,7 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
     v1::EmptyReply empty;
     const auto mkdir = [&](auto change) {
         v1::MakeDirectoryRequest request;
-        place(request);
+        set_context(request);
         name_change(request);
         request.set_parent(1);
         request.set_name("d");
@@ -296,16 +296,16 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
     expect(mkdir([](D& d) { d.set_name(std::string("a\0b", 3)); }), Code::invalid, "NUL");
     expect(mkdir([](D& d) { d.set_name(std::string(256, 'n')); }), Code::name_too_long, "256");
     expect(mkdir([](D& d) { d.set_mode(040755); }), Code::invalid, "mode is 040755");
-    expect(mkdir([](D& d) { d.mutable_place()->set_mount(99); }), Code::stale, "no mount 99");
-    expect(mkdir([](D& d) { d.clear_place(); }), Code::stale, "no session 0");
+    expect(mkdir([](D& d) { d.mutable_context()->set_mount(99); }), Code::stale, "no mount 99");
+    expect(mkdir([](D& d) { d.clear_context(); }), Code::stale, "no session 0");
     expect(mkdir([](D& d) { d.set_parent(1 << 30); }), Code::not_found, "");
-    expect(mkdir([](D& d) { d.mutable_place()->clear_update(); }), Code::invalid,
-           "set place.update");
+    expect(mkdir([](D& d) { d.mutable_context()->clear_update(); }), Code::invalid,
+           "set context.update");
     EXPECT_TRUE(mkdir([](D&) {}).ok());
     const auto named = [&](uint32_t slot, uint64_t sequence, bool repeated) {
         return mkdir([&](D& d) {
             d.set_name("named");
-            v1::UpdateName& name = *d.mutable_place()->mutable_update();
+            v1::UpdateName& name = *d.mutable_context()->mutable_update();
             name.set_slot(slot);
             name.set_sequence(sequence);
             name.set_repeated(repeated);
@@ -318,7 +318,7 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
     expect(named(1, 2, true), Code::exists, "");
 
     v1::MakeNodeRequest special;
-    place(special);
+    set_context(special);
     name_change(special);
     special.set_parent(1);
     special.set_name("n");
@@ -327,7 +327,7 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
     expect(stub.MakeNode(&special_context, special, &node), Code::invalid, "type must be");
 
     v1::SetXattrRequest xattr;
-    place(xattr);
+    set_context(xattr);
     name_change(xattr);
     xattr.set_node(1);
     xattr.set_name("user.x");
@@ -336,7 +336,7 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
     expect(stub.SetXattr(&xattr_context, xattr, &empty), Code::invalid, "how is 5");
 
     v1::ReadDirectoryRequest list;
-    place(list);
+    set_context(list);
     grpc::ClientContext list_context;
     v1::ReadDirectoryReply listed;
     expect(stub.ReadDirectory(&list_context, list, &listed), Code::invalid, "limit is 0");
@@ -345,7 +345,7 @@ TEST_F(Calls, SenselessFileRequestsAreRefused) {
     expect(stub.ReadDirectory(&stale_context, list, &listed), Code::stale, "");
 
     v1::ForgetRequest forget;
-    place(forget);
+    set_context(forget);
     for (int i = 0; i < 1025; ++i) forget.add_nodes()->set_node(1);
     grpc::ClientContext forget_context;
     expect(stub.Forget(&forget_context, forget, &empty), Code::invalid, "nodes has 1025 entries");

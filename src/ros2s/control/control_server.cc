@@ -59,7 +59,7 @@ Result<> check_options(const ControlOptions& options, pki::Seconds now, Report& 
     return pki::check_identity(options.identity, now, report);
 }
 
-Task<> end_late(CallGate& gate, StopToken stop) {
+Task<> end_late(ServerCalls& gate, StopToken stop) {
     while (co_await sleep_for(gate.reactor, std::chrono::seconds(1), stop)) {
         gate.arrivals.end_late();
     }
@@ -86,7 +86,7 @@ struct ControlServer::Parts {
     ControlOptions options;
     Connections connections;
     Trust trust;
-    CallGate gate;
+    ServerCalls gate;
     ServerState state;
     Audit audit;
     ServerService about{state};
@@ -212,7 +212,7 @@ Task<> ControlServer::stop(Duration grace) {
 uint64_t ControlServer::rounds() const { return parts_->connections.rounds(); }
 
 ControlCounters ControlServer::counters() const {
-    const CallGate& gate = parts_->gate;
+    const ServerCalls& gate = parts_->gate;
     return {.served = gate.served.value(),
             .failed = gate.failed.value(),
             .cancelled = gate.cancelled.value(),

@@ -31,27 +31,27 @@ struct Using {
 //
 // `for_user`: false for requests that give back what is open or was looked up, or show space. They
 // are done for whichever user.
-Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Place& place,
+Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Context& context,
                           bool for_user = true) {
-    ROS2S_CO_TRY_ASSIGN(auto session, state.session(served, place.session()));
+    ROS2S_CO_TRY_ASSIGN(auto session, state.session(served, context.session()));
     NameTurn turn(state, session->tenant);
     ROS2S_CO_TRY(co_await turn.begin(served.call));
-    auto mount = state.parts.mounts->find(*session, {place.mount()});
+    auto mount = state.parts.mounts->find(*session, {context.mount()});
     if (!mount) {
         co_return served.report.fail(mount.error(),
                                      fmt::format("session {} has no mount {}; it was unmounted, "
                                                  "or belongs to another session",
-                                                 place.session(), place.mount()));
+                                                 context.session(), context.mount()));
     }
     if (for_user) {
-        ROS2S_CO_TRY_ASSIGN(served.user, control::decode(place.user(), served.report));
+        ROS2S_CO_TRY_ASSIGN(served.user, control::decode(context.user(), served.report));
         auto caller = (*mount)->caller_for(served.user);
         if (!caller) {
             co_return served.report.fail(
                 caller.error(),
                 fmt::format("{} may not act for user {}; 'users' in the settings of "
                             "the server or of its tenant can allow it",
-                            served.subject, place.user().uid()));
+                            served.subject, context.user().uid()));
         }
         served.caller = *caller;
         served.call.caller = &served.caller;
@@ -62,9 +62,9 @@ Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Place& p
 
 // The digest of a request without the number of its mount, which differs in a later process.
 template <class Request>
-uint64_t digest_without_place(const Request& request) {
+uint64_t digest_without_context(const Request& request) {
     Request asked = request;
-    asked.clear_place();
+    asked.clear_context();
     return Digest()
         .add(std::string_view(Request::descriptor()->full_name()))
         .add(std::string_view(asked.SerializeAsString()))
@@ -75,14 +75,14 @@ uint64_t digest_without_place(const Request& request) {
 // this client, not for the mount, which all clients share.
 template <class Request>
 Result<> name_update(Served& served, const session::Session& session, const Request& request) {
-    const v1::Place& place = request.place();
-    if (!place.has_update()) {
+    const v1::Context& context = request.context();
+    if (!context.has_update()) {
         return served.report.fail(Code::invalid,
                                   "a change needs a name, so that a repetition is recognized; "
-                                  "set place.update: a slot, and a sequence that increases by "
+                                  "set context.update: a slot, and a sequence that increases by "
                                   "one for each change in the slot");
     }
-    const v1::UpdateName& name = place.update();
+    const v1::UpdateName& name = context.update();
     if (name.slot() >= UpdateName::slots_max || name.sequence() == 0) {
         return served.report.fail(
             Code::invalid, fmt::format("an update has slot {} and sequence {}; slots are below "
@@ -94,7 +94,7 @@ Result<> name_update(Served& served, const session::Session& session, const Requ
                      .sequence = name.sequence(),
                      .repeated = name.repeated(),
                      .owner = session.owner,
-                     .digest = digest_without_place(request)};
+                     .digest = digest_without_context(request)};
     served.call.update = &served.update;
     return {};
 }
@@ -102,7 +102,7 @@ Result<> name_update(Served& served, const session::Session& session, const Requ
 // For a change. Errors: stale, cancelled, invalid.
 template <class Request>
 Task<Result<Using>> enter_to_change(ServerState& state, Served& served, const Request& request) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state, served, request.context()));
     ROS2S_CO_TRY(name_update(served, *entered.session, request));
     co_return entered;
 }
@@ -178,7 +178,7 @@ Task<Result<>> MountService::unmount(Served& served, const v1::UnmountRequest& r
 
 Task<Result<>> FileService::lookup(Served& served, const v1::LookupRequest& request,
                                    v1::NodeReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context()));
     const auto found =
         co_await entered.names.lookup(served.call, NodeId{request.parent()}, request.name());
     co_return answer(found, reply);
@@ -242,7 +242,7 @@ Task<Result<>> FileService::rename(Served& served, const v1::RenameRequest& requ
 
 Task<Result<>> FileService::read_link(Served& served, const v1::ReadLinkRequest& request,
                                       v1::ReadLinkReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context()));
     ROS2S_CO_TRY_ASSIGN(auto target,
                         co_await entered.names.readlink(served.call, NodeId{request.node()}));
     reply.set_target(std::move(target));
@@ -251,7 +251,7 @@ Task<Result<>> FileService::read_link(Served& served, const v1::ReadLinkRequest&
 
 Task<Result<>> FileService::get_attributes(Served& served, const v1::GetAttributesRequest& request,
                                            v1::NodeReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context()));
     co_return answer(co_await entered.names.get_attributes(served.call, NodeId{request.node()}),
                      reply);
 }
@@ -266,7 +266,7 @@ Task<Result<>> FileService::set_attributes(Served& served, const v1::SetAttribut
 
 Task<Result<>> FileService::get_xattr(Served& served, const v1::GetXattrRequest& request,
                                       v1::GetXattrReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context()));
     ROS2S_CO_TRY_ASSIGN(auto value, co_await entered.names.get_xattr(
                                         served.call, NodeId{request.node()}, request.name()));
     reply.set_value(std::move(value));
@@ -290,7 +290,7 @@ Task<Result<>> FileService::remove_xattr(Served& served, const v1::RemoveXattrRe
 
 Task<Result<>> FileService::list_xattrs(Served& served, const v1::ListXattrsRequest& request,
                                         v1::ListXattrsReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place()));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context()));
     ROS2S_CO_TRY_ASSIGN(auto names,
                         co_await entered.names.list_xattrs(served.call, NodeId{request.node()}));
     for (std::string& name : names) reply.add_names(std::move(name));
@@ -302,7 +302,7 @@ Task<Result<>> FileService::open(Served& served, const v1::OpenFileRequest& requ
     const fs::OpenFlags flags = control::decode(request.flags());
     const bool changes = flags.write || flags.append || flags.truncate;
     ROS2S_CO_TRY_ASSIGN(auto entered, changes ? co_await enter_to_change(state_, served, request)
-                                              : co_await enter(state_, served, request.place()));
+                                              : co_await enter(state_, served, request.context()));
     const auto opened = co_await entered.names.open(served.call, NodeId{request.node()}, flags);
     co_return answer(opened, reply);
 }
@@ -319,7 +319,7 @@ Task<Result<>> FileService::create(Served& served, const v1::CreateFileRequest& 
 
 Task<Result<>> FileService::close(Served& served, const v1::CloseFileRequest& request,
                                   v1::EmptyReply&) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place(), false));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context(), false));
     co_return co_await entered.names.close(served.call, {request.handle()});
 }
 
@@ -328,7 +328,7 @@ Task<Result<>> FileService::read_directory(Served& served, const v1::ReadDirecto
     if (request.limit() == 0) {
         co_return served.report.fail(Code::invalid, "limit is 0; request at least one entry");
     }
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place(), false));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context(), false));
     ROS2S_CO_TRY_ASSIGN(auto entries, co_await entered.names.readdir(
                                           served.call, {request.handle()}, request.cookie(),
                                           std::min(request.limit(), entries_max)));
@@ -349,7 +349,7 @@ Task<Result<>> FileService::forget(Served& served, const v1::ForgetRequest& requ
                                      fmt::format("nodes has {} entries; the limit is {}",
                                                  request.nodes_size(), forgets_max));
     }
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place(), false));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context(), false));
     for (const auto& each : request.nodes()) {
         entered.names.forget(NodeId{each.node()}, each.count());
     }
@@ -358,7 +358,7 @@ Task<Result<>> FileService::forget(Served& served, const v1::ForgetRequest& requ
 
 Task<Result<>> FileService::space(Served& served, const v1::SpaceRequest& request,
                                   v1::SpaceReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.place(), false));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context(), false));
     ROS2S_CO_TRY_ASSIGN(const auto space, co_await entered.names.space(served.call));
     reply.set_total_bytes(space.total_bytes);
     reply.set_free_bytes(space.free_bytes);

@@ -12,7 +12,7 @@ constexpr std::string_view pool_prefix = "pool/";
 // It polls with its reactor's sleep: a change is reported within that time.
 class HealthService::Watch final : public TypedCall<Request, Reply> {
   public:
-    Watch(CallGate& gate, grpc::CallbackServerContext& context, const HealthService& service)
+    Watch(ServerCalls& gate, grpc::CallbackServerContext& context, const HealthService& service)
         : TypedCall(gate, context), reactor_(gate.reactor), service_(service) {}
 
   private:
@@ -43,7 +43,7 @@ class HealthService::Watch final : public TypedCall<Request, Reply> {
     Counter written_;  // on gRPC's threads, one at a time
 };
 
-HealthService::HealthService(CallGate& gate, const session::AccessTable& access)
+HealthService::HealthService(ServerCalls& gate, const session::AccessTable& access)
     : OfferedService(gate, Reply::descriptor()->file()->package() + ".Health"),
       access_(access),
       offered_(offer("Check", this, &HealthService::check) &&

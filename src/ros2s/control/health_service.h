@@ -13,7 +13,7 @@ namespace ros2s::control {
 // Used on the core.
 class HealthService final : public OfferedService {
   public:
-    HealthService(CallGate& gate, const session::AccessTable& access);
+    HealthService(ServerCalls& gate, const session::AccessTable& access);
 
     // The service "pool/NAME". Has no effect after set_all_ended().
     void set_pool(const std::string& pool, bool serving);

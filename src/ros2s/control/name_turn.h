@@ -27,7 +27,7 @@ class NameTurn {
     ServerState* state_;
     uint64_t tenant_;
     Time arrived_{};  // when it began to wait
-    admission::Place place_;
+    admission::Permit place_;
 };
 
 }  // namespace ros2s::control

@@ -19,7 +19,7 @@ using google::protobuf::FileDescriptor;
 class ReflectionService::Talk final : public Arriving,
                                       public grpc::ServerBidiReactor<Request, Reply> {
   public:
-    Talk(CallGate& gate, grpc::CallbackServerContext& context, const ReflectionService& service)
+    Talk(ServerCalls& gate, grpc::CallbackServerContext& context, const ReflectionService& service)
         : gate_(gate), subject_(subject_of(*context.auth_context())), service_(service) {}
     void begin() {
         self_ = shared_from_this();
@@ -49,7 +49,7 @@ class ReflectionService::Talk final : public Arriving,
     }
     void OnDone() override { self_.reset(); }
 
-    CallGate& gate_;
+    ServerCalls& gate_;
     const std::string subject_;
     const ReflectionService& service_;
     Request request_;
@@ -57,7 +57,7 @@ class ReflectionService::Talk final : public Arriving,
     std::shared_ptr<Arriving> self_;
 };
 
-ReflectionService::ReflectionService(CallGate& gate, std::vector<std::string> services)
+ReflectionService::ReflectionService(ServerCalls& gate, std::vector<std::string> services)
     : OfferedService(gate, Reply::descriptor()->file()->package() + ".ServerReflection"),
       services_(std::move(services)),
       offered_(offer_calls<Request, Reply>("ServerReflectionInfo", [this, &gate](auto& context) {

@@ -12,7 +12,7 @@ namespace ros2s::control {
 // Works on gRPC's threads only: descriptors do not change.
 class ReflectionService final : public OfferedService {
   public:
-    ReflectionService(CallGate& gate, std::vector<std::string> services);
+    ReflectionService(ServerCalls& gate, std::vector<std::string> services);
 
   private:
     using Request = grpc::reflection::v1alpha::ServerReflectionRequest;

@@ -37,7 +37,7 @@ struct RemoteNamespace::Sender {
     template <class Request>
     static Request about(const RemoteNamespace& names) {
         Request request;
-        set_place(request, names.locator_.location());
+        set_context(request, names.locator_.location());
         return request;
     }
     template <class Request>
@@ -65,9 +65,9 @@ struct RemoteNamespace::Sender {
                                         std::function<void(grpc::Status)>);
 
     template <class Request>
-    static void set_place(Request& request, session::MountLocation place) {
-        request.mutable_place()->set_session(place.session.value);
-        request.mutable_place()->set_mount(place.mount.value);
+    static void set_context(Request& request, session::MountLocation location) {
+        request.mutable_context()->set_session(location.session.value);
+        request.mutable_context()->set_mount(location.mount.value);
     }
     // Requests that may be done twice.
     template <class Request, class Reply>
@@ -81,7 +81,7 @@ struct RemoteNamespace::Sender {
                                       Method<Request, Reply> method, Request request) {
         co_await names.slots_.wait();
         const auto slot = names.slots_.take();
-        v1::UpdateName& name = *request.mutable_place()->mutable_update();
+        v1::UpdateName& name = *request.mutable_context()->mutable_update();
         name.set_slot(slot.id().slot);
         name.set_sequence(slot.id().sequence);
         co_return co_await send_until_answered(names, call, method, std::move(request), true);
@@ -97,7 +97,7 @@ struct RemoteNamespace::Sender {
                                                    Method<Request, Reply> method, Request request,
                                                    bool anywhere) {
         if (call.caller != nullptr) {
-            v1::User& user = *request.mutable_place()->mutable_user();
+            v1::User& user = *request.mutable_context()->mutable_user();
             user.set_uid(call.caller->uid);
             user.set_gid(call.caller->gid);
             user.mutable_groups()->Assign(call.caller->groups.begin(), call.caller->groups.end());
@@ -107,7 +107,7 @@ struct RemoteNamespace::Sender {
         ControlClient::Parts& parts = names.client_.parts();
         const Time until = parts.reactor.now() + patience;
         for (session::MountLocation at = names.locator_.location();;) {
-            set_place(request, at);
+            set_context(request, at);
             Report report;
             auto reply = co_await ask(parts, &Stubs::files, method, call, request, report);
             if (reply || !co_await is_sent_again(names, call, reply.error(), until, at)) {
@@ -115,8 +115,8 @@ struct RemoteNamespace::Sender {
             }
             if (names.locator_.location() != at && !anywhere) co_return fail(Code::stale);
             at = names.locator_.location();
-            if (request.place().has_update()) {
-                request.mutable_place()->mutable_update()->set_repeated(true);
+            if (request.context().has_update()) {
+                request.mutable_context()->mutable_update()->set_repeated(true);
             }
         }
     }

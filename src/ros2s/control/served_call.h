@@ -40,9 +40,9 @@
 namespace ros2s::control {
 
 // Bounds and counts the calls of one server. Used on the core, except `reactor`.
-struct CallGate {
-    CallGate(Reactor& core, Connections& come_over, Trust& callers, Arrivals::Bounds reading,
-             size_t calls_max, uint32_t per_subject_max)
+struct ServerCalls {
+    ServerCalls(Reactor& core, Connections& come_over, Trust& callers, Arrivals::Bounds reading,
+                size_t calls_max, uint32_t per_subject_max)
         : reactor(core),
           connections(come_over),
           trust(callers),
@@ -75,7 +75,7 @@ struct Served {
 
 class ServedCall : public Arriving {
   public:
-    ServedCall(CallGate& gate, grpc::CallbackServerContext& context)
+    ServedCall(ServerCalls& gate, grpc::CallbackServerContext& context)
         : gate_(gate), context_(context) {}
 
     // Once, on gRPC's thread.
@@ -107,7 +107,7 @@ class ServedCall : public Arriving {
     void end(const Result<>& result);
     [[nodiscard]] Result<> check_caller();
 
-    CallGate& gate_;
+    ServerCalls& gate_;
     grpc::CallbackServerContext& context_;
     std::shared_ptr<ServedCall> self_;  // gRPC's share
     Result<> arrival_{};                // why there is no request
@@ -147,7 +147,7 @@ class OfferedService : public grpc::Service {
 
   protected:
     // `name`: "ros2s.control.v1.Files".
-    OfferedService(CallGate& gate, std::string name) : gate_(gate), name_(std::move(name)) {}
+    OfferedService(ServerCalls& gate, std::string name) : gate_(gate), name_(std::move(name)) {}
 
     // A method whose calls `make` creates. Returns true.
     template <class Request, class Reply, class Make>
@@ -170,7 +170,7 @@ class OfferedService : public grpc::Service {
                Task<Result<>> (Self::*handler)(Served&, const Request&, Reply&)) {
         class Call final : public TypedCall<Request, Reply> {
           public:
-            Call(CallGate& gate, grpc::CallbackServerContext& context, Self& by,
+            Call(ServerCalls& gate, grpc::CallbackServerContext& context, Self& by,
                  decltype(handler) method)
                 : TypedCall<Request, Reply>(gate, context), service_(by), method_(method) {}
 
@@ -188,7 +188,7 @@ class OfferedService : public grpc::Service {
     }
 
   private:
-    CallGate& gate_;
+    ServerCalls& gate_;
     const std::string name_;
     std::deque<std::string> paths_;  // gRPC keeps pointers to them
 };

@@ -8,7 +8,7 @@ namespace ros2s::control {
 
 // The state that all services use. Used on the core, except the gate's reactor.
 struct ServerState {
-    CallGate& gate;
+    ServerCalls& gate;
     ControlParts parts;
     const ControlOptions& options;
     bool draining = false;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ros2s/control/control_server.h"
-#include "ros2s/daemon/places.h"
+#include "ros2s/daemon/listen_text.h"
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/fabric/domain.h"
 #include "ros2s/pki/certificate.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ros2s/config/config.h"
-#include "ros2s/daemon/places.h"
+#include "ros2s/daemon/listen_text.h"
 
 namespace ros2s::daemon {
 

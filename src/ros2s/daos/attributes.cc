@@ -102,7 +102,7 @@ Task<Result<Attributes>> DaosFileSystem::get_attributes(const Call& call, NodeId
 
 Task<Result<Attributes>> DaosFileSystem::set_attributes(const Call& call, NodeId id,
                                                         const fs::SetAttributes& changes) {
-    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place thread, co_await connection_.enter(call));
+    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
     Locks locks;
     if (changes.size) co_await lock_size(locks, id);
     ROS2S_CO_TRY_ASSIGN(const auto status,

@@ -37,11 +37,11 @@ class Connection final : public DaosPool, private Poller {
     }
     // A thread for the whole of an operation that takes locks. Who waits for a lock, or has one,
     // has a thread already, so that a lock's holder never waits for those of its tenant.
-    Task<Result<ThreadTurns::Place>> enter(const Call& call) {
+    Task<Result<ThreadTurns::Permit>> enter(const Call& call) {
         return enter_in_time(options_.turns, reactor_, call);
     }
     template <class F>
-    [[nodiscard]] auto run(const ThreadTurns::Place& /*held*/, F function) {
+    [[nodiscard]] auto run(const ThreadTurns::Permit& /*held*/, F function) {
         return blocking_.run(reactor_, std::move(function));
     }
     // co_await connection.transfer(start): start(event) starts a request of libdfs with this event,

@@ -101,7 +101,7 @@ class DaosFileSystem final : public fs::FileSystem {
     // Semaphores that are held until it is destroyed.
     class Locks;
     // A name that a call reads or changes.
-    struct Place {
+    struct Entry {
         NodeId directory{};
         std::string name;
     };
@@ -135,16 +135,16 @@ class DaosFileSystem final : public fs::FileSystem {
     [[nodiscard]] Result<NodeUse> use_directory(NodeId id);
     // Runs `work(object)` on a helper thread, again if the node was moved meanwhile.
     template <class Work>
-    auto with_object(const ThreadTurns::Place& thread, NodeId id, Work work)
+    auto with_object(const ThreadTurns::Permit& thread, NodeId id, Work work)
         -> Task<std::invoke_result_t<Work&, const Object&>>;
     template <class Work>
     auto with_object(const Call& call, NodeId id, Work work)
         -> Task<std::invoke_result_t<Work&, const Object&>> {
-        ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place thread, co_await connection_.enter(call));
+        ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
         co_return co_await with_object(thread, id, std::move(work));
     }
     // Of names, in a fixed order.
-    Task<Locks> lock(std::vector<Place> places);
+    Task<Locks> lock(std::vector<Entry> places);
     // Holds off, or is, the removal of a directory.
     Task<> lock_entries(Locks& locks, NodeId directory, bool removes);
     // Excludes changes of the size of a file that depend on it.
@@ -232,7 +232,7 @@ class [[nodiscard]] DaosFileSystem::FileUse {
 [[nodiscard]] Attributes attributes_of(NodeId node, const struct stat& status);
 
 template <class Work>
-auto DaosFileSystem::with_object(const ThreadTurns::Place& thread, NodeId id, Work work)
+auto DaosFileSystem::with_object(const ThreadTurns::Permit& thread, NodeId id, Work work)
     -> Task<std::invoke_result_t<Work&, const Object&>> {
     constexpr int attempts_max = 16;
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
@@ -244,7 +244,7 @@ auto DaosFileSystem::with_object(const ThreadTurns::Place& thread, NodeId id, Wo
         // Its name is another one now, or a rename of this process is about to record it.
         node = nodes_.find(id);
         if (node == nullptr || node->parent == nullptr) co_return fail(Code::stale);
-        std::vector<Place> places;
+        std::vector<Entry> places;
         places.push_back({.directory = node->parent->id, .name = node->name});
         {
             const Locks waited = co_await lock(std::move(places));

@@ -141,7 +141,7 @@ Task<Result<uint64_t>> DaosFileSystem::pwrite(const Call& call, FileHandle handl
     const FileUse use(*file);
     Locks locks;
     if (file->flags.append) {
-        ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place thread, co_await connection_.enter(call));
+        ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
         co_await lock_size(locks, file->node.id);
         const ObjectRef object = file->node.object;
         ROS2S_CO_TRY_ASSIGN(offset, co_await connection_.run(thread, [&]() -> Result<daos_size_t> {
@@ -173,7 +173,7 @@ Task<Result<>> DaosFileSystem::punch_hole(const Call& call, FileHandle handle, u
         co_return fail(Code::invalid);
     }
     const FileUse use(*file);
-    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place thread, co_await connection_.enter(call));
+    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
     Locks locks;
     co_await lock_size(locks, file->node.id);
     const ObjectRef object = file->node.object;

@@ -115,9 +115,9 @@ Task<> DaosFileSystem::close_all() {
 
 // ---- locks
 
-Task<DaosFileSystem::Locks> DaosFileSystem::lock(std::vector<Place> places) {
+Task<DaosFileSystem::Locks> DaosFileSystem::lock(std::vector<Entry> places) {
     std::vector<size_t> slots;
-    for (const Place& place : places) {
+    for (const Entry& place : places) {
         slots.push_back(hash_of(place.directory.value, place.name) % locks_);
     }
     std::ranges::sort(slots);
@@ -248,7 +248,7 @@ Task<Result<Attributes>> DaosFileSystem::add(const Call& call, NodeId parent, st
     if ((mode & S_ISVTX) != 0) co_return fail(Code::unsupported);
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, use_directory(parent));
     std::string owned(name);
-    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place thread, co_await connection_.enter(call));
+    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
     Locks locks = co_await lock({{.directory = parent, .name = owned}});
     co_await lock_entries(locks, parent, false);
     if (directory->is_removed) co_return fail(Code::not_found);
@@ -325,7 +325,7 @@ Task<Result<>> DaosFileSystem::remove(const Call& call, NodeId parent, std::stri
     ROS2S_CO_TRY(check_name(name));
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, use_directory(parent));
     std::string owned(name);
-    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place thread, co_await connection_.enter(call));
+    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
     Locks locks = co_await lock({{.directory = parent, .name = owned}});
     const ObjectRef above = directory->object;
     ROS2S_CO_TRY_ASSIGN(const Found there,
@@ -379,7 +379,7 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
     if (flags.exchange && flags.no_replace) co_return fail(Code::invalid);
     ROS2S_CO_TRY_ASSIGN(const NodeUse from, use_directory(parent));
     ROS2S_CO_TRY_ASSIGN(const NodeUse to, use_directory(new_parent));
-    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place thread, co_await connection_.enter(call));
+    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
     // A move may be one of a directory. Otherwise two of them could make a loop together.
     std::optional<SemaphoreHold> moving;
     if (parent != new_parent) {

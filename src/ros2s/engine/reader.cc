@@ -8,7 +8,7 @@
 #include "ros2s/base/check.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/object/checksum.h"
-#include "ros2s/object/place_text.h"
+#include "ros2s/object/location_text.h"
 #include "ros2s/object/validate.h"
 #include "ros2s/runtime/nursery.h"
 #include "staging_memory.h"
@@ -141,7 +141,7 @@ void log_corrupt(Core& core, object::ContainerId container, const object::FetchI
     }
     core.env.log.error(fmt::format(
         "corrupt data was not returned: {}; check the disk and restore the file from a copy",
-        object::place_text(container, item, object::damaged(item))));
+        object::location_text(container, item, object::damaged(item))));
 }
 
 // The bytes in the caller's memory do not match. That memory may have been changed meanwhile, so

@@ -84,13 +84,13 @@ class Replies {
     [[nodiscard]] size_t memory_bytes() const { return count_ * slot_bytes; }
 
   private:
-    using Slot = std::pair<object::ContainerId, uint32_t>;
+    using SlotKey = std::pair<object::ContainerId, uint32_t>;
     struct Stored {
         ReplyValue reply;
         bool changed = false;
     };
     struct Client {
-        std::map<Slot, Stored> slots;
+        std::map<SlotKey, Stored> slots;
         WallTime last{};  // of its latest update
         bool whole = false;
         std::list<Uuid>::iterator place;

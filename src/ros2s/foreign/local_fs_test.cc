@@ -108,7 +108,7 @@ class LocalFsOfTenants : public testing::Test {
     Task<> beside_a_hung_call(Task<> work, Result<>& done) {
         done = fail(Code::busy);
         {
-            const ThreadTurns::Place place = co_await turns.enter(other);
+            const ThreadTurns::Permit place = co_await turns.enter(other);
             co_await calls.spawn(std::move(work));
             co_await settle();
             EXPECT_EQ(error_of(done), Code::busy) << "it did not wait for a thread";
@@ -147,7 +147,7 @@ class LocalFsOfTenants : public testing::Test {
         done = fail(Code::busy);
         StopSource stop;
         {
-            const ThreadTurns::Place hung = co_await turns.enter(other);
+            const ThreadTurns::Permit hung = co_await turns.enter(other);
             co_await calls.spawn(make(*this, {.stop = stop.token(), .tenant = mine}, done));
             co_await settle();
             EXPECT_EQ(error_of(done), Code::busy) << "it did not wait for a thread";

@@ -73,14 +73,14 @@ class HandleTable {
     }
 
   private:
-    struct Slot {
+    struct Entry {
         uint32_t generation = 1;
         std::unique_ptr<OpenFile> file;
     };
     [[nodiscard]] FileHandle handle_of(uint32_t index) const {
         return {uint64_t{slots_[index].generation} << 32 | index};
     }
-    std::vector<Slot> slots_;
+    std::vector<Entry> slots_;
     std::vector<uint32_t> free_;
 };
 

@@ -33,7 +33,7 @@ class OperationSlots {
         }
     }
 
-    struct Slot {
+    struct RequestSlot {
         object::OperationId own;
         object::Transaction transaction;
     };
@@ -41,7 +41,7 @@ class OperationSlots {
     // A borrowed slot with an empty transaction. The destructor returns it.
     class [[nodiscard]] Lease {
       public:
-        Lease(OperationSlots& owner, Slot& slot) : owner_(owner), slot_(slot) { restart(); }
+        Lease(OperationSlots& owner, RequestSlot& slot) : owner_(owner), slot_(slot) { restart(); }
         Lease(const Lease&) = delete;
         Lease& operator=(const Lease&) = delete;
         ~Lease() { owner_.give_back(slot_); }
@@ -73,7 +73,7 @@ class OperationSlots {
 
       private:
         OperationSlots& owner_;
-        Slot& slot_;
+        RequestSlot& slot_;
     };
 
     [[nodiscard]] object::Holder holder() const { return slots_.front().transaction.holder; }
@@ -82,19 +82,19 @@ class OperationSlots {
     [[nodiscard]] auto wait() { return free_count_.acquire(); }
     [[nodiscard]] Lease take() {
         ROS2S_CHECK(!free_.empty());
-        Slot& slot = slots_[free_.back()];
+        RequestSlot& slot = slots_[free_.back()];
         free_.pop_back();
         return Lease(*this, slot);
     }
 
   private:
-    void give_back(Slot& slot) {
+    void give_back(RequestSlot& slot) {
         free_.push_back(slot.own.slot);
         free_count_.release();
     }
 
     Semaphore free_count_;
-    std::deque<Slot> slots_;
+    std::deque<RequestSlot> slots_;
     std::vector<uint32_t> free_;
 };
 

@@ -2,8 +2,8 @@
 
 namespace ros2s::hostlink {
 
-Result<StoredReplies::Slot*> StoredReplies::slot_of(session::SessionId session, uint64_t tenant,
-                                                    uint32_t number) {
+Result<StoredReplies::Entry*> StoredReplies::slot_of(session::SessionId session, uint64_t tenant,
+                                                     uint32_t number) {
     if (const auto present = sessions_.find(session); present != sessions_.end()) {
         const auto slot = present->second.slots.find(number);
         if (slot != present->second.slots.end()) return &slot->second;
@@ -37,8 +37,8 @@ Task<Result<const StoredReplies::Reply*>> StoredReplies::begin(session::SessionI
                                                                uint64_t digest) {
     if (id.slot >= slots_max || id.sequence == 0) co_return fail(Code::invalid);
     for (;;) {
-        ROS2S_CO_TRY_ASSIGN(Slot* const its, slot_of(session, tenant, id.slot));
-        Slot& slot = *its;
+        ROS2S_CO_TRY_ASSIGN(Entry* const its, slot_of(session, tenant, id.slot));
+        Entry& slot = *its;
         if (id.sequence < slot.sequence) co_return fail(Code::stale);
         if (id.sequence > slot.sequence && !slot.running) {
             slot = {.sequence = id.sequence, .digest = digest, .running = true};
@@ -56,7 +56,7 @@ Task<Result<const StoredReplies::Reply*>> StoredReplies::begin(session::SessionI
 }
 
 void StoredReplies::end(session::SessionId session, const rpc::OperationId& id, Reply reply) {
-    Slot& slot = sessions_.at(session).slots.at(id.slot);
+    Entry& slot = sessions_.at(session).slots.at(id.slot);
     slot.running = false;
     slot.reply = std::move(reply);
     ended_.wake_all();

@@ -56,7 +56,7 @@ class StoredReplies {
     [[nodiscard]] const Counter& returned() const { return returned_; }
 
   private:
-    struct Slot {
+    struct Entry {
         uint64_t sequence = 0;
         uint64_t digest = 0;
         bool running = false;
@@ -64,10 +64,10 @@ class StoredReplies {
     };
     struct OfSession {
         uint64_t tenant = 0;
-        std::map<uint32_t, Slot> slots;
+        std::map<uint32_t, Entry> slots;
     };
-    [[nodiscard]] Result<Slot*> slot_of(session::SessionId session, uint64_t tenant,
-                                        uint32_t number);
+    [[nodiscard]] Result<Entry*> slot_of(session::SessionId session, uint64_t tenant,
+                                         uint32_t number);
 
     const Bounds bounds_;
     std::map<session::SessionId, OfSession> sessions_;

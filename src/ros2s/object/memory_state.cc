@@ -211,7 +211,7 @@ Result<Commit> MemoryState::update(ContainerId id, const Transaction& transactio
                                    WallTime wall_now) {
     Container& container = containers_.at(id);
     const bool retried = !transaction.id.client.is_nil();
-    const Slot slot{transaction.id.owner, id, transaction.id.client, transaction.id.slot};
+    const SlotKey slot{transaction.id.owner, id, transaction.id.client, transaction.id.slot};
     const uint64_t digest = retried ? digest_of(transaction) : 0;
     if (const auto reply = replies_.find(slot); retried && reply != replies_.end()) {
         if (transaction.id.sequence < reply->second.sequence) return fail(Code::stale);

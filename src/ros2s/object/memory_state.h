@@ -45,7 +45,8 @@ class MemoryState {
         ContainerRecord record;
         std::map<ObjectId, Object> objects;
     };
-    using Slot = std::tuple<Uuid, ContainerId, Uuid, uint32_t>;  // owner, container, client, slot
+    using SlotKey =
+        std::tuple<Uuid, ContainerId, Uuid, uint32_t>;  // owner, container, client, slot
     struct Reply {
         uint64_t sequence = 0;
         uint64_t digest = 0;
@@ -81,7 +82,7 @@ class MemoryState {
     uint64_t blocks_used_ = 0;
     Epoch last_epoch_{};
     std::map<ContainerId, Container> containers_;
-    std::map<Slot, Reply> replies_;
+    std::map<SlotKey, Reply> replies_;
     PinTable pins_;
 };
 

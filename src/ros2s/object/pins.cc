@@ -27,7 +27,7 @@ uint64_t PinTable::limit_met(const Holder& holder, size_t more) const {
 }
 
 Result<> PinTable::add(ContainerId container, ObjectId object, const Holder& holder) {
-    const Place place{container, object};
+    const Key place{container, object};
     const auto found = objects_.find(place);
     if (found != objects_.end() && has(found->second.holders, holder)) return {};
     if (const uint64_t limit = limit_met(holder, 1)) return fail(Code::no_memory, limit);
@@ -40,7 +40,7 @@ Result<> PinTable::add(ContainerId container, ObjectId object, const Holder& hol
     return {};
 }
 
-bool PinTable::drop(const Place& place, const Holder& holder) {
+bool PinTable::drop(const Key& place, const Holder& holder) {
     const auto found = objects_.find(place);
     if (found == objects_.end() || std::erase(found->second.holders, holder) == 0) return false;
     --count_;
@@ -53,7 +53,7 @@ bool PinTable::drop(const Place& place, const Holder& holder) {
 }
 
 bool PinTable::remove(ContainerId container, ObjectId object, const Holder& holder) {
-    const Place place{container, object};
+    const Key place{container, object};
     if (const auto session = sessions_.find(holder.session); session != sessions_.end()) {
         session->second.pins.erase({place, holder.client});
         if (session->second.pins.empty()) sessions_.erase(session);

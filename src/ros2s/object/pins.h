@@ -43,24 +43,24 @@ class PinTable {
     [[nodiscard]] size_t count() const { return count_; }
 
   private:
-    using Place = std::pair<ContainerId, ObjectId>;
+    using Key = std::pair<ContainerId, ObjectId>;
     struct Object {
         std::vector<Holder> holders;
         bool is_wanted = false;  // a punch was refused
     };
     struct Session {
         Uuid owner;
-        std::set<std::pair<Place, Uuid>> pins;
+        std::set<std::pair<Key, Uuid>> pins;
         Time until = Time::max();
     };
     // The limit that `more` pins of the holder's session would exceed; 0: none.
     [[nodiscard]] uint64_t limit_met(const Holder& holder, size_t more) const;
     [[nodiscard]] bool is_free(Object& object, const Holder& holder, Time now);
-    bool drop(const Place& place, const Holder& holder);
+    bool drop(const Key& place, const Holder& holder);
 
     Time grace_until_{};
     size_t count_ = 0;
-    std::map<Place, Object> objects_;
+    std::map<Key, Object> objects_;
     std::map<uint64_t, Session> sessions_;
     std::map<Uuid, size_t> owners_;  // their pins
 };

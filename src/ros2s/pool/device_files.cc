@@ -62,7 +62,7 @@ class Room {
 // bytes.
 constexpr uint64_t looked_at_bytes = uint64_t{1} << 20;
 
-Result<> check_raw_devices(const std::vector<DevicePlace>& places, Report& report) {
+Result<> check_raw_devices(const std::vector<DevicePath>& places, Report& report) {
     std::set<std::string> seen;
     for (const auto& place : places) {
         if (place.raw_bytes == 0) continue;
@@ -114,8 +114,8 @@ std::optional<uint64_t> raw_device_bytes(const std::string& path) {
     return may_be_devdax ? device::pmem_bytes(path) : std::nullopt;
 }
 
-DevicePlace place_device(const std::string& directory, const std::string& pool, size_t number,
-                         const std::string& elsewhere) {
+DevicePath device_path(const std::string& directory, const std::string& pool, size_t number,
+                       const std::string& elsewhere) {
     if (elsewhere.empty()) return {.path = in(directory, device_name(number)), .link = {}};
     if (const auto bytes = raw_device_bytes(elsewhere)) {
         std::error_code failed;
@@ -128,8 +128,8 @@ DevicePlace place_device(const std::string& directory, const std::string& pool, 
             .link = in(directory, device_name(number))};
 }
 
-Result<> check_space(const std::vector<DevicePlace>& places, uint64_t device_bytes,
-                     const IndexPlace& index, Report& report) {
+Result<> check_space(const std::vector<DevicePath>& places, uint64_t device_bytes,
+                     const IndexPath& index, Report& report) {
     ROS2S_TRY(check_raw_devices(places, report));
     Room room;
     if (index.bytes > 0) ROS2S_TRY(room.take(index.directory, index.bytes, report));
@@ -146,7 +146,7 @@ Result<> check_space(const std::vector<DevicePlace>& places, uint64_t device_byt
     return {};
 }
 
-Task<Result<>> make_device(const Call& call, Environment environment, DevicePlace place,
+Task<Result<>> make_device(const Call& call, Environment environment, DevicePath place,
                            uint64_t device_bytes, bool page_cache,
                            std::function<void(uint64_t)> progress, Report& report) {
     // Checked before the link is made: a refused device never becomes the pool's.

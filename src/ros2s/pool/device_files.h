@@ -17,18 +17,18 @@ namespace ros2s::pool {
 
 // A file and, if it is on another disk, the link to it in the pool's directory. Or the character
 // device of an NVMe namespace or of persistent memory, and the link to that device.
-struct DevicePlace {
+struct DevicePath {
     std::string path;
     std::string link;        // empty: none
     uint64_t raw_bytes = 0;  // size of a raw device, all of which is used; 0: a file
 };
 
 // `elsewhere` is a directory or such a character device; empty: the pool's directory.
-[[nodiscard]] DevicePlace place_device(const std::string& directory, const std::string& pool,
-                                       size_t number, const std::string& elsewhere);
+[[nodiscard]] DevicePath device_path(const std::string& directory, const std::string& pool,
+                                     size_t number, const std::string& elsewhere);
 
 // The place of a new index, and its initial size.
-struct IndexPlace {
+struct IndexPath {
     std::string directory;
     uint64_t bytes = 0;  // 0: none is made
 };
@@ -36,13 +36,13 @@ struct IndexPlace {
 // Checks, before anything is written, that each file system has space for all its devices and the
 // index. Errors: no_space, exists, invalid (a device twice, or too small), and those of reading the
 // directories.
-[[nodiscard]] Result<> check_space(const std::vector<DevicePlace>& places, uint64_t device_bytes,
-                                   const IndexPlace& index, Report& report);
+[[nodiscard]] Result<> check_space(const std::vector<DevicePath>& places, uint64_t device_bytes,
+                                   const IndexPath& index, Report& report);
 
 // Makes the link and the file, and writes the whole file once. `progress` gets the bytes written. A
 // raw device is not written. Its first blocks must be zeros; otherwise the error is `exists`.
 [[nodiscard]] Task<Result<>> make_device(const Call& call, Environment environment,
-                                         DevicePlace place, uint64_t device_bytes, bool page_cache,
+                                         DevicePath place, uint64_t device_bytes, bool page_cache,
                                          std::function<void(uint64_t)> progress, Report& report);
 
 // The type follows from the file that `path` names or links to. Errors: those of FileDevice::open

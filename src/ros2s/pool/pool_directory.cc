@@ -99,22 +99,22 @@ Result<> check_directory(const std::string& directory, Report& report) {
 // The initial space for an index beside the devices.
 constexpr uint64_t index_bytes = uint64_t{64} << 20;
 
-std::vector<DevicePlace> place_devices(const std::string& directory, const PoolCreation& creation) {
-    std::vector<DevicePlace> places;
+std::vector<DevicePath> place_devices(const std::string& directory, const PoolCreation& creation) {
+    std::vector<DevicePath> places;
     const auto& others = creation.device_directories;
     for (size_t i = 0; i < creation.devices; ++i) {
-        places.push_back(place_device(directory, creation.pool, i,
-                                      others.empty() ? "" : others[i % others.size()]));
+        places.push_back(device_path(directory, creation.pool, i,
+                                     others.empty() ? "" : others[i % others.size()]));
     }
     return places;
 }
 
-uint64_t bytes_of(const DevicePlace& place, uint64_t file_bytes) {
+uint64_t bytes_of(const DevicePath& place, uint64_t file_bytes) {
     return place.raw_bytes > 0 ? place.raw_bytes : file_bytes;
 }
 
 Task<Result<>> make_devices(const Call& call, Environment environment, const PoolCreation& creation,
-                            const std::vector<DevicePlace>& places, uint64_t file_bytes,
+                            const std::vector<DevicePath>& places, uint64_t file_bytes,
                             Report& report) {
     uint64_t total = 0, before = 0;
     for (const auto& place : places) total += bytes_of(place, file_bytes);
@@ -152,7 +152,7 @@ Task<Result<>> make_container(const Call& call, Environment environment, PoolDir
 Task<Result<>> make_pool(const Call& call, Environment environment, const PoolCreation& creation,
                          std::string directory, Report& report) {
     const auto places = place_devices(directory, creation);
-    const auto files = std::ranges::count(places, uint64_t{0}, &DevicePlace::raw_bytes);
+    const auto files = std::ranges::count(places, uint64_t{0}, &DevicePath::raw_bytes);
     const auto file_bytes = round_down(creation.bytes / std::max<uint64_t>(files, 1), block_bytes);
     ROS2S_CO_TRY(check_space(places, file_bytes, {directory, index_bytes}, report));
     if (const auto marked = replace_file(in(directory, half_made_name), "\n"); !marked) {

@@ -16,8 +16,8 @@ namespace ros2s::pool {
 namespace {
 
 // Checks before anything is written.
-Result<DevicePlace> plan(const PoolDirectory& pool, const PoolGrowth& growth,
-                         const std::string& read_only_reason, Report& report) {
+Result<DevicePath> plan(const PoolDirectory& pool, const PoolGrowth& growth,
+                        const std::string& read_only_reason, Report& report) {
     if (growth.bytes < pool_bytes_min && !raw_device_bytes(growth.device_directory)) {
         return report.fail(
             Code::invalid,
@@ -41,13 +41,13 @@ Result<DevicePlace> plan(const PoolDirectory& pool, const PoolGrowth& growth,
                         "(`ros2store up`) and copy its files there (`ros2store cp -r`)",
                         pool.directory, pool_devices_max));
     }
-    auto place = place_device(pool.directory, pool.config.pool, number, growth.device_directory);
+    auto place = device_path(pool.directory, pool.config.pool, number, growth.device_directory);
     ROS2S_TRY(check_space({place}, round_down(growth.bytes, block_bytes), {}, report));
     return place;
 }
 
 Task<Result<>> write_file(const Call& call, Environment environment, const PoolDirectory& pool,
-                          const PoolGrowth& growth, DevicePlace place, Report& report) {
+                          const PoolGrowth& growth, DevicePath place, Report& report) {
     const auto bytes = round_down(growth.bytes, block_bytes);
     const auto progress = [&growth, bytes](uint64_t done) {
         if (growth.progress) growth.progress(done, bytes);

@@ -15,7 +15,7 @@ bool is_of(const Coordination& record, const Uuid& transaction) {
 
 }  // namespace
 
-Task<Result<>> Coordinator::look(RecordPlace& place) {
+Task<Result<>> Coordinator::look(RecordLocation& place) {
     const Read read{.object = place.object, .keys = {place.key}};
     const auto reply = co_await pool_.read(read);
     if (!reply && reply.error().code != Code::not_found) co_return fail(reply.error());
@@ -25,7 +25,7 @@ Task<Result<>> Coordinator::look(RecordPlace& place) {
     co_return Result<>{};
 }
 
-Task<Result<bool>> Coordinator::execute(const Call& call, std::string space, RecordPlace place,
+Task<Result<bool>> Coordinator::execute(const Call& call, std::string space, RecordLocation place,
                                         Coordination record,
                                         std::vector<Participant> participants) {
     const std::string pending = encode(record);
@@ -93,7 +93,7 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space, Rec
     co_return fail(is_conflict ? Error{Code::busy} : decided.error());
 }
 
-Task<> Coordinator::prepare(std::string space, RecordPlace place, Uuid transaction,
+Task<> Coordinator::prepare(std::string space, RecordLocation place, Uuid transaction,
                             Participant& participant, Result<>& result) {
     const View& view = *participant.view;
     Head head = view.head();
@@ -176,7 +176,8 @@ Task<Result<>> Coordinator::abort(const ObjectName& object, const std::string& k
 
 Task<Result<bool>> Coordinator::apply_if_committed(std::string space, std::string name, Head head,
                                                    std::string head_bytes) {
-    RecordPlace place{.object = {space, head.lock.coordinator}, .key = head.lock.key, .bytes = {}};
+    RecordLocation place{
+        .object = {space, head.lock.coordinator}, .key = head.lock.key, .bytes = {}};
     ROS2S_CO_TRY(co_await look(place));
     Coordination record;
     if (!place.bytes.empty()) ROS2S_CO_TRY(decode(place.bytes, record));
@@ -203,7 +204,7 @@ Task<Result<>> Coordinator::settle(const Call& call, std::string space, std::str
     Result<> result;
     while (true) {
         ROS2S_CO_TRY(call.check(reactor_.now()));
-        RecordPlace place{
+        RecordLocation place{
             .object = {space, head.lock.coordinator}, .key = head.lock.key, .bytes = {}};
         ROS2S_CO_TRY(co_await look(place));
         Coordination record;

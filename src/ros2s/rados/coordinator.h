@@ -20,7 +20,7 @@
 namespace ros2s::rados {
 
 // Where a transaction's record is, and what is there now.
-struct RecordPlace {
+struct RecordLocation {
     ObjectName object;
     std::string key;
     bool object_exists = false;
@@ -43,7 +43,7 @@ class Coordinator {
     // whoever meets them does it, and needs the record until then. Errors: busy (something has
     // changed; nothing was done, and the caller starts again), those of Pool: then it may have been
     // done.
-    Task<Result<bool>> execute(const Call& call, std::string space, RecordPlace place,
+    Task<Result<bool>> execute(const Call& call, std::string space, RecordLocation place,
                                Coordination record, std::vector<Participant> participants);
 
     // Writers: the object gets unlocked. A transaction that stays pending for longer than the
@@ -60,11 +60,11 @@ class Coordinator {
     Task<Result<>> abort(const ObjectName& object, const std::string& key, const std::string& bytes,
                          const Coordination& record);
     // Reads the record at the place.
-    Task<Result<>> look(RecordPlace& place);
+    Task<Result<>> look(RecordLocation& place);
 
   private:
     // Tests kill the process when it enters these.
-    [[gnu::noinline]] Task<> prepare(std::string space, RecordPlace place, Uuid transaction,
+    [[gnu::noinline]] Task<> prepare(std::string space, RecordLocation place, Uuid transaction,
                                      Participant& participant, Result<>& result);
     // `known`: what the object's `t` has; none: it is read.
     [[gnu::noinline]] Task<> apply(std::string space, std::string name, std::string head_bytes,

@@ -19,8 +19,8 @@ namespace {
 using object::Commit;
 using object::ContainerId;
 using object::ObjectId;
+using object::contract::AkeyAddress;
 using object::contract::Batch;
-using object::contract::Place;
 
 constexpr uint64_t directories = 3;
 constexpr int moves = 6;
@@ -58,10 +58,10 @@ struct Traveller {
         const int steps = move - move / 3;
         return {1, static_cast<uint64_t>(steps) % directories};
     }
-    [[nodiscard]] Place entry(int move) const {
+    [[nodiscard]] AkeyAddress entry(int move) const {
         return {directory(move), name + (move % 2 == 0 ? "-even" : "-odd"), "entry"};
     }
-    [[nodiscard]] Place data() const { return {file, "0", "data"}; }
+    [[nodiscard]] AkeyAddress data() const { return {file, "0", "data"}; }
     // In the omap, and each third in the data pool.
     [[nodiscard]] std::string content(int move) const {
         return std::string(move % 3 == 0 ? content_max : 5000, static_cast<char>('a' + move));
@@ -84,7 +84,8 @@ struct Traveller {
     }
 };
 
-Task<std::string> text_of(RadosStore& store, ContainerId container, Place place, size_t length) {
+Task<std::string> text_of(RadosStore& store, ContainerId container, AkeyAddress place,
+                          size_t length) {
     std::string bytes(length, '\0');
     object::FetchItem item{
         .object = place.object,
@@ -251,9 +252,11 @@ struct Writer {
     int tried = 0;
     object::Epoch epoch{};
 
-    [[nodiscard]] Place counter() const { return {object, "w" + std::to_string(number), "count"}; }
+    [[nodiscard]] AkeyAddress counter() const {
+        return {object, "w" + std::to_string(number), "count"};
+    }
     // All in one array: blocks of their own, and for each second update a block that all write.
-    [[nodiscard]] Place data() const { return {object, "shared", "data"}; }
+    [[nodiscard]] AkeyAddress data() const { return {object, "shared", "data"}; }
     [[nodiscard]] uint64_t offset() const { return number * 32'768; }
     [[nodiscard]] std::string content(int update) const {
         return std::string(update % 3 == 1 ? content_max : 4096, static_cast<char>('a' + update));

@@ -16,11 +16,11 @@ namespace ros2s::rados {
 namespace {
 
 using object::ContainerId;
+using object::contract::AkeyAddress;
 using object::contract::Batch;
-using object::contract::Place;
 
 constexpr uint64_t pieces = 150, piece_bytes = 2048;
-const Place place{{1, 1}, "0", "data"};
+const AkeyAddress place{{1, 1}, "0", "data"};
 
 std::unique_ptr<RadosStore> opened(Result<std::unique_ptr<RadosStore>> store) {
     EXPECT_TRUE(store);

@@ -185,7 +185,7 @@ class RadosStore final : public object::ObjectStore {
     // The reply that the slot has for it, if any; otherwise the slot is ready for it.
     Task<Result<std::optional<object::Commit>>> stored_reply(const Call& call,
                                                              const object::Transaction& transaction,
-                                                             RecordPlace& place);
+                                                             RecordLocation& place);
     // Reads until all views are complete and the plans have run, one after the other. Errors: those
     // of reading; busy: something was locked, and is not any more.
     Task<Result<>> complete(const Call& call, std::string space, Views& views,
@@ -197,7 +197,7 @@ class RadosStore final : public object::ObjectStore {
     Task<Result<bool>> write_anew(std::string space, Rewrite& rewrite, Payload& payload);
     // Errors: condition_failed (nothing is left to replace); corrupt, bad_version.
     [[nodiscard]] static Result<> apply(View& view, Rewrite& rewrite);
-    Task<Result<>> publish(const Call& call, std::string space, RecordPlace place, Views& views,
+    Task<Result<>> publish(const Call& call, std::string space, RecordLocation place, Views& views,
                            std::span<Member* const> members, bool is_guess);
     [[nodiscard]] Pending changes_of(const View& view, std::span<Member* const> members);
     [[nodiscard]] bool has_room_inline(const ObjectName& object) const;

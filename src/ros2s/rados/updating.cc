@@ -273,7 +273,7 @@ Task<> RadosStore::execute(std::string space, std::vector<Member*> members) {
 
 Task<Result<std::optional<Commit>>> RadosStore::stored_reply(const Call& call,
                                                              const Transaction& transaction,
-                                                             RecordPlace& place) {
+                                                             RecordLocation& place) {
     const Time until = reactor_.now() + options_.patience;
     while (true) {
         ROS2S_CO_TRY(call.check(reactor_.now()));
@@ -328,7 +328,7 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
         for (Member* each : members) each->result = fail(error);
         return true;
     };
-    RecordPlace place;
+    RecordLocation place;
     if (keeps_reply(first.transaction)) {
         const OperationId& id = first.transaction.id;
         place.object = {space, replies_name(id.owner, id.client)};
@@ -473,7 +473,7 @@ Pending RadosStore::changes_of(const View& view, std::span<Member* const> member
     return pending;
 }
 
-Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordPlace place,
+Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLocation place,
                                    Views& views, std::span<Member* const> members, bool is_guess) {
     const Transaction& transaction = members[0]->transaction;
     const Commit& commit = members[0]->commit;

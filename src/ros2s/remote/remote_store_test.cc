@@ -16,8 +16,8 @@ namespace ros2s::remote {
 namespace {
 
 using namespace object;
+using contract::AkeyAddress;
 using contract::Batch;
-using contract::Place;
 
 constexpr ObjectId first_object{1, 1};
 
@@ -98,7 +98,7 @@ Task<> subjects(Bench& bench) {
     Uuid a, b;
     a.bytes[0] = 0xa0;
     b.bytes[0] = 0xb0;
-    const Place place{first_object, "d", "value"};
+    const AkeyAddress place{first_object, "d", "value"};
     for (const Uuid& subject : {a, b}) {
         co_await bench.wired.disconnect();
         bench.wired.gate().owner = subject;
@@ -120,7 +120,7 @@ TEST(RemoteStore, ANameIsItsSubjectsAndItsServeds) { Bench().run(subjects); }
 
 Task<> large(Bench& bench) {
     const std::string bytes = pattern(3, 40 << 20);
-    const Place place{first_object, "d", "array"};
+    const AkeyAddress place{first_object, "d", "array"};
     for (const uint64_t offset : {uint64_t{12345}, 12345 + bytes.size()}) {
         const auto commit = co_await bench.update(Batch().write(place, offset, bytes));
         EXPECT_TRUE(commit) << describe(commit.error());
@@ -224,22 +224,22 @@ struct FalseLists final : ForwardingStore {
         co_return reply;
     }
 };
+Task<> serve(Bench& bench, ObjectStore& store) {
+    co_await bench.wired.disconnect();
+    co_await bench.wired.stop_serving();
+    co_await bench.wired.serve(store, &bench.policy);
+    co_await bench.wired.connect();
+}
 Task<> false_lists(Bench& bench) {
     FalseLists false_store(bench.behind);
-    const auto serve = [&bench](ObjectStore& store) -> Task<> {
-        co_await bench.wired.disconnect();
-        co_await bench.wired.stop_serving();
-        co_await bench.wired.serve(store, &bench.policy);
-        co_await bench.wired.connect();
-    };
-    co_await serve(false_store);
+    co_await serve(bench, false_store);
     ListRequest request{.what = ListRequest::What::objects, .limit = 10};
     const auto objects = co_await bench.store().list(bench.call, bench.container, request);
     EXPECT_EQ(objects.error().code, Code::corrupt);
     request.what = ListRequest::What::dkeys;
     request.object = first_object;
     EXPECT_TRUE(co_await bench.store().list(bench.call, bench.container, request));
-    co_await serve(bench.behind);
+    co_await serve(bench, bench.behind);
 }
 TEST(RemoteStore, KeysOfObjectsThatAreNoneAreRefused) { Bench().run(false_lists); }
 
@@ -288,7 +288,7 @@ Task<> damaged(Bench& bench) {
     uint64_t refused = 0, withheld = 0, fine = 0;
     bench.wired.network().set_model({.flip_one_in = 12});
     for (uint64_t i = 0; i < 150; ++i) {
-        const Place place{first_object, std::to_string(i), "a"};
+        const AkeyAddress place{first_object, std::to_string(i), "a"};
         const uint64_t length = i % 3 == 0 ? 3000 : bytes;
         const std::string text = pattern(i, length);
         const Batch batch = Batch().id({bench.client(), 0, i + 1}).write(place, 0, text);
@@ -476,7 +476,7 @@ TEST(StoreServer, OperationsThatGrowInTurnAreNotKept) { Bench().run(large_operat
 // The request is small; what it asks for makes another item large each time.
 Task<> large_items(Bench& bench) {
     constexpr uint64_t bytes = 4 << 20;
-    const Place place{first_object, "d", "array"};
+    const AkeyAddress place{first_object, "d", "array"};
     EXPECT_TRUE(co_await bench.update(Batch().set_size(place, bytes)));
     std::string got(bytes, '?');
     for (size_t i = 0; i < 64; ++i) {

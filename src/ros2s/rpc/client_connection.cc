@@ -69,7 +69,7 @@ void ClientConnection::leave() {
 
 void ClientConnection::wake_all() noexcept {
     staging_.end();
-    for (const Slot& slot : slots_) {
+    for (const RequestSlot& slot : slots_) {
         if (slot.exchange != nullptr) slot.exchange->changed.wake_all();
     }
     for (auto& [tenant, line] : lines_) line.turn_away();
@@ -91,10 +91,11 @@ admission::Line& ClientConnection::line_of(uint64_t tenant) {
     return lines_.try_emplace(tenant, credits_, tenant).first->second;
 }
 
-ClientConnection::Slot& ClientConnection::take_slot(Exchange& exchange, admission::Place credit) {
+ClientConnection::RequestSlot& ClientConnection::take_slot(Exchange& exchange,
+                                                           admission::Permit credit) {
     exchange.slot = free_.back();
     free_.pop_back();
-    Slot& slot = slots_[exchange.slot];
+    RequestSlot& slot = slots_[exchange.slot];
     slot.credit = std::move(credit);
     slot.number = ++slot.uses << slot_bits | exchange.slot;
     slot.exchange = &exchange;
@@ -127,10 +128,10 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
     const Layout layout = lay_out(call, request);
     Exchange exchange(reactor_, layout.sink_windows ? std::span<const Bytes>{} : request.sink);
     if (!is_alive()) co_return Outcome{.lost = true};
-    admission::Place credit = co_await line_of(call.tenant).enter(layout.window_bytes, stop);
+    admission::Permit credit = co_await line_of(call.tenant).enter(layout.window_bytes, stop);
     if (!is_alive()) co_return Outcome{.lost = true};
     if (!credit) co_return Outcome{.result = fail(Code::cancelled)};
-    Slot& slot = take_slot(exchange, std::move(credit));
+    RequestSlot& slot = take_slot(exchange, std::move(credit));
     Windows windows(*endpoint_, staging_, metrics_);
     Outcome outcome;
     const Span span(call.trace, reactor_, "rpc.call");
@@ -209,7 +210,7 @@ Task<Result<>> ClientConnection::open_windows(Windows& windows, const CallReques
     co_return co_await windows.open(source, sink, stop);
 }
 
-ClientConnection::Parts ClientConnection::encode(Slot& slot, const Call& call,
+ClientConnection::Parts ClientConnection::encode(RequestSlot& slot, const Call& call,
                                                  const CallRequest& request, Layout layout,
                                                  const Windows& windows) {
     FrameHeader header;
@@ -265,11 +266,11 @@ Task<> ClientConnection::give_up(Exchange& exchange) {
 
 // ---- answers --------------------------------------------------------------------------------
 
-ClientConnection::Slot* ClientConnection::slot_of(const FrameHeader& header) noexcept {
+ClientConnection::RequestSlot* ClientConnection::slot_of(const FrameHeader& header) noexcept {
     const bool is_answer = header.kind == Kind::reply || header.kind == Kind::failure;
     const uint64_t place = header.request & slot_mask;
     if (!is_answer || header.session != session_ || place >= slots_.size()) return nullptr;
-    Slot& slot = slots_[place];
+    RequestSlot& slot = slots_[place];
     return slot.number != 0 && slot.number == header.request ? &slot : nullptr;
 }
 
@@ -279,7 +280,7 @@ bool ClientConnection::read(const fabric::BorrowedMessage& message) noexcept {
     FrameHeader header;
     if (message.size() < sizeof header) return false;
     message.copy(0, {reinterpret_cast<std::byte*>(&header), sizeof header});
-    const Slot* const slot = slot_of(header);
+    const RequestSlot* const slot = slot_of(header);
     if (slot == nullptr || slot->exchange == nullptr || slot->exchange->answered) return false;
     Exchange& exchange = *slot->exchange;
     if (header.body_bytes > head_bytes_max || header.trace > head_bytes_max) return false;
@@ -314,7 +315,7 @@ bool ClientConnection::read(const fabric::BorrowedMessage& message) noexcept {
 
 Result<> ClientConnection::take(fabric::Message message) {
     ROS2S_TRY_ASSIGN(const Frame frame, decode_frame(message.bytes()));
-    Slot* const slot = slot_of(frame.header);
+    RequestSlot* const slot = slot_of(frame.header);
     if (slot == nullptr) return fail(Code::corrupt);
     Exchange* exchange = slot->exchange;
     if (exchange == nullptr) {

@@ -55,12 +55,12 @@ class ClientConnection final : private fabric::MessageReader {
         std::array<std::byte, head_bytes_max> head;
         Frame frame{};
     };
-    struct Slot {
+    struct RequestSlot {
         uint64_t number = 0;  // of its request; 0: free
         uint64_t uses = 0;
         Exchange* exchange = nullptr;     // null with a number: given up, its reply is still due
         std::vector<std::byte> memory{};  // of its frame
-        admission::Place credit{};        // while it has a number
+        admission::Permit credit{};       // while it has a number
     };
     struct Welcome {
         WelcomeBody body;
@@ -73,7 +73,7 @@ class ClientConnection final : private fabric::MessageReader {
                                         Report& report);
 
     // For a request that has its credit.
-    Slot& take_slot(Exchange& exchange, admission::Place credit);
+    RequestSlot& take_slot(Exchange& exchange, admission::Permit credit);
     // The queue in which a tenant's requests wait for credit.
     admission::Line& line_of(uint64_t tenant);
     void give_slot(uint32_t slot) noexcept;
@@ -91,7 +91,7 @@ class ClientConnection final : private fabric::MessageReader {
     struct Parts {
         ConstBytes head, tail;
     };
-    Parts encode(Slot& slot, const Call& call, const CallRequest& request, Layout layout,
+    Parts encode(RequestSlot& slot, const Call& call, const CallRequest& request, Layout layout,
                  const Windows& windows);
     [[nodiscard]] bool is_waiting(const Exchange& exchange, const StopToken& stop) const {
         return !exchange.answered && is_alive() && !stop.stop_requested();
@@ -107,7 +107,7 @@ class ClientConnection final : private fabric::MessageReader {
     // Errors: the reason to end the connection.
     Result<> take(fabric::Message message);
     // The slot of the request to which a frame of this header replies, or null.
-    [[nodiscard]] Slot* slot_of(const FrameHeader& header) noexcept;
+    [[nodiscard]] RequestSlot* slot_of(const FrameHeader& header) noexcept;
 
     Reactor& reactor_;
     std::unique_ptr<fabric::Endpoint> endpoint_;
@@ -120,7 +120,7 @@ class ClientConnection final : private fabric::MessageReader {
     StopSource leave_;
     admission::Admission credits_;
     std::map<uint64_t, admission::Line> lines_;  // by tenant
-    std::vector<Slot> slots_;
+    std::vector<RequestSlot> slots_;
     std::vector<uint32_t> free_;
     size_t exchanges_ = 0;
     Event unused_;

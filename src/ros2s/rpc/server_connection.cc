@@ -120,7 +120,7 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
         undeliverable
             ? admission::Demand()
             : admission::Demand(self.server_.service_.work(request), request.bytes_most());
-    admission::Place place =
+    admission::Permit place =
         co_await self.line_->enter(demand, request.call().stop, request.arrived());
     waiting.reset();
     Result<> entered = request.check();

@@ -33,14 +33,14 @@ bool FixedBuffers::add(Bytes memory) noexcept {
 }
 
 void FixedBuffers::add_all(const FixedBuffers& other) noexcept {
-    for (const Slot& each : other.slots_) {
+    for (const Range& each : other.slots_) {
         if (each.begin != nullptr) (void)add({each.begin, each.end});
     }
 }
 
 void FixedBuffers::remove(Bytes memory) noexcept {
     for (size_t slot = 0; slot < slots_.size(); ++slot) {
-        const Slot& each = slots_[slot];
+        const Range& each = slots_[slot];
         if (each.begin == nullptr || each.begin < memory.data() ||
             each.end > memory.data() + memory.size()) {
             continue;

@@ -40,14 +40,14 @@ class FixedBuffers {
     }
 
   private:
-    struct Slot {
+    struct Range {
         std::byte* begin = nullptr;  // null: free
         std::byte* end = nullptr;
     };
     bool update(size_t slot, Bytes memory) noexcept;
 
     io_uring* ring_ = nullptr;
-    std::vector<Slot> slots_;  // as long as the last used slot requires
+    std::vector<Range> slots_;  // as long as the last used slot requires
 };
 
 }  // namespace ros2s

@@ -51,7 +51,7 @@ class ThreadRing final : public KernelRing {
         for (auto& slot : slots_) {
             slot.ring = this;
             slot.work = [](BlockingPool::Job& job) noexcept {
-                auto& self = static_cast<Slot&>(job);
+                auto& self = static_cast<RingJob&>(job);
                 ThreadRing& ring = *self.ring;
                 self.operation->result = perform(*self.operation);
                 ring.done_.push(self);
@@ -85,7 +85,7 @@ class ThreadRing final : public KernelRing {
     void flush() noexcept override {}
     bool reap(bool polling) noexcept override {
         size_t count = done_.take_all([this](BlockingPool::Job& job) {
-            auto& slot = static_cast<Slot&>(job);
+            auto& slot = static_cast<RingJob&>(job);
             complete(*slot.operation, slot.operation->result);
             free_.push_back(&slot);
         });
@@ -107,13 +107,13 @@ class ThreadRing final : public KernelRing {
     }
 
   private:
-    struct Slot : BlockingPool::Job {
+    struct RingJob : BlockingPool::Job {
         ThreadRing* ring = nullptr;
         Operation* operation = nullptr;
     };
 
     void begin(Operation& operation) noexcept {
-        Slot& slot = *free_.back();
+        RingJob& slot = *free_.back();
         free_.pop_back();
         slot.operation = &operation;
         pool_.submit(slot);
@@ -147,8 +147,8 @@ class ThreadRing final : public KernelRing {
 
     ReadyQueue& ready_;
     Waker& waker_;
-    std::vector<Slot> slots_;
-    std::vector<Slot*> free_;
+    std::vector<RingJob> slots_;
+    std::vector<RingJob*> free_;
     Mailbox<BlockingPool::Job> done_;
     OperationQueue backlog_;
     std::vector<Operation*> polls_;

@@ -29,16 +29,16 @@ namespace ros2s {
 class ThreadTurns {
   public:
     // One of the threads. Released by its destructor.
-    class [[nodiscard]] Place {
+    class [[nodiscard]] Permit {
       public:
-        Place() = default;
-        Place(ThreadTurns& turns, uint64_t tenant) : turns_(&turns), tenant_(tenant) {}
-        Place(Place&& other) noexcept
+        Permit() = default;
+        Permit(ThreadTurns& turns, uint64_t tenant) : turns_(&turns), tenant_(tenant) {}
+        Permit(Permit&& other) noexcept
             : turns_(std::exchange(other.turns_, nullptr)), tenant_(other.tenant_) {}
-        Place& operator=(Place&&) = delete;
-        Place(const Place&) = delete;
-        Place& operator=(const Place&) = delete;
-        ~Place() {
+        Permit& operator=(Permit&&) = delete;
+        Permit(const Permit&) = delete;
+        Permit& operator=(const Permit&) = delete;
+        ~Permit() {
             if (turns_ != nullptr) turns_->leave(tenant_);
         }
 
@@ -52,7 +52,7 @@ class ThreadTurns {
     ThreadTurns(const ThreadTurns&) = delete;
     ThreadTurns& operator=(const ThreadTurns&) = delete;
 
-    // co_await turns.enter(tenant, stop): a Place, which is empty if the call was stopped while it
+    // co_await turns.enter(tenant, stop): a Permit, which is empty if the call was stopped while it
     // waited. 0: for no tenant.
     class Entering;
     [[nodiscard]] Entering enter(uint64_t tenant, StopToken stop = {}) noexcept;
@@ -103,8 +103,8 @@ class [[nodiscard]] ThreadTurns::Entering {
         waiter_.handle = handle;
         turns_.wait(tenant_, waiter_);
     }
-    Place await_resume() noexcept {
-        return waiter_.state == Waiter::State::inside ? Place(turns_, tenant_) : Place();
+    Permit await_resume() noexcept {
+        return waiter_.state == Waiter::State::inside ? Permit(turns_, tenant_) : Permit();
     }
 
   private:
@@ -131,10 +131,10 @@ inline ThreadTurns::Entering ThreadTurns::enter(uint64_t tenant, StopToken stop)
 
 // A place for a call of a tenant; an empty one if `turns` is null. Errors: cancelled, deadline: the
 // call ended while it waited.
-inline Task<Result<ThreadTurns::Place>> enter_in_time(ThreadTurns* turns, Reactor& reactor,
-                                                      Call call) {
-    if (turns == nullptr) co_return ThreadTurns::Place();
-    ThreadTurns::Place place = co_await turns->enter(call.tenant, call.stop);
+inline Task<Result<ThreadTurns::Permit>> enter_in_time(ThreadTurns* turns, Reactor& reactor,
+                                                       Call call) {
+    if (turns == nullptr) co_return ThreadTurns::Permit();
+    ThreadTurns::Permit place = co_await turns->enter(call.tenant, call.stop);
     ROS2S_CO_TRY(call.check(reactor.now()));
     co_return std::move(place);
 }
@@ -144,7 +144,7 @@ inline Task<Result<ThreadTurns::Place>> enter_in_time(ThreadTurns* turns, Reacto
 template <class F>
 Task<std::invoke_result_t<F&>> run_in_turn(ThreadTurns* turns, BlockingPool& pool, Reactor& reactor,
                                            Call call, F function) {
-    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Place place,
+    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit place,
                         co_await enter_in_time(turns, reactor, std::move(call)));
     co_return co_await pool.run(reactor, std::move(function));
 }

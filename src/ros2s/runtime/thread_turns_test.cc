@@ -29,7 +29,7 @@ class SharedThreads : public testing::Test {
     };
     // A call that blocks until it is ended.
     static Task<> call(SharedThreads& self, uint64_t tenant) {
-        const ThreadTurns::Place place = co_await self.turns.enter(tenant);
+        const ThreadTurns::Permit place = co_await self.turns.enter(tenant);
         Held held(self.world.core(), tenant);
         self.on_threads.push_back(&held);
         EXPECT_LE(self.on_threads.size(), threads);

@@ -50,11 +50,11 @@ std::string_view wrong_for(Right right, const Granted& granted) {
            "remove what is in it";
 }
 
-Result<AccessTable::Place> AccessTable::parse_place(std::string_view text, Right right,
-                                                    Places places, std::string_view where,
-                                                    Report& report) {
+Result<AccessTable::PoolGrant> AccessTable::parse_grant(std::string_view text, Right right,
+                                                        Scope places, std::string_view where,
+                                                        Report& report) {
     const size_t slash = text.find('/');
-    Place place{.pool = std::string(text.substr(0, slash)), .granted = {}};
+    PoolGrant place{.pool = std::string(text.substr(0, slash)), .granted = {}};
     std::string why;
     Result<Granted> granted = fail(Code::invalid);
     if (slash != text.npos && object::is_valid_label(place.pool)) {
@@ -62,7 +62,7 @@ Result<AccessTable::Place> AccessTable::parse_place(std::string_view text, Right
     }
     if (granted) {
         why = wrong_for(right, *granted);
-        if (!granted->path.empty() && places == Places::containers) {
+        if (!granted->path.empty() && places == Scope::containers) {
             why =
                 "an engine gives rights on whole containers; a DPU gives them on directories, to "
                 "its hosts";
@@ -80,11 +80,11 @@ Result<AccessTable::Place> AccessTable::parse_place(std::string_view text, Right
         fmt::format("{}: '{}' is not of the form POOL/CONTAINER{}; a * at the end "
                     "matches the rest of a name: pool/main, pool/run-*, pool/*",
                     where, text,
-                    places == Places::directories ? " or POOL/CONTAINER/DIRECTORY" : ""));
+                    places == Scope::directories ? " or POOL/CONTAINER/DIRECTORY" : ""));
 }
 
 Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_view where,
-                                       Report& report, Places places) {
+                                       Report& report, Scope places) {
     AccessTable access;
     for (const auto& [subject, given] : settings) {
         ROS2S_TRY(check_subject(subject, fmt::format("{}: access", where), report));
@@ -106,7 +106,7 @@ Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_vie
             for (const auto part : std::views::split(list, ',')) {
                 const std::string_view text = without_spaces({part.begin(), part.end()});
                 const auto index = static_cast<size_t>(right - right_names.begin());
-                ROS2S_TRY_ASSIGN(auto given_place, parse_place(text, static_cast<Right>(index),
+                ROS2S_TRY_ASSIGN(auto given_place, parse_grant(text, static_cast<Right>(index),
                                                                places, place, report));
                 rights[index].push_back(std::move(given_place));
             }
@@ -139,7 +139,7 @@ void AccessTable::remove(std::string_view subject, std::string_view pool) {
     const auto found = subjects_.find(subject);
     if (found == subjects_.end()) return;
     for (auto& places : found->second) {
-        std::erase_if(places, [&](const Place& each) { return each.pool == pool; });
+        std::erase_if(places, [&](const PoolGrant& each) { return each.pool == pool; });
     }
 }
 
@@ -152,8 +152,8 @@ bool AccessTable::covers(const AccessTable& other, std::string_view subject,
     const Rights* const found = rights_of(subject);
     const Rights& ours = found == nullptr ? none : *found;
     for (size_t right = 0; right < right_names.size(); ++right) {
-        for (const Place& each : (*theirs)[right]) {
-            if (each.pool == pool && std::ranges::none_of(ours[right], [&](const Place& some) {
+        for (const PoolGrant& each : (*theirs)[right]) {
+            if (each.pool == pool && std::ranges::none_of(ours[right], [&](const PoolGrant& some) {
                     return some.pool == pool && some.granted.has(each.granted);
                 })) {
                 return false;
@@ -173,9 +173,11 @@ bool AccessTable::allows(std::string_view subject, Right right, std::string_view
     const Rights* const rights = rights_of(subject);
     if (rights == nullptr) return false;
     const auto given = [&](Right each) {
-        return std::ranges::any_of((*rights)[static_cast<size_t>(each)], [&](const Place& some) {
-            return some.pool == pool && some.granted.path.empty() && some.granted.has(container);
-        });
+        return std::ranges::any_of((*rights)[static_cast<size_t>(each)],
+                                   [&](const PoolGrant& some) {
+                                       return some.pool == pool && some.granted.path.empty() &&
+                                              some.granted.has(container);
+                                   });
     };
     return given(right) || (right == Right::read && given(Right::write));
 }
@@ -187,7 +189,7 @@ std::vector<access::Subtree> AccessTable::subtrees_of(std::string_view subject,
     const Rights* const rights = rights_of(subject);
     if (rights == nullptr) return subtrees;
     for (const Right right : {Right::read, Right::write}) {
-        for (const Place& each : (*rights)[static_cast<size_t>(right)]) {
+        for (const PoolGrant& each : (*rights)[static_cast<size_t>(right)]) {
             if (each.pool != pool || each.granted.path.empty() || !each.granted.has(container)) {
                 continue;
             }
@@ -208,7 +210,7 @@ bool AccessTable::sees(std::string_view subject, std::string_view pool,
 bool AccessTable::sees_pool(std::string_view subject, std::string_view pool) const {
     const Rights* const rights = rights_of(subject);
     return rights != nullptr && std::ranges::any_of(*rights, [&](const auto& places) {
-               return std::ranges::find(places, pool, &Place::pool) != places.end();
+               return std::ranges::find(places, pool, &PoolGrant::pool) != places.end();
            });
 }
 

@@ -48,11 +48,11 @@ class AccessTable {
     // settings of a UserGrant, by their names.
     using Settings = std::map<std::string, std::map<std::string, std::string>>;
     // An engine's clients use objects, so an engine can check rights on whole containers only.
-    enum class Places : uint8_t { containers, directories };
+    enum class Scope : uint8_t { containers, directories };
     // Errors: invalid, with a sentence that begins with `where`.
     [[nodiscard]] static Result<AccessTable> parse(const Settings& settings, std::string_view where,
                                                    Report& report,
-                                                   Places places = Places::directories);
+                                                   Scope places = Scope::directories);
 
     AccessTable() = default;  // no rights for any subject
 
@@ -78,14 +78,14 @@ class AccessTable {
     [[nodiscard]] bool sees_pool(std::string_view subject, std::string_view pool) const;
 
   private:
-    struct Place {
+    struct PoolGrant {
         std::string pool;
         Granted granted;
     };
-    using Rights = std::array<std::vector<Place>, right_names.size()>;
+    using Rights = std::array<std::vector<PoolGrant>, right_names.size()>;
     // Errors: invalid, with a sentence that begins with `where`.
-    static Result<Place> parse_place(std::string_view text, Right right, Places places,
-                                     std::string_view where, Report& report);
+    static Result<PoolGrant> parse_grant(std::string_view text, Right right, Scope places,
+                                         std::string_view where, Report& report);
     [[nodiscard]] const Rights* rights_of(std::string_view subject) const;
 
     std::map<std::string, Rights, std::less<>> subjects_;

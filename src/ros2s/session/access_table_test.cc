@@ -152,7 +152,7 @@ TEST(AccessTable, AnEngineGivesNoDirectories) {
     Report report;
     const AccessTable::Settings settings{{"CN=a", {{"read", "pool/c/a"}}}};
     EXPECT_FALSE(
-        AccessTable::parse(settings, "f", report, AccessTable::Places::containers).has_value());
+        AccessTable::parse(settings, "f", report, AccessTable::Scope::containers).has_value());
     EXPECT_THAT(report.text(), HasSubstr("f: access: 'CN=a': read: 'pool/c/a': an engine gives"));
 }
 

@@ -56,11 +56,11 @@ TicketTable::TicketTable(Reactor& reactor, Options options)
     : reactor_(reactor), options_(std::move(options)) {}
 
 TicketTable::~TicketTable() {
-    for (Slot& slot : slots_) wipe(slot.secret);
+    for (Entry& slot : slots_) wipe(slot.secret);
 }
 
 Ticket TicketTable::ticket_of(uint32_t index) const {
-    const Slot& slot = slots_[index];
+    const Entry& slot = slots_[index];
     Ticket ticket;
     std::memcpy(ticket.bytes.data(), &index, 4);
     std::memcpy(ticket.bytes.data() + 4, &slot.generation, 4);
@@ -81,7 +81,7 @@ Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
     }
     const uint32_t index = free_.back();
     free_.pop_back();
-    Slot& slot = slots_[index];
+    Entry& slot = slots_[index];
     slot.live = true;
     slot.grant = grant;
     slot.expires = reactor_.now() + options_.lifetime;
@@ -110,7 +110,7 @@ Result<TicketGrant> TicketTable::redeem(const Ticket& ticket, ListenerScope scop
         metrics_.refused_unknown.add();
         return fail(Code::denied);
     }
-    const Slot& slot = slots_[index];
+    const Entry& slot = slots_[index];
     if (!equal_in_constant_time(slot.secret.data(), ticket.bytes.data() + 8, slot.secret.size())) {
         metrics_.refused_secret.add();
         return fail(Code::denied);
@@ -153,7 +153,7 @@ void TicketTable::end_expired() {
 }
 
 void TicketTable::end(uint32_t index) {
-    Slot& slot = slots_[index];
+    Entry& slot = slots_[index];
     ROS2S_CHECK(slot.live);
     wipe(slot.secret);
     (slot.older != none ? slots_[slot.older].newer : oldest_) = slot.newer;

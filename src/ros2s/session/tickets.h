@@ -124,7 +124,7 @@ class TicketTable {
 
   private:
     static constexpr uint32_t none = UINT32_MAX;
-    struct Slot {
+    struct Entry {
         uint32_t generation = 1;
         bool live = false;
         std::array<uint8_t, 32> secret{};
@@ -140,7 +140,7 @@ class TicketTable {
 
     Reactor& reactor_;
     Options options_;
-    std::vector<Slot> slots_;
+    std::vector<Entry> slots_;
     std::vector<uint32_t> free_;
     uint32_t oldest_ = none, newest_ = none;
     size_t waiting_ = 0;

@@ -185,7 +185,7 @@ Task<> ContainerClient::look_for_the_dead(Run& run, ContainerId id) {
 
 // ---- writing and reading -------------------------------------------------------------------
 
-Place ContainerClient::place() {
+AkeyAddress ContainerClient::place() {
     return {{2, random_.below(objects)},
             "d" + std::to_string(random_.below(2)),
             random_.one_in(3) ? "value" : "array"};
@@ -195,7 +195,7 @@ Batch ContainerClient::make_batch() {
     Batch batch;
     if (is_named_) batch.id({id_, 0, ++sequence_});
     for (uint64_t i = 0, count = 1 + random_.below(3); i < count; ++i) {
-        const Place at = place();
+        const AkeyAddress at = place();
         if (at.akey == "value") {
             batch.put(at, noise(random_, 1 + random_.below(200)));
         } else {
@@ -249,7 +249,7 @@ Task<> ContainerClient::read(Run& run) {
     std::array<AlignedBuffer, 2> memory{AlignedBuffer(8 * block_bytes),
                                         AlignedBuffer(8 * block_bytes)};
     std::array<FetchItem, 2> items;
-    const Place at = place();
+    const AkeyAddress at = place();
     for (size_t i = 0; i < items.size(); ++i) {
         items[i] = {.object = at.object,
                     .dkey = {at.dkey},

@@ -60,7 +60,7 @@ class ContainerClient {
     Task<bool> matches(object::ObjectStore& store, const Container& container, uint64_t& used);
 
     [[nodiscard]] Batch make_batch();
-    [[nodiscard]] Place place();
+    [[nodiscard]] AkeyAddress place();
     [[nodiscard]] Container* find(object::ContainerId id);
     [[nodiscard]] Container& any() { return containers_[random_.below(containers_.size())]; }
 

@@ -16,11 +16,11 @@ namespace {
 constexpr size_t problems_max = 20;
 }  // namespace
 
-History::History(Reactor& reactor, std::vector<Place> witnesses, std::vector<Column> columns)
+History::History(Reactor& reactor, std::vector<AkeyAddress> witnesses, std::vector<Column> columns)
     : reactor_(reactor),
       oracle_(reactor, {.capacity_bytes = uint64_t{1} << 40}),
       columns_(std::move(columns)) {
-    for (Place& witness : witnesses) clients_.push_back({.witness = std::move(witness)});
+    for (AkeyAddress& witness : witnesses) clients_.push_back({.witness = std::move(witness)});
 }
 
 Task<> History::open(bool repeats) {
@@ -277,7 +277,7 @@ Transaction History::translate(const Transaction& transaction) const {
 
 // ---- reads ---------------------------------------------------------------------------------
 
-Task<History::Version> History::look(Place place, Epoch from) {
+Task<History::Version> History::look(AkeyAddress place, Epoch from) {
     Version version{.from = from};
     FetchItem item{.object = place.object, .dkey = {place.dkey}, .akey = {place.akey}};
     (void)co_await oracle_.fetch(no_call, container_, {&item, 1});
@@ -292,10 +292,10 @@ Task<History::Version> History::look(Place place, Epoch from) {
 
 // Notes the new versions of what the transaction may have changed.
 Task<> History::follow(const Transaction& transaction, Epoch epoch) {
-    std::set<Place> changed;
+    std::set<AkeyAddress> changed;
     for (const Operation& operation : transaction.operations) {
         const bool one = operation.kind < Operation::Kind::punch_dkey;
-        const Place exact{operation.object, operation.dkey.bytes, operation.akey.bytes};
+        const AkeyAddress exact{operation.object, operation.dkey.bytes, operation.akey.bytes};
         if (one) {
             if (versions_.contains(exact)) changed.insert(exact);
             continue;
@@ -304,7 +304,7 @@ Task<> History::follow(const Transaction& transaction, Epoch epoch) {
             if (place.object == operation.object) changed.insert(place);
         }
     }
-    for (const Place& place : changed) {
+    for (const AkeyAddress& place : changed) {
         Version now = co_await look(place, epoch);
         const Version& last = versions_[place].back();
         if (now.exists == last.exists && now.entry.epoch == last.entry.epoch) continue;

@@ -54,7 +54,7 @@ struct Issued {
 
 // One fetched extent.
 struct SeenRead {
-    Place place;
+    AkeyAddress place;
     object::Extent extent{};
     object::Epoch visible_before{};  // the greatest epoch acknowledged or read before the fetch
     bool exists = false;
@@ -66,7 +66,7 @@ struct SeenRead {
 
 class History {
   public:
-    History(Reactor& reactor, std::vector<Place> witnesses, std::vector<Column> columns);
+    History(Reactor& reactor, std::vector<AkeyAddress> witnesses, std::vector<Column> columns);
     // Called first. `repeats`: as Rig::repeats_requests().
     Task<> open(bool repeats = false);
 
@@ -119,7 +119,7 @@ class History {
 
   private:
     struct Client {
-        Place witness;
+        AkeyAddress witness;
         object::Epoch last{};  // of its last transaction that is known to have happened
         std::shared_ptr<Issued> pending;
         uint64_t issued = 0;
@@ -143,7 +143,7 @@ class History {
     Task<> judge_space(object::ObjectStore& store, uint64_t used);
     Task<> judge_use(object::ObjectStore& store, object::ContainerId container,
                      const Snapshot& expected);
-    Task<Version> look(Place place, object::Epoch from);
+    Task<Version> look(AkeyAddress place, object::Epoch from);
     Task<> follow(const object::Transaction& transaction, object::Epoch epoch);
     void judge_read(const SeenRead& read);
     void compare(const Snapshot& found, const Snapshot& expected);
@@ -168,7 +168,7 @@ class History {
     object::Epoch checked_{};                        // the greatest epoch of the last check
     std::vector<std::shared_ptr<Issued>> happened_;  // since the last check
     std::vector<SeenRead> reads_;
-    std::map<Place, std::vector<Version>> versions_;  // of the places that reads read
+    std::map<AkeyAddress, std::vector<Version>> versions_;  // of the places that reads read
     std::vector<std::string> problems_;
     uint64_t transactions_ = 0;
     uint64_t expired_ = 0;  // repetitions whose reply was dropped

@@ -10,7 +10,7 @@ namespace ros2s::sim {
 
 using namespace object;
 
-std::string to_string(const Place& place) {
+std::string to_string(const AkeyAddress& place) {
     return fmt::format("{}.{}/{}/{}", place.object.high, place.object.low, place.dkey, place.akey);
 }
 
@@ -24,10 +24,10 @@ struct Reader {
 
     void problem(std::string text) { snapshot.problems.push_back(std::move(text)); }
     Task<std::vector<std::string>> keys(ListRequest request);
-    Task<> find_places(std::vector<Place>& places);
-    Task<> fetch(std::vector<Place> places);
+    Task<> find_places(std::vector<AkeyAddress>& places);
+    Task<> fetch(std::vector<AkeyAddress> places);
     Task<bool> fetch_all(std::vector<FetchItem>& items);
-    void take(const Place& place, const FetchItem& item);
+    void take(const AkeyAddress& place, const FetchItem& item);
     Task<> query(Column column);
 };
 
@@ -49,7 +49,7 @@ Task<std::vector<std::string>> Reader::keys(ListRequest request) {
     co_return all;
 }
 
-Task<> Reader::find_places(std::vector<Place>& places) {
+Task<> Reader::find_places(std::vector<AkeyAddress>& places) {
     const auto objects = co_await keys({.what = ListRequest::What::objects});
     for (const std::string& key : objects) {
         const ObjectId object = parse_object_key(key);
@@ -59,7 +59,8 @@ Task<> Reader::find_places(std::vector<Place>& places) {
         for (const std::string& dkey : dkeys) {
             const auto akeys =
                 co_await keys({.what = ListRequest::What::akeys, .object = object, .dkey = {dkey}});
-            if (akeys.empty()) problem(to_string(Place{object, dkey, "(none)"}) + " is empty");
+            if (akeys.empty())
+                problem(to_string(AkeyAddress{object, dkey, "(none)"}) + " is empty");
             for (const std::string& akey : akeys) places.push_back({object, dkey, akey});
         }
     }
@@ -77,9 +78,9 @@ Task<bool> Reader::fetch_all(std::vector<FetchItem>& items) {
     co_return true;
 }
 
-Task<> Reader::fetch(std::vector<Place> places) {
+Task<> Reader::fetch(std::vector<AkeyAddress> places) {
     std::vector<FetchItem> items;
-    for (const Place& place : places) {
+    for (const AkeyAddress& place : places) {
         items.push_back({.object = place.object, .dkey = {place.dkey}, .akey = {place.akey}});
     }
     const bool sizes = co_await fetch_all(items);
@@ -95,7 +96,7 @@ Task<> Reader::fetch(std::vector<Place> places) {
     for (size_t i = 0; i < places.size(); ++i) take(places[i], items[i]);
 }
 
-void Reader::take(const Place& place, const FetchItem& item) {
+void Reader::take(const AkeyAddress& place, const FetchItem& item) {
     if (!item.status) {
         problem(fmt::format("{} is listed but cannot be fetched: {}", to_string(place),
                             describe(item.status.error())));
@@ -125,9 +126,9 @@ Task<> Reader::query(Column column) {
 Task<Snapshot> take_snapshot(ObjectStore& store, ContainerId container,
                              std::vector<Column> columns) {
     Reader reader{store, container};
-    std::vector<Place> places;
+    std::vector<AkeyAddress> places;
     co_await reader.find_places(places);
-    for (const Place& place : places) columns.emplace_back(place.object, place.akey);
+    for (const AkeyAddress& place : places) columns.emplace_back(place.object, place.akey);
     co_await reader.fetch(std::move(places));
     std::ranges::sort(columns);
     const auto repeated = std::ranges::unique(columns);

@@ -11,7 +11,7 @@
 
 namespace ros2s::sim {
 
-using object::contract::Place;
+using object::contract::AkeyAddress;
 // An object and the name of an akey: the subject of a query.
 using Column = std::pair<object::ObjectId, std::string>;
 
@@ -22,7 +22,7 @@ struct SnapshotEntry {
 };
 
 struct Snapshot {
-    std::map<Place, SnapshotEntry> entries;
+    std::map<AkeyAddress, SnapshotEntry> entries;
     std::map<Column, object::QueryReply> queries;
     // Contradictions: a listed key that cannot be fetched, a checksum that does not match the
     // bytes.
@@ -34,6 +34,6 @@ struct Snapshot {
                                            object::ContainerId container,
                                            std::vector<Column> columns);
 
-[[nodiscard]] std::string to_string(const Place& place);
+[[nodiscard]] std::string to_string(const AkeyAddress& place);
 
 }  // namespace ros2s::sim

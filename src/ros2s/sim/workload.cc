@@ -24,7 +24,7 @@ constexpr uint64_t segment_bytes = 1 << 20;
 constexpr uint64_t long_segments = 22;
 constexpr uint64_t value_bytes = 5000;  // of the largest value written
 
-Place witness_of(size_t client) {
+AkeyAddress witness_of(size_t client) {
     if (client % 2 == 1) return {{8, client}, "own", "array"};
     return {{7, 0}, "client " + std::to_string(client), "witness"};
 }
@@ -50,8 +50,8 @@ WorkloadOptions draw_workload(Random& random, bool loses_connections) {
             .abandon_percent = 10 + 40 * random.below(3)};
 }
 
-std::vector<Place> workload_witnesses(const WorkloadOptions& options) {
-    std::vector<Place> witnesses;
+std::vector<AkeyAddress> workload_witnesses(const WorkloadOptions& options) {
+    std::vector<AkeyAddress> witnesses;
     for (size_t i = 0; i < options.clients; ++i) witnesses.push_back(witness_of(i));
     return witnesses;
 }
@@ -62,7 +62,7 @@ std::vector<Column> workload_columns(const WorkloadOptions& options) {
         columns.push_back({{1, object}, "array"});
         columns.push_back({{1, object}, "value"});
     }
-    for (const Place& witness : workload_witnesses(options)) {
+    for (const AkeyAddress& witness : workload_witnesses(options)) {
         columns.emplace_back(witness.object, witness.akey);
     }
     return columns;
@@ -271,13 +271,13 @@ Task<> WorkloadClient::read(Run& run) {
 
 // ---- making transactions -------------------------------------------------------------------
 
-Place WorkloadClient::shared_place() {
+AkeyAddress WorkloadClient::shared_place() {
     return {{1, 1 + random_.below(shared_objects)},
             "d" + std::to_string(random_.below(shared_dkeys)),
             random_.below(3) == 0 ? "value" : "array"};
 }
 
-Place WorkloadClient::hot_place() {
+AkeyAddress WorkloadClient::hot_place() {
     return {hot_object, "hot " + std::to_string(random_.below(hot_dkeys)), "array"};
 }
 
@@ -296,7 +296,7 @@ uint64_t WorkloadClient::length() {
 }
 
 void WorkloadClient::add_operation(Batch& batch) {
-    const Place place = shared_place();
+    const AkeyAddress place = shared_place();
     const uint64_t kind = random_.below(40);
     if (kind == 0) {
         batch.punch_object(place.object);
@@ -321,7 +321,7 @@ void WorkloadClient::add_operation(Batch& batch) {
 
 // A sparse array, which is sometimes truncated.
 void WorkloadClient::add_long_operation(Batch& batch) {
-    const Place place{{1, 1}, "d0", "array"};
+    const AkeyAddress place{{1, 1}, "d0", "array"};
     const uint64_t far = random_.below(long_segments) * segment_bytes + random_.below(block_bytes);
     if (random_.one_in(4)) {
         batch.set_size(place, random_.one_in(2) ? offset() : far);
@@ -339,7 +339,7 @@ void WorkloadClient::add_hot_write(Batch& batch) {
 }
 
 void WorkloadClient::add_condition(Batch& batch) {
-    const Place place = shared_place();
+    const AkeyAddress place = shared_place();
     const auto known = known_.find(place);
     switch (random_.below(6)) {
         case 0: batch.exists(place); break;

@@ -25,7 +25,7 @@ struct WorkloadOptions {
 [[nodiscard]] WorkloadOptions draw_workload(Random& random, bool loses_connections);
 
 // The witness of each client, and the columns to query.
-[[nodiscard]] std::vector<Place> workload_witnesses(const WorkloadOptions& options);
+[[nodiscard]] std::vector<AkeyAddress> workload_witnesses(const WorkloadOptions& options);
 [[nodiscard]] std::vector<Column> workload_columns(const WorkloadOptions& options);
 
 // The shared state of a run of the clients. `stopped`: the machine has crashed; replies that arrive
@@ -73,8 +73,8 @@ class WorkloadClient {
     void add_hot_write(Batch& batch);
     void add_long_operation(Batch& batch);
     void add_condition(Batch& batch);
-    [[nodiscard]] Place shared_place();
-    [[nodiscard]] Place hot_place();
+    [[nodiscard]] AkeyAddress shared_place();
+    [[nodiscard]] AkeyAddress hot_place();
     [[nodiscard]] uint64_t offset();
     [[nodiscard]] uint64_t length();
 
@@ -84,11 +84,11 @@ class WorkloadClient {
     History& history_;
     Reactor* core_ = nullptr;  // while it works
     Uuid id_;
-    Place witness_;
+    AkeyAddress witness_;
     uint64_t sequence_ = 0;
     // The last acknowledged transaction, to be repeated sometimes.
     std::shared_ptr<Issued> last_;
-    std::map<Place, Known> known_;  // from its own reads; may be out of date
+    std::map<AkeyAddress, Known> known_;  // from its own reads; may be out of date
 };
 
 }  // namespace ros2s::sim

@@ -15,15 +15,15 @@ namespace {
 
 using testing::HasSubstr;
 
-class PmemPlaces : public testing::Test {
+class PmemPaths : public testing::Test {
   protected:
-    PmemPlaces() {
+    PmemPaths() {
         char name[] = "ros2store-test-XXXXXX";
         directory_ = mkdtemp(name);
         Report report;
         reactor_ = std::move(*OsReactor::create({.ring = RingChoice::threads}, report));
     }
-    ~PmemPlaces() override { std::filesystem::remove_all(directory_); }
+    ~PmemPaths() override { std::filesystem::remove_all(directory_); }
 
     // The refusal of opening `path`: its code and sentence.
     std::pair<Code, std::string> refusal(const std::string& path, PmemDeviceOptions options) {
@@ -37,7 +37,7 @@ class PmemPlaces : public testing::Test {
     std::unique_ptr<OsReactor> reactor_;
 };
 
-TEST_F(PmemPlaces, AnOrdinaryFileIsNone) {
+TEST_F(PmemPaths, AnOrdinaryFileIsNone) {
     const std::string path = directory_ + "/file";
     std::ofstream(path) << std::string(block_bytes, '\0');
     EXPECT_EQ(pmem_bytes(path), std::nullopt);
@@ -47,13 +47,13 @@ TEST_F(PmemPlaces, AnOrdinaryFileIsNone) {
     EXPECT_THAT(text, HasSubstr("-o dax"));
 }
 
-TEST_F(PmemPlaces, ACharacterDeviceOfAnotherKindIsNone) {
+TEST_F(PmemPaths, ACharacterDeviceOfAnotherKindIsNone) {
     EXPECT_EQ(pmem_bytes("/dev/null"), std::nullopt);
     EXPECT_EQ(refusal("/dev/null", {}).first, Code::unsupported);
 }
 
 // Like memory that has lost its contents: a load from the mapping would end the process.
-TEST_F(PmemPlaces, WhatCannotBeReadIsAnError) {
+TEST_F(PmemPaths, WhatCannotBeReadIsAnError) {
     const std::string path = directory_ + "/file";
     std::ofstream(path) << std::string(4 * block_bytes, 'x');
     Report report;
@@ -69,21 +69,21 @@ TEST_F(PmemPlaces, WhatCannotBeReadIsAnError) {
     reactor_->run((*opened)->close());
 }
 
-TEST_F(PmemPlaces, NothingThere) {
+TEST_F(PmemPaths, NothingThere) {
     EXPECT_EQ(pmem_bytes(directory_ + "/none"), std::nullopt);
     const auto [code, text] = refusal(directory_ + "/none", {});
     EXPECT_EQ(code, Code::not_found);
     EXPECT_THAT(text, HasSubstr("check the path"));
 }
 
-TEST_F(PmemPlaces, APipeAndADirectory) {
+TEST_F(PmemPaths, APipeAndADirectory) {
     const std::string pipe = directory_ + "/pipe";
     ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
     EXPECT_EQ(refusal(pipe, {.ordinary_file = true}).first, Code::invalid);
     EXPECT_NE(refusal(directory_, {.ordinary_file = true}).second, "");
 }
 
-TEST_F(PmemPlaces, AFileThatWasCutOff) {
+TEST_F(PmemPaths, AFileThatWasCutOff) {
     const std::string path = directory_ + "/file";
     std::ofstream(path) << std::string(block_bytes + 1, '\0');
     const auto [code, text] = refusal(path, {.ordinary_file = true});
@@ -91,7 +91,7 @@ TEST_F(PmemPlaces, AFileThatWasCutOff) {
     EXPECT_THAT(text, HasSubstr("4097 bytes"));
 }
 
-TEST_F(PmemPlaces, OneProcessAtATime) {
+TEST_F(PmemPaths, OneProcessAtATime) {
     const std::string path = directory_ + "/file";
     std::ofstream(path) << std::string(block_bytes, '\0');
     Report report;

@@ -202,8 +202,8 @@ class MessageAttacker {
     }
 
     MessageContext context_;
-    AlignedBuffer buffer_{Slot::size + 4096};
-    AlignedBuffer incoming_{Slot::size};
+    AlignedBuffer buffer_{PacketBuffer::size + 4096};
+    AlignedBuffer incoming_{PacketBuffer::size};
     Handle<fid_mr> sent_from_;
     Handle<fid_mr> received_into_;
     Handle<fid_ep> endpoint_;
@@ -324,7 +324,7 @@ Task<> reaches(Stage& stage) {
     std::memset(secret.data(), 0x5a, secret.size());
     const auto at = reinterpret_cast<uint64_t>(secret.data());
     for (const bool write : {true, false}) {
-        // Adapters number their keys: those of the server's own slots are among the first.
+        // Adapters number their keys: those of the server's own buffers are among the first.
         for (uint64_t key = 0; key < 4; ++key) {
             MessageAttacker attacker;
             co_await attacker.connect(stage);
@@ -367,7 +367,7 @@ Task<> senseless_messages(Stage& stage) {
     } const attempts[] = {{"another's channel", sizeof(FrameHeader) + 64, 1},
                           {"less than a header", 5, 0},
                           {"nothing", 0, 0},
-                          {"more than a frame", Slot::size + 1, 0}};
+                          {"more than a frame", PacketBuffer::size + 1, 0}};
     for (const auto& attempt : attempts) {
         MessageAttacker attacker;
         co_await attacker.connect(stage);

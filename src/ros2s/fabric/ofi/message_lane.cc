@@ -47,16 +47,17 @@ void MessageLane::accept(fi_info& request) noexcept {
 bool MessageLane::prepare(Handle<fid_ep> endpoint) noexcept {
     endpoint_ = std::move(endpoint);
     for (size_t i = 0; i < MessageContext::receives_max; ++i) {
-        Slot* const slot = worker_.slots().take();
-        if (slot == nullptr || !receive_into(*slot)) return false;
+        PacketBuffer* const buffer = worker_.buffers().take();
+        if (buffer == nullptr || !receive_into(*buffer)) return false;
     }
     return true;
 }
 
-bool MessageLane::receive_into(Slot& slot) noexcept {
-    slot.lane = this;
-    slot.use = Slot::Use::receive;
-    return fi_recv(endpoint_.get(), slot.bytes, Slot::size, slot.descriptor, 0, &slot) == 0;
+bool MessageLane::receive_into(PacketBuffer& buffer) noexcept {
+    buffer.lane = this;
+    buffer.use = PacketBuffer::Use::receive;
+    return fi_recv(endpoint_.get(), buffer.bytes, PacketBuffer::size, buffer.descriptor, 0,
+                   &buffer) == 0;
 }
 
 void MessageLane::connected() noexcept {
@@ -92,46 +93,47 @@ void MessageLane::hand_over() noexcept {
 }
 
 bool MessageLane::post(const Frame* frame) noexcept {
-    Slot* const slot = worker_.slots().take();
-    if (slot == nullptr) return false;
-    slot->lane = this;
-    slot->use = Slot::Use::send;
+    PacketBuffer* const buffer = worker_.buffers().take();
+    if (buffer == nullptr) return false;
+    buffer->lane = this;
+    buffer->use = PacketBuffer::Use::send;
     const FrameHeader header{.channel = peer_channel_, .sequence = sequence_++};
-    std::memcpy(slot->bytes, &header, sizeof header);
+    std::memcpy(buffer->bytes, &header, sizeof header);
     const size_t used = frame != nullptr ? frame->used : 0;
-    if (used > 0) std::memcpy(slot->bytes + sizeof header, frame->bytes, used);
-    if (fi_send(endpoint_.get(), slot->bytes, sizeof header + used, slot->descriptor, 0, slot) !=
-        0) {
-        worker_.slots().give(*slot);
+    if (used > 0) std::memcpy(buffer->bytes + sizeof header, frame->bytes, used);
+    if (fi_send(endpoint_.get(), buffer->bytes, sizeof header + used, buffer->descriptor, 0,
+                buffer) != 0) {
+        worker_.buffers().give(*buffer);
         return false;
     }
     ++sends_;
     return true;
 }
 
-void MessageLane::completed(Slot& slot, size_t length, Outcome outcome) noexcept {
+void MessageLane::completed(PacketBuffer& buffer, size_t length, Outcome outcome) noexcept {
     const bool well = outcome == Outcome::well;
-    if (slot.use == Slot::Use::receive && well && !failed_) return received(slot, length);
-    if (slot.use == Slot::Use::send) --sends_;
-    if (slot.use == Slot::Use::write || slot.use == Slot::Use::read) {
-        transfers_.completed(slot, well);
+    if (buffer.use == PacketBuffer::Use::receive && well && !failed_)
+        return received(buffer, length);
+    if (buffer.use == PacketBuffer::Use::send) --sends_;
+    if (buffer.use == PacketBuffer::Use::write || buffer.use == PacketBuffer::Use::read) {
+        transfers_.completed(buffer, well);
     }
-    worker_.slots().give(slot);
+    worker_.buffers().give(buffer);
     if (well) return hand_over();
     // The peer's adapter refused an access that the peer itself had granted.
     fail(outcome == Outcome::refused ? End::violation : End::peer_died);
 }
 
-void MessageLane::received(Slot& slot, size_t length) noexcept {
+void MessageLane::received(PacketBuffer& buffer, size_t length) noexcept {
     FrameHeader header;
-    const ConstBytes bytes(slot.bytes, length);
+    const ConstBytes bytes(buffer.bytes, length);
     if (length >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
     if (length < sizeof header || header.channel != channel_) {
-        worker_.slots().give(slot);
+        worker_.buffers().give(buffer);
         return fail(End::violation);
     }
     worker_.take(bytes.first(sizeof header), bytes.subspan(sizeof header), true);
-    if (endpoint_ != nullptr && !receive_into(slot)) fail(End::failed);
+    if (endpoint_ != nullptr && !receive_into(buffer)) fail(End::failed);
 }
 
 void MessageLane::complete(Frame* frame) noexcept {
@@ -163,7 +165,7 @@ bool MessageLane::wind_up(bool force) noexcept {
     fail(End::closed_here);
     ended_ = true;
     endpoint_.reset();
-    worker_.slots().orphan(*this);
+    worker_.buffers().orphan(*this);
     return true;
 }
 

@@ -1,7 +1,7 @@
 // MessageLane: the connection to one peer by a message endpoint of its own. Its memory for arriving
 // messages is its own, too, so each arriving message is known to be from this peer.
 //
-// Frames are copied into registered slots. Then their owner may use them again. Frames that come
+// Frames are copied into registered buffers. Then their owner may use them again. Frames that come
 // before the connection is made, or while the adapter has enough, wait here in order.
 #pragma once
 #include <deque>
@@ -9,10 +9,10 @@
 
 #include "message_context.h"
 #include "message_transfers.h"
+#include "packet_buffers.h"
 #include "ros2s/fabric/lanes/greeting.h"
 #include "ros2s/fabric/lanes/lane.h"
 #include "ros2s/fabric/lanes/worker.h"
-#include "slots.h"
 
 namespace ros2s::fabric::ofi {
 
@@ -48,7 +48,7 @@ class MessageLane final : public lanes::Lane {
     void left() noexcept { left_ = true; }
     [[nodiscard]] bool has_left() const noexcept { return left_; }
     enum class Outcome : uint8_t { well, refused, lost };
-    void completed(Slot& slot, size_t length, Outcome outcome) noexcept;
+    void completed(PacketBuffer& buffer, size_t length, Outcome outcome) noexcept;
     void fail(End how) noexcept;
     // Called by its transfers: there is something to post.
     void hand_over() noexcept;
@@ -56,8 +56,8 @@ class MessageLane final : public lanes::Lane {
 
   private:
     bool prepare(Handle<fid_ep> endpoint) noexcept;
-    bool receive_into(Slot& slot) noexcept;
-    void received(Slot& slot, size_t length) noexcept;
+    bool receive_into(PacketBuffer& buffer) noexcept;
+    void received(PacketBuffer& buffer, size_t length) noexcept;
     bool post(const Frame* frame) noexcept;
     void complete(Frame* frame) noexcept;
 

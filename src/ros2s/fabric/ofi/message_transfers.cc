@@ -69,27 +69,27 @@ bool MessageTransfers::post_next(fid_ep* endpoint) noexcept {
         finish(move);
         return true;
     }
-    Slot* const slot = worker_.slots().take();
-    if (slot == nullptr) return false;
-    const size_t count = std::min(move.left, Slot::size);
-    slot->lane = &lane_;
-    slot->use = move.from != nullptr ? Slot::Use::write : Slot::Use::read;
-    slot->move = move.waits ? &move : nullptr;
-    slot->into = move.into;
-    slot->count = count;
+    PacketBuffer* const buffer = worker_.buffers().take();
+    if (buffer == nullptr) return false;
+    const size_t count = std::min(move.left, PacketBuffer::size);
+    buffer->lane = &lane_;
+    buffer->use = move.from != nullptr ? PacketBuffer::Use::write : PacketBuffer::Use::read;
+    buffer->move = move.waits ? &move : nullptr;
+    buffer->into = move.into;
+    buffer->count = count;
     ssize_t status = 0;
     if (move.from != nullptr) {
-        std::memcpy(slot->bytes, move.from, count);
-        status = fi_write(endpoint, slot->bytes, count, slot->descriptor, 0, move.at.address,
-                          move.at.key, slot);
+        std::memcpy(buffer->bytes, move.from, count);
+        status = fi_write(endpoint, buffer->bytes, count, buffer->descriptor, 0, move.at.address,
+                          move.at.key, buffer);
         move.from += count;
     } else {
-        status = fi_read(endpoint, slot->bytes, count, slot->descriptor, 0, move.at.address,
-                         move.at.key, slot);
+        status = fi_read(endpoint, buffer->bytes, count, buffer->descriptor, 0, move.at.address,
+                         move.at.key, buffer);
         move.into += count;
     }
     if (status != 0) {
-        worker_.slots().give(*slot);
+        worker_.buffers().give(*buffer);
         return false;
     }
     ++pieces_;
@@ -101,14 +101,14 @@ bool MessageTransfers::post_next(fid_ep* endpoint) noexcept {
     return true;
 }
 
-void MessageTransfers::completed(Slot& slot, bool well) noexcept {
+void MessageTransfers::completed(PacketBuffer& buffer, bool well) noexcept {
     --pieces_;
-    if (slot.move == nullptr) return;
-    Move& move = *slot.move;
+    if (buffer.move == nullptr) return;
+    Move& move = *buffer.move;
     if (!well) {
         move.result = fail(Code::disconnected);
-    } else if (slot.use == Slot::Use::read) {
-        std::memcpy(slot.into, slot.bytes, slot.count);
+    } else if (buffer.use == PacketBuffer::Use::read) {
+        std::memcpy(buffer.into, buffer.bytes, buffer.count);
     }
     --move.under_way;
     finish(move);
@@ -118,7 +118,7 @@ void MessageTransfers::stop() noexcept {
     stopped_ = true;
     // Before our memory is withdrawn, so that the peer sees the end and not a refusal.
     if (!exposed_.empty()) lane_.disconnect();
-    worker_.slots().forget_moves(lane_);
+    worker_.buffers().forget_moves(lane_);
     due_.clear();
     for (Move* move : moves_) {
         if (move->ended) continue;

@@ -1,6 +1,6 @@
 // MessageTransfers: puts and gets of one message endpoint, executed by the adapter. Their pieces
-// take turns and go through registered slots, as writes to and reads of the peer's memory. Also the
-// part of our memory that the peer may access, registered for exactly its range and right.
+// take turns and go through registered buffers, as writes to and reads of the peer's memory. Also
+// the part of our memory that the peer may access, registered for exactly its range and right.
 #pragma once
 #include <rdma/fi_rma.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "offer.h"
+#include "packet_buffers.h"
 #include "ros2s/fabric/packet/one_sided.h"
-#include "slots.h"
 
 namespace ros2s::fabric::ofi {
 
@@ -50,7 +50,7 @@ class MessageTransfers final : public OneSided {
     [[nodiscard]] size_t pieces() const noexcept { return pieces_; }
     // Gives the adapter one piece; false if it refuses.
     [[nodiscard]] bool post_next(fid_ep* endpoint) noexcept;
-    void completed(Slot& slot, bool well) noexcept;
+    void completed(PacketBuffer& buffer, bool well) noexcept;
 
   private:
     // Pieces that the adapter has at a time. A revocation may have to wait for them.

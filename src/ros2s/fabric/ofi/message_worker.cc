@@ -35,12 +35,12 @@ bool MessageWorker::read_error() noexcept {
     fi_cq_err_entry error{};
     if (fi_cq_readerr(context_.completions(), &error, 0) <= 0) return false;
     constexpr int remote_access_error = 10;  // IBV_WC_REM_ACCESS_ERR
-    auto* const slot = static_cast<Slot*>(error.op_context);
-    if (slot != nullptr && slot->lane != nullptr) {
-        slot->lane->completed(*slot, 0,
-                              error.prov_errno == remote_access_error
-                                  ? MessageLane::Outcome::refused
-                                  : MessageLane::Outcome::lost);
+    auto* const buffer = static_cast<PacketBuffer*>(error.op_context);
+    if (buffer != nullptr && buffer->lane != nullptr) {
+        buffer->lane->completed(*buffer, 0,
+                                error.prov_errno == remote_access_error
+                                    ? MessageLane::Outcome::refused
+                                    : MessageLane::Outcome::lost);
     }
     return true;
 }
@@ -51,9 +51,9 @@ bool MessageWorker::read_completions() noexcept {
     if (count == -FI_EAVAIL) return read_error();
     for (ssize_t i = 0; i < count; ++i) {
         const fi_cq_msg_entry& entry = entries[static_cast<size_t>(i)];
-        auto* const slot = static_cast<Slot*>(entry.op_context);
-        if (slot->lane != nullptr)
-            slot->lane->completed(*slot, entry.len, MessageLane::Outcome::well);
+        auto* const buffer = static_cast<PacketBuffer*>(entry.op_context);
+        if (buffer->lane != nullptr)
+            buffer->lane->completed(*buffer, entry.len, MessageLane::Outcome::well);
     }
     return count > 0;
 }

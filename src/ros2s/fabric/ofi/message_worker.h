@@ -3,8 +3,8 @@
 #pragma once
 #include "message_context.h"
 #include "message_lane.h"
+#include "packet_buffers.h"
 #include "ros2s/fabric/lanes/worker.h"
-#include "slots.h"
 
 namespace ros2s::fabric::ofi {
 
@@ -32,7 +32,7 @@ class MessageWorker final : public lanes::Worker {
 
     // For the lanes.
     [[nodiscard]] MessageContext& context() noexcept { return context_; }
-    [[nodiscard]] Slots& slots() noexcept { return slots_; }
+    [[nodiscard]] PacketBuffers& buffers() noexcept { return slots_; }
     void add(MessageLane& lane) { lanes_.push_back(&lane); }
     void remove(MessageLane& lane) noexcept { std::erase(lanes_, &lane); }
     using Worker::add;
@@ -62,7 +62,7 @@ class MessageWorker final : public lanes::Worker {
     [[nodiscard]] MessageLane* lane_of(const fid* endpoint) noexcept;
 
     MessageContext context_;
-    Slots slots_;
+    PacketBuffers slots_;
     std::vector<MessageLane*> lanes_;
     uint32_t looks_ = 0;
 };

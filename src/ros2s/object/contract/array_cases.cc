@@ -10,7 +10,7 @@ namespace {
 constexpr ObjectId file{1, 2};
 constexpr uint64_t mib = 1 << 20;
 
-Place chunk(const std::string& name) { return {file, name, "data"}; }
+AkeyAddress chunk(const std::string& name) { return {file, name, "data"}; }
 
 Task<> what_is_not_there_reads_as_zeros(Probe& probe) {
     co_await probe.expect_absent(chunk("a"));
@@ -46,7 +46,7 @@ Task<> extents_of_any_alignment(Probe& probe) {
     uint64_t seed = 1;
     for (const Extent extent : extents) {
         SCOPED_TRACE(testing::Message() << "[" << extent.offset << ", +" << extent.length << ")");
-        const Place place = chunk("d" + std::to_string(seed));
+        const AkeyAddress place = chunk("d" + std::to_string(seed));
         std::string model;
         // First over nothing, then over it, then a middle part of it.
         for (const Extent part :
@@ -189,7 +189,7 @@ Task<> punches_take_what_they_name(Probe& probe) {
     };
     struct {
         Batch punch;
-        std::vector<Place> gone;
+        std::vector<AkeyAddress> gone;
     } table[] = {
         {Batch().punch_akey({file, "a", "x"}), {{file, "a", "x"}}},
         {Batch().punch_dkey(file, "b"), {{file, "b", "x"}, {file, "b", "y"}}},
@@ -220,7 +220,7 @@ Task<> punches_take_what_they_name(Probe& probe) {
         for (const ObjectId object : {file, other}) {
             for (const char* dkey : {"", "a", "b", "c"}) {
                 for (const char* akey : {"x", "y"}) {
-                    const Place place{object, dkey, akey};
+                    const AkeyAddress place{object, dkey, akey};
                     const bool absent = std::ranges::find(gone, place) != gone.end();
                     if (absent) {
                         co_await probe.expect_absent(place);

@@ -13,11 +13,11 @@
 namespace ros2s::object::contract {
 
 // The address of an array or a value.
-struct Place {
+struct AkeyAddress {
     ObjectId object{};
     std::string dkey;
     std::string akey;
-    friend auto operator<=>(const Place&, const Place&) = default;
+    friend auto operator<=>(const AkeyAddress&, const AkeyAddress&) = default;
 };
 
 class Batch {
@@ -26,29 +26,29 @@ class Batch {
     Batch(Batch&&) = default;
     Batch& operator=(Batch&&) = default;
 
-    auto&& write(this auto&& self, const Place& place, uint64_t offset, std::string bytes) {
+    auto&& write(this auto&& self, const AkeyAddress& place, uint64_t offset, std::string bytes) {
         Operation& operation = self.add(Operation::Kind::write, place);
         operation.extent = {offset, bytes.size()};
         operation.window = self.keep(std::move(bytes));
         return std::forward<decltype(self)>(self);
     }
-    auto&& put(this auto&& self, const Place& place, std::string bytes) {
+    auto&& put(this auto&& self, const AkeyAddress& place, std::string bytes) {
         self.add(Operation::Kind::put, place).window = self.keep(std::move(bytes));
         return std::forward<decltype(self)>(self);
     }
-    auto&& punch_extent(this auto&& self, const Place& place, Extent extent) {
+    auto&& punch_extent(this auto&& self, const AkeyAddress& place, Extent extent) {
         self.add(Operation::Kind::punch_extent, place).extent = extent;
         return std::forward<decltype(self)>(self);
     }
-    auto&& set_size(this auto&& self, const Place& place, uint64_t size) {
+    auto&& set_size(this auto&& self, const AkeyAddress& place, uint64_t size) {
         self.add(Operation::Kind::set_size, place).size = size;
         return std::forward<decltype(self)>(self);
     }
-    auto&& touch(this auto&& self, const Place& place) {
+    auto&& touch(this auto&& self, const AkeyAddress& place) {
         self.add(Operation::Kind::touch, place);
         return std::forward<decltype(self)>(self);
     }
-    auto&& punch_akey(this auto&& self, const Place& place) {
+    auto&& punch_akey(this auto&& self, const AkeyAddress& place) {
         self.add(Operation::Kind::punch_akey, place);
         return std::forward<decltype(self)>(self);
     }
@@ -70,17 +70,17 @@ class Batch {
         return std::forward<decltype(self)>(self);
     }
 
-    auto&& exists(this auto&& self, const Place& place) {
+    auto&& exists(this auto&& self, const AkeyAddress& place) {
         return std::forward<decltype(self)>(self).condition(Condition::Kind::exists, place);
     }
-    auto&& absent(this auto&& self, const Place& place) {
+    auto&& absent(this auto&& self, const AkeyAddress& place) {
         return std::forward<decltype(self)>(self).condition(Condition::Kind::absent, place);
     }
-    auto&& epoch_equals(this auto&& self, const Place& place, Epoch epoch) {
+    auto&& epoch_equals(this auto&& self, const AkeyAddress& place, Epoch epoch) {
         return std::forward<decltype(self)>(self).condition(Condition::Kind::epoch_equals, place,
                                                             epoch.value);
     }
-    auto&& size_equals(this auto&& self, const Place& place, uint64_t size) {
+    auto&& size_equals(this auto&& self, const AkeyAddress& place, uint64_t size) {
         return std::forward<decltype(self)>(self).condition(Condition::Kind::size_equals, place,
                                                             size);
     }
@@ -88,7 +88,7 @@ class Batch {
         return std::forward<decltype(self)>(self).condition(Condition::Kind::no_dkeys,
                                                             {object, "", std::move(akey)});
     }
-    auto&& condition(this auto&& self, Condition::Kind kind, const Place& place,
+    auto&& condition(this auto&& self, Condition::Kind kind, const AkeyAddress& place,
                      uint64_t value = 0) {
         self.transaction_.conditions.push_back({.kind = kind,
                                                 .object = place.object,
@@ -128,7 +128,7 @@ class Batch {
     }
 
   private:
-    Operation& add(Operation::Kind kind, const Place& place) {
+    Operation& add(Operation::Kind kind, const AkeyAddress& place) {
         return transaction_.operations.emplace_back(Operation{
             .kind = kind, .object = place.object, .dkey = {place.dkey}, .akey = {place.akey}});
     }

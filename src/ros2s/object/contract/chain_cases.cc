@@ -11,8 +11,8 @@ namespace {
 
 constexpr uint64_t chained_high = 9;
 
-Place record_place(uint64_t low) { return {{chained_high, low}, "d", "record"}; }
-Place chained_data(uint64_t low) { return {{chained_high, low}, "0", "data"}; }
+AkeyAddress record_place(uint64_t low) { return {{chained_high, low}, "d", "record"}; }
+AkeyAddress chained_data(uint64_t low) { return {{chained_high, low}, "0", "data"}; }
 
 std::string record_to(char type, uint64_t low) {
     std::string bytes(16, '.');

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t workers = 16;
 
-Place chunk(uint64_t n) { return {one, Dkey::integer(n).bytes, "data"}; }
+AkeyAddress chunk(uint64_t n) { return {one, Dkey::integer(n).bytes, "data"}; }
 
 Task<> write_and_read_own(Probe& probe, uint64_t worker) {
     Random random(worker + 1);
@@ -83,7 +83,7 @@ Task<> reads_are_whole_while_others_write(Probe& probe) {
 }
 
 Task<> add_one(Probe& probe, int times) {
-    const Place counter{one, "counter", "value"};
+    const AkeyAddress counter{one, "counter", "value"};
     for (int done = 0; done < times;) {
         const Fetched got = co_await probe.fetch_once(counter, {0, 20});
         const uint64_t n = got.status ? std::stoull(got.bytes.substr(0, got.size)) : 0;
@@ -106,13 +106,13 @@ Task<> conditions_exclude_each_other(Probe& probe) {
 // rmdir against create: the directory is removed only while it is empty, and then nothing is
 // created in it.
 Task<> create_entry(Probe& probe, uint64_t n, int& created) {
-    const Place root{one, "dir", "inode"};
+    const AkeyAddress root{one, "dir", "inode"};
     const auto commit = co_await probe.update(
         Batch().exists(root).put({{9, 9}, "entry" + std::to_string(n), "entry"}, "x"));
     if (commit) ++created;
 }
 Task<> remove_directory(Probe& probe, bool& removed) {
-    const Place root{one, "dir", "inode"};
+    const AkeyAddress root{one, "dir", "inode"};
     const auto commit =
         co_await probe.update(Batch().exists(root).no_dkeys({9, 9}, "entry").punch_akey(root));
     removed = commit.has_value();
@@ -150,8 +150,8 @@ Task<> count_success(Probe& probe, Batch batch, int& succeeded) {
     }
 }
 Task<> conditions_on_a_dkey_exclude_each_other(Probe& probe) {
-    const Place dkey{one, "dkey", ""};
-    const Place value{one, "dkey", "value"};
+    const AkeyAddress dkey{one, "dkey", ""};
+    const AkeyAddress value{one, "dkey", "value"};
     for (int round = 0; round < 10; ++round) {
         for (const bool makes : {true, false}) {
             int first = 0, succeeded = 0;
@@ -208,8 +208,8 @@ Task<> epochs_order_what_follows_each_other(Probe& probe) {
 Task<> write_pair(Probe& probe, uint64_t worker) {
     Random random(worker + 100);
     for (uint64_t i = 0; i < 30; ++i) {
-        const Place a{{1, random.below(3)}, "a", "v"};
-        const Place b{{1, random.below(3)}, "b", "v"};
+        const AkeyAddress a{{1, random.below(3)}, "a", "v"};
+        const AkeyAddress b{{1, random.below(3)}, "b", "v"};
         const std::string bytes = std::to_string(worker) + "-" + std::to_string(i);
         if (random.one_in(2)) {
             co_await probe.must(Batch().put(a, bytes).put(b, bytes));

@@ -5,13 +5,13 @@
 namespace ros2s::object::contract {
 namespace {
 
-const Place given_array{one, "dkey", "array"};
-const Place given_value{one, "dkey", "value"};
-const Place absent_akey{one, "dkey", "absent"};
-const Place absent_dkey{one, "other", "array"};
-const Place result{two, "r", "r"};
+const AkeyAddress given_array{one, "dkey", "array"};
+const AkeyAddress given_value{one, "dkey", "value"};
+const AkeyAddress absent_akey{one, "dkey", "absent"};
+const AkeyAddress absent_dkey{one, "other", "array"};
+const AkeyAddress result{two, "r", "r"};
 
-Place dkey_of(const Place& place) { return {place.object, place.dkey, ""}; }
+AkeyAddress dkey_of(const AkeyAddress& place) { return {place.object, place.dkey, ""}; }
 
 Task<> holds(Probe& probe, Batch batch) { co_await probe.must(std::move(batch)); }
 Task<> fails(Probe& probe, Batch batch) {
@@ -25,12 +25,12 @@ Task<> fails(Probe& probe, Batch batch) {
 
 Task<> exists_and_absent(Probe& probe) {
     co_await probe.must(Batch().write(given_array, 0, "a").put(given_value, ""));
-    for (const Place& there : {given_array, given_value, dkey_of(given_array)}) {
+    for (const AkeyAddress& there : {given_array, given_value, dkey_of(given_array)}) {
         co_await holds(probe, Batch().exists(there));
         co_await fails(probe, Batch().absent(there));
     }
-    for (const Place& not_there : {absent_akey, absent_dkey, dkey_of(absent_dkey),
-                                   Place{two, "x", ""}, Place{two, "", "x"}}) {
+    for (const AkeyAddress& not_there : {absent_akey, absent_dkey, dkey_of(absent_dkey),
+                                         AkeyAddress{two, "x", ""}, AkeyAddress{two, "", "x"}}) {
         co_await holds(probe, Batch().absent(not_there));
         co_await fails(probe, Batch().exists(not_there));
     }

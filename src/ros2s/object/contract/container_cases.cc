@@ -4,7 +4,7 @@
 namespace ros2s::object::contract {
 namespace {
 
-const Place kept_array{one, "a", "array"};
+const AkeyAddress kept_array{one, "a", "array"};
 
 Task<> labels(Probe& probe) {
     for (const char* bad : {"", ".", "..", "a/b", "a b", "ä", "new\nline"}) {
@@ -103,7 +103,7 @@ Task<> a_destroyed_one_leaves_nothing(Probe& probe) {
 // Writes 1 MiB arrays until there is no space; returns their number.
 Task<uint64_t> fill_up(Probe& probe) {
     for (uint64_t i = 0;; ++i) {
-        const Place place{one, Dkey::integer(i).bytes, "array"};
+        const AkeyAddress place{one, Dkey::integer(i).bytes, "array"};
         const auto commit = co_await probe.update(Batch().write(place, 0, pattern(i, 1 << 20)));
         if (!commit) {
             EXPECT_EQ(describe(commit.error().code), describe(Code::no_space));
@@ -122,7 +122,7 @@ Task<> a_full_pool(Probe& probe) {
         const uint64_t count = co_await fill_up(probe);
         EXPECT_GE(count << 20, empty.free_bytes * 3 / 4) << "much space was not to be had";
         // The refused write left nothing, and neither does one that is mostly small.
-        const Place refused{one, Dkey::integer(count).bytes, "array"};
+        const AkeyAddress refused{one, Dkey::integer(count).bytes, "array"};
         co_await probe.expect_absent(refused);
         co_await probe.refused(
             Batch().put({one, "v", "value"}, "x").write(refused, 0, pattern(0, 4 << 20)),

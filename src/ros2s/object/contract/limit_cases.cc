@@ -4,7 +4,7 @@
 namespace ros2s::object::contract {
 namespace {
 
-const Place limited_array{one, "a", "array"};
+const AkeyAddress limited_array{one, "a", "array"};
 const std::string longest(key_bytes_max, 'k');
 const std::string too_long(key_bytes_max + 1, 'k');
 
@@ -14,25 +14,26 @@ Task<> keys_up_to_the_limit(Probe& probe) {
     while (hostile.size() < key_bytes_max - 1) hostile += nul_ff;
     for (const std::string& key :
          {longest, hostile, std::string(255, '\0'), std::string(1, '\0')}) {
-        const Place place{one, key, key};
+        const AkeyAddress place{one, key, key};
         co_await probe.must(Batch().write(place, 0, key));
         co_await probe.expect_array(place, key);
         const QueryReply query = co_await probe.query(one, key);
         EXPECT_EQ(query.highest_dkey.bytes, key);
     }
-    const Place empty_dkey{one, "", "a"};
+    const AkeyAddress empty_dkey{one, "", "a"};
     co_await probe.must(Batch().put(empty_dkey, "v"));
     co_await probe.expect_value(empty_dkey, "v");
 }
 
 Task<> keys_over_the_limit(Probe& probe) {
-    for (const Place& place : {Place{one, too_long, "a"}, Place{one, "d", too_long}}) {
+    for (const AkeyAddress& place :
+         {AkeyAddress{one, too_long, "a"}, AkeyAddress{one, "d", too_long}}) {
         co_await probe.refused(Batch().touch(place), Code::too_large, key_bytes_max);
         co_await probe.refused(Batch().exists(place), Code::too_large, key_bytes_max);
         const Fetched got = co_await probe.fetch(place, {0, 10});
         EXPECT_EQ(got.status, Result<>(fail(Code::too_large, key_bytes_max)));
     }
-    const Place no_akey{one, "d", ""};
+    const AkeyAddress no_akey{one, "d", ""};
     co_await probe.refused(Batch().touch(no_akey), Code::invalid);
     co_await probe.refused(Batch().punch_akey(no_akey), Code::invalid);
     co_await probe.refused(Batch().size_equals(no_akey, 0), Code::invalid);
@@ -71,7 +72,7 @@ Task<> values_over_the_limit(Probe& probe) {
 Task<> transactions_over_the_limit(Probe& probe) {
     Batch most, many, asks_most, asks_many;
     for (size_t i = 0; i <= transaction_operations_max; ++i) {
-        const Place place{one, Dkey::integer(i).bytes, "a"};
+        const AkeyAddress place{one, Dkey::integer(i).bytes, "a"};
         many.touch(place);
         asks_many.absent(place);
         if (i == transaction_operations_max) continue;

@@ -151,7 +151,9 @@ Task<> a_large_directory(Probe& probe) {
 }
 
 Task<> query_follows_every_change(Probe& probe) {
-    const auto place = [](uint64_t n) { return Place{listed, Dkey::integer(n).bytes, "data"}; };
+    const auto place = [](uint64_t n) {
+        return AkeyAddress{listed, Dkey::integer(n).bytes, "data"};
+    };
     QueryReply query = co_await probe.query(listed, "data");
     EXPECT_FALSE(query.exists);
     EXPECT_EQ(query.last_epoch, Epoch{});
@@ -205,7 +207,7 @@ Task<> query_follows_every_change(Probe& probe) {
 Task<> come_and_go(Probe& probe, uint64_t seed, const bool& stop) {
     Random random(seed);
     while (!stop) {
-        const Place place{listed, "m" + std::to_string(random.below(1000)), "inode"};
+        const AkeyAddress place{listed, "m" + std::to_string(random.below(1000)), "inode"};
         if (random.one_in(2)) {
             co_await probe.must(Batch().put(place, "x"));
         } else {

@@ -6,9 +6,9 @@
 namespace ros2s::object::contract {
 namespace {
 
-const Place inode{one, ".", "inode"};
-const Place data{one, "0", "data"};
-const Place other_inode{two, ".", "inode"};
+const AkeyAddress inode{one, ".", "inode"};
+const AkeyAddress data{one, "0", "data"};
+const AkeyAddress other_inode{two, ".", "inode"};
 
 Holder holder(uint8_t number, uint64_t session = 0) {
     Holder one;
@@ -17,7 +17,7 @@ Holder holder(uint8_t number, uint64_t session = 0) {
     return one;
 }
 
-Task<Result<>> pin(Probe& probe, Holder by, Place place) {
+Task<Result<>> pin(Probe& probe, Holder by, AkeyAddress place) {
     std::string bytes(8, '?');
     FetchItem item{.object = place.object,
                    .dkey = {place.dkey},
@@ -28,7 +28,7 @@ Task<Result<>> pin(Probe& probe, Holder by, Place place) {
     if (item.status) EXPECT_EQ(bytes.substr(0, item.size), "record");
     co_return item.status;
 }
-Task<> must_pin(Probe& probe, Holder by, Place place) {
+Task<> must_pin(Probe& probe, Holder by, AkeyAddress place) {
     EXPECT_TRUE(co_await pin(probe, by, place));
 }
 Task<> expect_unpin(Probe& probe, Holder by, ObjectId object, bool is_wanted) {
@@ -41,7 +41,7 @@ Batch punch_by(Holder by, ObjectId object) {
         .condition(Condition::Kind::unpinned, {object, "", ""})
         .punch_object(object);
 }
-Batch write_by(Holder by, const Place& place, std::string bytes) {
+Batch write_by(Holder by, const AkeyAddress& place, std::string bytes) {
     return Batch()
         .by(by)
         .condition(Condition::Kind::pinned, {place.object, "", ""})
@@ -103,7 +103,7 @@ Task<> what_was_done_is_answered_without_the_pin(Probe& probe) {
     EXPECT_TRUE((co_await probe.must(write_by(holder(1), data, "abc").id(id))).replayed);
 }
 
-Task<> pin_into(Probe& probe, Place place, Result<>& result) {
+Task<> pin_into(Probe& probe, AkeyAddress place, Result<>& result) {
     result = co_await pin(probe, holder(1), std::move(place));
 }
 Task<> punch_into(Probe& probe, ObjectId object, Result<Commit>& result) {
@@ -113,7 +113,7 @@ Task<> punch_into(Probe& probe, ObjectId object, Result<Commit>& result) {
 // The first one wins, and the other one gets an error.
 Task<> a_pin_and_a_punch_at_once(Probe& probe) {
     for (uint64_t i = 0; i < 60; ++i) {
-        const Place place{{7, i}, ".", "inode"};
+        const AkeyAddress place{{7, i}, ".", "inode"};
         co_await probe.must(Batch().put(place, "record"));
         Result<> pinned;
         Result<Commit> punched;

@@ -36,7 +36,7 @@ Task<> Probe::refused(Batch batch, Code code, uint64_t detail) {
     if (detail != 0) EXPECT_EQ(commit.error().detail, detail);
 }
 
-Task<Fetched> Probe::fetch_once(Place place, Extent extent, bool aligned) {
+Task<Fetched> Probe::fetch_once(AkeyAddress place, Extent extent, bool aligned) {
     const size_t offset = aligned ? 0 : 1;
     const AlignedBuffer memory(offset + extent.length + guard_bytes);
     std::memset(memory.data(), static_cast<uint8_t>(untouched), memory.size());
@@ -68,7 +68,7 @@ Task<Fetched> Probe::fetch_once(Place place, Extent extent, bool aligned) {
     co_return reply;
 }
 
-Task<Fetched> Probe::fetch(Place place, Extent extent) {
+Task<Fetched> Probe::fetch(AkeyAddress place, Extent extent) {
     Fetched aligned = co_await fetch_once(place, extent, true);
     const Fetched unaligned = co_await fetch_once(place, extent, false);
     EXPECT_EQ(aligned.status, unaligned.status);
@@ -80,7 +80,7 @@ Task<Fetched> Probe::fetch(Place place, Extent extent) {
     co_return aligned;
 }
 
-Task<> Probe::expect_array(Place place, std::string bytes) {
+Task<> Probe::expect_array(AkeyAddress place, std::string bytes) {
     const Fetched got = co_await fetch(place, {0, bytes.size() + 100});
     EXPECT_TRUE(got.status.has_value()) << describe(got.status.error());
     EXPECT_FALSE(got.is_value);
@@ -92,7 +92,7 @@ Task<> Probe::expect_array(Place place, std::string bytes) {
     EXPECT_TRUE(array_checksums_match(0, as_bytes(got.bytes), got.checksums));
 }
 
-Task<> Probe::expect_value(Place place, std::string bytes) {
+Task<> Probe::expect_value(AkeyAddress place, std::string bytes) {
     const Fetched got = co_await fetch(place, {0, bytes.size() + 10});
     EXPECT_TRUE(got.status.has_value()) << describe(got.status.error());
     EXPECT_TRUE(got.is_value);
@@ -102,7 +102,7 @@ Task<> Probe::expect_value(Place place, std::string bytes) {
     EXPECT_EQ(got.checksums, std::vector{crc32c(as_bytes(bytes))});
 }
 
-Task<> Probe::expect_absent(Place place) {
+Task<> Probe::expect_absent(AkeyAddress place) {
     const Fetched got = co_await fetch(place, {0, 100});
     EXPECT_EQ(got.status, Result<>(fail(Code::not_found)));
     EXPECT_EQ(got.bytes, std::string(100, '\0'));

@@ -13,12 +13,12 @@ struct ModelEntry {
     std::string bytes;
     Epoch epoch{};
 };
-using Model = std::map<Place, ModelEntry>;
+using Model = std::map<AkeyAddress, ModelEntry>;
 
 // False if the operation is of the wrong kind.
 bool apply(Model& model, const Operation& operation, Epoch epoch) {
     using Kind = Operation::Kind;
-    const Place place{operation.object, operation.dkey.bytes, operation.akey.bytes};
+    const AkeyAddress place{operation.object, operation.dkey.bytes, operation.akey.bytes};
     const auto punch_if = [&](auto matches) {
         std::erase_if(model, [&](const auto& entry) {
             return entry.first.object == place.object && matches(entry.first);
@@ -26,12 +26,12 @@ bool apply(Model& model, const Operation& operation, Epoch epoch) {
         return true;
     };
     switch (operation.kind) {
-        case Kind::punch_object: return punch_if([](const Place&) { return true; });
+        case Kind::punch_object: return punch_if([](const AkeyAddress&) { return true; });
         case Kind::punch_dkey:
-            return punch_if([&](const Place& p) { return p.dkey == place.dkey; });
-        case Kind::punch_akey: return punch_if([&](const Place& p) { return p == place; });
+            return punch_if([&](const AkeyAddress& p) { return p.dkey == place.dkey; });
+        case Kind::punch_akey: return punch_if([&](const AkeyAddress& p) { return p == place; });
         case Kind::punch_dkeys:
-            return punch_if([&](const Place& p) {
+            return punch_if([&](const AkeyAddress& p) {
                 const std::string& end = operation.dkey_end.bytes;
                 return p.dkey >= place.dkey && (end.empty() || p.dkey < end);
             });
@@ -60,7 +60,7 @@ class Generator {
     explicit Generator(uint64_t seed) : random_(seed) {}
     Random& random() { return random_; }
 
-    Place place() {
+    AkeyAddress place() {
         return {{1, random_.below(3)},
                 "d" + std::to_string(random_.below(4)),
                 random_.one_in(2) ? "array" : "value"};
@@ -74,7 +74,7 @@ class Generator {
         return random_.one_in(3) ? (1 + random_.below(4)) * block_bytes : random_.below(9000);
     }
     void operation(Batch& batch) {
-        const Place at = place();
+        const AkeyAddress at = place();
         const uint64_t kind = random_.below(20);
         // Sometimes the wrong kind for the akey.
         const bool is_array = (at.akey == "array") != random_.one_in(100);
@@ -103,7 +103,7 @@ class Generator {
     Random random_;
 };
 
-Task<> compare(Probe& probe, const Model& model, Place place) {
+Task<> compare(Probe& probe, const Model& model, AkeyAddress place) {
     const auto found = model.find(place);
     if (found == model.end()) {
         co_await probe.expect_absent(place);
@@ -127,7 +127,7 @@ Task<> compare_all(Probe& probe, const Model& model) {
         for (const char* akey : {"array", "value"}) {
             std::vector<std::string> dkeys;
             for (uint64_t d = 0; d < 4; ++d) {
-                const Place place{{1, object}, "d" + std::to_string(d), akey};
+                const AkeyAddress place{{1, object}, "d" + std::to_string(d), akey};
                 co_await compare(probe, model, place);
                 if (model.contains(place)) dkeys.push_back(place.dkey);
             }
@@ -179,7 +179,7 @@ Task<> run_seed(Probe& probe, uint64_t seed, int steps, int reopen_every) {
 // Cuts at the border of a 1 MiB segment. An engine may have lost the segment on one side.
 Task<> cuts_at_segments_after_reopening(Probe& probe) {
     constexpr uint64_t mib = 1 << 20;
-    const Place place{{1, 1}, "d", "array"};
+    const AkeyAddress place{{1, 1}, "d", "array"};
     const Extent punches[] = {
         {mib - 1000, 2000},     {2 * mib - 1000, 2000}, {2 * mib - 5000, 10'000},  {2 * mib, 1000},
         {3 * mib - 1000, 1000}, {mib + 1, 2 * mib},     {3 * mib - 10'000, 10'001}};

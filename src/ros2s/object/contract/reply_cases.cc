@@ -7,7 +7,7 @@
 namespace ros2s::object::contract {
 namespace {
 
-const Place answered{one, "v", "value"};
+const AkeyAddress answered{one, "v", "value"};
 
 Uuid client(uint8_t number) {
     Uuid uuid;

@@ -6,7 +6,7 @@ namespace ros2s::object::contract {
 namespace {
 
 constexpr uint64_t mib = 1 << 20;
-const Place sealed_array{one, "a", "data"};
+const AkeyAddress sealed_array{one, "a", "data"};
 const std::string none(seal_bytes, '\0');
 
 // Those of `count` blocks.

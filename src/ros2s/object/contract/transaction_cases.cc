@@ -7,9 +7,9 @@
 namespace ros2s::object::contract {
 namespace {
 
-const Place array{one, "a", "array"};
-const Place value{one, "v", "value"};
-const Place other{two, "o", "array"};
+const AkeyAddress array{one, "a", "array"};
+const AkeyAddress value{one, "v", "value"};
+const AkeyAddress other{two, "o", "array"};
 
 Task<> across_objects(Probe& probe) {
     Batch batch;
@@ -19,7 +19,7 @@ Task<> across_objects(Probe& probe) {
     }
     const Commit commit = co_await probe.must(std::move(batch));
     for (uint64_t i = 0; i < 100; ++i) {
-        const Place place{{i, 0}, "d" + std::to_string(i), "array"};
+        const AkeyAddress place{{i, 0}, "d" + std::to_string(i), "array"};
         std::string model;
         overlay(model, i * 100, pattern(i, 5000));
         co_await probe.expect_array(place, model);

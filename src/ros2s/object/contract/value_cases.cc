@@ -5,7 +5,7 @@ namespace ros2s::object::contract {
 namespace {
 
 constexpr ObjectId directory{5, 6};
-const Place place{directory, "name", "inode"};
+const AkeyAddress place{directory, "name", "inode"};
 
 Task<> values_of_all_sizes(Probe& probe) {
     for (const size_t size : {size_t{0}, size_t{1}, size_t{100}, size_t{4095}, size_t{4096},
@@ -42,7 +42,7 @@ Task<> values_are_read_from_their_start(Probe& probe) {
 }
 
 Task<> an_akey_is_an_array_or_a_value(Probe& probe) {
-    const Place array{directory, "name", "data"};
+    const AkeyAddress array{directory, "name", "data"};
     co_await probe.must(Batch().put(place, "value").write(array, 0, "array"));
     co_await probe.refused(Batch().put(array, "x"), Code::invalid);
     co_await probe.refused(Batch().write(place, 0, "x"), Code::invalid);

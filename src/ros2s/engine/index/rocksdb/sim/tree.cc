@@ -116,13 +116,13 @@ Result<InodePtr> Tree::walk(std::string_view path) const {
     return at;
 }
 
-Result<Tree::Place> Tree::place(std::string_view path) const {
+Result<Tree::Entry> Tree::place(std::string_view path) const {
     while (path.ends_with('/')) path.remove_suffix(1);
     const auto slash = path.rfind('/');
     ROS2S_CHECK(slash != std::string_view::npos);
     ROS2S_TRY_ASSIGN(auto directory, walk(path.substr(0, slash)));
     if (!directory->is_directory) return fail_errno(ENOTDIR);
-    return Place{std::move(directory), std::string(path.substr(slash + 1))};
+    return Entry{std::move(directory), std::string(path.substr(slash + 1))};
 }
 
 void Tree::change(Inode& directory, Inode::Change change) {

@@ -70,14 +70,14 @@ class Tree {
     [[nodiscard]] uint64_t unsynced() const;
 
   private:
-    struct Place {
+    struct Entry {
         InodePtr directory;
         std::string name;
     };
     // These require the lock.
     [[nodiscard]] Result<> usable(Generation g) const;
     [[nodiscard]] Result<InodePtr> walk(std::string_view path) const;
-    [[nodiscard]] Result<Place> place(std::string_view path) const;
+    [[nodiscard]] Result<Entry> place(std::string_view path) const;
     static void change(Inode& directory, Inode::Change change);
     // Counts a change that was just made, and crashes if that is planned.
     [[nodiscard]] Result<> changed();

@@ -1,4 +1,4 @@
-#include "ros2s/api/server_place.h"
+#include "ros2s/api/server_address.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 namespace ros2s::api {
 namespace {
 
-Result<ServerPlace> place_of(const std::string& text, Report& report) {
+Result<ServerAddress> address_of(const std::string& text, Report& report) {
     const auto uri = Uri::parse(text, report);
     EXPECT_TRUE(uri) << report.text();
-    return uri ? server_place(*uri, report) : Result<ServerPlace>(fail(uri.error()));
+    return uri ? server_address(*uri, report) : Result<ServerAddress>(fail(uri.error()));
 }
 
-TEST(ServerPlace, of_hosts_and_sockets) {
+TEST(ServerAddress, of_hosts_and_sockets) {
     unsetenv("ROS2STORE_CERTS");
     struct {
         const char *uri, *control, *name;
@@ -32,26 +32,26 @@ TEST(ServerPlace, of_hosts_and_sockets) {
     };
     for (const auto& each : cases) {
         Report report;
-        const auto place = place_of(each.uri, report);
-        ASSERT_TRUE(place) << report.text();
-        EXPECT_EQ(place->control, each.control);
-        EXPECT_EQ(place->name, each.name);
-        EXPECT_EQ(place->same_machine, each.same_machine) << each.uri;
-        EXPECT_EQ(place->certificates, "/etc/ros2store/certs");
+        const auto address = address_of(each.uri, report);
+        ASSERT_TRUE(address) << report.text();
+        EXPECT_EQ(address->control, each.control);
+        EXPECT_EQ(address->name, each.name);
+        EXPECT_EQ(address->same_machine, each.same_machine) << each.uri;
+        EXPECT_EQ(address->certificates, "/etc/ros2store/certs");
     }
     setenv("ROS2STORE_CERTS", "/elsewhere", 1);
     Report report;
-    EXPECT_EQ(place_of("ros2s://engine-1/pool/main", report)->certificates, "/elsewhere");
+    EXPECT_EQ(address_of("ros2s://engine-1/pool/main", report)->certificates, "/elsewhere");
     unsetenv("ROS2STORE_CERTS");
 }
 
-TEST(ServerPlace, of_directories_whose_daemons_run) {
-    char base[] = "/tmp/ros2store-place-XXXXXX";
+TEST(ServerAddress, of_directories_whose_daemons_run) {
+    char base[] = "/tmp/ros2store-address-XXXXXX";
     ROS2S_CHECK(mkdtemp(base) != nullptr);
     const std::string directory = base;
     const std::string uri = "/pool/main?dir=" + directory;
     Report report;
-    const auto none = place_of("ros2s+dpu://" + uri, report);
+    const auto none = address_of("ros2s+dpu://" + uri, report);
     ASSERT_FALSE(none);
     EXPECT_EQ(none.error().code, Code::not_found);
     EXPECT_NE(report.text().find("ros2store up " + directory), std::string::npos) << report.text();
@@ -59,20 +59,20 @@ TEST(ServerPlace, of_directories_whose_daemons_run) {
     std::filesystem::create_directory(directory + "/run");
     std::ofstream(directory + "/run/dpu.control")
         << "a socket, as far as can be told from its name";
-    const auto dpu = place_of("ros2s+dpu://" + uri, report);
+    const auto dpu = address_of("ros2s+dpu://" + uri, report);
     ASSERT_TRUE(dpu) << report.text();
     EXPECT_EQ(dpu->control, "unix:" + directory + "/run/dpu.control");
     EXPECT_EQ(dpu->certificates, directory + "/certs/hosts");
-    EXPECT_FALSE(place_of("ros2s://" + uri, report)) << "the engine does not run";
+    EXPECT_FALSE(address_of("ros2s://" + uri, report)) << "the engine does not run";
     std::filesystem::remove_all(directory);
 }
 
-TEST(ServerPlace, of_no_server_or_several) {
+TEST(ServerAddress, of_no_server_or_several) {
     for (const char* each : {"ros2s:///pool/main", "ros2s://host/pool/main?socket=/run/x"}) {
         Report report;
-        const auto place = place_of(each, report);
-        ASSERT_FALSE(place);
-        EXPECT_EQ(place.error().code, Code::invalid);
+        const auto address = address_of(each, report);
+        ASSERT_FALSE(address);
+        EXPECT_EQ(address.error().code, Code::invalid);
         EXPECT_NE(report.text().find("?dir=DIR"), std::string::npos) << report.text();
     }
 }

@@ -7,7 +7,7 @@
 namespace ros2s::object {
 
 // For an item of a fetch; `bytes` is the affected range.
-[[nodiscard]] std::string place_text(ContainerId container, const FetchItem& item, Extent bytes);
+[[nodiscard]] std::string location_text(ContainerId container, const FetchItem& item, Extent bytes);
 // The range that `detail` of a `corrupt` error names: one block, or the whole item if it is
 // unknown.
 [[nodiscard]] Extent damaged(const FetchItem& item);

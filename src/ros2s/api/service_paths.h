@@ -1,4 +1,4 @@
-// ServicePlaces: the files of the daemons that `ros2store up DIR` starts. A client finds them by
+// ServicePaths: the files of the daemons that `ros2store up DIR` starts. A client finds them by
 // `?dir=DIR` alone.
 //
 //     DIR/certs/storage/   the storage network's authority: engine (server), DPU and trusted direct
@@ -14,8 +14,8 @@
 
 namespace ros2s::api {
 
-struct ServicePlaces {
-    explicit ServicePlaces(const std::string& directory)
+struct ServicePaths {
+    explicit ServicePaths(const std::string& directory)
         : storage_certs(directory + "/certs/storage"),
           host_certs(directory + "/certs/hosts"),
           engine_settings(directory + "/engine.yaml"),

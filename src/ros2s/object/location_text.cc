@@ -1,4 +1,4 @@
-#include "place_text.h"
+#include "location_text.h"
 
 #include <fmt/format.h>
 
@@ -22,7 +22,7 @@ std::string quoted(std::string_view key) {
 
 }  // namespace
 
-std::string place_text(ContainerId container, const FetchItem& item, Extent bytes) {
+std::string location_text(ContainerId container, const FetchItem& item, Extent bytes) {
     return fmt::format("container {} object {:016x}.{:016x} dkey {} akey {} {} [{}, {})",
                        container.uuid.to_string(), item.object.high, item.object.low,
                        quoted(item.dkey.bytes), quoted(item.akey.bytes),

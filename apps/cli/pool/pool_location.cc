@@ -1,4 +1,4 @@
-#include "pool_place.h"
+#include "pool_location.h"
 
 #include <fmt/format.h>
 
@@ -37,14 +37,14 @@ Result<api::Uri> container_uri(std::string_view text, Report& report) {
                     text, api::example_of(api::Uri::Transport::local)));
 }
 
-Result<std::string> pool_directory_of(std::string_view place, Report& report) {
-    if (!is_uri(place)) return std::string(place);
-    ROS2S_TRY_ASSIGN(const api::Uri uri, container_uri(place, report));
+Result<std::string> pool_directory_of(std::string_view location, Report& report) {
+    if (!is_uri(location)) return std::string(location);
+    ROS2S_TRY_ASSIGN(const api::Uri uri, container_uri(location, report));
     if (uri.transport == api::Uri::Transport::rados) {
         return report.fail(Code::unsupported,
                            fmt::format("'{}' is in a Ceph cluster, and this command is for pools "
                                        "in a directory of this machine, like {}",
-                                       place, api::example_of(api::Uri::Transport::local)));
+                                       location, api::example_of(api::Uri::Transport::local)));
     }
     Report ignored;
     const auto found = pool::read_pool_directory(uri.dir, ignored);
@@ -66,14 +66,14 @@ Result<std::string> absolute_directory(const std::string& directory, Report& rep
     return whole;
 }
 
-Result<std::unique_ptr<OsReactor>> reactor_for(const std::vector<std::string>& places,
+Result<std::unique_ptr<OsReactor>> reactor_for(const std::vector<std::string>& locations,
                                                Report& report) {
     std::map<std::string, pool::PoolDirectory> pools;
-    for (const std::string& place : places) {
+    for (const std::string& location : locations) {
         Report ignored;
-        std::string directory = place;
-        if (is_uri(place)) {
-            const auto uri = api::Uri::parse(place, ignored);
+        std::string directory = location;
+        if (is_uri(location)) {
+            const auto uri = api::Uri::parse(location, ignored);
             if (!uri || uri->transport != api::Uri::Transport::local) continue;
             directory = uri->dir;
         }
@@ -91,11 +91,12 @@ Result<pool::OwnerRecord> owner_of(const std::string& directory, Report& report)
                                                   describe(owner.error())));
 }
 
-Task<Result<std::unique_ptr<pool::EmbeddedPool>>> open_pool(Workplace work, std::string directory) {
+Task<Result<std::unique_ptr<pool::EmbeddedPool>>> open_pool(CommandContext context,
+                                                            std::string directory) {
     pool::OwnerRecord present;
-    co_return co_await pool::EmbeddedPool::open(work.environment, std::move(directory),
+    co_return co_await pool::EmbeddedPool::open(context.environment, std::move(directory),
                                                 {.program = std::string(pool::command_program)},
-                                                present, work.report);
+                                                present, context.report);
 }
 
 }  // namespace ros2s::cli

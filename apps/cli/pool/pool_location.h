@@ -15,7 +15,7 @@ namespace ros2s::cli {
 [[nodiscard]] bool is_uri(std::string_view text);
 // The pool directory that "DIR" or a URI names. Errors: invalid (the URI), not_found (the pool
 // there has another name).
-[[nodiscard]] Result<std::string> pool_directory_of(std::string_view place, Report& report);
+[[nodiscard]] Result<std::string> pool_directory_of(std::string_view location, Report& report);
 // The absolute path of the directory. Errors: invalid (no name, a URI), those of getcwd.
 [[nodiscard]] Result<std::string> absolute_directory(const std::string& directory, Report& report);
 // The pool's current owner; pid 0 if there is none. Errors: those of find_owner, reported.
@@ -25,13 +25,13 @@ namespace ros2s::cli {
 [[nodiscard]] Result<api::Uri> container_uri(std::string_view text, Report& report);
 
 // The reactor for a command with these arguments: with the settings of the pool if the URIs and
-// pool directories name exactly one, otherwise with the defaults. Errors of a place are reported
+// pool directories name exactly one, otherwise with the defaults. Errors of a location are reported
 // when it is opened.
-[[nodiscard]] Result<std::unique_ptr<OsReactor>> reactor_for(const std::vector<std::string>& places,
-                                                             Report& report);
+[[nodiscard]] Result<std::unique_ptr<OsReactor>> reactor_for(
+    const std::vector<std::string>& locations, Report& report);
 
 // Opens a pool that has no owner. Errors: those of EmbeddedPool::open.
-[[nodiscard]] Task<Result<std::unique_ptr<pool::EmbeddedPool>>> open_pool(Workplace work,
+[[nodiscard]] Task<Result<std::unique_ptr<pool::EmbeddedPool>>> open_pool(CommandContext context,
                                                                           std::string directory);
 
 }  // namespace ros2s::cli

@@ -1,5 +1,5 @@
-// ServerPlace: the address of the server that a URI names, and the certificates for clients of this
-// machine.
+// ServerAddress: the address of the server that a URI names, and the certificates for clients of
+// this machine.
 //
 // A plain value; any thread.
 #pragma once
@@ -14,7 +14,7 @@ namespace ros2s::api {
 inline constexpr uint16_t engine_control_port = 7400;
 inline constexpr uint16_t dpu_control_port = 7500;
 
-struct ServerPlace {
+struct ServerAddress {
     std::string control;       // its control plane: "dpu-1:7500", "unix:/srv/p/run/dpu.control"
     std::string name;          // that its certificate must have
     std::string certificates;  // a directory with ca.crt, client.crt and client.key
@@ -23,7 +23,7 @@ struct ServerPlace {
 
 // Errors: invalid (no server, or more than one), not_found (none of `dir` is running); the report
 // says what to write or start.
-[[nodiscard]] Result<ServerPlace> server_place(const Uri& uri, Report& report);
+[[nodiscard]] Result<ServerAddress> server_address(const Uri& uri, Report& report);
 
 // The transport of the data to the server.
 struct DataWay {
@@ -31,11 +31,11 @@ struct DataWay {
     std::string ucx_device;              // of ucx and ofi: $ROS2STORE_UCX_DEVICE
 };
 // Errors: invalid (no network device is named, and one is needed).
-[[nodiscard]] Result<DataWay> data_way(const ServerPlace& server, const Uri& uri, Report& report);
+[[nodiscard]] Result<DataWay> data_way(const ServerAddress& server, const Uri& uri, Report& report);
 
 // The engine or DPU daemon that `ros2store up DIR` starts, whether it runs or not.
-[[nodiscard]] ServerPlace server_in(const std::string& directory, Uri::Transport transport);
-[[nodiscard]] bool is_running(const ServerPlace& place);
+[[nodiscard]] ServerAddress server_in(const std::string& directory, Uri::Transport transport);
+[[nodiscard]] bool is_running(const ServerAddress& address);
 
 // The directory of the clients' certificates: $ROS2STORE_CERTS, or /etc/ros2store/certs if it is
 // not set.

@@ -1,4 +1,4 @@
-#include "places.h"
+#include "listen_text.h"
 
 #include <gtest/gtest.h>
 

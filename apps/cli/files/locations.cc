@@ -1,4 +1,4 @@
-#include "places.h"
+#include "locations.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include "pool/pool_place.h"
+#include "pool/pool_location.h"
 #include "ros2s/foreign/local_fs.h"
 #include "ros2s/fs/path_walk.h"
 
@@ -45,41 +45,42 @@ bool ends_with_slash(std::string_view text) {
     return text.substr(0, is_uri(text) ? text.find_first_of("?#") : text.size()).ends_with('/');
 }
 
-std::string directory_above(const Place& place) {
-    const size_t slash = place.path.rfind('/');
-    return written_as(place, slash == std::string::npos ? "" : place.path.substr(0, slash));
+std::string directory_above(const Location& location) {
+    const size_t slash = location.path.rfind('/');
+    return written_as(location, slash == std::string::npos ? "" : location.path.substr(0, slash));
 }
 
 }  // namespace
 
 // ---- opening ---------------------------------------------------------------------------------
 
-Task<Result<Place>> Places::open(std::string text) {
+Task<Result<Location>> Locations::open(std::string text) {
     if (text.empty()) {
-        co_return work_.report.fail(Code::invalid,
-                                    "a place is empty: name a URI or a path, such as . for the "
-                                    "working directory");
+        co_return context_.report.fail(
+            Code::invalid,
+            "a location is empty: name a URI or a path, such as . for the "
+            "working directory");
     }
     if (is_uri(text)) co_return co_await open_container(std::move(text));
     co_return co_await open_local(std::move(text));
 }
 
-Task<Result<Place>> Places::open_container(std::string text) {
-    ROS2S_CO_TRY_ASSIGN(api::Uri uri, api::Uri::parse(text, work_.report));
-    Place place{.path = uri.path, .names_directory = ends_with_slash(text)};
-    place.shown = std::move(text);
+Task<Result<Location>> Locations::open_container(std::string text) {
+    ROS2S_CO_TRY_ASSIGN(api::Uri uri, api::Uri::parse(text, context_.report));
+    Location location{.path = uri.path, .names_directory = ends_with_slash(text)};
+    location.shown = std::move(text);
     uri.path.clear();
-    ROS2S_CO_TRY(co_await find_container(uri, place));
-    co_return place;
+    ROS2S_CO_TRY(co_await find_container(uri, location));
+    co_return location;
 }
 
-Task<Result<>> Places::find_container(const api::Uri& uri, Place& place) {
-    const auto use = [&place](const Container& container) {
-        place.file_system = container.file_system();
-        place.travels = container.travels;
+Task<Result<>> Locations::find_container(const api::Uri& uri, Location& location) {
+    const auto use = [&location](const Container& container) {
+        location.file_system = container.file_system();
+        location.travels = container.travels;
         if (container.deployment == nullptr) return;
-        place.host = container.deployment->mount_point();
-        place.limits = container.deployment->limits();
+        location.host = container.deployment->mount_point();
+        location.limits = container.deployment->limits();
     };
     const std::string key = uri.to_string();
     if (const auto found = containers_.find(key); found != containers_.end()) {
@@ -97,8 +98,8 @@ Task<Result<>> Places::find_container(const api::Uri& uri, Place& place) {
         ROS2S_CO_TRY_ASSIGN(
             container.beside,
             co_await pool->open_container(
-                work_.call, uri.container,
-                {.reaps = !looks_, .layers = other.deployment->store_layers()}, work_.report));
+                context_.call, uri.container,
+                {.reaps = !looks_, .layers = other.deployment->store_layers()}, context_.report));
         container.travels = other.travels;
         break;
     }
@@ -106,31 +107,31 @@ Task<Result<>> Places::find_container(const api::Uri& uri, Place& place) {
         ROS2S_CO_TRY_ASSIGN(
             container.deployment,
             co_await api::Deployment::open(
-                work_.call, work_.environment, uri,
-                {.embedded = {.program = "ros2store"}, .read_only = looks_}, work_.report));
+                context_.call, context_.environment, uri,
+                {.embedded = {.program = "ros2store"}, .read_only = looks_}, context_.report));
         container.travels = container.deployment->path();
     }
     use(containers_.emplace(key, std::move(container)).first->second);
     co_return Result<>{};
 }
 
-Task<Result<Place>> Places::open_local(std::string text) {
+Task<Result<Location>> Locations::open_local(std::string text) {
     LocalPath path = split(text);
     const bool names_directory = ends_with_slash(text);
-    ROS2S_CO_TRY_ASSIGN(auto file_system,
-                        co_await foreign::open_local_fs(path.directory, work_.environment.reactor,
-                                                        work_.environment.blocking, work_.report));
+    ROS2S_CO_TRY_ASSIGN(auto file_system, co_await foreign::open_local_fs(
+                                              path.directory, context_.environment.reactor,
+                                              context_.environment.blocking, context_.report));
     local_.push_back(std::move(file_system));
-    co_return Place{.file_system = local_.back().get(),
-                    .path = std::move(path.rest),
-                    .shown = std::move(text),
-                    .local = true,
-                    .names_directory = names_directory,
-                    .travels = "a local directory",
-                    .host = std::move(path.directory)};
+    co_return Location{.file_system = local_.back().get(),
+                       .path = std::move(path.rest),
+                       .shown = std::move(text),
+                       .local = true,
+                       .names_directory = names_directory,
+                       .travels = "a local directory",
+                       .host = std::move(path.directory)};
 }
 
-Task<> Places::close() {
+Task<> Locations::close() {
     for (auto& [key, container] : containers_) {
         if (container.beside == nullptr) continue;
         co_await container.beside->close_all();
@@ -144,99 +145,103 @@ Task<> Places::close() {
     local_.clear();
 }
 
-Task<Result<>> with_places(Workplace work, FileOptions options,
-                           Task<Result<>> (*body)(Workplace, Places&, const FileOptions&),
-                           Places::Use use) {
-    Places places(work, use);
-    const auto done = co_await body(work, places, options);
-    co_await places.close();
+Task<Result<>> with_locations(CommandContext context, FileOptions options,
+                              Task<Result<>> (*body)(CommandContext, Locations&,
+                                                     const FileOptions&),
+                              Locations::Use use) {
+    Locations locations(context, use);
+    const auto done = co_await body(context, locations, options);
+    co_await locations.close();
     co_return done;
 }
 
 // ---- finding ---------------------------------------------------------------------------------
 
-Task<Result<fs::Attributes>> find_if_there(Workplace work, const Place& place, Follow follow) {
-    return fs::resolve(*place.file_system, work.call, place.path,
+Task<Result<fs::Attributes>> find_if_there(CommandContext context, const Location& location,
+                                           Follow follow) {
+    return fs::resolve(*location.file_system, context.call, location.path,
                        follow == Follow::yes ? fs::LastLink::follow : fs::LastLink::keep);
 }
 
-Task<Result<fs::Attributes>> find(Workplace work, const Place& place, Follow follow) {
-    if (place.names_directory) follow = Follow::yes;
-    auto found = co_await find_if_there(work, place, follow);
-    if (!found && found.error().code == Code::not_found && !place.local) {
-        co_return work.report.fail(
+Task<Result<fs::Attributes>> find(CommandContext context, const Location& location, Follow follow) {
+    if (location.names_directory) follow = Follow::yes;
+    auto found = co_await find_if_there(context, location, follow);
+    if (!found && found.error().code == Code::not_found && !location.local) {
+        co_return context.report.fail(
             found.error(),
-            fmt::format("{}: {}; `ros2store ls {}` shows what is there", place.shown,
-                        describe(found.error()), shell_word(directory_above(place))));
+            fmt::format("{}: {}; `ros2store ls {}` shows what is there", location.shown,
+                        describe(found.error()), shell_word(directory_above(location))));
     }
-    if (!found) co_return explain(work, place.shown, found.error());
-    ROS2S_CO_TRY(check_slash(work, place, *found));
+    if (!found) co_return explain(context, location.shown, found.error());
+    ROS2S_CO_TRY(check_slash(context, location, *found));
     co_return found;
 }
 
-Result<> check_slash(const Workplace& work, const Place& place, const fs::Attributes& there) {
-    if (!place.names_directory || S_ISDIR(there.mode)) return {};
-    return work.report.fail(
+Result<> check_slash(const CommandContext& context, const Location& location,
+                     const fs::Attributes& there) {
+    if (!location.names_directory || S_ISDIR(there.mode)) return {};
+    return context.report.fail(
         Code::not_directory,
-        fmt::format("{} is not a directory: leave out the '/' at its end", place.shown));
+        fmt::format("{} is not a directory: leave out the '/' at its end", location.shown));
 }
 
-Result<> check_slash_of_new(const Workplace& work, const Place& place) {
-    if (!place.names_directory) return {};
-    return work.report.fail(
+Result<> check_slash_of_new(const CommandContext& context, const Location& location) {
+    if (!location.names_directory) return {};
+    return context.report.fail(
         Code::not_found,
         fmt::format("there is no directory {}; make it first: {} -p {}, or leave out the '/' at "
                     "its end to give a file that name",
-                    place.shown, place.local ? "mkdir" : "ros2store mkdir",
-                    shell_word(written_as(place, place.path))));
+                    location.shown, location.local ? "mkdir" : "ros2store mkdir",
+                    shell_word(written_as(location, location.path))));
 }
 
 namespace {
 
-Task<Result<Slot>> slot_of(Workplace work, const Place& place) {
-    ROS2S_CO_TRY_ASSIGN(
-        auto walked, co_await place.file_system->walk(work.call, place.path, fs::LastLink::keep));
+Task<Result<Entry>> entry_of(CommandContext context, const Location& location) {
+    ROS2S_CO_TRY_ASSIGN(auto walked, co_await location.file_system->walk(
+                                         context.call, location.path, fs::LastLink::keep));
     if (walked.name.empty()) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             Code::invalid,
             fmt::format("{} is the root, which always exists; name a file or directory in it",
-                        place.shown));
+                        location.shown));
     }
-    co_return Slot{.directory = walked.parent, .name = std::move(walked.name)};
+    co_return Entry{.directory = walked.parent, .name = std::move(walked.name)};
 }
 
 }  // namespace
 
-Task<Result<Slot>> find_slot(Workplace work, const Place& place) {
-    auto slot = co_await slot_of(work, place);
-    if (!slot && work.report.empty()) co_return explain(work, place.shown, slot.error());
-    co_return slot;
+Task<Result<Entry>> find_entry(CommandContext context, const Location& location) {
+    auto entry = co_await entry_of(context, location);
+    if (!entry && context.report.empty()) co_return explain(context, location.shown, entry.error());
+    co_return entry;
 }
 
-Task<Result<Slot>> find_new_slot(Workplace work, const Place& place) {
-    auto slot = co_await slot_of(work, place);
-    if (slot || !work.report.empty()) co_return slot;
-    const std::string above = directory_above(place);
-    const Error& error = slot.error();
+Task<Result<Entry>> find_new_entry(CommandContext context, const Location& location) {
+    auto entry = co_await entry_of(context, location);
+    if (entry || !context.report.empty()) co_return entry;
+    const std::string above = directory_above(location);
+    const Error& error = entry.error();
     if (error.code == Code::not_found) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             error, fmt::format("{}: {}: the directory that it is to be in is missing; make it "
                                "first: {} -p {}",
-                               place.shown, describe(error),
-                               place.local ? "mkdir" : "ros2store mkdir", shell_word(above)));
+                               location.shown, describe(error),
+                               location.local ? "mkdir" : "ros2store mkdir", shell_word(above)));
     }
     if (error.code == Code::not_directory) {
-        co_return work.report.fail(
+        co_return context.report.fail(
             error,
-            fmt::format("{}: it cannot be in {}, which is not a directory", place.shown, above));
+            fmt::format("{}: it cannot be in {}, which is not a directory", location.shown, above));
     }
-    co_return explain(work, place.shown, error);
+    co_return explain(context, location.shown, error);
 }
 
-std::string written_as(const Place& place, const std::string& path) {
-    if (place.local) return (std::filesystem::path(place.host) / path).lexically_normal().string();
+std::string written_as(const Location& location, const std::string& path) {
+    if (location.local)
+        return (std::filesystem::path(location.host) / path).lexically_normal().string();
     Report ignored;
-    auto uri = api::Uri::parse(place.shown, ignored);
+    auto uri = api::Uri::parse(location.shown, ignored);
     if (!uri) return path;
     uri->path = path;
     return uri->to_string();
@@ -248,31 +253,31 @@ std::vector<std::string_view> names_of(std::span<const fs::DirectoryEntry> entri
     return names;
 }
 
-Task<Result<std::vector<fs::DirectoryEntry>>> read_directory(Workplace work,
+Task<Result<std::vector<fs::DirectoryEntry>>> read_directory(CommandContext context,
                                                              fs::FileSystem& file_system,
                                                              fs::NodeId directory) {
     ROS2S_CO_TRY_ASSIGN(const fs::Opened opened,
-                        co_await file_system.open(work.call, directory, {.read = true}));
+                        co_await file_system.open(context.call, directory, {.read = true}));
     std::vector<fs::DirectoryEntry> all;
     Result<> done;
     for (uint64_t cookie = 0;;) {
-        auto page = co_await file_system.readdir(work.call, opened.handle, cookie, 1024);
+        auto page = co_await file_system.readdir(context.call, opened.handle, cookie, 1024);
         if (!page) done = std::unexpected(page.error());
         if (!page || page->empty()) break;
         cookie = page->back().cookie;
         std::ranges::move(*page, std::back_inserter(all));
     }
-    const auto closed = co_await file_system.close(work.call, opened.handle);
+    const auto closed = co_await file_system.close(context.call, opened.handle);
     ROS2S_CO_TRY(done);
     ROS2S_CO_TRY(closed);
     co_return all;
 }
 
-Task<Result<ConstBytes>> read_piece(Workplace work, const Place& place, fs::FileHandle handle,
-                                    uint64_t offset, Bytes buffer) {
-    const auto bytes =
-        co_await place.file_system->pread(work.call, handle, fs::Window::local(buffer), offset);
-    if (!bytes) co_return explain(work, place.shown, bytes.error());
+Task<Result<ConstBytes>> read_piece(CommandContext context, const Location& location,
+                                    fs::FileHandle handle, uint64_t offset, Bytes buffer) {
+    const auto bytes = co_await location.file_system->pread(context.call, handle,
+                                                            fs::Window::local(buffer), offset);
+    if (!bytes) co_return explain(context, location.shown, bytes.error());
     co_return ConstBytes(buffer).first(*bytes);
 }
 
@@ -280,8 +285,8 @@ Task<Result<ConstBytes>> read_piece(Workplace work, const Place& place, fs::File
 
 namespace {
 
-std::filesystem::path host_path(const Place& place) {
-    return std::filesystem::path(place.host) / place.path;
+std::filesystem::path host_path(const Location& location) {
+    return std::filesystem::path(location.host) / location.path;
 }
 
 bool same_inode(const std::filesystem::path& one, const std::filesystem::path& other) {
@@ -293,12 +298,12 @@ bool same_inode(const std::filesystem::path& one, const std::filesystem::path& o
 
 }  // namespace
 
-bool same_on_host(const Place& from, const Place& to, const std::string& name) {
+bool same_on_host(const Location& from, const Location& to, const std::string& name) {
     if (from.host.empty() || to.host.empty()) return false;
     return same_inode(host_path(from), name.empty() ? host_path(to) : host_path(to) / name);
 }
 
-bool inside_on_host(const Place& from, const Place& to) {
+bool inside_on_host(const Location& from, const Location& to) {
     if (from.host.empty() || to.host.empty()) return false;
     std::error_code failed;
     const auto source = std::filesystem::canonical(host_path(from), failed);
@@ -329,12 +334,12 @@ std::string what_starts_it(std::string_view uri) {
 
 }  // namespace
 
-std::unexpected<Error> explain(Workplace work, std::string_view what, const Error& error,
+std::unexpected<Error> explain(CommandContext context, std::string_view what, const Error& error,
                                std::string_view local) {
     if ((error.code == Code::no_space || error.code == Code::over_cap) && !local.empty()) {
-        return work.report.fail(
+        return context.report.fail(
             error, fmt::format("{}: no space is left where {} is, on this machine (no pool is "
-                               "full); make room there, or write to another place",
+                               "full); make room there, or write to another location",
                                what, local));
     }
     std::string remedy;
@@ -358,7 +363,7 @@ std::unexpected<Error> explain(Workplace work, std::string_view what, const Erro
         case Code::disconnected: remedy = "; " + what_starts_it(what); break;
         default: break;
     }
-    return work.report.fail(error, fmt::format("{}: {}{}", what, describe(error), remedy));
+    return context.report.fail(error, fmt::format("{}: {}{}", what, describe(error), remedy));
 }
 
 }  // namespace ros2s::cli

@@ -1,4 +1,4 @@
-// Places: the arguments of file commands, a path in a container or a local path, in one form: a
+// Locations: the arguments of file commands, a path in a container or a local path, in one form: a
 // FileSystem and a path in it. The same commands then serve both.
 //
 // A container is opened at most once per run, however many arguments name it, because a pool has
@@ -16,7 +16,7 @@
 
 namespace ros2s::cli {
 
-struct Place {
+struct Location {
     fs::FileSystem* file_system = nullptr;
     std::string path;   // from the file system's root, without a leading '/'; "" is the root
     std::string shown;  // as the user wrote it
@@ -30,29 +30,29 @@ struct Place {
 };
 
 // A name in a directory: commands create, remove and rename it.
-struct Slot {
+struct Entry {
     fs::NodeId directory{};
     std::string name;
 };
 
-class Places {
+class Locations {
   public:
     // What the command does with existing files.
     enum class Use : uint8_t { changes, looks };
-    Places(Workplace work, Use use) : work_(work), looks_(use == Use::looks) {}
-    Places(const Places&) = delete;
-    Places& operator=(const Places&) = delete;
-    // Call it after the last use of every place. Must be called.
+    Locations(CommandContext context, Use use) : context_(context), looks_(use == Use::looks) {}
+    Locations(const Locations&) = delete;
+    Locations& operator=(const Locations&) = delete;
+    // Call it after the last use of every location. Must be called.
     Task<> close();
 
     // Errors: those of Deployment::open; not_found (the local directory). Reported.
-    Task<Result<Place>> open(std::string text);
+    Task<Result<Location>> open(std::string text);
 
   private:
-    Task<Result<Place>> open_container(std::string text);
-    Task<Result<Place>> open_local(std::string text);
-    // Sets `place`'s file system and the path of its I/O. `uri` has no path.
-    Task<Result<>> find_container(const api::Uri& uri, Place& place);
+    Task<Result<Location>> open_container(std::string text);
+    Task<Result<Location>> open_local(std::string text);
+    // Sets `location`'s file system and the path of its I/O. `uri` has no path.
+    Task<Result<>> find_container(const api::Uri& uri, Location& location);
 
     struct Container {
         std::unique_ptr<api::Deployment> deployment;
@@ -62,59 +62,63 @@ class Places {
             return beside != nullptr ? beside.get() : &deployment->file_system();
         }
     };
-    Workplace work_;
+    CommandContext context_;
     const bool looks_;
     std::map<std::string, Container> containers_;  // by URI without a path
     std::vector<std::unique_ptr<fs::FileSystem>> local_;
 };
 
-// Runs `body` with places, and closes them whatever its result.
-Task<Result<>> with_places(Workplace work, FileOptions options,
-                           Task<Result<>> (*body)(Workplace, Places&, const FileOptions&),
-                           Places::Use use = Places::Use::changes);
+// Runs `body` with locations, and closes them whatever its result.
+Task<Result<>> with_locations(CommandContext context, FileOptions options,
+                              Task<Result<>> (*body)(CommandContext, Locations&,
+                                                     const FileOptions&),
+                              Locations::Use use = Locations::Use::changes);
 
 // Symbolic links inside the path are followed; the last one if `follow` or a '/' at the end
 // requires it. Errors: not_directory (with a '/' at the end), those of the file system. Reported.
 enum class Follow : uint8_t { no, yes };
-Task<Result<fs::Attributes>> find(Workplace work, const Place& place, Follow follow);
+Task<Result<fs::Attributes>> find(CommandContext context, const Location& location, Follow follow);
 // The same, ignoring a '/' at the end. A missing file is not reported: the error is not_found.
-Task<Result<fs::Attributes>> find_if_there(Workplace work, const Place& place, Follow follow);
-// The directory of the place's last component, which need not exist. Errors: invalid for the root.
-Task<Result<Slot>> find_slot(Workplace work, const Place& place);
+Task<Result<fs::Attributes>> find_if_there(CommandContext context, const Location& location,
+                                           Follow follow);
+// The directory of the location's last component, which need not exist. Errors: invalid for the
+// root.
+Task<Result<Entry>> find_entry(CommandContext context, const Location& location);
 // The same for a new name. If its directory is missing, the report says how to make it.
-Task<Result<Slot>> find_new_slot(Workplace work, const Place& place);
-// Errors: not_directory, reported: the place was written with a '/' at its end and is not a
+Task<Result<Entry>> find_new_entry(CommandContext context, const Location& location);
+// Errors: not_directory, reported: the location was written with a '/' at its end and is not a
 // directory.
-Result<> check_slash(const Workplace& work, const Place& place, const fs::Attributes& there);
+Result<> check_slash(const CommandContext& context, const Location& location,
+                     const fs::Attributes& there);
 // Errors: not_found, reported: a new name was written with a '/' and will not be a directory.
-Result<> check_slash_of_new(const Workplace& work, const Place& place);
-// `path` in the place's file system, in the place's form: a URI or a local path.
-[[nodiscard]] std::string written_as(const Place& place, const std::string& path);
+Result<> check_slash_of_new(const CommandContext& context, const Location& location);
+// `path` in the location's file system, in the location's form: a URI or a local path.
+[[nodiscard]] std::string written_as(const Location& location, const std::string& path);
 
 // For FileSystem::lookup_many(). The entries outlive the names.
 [[nodiscard]] std::vector<std::string_view> names_of(std::span<const fs::DirectoryEntry> entries);
 // All entries of a directory.
-Task<Result<std::vector<fs::DirectoryEntry>>> read_directory(Workplace work,
+Task<Result<std::vector<fs::DirectoryEntry>>> read_directory(CommandContext context,
                                                              fs::FileSystem& file_system,
                                                              fs::NodeId directory);
 
 // Reads an open file from `offset`; less than the buffer only at the end of the file. Errors:
 // reported.
-Task<Result<ConstBytes>> read_piece(Workplace work, const Place& place, fs::FileHandle handle,
-                                    uint64_t offset, Bytes buffer);
+Task<Result<ConstBytes>> read_piece(CommandContext context, const Location& location,
+                                    fs::FileHandle handle, uint64_t offset, Bytes buffer);
 
 // One file may be reached in two ways: through a mount's path, and through the URI of the container
 // that is mounted there. These compare the kernel's view. They are false if one of the two does not
 // exist or is not a file of this machine.
 
 // True if `from` is the name `name` in `to`, or `to` itself if `name` is empty.
-[[nodiscard]] bool same_on_host(const Place& from, const Place& to, const std::string& name);
+[[nodiscard]] bool same_on_host(const Location& from, const Location& to, const std::string& name);
 // True if `to` is, or is below, the directory `from`. If `to` does not exist, its directory counts.
-[[nodiscard]] bool inside_on_host(const Place& from, const Place& to);
+[[nodiscard]] bool inside_on_host(const Location& from, const Location& to);
 
 // "<what>: <why>", and what to do if that is known. `local` names what is full on no_space, if it
 // is not a pool but belongs to this machine.
-std::unexpected<Error> explain(Workplace work, std::string_view what, const Error& error,
+std::unexpected<Error> explain(CommandContext context, std::string_view what, const Error& error,
                                std::string_view local = {});
 
 }  // namespace ros2s::cli

@@ -1,4 +1,4 @@
-// Slots: registered memory for messages and pieces of transfers that the adapter has. It is
+// PacketBuffers: registered memory for messages and pieces of transfers that the adapter has. It is
 // registered for our use only: no key gives a peer access to it.
 #pragma once
 #include <rdma/fi_domain.h>
@@ -17,7 +17,7 @@ class MessageLane;
 
 struct Move;
 
-struct Slot {
+struct PacketBuffer {
     enum class Use : uint8_t { receive, send, write, read };
     static constexpr size_t size = sizeof(lanes::FrameHeader) + frame_bytes;
 
@@ -31,18 +31,18 @@ struct Slot {
     size_t count = 0;
 };
 
-class Slots {
+class PacketBuffers {
   public:
-    explicit Slots(fid_domain* domain) : domain_(domain) {}
-    // A free slot; null if memory cannot be allocated or locked.
-    [[nodiscard]] Slot* take();
-    void give(Slot& slot) noexcept;
-    // Slots that libfabric has for the lane get no owner. They are kept until reclaim().
+    explicit PacketBuffers(fid_domain* domain) : domain_(domain) {}
+    // A free buffer; null if memory cannot be allocated or locked.
+    [[nodiscard]] PacketBuffer* take();
+    void give(PacketBuffer& buffer) noexcept;
+    // PacketBuffers that libfabric has for the lane get no owner. They are kept until reclaim().
     void orphan(const MessageLane& lane) noexcept;
     [[nodiscard]] bool has_orphans() const noexcept { return !orphans_.empty(); }
     // The lane's transfers do not wait for their pieces any more.
     void forget_moves(const MessageLane& lane) noexcept;
-    // libfabric has none of the slots without an owner any more.
+    // libfabric has none of the buffers without an owner any more.
     void reclaim() noexcept;
 
   private:
@@ -50,14 +50,14 @@ class Slots {
         static constexpr size_t count = 16;
         std::unique_ptr<std::byte[]> bytes;
         Handle<fid_mr> registration;
-        std::vector<Slot> slots;
+        std::vector<PacketBuffer> buffers;
     };
     bool grow();
 
     fid_domain* domain_;
     std::vector<std::unique_ptr<Slab>> slabs_;
-    std::vector<Slot*> idle_;
-    std::vector<Slot*> orphans_;
+    std::vector<PacketBuffer*> idle_;
+    std::vector<PacketBuffer*> orphans_;
 };
 
 }  // namespace ros2s::fabric::ofi

@@ -1,4 +1,4 @@
-#include "ros2s/api/server_place.h"
+#include "ros2s/api/server_address.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "ros2s/api/service_places.h"
+#include "ros2s/api/service_paths.h"
 
 namespace ros2s::api {
 namespace {
@@ -30,10 +30,10 @@ std::string client_certificates() {
 
 std::string key_place() { return from_environment("ROS2STORE_KEYS", ""); }
 
-ServerPlace server_in(const std::string& directory, Uri::Transport transport) {
+ServerAddress server_in(const std::string& directory, Uri::Transport transport) {
     const bool dpu = transport == Uri::Transport::dpu;
     std::error_code ignored;
-    const ServicePlaces places(
+    const ServicePaths places(
         std::filesystem::absolute(directory, ignored).lexically_normal().string());
     return {
         .control = std::string(unix_socket) + (dpu ? places.dpu_control : places.engine_control),
@@ -41,11 +41,11 @@ ServerPlace server_in(const std::string& directory, Uri::Transport transport) {
         .certificates = dpu ? places.host_certs : places.storage_certs};
 }
 
-bool is_running(const ServerPlace& place) {
-    return access(place.control.c_str() + unix_socket.size(), F_OK) == 0;
+bool is_running(const ServerAddress& address) {
+    return access(address.control.c_str() + unix_socket.size(), F_OK) == 0;
 }
 
-Result<ServerPlace> server_place(const Uri& uri, Report& report) {
+Result<ServerAddress> server_address(const Uri& uri, Report& report) {
     const bool dpu = uri.transport == Uri::Transport::dpu;
     const int ways = int(!uri.host.empty()) + int(!uri.socket.empty()) + int(!uri.dir.empty());
     if (ways != 1) {
@@ -56,28 +56,28 @@ Result<ServerPlace> server_place(const Uri& uri, Report& report) {
                         uri.to_string(), ways == 0 ? "no server" : "more than one server"));
     }
     if (!uri.dir.empty()) {
-        ServerPlace place = server_in(uri.dir, uri.transport);
-        if (is_running(place)) return place;
+        ServerAddress address = server_in(uri.dir, uri.transport);
+        if (is_running(address)) return address;
         return report.fail(
             Code::not_found,
             fmt::format("no {} of {} is running (there is no {}); start it: ros2store up {}",
                         dpu ? "DPU daemon" : "engine", uri.dir,
-                        place.control.substr(unix_socket.size()), uri.dir));
+                        address.control.substr(unix_socket.size()), uri.dir));
     }
     if (!uri.socket.empty()) {
-        return ServerPlace{.control = std::string(unix_socket) + uri.socket,
-                           .name = "localhost",
-                           .certificates = client_certificates()};
+        return ServerAddress{.control = std::string(unix_socket) + uri.socket,
+                             .name = "localhost",
+                             .certificates = client_certificates()};
     }
     const uint16_t port = uri.port != 0 ? uri.port : dpu ? dpu_control_port : engine_control_port;
-    return ServerPlace{.control = uri.host.contains(':') ? fmt::format("[{}]:{}", uri.host, port)
-                                                         : fmt::format("{}:{}", uri.host, port),
-                       .name = uri.host,
-                       .certificates = client_certificates(),
-                       .same_machine = is_loopback(uri.host)};
+    return ServerAddress{.control = uri.host.contains(':') ? fmt::format("[{}]:{}", uri.host, port)
+                                                           : fmt::format("{}:{}", uri.host, port),
+                         .name = uri.host,
+                         .certificates = client_certificates(),
+                         .same_machine = is_loopback(uri.host)};
 }
 
-Result<DataWay> data_way(const ServerPlace& server, const Uri& uri, Report& report) {
+Result<DataWay> data_way(const ServerAddress& server, const Uri& uri, Report& report) {
     // A network is used by the means that need not trust it, unless the URI or a device says more.
     const bool dpu = uri.transport == Uri::Transport::dpu;
     const std::string device =
