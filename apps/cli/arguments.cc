@@ -421,8 +421,7 @@ void add_questions(CLI::App& app, Arguments& arguments) {
         ->transform(offset())
         ->capture_default_str();
     why_command.app.add_flag("--write", why_command.options->write,
-                             "also trace a write: of the very bytes that were read, or, where the "
-                             "container is mounted, to a nameless file beside");
+                             "also trace a write of the bytes that were read; not through a mount");
     why_command.app.add_option("--trace-file", why_command.options->trace_file,
                                "also write the steps to this file, for ui.perfetto.dev");
     Command<DoctorOptions> doctor_command(

@@ -114,8 +114,8 @@ bool is_reserved(std::string_view name) noexcept {
 // Questions to this process are answered here; all other attributes are the file's.
 Task<Result<std::string>> value_of(Server& server, fuse_req_t request, fs::NodeId node,
                                    std::string name) {
-    if (const auto question = api::parse_question(name)) {
-        co_return co_await answer_why(server, node, fuse_req_ctx(request)->uid, *question);
+    if (const auto offset = api::parse_question(name)) {
+        co_return co_await answer_why(server, node, *offset);
     }
     if (node == fs::root_node && name == api::mount_status_attribute && server.options().status) {
         co_return server.options().status();

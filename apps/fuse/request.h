@@ -60,7 +60,6 @@ void add_lock_operations(fuse_lowlevel_ops& table) noexcept;       // locks.cc
 
 // The value of the attribute that `ros2store why` reads (why.cc). Errors also: those of
 // api::trace_file(); denied (a write to a file that is not the caller's, or has a name).
-Task<Result<std::string>> answer_why(Server& server, fs::NodeId node, uid_t asker,
-                                     api::MountQuestion question);
+Task<Result<std::string>> answer_why(Server& server, fs::NodeId node, uint64_t offset);
 
 }  // namespace ros2s::fuse

@@ -4,7 +4,6 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -80,9 +79,8 @@ void tell(const Session& session, const WhyOptions& options, const Shown& shown)
     say(session, fmt::format("one read of {} bytes at {}", trace.read.bytes, options.offset),
         trace.read);
     if (trace.write) {
-        const std::string where = shown.around ? "to a file of its own in the same directory"
-                                               : fmt::format("at {}", options.offset);
-        say(session, fmt::format("one durable write of {} bytes {}", trace.write->bytes, where),
+        say(session,
+            fmt::format("one durable write of {} bytes at {}", trace.write->bytes, options.offset),
             *trace.write);
     }
     session.answer(
@@ -118,7 +116,7 @@ struct MountedTrace {
 
 // Errors: no_attribute, unsupported (it is not in a mount of ours), those of the mount's process.
 Task<Result<MountedTrace>> ask_mount(CommandContext context, const Location& location,
-                                     fs::NodeId node, api::MountQuestion question) {
+                                     fs::NodeId node, uint64_t offset) {
     Reactor& reactor = context.environment.reactor;
     // The file system asks on a thread of the pool, and the time to switch threads is not the
     // kernel's. The fastest of several counts, because another process may have used the processor.
@@ -130,38 +128,13 @@ Task<Result<MountedTrace>> ask_mount(CommandContext context, const Location& loc
     }
     const Time begin = reactor.now();
     const auto text =
-        co_await location.file_system->get_xattr(context.call, node, api::to_attribute(question));
+        co_await location.file_system->get_xattr(context.call, node, api::to_attribute(offset));
     const Duration took = reactor.now() - begin;
     ROS2S_CO_TRY(text);
     auto answer = api::parse_answer(*text);
     if (!answer) co_return fail(Code::no_attribute);
     co_return MountedTrace{.trace = std::move(answer->trace),
                            .around = std::max(took - answer->handled - way, Duration())};
-}
-
-// One write to a new file beside the file in question, because another program may be writing to
-// that one. The new file is unlinked, so nothing remains of it.
-Task<Result<std::optional<api::RequestTrace>>> trace_mounted_write(CommandContext context,
-                                                                   const Location& location) {
-    fs::FileSystem& files = *location.file_system;
-    ROS2S_CO_TRY_ASSIGN(const Entry beside, co_await find_entry(context, location));
-    const std::string name = fmt::format(".ros2store-why.{}", ::getpid());
-    ROS2S_CO_TRY_ASSIGN(const fs::Opened scratch,
-                        co_await files.create(context.call, beside.directory, name, 0600,
-                                              {.write = true, .exclusive = true},
-                                              {.uid = geteuid(), .gid = getegid()}));
-    const AlignedBuffer block(block_bytes);
-    std::memset(block.data(), 0x5a, block.size());
-    const auto unlinked = co_await files.unlink(context.call, beside.directory, name);
-    const auto wrote =
-        co_await files.pwrite(context.call, scratch.handle, fs::Window::local(block.bytes()), 0);
-    auto asked = co_await ask_mount(context, location, scratch.attributes.node,
-                                    {.kinds = api::TraceKinds::read_and_write});
-    (void)co_await files.close(context.call, scratch.handle);
-    ROS2S_CO_TRY(unlinked);
-    ROS2S_CO_TRY(wrote);
-    ROS2S_CO_TRY(asked);
-    co_return std::move(asked->trace.write);
 }
 
 // On any other file system, an attribute of that name is a user's own.
@@ -185,7 +158,7 @@ Task<Result<std::optional<MountedTrace>>> trace_through_mount(CommandContext con
     if (location.host.empty() || !co_await is_in_fuse(context, location)) {
         co_return std::optional<MountedTrace>();
     }
-    auto asked = co_await ask_mount(context, location, node, {.offset = options.offset});
+    auto asked = co_await ask_mount(context, location, node, options.offset);
     if (!asked &&
         (asked.error().code == Code::no_attribute || asked.error().code == Code::unsupported)) {
         if (location.local) co_return std::optional<MountedTrace>();  // a foreign mount, or none
@@ -197,15 +170,11 @@ Task<Result<std::optional<MountedTrace>>> trace_through_mount(CommandContext con
     }
     if (!asked) co_return explain(context, location.shown, asked.error());
     if (options.write) {
-        auto write = co_await trace_mounted_write(context, location);
-        if (!write) {
-            co_return explain(context,
-                              location.shown +
-                                  ": cannot trace a write, which takes a file of its own in the "
-                                  "same directory (ask without --write, or unmount and ask again)",
-                              write.error());
-        }
-        asked->trace.write = std::move(*write);
+        co_return context.report.fail(
+            Code::busy,
+            fmt::format("{}: a write is traced only while no process has it mounted, because "
+                        "another program may be writing there; ask without --write, or unmount it",
+                        location.shown));
     }
     co_return std::move(*asked);
 }

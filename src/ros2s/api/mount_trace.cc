@@ -10,16 +10,7 @@ namespace ros2s::api {
 namespace {
 
 constexpr std::string_view attribute_prefix = "user.ros2store.why.";
-constexpr std::string_view asks_write = "write";
 constexpr int depth_max = 40;
-
-void append_request(std::string& text, const RequestTrace& request) {
-    text += fmt::format("{} {} {}\n", request.bytes, request.whole.count(), request.steps.size());
-    for (const RequestTrace::Step& step : request.steps) {
-        text += fmt::format("{} {} {} {}\n", step.depth, step.begin.count(), step.takes.count(),
-                            step.name);
-    }
-}
 
 Duration take_duration(std::istream& in) {
     constexpr Duration::rep most = Duration(std::chrono::hours(1)).count();
@@ -54,30 +45,26 @@ RequestTrace take_request(std::istream& in) {
 
 }  // namespace
 
-std::string to_attribute(MountQuestion question) {
-    return question.kinds == TraceKinds::read
-               ? fmt::format("{}{}", attribute_prefix, question.offset)
-               : fmt::format("{}{}", attribute_prefix, asks_write);
-}
+std::string to_attribute(uint64_t offset) { return fmt::format("{}{}", attribute_prefix, offset); }
 
-std::optional<MountQuestion> parse_question(std::string_view attribute) {
+std::optional<uint64_t> parse_question(std::string_view attribute) {
     if (!attribute.starts_with(attribute_prefix)) return {};
     attribute.remove_prefix(attribute_prefix.size());
-    MountQuestion question;
-    if (attribute == asks_write) {
-        question.kinds = TraceKinds::read_and_write;
-        return question;
-    }
-    const auto parsed = std::from_chars(attribute.begin(), attribute.end(), question.offset);
+    uint64_t offset = 0;
+    const auto parsed = std::from_chars(attribute.begin(), attribute.end(), offset);
     if (parsed.ec != std::errc() || parsed.ptr != attribute.end()) return {};
-    return question;
+    return offset;
 }
 
 std::string to_text(const MountTrace& answer) {
-    std::string text = fmt::format("{} {} {}\n", answer.handled.count(), answer.trace.io.staged,
-                                   answer.trace.io.path);
-    append_request(text, answer.trace.read);
-    if (answer.trace.write) append_request(text, *answer.trace.write);
+    const RequestTrace& read = answer.trace.read;
+    std::string text =
+        fmt::format("{} {} {}\n{} {} {}\n", answer.handled.count(), answer.trace.io.staged,
+                    answer.trace.io.path, read.bytes, read.whole.count(), read.steps.size());
+    for (const RequestTrace::Step& step : read.steps) {
+        text += fmt::format("{} {} {} {}\n", step.depth, step.begin.count(), step.takes.count(),
+                            step.name);
+    }
     return text;
 }
 
@@ -89,8 +76,6 @@ std::optional<MountTrace> parse_answer(const std::string& text) {
     make_printable(answer.trace.io.path);
     answer.trace.read = take_request(in);
     if (!in) return {};
-    RequestTrace write = take_request(in);
-    if (in) answer.trace.write = std::move(write);
     return answer;
 }
 

@@ -15,17 +15,13 @@ inline constexpr const char* mount_status_attribute = "user.ros2store.status";
 inline constexpr std::string_view reserved_attributes = "user.ros2store.";
 inline constexpr size_t mount_answer_bytes_max = 64 << 10;
 
-struct MountQuestion {
-    uint64_t offset = 0;
-    TraceKinds kinds = TraceKinds::read;  // a write goes to offset 0 of an unlinked file of the
-                                          // caller's
-};
-[[nodiscard]] std::string to_attribute(MountQuestion question);
-// Empty if it is the name of another attribute.
-[[nodiscard]] std::optional<MountQuestion> parse_question(std::string_view attribute);
+// Asks for one read at `offset`.
+[[nodiscard]] std::string to_attribute(uint64_t offset);
+// The offset; empty if it is the name of another attribute.
+[[nodiscard]] std::optional<uint64_t> parse_question(std::string_view attribute);
 
 struct MountTrace {
-    FileTrace trace;
+    FileTrace trace;     // no write
     Duration handled{};  // from the arrival of the question to the answer
 };
 [[nodiscard]] std::string to_text(const MountTrace& answer);
