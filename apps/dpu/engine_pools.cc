@@ -25,7 +25,10 @@ Task<Result<>> EnginePools::open(connection::DirectOptions options, const Log& l
                         co_await connection::DirectPool::open(reactor_, options, log, report));
     log.info(fmt::format("the pool '{}': {}", name, pool->path()));
     log_ = log;
-    pools_.emplace(name, Pool{.direct = std::move(pool), .engine = options.engine.control});
+    Pool& added = pools_[name];
+    added.store = &pool->store();
+    added.engine = added.stack.push("DirectPool", std::move(pool));
+    added.control = options.engine.control;
     co_return Result<>{};
 }
 
@@ -38,15 +41,13 @@ Task<Result<>> EnginePools::open_in_cluster(Environment environment, std::string
         co_return report.fail(pool.error(), fmt::format("the pool '{}': {}", name, why.text()));
     }
     log_.info(fmt::format("the pool '{}': {}", name, (*pool)->path()));
-    pools_.emplace(std::move(name), Pool{.rados = std::move(*pool)});
+    Pool& added = pools_[name];
+    added.store = &added.stack.push("RadosPool", std::move(*pool))->store();
     co_return Result<>{};
 }
 
 Task<> EnginePools::close() {
-    for (auto& [name, pool] : pools_) {
-        if (pool.direct != nullptr) co_await pool.direct->close();
-        if (pool.rados != nullptr) co_await pool.rados->close();
-    }
+    for (auto& [name, pool] : pools_) (void)co_await pool.stack.close();
     pools_.clear();
 }
 
@@ -69,25 +70,26 @@ Task<> EnginePools::keep_watch(EnginePools& self, Log log, OnChange on_change) {
 
 void EnginePools::look_at(const std::string& name, Pool& pool, const Log& log,
                           const OnChange& on_change) const {
-    if (pool.direct == nullptr) return;
-    const auto& absence = pool.direct->absence();
+    if (pool.engine == nullptr) return;
+    const auto& absence = pool.engine->absence();
     const bool is_news = absence.has_value() != pool.reported_absent_since.has_value();
     if (absence) pool.reported_absent_since = absence->since;
     if (!is_news) return;
     on_change(name, !absence);
     if (absence) {
-        log.warning(engine_is_away(pool.engine, name, absence->why));
+        log.warning(engine_is_away(pool.control, name, absence->why));
         return;
     }
-    log.info(engine_is_back(pool.engine, name, reactor_.wall_time() - *pool.reported_absent_since));
+    log.info(
+        engine_is_back(pool.control, name, reactor_.wall_time() - *pool.reported_absent_since));
     pool.reported_absent_since.reset();
 }
 
 std::vector<control::AbsentPool> EnginePools::absent() const {
     std::vector<control::AbsentPool> absent;
     for (const auto& [name, pool] : pools_) {
-        if (pool.direct == nullptr) continue;
-        if (const auto& absence = pool.direct->absence()) absent.push_back({name, absence->since});
+        if (pool.engine == nullptr) continue;
+        if (const auto& absence = pool.engine->absence()) absent.push_back({name, absence->since});
     }
     return absent;
 }
@@ -102,14 +104,14 @@ std::vector<std::string> EnginePools::names() const {
 
 object::ObjectStore* EnginePools::find(std::string_view pool) {
     const auto found = pools_.find(pool);
-    return found == pools_.end() ? nullptr : &found->second.store();
+    return found == pools_.end() ? nullptr : found->second.store;
 }
 
 std::string EnginePools::storage(const std::string& pool) const {
     const auto found = pools_.find(pool);
     if (found == pools_.end()) return {};
     const Pool& there = found->second;
-    return there.direct != nullptr ? there.direct->path_without_address() : "to a Ceph cluster";
+    return there.engine != nullptr ? there.engine->path_without_address() : "to a Ceph cluster";
 }
 
 Task<Result<object::ContainerRecord>> EnginePools::create_container(
@@ -177,20 +179,15 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open_on(const Call& c
 
 void EnginePools::add_metrics(std::vector<exporter::Source>& sources) const {
     for (const auto& [name, pool] : pools_) {
-        if (pool.rados != nullptr) {
-            sources.push_back(
-                {.labels = {{"side", "engine"}, {"pool", name}, {"provider", "rados"}},
-                 .list = [&pool = *pool.rados](const MetricVisitor& visit) {
-                     pool.visit_metrics(visit);
-                 }});
-            continue;
-        }
-        sources.push_back(
-            {.labels = {{"side", "engine"}, {"pool", name}, {"provider", pool.direct->provider()}},
-             .list = [&pool = *pool.direct](const MetricVisitor& visit) {
-                 visit(reachable_metric, reachable_help, pool.absence() ? 0 : 1);
-                 pool.visit_metrics(visit);
-             }});
+        const std::string provider = pool.engine == nullptr ? "rados" : pool.engine->provider();
+        sources.push_back({.labels = {{"side", "engine"}, {"pool", name}, {"provider", provider}},
+                           .list = [&pool](const MetricVisitor& visit) {
+                               if (pool.engine != nullptr) {
+                                   visit(reachable_metric, reachable_help,
+                                         pool.engine->absence() ? 0 : 1);
+                               }
+                               pool.stack.visit_metrics(visit);
+                           }});
     }
 }
 

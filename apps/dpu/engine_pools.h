@@ -17,6 +17,7 @@
 #include "ros2s/fs/listing_memory.h"
 #include "ros2s/object/store_layer.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/stack.h"
 
 namespace ros2s::dpud {
 
@@ -74,14 +75,11 @@ class EnginePools {
 
   private:
     struct Pool {
-        std::unique_ptr<connection::DirectPool> direct;  // or
-        std::unique_ptr<connection::RadosPool> rados;
-        std::string engine;                             // its control plane's address
-        std::optional<WallTime> reported_absent_since;  // the log says so; since when
-
-        [[nodiscard]] object::ObjectStore& store() const {
-            return direct != nullptr ? direct->store() : rados->store();
-        }
+        Stack stack;
+        object::ObjectStore* store = nullptr;
+        const connection::DirectPool* engine = nullptr;  // null: a Ceph cluster
+        std::string control;                             // of the engine: its address
+        std::optional<WallTime> reported_absent_since;   // the log says so; since when
     };
     static Task<> keep_watch(EnginePools& self, Log log, OnChange on_change);
     void look_at(const std::string& name, Pool& pool, const Log& log,

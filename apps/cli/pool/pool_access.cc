@@ -16,101 +16,91 @@
 namespace ros2s::cli {
 namespace {
 
-class Opened final : public PoolAccess {
+// A store that this process has open. What a pool of our own can do besides is in Opened.
+class OnStore : public PoolAccess {
   public:
-    Opened(std::unique_ptr<pool::EmbeddedPool> pool, Report& report)
-        : pool_(std::move(pool)), report_(report) {}
-    Task<> close() override { return pool_->close(); }
-
     Task<Result<object::PoolSpace>> space(const Call& call) override {
-        auto space = co_await pool_->store().space(call, {});
+        auto space = co_await store_.space(call, {});
         if (!space) co_return failed("tell its space", space.error());
         co_return *space;
     }
     Task<Result<std::vector<object::ContainerRecord>>> containers(const Call& call) override {
-        auto containers = co_await pool_->store().list_containers(call);
+        auto containers = co_await store_.list_containers(call);
         if (!containers) co_return failed("list its containers", containers.error());
         co_return std::move(*containers);
     }
     Task<Result<object::ContainerRecord>> find(const Call& call, std::string label) override {
-        return pool_->find_container(call, std::move(label), report_);
+        return fs::find_container(call, store_, name_, std::move(label), context_.report);
     }
     Task<Result<object::ContainerRecord>> create(const Call& call,
                                                  object::ContainerProperties properties,
                                                  fs::Owner owner) override {
-        return pool_->create_container(call, std::move(properties), owner, report_);
-    }
-    Task<Result<object::ContainerRecord>> set(const Call& call, std::string label,
-                                              object::ContainerChange change) override {
-        ROS2S_CO_TRY_ASSIGN(const auto container, co_await find(call, label));
-        co_return co_await pool_->set_container(call, container.id, std::move(change), report_);
+        return fs::create_container(call, context_.environment.reactor, store_,
+                                    std::move(properties), owner, context_.report);
     }
     Task<Result<>> destroy(const Call& call, std::string label) override {
         ROS2S_CO_TRY_ASSIGN(const auto container, co_await find(call, label));
-        const auto done = co_await pool_->store().destroy_container(call, container.id);
+        const auto done = co_await store_.destroy_container(call, container.id);
         if (!done) co_return failed(fmt::format("destroy '{}'", label), done.error());
         co_return Result<>{};
     }
-    [[nodiscard]] Task<Result<object::ObjectStore*>> store() override { co_return &pool_->store(); }
+    [[nodiscard]] Task<Result<object::ObjectStore*>> store() override { co_return &store_; }
+
+  protected:
+    OnStore(object::ObjectStore& store, std::string name, CommandContext context)
+        : store_(store), name_(std::move(name)), context_(context) {}
+
+    object::ObjectStore& store_;
+    const std::string name_;  // in sentences
+    CommandContext context_;
+
+  private:
+    std::unexpected<Error> failed(std::string_view what, const Error& error) {
+        return context_.report.fail(error,
+                                    fmt::format("{} cannot {}: {}", name_, what, describe(error)));
+    }
+};
+
+class Opened final : public OnStore {
+  public:
+    Opened(std::unique_ptr<pool::EmbeddedPool> pool, CommandContext context)
+        : OnStore(pool->store(), fmt::format("the pool in {}", pool->directory()), context),
+          pool_(std::move(pool)) {}
+    Task<> close() override { return pool_->close(); }
+
+    Task<Result<object::ContainerRecord>> set(const Call& call, std::string label,
+                                              object::ContainerChange change) override {
+        ROS2S_CO_TRY_ASSIGN(const auto container, co_await find(call, label));
+        co_return co_await pool_->set_container(call, container.id, std::move(change),
+                                                context_.report);
+    }
     [[nodiscard]] std::optional<uint32_t> targets() const override { return pool_->targets(); }
     [[nodiscard]] std::optional<std::string> read_only_reason() const override {
         return pool_->read_only_reason();
     }
 
   private:
-    std::unexpected<Error> failed(std::string_view what, const Error& error) {
-        return report_.fail(error, fmt::format("the pool in {} cannot {}: {}", pool_->directory(),
-                                               what, describe(error)));
-    }
     std::unique_ptr<pool::EmbeddedPool> pool_;
-    Report& report_;
 };
 
-class InCluster final : public PoolAccess {
+class InCluster final : public OnStore {
   public:
     InCluster(std::unique_ptr<api::Deployment> opened, CommandContext context)
-        : opened_(std::move(opened)), context_(context) {}
+        : OnStore(*opened->store(), opened->path(), context), opened_(std::move(opened)) {}
     Task<> close() override { return opened_->close(); }
 
-    Task<Result<object::PoolSpace>> space(const Call& call) override {
-        auto space = co_await objects().space(call, {});
-        if (!space) co_return failed("tell its space", space.error());
-        co_return *space;
-    }
-    Task<Result<std::vector<object::ContainerRecord>>> containers(const Call& call) override {
-        auto containers = co_await objects().list_containers(call);
-        if (!containers) co_return failed("list its containers", containers.error());
-        co_return std::move(*containers);
-    }
-    Task<Result<object::ContainerRecord>> find(const Call& call, std::string label) override {
-        return fs::find_container(call, objects(), opened_->path(), std::move(label),
-                                  context_.report);
-    }
     Task<Result<object::ContainerRecord>> create(const Call& call,
                                                  object::ContainerProperties properties,
                                                  fs::Owner owner) override {
         if (properties.caps != object::Amount{}) co_return no_caps();
-        co_return co_await fs::create_container(call, context_.environment.reactor, objects(),
-                                                std::move(properties), owner, context_.report);
+        co_return co_await OnStore::create(call, std::move(properties), owner);
     }
     Task<Result<object::ContainerRecord>> set(const Call&, std::string,
                                               object::ContainerChange) override {
         co_return no_caps();
     }
-    Task<Result<>> destroy(const Call& call, std::string label) override {
-        ROS2S_CO_TRY_ASSIGN(const auto container, co_await find(call, label));
-        const auto done = co_await objects().destroy_container(call, container.id);
-        if (!done) co_return failed(fmt::format("destroy '{}'", label), done.error());
-        co_return Result<>{};
-    }
-    [[nodiscard]] Task<Result<object::ObjectStore*>> store() override { co_return &objects(); }
 
   private:
-    [[nodiscard]] object::ObjectStore& objects() { return *opened_->store(); }
-    std::unexpected<Error> failed(std::string_view what, const Error& error) {
-        return context_.report.fail(
-            error, fmt::format("{} cannot {}: {}", opened_->path(), what, describe(error)));
-    }
     std::unexpected<Error> no_caps() {
         return context_.report.fail(
             Code::unsupported,
@@ -118,10 +108,9 @@ class InCluster final : public PoolAccess {
                 "{} does not count what a container uses: caps (--space, --files) and "
                 "changes of the owner need a ros2store-engine. Limit the RADOS pool instead "
                 "(ceph osd pool set-quota)",
-                opened_->path()));
+                name_));
     }
     std::unique_ptr<api::Deployment> opened_;
-    CommandContext context_;
 };
 
 class Served final : public PoolAccess {
@@ -130,7 +119,7 @@ class Served final : public PoolAccess {
            control::ClientOptions location, CommandContext context)
         : engine_(std::move(engine)),
           pool_(std::move(pool)),
-          place_(std::move(location)),
+          location_(std::move(location)),
           context_(context) {}
     Task<> close() override {
         if (data_ != nullptr) (void)co_await data_->close();
@@ -166,9 +155,9 @@ class Served final : public PoolAccess {
             ROS2S_CO_TRY_ASSIGN(data_,
                                 co_await connection::DirectPool::open(
                                     context_.environment.reactor,
-                                    {.engine = {.control = place_.address,
-                                                .server_name = place_.server_name,
-                                                .identity = place_.identity,
+                                    {.engine = {.control = location_.address,
+                                                .server_name = location_.server_name,
+                                                .identity = location_.identity,
                                                 .pool = pool_,
                                                 .program = std::string(pool::command_program),
                                                 .providers = {"shm"}}},
@@ -181,7 +170,7 @@ class Served final : public PoolAccess {
     std::unique_ptr<control::ControlClient> engine_;
     std::unique_ptr<connection::DirectPool> data_;
     std::string pool_;
-    control::ClientOptions place_;
+    control::ClientOptions location_;
     CommandContext context_;
 };
 
@@ -199,7 +188,7 @@ Task<Result<std::unique_ptr<PoolAccess>>> access_known(CommandContext context,
     ROS2S_CO_TRY_ASSIGN(const auto owner, owner_of(known.directory, context.report));
     if (api::is_served(known.directory, owner)) co_return ask_engine(context, known);
     ROS2S_CO_TRY_ASSIGN(auto pool, co_await open_pool(context, known.directory));
-    co_return std::make_unique<Opened>(std::move(pool), context.report);
+    co_return std::make_unique<Opened>(std::move(pool), context);
 }
 
 }  // namespace
