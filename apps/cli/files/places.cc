@@ -220,10 +220,11 @@ Task<Result<Slot>> find_new_slot(Workplace work, const Place& place) {
     const Error& error = slot.error();
     if (error.code == Code::not_found) {
         co_return work.report.fail(
-            error, fmt::format("{}: {}: the directory that it is to be in is missing; make it "
-                               "first: {} -p {}",
-                               place.shown, describe(error),
-                               place.local ? "mkdir" : "ros2store mkdir", shell_word(above)));
+            error,
+            fmt::format(
+                "{}: {}: the directory that it is to be in is missing; make it first: {} -p {}",
+                place.shown, describe(error), place.local ? "mkdir" : "ros2store mkdir",
+                shell_word(above)));
     }
     if (error.code == Code::not_directory) {
         co_return work.report.fail(
