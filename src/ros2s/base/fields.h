@@ -103,12 +103,17 @@ class FieldWriter : public Out {
     }
 };
 
-// Size of the fields of default parts; of a text or a list only its length counts.
+// How many bytes the fields of these parts are.
+template <class... Parts>
+[[nodiscard, gnu::flatten]] size_t measured(auto fields, const Parts&... parts) {
+    FieldWriter<Measure> measure;
+    fields(measure, parts...);
+    return measure.size();
+}
+// The same of default parts; of a text or a list only its length counts.
 template <class... Parts>
 [[nodiscard, gnu::flatten]] uint64_t least_bytes(auto fields) {
-    FieldWriter<Measure> measure;
-    [&](const auto&... parts) { fields(measure, parts...); }(Parts()...);
-    return measure.size();
+    return measured(fields, Parts()...);
 }
 
 class FieldReader : public Decoder {
@@ -188,9 +193,7 @@ class FieldReader : public Decoder {
 // The bytes of these parts.
 template <class... Parts>
 [[nodiscard]] std::string written(auto fields, const Parts&... parts) {
-    FieldWriter<Measure> measure;
-    fields(measure, parts...);
-    std::string bytes(measure.size(), '\0');
+    std::string bytes(measured(fields, parts...), '\0');
     FieldWriter<Encoder> out(std::as_writable_bytes(std::span(bytes)));
     fields(out, parts...);
     return bytes;

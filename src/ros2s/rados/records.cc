@@ -30,9 +30,7 @@ constexpr uint8_t newest_version<Segment> = version_in_omap;
 template <class Record>
 std::string encode_record(char tag, const Record& record) {
     const auto fields = fields_of(&record);
-    FieldWriter<Measure> measure;
-    fields(measure, record);
-    std::string value(measure.size() + 2 + sizeof(uint32_t), '\0');
+    std::string value(measured(fields, record) + 2 + sizeof(uint32_t), '\0');
     const Bytes memory = std::as_writable_bytes(std::span(value.data(), value.size()));
     FieldWriter<Encoder> out(memory);
     out.number(tag);

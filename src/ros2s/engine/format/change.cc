@@ -94,12 +94,6 @@ constexpr auto whole_transaction_fields = [](auto& io, auto& transaction) {
     io.list("changes", transaction.changes, UINT32_MAX, whole_change_fields);
 };
 
-size_t measured(auto fields, const auto& part) {
-    FieldWriter<Measure> measure;
-    fields(measure, part);
-    return measure.size();
-}
-
 }  // namespace
 
 size_t Change::encoded_bytes_max() const {
