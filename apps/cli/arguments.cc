@@ -311,8 +311,7 @@ struct TenantSetting {
 constexpr TenantSetting tenant_settings[] = {
     {"--subject", "subjects", "of its certificates, separated by semicolons: CN=alice"},
     {"--read", "read",
-     "containers, or directories of them, that it may mount for reading: images, run-*, "
-     "main/data"},
+     "containers, or directories of them, that it may mount for reading: images, run-*, main/data"},
     {"--write", "write", "containers, or directories of them, that it may mount, read and change"},
     {"--create", "create", "containers that it may create"},
     {"--destroy", "destroy", "containers that it may destroy, with their contents"},

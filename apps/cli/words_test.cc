@@ -4,7 +4,6 @@
 
 #include "daemons/daemon_process.h"
 #include "output/describe.h"
-#include "output/json.h"
 #include "output/progress.h"
 #include "output/session.h"
 
@@ -42,29 +41,6 @@ TEST(LastWords, ASignalIsToldFromASilentEnd) {
     EXPECT_EQ(end(), "a signal told it to stop, and it closed everything");
     lines.push_back("free(): invalid pointer");
     EXPECT_EQ(end(), "its last error was: free(): invalid pointer");
-}
-
-TEST(Json, ValuesAndNesting) {
-    const Json value = Json::object({{"name", "a\"b\\c\n"},
-                                     {"yes", true},
-                                     {"n", -3},
-                                     {"x", 1.5},
-                                     {"none", Json()},
-                                     {"list", Json::array({1, "two"})}});
-    EXPECT_EQ(value.text(),
-              R"({"name": "a\"b\\c\u000a", "yes": true, "n": -3, "x": 1.5, "none": null, )"
-              R"("list": [1, "two"]})");
-}
-
-TEST(Json, BytesThatAreNoUtf8BecomeSurrogates) {
-    EXPECT_EQ(Json("gr\u00fc\u00df \U0001f600").text(), "\"gr\u00fc\u00df \U0001f600\"");
-    EXPECT_EQ(Json("a\xff"
-                   "b")
-                  .text(),
-              R"("a\udcffb")");
-    EXPECT_EQ(Json("\xc0\x80").text(), R"("\udcc0\udc80")") << "overlong";
-    EXPECT_EQ(Json("\xed\xa0\x80").text(), R"("\udced\udca0\udc80")") << "a surrogate itself";
-    EXPECT_EQ(Json("\xe2\x82").text(), R"("\udce2\udc82")") << "cut short";
 }
 
 TEST(Words, Bytes) {

@@ -201,9 +201,10 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     std::vector<std::string> pools = settings.engine_pools;
     for (const auto& [name, pool] : settings.rados_pools) pools.push_back(name);
     if (pools.empty() && settings.directories.empty() && settings.daos.empty()) {
-        return report.fail(Code::invalid, fmt::format("{}: there is nothing to serve: set "
-                                                      "'pools', 'directories', or both",
-                                                      where));
+        return report.fail(
+            Code::invalid,
+            fmt::format("{}: there is nothing to serve: set 'pools', 'directories', or both",
+                        where));
     }
     if (!settings.engine_pools.empty()) {
         ROS2S_TRY(want(settings.engine, "engine: control"));

@@ -26,9 +26,9 @@ class TenantDomains::TenantGate final : public rpc::Gate {
     void misused(const rpc::Guest& guest, const fabric::Peer& peer) override {
         sessions_.audit().refused(
             subject_,
-            fmt::format("session {} of {} ({}) named memory of another session in a request: "
-                        "refused",
-                        guest.session, subject_, peer.name),
+            fmt::format(
+                "session {} of {} ({}) named memory of another session in a request: refused",
+                guest.session, subject_, peer.name),
             log_fields({{"session", fmt::to_string(guest.session)},
                         {"tenant", subject_},
                         {"peer", peer.name}}));

@@ -107,7 +107,7 @@ TEST_P(DpuServer, ServesFilesToHosts) {
     }
     // A sample has the DPU's steps and the engine's, of a tenant that is named.
     const std::string traces = dpu.traces();
-    EXPECT_THAT(traces, AllOf(HasSubstr(R"("traceEvents":[)"), HasSubstr("\"read of CN=client\""),
+    EXPECT_THAT(traces, AllOf(HasSubstr(R"("traceEvents": [)"), HasSubstr("\"read of CN=client\""),
                               HasSubstr("\"dpu.serve\""), HasSubstr("\"rpc.queue\""),
                               HasSubstr("\"engine.fetch\""), HasSubstr("\"device.read\"")));
     close(other);

@@ -32,7 +32,15 @@ class FieldText {
         }
     }
     void text(const char* name, const auto& /*text*/, size_t most) {
-        add(fmt::format("text {} (at most {})", name, most));
+        add(fmt::format("text {}{}", name, at_most(most)));
+    }
+    template <class Array>
+    void bytes(const char* name, const Array& bytes) {
+        add(std::same_as<Array, std::string> ? name
+                                             : fmt::format("{} bytes {}", bytes.size(), name));
+    }
+    void length(const char* name, const auto& /*text*/) {
+        add(fmt::format("`u8` length of {}", name));
     }
     template <class T>
     void choice(const char* name, T /*value*/, T last) {
@@ -60,7 +68,7 @@ class FieldText {
         add(fmt::format("each {{{}}}", inner.text()));
     }
     void list(const char* name, const auto& elements, uint64_t most, auto fields) {
-        add(fmt::format("{} (at most {})", name_of<uint32_t>(name), most));
+        add(fmt::format("{}{}", name_of<uint32_t>(name), at_most(most)));
         each(elements, fields);
     }
     size_t append(const char* name, const auto& elements, auto fields) {
@@ -78,6 +86,9 @@ class FieldText {
     static std::string name_of(std::string_view name) {
         return fmt::format("`{}{}`{}{}", std::is_signed_v<T> ? 'i' : 'u', 8 * sizeof(T),
                            name.empty() ? "" : " ", name);
+    }
+    static std::string at_most(uint64_t most) {
+        return most < UINT32_MAX ? fmt::format(" (at most {})", most) : "";
     }
     void add(std::string_view field) {
         text_ += separator_;

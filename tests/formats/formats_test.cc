@@ -9,7 +9,14 @@
 #include <vector>
 
 #include "field_text.h"
+#include "ros2s/capability/fields.h"
 #include "ros2s/cipher/block_cipher.h"
+#include "ros2s/cipher/key_record_fields.h"
+#include "ros2s/engine/format/change_fields.h"
+#include "ros2s/engine/format/checkpoint.h"
+#include "ros2s/engine/format/record.h"
+#include "ros2s/engine/format/superblock_layout.h"
+#include "ros2s/engine/format/target.h"
 #include "ros2s/engine/format/value_fields.h"
 #include "ros2s/engine/format/values.h"
 #include "ros2s/fabric/hello.h"
@@ -19,6 +26,7 @@
 #include "ros2s/fabric/shm/layout.h"
 #include "ros2s/fs/records.h"
 #include "ros2s/hostlink/names_wire.h"
+#include "ros2s/rados/record_fields.h"
 #include "ros2s/remote/fields.h"
 #include "ros2s/rpc/fields.h"
 
@@ -61,6 +69,30 @@ Ranges places_of(Members T::*... members) {
     const auto* const begin = reinterpret_cast<const char*>(&object);
     return {
         {reinterpret_cast<const char*>(&(object.*members)) - begin, sizeof(object.*members)}...};
+}
+
+// Of the fields of default parts.
+class PlacesOut {
+  public:
+    [[nodiscard]] const Ranges& places() const { return places_; }
+    void number(std::integral auto value) { add(sizeof value); }
+    void uuid(const Uuid& uuid) { add(uuid.bytes.size()); }
+    void text(std::string_view text) { add(sizeof(uint32_t) + text.size()); }
+    void raw(const void* /*bytes*/, size_t count) { add(count); }
+
+  private:
+    void add(size_t bytes) {
+        if (bytes > 0) places_.emplace_back(at_, bytes);
+        at_ += bytes;
+    }
+    Ranges places_;
+    size_t at_ = 0;
+};
+template <class... Parts>
+Ranges places_of_fields(auto fields) {
+    FieldWriter<PlacesOut> out;
+    [&](const auto&... parts) { fields(out, parts...); }(Parts()...);
+    return out.places();
 }
 
 TEST(Formats, StructuresLieAsThePagesSay) {
@@ -123,6 +155,29 @@ TEST(Formats, StructuresLieAsThePagesSay) {
                   &InodeRecord::created_ns, &InodeRecord::accessed_ns, &InodeRecord::modified_ns,
                   &InodeRecord::modified_epoch, &InodeRecord::changed_ns,
                   &InodeRecord::changed_epoch, &InodeRecord::reserved2));
+    using Record = engine::RecordHeader;
+    EXPECT_EQ(places_of(page("journal.md"), "## Record"),
+              places_of(&Record::magic, &Record::version, &Record::crc, &Record::pool,
+                        &Record::incarnation, &Record::id, &Record::previous_id, &Record::next_id,
+                        &Record::sequence, &Record::durable_upto, &Record::first_epoch,
+                        &Record::wall_time_ns, &Record::payload_bytes, &Record::transactions,
+                        &Record::header_crc, &Record::reserved));
+    using Slot = engine::CheckpointSlot;
+    EXPECT_EQ(places_of(page("checkpoint.md"), "# Checkpoint slot"),
+              places_of(&Slot::magic, &Slot::version, &Slot::crc, &Slot::pool, &Slot::number,
+                        &Slot::applied, &Slot::position, &Slot::next_id, &Slot::previous_id,
+                        &Slot::next_epoch, &Slot::reserved));
+    using Block = engine::SuperblockLayout;
+    EXPECT_EQ(
+        places_of(page("superblock.md"), "# Superblock"),
+        places_of(&Block::magic, &Block::version, &Block::crc, &Block::incompatible_features,
+                  &Block::read_only_features, &Block::pool, &Block::generation,
+                  &Block::device_number, &Block::device_count, &Block::checkpoint_first,
+                  &Block::journal_first, &Block::journal_blocks, &Block::created_ns,
+                  &Block::targets, &Block::segment_blocks, &Block::index_directory, &Block::devices,
+                  &Block::identities, &Block::reached_generation, &Block::reserved));
+    EXPECT_EQ(places_of(page("capability.md"), "# Capabilities"),
+              (places_of_fields<capability::Capability, uint16_t>(capability::capability_fields)));
 }
 
 // ---- fields ---------------------------------------------------------------------------------
@@ -151,6 +206,57 @@ TEST(Formats, ValuesOfTheIndexHaveTheFieldsThatThePageSays) {
         row("10", "owner", field_text<OwnerValue>(owner_fields)),
     };
     expect_rows("index.md", rows);
+}
+
+TEST(Formats, TransactionsOfTheJournalHaveTheFieldsThatThePageSays) {
+    using namespace engine;
+    const std::string rows[] = {
+        row("transaction",
+            field_text<TransactionRecord>(transaction_fields) + ", `u32` changes, each {change}"),
+        row("change", field_text<Change>(change_fields) + ", each of its pieces {piece}"),
+        row("piece", field_text<Change::Piece>(piece_fields) + ", each run {" +
+                         field_text<BlockRun>(run_fields) + "}, each block {`u32` CRC}"),
+    };
+    expect_rows("journal.md", rows);
+}
+
+TEST(Formats, TargetsAreThoseThatThePageSays) {
+    object::ContainerId container;
+    for (uint8_t i = 0; i < 16; ++i) container.uuid.bytes[i] = static_cast<uint8_t>(0x50 + i);
+    const object::ObjectId object{0x0102030405060708, 0x090a0b0c0d0e0f10};
+    const auto example = [&](const char* shown, std::string_view dkey) {
+        return row(shown, engine::target_of(container, object, dkey, 16),
+                   engine::target_of(container, object, dkey, 4096));
+    };
+    const std::string rows[] = {example("(empty)", ""), example("`a`", "a"),
+                                example("`file-name`", "file-name")};
+    expect_rows("targets.md", rows);
+}
+
+TEST(Formats, CapabilitiesAndKeysHaveTheFieldsThatThePagesSay) {
+    const std::string wish[] = {
+        row("wish", field_text<capability::Wish, uint16_t>(capability::wish_fields))};
+    expect_rows("capability.md", wish);
+    using namespace cipher;
+    const std::string keys[] = {
+        row("keys", field_text<KeyRecord, KeyRecordHead>(key_record_fields))};
+    expect_rows("cipher.md", keys);
+}
+
+template <class Record>
+std::string record_row(const char* tag) {
+    return row(tag, field_text<Record>(rados::fields_of(static_cast<const Record*>(nullptr))));
+}
+TEST(Formats, RecordsOfRadosHaveTheFieldsThatThePageSays) {
+    using namespace rados;
+    const std::string rows[] = {
+        record_row<Head>("H"),         record_row<Column>("C"),
+        record_row<InlineBytes>("B"),  record_row<Entry>("E"),
+        record_row<Segment>("S"),      record_row<Pending>("P"),
+        record_row<Coordination>("T"), record_row<PoolRecord>("R"),
+        record_row<ClockRecord>("K"),  record_row<rados::ContainerValue>("N"),
+    };
+    expect_rows("rados.md", rows);
 }
 
 TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {

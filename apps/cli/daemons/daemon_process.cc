@@ -118,8 +118,7 @@ Task<Result<std::vector<std::string>>> wait_until_ready(CommandContext context,
             co_await end_child(reactor, child);
             if (go_on.error().code == Code::deadline) {
                 context.report.say(fmt::format(
-                    "{} was not ready after {} minutes, and was ended; "
-                    "its log is {}",
+                    "{} was not ready after {} minutes, and was ended; its log is {}",
                     paths.program, std::chrono::floor<std::chrono::minutes>(start_max).count(),
                     paths.log));
             }

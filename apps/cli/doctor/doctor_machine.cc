@@ -189,8 +189,7 @@ Finding disk_space(const std::string& directory) {
     if (free < disk_wanted) {
         finding.grade = Grade::slower;
         finding.remedy = fmt::format(
-            "a pool of the default size needs {}; free some, or: ros2store up DIR "
-            "--size 512M",
+            "a pool of the default size needs {}; free some, or: ros2store up DIR --size 512M",
             human_bytes(disk_wanted));
     }
     return finding;

@@ -224,10 +224,11 @@ Task<Result<Entry>> find_new_entry(CommandContext context, const Location& locat
     const Error& error = entry.error();
     if (error.code == Code::not_found) {
         co_return context.report.fail(
-            error, fmt::format("{}: {}: the directory that it is to be in is missing; make it "
-                               "first: {} -p {}",
-                               location.shown, describe(error),
-                               location.local ? "mkdir" : "ros2store mkdir", shell_word(above)));
+            error,
+            fmt::format(
+                "{}: {}: the directory that it is to be in is missing; make it first: {} -p {}",
+                location.shown, describe(error), location.local ? "mkdir" : "ros2store mkdir",
+                shell_word(above)));
     }
     if (error.code == Code::not_directory) {
         co_return context.report.fail(

@@ -55,9 +55,9 @@ Task<Result<>> TreeCopy::run() {
     release_nodes();
     if (done && failures_ > 0) {
         co_return context_.report.fail(
-            first_failure_, fmt::format("{} failure{} in copying {}, named above; the rest was "
-                                        "copied",
-                                        failures_, failures_ == 1 ? "" : "s", from_.shown));
+            first_failure_,
+            fmt::format("{} failure{} in copying {}, named above; the rest was copied", failures_,
+                        failures_ == 1 ? "" : "s", from_.shown));
     }
     co_return done;
 }

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "json.h"
+#include "ros2s/base/json.h"
 #include "ros2s/fs/file_system.h"
 
 namespace ros2s::cli {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "json.h"
+#include "ros2s/base/json.h"
 #include "ros2s/base/result.h"
 
 namespace ros2s::cli {

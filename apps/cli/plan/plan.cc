@@ -23,9 +23,11 @@ constexpr size_t file_bytes_max = 2 << 20;
 Result<std::string> text_of(const std::string& file, std::string_view what, Report& report) {
     auto text = read_file(file, file_bytes_max);
     if (text) return text;
-    return report.fail(text.error(), fmt::format("{}: {}; name {} of your own, or leave the option "
-                                                 "out for the one of this build",
-                                                 file, describe(text.error()), what));
+    return report.fail(
+        text.error(),
+        fmt::format(
+            "{}: {}; name {} of your own, or leave the option out for the one of this build", file,
+            describe(text.error()), what));
 }
 
 Result<Hardware> hardware_of(const std::string& file, Report& report) {
@@ -200,9 +202,9 @@ Result<Made> make_plan(const PlanOptions& options, Report& report) {
                      planning::parse_demand(options.gpus, options.rate, options.sample, report));
     const auto backend = planning::backend_named(options.backend);
     if (!backend) {
-        return report.fail(Code::invalid, fmt::format("--backend takes engine, rados or daos, not "
-                                                      "'{}'",
-                                                      options.backend));
+        return report.fail(
+            Code::invalid,
+            fmt::format("--backend takes engine, rados or daos, not '{}'", options.backend));
     }
     ROS2S_TRY_ASSIGN(const Hardware hardware, hardware_of(options.hardware, report));
     std::string file = options.costs;

@@ -192,10 +192,9 @@ Task<Result<>> container_rekey(CommandContext context, ContainerOptions options)
     const auto done = co_await rekey_in(context, *pool, *provider, uri.container, options.key);
     co_await pool->close();
     ROS2S_CO_TRY(done);
-    context.session.say(
-        fmt::format("container '{}' needs the key '{}' now; the key '{}' is not "
-                    "needed for it any more",
-                    uri.container, options.key, *done));
+    context.session.say(fmt::format(
+        "container '{}' needs the key '{}' now; the key '{}' is not needed for it any more",
+        uri.container, options.key, *done));
     context.session.answer(
         Json::object({{"container", uri.container}, {"key", options.key}, {"key_before", *done}}));
     co_return Result<>{};

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "output/json.h"
+#include "ros2s/base/json.h"
 #include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::cli {

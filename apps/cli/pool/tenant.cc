@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "commands.h"
-#include "output/json.h"
 #include "pool_location.h"
 #include "ros2s/api/server_address.h"
+#include "ros2s/base/json.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/pool/pool_directory.h"
 

@@ -217,8 +217,7 @@ std::string totals_of(const DaemonCounts& counts, const std::vector<TenantRates>
         return all;
     };
     return fmt::format(
-        "{} requests/s, {} names/s, {} MiB/s, {} in progress, {} waiting, {} "
-        "session{}",
+        "{} requests/s, {} names/s, {} MiB/s, {} in progress, {} waiting, {} session{}",
         number(sum(&TenantRates::requests)), number(sum(&TenantRates::names)),
         number(sum(&TenantRates::bytes) / mib), std::llround(counts.inside),
         std::llround(counts.waiting), std::llround(counts.sessions),

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "output/json.h"
+#include "ros2s/base/json.h"
 #include "samples.h"
 
 namespace ros2s::cli {

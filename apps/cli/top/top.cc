@@ -106,12 +106,14 @@ Result<std::vector<Watched>> find_daemons(const TopOptions& options, Report& rep
             }
         }
         if (daemons.size() > before) continue;
-        daemons.push_back({.program = "",
-                           .location = directory,
-                           .trouble = services ? fmt::format("no daemons were started here; start "
-                                                             "them with: ros2store up {}",
-                                                             shell_word(directory))
-                                               : why.text()});
+        daemons.push_back(
+            {.program = "",
+             .location = directory,
+             .trouble =
+                 services
+                     ? fmt::format("no daemons were started here; start them with: ros2store up {}",
+                                   shell_word(directory))
+                     : why.text()});
     }
     return daemons;
 }

@@ -8,23 +8,26 @@ double microseconds(Duration duration) { return static_cast<double>(duration.cou
 
 std::string format_report(const FileReport& report, ReportFormat format) {
     const auto& io = report.io;
-    std::string out;
     if (format == ReportFormat::json) {
-        out = fmt::format(
-            R"({{"file":{},"set_up":{},"path":{},"reads":{},"read_bytes":{},"writes":{},)"
-            R"("written_bytes":{},"staged":{},"counters":{{)",
-            json_string(report.file), json_string(report.deployment), json_string(io.path),
-            io.reads, io.read_bytes, io.writes, io.written_bytes, io.staged);
-        bool first = true;
+        std::vector<Json::Member> counters;
         if (report.counters) {
             report.counters([&](std::string_view name, std::string_view, uint64_t value) {
-                out += fmt::format("{}{}:{}", first ? "" : ",", json_string(name), value);
-                first = false;
+                counters.emplace_back(name, value);
             });
         }
-        return out + "}}\n";
+        return Json::object({{"file", {report.file, NotUtf8::replaced}},
+                             {"set_up", report.deployment},
+                             {"path", io.path},
+                             {"reads", io.reads},
+                             {"read_bytes", io.read_bytes},
+                             {"writes", io.writes},
+                             {"written_bytes", io.written_bytes},
+                             {"staged", io.staged},
+                             {"counters", Json::object(counters)}})
+                   .text() +
+               '\n';
     }
-    out = fmt::format(
+    std::string out = fmt::format(
         "file      {}\nset-up    {}\npath      {}\nreads     {} ({} bytes)\n"
         "writes    {} ({} bytes)\nstaged    {} (copied once more, because unaligned)\n",
         report.file, report.deployment, io.path, io.reads, io.read_bytes, io.writes,
@@ -42,17 +45,19 @@ std::string format_trace(const TracedRead& read, const Trace& trace, ReportForma
     const auto& steps = trace.steps();
     const Time start = steps.empty() ? Time{} : steps.front().begin;
     if (format == ReportFormat::json) {
-        std::string out = fmt::format(R"({{"file":{},"offset":{},"bytes":{},"steps":[)",
-                                      json_string(read.file), read.offset, read.bytes);
-        bool first = true;
+        std::vector<Json> all;
         for (const auto& step : steps) {
-            out +=
-                fmt::format(R"({}{{"name":{},"depth":{},"start_us":{:.3f},"took_us":{:.3f}}})",
-                            first ? "" : ",", json_string(step.name), step.depth,
-                            microseconds(step.begin - start), microseconds(step.end - step.begin));
-            first = false;
+            all.push_back(Json::object({{"name", step.name},
+                                        {"depth", step.depth},
+                                        {"start_us", microseconds(step.begin - start)},
+                                        {"took_us", microseconds(step.end - step.begin)}}));
         }
-        return out + "]}\n";
+        return Json::object({{"file", {read.file, NotUtf8::replaced}},
+                             {"offset", read.offset},
+                             {"bytes", read.bytes},
+                             {"steps", Json::array(all)}})
+                   .text() +
+               '\n';
     }
     std::string out = fmt::format("one read of {} bytes at {} of {}\n  start µs   took µs  step\n",
                                   read.bytes, read.offset, read.file);

@@ -149,9 +149,9 @@ class Parser {
                 return wrong(std::min(begin, text_.size()), fmt::format("no {} is named", what));
             }
             if (!object::is_valid_label(*name)) {
-                return wrong(begin, fmt::format("the {} name '{}' is not 1 to 127 of "
-                                                "A-Z a-z 0-9 . _ -",
-                                                what, *name));
+                return wrong(begin,
+                             fmt::format("the {} name '{}' is not 1 to 127 of A-Z a-z 0-9 . _ -",
+                                         what, *name));
             }
             *field = std::move(*name);
         }

@@ -18,7 +18,9 @@
 #pragma once
 #include <chrono>
 #include <concepts>
+#include <ranges>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -49,6 +51,12 @@ class FieldWriter : public Out {
     }
     // A string or a view; a view that was read points into the input. A reader refuses more bytes.
     void text(const char* /*name*/, std::string_view text, size_t /*most*/) { Out::text(text); }
+    // The bytes of an array, or of a string whose length() came before.
+    void bytes(const char* /*name*/, const auto& bytes) { this->raw(bytes.data(), bytes.size()); }
+    // A u8. A reader resizes the string.
+    void length(const char* /*name*/, std::string_view text) {
+        this->number(static_cast<uint8_t>(text.size()));
+    }
     // An enumeration whose values go up to `last`.
     template <class T>
     void choice(const char* /*name*/, T value, T /*last*/) {
@@ -74,7 +82,7 @@ class FieldWriter : public Out {
     [[gnu::always_inline, gnu::flatten]] void each(const auto& elements, auto fields) {
         for (const auto& element : elements) fields(*this, element);
     }
-    // A u32 count, at most `most`, and the elements. A reader reuses the vector's memory. It makes
+    // A u32 count, at most `most`, and the elements. A reader reuses the elements' memory. It makes
     // no more elements than the remaining bytes can hold.
     [[gnu::always_inline, gnu::flatten]] void list(const char* /*name*/, const auto& elements,
                                                    uint64_t /*most*/, auto fields) {
@@ -95,12 +103,17 @@ class FieldWriter : public Out {
     }
 };
 
-// Size of the fields of default parts; of a text or a list only its length counts.
+// How many bytes the fields of these parts are.
+template <class... Parts>
+[[nodiscard, gnu::flatten]] size_t measured(auto fields, const Parts&... parts) {
+    FieldWriter<Measure> measure;
+    fields(measure, parts...);
+    return measure.size();
+}
+// The same of default parts; of a text or a list only its length counts.
 template <class... Parts>
 [[nodiscard, gnu::flatten]] uint64_t least_bytes(auto fields) {
-    FieldWriter<Measure> measure;
-    [&](const auto&... parts) { fields(measure, parts...); }(Parts()...);
-    return measure.size();
+    return measured(fields, Parts()...);
 }
 
 class FieldReader : public Decoder {
@@ -123,6 +136,8 @@ class FieldReader : public Decoder {
         }
     }
     void text(const char* /*name*/, auto& text, size_t most) { text = Decoder::text(most); }
+    void bytes(const char* /*name*/, auto& bytes) { raw(bytes.data(), bytes.size()); }
+    void length(const char* /*name*/, std::string& text) { text.resize(number<uint8_t>()); }
     template <class T>
     void choice(const char* /*name*/, T& value, T last) {
         value = static_cast<T>(number<std::underlying_type_t<T>>());
@@ -146,9 +161,10 @@ class FieldReader : public Decoder {
     [[gnu::always_inline, gnu::flatten]] void each(auto&& elements, auto fields) {
         for (auto& element : elements) fields(*this, element);
     }
-    template <class T>
-    [[gnu::always_inline, gnu::flatten]] void list(const char* /*name*/, std::vector<T>& elements,
+    template <class Elements>
+    [[gnu::always_inline, gnu::flatten]] void list(const char* /*name*/, Elements& elements,
                                                    uint64_t most, auto fields) {
+        using T = std::ranges::range_value_t<Elements>;
         const auto count = number<uint32_t>();
         if (count > most || count > left() / least_bytes<T>(fields)) return refuse();
         elements.resize(count);
@@ -173,5 +189,14 @@ class FieldReader : public Decoder {
         for (T& each : numbers) each = number<T>();
     }
 };
+
+// The bytes of these parts.
+template <class... Parts>
+[[nodiscard]] std::string written(auto fields, const Parts&... parts) {
+    std::string bytes(measured(fields, parts...), '\0');
+    FieldWriter<Encoder> out(std::as_writable_bytes(std::span(bytes)));
+    fields(out, parts...);
+    return bytes;
+}
 
 }  // namespace ros2s

@@ -70,6 +70,11 @@ class InlineVector {
         size_ = from;
     }
     void clear() noexcept { truncate(0); }
+    void resize(size_t count) {
+        reserve(count);
+        while (size_ < count) emplace_back();
+        truncate(count);
+    }
 
     friend bool operator==(const InlineVector& a, const InlineVector& b) {
         return std::equal(a.begin(), a.end(), b.begin(), b.end());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace ros2s {
 namespace {
@@ -29,25 +30,49 @@ size_t utf8_length(std::string_view text) {
 
 }  // namespace
 
-std::string json_string(std::string_view text, NotUtf8 bytes) {
-    std::string out = "\"";
+Json::Json(std::string_view text, NotUtf8 bytes) : text_("\"") {
     while (!text.empty()) {
         const size_t length = utf8_length(text);
         const char c = text[0];
         if (length == 0) {
-            out += bytes == NotUtf8::replaced ? "\\ufffd"
-                                              : fmt::format("\\udc{:02x}", static_cast<uint8_t>(c));
+            text_ += bytes == NotUtf8::replaced
+                         ? "\\ufffd"
+                         : fmt::format("\\udc{:02x}", static_cast<uint8_t>(c));
         } else if (c == '"' || c == '\\') {
-            out += '\\';
-            out += c;
+            text_ += '\\';
+            text_ += c;
         } else if (static_cast<uint8_t>(c) < 0x20) {
-            out += fmt::format("\\u{:04x}", static_cast<uint8_t>(c));
+            text_ += fmt::format("\\u{:04x}", static_cast<uint8_t>(c));
         } else {
-            out += text.substr(0, length);
+            text_ += text.substr(0, length);
         }
         text.remove_prefix(std::max<size_t>(length, 1));
     }
-    return out + '"';
+    text_ += '"';
+}
+
+Json::Json(double value) : text_(std::isfinite(value) ? fmt::format("{}", value) : "null") {}
+
+Json Json::object(const std::vector<Member>& members) {
+    Json json;
+    json.text_ = "{";
+    for (const auto& [name, value] : members) {
+        if (json.text_.size() > 1) json.text_ += ", ";
+        json.text_ += Json(name).text_ + ": " + value.text_;
+    }
+    json.text_ += "}";
+    return json;
+}
+
+Json Json::array(const std::vector<Json>& values) {
+    Json json;
+    json.text_ = "[";
+    for (const Json& value : values) {
+        if (json.text_.size() > 1) json.text_ += ", ";
+        json.text_ += value.text_;
+    }
+    json.text_ += "]";
+    return json;
 }
 
 bool is_utf8(std::string_view text) {

@@ -58,9 +58,9 @@ class Decryption final : public StoreLayers {
         }
         auto keys = unwrap_all(found->record, *provider_, trouble);
         if (!keys) {
-            co_return report.fail(keys.error(), fmt::format("{} is encrypted, and its key cannot "
-                                                            "be had: {}",
-                                                            shown, trouble.text()));
+            co_return report.fail(
+                keys.error(), fmt::format("{} is encrypted, and its key cannot be had: {}", shown,
+                                          trouble.text()));
         }
         auto layer = std::make_shared<CipherStore>(reactor, store, record.id, std::move(*keys),
                                                    log_, memory_);

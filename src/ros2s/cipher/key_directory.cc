@@ -33,9 +33,11 @@ Result<SecretKey> KeyDirectory::read(const std::string& name, Report& report) co
         if (good) key.bytes()[i] = static_cast<std::byte>(high * 16 + low);
     }
     if (!good) {
-        return reject_key(report, fmt::format("{} is not a key: {} hexadecimal digits, as `openssl "
-                                              "rand -hex {}` writes them",
-                                              path, digits, key_bytes));
+        return reject_key(
+            report,
+            fmt::format(
+                "{} is not a key: {} hexadecimal digits, as `openssl rand -hex {}` writes them",
+                path, digits, key_bytes));
     }
     return key;
 }

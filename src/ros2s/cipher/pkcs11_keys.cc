@@ -113,9 +113,9 @@ Result<> Pkcs11Keys::load(Report& report) {
     if (path == nullptr) {
         modules_ = p11_kit_modules_load_and_initialize(0);
         if (modules_ != nullptr) return {};
-        return reject_key(report, fmt::format("the modules of PKCS #11 that p11-kit knows cannot "
-                                              "be loaded: {}",
-                                              p11_kit_message()));
+        return reject_key(
+            report, fmt::format("the modules of PKCS #11 that p11-kit knows cannot be loaded: {}",
+                                p11_kit_message()));
     }
     CK_FUNCTION_LIST* const module = p11_kit_module_load(path, 0);
     if (module == nullptr) {
@@ -246,9 +246,10 @@ Result<WrappedKey> Pkcs11Keys::wrap(const std::string& name, const SecretKey& ke
                                         reinterpret_cast<CK_BYTE*>(wrapped.data()), &size);
     }
     if (done == CKR_OK && size == wrapped.size()) return wrapped;
-    return reject_key(report, fmt::format("the key '{}' of {} cannot wrap: {}. It must have "
-                                          "CKA_WRAP and CKA_UNWRAP",
-                                          name, shown_, shown(done)));
+    return reject_key(
+        report,
+        fmt::format("the key '{}' of {} cannot wrap: {}. It must have CKA_WRAP and CKA_UNWRAP",
+                    name, shown_, shown(done)));
 }
 
 Result<SecretKey> Pkcs11Keys::unwrap(const std::string& name, const WrappedKey& wrapped,

@@ -20,9 +20,8 @@ std::string trouble_with(const std::string& path, const struct stat& facts) {
     if (!S_ISREG(facts.st_mode)) return fmt::format("{} is not a regular file", path);
     if (facts.st_uid != ::geteuid() && facts.st_uid != 0) {
         return fmt::format(
-            "{} belongs to another user (uid {}): give it to the user of this "
-            "program",
-            path, facts.st_uid);
+            "{} belongs to another user (uid {}): give it to the user of this program", path,
+            facts.st_uid);
     }
     if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
         return fmt::format("{} may be used by others (mode {:o}): chmod 600 {}", path,

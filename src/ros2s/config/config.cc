@@ -162,8 +162,7 @@ Result<Field::Value> Field::read(std::string_view text, Report& report) const {
                       " or " + format(default_));
         if (kind_ == Kind::duration)
             return no(
-                "a duration; write a whole number and a unit (ns, us, ms, s, min, h), such "
-                "as " +
+                "a duration; write a whole number and a unit (ns, us, ms, s, min, h), such as " +
                 format(default_.number != 0 ? default_ : Value{most_, {}}));
         return no("a whole number; write " + range());
     }

@@ -100,8 +100,7 @@ class Parser {
         if (node.IsNull()) return;
         if (!node.IsMap()) {
             wrong(node.Mark(),
-                  "the file is not a list of settings; write lines of the form `key: "
-                  "value`");
+                  "the file is not a list of settings; write lines of the form `key: value`");
             return;
         }
         std::vector<std::string_view> known;

@@ -81,11 +81,10 @@ Task<> RadosPool::keep_sweeping(RadosPool& self) {
         self.sweeps_.add();
         if (swept || call.stop.stop_requested()) continue;
         self.failed_sweeps_.add();
-        self.environment_.log.warning(
-            fmt::format("cannot remove what crashes have left in {} ({}): the next attempt is in "
-                        "{} s",
-                        self.path(), describe(swept.error()),
-                        std::chrono::duration_cast<std::chrono::seconds>(pause).count()));
+        self.environment_.log.warning(fmt::format(
+            "cannot remove what crashes have left in {} ({}): the next attempt is in {} s",
+            self.path(), describe(swept.error()),
+            std::chrono::duration_cast<std::chrono::seconds>(pause).count()));
     }
 }
 

@@ -49,8 +49,7 @@ std::string why_unanswered(std::string_view grpc_text) {
     }
     // Checked first, because gRPC joins the messages of all attempts.
     if (says({"handshake", "Handshake", "SSL", "TLS", "certificate"})) {
-        return "the TLS handshake fails: `ros2store doctor URI` shows which certificate is "
-               "wrong";
+        return "the TLS handshake fails: `ros2store doctor URI` shows which certificate is wrong";
     }
     if (says({"Connection refused", "No such file or directory"})) {
         return "nothing listens there: the daemon does not run";
@@ -58,9 +57,7 @@ std::string why_unanswered(std::string_view grpc_text) {
     if (says({"Network is unreachable", "No route to host"})) {
         return "it is unreachable: this machine has no route to it";
     }
-    if (says({"Permission denied"}))
-        return "permission denied: this user may not use its "
-               "socket";
+    if (says({"Permission denied"})) return "permission denied: this user may not use its socket";
     if (says({"DNS", "resolution"})) return "its host name is unknown";
     if (says({"Socket closed", "GOAWAY", "reset", "Broken pipe", "recvmsg"})) {
         return "the connection ended: check that it runs and accepts this certificate "

@@ -171,9 +171,7 @@ bool Connections::accept_one(int listening) {
         return false;
     }
     if (std::exchange(is_starved_, false)) {
-        log_.info(
-            "control plane: file descriptors are available again; connections are "
-            "accepted");
+        log_.info("control plane: file descriptors are available again; connections are accepted");
     }
     Far far = far_of(socket.get());
     if (add({.watched = std::move(watched),

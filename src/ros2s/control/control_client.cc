@@ -205,8 +205,7 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
                                                              Report& report) {
     if (options.address.empty()) {
         return report.fail(Code::invalid,
-                           "the control plane's address is empty; give HOST:PORT or "
-                           "unix:PATH");
+                           "the control plane's address is empty; give HOST:PORT or unix:PATH");
     }
     auto parts = std::make_unique<Parts>(reactor, std::move(options));
     ROS2S_TRY(parts->renew(report));

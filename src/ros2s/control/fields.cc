@@ -17,10 +17,9 @@ Result<> check_text(std::string_view field, std::string_view text, size_t bytes_
     }
     const bool printable = std::ranges::all_of(text, [](char c) { return c >= ' ' && c != 0x7f; });
     if (!printable) {
-        return report.fail(Code::invalid,
-                           fmt::format("{} has characters that cannot be printed; give plain "
-                                       "text",
-                                       field));
+        return report.fail(
+            Code::invalid,
+            fmt::format("{} has characters that cannot be printed; give plain text", field));
     }
     return {};
 }
@@ -62,9 +61,10 @@ Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request, st
     session::SessionRequest wanted{
         .subject = std::move(subject), .pool = request.pool(), .program = request.program()};
     if (request.client().size() != wanted.client.bytes.size()) {
-        return report.fail(Code::invalid, fmt::format("client has {} bytes; give the 16 random "
-                                                      "bytes of the opened library",
-                                                      request.client().size()));
+        return report.fail(
+            Code::invalid,
+            fmt::format("client has {} bytes; give the 16 random bytes of the opened library",
+                        request.client().size()));
     }
     std::ranges::copy(request.client(), wanted.client.bytes.begin());
     if (wanted.client.is_nil()) {
@@ -74,10 +74,10 @@ Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request, st
         case v1::PURPOSE_STORE: wanted.purpose = session::Purpose::store; break;
         case v1::PURPOSE_LINK: wanted.purpose = session::Purpose::link; break;
         default:
-            return report.fail(Code::invalid,
-                               fmt::format("purpose is {}; give PURPOSE_STORE (1) or PURPOSE_LINK "
-                                           "(2)",
-                                           static_cast<int>(request.purpose())));
+            return report.fail(
+                Code::invalid,
+                fmt::format("purpose is {}; give PURPOSE_STORE (1) or PURPOSE_LINK (2)",
+                            static_cast<int>(request.purpose())));
     }
     ROS2S_TRY(check_label("pool", request.pool(), report));
     ROS2S_TRY(check_text("program", request.program(), program_bytes_max, report));
@@ -127,9 +127,9 @@ Result<fs::SetXattr> decode(v1::XattrChange how, Report& report) {
         case v1::XATTR_CHANGE_CREATE: return fs::SetXattr::create;
         case v1::XATTR_CHANGE_REPLACE: return fs::SetXattr::replace;
         default:
-            return report.fail(Code::invalid, fmt::format("how is {}; give 0 (any), 1 (create) or "
-                                                          "2 (replace)",
-                                                          static_cast<int>(how)));
+            return report.fail(Code::invalid,
+                               fmt::format("how is {}; give 0 (any), 1 (create) or 2 (replace)",
+                                           static_cast<int>(how)));
     }
 }
 

@@ -26,9 +26,9 @@ Socket new_socket(int family) {
 std::unexpected<Error> no(const std::string& address, const Error& error, std::string_view why,
                           Report& report) {
     return report.fail(
-        error, fmt::format("the control plane cannot listen on {}: {} ('control: listen' in the "
-                           "settings)",
-                           address, why));
+        error,
+        fmt::format("the control plane cannot listen on {}: {} ('control: listen' in the settings)",
+                    address, why));
 }
 
 std::string why_not(const std::string& host, int failed) {
@@ -38,8 +38,7 @@ std::string why_not(const std::string& host, int failed) {
                    "choose another port";
         case EADDRNOTAVAIL:
             return fmt::format(
-                "{} is not an address of this machine: choose one that `ip -brief address` "
-                "shows",
+                "{} is not an address of this machine: choose one that `ip -brief address` shows",
                 host);
         case EACCES: return "only root may use ports below 1024: choose another";
         default: return std::strerror(failed);

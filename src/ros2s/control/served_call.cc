@@ -87,9 +87,9 @@ Result<> ServedCall::check_caller() {
     if (const auto fits = gate_.connections.proven(served_.peer, served_.subject); !fits) {
         gate_.refused_busy.add();
         return served_.report.fail(
-            fits.error(), fmt::format("{} has {} connections, which is the server's limit; "
-                                      "close some of them",
-                                      served_.subject, fits.error().detail));
+            fits.error(),
+            fmt::format("{} has {} connections, which is the server's limit; close some of them",
+                        served_.subject, fits.error().detail));
     }
     const auto running = gate_.by_subject.find(served_.subject);
     if (running != gate_.by_subject.end() && running->second >= gate_.subject_max) {
@@ -116,8 +116,7 @@ void ServedCall::admit() {
     if (!gate_.nursery.try_spawn(run(share()))) {
         gate_.refused_busy.add();
         end(served_.report.fail(Code::busy,
-                                "the server has too many calls in progress; try "
-                                "again later"));
+                                "the server has too many calls in progress; try again later"));
     }
 }
 

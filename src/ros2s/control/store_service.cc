@@ -159,8 +159,7 @@ Result<> name_change(Served& served, const Request& request) {
     name.digest = digest_without_change(request);
     if (name.client.is_nil()) {
         return served.report.fail(Code::invalid,
-                                  "the client of a change is all zeros; use a "
-                                  "random UUID");
+                                  "the client of a change is all zeros; use a random UUID");
     }
     served.call.update = &name;
     return {};
@@ -283,9 +282,9 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
     ROS2S_CO_TRY(name_change(served, request));
     const auto done = co_await look_for_answer(served, *store);
     if (done) {
-        state_.audit(served, fmt::format("destroyed the container {}/{} before (a repeated "
-                                         "request)",
-                                         request.pool(), request.label()));
+        state_.audit(served,
+                     fmt::format("destroyed the container {}/{} before (a repeated request)",
+                                 request.pool(), request.label()));
     }
     if (done || done.error().code != Code::not_found) co_return done;
     ROS2S_CO_TRY_ASSIGN(const auto found,

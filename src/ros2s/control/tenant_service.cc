@@ -103,9 +103,11 @@ Task<Result<>> TenantService::revoke_capability(Served& served,
     ROS2S_CO_TRY_ASSIGN(const uint64_t sessions,
                         co_await state_.parts.capabilities->revoke(request.pool(), request.name(),
                                                                    id, served.report));
-    state_.audit(served, fmt::format("revoked the capability {} of the tenant '{}' of the pool "
-                                     "'{}', which {} sessions used",
-                                     id.to_string(), request.name(), request.pool(), sessions));
+    state_.audit(
+        served,
+        fmt::format(
+            "revoked the capability {} of the tenant '{}' of the pool '{}', which {} sessions used",
+            id.to_string(), request.name(), request.pool(), sessions));
     const auto& tenants = state_.parts.pools.tenants(request.pool())->tenants();
     encode(tenants.at(request.name()), state_.parts.reactor.wall_time(), *reply.mutable_tenant());
     reply.set_sessions(sessions);

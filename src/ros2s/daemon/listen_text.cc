@@ -27,14 +27,13 @@ Result<std::vector<Listen>> parse_listen(std::string_view text, std::string_view
         const std::string provider = part.substr(0, space);
         if (!fabric::is_provider(provider)) {
             return report.fail(Code::invalid,
-                               fmt::format("{}: '{}' is not a provider; the providers are {}: "
-                                           "{}",
+                               fmt::format("{}: '{}' is not a provider; the providers are {}: {}",
                                            where, part, fabric::provider_names(), example));
         }
         if (space == part.npos) {
-            return report.fail(Code::invalid, fmt::format("{}: the provider '{}' has no "
-                                                          "address: {}",
-                                                          where, provider, example));
+            return report.fail(
+                Code::invalid,
+                fmt::format("{}: the provider '{}' has no address: {}", where, provider, example));
         }
         found.push_back(
             {.provider = provider, .address = std::string(without_spaces(part.substr(space)))});

@@ -9,9 +9,7 @@ exporter::Source reactor_source(const OsReactor& reactor, uint32_t number) {
             .list = [&counters = reactor.counters()](const MetricVisitor& visit) {
                 visit("ros2store_reactor_steps_total", "Coroutines that were resumed.",
                       counters.resumed.value());
-                visit("ros2store_reactor_arrivals_total",
-                      "Coroutines that another thread "
-                      "resumed.",
+                visit("ros2store_reactor_arrivals_total", "Coroutines that another thread resumed.",
                       counters.remote_posts.value());
                 visit("ros2store_reactor_sleeps_total", "Times that it slept for lack of work.",
                       counters.sleeps.value());

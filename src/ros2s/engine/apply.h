@@ -56,6 +56,7 @@ class Effects {
     virtual void used(BlockAddress address) = 0;
     virtual void freed(BlockAddress address, uint64_t group) = 0;
     virtual void summary(const SummaryChange& change) = 0;
+    size_t order = 0;  // of the change that is being applied, among all of its group
 };
 
 // Applies changes of entries. Changes of containers have no nodes.

@@ -262,7 +262,7 @@ size_t Cleaner::batch_from(size_t at) const {
     const uint64_t section = state_.space.section_blocks();
     const Listed& first = listed_[at];
     const object::ContainerId container = container_of(first);
-    uint64_t record_bytes = TransactionRecord::encoded_bytes_fixed;
+    uint64_t record_bytes = TransactionRecord().encoded_bytes_max();
     size_t count = 0;
     while (at + count < listed_.size() && count < batch_blocks_max_) {
         const Listed& next = listed_[at + count];

@@ -33,7 +33,7 @@ class KeptEffects final : public Effects {
         bool used = false;  // or freed
     };
     struct Summary {
-        size_t order = 0;  // the change's position among all of the group
+        size_t order = 0;
         SummaryChange change;
         std::string akey, dkey;
     };
@@ -43,7 +43,6 @@ class KeptEffects final : public Effects {
         summaries.push_back({order, change, std::string(change.akey), std::string(change.dkey)});
     }
 
-    size_t order = 0;
     std::vector<Block> blocks;
     std::vector<Summary> summaries;
 };
@@ -75,19 +74,29 @@ Publisher::Publisher(const Env& env, Cores& cores, State& state)
       unread_(cores.size(), UINT64_MAX),
       rounds_(env.reactor, rounds_max) {}
 
-void Publisher::publish_here(const AppliedGroup& group, Transactions transactions) {
-    NodeCache& nodes = cores_.home().cache;
-    DirectEffects effects(state_, nodes);
+// What of the group is in the core's entries.
+void Publisher::apply_entries(Core& core, const AppliedGroup& group, Transactions transactions,
+                              Effects& effects) {
     for (size_t t = 0; t < transactions.size(); ++t) {
         const TransactionRecord& transaction = transactions[t];
         const Applying now = group.transaction(t, transaction.container);
         for (const Change& change : transaction.changes) {
-            apply_change(nodes, now, change, effects);
+            ++effects.order;
+            const bool here = change.spans_dkeys() ||
+                              cores_.partition().core_of(transaction.container, change.object,
+                                                         change.dkey) == core.number;
+            if (here) apply_change(core.cache, now, change, effects);
         }
-        state_.note(now, transaction);
+    }
+    core.visible = group.sequence;
+}
+
+// What of it is in the pool's state, after all entries and summaries.
+void Publisher::finish(const AppliedGroup& group, Transactions transactions) {
+    for (size_t t = 0; t < transactions.size(); ++t) {
+        state_.note(group.transaction(t, transactions[t].container), transactions[t]);
     }
     state_.finish(group, transactions.size());
-    cores_.home().visible = group.sequence;
 }
 
 // ---- several cores -------------------------------------------------------------------------
@@ -95,19 +104,7 @@ void Publisher::publish_here(const AppliedGroup& group, Transactions transaction
 void Publisher::apply_part(Core& core, const AppliedGroup& group, Transactions transactions,
                            Part& part) {
     for (Node* node : part.pins) node->held = cores_.rules().hold_nodes;
-    size_t order = 0;
-    for (size_t t = 0; t < transactions.size(); ++t) {
-        const TransactionRecord& transaction = transactions[t];
-        const Applying now = group.transaction(t, transaction.container);
-        for (const Change& change : transaction.changes) {
-            part.effects.order = order++;
-            const bool here = change.spans_dkeys() ||
-                              cores_.partition().core_of(transaction.container, change.object,
-                                                         change.dkey) == core.number;
-            if (here) apply_change(core.cache, now, change, part.effects);
-        }
-    }
-    core.visible = group.sequence;
+    apply_entries(core, group, transactions, part.effects);
     part.unread = core.unread_told = core.reads.unread_upto();
     core.note_memory();
 }
@@ -152,21 +149,20 @@ void Publisher::apply_totals(const AppliedGroup& group, Transactions transaction
         apply_summary(cores_.home().cache, *change);
         state_.count(*change);
     }
-    for (size_t t = 0; t < transactions.size(); ++t) {
-        state_.note(group.transaction(t, transactions[t].container), transactions[t]);
-    }
-    state_.finish(group, transactions.size());
+    finish(group, transactions);
 }
 
 Task<> Publisher::publish(AppliedGroup group, Transactions transactions,
                           std::span<Node* const> pins) {
+    Core& home = cores_.home();
     if (cores_.is_one()) {
-        publish_here(group, transactions);
+        DirectEffects effects(state_, home.cache);
+        apply_entries(home, group, transactions, effects);
+        finish(group, transactions);
         co_return;
     }
     co_await turn.acquire();
     const SemaphoreHold held(turn);
-    Core& home = cores_.home();
     std::vector<Part> parts(cores_.size());
     for (Node* node : pins) parts[node->core].pins.push_back(node);
     {

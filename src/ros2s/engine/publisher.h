@@ -56,7 +56,9 @@ class Publisher {
 
   private:
     struct Part;
-    void publish_here(const AppliedGroup& group, Transactions transactions);
+    void apply_entries(Core& core, const AppliedGroup& group, Transactions transactions,
+                       Effects& effects);
+    void finish(const AppliedGroup& group, Transactions transactions);
     Task<> apply_at(Core& core, const AppliedGroup& group, Transactions transactions, Part& part);
     Task<> first_round(Core& core, const AppliedGroup& group, Transactions transactions,
                        Part& part);

@@ -15,9 +15,11 @@ constexpr uint64_t read_blocks_max = 256;
 
 std::unexpected<Error> io_error(Report& report, const device::BlockDevice& device,
                                 std::string_view doing, const Error& error) {
-    return report.fail(error, fmt::format("{} {} failed: {}. Nothing was changed; check the device "
-                                          "and open the pool again",
-                                          doing, device.name(), describe(error)));
+    return report.fail(
+        error,
+        fmt::format(
+            "{} {} failed: {}. Nothing was changed; check the device and open the pool again",
+            doing, device.name(), describe(error)));
 }
 
 }  // namespace

@@ -55,9 +55,11 @@ Task<Result<Superblock>> read_superblock(device::BlockDevice& device, Report& re
                                                  device.name(), worst.detail));
     }
     if (worst.code == Code::corrupt) {
-        co_return report.fail(worst, fmt::format("{}: both copies of its superblock are damaged. "
-                                                 "Restore the device from a copy",
-                                                 device.name()));
+        co_return report.fail(
+            worst,
+            fmt::format(
+                "{}: both copies of its superblock are damaged. Restore the device from a copy",
+                device.name()));
     }
     co_return report.fail(
         worst, fmt::format("{}: this is not a device of a ros2store pool. Make a pool with "
@@ -101,8 +103,7 @@ Result<Superblock> match_devices(Devices& devices, const std::vector<Superblock>
             const auto other = static_cast<size_t>(newest_at - found.begin());
             return report.fail(
                 Code::invalid,
-                fmt::format("{} belongs to pool {}, {} to pool {}. Name the devices "
-                            "of one pool",
+                fmt::format("{} belongs to pool {}, {} to pool {}. Name the devices of one pool",
                             name, found[i].pool.to_string(), devices[other]->name(), pool));
         }
         if (number >= places.size() ||
@@ -214,9 +215,11 @@ Task<Result<>> renew_copies(Reactor& reactor, const Devices& devices, const Supe
     for (size_t i = 0; i < results.size(); ++i) {
         if (results[i]) continue;
         const Error error = results[i].error();
-        co_return report.fail(error, fmt::format("{}: renewing its superblock failed: {}. Check "
-                                                 "the device and open the pool again",
-                                                 devices[i]->name(), describe(error)));
+        co_return report.fail(
+            error,
+            fmt::format(
+                "{}: renewing its superblock failed: {}. Check the device and open the pool again",
+                devices[i]->name(), describe(error)));
     }
     co_return Result<>();
 }

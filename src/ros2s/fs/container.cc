@@ -55,8 +55,7 @@ std::string why_not_created(const object::ContainerProperties& properties, const
         return "the name is in use: use that container, or choose another name";
     if (error.code == Code::too_large) {
         return fmt::format(
-            "the pool has {} containers, which is the limit: destroy one that is "
-            "not needed",
+            "the pool has {} containers, which is the limit: destroy one that is not needed",
             error.detail);
     }
     if (error.code != Code::invalid) return describe(error);

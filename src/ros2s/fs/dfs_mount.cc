@@ -84,8 +84,7 @@ Task<Result<>> Dfs::format(const Call& call, object::ObjectStore& store,
                                                         record.properties.label));
     }
     co_return report.fail(done.error(),
-                          fmt::format("the file system of container {} cannot be "
-                                      "written: {}",
+                          fmt::format("the file system of container {} cannot be written: {}",
                                       record.properties.label, describe(done.error())));
 }
 
@@ -275,12 +274,8 @@ void DfsMount::visit_metrics(const MetricVisitor& visit) const {
     visit("ros2store_fs_written_bytes_total", "Bytes written to files",
           metrics_.written_bytes.value());
     visit("ros2store_fs_size_queries_total",
-          "Reads that needed a second request for the "
-          "file's size",
-          metrics_.size_queries.value());
-    visit("ros2store_fs_conflicts_total",
-          "Transactions repeated after a conflict with another "
-          "one",
+          "Reads that needed a second request for the file's size", metrics_.size_queries.value());
+    visit("ros2store_fs_conflicts_total", "Transactions repeated after a conflict with another one",
           metrics_.conflicts.value());
     visit("ros2store_fs_stopped", "1: the mount changes nothing any more; the log says why",
           stopped_ ? 1 : 0);

@@ -44,9 +44,7 @@ Result<std::vector<fs::DirectoryEntry>> decode_entries(ConstBytes body) {
 // ---- read_many ------------------------------------------------------------------------------
 
 uint64_t read_many_request_bytes(const fs::ReadManyItem& item) {
-    FieldWriter<Measure> measure;
-    read_item_fields(measure, item);
-    return measure.size();
+    return measured(read_item_fields, item);
 }
 
 ConstBytes encode_read_many(Buffer& buffer, const fs::Caller& user, ReadManyBody head,

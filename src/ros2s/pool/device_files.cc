@@ -138,9 +138,10 @@ Result<> check_space(const std::vector<DevicePath>& places, uint64_t device_byte
         const auto parent = std::filesystem::path(place.path).parent_path().string();
         ROS2S_TRY(room.take(parent, device_bytes, report));
         if (exists(place.path)) {
-            return report.fail(Code::exists, fmt::format("{} exists already: remove it, or choose "
-                                                         "another name for the pool",
-                                                         place.path));
+            return report.fail(
+                Code::exists,
+                fmt::format("{} exists already: remove it, or choose another name for the pool",
+                            place.path));
         }
     }
     return {};

@@ -168,9 +168,8 @@ Task<Result<>> make_pool(const Call& call, Environment environment, const PoolCr
     ROS2S_CO_TRY(co_await format_engine(environment, pool, report));
     ROS2S_CO_TRY(co_await make_container(call, environment, pool, creation.container, report));
     if (call.stop.stop_requested()) {
-        co_return report.fail(Code::cancelled, fmt::format("the creation of the pool in {} was "
-                                                           "stopped",
-                                                           directory));
+        co_return report.fail(Code::cancelled,
+                              fmt::format("the creation of the pool in {} was stopped", directory));
     }
     const auto config = replace_file(in(directory, config_name), pool.config.document());
     if (!config) co_return cannot("write the settings in", directory, config.error(), report);

@@ -14,6 +14,7 @@ namespace ros2s::rados {
 inline constexpr const char* head_key = "h";
 inline constexpr const char* pending_key = "t";
 inline constexpr const char* inline_key = "b";                // how many bytes are in the omap
+inline constexpr char garbage_tag = 'g';                      // before the name of data
 inline constexpr const char* log_mark_key = "m";              // of a store's log
 inline constexpr uint64_t segment_bytes = uint64_t{4} << 20;  // of an array; the most in one object
 

@@ -169,8 +169,6 @@ class RadosStore final : public object::ObjectStore {
     Task<Result<>> send_payload(const Call& call, std::string space,
                                 const object::Transaction& transaction, Payload& payload);
     Task<> write_run(ObjectName name, ConstBytes bytes, Result<>& result);
-    Task<> remove_data(std::string space, object::ObjectId object, std::vector<DataId> data);
-    void drop(const std::string& space, std::map<object::ObjectId, std::vector<DataId>>& data);
     // It is of one object, and may be made by one change with others of that object.
     [[nodiscard]] bool can_share(const object::Transaction& transaction) const;
     Task<> update_together(std::string space, object::ObjectId object, Member& member);
@@ -191,24 +189,29 @@ class RadosStore final : public object::ObjectStore {
     Task<Result<>> complete(const Call& call, std::string space, Views& views,
                             std::span<Member* const> members);
     Task<> load(std::string space, View& view, Result<>& result);
-    // Segments of many parts are written anew.
-    void start_rewriting(const std::string& space, object::ObjectId object, const std::string& key);
-    Task<> rewrite(std::string space, object::ObjectId object, std::string key);
-    Task<Result<bool>> write_anew(std::string space, Rewrite& rewrite, Payload& payload);
-    // Errors: condition_failed (nothing is left to replace); corrupt, bad_version.
-    [[nodiscard]] static Result<> apply(View& view, Rewrite& rewrite);
     Task<Result<>> publish(const Call& call, std::string space, RecordLocation place, Views& views,
                            std::span<Member* const> members, bool is_guess);
     [[nodiscard]] Pending changes_of(const View& view, std::span<Member* const> members);
     [[nodiscard]] bool has_room_inline(const ObjectName& object) const;
     void note_room(const ObjectName& object, const Pending& stored);
+    [[nodiscard]] bool keeps_reply(const object::Transaction& transaction) const;
+    [[nodiscard]] DataId next_data(bool is_inline);
+
+    // rewriting.cc: segments of many parts are written anew
+    void start_rewriting(const std::string& space, object::ObjectId object, const std::string& key);
+    Task<> rewrite(std::string space, object::ObjectId object, std::string key);
+    Task<Result<bool>> write_anew(std::string space, Rewrite& rewrite, Payload& payload);
+    // Errors: condition_failed (nothing is left to replace); corrupt, bad_version.
+    [[nodiscard]] static Result<> apply(View& view, Rewrite& rewrite);
+
+    // tidying.cc
+    Task<> remove_data(std::string space, object::ObjectId object, std::vector<DataId> data);
+    void drop(const std::string& space, std::map<object::ObjectId, std::vector<DataId>>& data);
     void start_tidying(std::string space, object::ObjectId object, const Pending& pending);
     struct Leftovers;
     void leave(const ObjectName& name, Leftovers left);
     Task<> tidy(ObjectName name);
     Task<> remove_one(ObjectName data, Result<>& result);
-    [[nodiscard]] bool keeps_reply(const object::Transaction& transaction) const;
-    [[nodiscard]] DataId next_data(bool is_inline);
 
     Reactor& reactor_;
     Pool& metadata_;

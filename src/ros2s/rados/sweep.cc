@@ -177,7 +177,7 @@ Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, Obj
         ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
         Change forget{.object = name};
         for (const auto& [key, value] : page.values) {
-            if (!key.starts_with('g')) continue;
+            if (!key.starts_with(garbage_tag)) continue;
             const Change remove{.object = {space, key.substr(1)}, .remove_object = true};
             const auto removed = co_await data_.apply(remove);
             if (!removed && removed.error().code != Code::not_found) co_return removed;

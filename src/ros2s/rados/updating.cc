@@ -3,24 +3,19 @@
 #include <deque>
 #include <ranges>
 
-#include "rados_store.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/validate.h"
-#include "segment.h"
+#include "updating.h"
 
 namespace ros2s::rados {
 namespace {
 
 using namespace object;
 
-constexpr size_t writes_at_once = 16;
 constexpr int attempts_max = 1000;  // each time something else has changed the objects
 constexpr size_t finished_max = 65536;
-constexpr char garbage_tag = 'g';
 constexpr size_t known_bytes_max = size_t{16} << 20;
 constexpr size_t group_operations_max = 256;
-constexpr size_t garbage_max = 65536;  // of one object, that waits for its removal
-constexpr size_t removals_at_once = 8;
 constexpr size_t crowded_max = 4096;
 
 // What a change of one object may have in all; Ceph refuses more than 90 MB.
@@ -33,65 +28,6 @@ size_t size_of(const Pending& pending) {
 }
 
 }  // namespace
-
-// The bytes of a transaction's arrays, on their way to the data pool.
-struct RadosStore::Payload {
-    explicit Payload(Reactor& reactor) : started(reactor.now()), writes(reactor, writes_at_once) {}
-    const Time started;
-    std::vector<WrittenRun> runs;
-    std::deque<std::string> copies;  // of memory that others can change
-    std::deque<Result<>> results;
-    std::map<ObjectId, std::vector<DataId>> all;  // that was written
-    bool may_be_seen = false;                     // it may have been published
-    Nursery writes;
-
-    [[nodiscard]] Result<> check() const {
-        for (const Result<>& result : results) ROS2S_TRY(result);
-        return {};
-    }
-};
-
-// A segment of many parts that is written anew: its bytes in new runs. What has been written to it
-// meanwhile, and holes, stay.
-struct RadosStore::Rewrite {
-    ObjectId object;
-    std::string key;
-    Segment before, anew;
-    std::map<ObjectId, std::vector<DataId>> garbage;  // after apply()
-
-    void add_to(Views& views) const {
-        View& view = views.try_emplace(object, object).first->second;
-        view.want(key);
-        view.want(inline_key);
-    }
-};
-
-// An update. Those of one object that are ready while a change of it is in flight are made by one
-// change, one after the other, each with its own epoch and conditions.
-struct RadosStore::Member {
-    Member(const Call& its_call, ContainerId its_container, const Transaction& its_transaction,
-           Reactor& reactor)
-        : call(its_call),
-          container(its_container),
-          transaction(its_transaction),
-          payload(reactor),
-          plan(transaction, payload.runs) {}
-    const Call& call;
-    const ContainerId container;
-    const Transaction& transaction;
-    Payload payload;
-    Plan plan;
-    Result<> verdict;  // of the plan
-    Commit commit;
-    std::optional<Result<Commit>> result;
-    Rewrite* rewrite = nullptr;  // instead of the plan
-};
-struct RadosStore::Group {
-    explicit Group(Reactor& reactor) : done(reactor) {}
-    std::vector<Member*> members;
-    size_t operations = 0;
-    Event done;
-};
 
 bool RadosStore::keeps_reply(const Transaction& transaction) const {
     return options_.keeps_replies && !transaction.id.client.is_nil();
@@ -174,20 +110,6 @@ Task<Result<>> RadosStore::send_payload(const Call& call, std::string space,
 Task<> RadosStore::write_run(ObjectName name, ConstBytes bytes, Result<>& result) {
     const Change change{.object = std::move(name), .data = bytes};
     result = co_await data_.apply(change);
-}
-
-Task<> RadosStore::remove_data(std::string space, ObjectId object, std::vector<DataId> data) {
-    for (const DataId& id : data) {
-        const Change remove{.object = {space, data_name(object, id)}, .remove_object = true};
-        (void)co_await data_.apply(remove);  // the sweep removes what remains
-    }
-}
-
-void RadosStore::drop(const std::string& space, std::map<ObjectId, std::vector<DataId>>& data) {
-    for (auto& [object, ids] : data) {
-        (void)tidying_.try_spawn(remove_data(space, object, std::move(ids)));
-    }
-    data.clear();
 }
 
 Task<Result<Commit>> RadosStore::update(const Call& call, ContainerId container,
@@ -585,195 +507,6 @@ void RadosStore::remember(const std::string& space, View view, const Pending& st
     if (bytes > known_bytes_max) return;
     const ObjectName name{space, object_name(view.object())};
     if (known_.insert_or_assign(name, std::move(view)).second) known_bytes_ += bytes;
-}
-
-// ---- what is left behind -------------------------------------------------------------------
-
-void RadosStore::start_tidying(std::string space, ObjectId object, const Pending& pending) {
-    // An object without entries has none of its akeys' facts either if it was punched, or if a
-    // condition alone has made it.
-    bool has_facts = false;
-    Leftovers left;
-    for (const auto& [key, value] : pending.set) {
-        has_facts = has_facts || key.starts_with('c');
-        if (key.starts_with(garbage_tag)) left.garbage.push_back(key);
-        Head head;
-        if (key == head_key && decode(value, head) && head.entries == 0) left.dead_head = value;
-    }
-    const bool was_punched = std::ranges::any_of(
-        pending.remove, [](const Pending::Key& each) { return each.key.starts_with('c'); });
-    const bool is_bare = pending.set.size() == 1 && pending.remove.empty();
-    if (has_facts || !(was_punched || is_bare)) left.dead_head.clear();
-    if (left.garbage.empty() && left.dead_head.empty()) return;
-    leave({std::move(space), object_name(object)}, std::move(left));
-}
-
-void RadosStore::leave(const ObjectName& name, Leftovers left) {
-    const auto [at, is_new] = leftovers_.try_emplace(name);
-    // What has no room is left to the sweep.
-    if (at->second.garbage.size() < garbage_max) {
-        std::ranges::move(left.garbage, std::back_inserter(at->second.garbage));
-    }
-    at->second.dead_head = std::move(left.dead_head);
-    if (is_new && !tidying_.try_spawn(tidy(name))) leftovers_.erase(name);
-}
-
-// One change forgets all that was removed meanwhile.
-Task<> RadosStore::tidy(ObjectName name) {
-    while (true) {
-        const auto at = leftovers_.find(name);
-        if (at->second.garbage.empty() && at->second.dead_head.empty()) {
-            leftovers_.erase(at);
-            co_return;
-        }
-        const Leftovers left = std::exchange(at->second, {});
-        Change forget{.object = name};
-        std::deque<Result<>> results;
-        {
-            Nursery nursery(reactor_, removals_at_once);
-            for (const std::string& key : left.garbage) {
-                Result<>& result = results.emplace_back();
-                // Others are records of transactions.
-                if (!key.starts_with(garbage_tag)) continue;
-                co_await nursery.spawn(remove_one({name.space, key.substr(1)}, result));
-            }
-            co_await nursery.join();
-        }
-        for (size_t i = 0; i < results.size(); ++i) {
-            if (results[i]) forget.remove.push_back(left.garbage[i]);
-        }
-        if (!left.dead_head.empty() && forget.remove.size() == left.garbage.size()) {
-            const Change remove{
-                .object = name, .equal = {{head_key, left.dead_head}}, .remove_object = true};
-            if (co_await metadata_.apply(remove)) continue;
-        }
-        if (!forget.remove.empty()) (void)co_await metadata_.apply(forget);
-    }
-}
-
-Task<> RadosStore::remove_one(ObjectName data, Result<>& result) {
-    const Change remove{.object = std::move(data), .remove_object = true};
-    result = co_await data_.apply(remove);
-    if (!result && result.error().code == Code::not_found) result = {};
-}
-
-// ---- segments of many parts ----------------------------------------------------------------
-
-void RadosStore::start_rewriting(const std::string& space, ObjectId object,
-                                 const std::string& key) {
-    const std::pair name{ObjectName{space, object_name(object)}, key};
-    if (!rewriting_.insert(name).second) return;
-    if (!tidying_.try_spawn(rewrite(space, object, key))) rewriting_.erase(name);
-}
-
-Task<> RadosStore::rewrite(std::string space, ObjectId object, std::string key) {
-    const Call call;
-    const Transaction none{};
-    Member member(call, {}, none, reactor_);
-    Rewrite anew{.object = object, .key = key, .before = {}, .anew = {}, .garbage = {}};
-    member.rewrite = &anew;
-    const auto written = co_await write_anew(space, anew, member.payload);
-    co_await member.payload.writes.join();
-    if (written && *written) {
-        co_await update_together(space, object, member);
-    }
-    if (!member.payload.may_be_seen) drop(space, member.payload.all);
-    rewriting_.erase({{space, object_name(object)}, key});
-}
-
-// Reads the segment and writes it: one run for each row of blocks that have bytes. The bytes that
-// are not there become zeros, and the same blocks are used as before. False: it has changed, or
-// would not get fewer parts.
-Task<Result<bool>> RadosStore::write_anew(std::string space, Rewrite& rewrite, Payload& payload) {
-    const ObjectId object = rewrite.object;
-    Head head;
-    const Read read{.object = {space, object_name(object)}, .keys = {rewrite.key}};
-    ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await read_unlocked({}, read, head));
-    const auto value = found.values.find(rewrite.key);
-    if (value == found.values.end()) co_return false;
-    Segment& before = rewrite.before;
-    ROS2S_CO_TRY(decode(value->second, before));
-    std::vector<Extent> rows;
-    for (const Visible& part : before.visible) {
-        const uint64_t end = part.offset + part.length;
-        if (!rows.empty() &&
-            part.offset / block_bytes <= (rows.back().end() - 1) / block_bytes + 1) {
-            rows.back().length = end - rows.back().offset;
-        } else {
-            rows.push_back({part.offset, part.length});
-        }
-    }
-    if (rows.size() * 2 > before.visible.size()) co_return false;
-    const uint64_t from = rows.front().offset, length = rows.back().end() - from;
-    std::string& bytes = payload.copies.emplace_back(length, '\0');
-    ROS2S_CO_TRY(co_await read_visible(space, object, before, {from, length},
-                                       std::as_writable_bytes(std::span(bytes))));
-    for (const Extent& row : rows) {
-        Run run{
-            .data = next_data(false), .offset = row.offset, .length = row.length, .checksums = {}};
-        const ConstBytes part = as_bytes(bytes).subspan(row.offset - from, row.length);
-        array_checksums(run.offset, part, run.checksums);
-        payload.all[object].push_back(run.data);
-        co_await payload.writes.spawn(
-            write_run({space, data_name(object, run.data)}, part, payload.results.emplace_back()));
-        add(rewrite.anew, std::move(run));
-    }
-    co_return true;
-}
-
-// A part that is visible was visible when the segment was read, so the new runs have its bytes.
-Result<> RadosStore::apply(View& view, Rewrite& rewrite) {
-    rewrite.garbage.clear();
-    Segment now;
-    const std::string value = view.get(rewrite.key);
-    if (!view.is_complete()) return {};
-    if (value.empty()) return fail(Code::condition_failed);
-    ROS2S_TRY(decode(value, now));
-    Segment after = rewrite.anew;
-    after.visible.clear();
-    bool is_used = false;
-    for (const Visible& part : now.visible) {
-        const Run& run = now.runs[part.run];
-        Visible moved = part;
-        if (std::ranges::find(rewrite.before.runs, run.data, &Run::data) !=
-            rewrite.before.runs.end()) {
-            const auto row = std::ranges::find_if(rewrite.anew.runs, [&part](const Run& each) {
-                return part.offset >= each.offset && part.offset < each.offset + each.length;
-            });
-            moved.run = static_cast<uint32_t>(row - rewrite.anew.runs.begin());
-            is_used = true;
-        } else {
-            // It may be here already: a run can have several visible parts.
-            const auto others = std::span(after.runs).subspan(rewrite.anew.runs.size());
-            const auto same = std::ranges::find(others, run.data, &Run::data);
-            moved.run = static_cast<uint32_t>(rewrite.anew.runs.size() + (same - others.begin()));
-            if (same == others.end()) after.runs.push_back(run);
-        }
-        // Neighbours of one run are one part. The new runs have zeros where nothing was.
-        Visible* const last = after.visible.empty() ? nullptr : &after.visible.back();
-        if (last != nullptr && last->run == moved.run && moved.run < rewrite.anew.runs.size() &&
-            !has_bytes(rewrite.before, last->offset + last->length, moved.offset)) {
-            last->length = moved.offset + moved.length - last->offset;
-        } else {
-            after.visible.push_back(moved);
-        }
-    }
-    if (!is_used) return fail(Code::condition_failed);
-    drop_hidden_runs(after);
-    for (const Run& run : now.runs) {
-        if (std::ranges::find(after.runs, run.data, &Run::data) != after.runs.end()) continue;
-        if (run.data.is_inline()) {
-            ROS2S_TRY(discard_inline(view, run));
-        } else {
-            rewrite.garbage[rewrite.object].push_back(run.data);
-        }
-    }
-    for (const Run& run : rewrite.anew.runs) {
-        if (std::ranges::find(after.runs, run.data, &Run::data) != after.runs.end()) continue;
-        rewrite.garbage[rewrite.object].push_back(run.data);
-    }
-    view.set(rewrite.key, encode(after));
-    return {};
 }
 
 }  // namespace ros2s::rados

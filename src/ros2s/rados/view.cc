@@ -9,7 +9,7 @@ constexpr size_t kept_keys_max = 4096;
 // The keys that no transaction asks for: bytes, and garbage, which goes without a change of the
 // head.
 bool is_kept(const std::string& key) {
-    return key == inline_key || !(key.starts_with('b') || key.starts_with('g'));
+    return key == inline_key || !(key.starts_with('b') || key.starts_with(garbage_tag));
 }
 }  // namespace
 

@@ -45,11 +45,7 @@ uint64_t payload_bytes(const FetchItem& item) {
     if (!item.status) return 0;
     return item.is_value ? item.size : item.extent.length;
 }
-uint64_t request_bytes_max(const FetchItem& item) {
-    FieldWriter<Measure> measure;
-    item_fields(measure, item);
-    return measure.size();
-}
+uint64_t request_bytes_max(const FetchItem& item) { return measured(item_fields, item); }
 uint64_t reply_bytes_max(const FetchItem& item) {
     const uint64_t pieces = piece_count(item.extent.offset, item.extent.length);
     return least_bytes<FetchItem>(fetched_item_fields) +

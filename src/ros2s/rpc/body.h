@@ -14,9 +14,7 @@ using Buffer = std::vector<std::byte>;
 // Measures the parts, makes room, writes them.
 template <class... Parts>
 [[gnu::flatten]] ConstBytes build(Buffer& buffer, auto fields, const Parts&... parts) {
-    FieldWriter<Measure> measure;
-    fields(measure, parts...);
-    buffer.resize(measure.size());
+    buffer.resize(measured(fields, parts...));
     FieldWriter<Encoder> out(buffer);
     fields(out, parts...);
     return buffer;
@@ -29,9 +27,7 @@ template <class T>
                              uint64_t bytes) {
     size_t count = 0;
     for (const T& element : elements) {
-        FieldWriter<Measure> measure;
-        fields(measure, element);
-        bytes += measure.size();
+        bytes += measured(fields, element);
         if (count > 0 && bytes > bytes_max) break;
         ++count;
     }

@@ -40,9 +40,10 @@ Result<ClientConnection::Welcome> ClientConnection::read_verdict(ConstBytes verd
     const bool is_welcome = frame && frame->header.kind == Kind::welcome;
     const auto welcome = is_welcome ? decode_welcome(frame->body) : fail(Code::corrupt);
     if (!welcome || welcome->version != FrameHeader::current_version) {
-        return report.fail(Code::corrupt, fmt::format("the answer of {} is not a welcome: does a "
-                                                      "ros2store server listen there?",
-                                                      address));
+        return report.fail(
+            Code::corrupt,
+            fmt::format("the answer of {} is not a welcome: does a ros2store server listen there?",
+                        address));
     }
     return Welcome{.body = *welcome, .session = frame->header.session};
 }

@@ -102,9 +102,10 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
     // The ticket stays valid.
     if (connections_.running() + entrants_.size() >= connections_.limit()) {
         metrics_.refused_busy.add();
-        return report.fail(Code::busy, fmt::format("this server has reached its limit of {} "
-                                                   "connections: try again later",
-                                                   connections_.limit()));
+        return report.fail(
+            Code::busy,
+            fmt::format("this server has reached its limit of {} connections: try again later",
+                        connections_.limit()));
     }
     const auto guest = gate_.admit(*hello, peer);
     if (!guest) {

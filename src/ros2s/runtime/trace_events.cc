@@ -1,10 +1,6 @@
 #include "ros2s/runtime/trace_events.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-
-#include "ros2s/base/json.h"
 
 namespace ros2s {
 namespace {
@@ -28,30 +24,36 @@ void TraceEvents::add(std::string_view name, int depth, Duration begin, Duration
         open_.push_back(
             {.depth = depth, .process = process(name.substr(0, name.size() - served.size()))});
     }
-    event(fmt::format(R"("ph":"X","name":{},"cat":{},"pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f})",
-                      json_string(name), json_string(title_), open_.back().process, thread_,
-                      microseconds(begin), microseconds(takes)));
+    events_.push_back(Json::object({{"ph", "X"},
+                                    {"name", name},
+                                    {"cat", title_},
+                                    {"pid", open_.back().process},
+                                    {"tid", thread_},
+                                    {"ts", microseconds(begin)},
+                                    {"dur", microseconds(takes)}}));
 }
 
 void TraceEvents::end_request() {
     if (thread_ == 0) return;
     for (size_t i = 1; i <= processes_.size(); ++i) {
-        event(fmt::format(R"("ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}})",
-                          i, thread_, json_string(title_)));
+        events_.push_back(Json::object({{"ph", "M"},
+                                        {"name", "thread_name"},
+                                        {"pid", i},
+                                        {"tid", thread_},
+                                        {"args", Json::object({{"name", title_}})}}));
     }
 }
 
 std::string TraceEvents::text() {
     end_request();
     for (size_t i = 0; i < processes_.size(); ++i) {
-        event(fmt::format(R"("ph":"M","name":"process_name","pid":{},"args":{{"name":{}}})", i + 1,
-                          json_string(processes_[i])));
+        events_.push_back(Json::object({{"ph", "M"},
+                                        {"name", "process_name"},
+                                        {"pid", i + 1},
+                                        {"args", Json::object({{"name", processes_[i]}})}}));
     }
-    return fmt::format("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{}\n]}}\n", events_);
-}
-
-void TraceEvents::event(std::string_view fields) {
-    events_ += fmt::format("{}{{{}}}", events_.empty() ? "" : ",\n", fields);
+    return Json::object({{"displayTimeUnit", "ns"}, {"traceEvents", Json::array(events_)}}).text() +
+           '\n';
 }
 
 size_t TraceEvents::process(std::string_view name) {

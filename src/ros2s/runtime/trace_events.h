@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ros2s/base/json.h"
 #include "ros2s/runtime/time.h"
 
 namespace ros2s {
@@ -30,13 +31,12 @@ class TraceEvents {
         int depth;
         size_t process;
     };
-    void event(std::string_view fields);
     void end_request();
     // Numbered from 1 in the order of appearance, which is the order of the path.
     size_t process(std::string_view name);
 
     const std::string home_;
-    std::string events_;
+    std::vector<Json> events_;
     std::vector<std::string> processes_;
     std::string title_;         // of the request
     std::vector<Within> open_;  // the servers' steps above the next one

@@ -8,9 +8,9 @@ Result<> check_name(std::string_view field, std::string_view name, Report& repor
     const auto checked = fs::check_name(name);
     if (checked) return {};
     if (checked.error().code == Code::name_too_long) {
-        return report.fail(checked.error(), fmt::format("{} has {} bytes; the limit of a name "
-                                                        "is {}",
-                                                        field, name.size(), fs::name_bytes_max));
+        return report.fail(checked.error(),
+                           fmt::format("{} has {} bytes; the limit of a name is {}", field,
+                                       name.size(), fs::name_bytes_max));
     }
     return report.fail(checked.error(),
                        fmt::format("{} is not a valid name: it is empty, \".\" or \"..\", or "

@@ -46,9 +46,7 @@ void TicketMetrics::visit(const MetricVisitor& visit) const {
     visit("ros2store_tickets_refused_holder_total",
           "Tickets refused because of another client, certificate or purpose",
           refused_holder.value());
-    visit("ros2store_tickets_refused_tenant_total",
-          "Tickets refused at another tenant's "
-          "listener",
+    visit("ros2store_tickets_refused_tenant_total", "Tickets refused at another tenant's listener",
           refused_tenant.value());
 }
 

@@ -123,10 +123,8 @@ Result<> UserGrant::set(std::string_view name, std::string_view text, std::strin
     if (name == "users" || name == "groups") {
         auto ranges = ranges_of(text);
         if (!ranges) {
-            return wrong(
-                fmt::format("'any', or up to {} numbers and ranges of them: 1000-1999, "
-                            "5000",
-                            parts_max));
+            return wrong(fmt::format(
+                "'any', or up to {} numbers and ranges of them: 1000-1999, 5000", parts_max));
         }
         (name == "users" ? users : groups) = std::move(*ranges);
         return {};
@@ -134,10 +132,8 @@ Result<> UserGrant::set(std::string_view name, std::string_view text, std::strin
     if (name == "uid_map" || name == "gid_map") {
         auto map = map_of(text);
         if (!map) {
-            return wrong(
-                fmt::format("up to {} of HOST:STORED:COUNT that do not overlap: "
-                            "1000:501000:1000",
-                            parts_max));
+            return wrong(fmt::format(
+                "up to {} of HOST:STORED:COUNT that do not overlap: 1000:501000:1000", parts_max));
         }
         (name == "uid_map" ? uid_map : gid_map) = std::move(*map);
         return {};

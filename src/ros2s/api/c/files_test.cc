@@ -363,7 +363,7 @@ TEST_F(FilesTest, ReportsThePathAndTracesARead) {
     EXPECT_THAT(text.c_str(), HasSubstr("path "));
     EXPECT_EQ(ros2s_path_report(file, ROS2S_TEXT, nullptr, 0), size);
     size = ros2s_path_report(file, ROS2S_JSON, text.data(), text.size());
-    EXPECT_THAT(text.c_str(), HasSubstr(R"({"file":"a","set_up":)"));
+    EXPECT_THAT(text.c_str(), HasSubstr(R"({"file": "a", "set_up": )"));
     size = ros2s_trace_read(file, 4096, 4096, ROS2S_TEXT, text.data(), text.size());
     ASSERT_GT(size, 0) << ros2s_last_error();
     EXPECT_THAT(text.c_str(), HasSubstr("one read of 4096 bytes at 4096 of a"));

@@ -111,9 +111,9 @@ Result<LibPmem> LibPmem::load(Report& report) {
     const char* const cause = ::dlerror();
     return report.fail(
         Code::unsupported,
-        fmt::format("persistent memory needs {}, which cannot be loaded ({}): apt-get install "
-                    "libpmem1",
-                    file, cause == nullptr ? "no reason is known" : cause));
+        fmt::format(
+            "persistent memory needs {}, which cannot be loaded ({}): apt-get install libpmem1",
+            file, cause == nullptr ? "no reason is known" : cause));
 }
 
 Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(

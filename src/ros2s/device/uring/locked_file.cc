@@ -24,9 +24,11 @@ std::unexpected<Error> open_failed(const std::string& path, int error, bool dire
                                          "pool with: ros2store up DIR");
         case EACCES:
         case EPERM:
-            return report.fail(code, fmt::format("{}: user {} may not read and write it; run as "
-                                                 "its owner, or change its mode",
-                                                 path, geteuid()));
+            return report.fail(
+                code,
+                fmt::format(
+                    "{}: user {} may not read and write it; run as its owner, or change its mode",
+                    path, geteuid()));
         case EROFS:
             return report.fail(code, path +
                                          ": its file system is mounted read-only; remount it "

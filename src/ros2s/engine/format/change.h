@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ros2s/base/codec.h"
+#include "ros2s/base/fields.h"
 #include "ros2s/base/inline_vector.h"
 #include "ros2s/base/result.h"
 #include "ros2s/engine/format/address.h"
@@ -79,12 +79,12 @@ struct TransactionRecord {
     // Not in the record: what it was admitted with in its container's caps (State::reserve).
     object::Amount reserved{};
 
-    static constexpr size_t encoded_bytes_fixed = 16 + 4 + 8 + 16 + 8 + 16 + 4;
+    // Of the encoded form, for any addresses.
     [[nodiscard]] size_t encoded_bytes_max() const;
 };
 
-void encode(Encoder& encoder, const TransactionRecord& transaction);
+void encode(FieldWriter<Encoder>& out, const TransactionRecord& transaction);
 // False if the bytes are not a transaction; `transaction` is then undefined.
-[[nodiscard]] bool decode(Decoder& decoder, TransactionRecord& transaction);
+[[nodiscard]] bool decode(FieldReader& in, TransactionRecord& transaction);
 
 }  // namespace ros2s::engine

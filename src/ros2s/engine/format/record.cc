@@ -35,7 +35,7 @@ void RecordBuilder::make_room(size_t payload_bytes) {
 
 void RecordBuilder::add(const TransactionRecord& transaction) {
     make_room(payload_bytes_ + transaction.encoded_bytes_max());
-    Encoder encoder(memory_.bytes().subspan(sizeof(RecordHeader) + payload_bytes_));
+    FieldWriter<Encoder> encoder(memory_.bytes().subspan(sizeof(RecordHeader) + payload_bytes_));
     encode(encoder, transaction);
     payload_bytes_ += encoder.size();
     ++transactions_;
@@ -81,7 +81,7 @@ Result<Record> decode_record(ConstBytes bytes) {
     }
     const ConstBytes payload = bytes.subspan(sizeof(RecordHeader), record.header.payload_bytes);
     if (record_crc(record.header, payload) != record.header.crc) return fail(Code::corrupt);
-    Decoder decoder(payload);
+    FieldReader decoder(payload);
     for (uint32_t i = 0; i < record.header.transactions; ++i) {
         if (!decode(decoder, record.transactions.emplace_back())) return fail(Code::corrupt);
     }

@@ -11,7 +11,7 @@ namespace {
 
 std::string bytes_of(const TransactionRecord& transaction) {
     std::string memory(transaction.encoded_bytes_max(), '\0');
-    Encoder encoder(std::as_writable_bytes(std::span(memory)));
+    FieldWriter<Encoder> encoder(std::as_writable_bytes(std::span(memory)));
     encode(encoder, transaction);
     memory.resize(encoder.size());
     return memory;
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const ConstBytes bytes = std::as_bytes(std::span(data, size));
     static_cast<void>(decode_record(bytes));
 
-    Decoder decoder(bytes);
+    FieldReader decoder(bytes);
     std::vector<TransactionRecord> read;
     while (decoder.left() > 0) {
         TransactionRecord transaction;

@@ -67,9 +67,7 @@ Result<FieldReader> open(std::string_view value, uint8_t tag) {
 template <class Value>
 std::string encode_fields(uint8_t tag, const Value& value, auto fields,
                           uint8_t version = version_value) {
-    FieldWriter<Measure> measure;
-    fields(measure, value);
-    Builder built(tag, measure.size(), version);
+    Builder built(tag, measured(fields, value), version);
     fields(*built, value);
     return built.finish();
 }

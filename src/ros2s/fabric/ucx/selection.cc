@@ -37,8 +37,7 @@ Result<Settings> select_tcp(const Options& options, const std::vector<std::strin
     }
     if (!has(interfaces, options.device)) {
         return report.fail(Code::unsupported,
-                           "provider ucx+tcp: this machine has no network "
-                           "interface " +
+                           "provider ucx+tcp: this machine has no network interface " +
                                options.device + ": name one of " + list(interfaces) +
                                " as device=");
     }
@@ -76,10 +75,9 @@ Result<std::vector<std::string>> fitting(const std::string& provider, const Mach
                                          Report& report) {
     const bool dynamic = provider == "ucx+dc_x";
     if (provider != "ucx+tcp" && provider != "ucx+rc" && !dynamic) {
-        return report.fail(Code::invalid,
-                           "'" + provider +
-                               "' is not a provider of UCX: choose ucx+tcp, ucx+rc or "
-                               "ucx+dc_x");
+        return report.fail(
+            Code::invalid,
+            "'" + provider + "' is not a provider of UCX: choose ucx+tcp, ucx+rc or ucx+dc_x");
     }
     const std::vector<std::string>& fit = provider == "ucx+tcp" ? machine.interfaces
                                           : dynamic             ? machine.connectx

@@ -176,9 +176,10 @@ Task<Result<>> Connected::connect(Report& report) {
     if (*connected >= 0) co_return Result<>{};
     if (!is_read) {
         const Code code = *connected == -ENOENT ? Code::not_found : Code::invalid;
-        co_return report.fail(code, fmt::format("cannot read the Ceph configuration {} ({}): name "
-                                                "that of the cluster",
-                                                options_.conf, std::strerror(-*connected)));
+        co_return report.fail(
+            code,
+            fmt::format("cannot read the Ceph configuration {} ({}): name that of the cluster",
+                        options_.conf, std::strerror(-*connected)));
     }
     co_return refused(*connected, report);
 }

@@ -1,0 +1,44 @@
+// The bytes of capability.h, field by field.
+#pragma once
+#include "capability.h"
+#include "ros2s/base/fields.h"
+
+namespace ros2s::capability {
+
+inline constexpr uint32_t capability_magic = 0x43533252;  // "R2SC"
+inline constexpr uint32_t wish_magic = 0x57533252;        // "R2SW"
+inline constexpr uint16_t version_value = 1;              // of both
+
+inline constexpr auto capability_fields = [](auto& io, auto& c, auto& version) {
+    io.known("magic", capability_magic);
+    io("version", version);
+    io("depth", c.depth);
+    io("rights", c.use.rights);
+    io("directories", c.use.directories);
+    io.length("tenant", c.tenant);
+    io.length("container", c.use.container);
+    io.known("reserved", uint8_t{0});
+    io("id", c.id);
+    io("audience", c.audience);
+    io.bytes("issuer", c.issuer);
+    io.bytes("holder", c.holder);
+    io.bytes("parent", c.parent);
+    io("not before", c.not_before);
+    io("expires", c.expires);
+    io("generation", c.generation);
+    io.bytes("tenant", c.tenant);
+    io.bytes("container", c.use.container);
+};
+
+inline constexpr auto wish_fields = [](auto& io, auto& wish, auto& version) {
+    io.known("magic", wish_magic);
+    io("version", version);
+    io("rights", wish.use.rights);
+    io("directories", wish.use.directories);
+    io("audience", wish.audience);
+    io.bytes("holder", wish.holder);
+    io.length("container", wish.use.container);
+    io.bytes("container", wish.use.container);
+};
+
+}  // namespace ros2s::capability

@@ -1,0 +1,100 @@
+// What changes leave behind is removed after them: data that nothing names any more, records of it,
+// objects without entries.
+#include <algorithm>
+#include <deque>
+
+#include "rados_store.h"
+
+namespace ros2s::rados {
+namespace {
+
+constexpr size_t garbage_max = 65536;  // of one object, that waits for its removal
+constexpr size_t removals_at_once = 8;
+
+}  // namespace
+
+using namespace object;
+
+Task<> RadosStore::remove_data(std::string space, ObjectId object, std::vector<DataId> data) {
+    for (const DataId& id : data) {
+        const Change remove{.object = {space, data_name(object, id)}, .remove_object = true};
+        (void)co_await data_.apply(remove);  // the sweep removes what remains
+    }
+}
+
+void RadosStore::drop(const std::string& space, std::map<ObjectId, std::vector<DataId>>& data) {
+    for (auto& [object, ids] : data) {
+        (void)tidying_.try_spawn(remove_data(space, object, std::move(ids)));
+    }
+    data.clear();
+}
+
+void RadosStore::start_tidying(std::string space, ObjectId object, const Pending& pending) {
+    // An object without entries has none of its akeys' facts either if it was punched, or if a
+    // condition alone has made it.
+    bool has_facts = false;
+    Leftovers left;
+    for (const auto& [key, value] : pending.set) {
+        has_facts = has_facts || key.starts_with('c');
+        if (key.starts_with(garbage_tag)) left.garbage.push_back(key);
+        Head head;
+        if (key == head_key && decode(value, head) && head.entries == 0) left.dead_head = value;
+    }
+    const bool was_punched = std::ranges::any_of(
+        pending.remove, [](const Pending::Key& each) { return each.key.starts_with('c'); });
+    const bool is_bare = pending.set.size() == 1 && pending.remove.empty();
+    if (has_facts || !(was_punched || is_bare)) left.dead_head.clear();
+    if (left.garbage.empty() && left.dead_head.empty()) return;
+    leave({std::move(space), object_name(object)}, std::move(left));
+}
+
+void RadosStore::leave(const ObjectName& name, Leftovers left) {
+    const auto [at, is_new] = leftovers_.try_emplace(name);
+    // What has no room is left to the sweep.
+    if (at->second.garbage.size() < garbage_max) {
+        std::ranges::move(left.garbage, std::back_inserter(at->second.garbage));
+    }
+    at->second.dead_head = std::move(left.dead_head);
+    if (is_new && !tidying_.try_spawn(tidy(name))) leftovers_.erase(name);
+}
+
+// One change forgets all that was removed meanwhile.
+Task<> RadosStore::tidy(ObjectName name) {
+    while (true) {
+        const auto at = leftovers_.find(name);
+        if (at->second.garbage.empty() && at->second.dead_head.empty()) {
+            leftovers_.erase(at);
+            co_return;
+        }
+        const Leftovers left = std::exchange(at->second, {});
+        Change forget{.object = name};
+        std::deque<Result<>> results;
+        {
+            Nursery nursery(reactor_, removals_at_once);
+            for (const std::string& key : left.garbage) {
+                Result<>& result = results.emplace_back();
+                // Others are records of transactions.
+                if (!key.starts_with(garbage_tag)) continue;
+                co_await nursery.spawn(remove_one({name.space, key.substr(1)}, result));
+            }
+            co_await nursery.join();
+        }
+        for (size_t i = 0; i < results.size(); ++i) {
+            if (results[i]) forget.remove.push_back(left.garbage[i]);
+        }
+        if (!left.dead_head.empty() && forget.remove.size() == left.garbage.size()) {
+            const Change remove{
+                .object = name, .equal = {{head_key, left.dead_head}}, .remove_object = true};
+            if (co_await metadata_.apply(remove)) continue;
+        }
+        if (!forget.remove.empty()) (void)co_await metadata_.apply(forget);
+    }
+}
+
+Task<> RadosStore::remove_one(ObjectName data, Result<>& result) {
+    const Change remove{.object = std::move(data), .remove_object = true};
+    result = co_await data_.apply(remove);
+    if (!result && result.error().code == Code::not_found) result = {};
+}
+
+}  // namespace ros2s::rados

@@ -1,0 +1,74 @@
+// What an update of a RadosStore is made of, for updating.cc and rewriting.cc.
+#pragma once
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rados_store.h"
+
+namespace ros2s::rados {
+
+inline constexpr size_t writes_at_once = 16;
+
+// The bytes of a transaction's arrays, on their way to the data pool.
+struct RadosStore::Payload {
+    explicit Payload(Reactor& reactor) : started(reactor.now()), writes(reactor, writes_at_once) {}
+    const Time started;
+    std::vector<WrittenRun> runs;
+    std::deque<std::string> copies;  // of memory that others can change
+    std::deque<Result<>> results;
+    std::map<object::ObjectId, std::vector<DataId>> all;  // that was written
+    bool may_be_seen = false;                             // it may have been published
+    Nursery writes;
+
+    [[nodiscard]] Result<> check() const {
+        for (const Result<>& result : results) ROS2S_TRY(result);
+        return {};
+    }
+};
+
+// A segment of many parts that is written anew: its bytes in new runs. What has been written to it
+// meanwhile, and holes, stay.
+struct RadosStore::Rewrite {
+    object::ObjectId object;
+    std::string key;
+    Segment before, anew;
+    std::map<object::ObjectId, std::vector<DataId>> garbage;  // after apply()
+
+    void add_to(Views& views) const {
+        View& view = views.try_emplace(object, object).first->second;
+        view.want(key);
+        view.want(inline_key);
+    }
+};
+
+// An update. Those of one object that are ready while a change of it is in flight are made by one
+// change, one after the other, each with its own epoch and conditions.
+struct RadosStore::Member {
+    Member(const Call& its_call, object::ContainerId its_container,
+           const object::Transaction& its_transaction, Reactor& reactor)
+        : call(its_call),
+          container(its_container),
+          transaction(its_transaction),
+          payload(reactor),
+          plan(transaction, payload.runs) {}
+    const Call& call;
+    const object::ContainerId container;
+    const object::Transaction& transaction;
+    Payload payload;
+    Plan plan;
+    Result<> verdict;  // of the plan
+    object::Commit commit;
+    std::optional<Result<object::Commit>> result;
+    Rewrite* rewrite = nullptr;  // instead of the plan
+};
+struct RadosStore::Group {
+    explicit Group(Reactor& reactor) : done(reactor) {}
+    std::vector<Member*> members;
+    size_t operations = 0;
+    Event done;
+};
+
+}  // namespace ros2s::rados

@@ -1,0 +1,378 @@
+// Mounts of sessions: shared, bounded, and ended with their session.
+#include "mounts.h"
+
+#include "mount_names.h"
+#include "ros2s/runtime/nursery.h"
+#include "session_test_support.h"
+
+namespace ros2s::session {
+namespace {
+
+Task<> share_a_container(Rig& rig) {
+    const Call call;
+    Report report;
+    auto alice = *rig.sessions.open(request());
+    auto bob = *rig.sessions.open(request("CN=bob"));
+    const auto first = co_await rig.mounts.mount(call, *alice, "c", {}, report);
+    const auto second = co_await rig.mounts.mount(call, *bob, "c", {.read_only = true}, report);
+    EXPECT_TRUE(first && second) << report.text();
+    EXPECT_EQ(rig.source.opens, 1);
+    EXPECT_TRUE(rig.mounts.in_use("pool", "c"));
+    EXPECT_EQ(rig.mounts.find(*bob, *first).error().code, Code::stale);
+    {
+        auto mount = *rig.mounts.find(*alice, *first);
+        EXPECT_FALSE(mount->read_only());
+        const auto file = co_await mount->file_system().create(call, fs::root_node, "f", 0644,
+                                                               {.write = true}, {});
+        EXPECT_TRUE(file.has_value());
+        mount->opened(file->handle);
+        EXPECT_TRUE(mount->check(file->handle));
+        auto other = *rig.mounts.find(*bob, *second);
+        EXPECT_TRUE(other->read_only());
+        EXPECT_EQ(other->check(file->handle).error().code, Code::stale);
+        EXPECT_EQ(other->closing(file->handle).error().code, Code::stale);
+    }
+    EXPECT_TRUE(co_await rig.mounts.unmount(*alice, *first));
+    EXPECT_EQ((co_await rig.mounts.unmount(*alice, *first)).error().code, Code::stale);
+    EXPECT_TRUE(rig.mounts.in_use("pool", "c")) << "bob has it still";
+    EXPECT_TRUE(co_await rig.mounts.unmount(*bob, *second));
+    EXPECT_FALSE(rig.mounts.in_use("pool", "c"));
+    EXPECT_EQ((co_await rig.mounts.mount(call, *alice, "none", {}, report)).error().code,
+              Code::not_found);
+}
+
+TEST(Mounts, ShareAContainerAndNothingElse) {
+    for (uint64_t seed = 1; seed < 10; ++seed) {
+        Rig rig(seed);
+        rig.world.run(share_a_container(rig));
+    }
+}
+
+Task<> end_session(Rig& rig, SessionId id, bool& ended) {
+    co_await rig.sessions.close(id);
+    ended = true;
+}
+
+Task<> end_beside_hung_calls(Rig& rig) {
+    Report report;
+    SessionId id{};
+    {
+        auto session = *rig.sessions.open(request());
+        id = session->id;
+        const Call call{.tenant = session->tenant};
+        const auto mounted = co_await rig.mounts.mount(call, *session, "shared", {}, report);
+        EXPECT_TRUE(mounted) << report.text();
+        if (!mounted) co_return;
+        auto mount = *rig.mounts.find(*session, *mounted);
+        const auto root = co_await mount->file_system().open(call, fs::root_node, {.read = true});
+        EXPECT_TRUE(root);
+        if (root) mount->opened(root->handle);
+    }
+    // Calls for no tenant have their share of the threads, and wait; those of the session have not.
+    bool ended = false;
+    Nursery closing(rig.world.core(), 1);
+    {
+        const ThreadTurns::Permit hung = co_await rig.source.turns.enter(0);
+        co_await closing.spawn(end_session(rig, id, ended));
+        (void)co_await sleep_for(rig.world.core(), 10s);
+        EXPECT_TRUE(ended) << "its files were closed as those of no tenant";
+    }
+    co_await closing.join();
+}
+
+TEST(Mounts, FilesAreClosedOnThreadsOfTheSessionsTenant) {
+    Rig rig;
+    rig.world.run(end_beside_hung_calls(rig));
+}
+
+Task<> leave_everything_open(Rig& rig, uint64_t& id) {
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request());
+    id = session->id.value;
+    for (int i = 0; i < 3; ++i) {
+        const auto mounted = co_await rig.mounts.mount(call, *session, "c", {}, report);
+        auto mount = *rig.mounts.find(*session, *mounted);
+        for (int j = 0; j < 4; ++j) {
+            EXPECT_TRUE(mount->check_room());
+            const auto file = co_await mount->file_system().create(
+                call, fs::root_node, std::to_string(i * 10 + j), 0644, {.write = true}, {});
+            mount->opened(file->handle);
+            mount->refer(file->attributes.node);
+        }
+        EXPECT_EQ(mount->check_room().error().code, Code::busy);
+        mount->refer(fs::NodeId{1000});
+        EXPECT_EQ(mount->nodes(), 5U);
+        mount->refer(fs::NodeId{1001});
+        EXPECT_EQ(mount->nodes(), 5U);
+        mount->forget(fs::NodeId{1001}, 5);
+    }
+    EXPECT_EQ((co_await rig.mounts.mount(call, *session, "c", {}, report)).error().code,
+              Code::busy);
+}
+
+TEST(Mounts, EndWithTheSession) {
+    Rig rig;
+    uint64_t id = 0;
+    rig.world.run(leave_everything_open(rig, id));
+    rig.world.run(rig.sessions.close({id}));
+    EXPECT_FALSE(rig.mounts.in_use("pool", "c"));
+}
+
+Task<> use_a_while(Reactor& reactor, MountUse use, bool& done) {
+    co_await sleep_for(reactor, 2s);
+    EXPECT_TRUE(co_await use->file_system().get_attributes({}, fs::root_node));
+    done = true;
+}
+
+Task<> unmount_while_in_use(Rig& rig) {
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request());
+    const auto mounted = co_await rig.mounts.mount(call, *session, "c", {}, report);
+    bool done = false;
+    Nursery nursery(rig.world.core(), 1);
+    co_await nursery.spawn(
+        use_a_while(rig.world.core(), *rig.mounts.find(*session, *mounted), done));
+    EXPECT_TRUE(co_await rig.mounts.unmount(*session, *mounted));
+    EXPECT_TRUE(done);
+    co_await nursery.join();
+}
+
+Task<> mount_the_silent(Rig& rig, bool& failed) {
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request("CN=mallory"));
+    failed = !co_await rig.mounts.mount(call, *session, "silent", {}, report);
+}
+
+Task<> mount_beside_the_silent(Rig& rig) {
+    bool failed = false;
+    Nursery nursery(rig.world.core(), 1);
+    co_await nursery.spawn(mount_the_silent(rig, failed));
+    co_await sleep_for(rig.world.core(), 1ms);
+    EXPECT_TRUE(rig.mounts.in_use("pool", "silent"));
+
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request());
+    const Time begun = rig.world.core().now();
+    for (int i = 0; i < 3; ++i) {
+        const auto mounted = co_await rig.mounts.mount(call, *session, "c", {}, report);
+        EXPECT_TRUE(mounted);
+        if (mounted) EXPECT_TRUE(co_await rig.mounts.unmount(*session, *mounted));
+    }
+    EXPECT_LT(rig.world.core().now() - begun, 1s);
+    EXPECT_FALSE(failed);
+    co_await nursery.join();
+    EXPECT_TRUE(failed);
+    EXPECT_FALSE(rig.mounts.in_use("pool", "silent"));
+}
+
+// One tenant's absent engine used to delay every tenant.
+TEST(Mounts, OneThatDoesNotAnswerHoldsUpNobodyElse) {
+    Rig rig;
+    rig.world.run(mount_beside_the_silent(rig));
+}
+
+// A caller that waits for another caller's opening of a container waits only until its own
+// deadline.
+Task<> wait_beside_the_silent(Rig& rig) {
+    bool failed = false;
+    Nursery nursery(rig.world.core(), 1);
+    co_await nursery.spawn(mount_the_silent(rig, failed));
+    co_await sleep_for(rig.world.core(), 1ms);
+
+    auto session = *rig.sessions.open(request());
+    Reactor& core = rig.world.core();
+    const Time begun = core.now();
+    StopSource stop;
+    stop.request_stop();
+    for (const Call& call : {Call{.deadline = begun + 1s}, Call{.stop = stop.token()}}) {
+        Report report;
+        const auto mounted = co_await rig.mounts.mount(call, *session, "silent", {}, report);
+        EXPECT_FALSE(mounted);
+        const Code wanted = call.stop.stop_requested() ? Code::cancelled : Code::deadline;
+        if (!mounted) EXPECT_EQ(mounted.error().code, wanted);
+        EXPECT_NE(report.text().find("try again later"), std::string::npos) << report.text();
+    }
+    EXPECT_EQ(core.now() - begun, 1s);
+    EXPECT_FALSE(failed);
+    EXPECT_TRUE(rig.mounts.in_use("pool", "silent"));
+    co_await nursery.join();
+    EXPECT_FALSE(rig.mounts.in_use("pool", "silent"));
+}
+TEST(Mounts, ATurnIsWaitedForUntilTheDeadline) {
+    Rig rig;
+    rig.world.run(wait_beside_the_silent(rig));
+}
+
+Task<> mount_and_release(Rig& rig, bool& mounted) {
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request());
+    const auto id = co_await rig.mounts.mount(call, *session, "c", {}, report);
+    mounted = id.has_value();
+    if (mounted) EXPECT_TRUE(co_await rig.mounts.unmount(*session, *id));
+}
+
+Task<> mount_at_once(Rig& rig) {
+    bool mounted[4] = {};
+    Nursery nursery(rig.world.core(), 4);
+    for (bool& each : mounted) co_await nursery.spawn(mount_and_release(rig, each));
+    co_await nursery.join();
+    for (const bool each : mounted) EXPECT_TRUE(each);
+    EXPECT_FALSE(rig.mounts.in_use("pool", "c"));
+}
+
+TEST(Mounts, OfOneContainerTakeTurns) {
+    for (const uint64_t seed : {1, 2, 3, 4, 5}) {
+        Rig rig(seed);
+        rig.world.run(mount_at_once(rig));
+        EXPECT_GE(rig.source.opens, 1);
+    }
+}
+
+Task<> hold_handles(Rig& rig) {
+    const Call call;
+    Report report;
+    auto alice = *rig.sessions.open(request());
+    auto also = *rig.sessions.open(request());
+    auto bob = *rig.sessions.open(request("CN=bob"));
+    const auto first = co_await rig.mounts.mount(call, *alice, "c", {}, report);
+    const auto second = co_await rig.mounts.mount(call, *also, "c", {}, report);
+    const auto others = co_await rig.mounts.mount(call, *bob, "c", {}, report);
+    auto in_first = *rig.mounts.find(*alice, *first);
+    auto in_second = *rig.mounts.find(*also, *second);
+    auto in_others = *rig.mounts.find(*bob, *others);
+    fs::FileHandle last{};
+    for (int i = 0; i < 6; ++i) {
+        auto& use = i < 3 ? in_first : in_second;
+        EXPECT_TRUE(use->check_room()) << i;
+        const auto file = co_await use->file_system().create(call, fs::root_node, std::to_string(i),
+                                                             0644, {.read = true}, {});
+        use->opened(last = file->handle);
+        use->refer(fs::NodeId{100 + static_cast<uint64_t>(i)});
+    }
+    EXPECT_EQ(in_second->check_room().error().code, Code::busy) << "six of the tenant's";
+    in_first->refer(fs::NodeId{1});
+    EXPECT_EQ(in_first->nodes(), 3U) << "it forgot one";
+    EXPECT_EQ(in_second->nodes(), 3U);
+    EXPECT_TRUE(in_others->check_room());
+    in_others->refer(fs::NodeId{1});
+    in_others->refer(fs::NodeId{2});
+    EXPECT_EQ(in_others->nodes(), 2U);
+    EXPECT_TRUE(in_second->closing(last));
+    in_second->forget(fs::NodeId{105}, 1);
+    EXPECT_TRUE(in_first->check_room());
+    in_first->refer(fs::NodeId{3});
+    EXPECT_EQ(in_first->nodes(), 4U);
+    EXPECT_TRUE(co_await in_second->file_system().close(call, last));
+}
+
+TEST(Mounts, OfOneTenantAreBoundedTogether) {
+    Rig rig(1, {.nodes_sure = 1, .tenant = {8, 6, 6, 100}});
+    rig.world.run(hold_handles(rig));
+}
+
+// Two of the three mounts, two handles and two nodes are alice's, none is hers alone at a limit.
+Task<> share_the_server(Rig& rig) {
+    const Call call;
+    Report report;
+    auto alice = *rig.sessions.open(request());
+    auto bob = *rig.sessions.open(request("CN=bob"));
+    std::vector<MountUse> uses;
+    for (auto* session : {&alice, &alice, &bob}) {
+        const auto mounted = co_await rig.mounts.mount(call, **session, "c", {}, report);
+        EXPECT_TRUE(mounted) << report.text();
+        uses.push_back(std::move(*rig.mounts.find(**session, *mounted)));
+    }
+    auto carol = *rig.sessions.open(request("CN=carol"));
+    EXPECT_EQ((co_await rig.mounts.mount(call, *carol, "c", {}, report)).error().code, Code::busy);
+    EXPECT_NE(report.text().find("the server has too many mounts"), std::string::npos);
+    fs::FileHandle last{};
+    for (size_t i = 0; i < uses.size(); ++i) {
+        EXPECT_TRUE(uses[i]->check_room());
+        const auto file = co_await uses[i]->file_system().create(
+            call, fs::root_node, std::to_string(i), 0644, {.read = true}, {});
+        uses[i]->opened(last = file->handle);
+        uses[i]->refer(fs::NodeId{100 + i});
+    }
+    EXPECT_EQ(uses[2]->check_room().error().code, Code::busy);
+    uses[2]->refer(fs::NodeId{1});
+    EXPECT_EQ(uses[2]->nodes(), 1U) << "it forgot one";
+    EXPECT_EQ(uses[0]->nodes(), 1U) << "not of another tenant";
+    EXPECT_TRUE(uses[2]->closing(last));
+    uses[0]->forget(fs::NodeId{100}, 1);
+    EXPECT_TRUE(uses[2]->check_room());
+    uses[2]->refer(fs::NodeId{2});
+    EXPECT_EQ(uses[2]->nodes(), 2U);
+    EXPECT_TRUE(co_await uses[2]->file_system().close(call, last));
+}
+
+TEST(Mounts, OfAllTenantsAreBoundedTogether) {
+    Rig rig(1, {.nodes_sure = 1, .tenant = {8, 8, 8, 100}, .all = {3, 3, 3, 100}});
+    rig.world.run(share_the_server(rig));
+}
+
+Task<> stop_a_walk(Rig& rig) {
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request());
+    const auto mounted = co_await rig.mounts.mount(call, *session, "c", {}, report);
+    auto mount = *rig.mounts.find(*session, *mounted);
+    MountNames names(*mount, report);
+    const auto directory = co_await names.mkdir(call, fs::root_node, "d", 0755, {});
+    const auto file = co_await names.mkdir(call, directory->node, "e", 0755, {});
+    names.forget(directory->node, 1);
+    names.forget(file->node, 1);
+    StopSource stop;
+    stop.request_stop();
+    EXPECT_FALSE(co_await names.walk(Call{.stop = stop.token()}, "d/e", fs::LastLink::keep));
+    EXPECT_EQ(mount->nodes(), 0U);
+    EXPECT_TRUE(co_await names.walk(call, "d/e", fs::LastLink::keep));
+    EXPECT_EQ(mount->nodes(), 2U);
+}
+
+TEST(Mounts, AWalkGivesBothNodesOrNone) {
+    Rig rig;
+    rig.world.run(stop_a_walk(rig));
+}
+
+// A host's kernel keeps what it looked up until it needs the memory. It may go on using all of it.
+Task<> look_up_more_than_are_kept(Rig& rig) {
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request());
+    const auto mounted = co_await rig.mounts.mount(call, *session, "c", {}, report);
+    auto mount = *rig.mounts.find(*session, *mounted);
+    MountNames names(*mount, report);
+    std::vector<fs::NodeId> nodes;
+    for (int i = 0; i < 20; ++i) {
+        const auto made = co_await names.mkdir(call, fs::root_node, std::to_string(i), 0755, {});
+        EXPECT_TRUE(made) << i;
+        nodes.push_back(made->node);
+        // In use all the time, so it stays.
+        EXPECT_TRUE(co_await names.lookup(call, fs::root_node, "0"));
+        EXPECT_LE(mount->nodes(), 5U);
+    }
+    for (const fs::NodeId node : nodes) {
+        EXPECT_TRUE(co_await names.get_attributes(call, node));
+        EXPECT_TRUE(co_await names.mkdir(call, node, "in it", 0755, {}));
+    }
+    for (const fs::NodeId node : nodes) names.forget(node, 100);
+    EXPECT_LE(mount->nodes(), 5U);
+}
+
+TEST(Mounts, ForgetNodesAboveTheirBound) {
+    Rig rig;
+    rig.world.run(look_up_more_than_are_kept(rig));
+}
+
+TEST(Mounts, UnmountingWaitsForCalls) {
+    Rig rig;
+    rig.world.run(unmount_while_in_use(rig));
+}
+
+}  // namespace
+}  // namespace ros2s::session
