@@ -9,12 +9,12 @@
 
 #include "cache.h"
 #include "ros2s/base/bytes.h"
+#include "ros2s/base/staging_memory.h"
 #include "ros2s/engine/extent/space.h"
 #include "ros2s/engine/format/change.h"
 #include "ros2s/engine/format/record.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/sync.h"
-#include "staging_memory.h"
 
 namespace ros2s::engine {
 

@@ -7,11 +7,11 @@
 #include "draft.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/crc32c.h"
+#include "ros2s/base/staging_memory.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/location_text.h"
 #include "ros2s/object/validate.h"
 #include "ros2s/runtime/nursery.h"
-#include "staging_memory.h"
 
 namespace ros2s::engine {
 namespace {

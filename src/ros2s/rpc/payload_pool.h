@@ -5,6 +5,9 @@
 // more than copying into it. So up to kept_bytes_max() stay here; all pools of a group keep at most
 // ServerGroup::kept_bytes_max. If a server serves one tenant, so does its pool: no other tenant
 // gets memory with that tenant's data.
+//
+// Large pieces share huge pages. A device then has one address for a read, instead of one for each
+// 4 KiB (docs/performance.md). Huge pages count as kept also while they are in use.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -12,7 +15,9 @@
 #include <vector>
 
 #include "ros2s/base/bytes.h"
+#include "ros2s/base/check.h"
 #include "ros2s/base/metrics.h"
+#include "ros2s/base/staging_memory.h"
 #include "ros2s/rpc/server_group.h"
 
 namespace ros2s::rpc {
@@ -32,14 +37,15 @@ class [[nodiscard]] PayloadMemory {
         return *this;
     }
     ~PayloadMemory() { release(); }
-    [[nodiscard]] Bytes bytes() const noexcept { return buffer_.bytes().first(size_); }
+    [[nodiscard]] Bytes bytes() const noexcept { return {data_, size_}; }
 
   private:
     friend class PayloadPool;
     void take(PayloadMemory& other) noexcept;
     void release() noexcept;
     PayloadPool* pool_ = nullptr;
-    AlignedBuffer buffer_;
+    StagingMemory own_;  // empty: it is a part of a huge page of the pool
+    std::byte* data_ = nullptr;
     size_t size_ = 0;
 };
 
@@ -50,6 +56,7 @@ class PayloadPool {
     }
     ~PayloadPool() {
         drop_spare();
+        ROS2S_CHECK(kept_bytes_ == 0);
         std::erase(group_.pools, this);
     }
     PayloadPool(const PayloadPool&) = delete;
@@ -73,13 +80,33 @@ class PayloadPool {
         return size < large_piece_bytes ? std::bit_ceil(std::max<uint64_t>(size, block_bytes))
                                         : round_up(size, large_piece_bytes);
     }
+    struct HugePage {
+        StagingMemory memory;
+        uint32_t used = 0;  // a bit for each part of large_piece_bytes, the lowest for the first
+    };
+    static constexpr uint64_t huge_page_bytes = StagingMemory::huge_page_bytes;
+    static_assert(huge_page_bytes / large_piece_bytes == 32);
+    // The bits of a piece at the beginning of a page.
+    [[nodiscard]] static constexpr uint32_t parts_of(uint64_t piece) noexcept {
+        return ~uint32_t{0} >> (32 - piece / large_piece_bytes);
+    }
 
-    [[nodiscard]] AlignedBuffer piece(uint64_t size);
-    void keep(AlignedBuffer buffer) noexcept;
+    // A part of a huge page. Null: no page has it, and there is no room for one more.
+    [[nodiscard]] std::byte* take_part(uint64_t piece);
+    void give_part(const std::byte* data, uint64_t piece) noexcept;
+    [[nodiscard]] StagingMemory take_piece(uint64_t piece);
+    void give_piece(StagingMemory memory) noexcept;
+    // Frees spare memory until so much more may be kept. False: there is not enough.
+    bool make_room(uint64_t bytes) noexcept;
+    void count_kept(uint64_t more, uint64_t less) noexcept {
+        kept_bytes_ += more - less;
+        group_.kept_bytes += more - less;
+    }
 
     ServerGroup& group_;
     Counter& held_;
-    std::vector<AlignedBuffer> kept_;  // those given back last at the end
+    std::vector<StagingMemory> kept_;  // those given back last at the end
+    std::vector<HugePage> pages_;
     uint64_t kept_bytes_ = 0;
 };
 

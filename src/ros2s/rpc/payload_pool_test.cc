@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "ros2s/runtime/sim/world.h"
@@ -43,12 +45,36 @@ TEST(PayloadPool, APieceIsUsedAgainByRequestsOfAboutItsSize) {
     EXPECT_EQ(stage.use(pool_mib - 4096, 1), first);
     const auto block = stage.use(4096, 1);
     EXPECT_NE(block, first);
-    EXPECT_EQ(stage.pool.kept_bytes(), pool_mib + 4096);
+    EXPECT_EQ(stage.pool.kept_bytes(), 2 * pool_mib + 4096);
     EXPECT_EQ(stage.use(1, 1), block);
     const auto larger = stage.use(5000, 1);
     EXPECT_NE(larger, block);
     EXPECT_EQ(stage.use(8192, 1), larger);
-    EXPECT_EQ(stage.pool.kept_bytes(), pool_mib + 4096 + 8192);
+    EXPECT_EQ(stage.pool.kept_bytes(), 2 * pool_mib + 4096 + 8192);
+}
+
+TEST(PayloadPool, PiecesShareHugePages) {
+    PoolStage stage;
+    const auto page_of = [](const void* address) {
+        return reinterpret_cast<uintptr_t>(address) / StagingMemory::huge_page_bytes;
+    };
+    const auto whole = stage.use(2 * pool_mib, 1);
+    EXPECT_EQ(page_of(whole[0] + 2 * pool_mib - 1), page_of(whole[0]));
+    const auto halves = stage.use(pool_mib, 2);
+    EXPECT_EQ(page_of(halves[0]), page_of(whole[0]));
+    EXPECT_EQ(page_of(halves[1]), page_of(whole[0]));
+    stage.use(64 << 10, 32);
+    EXPECT_EQ(stage.pool.kept_bytes(), 2 * pool_mib);
+    stage.use(64 << 10, 33);
+    EXPECT_EQ(stage.pool.kept_bytes(), 4 * pool_mib);
+}
+
+TEST(PayloadPool, LargePiecesTakeTheRoomOfUnusedPages) {
+    PoolStage stage;
+    stage.use(pool_mib, 64);
+    EXPECT_EQ(stage.pool.kept_bytes(), 64 * pool_mib);
+    const auto large = stage.use(32 * pool_mib, 1);
+    EXPECT_EQ(stage.use(32 * pool_mib, 1), large);
 }
 
 TEST(PayloadPool, WhatIsKeptFollowsWhatIsAskedFor) {
@@ -65,13 +91,45 @@ TEST(PayloadPool, SpareMemoryOfAllPoolsIsDropped) {
     stage.use(pool_mib, 8);
     const PayloadMemory used = other.take(pool_mib);
     (void)other.take(2 * pool_mib);
-    EXPECT_EQ(stage.group.kept_bytes, 10 * pool_mib);
+    EXPECT_EQ(stage.group.kept_bytes, 12 * pool_mib);
     stage.group.drop_spare();
-    EXPECT_EQ(stage.group.kept_bytes, 0U);
-    EXPECT_EQ(stage.pool.kept_bytes() + other.kept_bytes(), 0U);
+    EXPECT_EQ(stage.group.kept_bytes, 2 * pool_mib);  // the page that is used
+    EXPECT_EQ(stage.pool.kept_bytes() + other.kept_bytes(), 2 * pool_mib);
     used.bytes()[pool_mib - 1] = std::byte{1};  // is not spare
 }
 #endif
+
+TEST(PayloadPool, PiecesOfAllSizesDoNotOverlap) {
+    PoolStage stage;
+    Random& random = stage.world.random();
+    struct Piece {
+        PayloadMemory memory;
+        std::byte mark;
+    };
+    std::vector<Piece> pieces;
+    const auto check = [](const Piece& piece) {
+        const Bytes bytes = piece.memory.bytes();
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes.data()) % block_bytes, 0U);
+        for (size_t at = 0; at < bytes.size(); at += 512) ASSERT_EQ(bytes[at], piece.mark);
+        ASSERT_EQ(bytes.back(), piece.mark);
+    };
+    for (int i = 0; i < 3000; ++i) {
+        if (pieces.size() == 100 || (!pieces.empty() && random.below(3) == 0)) {
+            const size_t at = random.below(pieces.size());
+            check(pieces[at]);
+            std::swap(pieces[at], pieces.back());
+            pieces.pop_back();
+            continue;
+        }
+        const uint64_t most = uint64_t{1} << (10 + random.below(13));  // up to 4 MiB
+        Piece piece{stage.pool.take(1 + random.below(most)), static_cast<std::byte>(i)};
+        std::ranges::fill(piece.memory.bytes(), piece.mark);
+        pieces.push_back(std::move(piece));
+        EXPECT_LE(stage.pool.kept_bytes(), stage.pool.kept_bytes_max());
+        EXPECT_EQ(stage.group.kept_bytes, stage.pool.kept_bytes());
+    }
+    for (const Piece& piece : pieces) check(piece);
+}
 
 TEST(PayloadPool, MoreIsGivenBackThanIsKept) {
     PoolStage stage;

@@ -1,4 +1,4 @@
-#include "staging_memory.h"
+#include "ros2s/base/staging_memory.h"
 
 #include <sys/mman.h>
 
@@ -7,7 +7,7 @@
 
 #include "ros2s/base/bytes.h"
 
-namespace ros2s::engine {
+namespace ros2s {
 namespace {
 
 // Larger sizes come directly from the kernel, and go back to it: an allocator keeps freed pieces of
@@ -57,4 +57,4 @@ void StagingMemory::Free::operator()(std::byte* memory) const noexcept {
     }
 }
 
-}  // namespace ros2s::engine
+}  // namespace ros2s

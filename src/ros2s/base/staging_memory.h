@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace ros2s::engine {
+namespace ros2s {
 
 class StagingMemory {
   public:
@@ -29,4 +29,4 @@ class StagingMemory {
     size_t size_ = 0;
 };
 
-}  // namespace ros2s::engine
+}  // namespace ros2s

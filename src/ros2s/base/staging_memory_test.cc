@@ -1,4 +1,4 @@
-#include "staging_memory.h"
+#include "ros2s/base/staging_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "ros2s/base/bytes.h"
 
-namespace ros2s::engine {
+namespace ros2s {
 namespace {
 
 bool is_multiple(const void* address, size_t of) {
@@ -69,4 +69,4 @@ TEST(StagingMemory, AsksForHugePages) {
 }
 
 }  // namespace
-}  // namespace ros2s::engine
+}  // namespace ros2s
