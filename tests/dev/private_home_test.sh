@@ -28,5 +28,4 @@ fi
 cd "$checkout"
 python3 -B tests/mount/mount_test.py "$build" an_ordinary_user_mounts other_users_and_permissions \
     set_id_bits_go_when_others_punch_holes:ros2s+local
-python3 -B tests/mount/owner_test.py "$build" only_its_owner_traces_a_write_to_an_unlinked_file
 python3 -B tests/cli/bad_input_test.py "$build/bin" OrdinaryUser

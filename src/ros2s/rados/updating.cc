@@ -5,6 +5,7 @@
 
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/validate.h"
+#include "segment.h"
 #include "updating.h"
 
 namespace ros2s::rados {
