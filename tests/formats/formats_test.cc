@@ -162,11 +162,12 @@ TEST(Formats, StructuresLieAsThePagesSay) {
                         &Record::sequence, &Record::durable_upto, &Record::first_epoch,
                         &Record::wall_time_ns, &Record::payload_bytes, &Record::transactions,
                         &Record::header_crc, &Record::reserved));
-    using Slot = engine::CheckpointSlot;
+    using Checkpoint = engine::CheckpointSlot;
     EXPECT_EQ(places_of(page("checkpoint.md"), "# Checkpoint slot"),
-              places_of(&Slot::magic, &Slot::version, &Slot::crc, &Slot::pool, &Slot::number,
-                        &Slot::applied, &Slot::position, &Slot::next_id, &Slot::previous_id,
-                        &Slot::next_epoch, &Slot::reserved));
+              places_of(&Checkpoint::magic, &Checkpoint::version, &Checkpoint::crc,
+                        &Checkpoint::pool, &Checkpoint::number, &Checkpoint::applied,
+                        &Checkpoint::position, &Checkpoint::next_id, &Checkpoint::previous_id,
+                        &Checkpoint::next_epoch, &Checkpoint::reserved));
     using Block = engine::SuperblockLayout;
     EXPECT_EQ(
         places_of(page("superblock.md"), "# Superblock"),
