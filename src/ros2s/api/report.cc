@@ -16,8 +16,8 @@ std::string format_report(const FileReport& report, ReportFormat format) {
             });
         }
         return Json::object({{"file", {report.file, NotUtf8::replaced}},
-                             {"set_up", report.deployment},
-                             {"path", io.path},
+                             {"set_up", {report.deployment, NotUtf8::replaced}},
+                             {"path", {io.path, NotUtf8::replaced}},
                              {"reads", io.reads},
                              {"read_bytes", io.read_bytes},
                              {"writes", io.writes},
@@ -47,7 +47,7 @@ std::string format_trace(const TracedRead& read, const Trace& trace, ReportForma
     if (format == ReportFormat::json) {
         std::vector<Json> all;
         for (const auto& step : steps) {
-            all.push_back(Json::object({{"name", step.name},
+            all.push_back(Json::object({{"name", {step.name, NotUtf8::replaced}},
                                         {"depth", step.depth},
                                         {"start_us", microseconds(step.begin - start)},
                                         {"took_us", microseconds(step.end - step.begin)}}));

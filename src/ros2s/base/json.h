@@ -24,7 +24,8 @@ class Json {
     Json(T value) : text_(std::to_string(value)) {}
     Json(double value);
 
-    using Member = std::pair<std::string_view, Json>;
+    // Has its own copy of the name: metrics have names that end with the call that tells them.
+    using Member = std::pair<std::string, Json>;
     [[nodiscard]] static Json object(const std::vector<Member>& members = {});
     [[nodiscard]] static Json array(const std::vector<Json>& values = {});
 

@@ -25,8 +25,8 @@ void TraceEvents::add(std::string_view name, int depth, Duration begin, Duration
             {.depth = depth, .process = process(name.substr(0, name.size() - served.size()))});
     }
     events_.push_back(Json::object({{"ph", "X"},
-                                    {"name", name},
-                                    {"cat", title_},
+                                    {"name", {name, NotUtf8::replaced}},
+                                    {"cat", {title_, NotUtf8::replaced}},
                                     {"pid", open_.back().process},
                                     {"tid", thread_},
                                     {"ts", microseconds(begin)},
@@ -36,21 +36,23 @@ void TraceEvents::add(std::string_view name, int depth, Duration begin, Duration
 void TraceEvents::end_request() {
     if (thread_ == 0) return;
     for (size_t i = 1; i <= processes_.size(); ++i) {
-        events_.push_back(Json::object({{"ph", "M"},
-                                        {"name", "thread_name"},
-                                        {"pid", i},
-                                        {"tid", thread_},
-                                        {"args", Json::object({{"name", title_}})}}));
+        events_.push_back(
+            Json::object({{"ph", "M"},
+                          {"name", "thread_name"},
+                          {"pid", i},
+                          {"tid", thread_},
+                          {"args", Json::object({{"name", {title_, NotUtf8::replaced}}})}}));
     }
 }
 
 std::string TraceEvents::text() {
     end_request();
     for (size_t i = 0; i < processes_.size(); ++i) {
-        events_.push_back(Json::object({{"ph", "M"},
-                                        {"name", "process_name"},
-                                        {"pid", i + 1},
-                                        {"args", Json::object({{"name", processes_[i]}})}}));
+        events_.push_back(
+            Json::object({{"ph", "M"},
+                          {"name", "process_name"},
+                          {"pid", i + 1},
+                          {"args", Json::object({{"name", {processes_[i], NotUtf8::replaced}}})}}));
     }
     return Json::object({{"displayTimeUnit", "ns"}, {"traceEvents", Json::array(events_)}}).text() +
            '\n';
