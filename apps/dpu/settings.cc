@@ -145,12 +145,12 @@ Result<> parse_pools(Settings& settings, std::string_view where, Report& report)
             return config::text_in(given, key, std::move(otherwise));
         };
         connection::RadosOptions pool{.formats = true, .sweep_rate = sweep_rate};
-        pool.place.conf = text("conf", pool.place.conf);
-        pool.place.user = text("user", pool.place.user);
-        pool.place.metadata = text("metadata", name);
-        pool.place.data = text("data", pool.place.metadata);
+        pool.address.conf = text("conf", pool.address.conf);
+        pool.address.user = text("user", pool.address.user);
+        pool.address.metadata = text("metadata", name);
+        pool.address.data = text("data", pool.address.metadata);
         for (const std::string& each :
-             {pool.place.conf, pool.place.user, pool.place.metadata, pool.place.data}) {
+             {pool.address.conf, pool.address.user, pool.address.metadata, pool.address.data}) {
             if (each.empty()) return no("has an empty setting: leave it out");
         }
         pool.sweep_every = 1h;

@@ -26,6 +26,7 @@
 
 #include "resident_peak.h"
 #include "ros2s/base/random.h"
+#include "ros2s/fs/container.h"
 #include "ros2s/pool/embedded_pool.h"
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/nursery.h"
@@ -222,7 +223,8 @@ class MemoryCap : public testing::Test {
         ROS2S_CO_TRY_ASSIGN(auto pool,
                             co_await EmbeddedPool::open({*reactor_, blocking_}, base_ + "/pool", {},
                                                         present, report_));
-        const auto container = co_await pool->find_container(Call{}, "main", report_);
+        const auto container =
+            co_await fs::find_container(Call{}, pool->store(), pool->shown(), "main", report_);
         if (container) {
             auto& store = pool->store();
             const object::ContainerId id = container->id;

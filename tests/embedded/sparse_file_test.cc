@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "resident_peak.h"
+#include "ros2s/fs/container.h"
 #include "ros2s/pool/embedded_pool.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -126,7 +127,8 @@ class SparseFile : public testing::Test {
         if (!opened) co_return;
         EmbeddedPool& pool = **opened;
         co_await cut_and_remove(self, pool);
-        const auto second = co_await pool.find_container(call, "second", self.report);
+        const auto second =
+            co_await fs::find_container(call, pool.store(), pool.shown(), "second", self.report);
         EXPECT_TRUE(second) << self.report.text();
         if (second) EXPECT_TRUE(co_await pool.store().destroy_container(call, second->id));
         co_await show_used(pool, "destroyed");

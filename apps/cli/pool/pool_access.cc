@@ -64,8 +64,7 @@ class OnStore : public PoolAccess {
 class Opened final : public OnStore {
   public:
     Opened(std::unique_ptr<pool::EmbeddedPool> pool, CommandContext context)
-        : OnStore(pool->store(), fmt::format("the pool in {}", pool->directory()), context),
-          pool_(std::move(pool)) {}
+        : OnStore(pool->store(), pool->shown(), context), pool_(std::move(pool)) {}
     Task<> close() override { return pool_->close(); }
 
     Task<Result<object::ContainerRecord>> set(const Call& call, std::string label,

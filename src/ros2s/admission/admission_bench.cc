@@ -25,8 +25,8 @@ std::unique_ptr<OsReactor> make() {
 
 Task<> pass(Line& line, int64_t times) {
     for (int64_t i = 0; i < times; ++i) {
-        const Permit place = co_await line.enter(4096, {});
-        benchmark::DoNotOptimize(place);
+        const Permit permit = co_await line.enter(4096, {});
+        benchmark::DoNotOptimize(permit);
     }
 }
 
@@ -41,7 +41,7 @@ void with_room(benchmark::State& state) {
 // Gives way inside, so that the others find no room.
 Task<> stay(Reactor& reactor, Line& line, int64_t times) {
     for (int64_t i = 0; i < times; ++i) {
-        const Permit place = co_await line.enter(4096, {});
+        const Permit permit = co_await line.enter(4096, {});
         co_await yield(reactor);
     }
 }

@@ -63,12 +63,12 @@ Result<connection::ServerAccess> server_access(const Uri& uri, const DeploymentO
                                     .ucx_device = way.ucx_device};
 }
 
-connection::RadosAddress rados_place(const Uri& uri) {
-    connection::RadosAddress place{.conf = uri.rados};
-    if (!uri.user.empty()) place.user = uri.user;
-    place.metadata = uri.metadata.empty() ? uri.pool : uri.metadata;
-    place.data = uri.data.empty() ? place.metadata : uri.data;
-    return place;
+connection::RadosAddress rados_address(const Uri& uri) {
+    connection::RadosAddress address{.conf = uri.rados};
+    if (!uri.user.empty()) address.user = uri.user;
+    address.metadata = uri.metadata.empty() ? uri.pool : uri.metadata;
+    address.data = uri.data.empty() ? address.metadata : uri.data;
+    return address;
 }
 
 }  // namespace
@@ -192,7 +192,7 @@ Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
 Task<Result<>> Deployment::in_cluster(const Call& call, Report& report) {
     ROS2S_CO_TRY_ASSIGN(rados_, stack_.push("RadosPool", co_await connection::RadosPool::open(
                                                              environment_,
-                                                             {.place = rados_place(uri_),
+                                                             {.address = rados_address(uri_),
                                                               .formats = options_.formats,
                                                               .keeps_replies = false},
                                                              report)));

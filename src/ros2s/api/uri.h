@@ -37,7 +37,7 @@ struct Uri {
     std::string socket;
     std::string dir;
     // Of a Ceph cluster: its configuration file, the user (client.NAME), and the RADOS pools for
-    // metadata and data. Empty: see rados_place().
+    // metadata and data. Empty: see rados_address().
     std::string rados;
     std::string user;
     std::string metadata;

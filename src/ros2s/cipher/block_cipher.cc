@@ -75,7 +75,7 @@ void BlockCipher::begin_salt() {
     writer_.emplace_back(block_key(keys_.versions.at(keys_.current), salt_));
 }
 
-void BlockCipher::seal(BlockBinding& place, uint64_t block, ConstBytes plain, Bytes out,
+void BlockCipher::seal(BlockBinding& binding, uint64_t block, ConstBytes plain, Bytes out,
                        Cell& cell) {
     ROS2S_CHECK(!plain.empty() && plain.size() <= block_bytes && out.size() == plain.size());
     if (writer_.empty() || counter_ == salt_blocks_) begin_salt();
@@ -85,11 +85,11 @@ void BlockCipher::seal(BlockBinding& place, uint64_t block, ConstBytes plain, By
             .key_version = keys_.current,
             .counter = counter_++,
             .salt = salt_};
-    writer_[0].seal(nonce_of(cell.counter), place.of(cell, block), plain, out, cell.tag);
+    writer_[0].seal(nonce_of(cell.counter), binding.of(cell, block), plain, out, cell.tag);
 }
 
-Result<> BlockCipher::open(BlockBinding& place, uint64_t block, const Cell& cell, ConstBytes stored,
-                           Bytes out) {
+Result<> BlockCipher::open(BlockBinding& binding, uint64_t block, const Cell& cell,
+                           ConstBytes stored, Bytes out) {
     ROS2S_CHECK(stored.size() <= block_bytes && out.size() == stored.size());
     const auto refused = [&out](const std::unexpected<Error>& error) -> Result<> {
         std::ranges::fill(out, std::byte{0});
@@ -108,8 +108,8 @@ Result<> BlockCipher::open(BlockBinding& place, uint64_t block, const Cell& cell
     }
     Gcm* const gcm = reader(cell.key_version, cell.salt);
     if (gcm == nullptr) return refused(fail_errno(EKEYREJECTED));
-    const bool good = gcm->open(nonce_of(cell.counter), place.of(cell, block), stored.first(length),
-                                out.first(length), cell.tag);
+    const bool good = gcm->open(nonce_of(cell.counter), binding.of(cell, block),
+                                stored.first(length), out.first(length), cell.tag);
     if (!good) return refused(fail(Code::corrupt));
     std::ranges::fill(out.subspan(length), std::byte{0});
     return {};

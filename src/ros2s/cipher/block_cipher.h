@@ -83,13 +83,13 @@ class BlockCipher {
 
     [[nodiscard]] const Uuid& key_id() const { return keys_.id; }
     // `plain` and `out` have the same size, 1 to block_bytes. They do not overlap.
-    void seal(BlockBinding& place, uint64_t block, ConstBytes plain, Bytes out, Cell& cell);
+    void seal(BlockBinding& binding, uint64_t block, ConstBytes plain, Bytes out, Cell& cell);
     // `stored` is what the store has of the block. `out` has the same size; it is the same memory,
     // or does not overlap. Fills `out` with the plain bytes, with zeros for a hole and behind the
     // sealed bytes. After an error `out` is zeros. Errors: corrupt; bad_version (a format or suite
     // of a later release; detail); EKEYREJECTED (a version of the data key that is not in the
     // container's record).
-    [[nodiscard]] Result<> open(BlockBinding& place, uint64_t block, const Cell& cell,
+    [[nodiscard]] Result<> open(BlockBinding& binding, uint64_t block, const Cell& cell,
                                 ConstBytes stored, Bytes out);
 
   private:

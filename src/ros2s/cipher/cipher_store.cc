@@ -295,7 +295,7 @@ bool CipherStore::fits(Fetching& fetching, std::span<FetchItem> fetched) const {
 Task<bool> CipherStore::open(Fetching& fetching, uint64_t size) {
     FetchItem& item = *fetching.item;
     const Bytes window = item.window.bytes().first(item.extent.length);
-    BlockBinding place(cipher_.key_id(), item.object, item.dkey, item.akey);
+    BlockBinding binding(cipher_.key_id(), item.object, item.dkey, item.akey);
     SliceCount slices(reactor_);
     for (uint64_t i = 0; i < fetching.count; ++i) {
         co_await slices.add(block_bytes);
@@ -309,8 +309,8 @@ Task<bool> CipherStore::open(Fetching& fetching, uint64_t size) {
         const Bytes memory = fetching.blocks().subspan(i * block_bytes, block_bytes);
         const Bytes plain = direct ? wanted : memory;
         const size_t stored = stored_bytes(size, block);
-        const auto opened =
-            cipher_.open(place, block, fetching.cell(i), memory.first(stored), plain.first(stored));
+        const auto opened = cipher_.open(binding, block, fetching.cell(i), memory.first(stored),
+                                         plain.first(stored));
         if (!opened && !std::exchange(fetching.is_again, true)) {
             // Somebody may have changed the window: two requests that read into the same memory.
             // Or the array grew while the store below read it, and the size is the one before.

@@ -289,7 +289,7 @@ Task<Result<>> CipherStore::add_write(const Call& call, const Operation& operati
     const Bytes cells = take_memory(cells_bytes(count), plan);
     const Bytes scratch = operation.window.shared ? take_memory(block_bytes, plan) : Bytes();
 
-    BlockBinding place(cipher_.key_id(), operation.object, operation.dkey, operation.akey);
+    BlockBinding binding(cipher_.key_id(), operation.object, operation.dkey, operation.akey);
     SliceCount slices(reactor_);
     const ConstBytes source = operation.window.bytes();
     const bool has_checksums = !operation.checksums.empty();
@@ -312,8 +312,8 @@ Task<Result<>> CipherStore::add_write(const Call& call, const Operation& operati
             co_return fail(Code::corrupt);
         }
         Cell cell;
-        cipher_.seal(place, block, plain, sealed.subspan(start - first * block_bytes, plain.size()),
-                     cell);
+        cipher_.seal(binding, block, plain,
+                     sealed.subspan(start - first * block_bytes, plain.size()), cell);
         std::memcpy(cells.data() + cells_bytes(block - first), &cell, sizeof(cell));
     }
     metrics_.sealed_blocks.add(count);
@@ -343,9 +343,9 @@ void CipherStore::add_block(const Operation& operation, uint64_t block, ConstByt
                             Plan& plan) {
     const Bytes sealed = take_memory(plain.size(), plan);
     const Bytes header = take_memory(sizeof(Cell), plan);
-    BlockBinding place(cipher_.key_id(), operation.object, operation.dkey, operation.akey);
+    BlockBinding binding(cipher_.key_id(), operation.object, operation.dkey, operation.akey);
     Cell cell;
-    cipher_.seal(place, block, plain, sealed, cell);
+    cipher_.seal(binding, block, plain, sealed, cell);
     std::memcpy(header.data(), &cell, sizeof(cell));
     metrics_.sealed_blocks.add();
     Operation data = on(operation, Kind::write, data_akey(), {block * block_bytes, plain.size()});

@@ -23,18 +23,18 @@ Task<Result<std::unique_ptr<RadosPool>>> RadosPool::open(Environment environment
 }
 
 Task<Result<>> RadosPool::begin(Report& report) {
-    const RadosAddress& place = options_.place;
+    const RadosAddress& address = options_.address;
     ROS2S_CO_TRY_ASSIGN(
         auto* const cluster,
         stack_.push("Cluster",
                     co_await rados::Cluster::connect(
-                        environment_, {.conf = place.conf, .user = place.user}, report)));
+                        environment_, {.conf = address.conf, .user = address.user}, report)));
     ROS2S_CO_TRY_ASSIGN(auto* const metadata,
-                        stack_.push("Pool", co_await cluster->open_pool(place.metadata, report)));
+                        stack_.push("Pool", co_await cluster->open_pool(address.metadata, report)));
     rados::Pool* data = metadata;
-    if (place.data != place.metadata) {
+    if (address.data != address.metadata) {
         ROS2S_CO_TRY_ASSIGN(data,
-                            stack_.push("Pool", co_await cluster->open_pool(place.data, report)));
+                            stack_.push("Pool", co_await cluster->open_pool(address.data, report)));
     }
     ROS2S_CO_TRY_ASSIGN(rados_,
                         stack_.push("RadosStore", co_await rados::RadosStore::open(

@@ -29,7 +29,7 @@ struct RadosAddress {
 };
 
 struct RadosOptions {
-    RadosAddress place;
+    RadosAddress address;
     // An empty RADOS pool is made a pool of ros2store; otherwise it is an error (not_found).
     bool formats = false;
     // The users of this process repeat what was not answered (hosts of a DPU).

@@ -80,12 +80,6 @@ Task<> EmbeddedPool::close() {
 
 object::ObjectStore& EmbeddedPool::store() { return *client_; }
 
-Task<Result<object::ContainerRecord>> EmbeddedPool::find_container(const Call& call,
-                                                                   std::string label,
-                                                                   Report& report) {
-    return fs::find_container(call, store(), shown(), std::move(label), report);
-}
-
 Task<Result<object::ContainerRecord>> EmbeddedPool::create_container(
     const Call& call, object::ContainerProperties properties, fs::Owner owner, Report& report) {
     return fs::create_container(call, environment_.reactor, store(), std::move(properties), owner,

@@ -62,12 +62,10 @@ class EmbeddedPool {
     [[nodiscard]] std::string capability_keys_file() const;
     [[nodiscard]] Uuid id() const;
     [[nodiscard]] const std::string& directory() const { return directory_.directory; }
+    // For sentences: "the pool 'main' in /srv/ros2s".
+    [[nodiscard]] std::string shown() const;
     // The top of the stack. Containers and free space are managed through it.
     [[nodiscard]] object::ObjectStore& store();
-    // Errors: not_found (the report lists the containers).
-    [[nodiscard]] Task<Result<object::ContainerRecord>> find_container(const Call& call,
-                                                                       std::string label,
-                                                                       Report& report);
     // A file system over a container.
     [[nodiscard]] Task<Result<std::unique_ptr<fs::FileSystem>>> open_container(
         const Call& call, std::string label, fs::DfsOptions options, Report& report);
@@ -97,7 +95,6 @@ class EmbeddedPool {
     EmbeddedPool(Environment environment, PoolDirectory directory)
         : environment_(std::move(environment)), directory_(std::move(directory)) {}
     Task<Result<>> begin(bool serves, Report& report);
-    [[nodiscard]] std::string shown() const;
 
     Environment environment_;
     PoolDirectory directory_;

@@ -15,27 +15,28 @@ bool is_of(const Coordination& record, const Uuid& transaction) {
 
 }  // namespace
 
-Task<Result<>> Coordinator::look(RecordLocation& place) {
-    const Read read{.object = place.object, .keys = {place.key}};
+Task<Result<>> Coordinator::look(RecordLocation& location) {
+    const Read read{.object = location.object, .keys = {location.key}};
     const auto reply = co_await pool_.read(read);
     if (!reply && reply.error().code != Code::not_found) co_return fail(reply.error());
-    place.object_exists = reply.has_value();
-    place.bytes.clear();
-    if (reply && reply->values.contains(place.key)) place.bytes = reply->values.at(place.key);
+    location.object_exists = reply.has_value();
+    location.bytes.clear();
+    if (reply && reply->values.contains(location.key))
+        location.bytes = reply->values.at(location.key);
     co_return Result<>{};
 }
 
-Task<Result<bool>> Coordinator::execute(const Call& call, std::string space, RecordLocation place,
-                                        Coordination record,
+Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
+                                        RecordLocation location, Coordination record,
                                         std::vector<Participant> participants) {
     const std::string pending = encode(record);
     Coordination committed = record;
     committed.state = Coordination::State::committed;
     committed.before.clear();
-    Change begin{.object = place.object,
-                 .set = {{place.key, participants.empty() ? encode(committed) : pending}}};
-    if (place.object_exists) {
-        begin.equal = {{place.key, place.bytes}};
+    Change begin{.object = location.object,
+                 .set = {{location.key, participants.empty() ? encode(committed) : pending}}};
+    if (location.object_exists) {
+        begin.equal = {{location.key, location.bytes}};
     } else {
         begin.expect = Change::Expect::absent;
     }
@@ -52,7 +53,7 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space, Rec
         Nursery nursery(reactor_, participants_at_once);
         for (size_t i = 0; i < participants.size(); ++i) {
             co_await nursery.spawn(
-                prepare(space, place, record.transaction, participants[i], prepared[i]));
+                prepare(space, location, record.transaction, participants[i], prepared[i]));
         }
         co_await nursery.join();
     }
@@ -60,9 +61,9 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space, Rec
     const auto in_time = call.check(reactor_.now());
     Result<> decided = failed == prepared.end() ? in_time : Result<>(*failed);
     if (decided) {
-        const Change commit{.object = place.object,
-                            .equal = {{place.key, pending}},
-                            .set = {{place.key, encode(committed)}}};
+        const Change commit{.object = location.object,
+                            .equal = {{location.key, pending}},
+                            .set = {{location.key, encode(committed)}}};
         decided = co_await pool_.apply(commit);
         // Without an answer it may be committed: then whoever meets the locks sees which.
         if (!decided && decided.error().code != Code::condition_failed) {
@@ -70,7 +71,7 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space, Rec
         }
     } else {
         // The objects must not be unlocked before nobody can commit any more.
-        ROS2S_CO_TRY(co_await abort(place.object, place.key, pending, record));
+        ROS2S_CO_TRY(co_await abort(location.object, location.key, pending, record));
     }
     std::vector<Result<>> done(participants.size());
     Nursery nursery(reactor_, participants_at_once);
@@ -93,14 +94,14 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space, Rec
     co_return fail(is_conflict ? Error{Code::busy} : decided.error());
 }
 
-Task<> Coordinator::prepare(std::string space, RecordLocation place, Uuid transaction,
+Task<> Coordinator::prepare(std::string space, RecordLocation location, Uuid transaction,
                             Participant& participant, Result<>& result) {
     const View& view = *participant.view;
     Head head = view.head();
     head.change = reactor_.secrets().next();
     head.lock = {.transaction = transaction,
-                 .coordinator = place.object.name,
-                 .key = place.key,
+                 .coordinator = location.object.name,
+                 .key = location.key,
                  .created = !view.exists()};
     participant.locked_head = encode(head);
     Change change{
@@ -176,12 +177,12 @@ Task<Result<>> Coordinator::abort(const ObjectName& object, const std::string& k
 
 Task<Result<bool>> Coordinator::apply_if_committed(std::string space, std::string name, Head head,
                                                    std::string head_bytes) {
-    RecordLocation place{
+    RecordLocation location{
         .object = {space, head.lock.coordinator}, .key = head.lock.key, .bytes = {}};
-    ROS2S_CO_TRY(co_await look(place));
+    ROS2S_CO_TRY(co_await look(location));
     Coordination record;
-    if (!place.bytes.empty()) ROS2S_CO_TRY(decode(place.bytes, record));
-    const bool is_its = !place.bytes.empty() && is_of(record, head.lock.transaction);
+    if (!location.bytes.empty()) ROS2S_CO_TRY(decode(location.bytes, record));
+    const bool is_its = !location.bytes.empty() && is_of(record, head.lock.transaction);
     if (is_its && record.state == Coordination::State::pending) co_return false;
     if (is_its) {
         Result<> result;
@@ -204,12 +205,12 @@ Task<Result<>> Coordinator::settle(const Call& call, std::string space, std::str
     Result<> result;
     while (true) {
         ROS2S_CO_TRY(call.check(reactor_.now()));
-        RecordLocation place{
+        RecordLocation location{
             .object = {space, head.lock.coordinator}, .key = head.lock.key, .bytes = {}};
-        ROS2S_CO_TRY(co_await look(place));
+        ROS2S_CO_TRY(co_await look(location));
         Coordination record;
-        if (!place.bytes.empty()) ROS2S_CO_TRY(decode(place.bytes, record));
-        const bool is_its = !place.bytes.empty() && is_of(record, head.lock.transaction);
+        if (!location.bytes.empty()) ROS2S_CO_TRY(decode(location.bytes, record));
+        const bool is_its = !location.bytes.empty() && is_of(record, head.lock.transaction);
         if (is_its && record.state == Coordination::State::committed) {
             co_await apply(space, name, head_bytes, std::nullopt, result);
             co_return result;
@@ -220,7 +221,7 @@ Task<Result<>> Coordinator::settle(const Call& call, std::string space, std::str
             co_return result;
         }
         if (reactor_.now() >= until) {
-            ROS2S_CO_TRY(co_await abort(place.object, place.key, place.bytes, record));
+            ROS2S_CO_TRY(co_await abort(location.object, location.key, location.bytes, record));
             continue;
         }
         co_await sleep_for(reactor_, std::chrono::milliseconds(2 + reactor_.random().below(8)));

@@ -43,7 +43,7 @@ class Coordinator {
     // whoever meets them does it, and needs the record until then. Errors: busy (something has
     // changed; nothing was done, and the caller starts again), those of Pool: then it may have been
     // done.
-    Task<Result<bool>> execute(const Call& call, std::string space, RecordLocation place,
+    Task<Result<bool>> execute(const Call& call, std::string space, RecordLocation location,
                                Coordination record, std::vector<Participant> participants);
 
     // Writers: the object gets unlocked. A transaction that stays pending for longer than the
@@ -59,12 +59,12 @@ class Coordinator {
     // Aborts the pending transaction of the record, if it is still pending.
     Task<Result<>> abort(const ObjectName& object, const std::string& key, const std::string& bytes,
                          const Coordination& record);
-    // Reads the record at the place.
-    Task<Result<>> look(RecordLocation& place);
+    // Reads the record at the location.
+    Task<Result<>> look(RecordLocation& location);
 
   private:
     // Tests kill the process when it enters these.
-    [[gnu::noinline]] Task<> prepare(std::string space, RecordLocation place, Uuid transaction,
+    [[gnu::noinline]] Task<> prepare(std::string space, RecordLocation location, Uuid transaction,
                                      Participant& participant, Result<>& result);
     // `known`: what the object's `t` has; none: it is read.
     [[gnu::noinline]] Task<> apply(std::string space, std::string name, std::string head_bytes,

@@ -183,14 +183,14 @@ class RadosStore final : public object::ObjectStore {
     // The reply that the slot has for it, if any; otherwise the slot is ready for it.
     Task<Result<std::optional<object::Commit>>> stored_reply(const Call& call,
                                                              const object::Transaction& transaction,
-                                                             RecordLocation& place);
+                                                             RecordLocation& location);
     // Reads until all views are complete and the plans have run, one after the other. Errors: those
     // of reading; busy: something was locked, and is not any more.
     Task<Result<>> complete(const Call& call, std::string space, Views& views,
                             std::span<Member* const> members);
     Task<> load(std::string space, View& view, Result<>& result);
-    Task<Result<>> publish(const Call& call, std::string space, RecordLocation place, Views& views,
-                           std::span<Member* const> members, bool is_guess);
+    Task<Result<>> publish(const Call& call, std::string space, RecordLocation location,
+                           Views& views, std::span<Member* const> members, bool is_guess);
     [[nodiscard]] Pending changes_of(const View& view, std::span<Member* const> members);
     [[nodiscard]] bool has_room_inline(const ObjectName& object) const;
     void note_room(const ObjectName& object, const Pending& stored);

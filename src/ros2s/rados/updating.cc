@@ -196,19 +196,19 @@ Task<> RadosStore::execute(std::string space, std::vector<Member*> members) {
 
 Task<Result<std::optional<Commit>>> RadosStore::stored_reply(const Call& call,
                                                              const Transaction& transaction,
-                                                             RecordLocation& place) {
+                                                             RecordLocation& location) {
     const Time until = reactor_.now() + options_.patience;
     while (true) {
         ROS2S_CO_TRY(call.check(reactor_.now()));
-        ROS2S_CO_TRY(co_await coordinator_.look(place));
-        if (place.bytes.empty()) co_return std::nullopt;
+        ROS2S_CO_TRY(co_await coordinator_.look(location));
+        if (location.bytes.empty()) co_return std::nullopt;
         Coordination record;
-        ROS2S_CO_TRY(decode(place.bytes, record));
+        ROS2S_CO_TRY(decode(location.bytes, record));
         if (record.state == Coordination::State::pending) {
             // Another client's, or of one that is gone.
             if (reactor_.now() >= until) {
-                ROS2S_CO_TRY(
-                    co_await coordinator_.abort(place.object, place.key, place.bytes, record));
+                ROS2S_CO_TRY(co_await coordinator_.abort(location.object, location.key,
+                                                         location.bytes, record));
             } else {
                 co_await sleep_for(reactor_,
                                    std::chrono::milliseconds(2 + reactor_.random().below(8)));
@@ -222,9 +222,9 @@ Task<Result<std::optional<Commit>>> RadosStore::stored_reply(const Call& call,
             co_return fail(Code::name_taken);
         }
         // Its objects may be locked still, and need the record.
-        const auto finished = finished_.find({place.object, place.key});
+        const auto finished = finished_.find({location.object, location.key});
         if (finished == finished_.end() || finished->second != record.transaction) {
-            ROS2S_CO_TRY(co_await coordinator_.finish(place.object.space, record));
+            ROS2S_CO_TRY(co_await coordinator_.finish(location.object.space, record));
         }
         if (!is_same) co_return std::nullopt;
         co_return Commit{.epoch = {record.epoch}, .time = record.time, .replayed = true};
@@ -251,12 +251,12 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
         for (Member* each : members) each->result = fail(error);
         return true;
     };
-    RecordLocation place;
+    RecordLocation location;
     if (keeps_reply(first.transaction)) {
         const OperationId& id = first.transaction.id;
-        place.object = {space, replies_name(id.owner, id.client)};
-        place.key = slot_key(id.slot);
-        const auto reply = co_await stored_reply(first.call, first.transaction, place);
+        location.object = {space, replies_name(id.owner, id.client)};
+        location.key = slot_key(id.slot);
+        const auto reply = co_await stored_reply(first.call, first.transaction, location);
         if (!reply) co_return end_all(reply.error());
         if (*reply) {
             first.result = **reply;
@@ -301,7 +301,7 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
     }
     Result<> published;  // nothing, if no condition held
     if (!done.empty()) {
-        published = co_await publish(call, space, std::move(place), views, done, is_guess);
+        published = co_await publish(call, space, std::move(location), views, done, is_guess);
     }
     if (!published && published.error().code == Code::busy) co_return false;
     if (!published && published.error().code == Code::too_large && !is_alone) {
@@ -396,7 +396,7 @@ Pending RadosStore::changes_of(const View& view, std::span<Member* const> member
     return pending;
 }
 
-Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLocation place,
+Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLocation location,
                                    Views& views, std::span<Member* const> members, bool is_guess) {
     const Transaction& transaction = members[0]->transaction;
     const Commit& commit = members[0]->commit;
@@ -441,37 +441,37 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
                             .epoch = commit.epoch.value,
                             .time = commit.time,
                             .participants = {},
-                            .before = place.bytes};
+                            .before = location.bytes};
         for (const Participant& each : participants) {
             record.participants.push_back({object_name(each.view->object())});
         }
         if (!keeps_reply(transaction)) {
-            place.object = {space, log_name(number_)};
-            place.key = record.transaction.to_string();
+            location.object = {space, log_name(number_)};
+            location.key = record.transaction.to_string();
             record.sequence = 0;
-            if (logs_.contains(place.object)) {
-                place.object_exists = true;
+            if (logs_.contains(location.object)) {
+                location.object_exists = true;
             } else {
-                ROS2S_CO_TRY(co_await coordinator_.look(place));
+                ROS2S_CO_TRY(co_await coordinator_.look(location));
             }
         }
         set_may_be_seen(true);
         const auto executed =
-            co_await coordinator_.execute(call, space, place, record, participants);
+            co_await coordinator_.execute(call, space, location, record, participants);
         is_whole = executed && *executed;
         if (!executed) {
-            logs_.erase(place.object);
+            logs_.erase(location.object);
             set_may_be_seen(executed.error().code != Code::busy);
             co_return fail(executed.error());
         }
         if (!keeps_reply(transaction)) {
-            logs_.insert(place.object);
+            logs_.insert(location.object);
             // The record is needed while objects are locked. One that remains is found by the
             // sweep.
-            if (*executed) leave(place.object, {.garbage = {place.key}, .dead_head = {}});
+            if (*executed) leave(location.object, {.garbage = {location.key}, .dead_head = {}});
         } else if (*executed) {
             if (finished_.size() >= finished_max) finished_.clear();
-            finished_[{place.object, place.key}] = record.transaction;
+            finished_[{location.object, location.key}] = record.transaction;
         }
     }
     for (const Participant& each : participants) {

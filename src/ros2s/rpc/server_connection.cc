@@ -120,7 +120,7 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
         undeliverable
             ? admission::Demand()
             : admission::Demand(self.server_.service_.work(request), request.bytes_most());
-    admission::Permit place =
+    admission::Permit permit =
         co_await self.line_->enter(demand, request.call().stop, request.arrived());
     waiting.reset();
     Result<> entered = request.check();
@@ -135,7 +135,7 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
         co_await self.server_.service_.serve(request);
     }
     serving.reset();
-    place.settle(request.charged_ns_);
+    permit.settle(request.charged_ns_);
     self.line_->use_names(request.charged_names_);
     self.line_->metrics().latency.add(static_cast<uint64_t>(request.took().count()));
     if (undeliverable || request.refused()) self.line_->metrics().refused.add();
