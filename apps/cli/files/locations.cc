@@ -56,10 +56,9 @@ std::string directory_above(const Location& location) {
 
 Task<Result<Location>> Locations::open(std::string text) {
     if (text.empty()) {
-        co_return context_.report.fail(
-            Code::invalid,
-            "a location is empty: name a URI or a path, such as . for the "
-            "working directory");
+        co_return context_.report.fail(Code::invalid,
+                                       "a place is empty: name a URI or a path, such as . for the "
+                                       "working directory");
     }
     if (is_uri(text)) co_return co_await open_container(std::move(text));
     co_return co_await open_local(std::move(text));
@@ -340,7 +339,7 @@ std::unexpected<Error> explain(CommandContext context, std::string_view what, co
     if ((error.code == Code::no_space || error.code == Code::over_cap) && !local.empty()) {
         return context.report.fail(
             error, fmt::format("{}: no space is left where {} is, on this machine (no pool is "
-                               "full); make room there, or write to another location",
+                               "full); make room there, or write to another place",
                                what, local));
     }
     std::string remedy;

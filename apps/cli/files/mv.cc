@@ -16,7 +16,7 @@ Task<Result<Entry>> destination(CommandContext context, const Location& to, cons
     if (there && S_ISDIR(source.mode)) {
         co_return context.report.fail(
             Code::not_directory,
-            fmt::format("{} is not a directory, so a directory cannot take its location: name a "
+            fmt::format("{} is not a directory, so a directory cannot take its place: name a "
                         "directory, or a new name",
                         to.shown));
     }

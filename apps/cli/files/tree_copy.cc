@@ -151,7 +151,7 @@ Task<> TreeCopy::make_directory(size_t index) {
                 Code::not_directory,
                 fmt::format(
                     "copying {}: {} in {} exists and is not a directory; it was not changed. "
-                    "Move it away, or copy to another location",
+                    "Move it away, or copy to another place",
                     path_of(index), name, to_.shown));
         }
     }
