@@ -27,21 +27,21 @@ uint64_t PinTable::limit_met(const Holder& holder, size_t more) const {
 }
 
 Result<> PinTable::add(ContainerId container, ObjectId object, const Holder& holder) {
-    const Key place{container, object};
-    const auto found = objects_.find(place);
+    const Key key{container, object};
+    const auto found = objects_.find(key);
     if (found != objects_.end() && has(found->second.holders, holder)) return {};
     if (const uint64_t limit = limit_met(holder, 1)) return fail(Code::no_memory, limit);
-    objects_[place].holders.push_back(holder);
+    objects_[key].holders.push_back(holder);
     Session& session = sessions_[holder.session];
     session.owner = holder.owner;
-    session.pins.emplace(place, holder.client);
+    session.pins.emplace(key, holder.client);
     ++owners_[holder.owner];
     ++count_;
     return {};
 }
 
-bool PinTable::drop(const Key& place, const Holder& holder) {
-    const auto found = objects_.find(place);
+bool PinTable::drop(const Key& key, const Holder& holder) {
+    const auto found = objects_.find(key);
     if (found == objects_.end() || std::erase(found->second.holders, holder) == 0) return false;
     --count_;
     const auto owner = owners_.find(holder.owner);
@@ -53,12 +53,12 @@ bool PinTable::drop(const Key& place, const Holder& holder) {
 }
 
 bool PinTable::remove(ContainerId container, ObjectId object, const Holder& holder) {
-    const Key place{container, object};
+    const Key key{container, object};
     if (const auto session = sessions_.find(holder.session); session != sessions_.end()) {
-        session->second.pins.erase({place, holder.client});
+        session->second.pins.erase({key, holder.client});
         if (session->second.pins.empty()) sessions_.erase(session);
     }
-    return drop(place, holder);
+    return drop(key, holder);
 }
 
 bool PinTable::is_free(Object& object, const Holder& holder, Time now) {
@@ -110,8 +110,7 @@ void PinTable::session_ended(uint64_t ended, Time now, Time until) {
             ++each;
             continue;
         }
-        for (const auto& [place, client] : session.pins)
-            drop(place, {client, number, session.owner});
+        for (const auto& [key, client] : session.pins) drop(key, {client, number, session.owner});
         each = sessions_.erase(each);
     }
 }

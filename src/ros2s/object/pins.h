@@ -56,7 +56,7 @@ class PinTable {
     // The limit that `more` pins of the holder's session would exceed; 0: none.
     [[nodiscard]] uint64_t limit_met(const Holder& holder, size_t more) const;
     [[nodiscard]] bool is_free(Object& object, const Holder& holder, Time now);
-    bool drop(const Key& place, const Holder& holder);
+    bool drop(const Key& key, const Holder& holder);
 
     Time grace_until_{};
     size_t count_ = 0;

@@ -46,19 +46,19 @@ Task<> extents_of_any_alignment(Probe& probe) {
     uint64_t seed = 1;
     for (const Extent extent : extents) {
         SCOPED_TRACE(testing::Message() << "[" << extent.offset << ", +" << extent.length << ")");
-        const AkeyAddress place = chunk("d" + std::to_string(seed));
+        const AkeyAddress address = chunk("d" + std::to_string(seed));
         std::string model;
         // First over nothing, then over it, then a middle part of it.
         for (const Extent part :
              {extent, extent, Extent{extent.offset + extent.length / 3, extent.length / 2}}) {
             const std::string bytes = pattern(++seed, part.length);
             overlay(model, part.offset, bytes);
-            co_await probe.must(Batch().write(place, part.offset, bytes));
+            co_await probe.must(Batch().write(address, part.offset, bytes));
         }
-        co_await probe.expect_array(place, model);
-        const Fetched middle = co_await probe.fetch(place, extent);
+        co_await probe.expect_array(address, model);
+        const Fetched middle = co_await probe.fetch(address, extent);
         EXPECT_TRUE(middle.bytes == model.substr(extent.offset)) << "the extent alone";
-        co_await probe.must(Batch().punch_akey(place));
+        co_await probe.must(Batch().punch_akey(address));
     }
 }
 
@@ -220,12 +220,12 @@ Task<> punches_take_what_they_name(Probe& probe) {
         for (const ObjectId object : {file, other}) {
             for (const char* dkey : {"", "a", "b", "c"}) {
                 for (const char* akey : {"x", "y"}) {
-                    const AkeyAddress place{object, dkey, akey};
-                    const bool absent = std::ranges::find(gone, place) != gone.end();
+                    const AkeyAddress address{object, dkey, akey};
+                    const bool absent = std::ranges::find(gone, address) != gone.end();
                     if (absent) {
-                        co_await probe.expect_absent(place);
+                        co_await probe.expect_absent(address);
                     } else {
-                        co_await probe.expect_array(place, "1");
+                        co_await probe.expect_array(address, "1");
                     }
                 }
             }

@@ -26,30 +26,30 @@ class Batch {
     Batch(Batch&&) = default;
     Batch& operator=(Batch&&) = default;
 
-    auto&& write(this auto&& self, const AkeyAddress& place, uint64_t offset, std::string bytes) {
-        Operation& operation = self.add(Operation::Kind::write, place);
+    auto&& write(this auto&& self, const AkeyAddress& address, uint64_t offset, std::string bytes) {
+        Operation& operation = self.add(Operation::Kind::write, address);
         operation.extent = {offset, bytes.size()};
         operation.window = self.keep(std::move(bytes));
         return std::forward<decltype(self)>(self);
     }
-    auto&& put(this auto&& self, const AkeyAddress& place, std::string bytes) {
-        self.add(Operation::Kind::put, place).window = self.keep(std::move(bytes));
+    auto&& put(this auto&& self, const AkeyAddress& address, std::string bytes) {
+        self.add(Operation::Kind::put, address).window = self.keep(std::move(bytes));
         return std::forward<decltype(self)>(self);
     }
-    auto&& punch_extent(this auto&& self, const AkeyAddress& place, Extent extent) {
-        self.add(Operation::Kind::punch_extent, place).extent = extent;
+    auto&& punch_extent(this auto&& self, const AkeyAddress& address, Extent extent) {
+        self.add(Operation::Kind::punch_extent, address).extent = extent;
         return std::forward<decltype(self)>(self);
     }
-    auto&& set_size(this auto&& self, const AkeyAddress& place, uint64_t size) {
-        self.add(Operation::Kind::set_size, place).size = size;
+    auto&& set_size(this auto&& self, const AkeyAddress& address, uint64_t size) {
+        self.add(Operation::Kind::set_size, address).size = size;
         return std::forward<decltype(self)>(self);
     }
-    auto&& touch(this auto&& self, const AkeyAddress& place) {
-        self.add(Operation::Kind::touch, place);
+    auto&& touch(this auto&& self, const AkeyAddress& address) {
+        self.add(Operation::Kind::touch, address);
         return std::forward<decltype(self)>(self);
     }
-    auto&& punch_akey(this auto&& self, const AkeyAddress& place) {
-        self.add(Operation::Kind::punch_akey, place);
+    auto&& punch_akey(this auto&& self, const AkeyAddress& address) {
+        self.add(Operation::Kind::punch_akey, address);
         return std::forward<decltype(self)>(self);
     }
     auto&& punch_dkey(this auto&& self, ObjectId object, std::string dkey) {
@@ -70,30 +70,30 @@ class Batch {
         return std::forward<decltype(self)>(self);
     }
 
-    auto&& exists(this auto&& self, const AkeyAddress& place) {
-        return std::forward<decltype(self)>(self).condition(Condition::Kind::exists, place);
+    auto&& exists(this auto&& self, const AkeyAddress& address) {
+        return std::forward<decltype(self)>(self).condition(Condition::Kind::exists, address);
     }
-    auto&& absent(this auto&& self, const AkeyAddress& place) {
-        return std::forward<decltype(self)>(self).condition(Condition::Kind::absent, place);
+    auto&& absent(this auto&& self, const AkeyAddress& address) {
+        return std::forward<decltype(self)>(self).condition(Condition::Kind::absent, address);
     }
-    auto&& epoch_equals(this auto&& self, const AkeyAddress& place, Epoch epoch) {
-        return std::forward<decltype(self)>(self).condition(Condition::Kind::epoch_equals, place,
+    auto&& epoch_equals(this auto&& self, const AkeyAddress& address, Epoch epoch) {
+        return std::forward<decltype(self)>(self).condition(Condition::Kind::epoch_equals, address,
                                                             epoch.value);
     }
-    auto&& size_equals(this auto&& self, const AkeyAddress& place, uint64_t size) {
-        return std::forward<decltype(self)>(self).condition(Condition::Kind::size_equals, place,
+    auto&& size_equals(this auto&& self, const AkeyAddress& address, uint64_t size) {
+        return std::forward<decltype(self)>(self).condition(Condition::Kind::size_equals, address,
                                                             size);
     }
     auto&& no_dkeys(this auto&& self, ObjectId object, std::string akey) {
         return std::forward<decltype(self)>(self).condition(Condition::Kind::no_dkeys,
                                                             {object, "", std::move(akey)});
     }
-    auto&& condition(this auto&& self, Condition::Kind kind, const AkeyAddress& place,
+    auto&& condition(this auto&& self, Condition::Kind kind, const AkeyAddress& address,
                      uint64_t value = 0) {
         self.transaction_.conditions.push_back({.kind = kind,
-                                                .object = place.object,
-                                                .dkey = {place.dkey},
-                                                .akey = {place.akey},
+                                                .object = address.object,
+                                                .dkey = {address.dkey},
+                                                .akey = {address.akey},
                                                 .value = value});
         return std::forward<decltype(self)>(self);
     }
@@ -128,9 +128,11 @@ class Batch {
     }
 
   private:
-    Operation& add(Operation::Kind kind, const AkeyAddress& place) {
-        return transaction_.operations.emplace_back(Operation{
-            .kind = kind, .object = place.object, .dkey = {place.dkey}, .akey = {place.akey}});
+    Operation& add(Operation::Kind kind, const AkeyAddress& address) {
+        return transaction_.operations.emplace_back(Operation{.kind = kind,
+                                                              .object = address.object,
+                                                              .dkey = {address.dkey},
+                                                              .akey = {address.akey}});
     }
     Window keep(std::string bytes) {
         payloads_.push_back(std::move(bytes));

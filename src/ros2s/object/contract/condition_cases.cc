@@ -11,7 +11,7 @@ const AkeyAddress absent_akey{one, "dkey", "absent"};
 const AkeyAddress absent_dkey{one, "other", "array"};
 const AkeyAddress result{two, "r", "r"};
 
-AkeyAddress dkey_of(const AkeyAddress& place) { return {place.object, place.dkey, ""}; }
+AkeyAddress dkey_of(const AkeyAddress& address) { return {address.object, address.dkey, ""}; }
 
 Task<> holds(Probe& probe, Batch batch) { co_await probe.must(std::move(batch)); }
 Task<> fails(Probe& probe, Batch batch) {

@@ -103,8 +103,8 @@ Task<> a_destroyed_one_leaves_nothing(Probe& probe) {
 // Writes 1 MiB arrays until there is no space; returns their number.
 Task<uint64_t> fill_up(Probe& probe) {
     for (uint64_t i = 0;; ++i) {
-        const AkeyAddress place{one, Dkey::integer(i).bytes, "array"};
-        const auto commit = co_await probe.update(Batch().write(place, 0, pattern(i, 1 << 20)));
+        const AkeyAddress address{one, Dkey::integer(i).bytes, "array"};
+        const auto commit = co_await probe.update(Batch().write(address, 0, pattern(i, 1 << 20)));
         if (!commit) {
             EXPECT_EQ(describe(commit.error().code), describe(Code::no_space));
             co_return i;

@@ -14,9 +14,9 @@ Task<> keys_up_to_the_limit(Probe& probe) {
     while (hostile.size() < key_bytes_max - 1) hostile += nul_ff;
     for (const std::string& key :
          {longest, hostile, std::string(255, '\0'), std::string(1, '\0')}) {
-        const AkeyAddress place{one, key, key};
-        co_await probe.must(Batch().write(place, 0, key));
-        co_await probe.expect_array(place, key);
+        const AkeyAddress address{one, key, key};
+        co_await probe.must(Batch().write(address, 0, key));
+        co_await probe.expect_array(address, key);
         const QueryReply query = co_await probe.query(one, key);
         EXPECT_EQ(query.highest_dkey.bytes, key);
     }
@@ -26,11 +26,11 @@ Task<> keys_up_to_the_limit(Probe& probe) {
 }
 
 Task<> keys_over_the_limit(Probe& probe) {
-    for (const AkeyAddress& place :
+    for (const AkeyAddress& address :
          {AkeyAddress{one, too_long, "a"}, AkeyAddress{one, "d", too_long}}) {
-        co_await probe.refused(Batch().touch(place), Code::too_large, key_bytes_max);
-        co_await probe.refused(Batch().exists(place), Code::too_large, key_bytes_max);
-        const Fetched got = co_await probe.fetch(place, {0, 10});
+        co_await probe.refused(Batch().touch(address), Code::too_large, key_bytes_max);
+        co_await probe.refused(Batch().exists(address), Code::too_large, key_bytes_max);
+        const Fetched got = co_await probe.fetch(address, {0, 10});
         EXPECT_EQ(got.status, Result<>(fail(Code::too_large, key_bytes_max)));
     }
     const AkeyAddress no_akey{one, "d", ""};
@@ -72,12 +72,12 @@ Task<> values_over_the_limit(Probe& probe) {
 Task<> transactions_over_the_limit(Probe& probe) {
     Batch most, many, asks_most, asks_many;
     for (size_t i = 0; i <= transaction_operations_max; ++i) {
-        const AkeyAddress place{one, Dkey::integer(i).bytes, "a"};
-        many.touch(place);
-        asks_many.absent(place);
+        const AkeyAddress address{one, Dkey::integer(i).bytes, "a"};
+        many.touch(address);
+        asks_many.absent(address);
         if (i == transaction_operations_max) continue;
-        most.touch(place);
-        asks_most.absent(place);
+        most.touch(address);
+        asks_most.absent(address);
     }
     co_await probe.refused(std::move(many), Code::too_large, transaction_operations_max);
     co_await probe.refused(std::move(asks_many), Code::too_large, transaction_operations_max);

@@ -151,13 +151,13 @@ Task<> a_large_directory(Probe& probe) {
 }
 
 Task<> query_follows_every_change(Probe& probe) {
-    const auto place = [](uint64_t n) {
+    const auto address = [](uint64_t n) {
         return AkeyAddress{listed, Dkey::integer(n).bytes, "data"};
     };
     QueryReply query = co_await probe.query(listed, "data");
     EXPECT_FALSE(query.exists);
     EXPECT_EQ(query.last_epoch, Epoch{});
-    Commit commit = co_await probe.must(Batch().write(place(3), 0, pattern(1, 5000)));
+    Commit commit = co_await probe.must(Batch().write(address(3), 0, pattern(1, 5000)));
     query = co_await probe.query(listed, "data");
     EXPECT_TRUE(query.exists);
     EXPECT_EQ(query.highest_dkey, Dkey::integer(3));
@@ -165,24 +165,24 @@ Task<> query_follows_every_change(Probe& probe) {
     EXPECT_EQ(query.last_epoch, commit.epoch);
     EXPECT_EQ(query.last_time, commit.time);
     EXPECT_EQ(query.bytes_used, 2 * block_bytes);
-    commit = co_await probe.must(Batch().write(place(1), 0, pattern(2, 4096)));
+    commit = co_await probe.must(Batch().write(address(1), 0, pattern(2, 4096)));
     query = co_await probe.query(listed, "data");
     EXPECT_EQ(query.highest_dkey, Dkey::integer(3));
     EXPECT_EQ(query.last_epoch, commit.epoch);
     EXPECT_EQ(query.bytes_used, 3 * block_bytes);
-    commit = co_await probe.must(Batch().set_size(place(9), 77));
+    commit = co_await probe.must(Batch().set_size(address(9), 77));
     query = co_await probe.query(listed, "data");
     EXPECT_EQ(query.highest_dkey, Dkey::integer(9));
     EXPECT_EQ(query.size, 77U);
-    commit = co_await probe.must(Batch().punch_akey(place(9)));
+    commit = co_await probe.must(Batch().punch_akey(address(9)));
     query = co_await probe.query(listed, "data");
     EXPECT_EQ(query.highest_dkey, Dkey::integer(3));
     EXPECT_EQ(query.size, 5000U);
     EXPECT_EQ(query.last_epoch, commit.epoch);
     // Operations without effect, and those on another akey, leave no trace.
-    co_await probe.must(Batch().punch_akey(place(9)).punch_dkey(listed, "nothing"));
+    co_await probe.must(Batch().punch_akey(address(9)).punch_dkey(listed, "nothing"));
     co_await probe.must(Batch().put({listed, Dkey::integer(3).bytes, "other"}, "x"));
-    co_await probe.must(Batch().punch_extent(place(9), {0, 10}));
+    co_await probe.must(Batch().punch_extent(address(9), {0, 10}));
     query = co_await probe.query(listed, "data");
     EXPECT_EQ(query.last_epoch, commit.epoch);
     commit = co_await probe.must(Batch().punch_dkeys(listed, Dkey::integer(2).bytes, ""));
@@ -196,7 +196,7 @@ Task<> query_follows_every_change(Probe& probe) {
     EXPECT_EQ(query.size, 0U);
     EXPECT_EQ(query.last_epoch, commit.epoch);
     EXPECT_EQ(query.bytes_used, 0U);
-    co_await probe.must(Batch().touch(place(1)));
+    co_await probe.must(Batch().touch(address(1)));
     co_await probe.must(Batch().punch_object(listed));
     query = co_await probe.query(listed, "data");
     EXPECT_FALSE(query.exists);
@@ -207,11 +207,11 @@ Task<> query_follows_every_change(Probe& probe) {
 Task<> come_and_go(Probe& probe, uint64_t seed, const bool& stop) {
     Random random(seed);
     while (!stop) {
-        const AkeyAddress place{listed, "m" + std::to_string(random.below(1000)), "inode"};
+        const AkeyAddress address{listed, "m" + std::to_string(random.below(1000)), "inode"};
         if (random.one_in(2)) {
-            co_await probe.must(Batch().put(place, "x"));
+            co_await probe.must(Batch().put(address, "x"));
         } else {
-            co_await probe.must(Batch().punch_akey(place));
+            co_await probe.must(Batch().punch_akey(address));
         }
         co_await yield(probe.reactor());
     }

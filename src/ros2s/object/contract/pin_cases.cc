@@ -17,19 +17,19 @@ Holder holder(uint8_t number, uint64_t session = 0) {
     return one;
 }
 
-Task<Result<>> pin(Probe& probe, Holder by, AkeyAddress place) {
+Task<Result<>> pin(Probe& probe, Holder by, AkeyAddress address) {
     std::string bytes(8, '?');
-    FetchItem item{.object = place.object,
-                   .dkey = {place.dkey},
-                   .akey = {place.akey},
+    FetchItem item{.object = address.object,
+                   .dkey = {address.dkey},
+                   .akey = {address.akey},
                    .extent = {0, bytes.size()},
                    .window = Window::local(std::as_writable_bytes(std::span(bytes)))};
     ROS2S_CO_TRY(co_await probe.store().pin(probe.call(), probe.container(), by, item));
     if (item.status) EXPECT_EQ(bytes.substr(0, item.size), "record");
     co_return item.status;
 }
-Task<> must_pin(Probe& probe, Holder by, AkeyAddress place) {
-    EXPECT_TRUE(co_await pin(probe, by, place));
+Task<> must_pin(Probe& probe, Holder by, AkeyAddress address) {
+    EXPECT_TRUE(co_await pin(probe, by, address));
 }
 Task<> expect_unpin(Probe& probe, Holder by, ObjectId object, bool is_wanted) {
     const auto wanted = co_await probe.store().unpin(probe.call(), probe.container(), by, object);
@@ -41,11 +41,11 @@ Batch punch_by(Holder by, ObjectId object) {
         .condition(Condition::Kind::unpinned, {object, "", ""})
         .punch_object(object);
 }
-Batch write_by(Holder by, const AkeyAddress& place, std::string bytes) {
+Batch write_by(Holder by, const AkeyAddress& address, std::string bytes) {
     return Batch()
         .by(by)
-        .condition(Condition::Kind::pinned, {place.object, "", ""})
-        .write(place, 0, std::move(bytes));
+        .condition(Condition::Kind::pinned, {address.object, "", ""})
+        .write(address, 0, std::move(bytes));
 }
 
 Task<> what_is_pinned_is_not_punched_by_others(Probe& probe) {
@@ -103,8 +103,8 @@ Task<> what_was_done_is_answered_without_the_pin(Probe& probe) {
     EXPECT_TRUE((co_await probe.must(write_by(holder(1), data, "abc").id(id))).replayed);
 }
 
-Task<> pin_into(Probe& probe, AkeyAddress place, Result<>& result) {
-    result = co_await pin(probe, holder(1), std::move(place));
+Task<> pin_into(Probe& probe, AkeyAddress address, Result<>& result) {
+    result = co_await pin(probe, holder(1), std::move(address));
 }
 Task<> punch_into(Probe& probe, ObjectId object, Result<Commit>& result) {
     result = co_await probe.update(punch_by(holder(2), object));
@@ -113,17 +113,17 @@ Task<> punch_into(Probe& probe, ObjectId object, Result<Commit>& result) {
 // The first one wins, and the other one gets an error.
 Task<> a_pin_and_a_punch_at_once(Probe& probe) {
     for (uint64_t i = 0; i < 60; ++i) {
-        const AkeyAddress place{{7, i}, ".", "inode"};
-        co_await probe.must(Batch().put(place, "record"));
+        const AkeyAddress address{{7, i}, ".", "inode"};
+        co_await probe.must(Batch().put(address, "record"));
         Result<> pinned;
         Result<Commit> punched;
         Nursery nursery(probe.reactor(), 2);
-        if (i % 2 == 0) co_await nursery.spawn(pin_into(probe, place, pinned));
-        co_await nursery.spawn(punch_into(probe, place.object, punched));
-        if (i % 2 == 1) co_await nursery.spawn(pin_into(probe, place, pinned));
+        if (i % 2 == 0) co_await nursery.spawn(pin_into(probe, address, pinned));
+        co_await nursery.spawn(punch_into(probe, address.object, punched));
+        if (i % 2 == 1) co_await nursery.spawn(pin_into(probe, address, pinned));
         co_await nursery.join();
         EXPECT_NE(pinned.has_value(), punched.has_value()) << i;
-        const Result<Commit> written = co_await probe.update(write_by(holder(1), place, "x"));
+        const Result<Commit> written = co_await probe.update(write_by(holder(1), address, "x"));
         if (!pinned) EXPECT_EQ(written, Result<Commit>(fail(Code::condition_failed)));
     }
 }

@@ -36,14 +36,14 @@ Task<> Probe::refused(Batch batch, Code code, uint64_t detail) {
     if (detail != 0) EXPECT_EQ(commit.error().detail, detail);
 }
 
-Task<Fetched> Probe::fetch_once(AkeyAddress place, Extent extent, bool aligned) {
+Task<Fetched> Probe::fetch_once(AkeyAddress address, Extent extent, bool aligned) {
     const size_t offset = aligned ? 0 : 1;
     const AlignedBuffer memory(offset + extent.length + guard_bytes);
     std::memset(memory.data(), static_cast<uint8_t>(untouched), memory.size());
     const Bytes window = memory.bytes().subspan(offset);
-    FetchItem item{.object = place.object,
-                   .dkey = {place.dkey},
-                   .akey = {place.akey},
+    FetchItem item{.object = address.object,
+                   .dkey = {address.dkey},
+                   .akey = {address.akey},
                    .extent = extent,
                    .window = Window::local(window),
                    .wants_seals = store().features().seals};
@@ -68,9 +68,9 @@ Task<Fetched> Probe::fetch_once(AkeyAddress place, Extent extent, bool aligned) 
     co_return reply;
 }
 
-Task<Fetched> Probe::fetch(AkeyAddress place, Extent extent) {
-    Fetched aligned = co_await fetch_once(place, extent, true);
-    const Fetched unaligned = co_await fetch_once(place, extent, false);
+Task<Fetched> Probe::fetch(AkeyAddress address, Extent extent) {
+    Fetched aligned = co_await fetch_once(address, extent, true);
+    const Fetched unaligned = co_await fetch_once(address, extent, false);
     EXPECT_EQ(aligned.status, unaligned.status);
     EXPECT_EQ(aligned.size, unaligned.size);
     EXPECT_EQ(aligned.epoch, unaligned.epoch);
@@ -80,8 +80,8 @@ Task<Fetched> Probe::fetch(AkeyAddress place, Extent extent) {
     co_return aligned;
 }
 
-Task<> Probe::expect_array(AkeyAddress place, std::string bytes) {
-    const Fetched got = co_await fetch(place, {0, bytes.size() + 100});
+Task<> Probe::expect_array(AkeyAddress address, std::string bytes) {
+    const Fetched got = co_await fetch(address, {0, bytes.size() + 100});
     EXPECT_TRUE(got.status.has_value()) << describe(got.status.error());
     EXPECT_FALSE(got.is_value);
     EXPECT_EQ(got.size, bytes.size());
@@ -92,8 +92,8 @@ Task<> Probe::expect_array(AkeyAddress place, std::string bytes) {
     EXPECT_TRUE(array_checksums_match(0, as_bytes(got.bytes), got.checksums));
 }
 
-Task<> Probe::expect_value(AkeyAddress place, std::string bytes) {
-    const Fetched got = co_await fetch(place, {0, bytes.size() + 10});
+Task<> Probe::expect_value(AkeyAddress address, std::string bytes) {
+    const Fetched got = co_await fetch(address, {0, bytes.size() + 10});
     EXPECT_TRUE(got.status.has_value()) << describe(got.status.error());
     EXPECT_TRUE(got.is_value);
     EXPECT_EQ(got.size, bytes.size());
@@ -102,8 +102,8 @@ Task<> Probe::expect_value(AkeyAddress place, std::string bytes) {
     EXPECT_EQ(got.checksums, std::vector{crc32c(as_bytes(bytes))});
 }
 
-Task<> Probe::expect_absent(AkeyAddress place) {
-    const Fetched got = co_await fetch(place, {0, 100});
+Task<> Probe::expect_absent(AkeyAddress address) {
+    const Fetched got = co_await fetch(address, {0, 100});
     EXPECT_EQ(got.status, Result<>(fail(Code::not_found)));
     EXPECT_EQ(got.bytes, std::string(100, '\0'));
     EXPECT_EQ(got.size, 0U);

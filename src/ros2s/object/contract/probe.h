@@ -46,13 +46,13 @@ class Probe {
 
     // One request into memory that is aligned to a block, or off by one. Checks that nothing beyond
     // the extent is written and that the checksums are those of the bytes.
-    Task<Fetched> fetch_once(AkeyAddress place, Extent extent, bool aligned = true);
+    Task<Fetched> fetch_once(AkeyAddress address, Extent extent, bool aligned = true);
     // Both kinds of memory; the results must be equal.
-    Task<Fetched> fetch(AkeyAddress place, Extent extent);
+    Task<Fetched> fetch(AkeyAddress address, Extent extent);
     // Expects an array of exactly these bytes.
-    Task<> expect_array(AkeyAddress place, std::string bytes);
-    Task<> expect_value(AkeyAddress place, std::string bytes);
-    Task<> expect_absent(AkeyAddress place);
+    Task<> expect_array(AkeyAddress address, std::string bytes);
+    Task<> expect_value(AkeyAddress address, std::string bytes);
+    Task<> expect_absent(AkeyAddress address);
 
     Task<ListReply> list(ListRequest request);
     // All pages of `limit`.

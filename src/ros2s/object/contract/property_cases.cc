@@ -18,30 +18,30 @@ using Model = std::map<AkeyAddress, ModelEntry>;
 // False if the operation is of the wrong kind.
 bool apply(Model& model, const Operation& operation, Epoch epoch) {
     using Kind = Operation::Kind;
-    const AkeyAddress place{operation.object, operation.dkey.bytes, operation.akey.bytes};
+    const AkeyAddress address{operation.object, operation.dkey.bytes, operation.akey.bytes};
     const auto punch_if = [&](auto matches) {
         std::erase_if(model, [&](const auto& entry) {
-            return entry.first.object == place.object && matches(entry.first);
+            return entry.first.object == address.object && matches(entry.first);
         });
         return true;
     };
     switch (operation.kind) {
         case Kind::punch_object: return punch_if([](const AkeyAddress&) { return true; });
         case Kind::punch_dkey:
-            return punch_if([&](const AkeyAddress& p) { return p.dkey == place.dkey; });
-        case Kind::punch_akey: return punch_if([&](const AkeyAddress& p) { return p == place; });
+            return punch_if([&](const AkeyAddress& p) { return p.dkey == address.dkey; });
+        case Kind::punch_akey: return punch_if([&](const AkeyAddress& p) { return p == address; });
         case Kind::punch_dkeys:
             return punch_if([&](const AkeyAddress& p) {
                 const std::string& end = operation.dkey_end.bytes;
-                return p.dkey >= place.dkey && (end.empty() || p.dkey < end);
+                return p.dkey >= address.dkey && (end.empty() || p.dkey < end);
             });
         default: break;
     }
-    const auto found = model.find(place);
+    const auto found = model.find(address);
     const bool wants_array = operation.kind != Kind::put;
     if (found == model.end() && operation.kind == Kind::punch_extent) return true;
     if (found != model.end() && found->second.is_array != wants_array) return false;
-    ModelEntry& entry = model[place];
+    ModelEntry& entry = model[address];
     entry.is_array = wants_array;
     entry.epoch = epoch;
     const std::string payload(as_text(operation.window.bytes()));
@@ -60,7 +60,7 @@ class Generator {
     explicit Generator(uint64_t seed) : random_(seed) {}
     Random& random() { return random_; }
 
-    AkeyAddress place() {
+    AkeyAddress address() {
         return {{1, random_.below(3)},
                 "d" + std::to_string(random_.below(4)),
                 random_.one_in(2) ? "array" : "value"};
@@ -74,7 +74,7 @@ class Generator {
         return random_.one_in(3) ? (1 + random_.below(4)) * block_bytes : random_.below(9000);
     }
     void operation(Batch& batch) {
-        const AkeyAddress at = place();
+        const AkeyAddress at = address();
         const uint64_t kind = random_.below(20);
         // Sometimes the wrong kind for the akey.
         const bool is_array = (at.akey == "array") != random_.one_in(100);
@@ -103,21 +103,21 @@ class Generator {
     Random random_;
 };
 
-Task<> compare(Probe& probe, const Model& model, AkeyAddress place) {
-    const auto found = model.find(place);
+Task<> compare(Probe& probe, const Model& model, AkeyAddress address) {
+    const auto found = model.find(address);
     if (found == model.end()) {
-        co_await probe.expect_absent(place);
+        co_await probe.expect_absent(address);
     } else if (found->second.is_array) {
-        co_await probe.expect_array(place, found->second.bytes);
+        co_await probe.expect_array(address, found->second.bytes);
     } else {
-        co_await probe.expect_value(place, found->second.bytes);
+        co_await probe.expect_value(address, found->second.bytes);
     }
     if (found == model.end()) co_return;
     // A value is fetched whole. Of an array the end is enough here: many are as long as a segment.
     const std::string& bytes = found->second.bytes;
     const uint64_t from =
         found->second.is_array ? bytes.size() - std::min<uint64_t>(bytes.size(), 5000) : 0;
-    const Fetched got = co_await probe.fetch(place, {from, bytes.size() - from});
+    const Fetched got = co_await probe.fetch(address, {from, bytes.size() - from});
     EXPECT_EQ(got.epoch, found->second.epoch);
     EXPECT_TRUE(got.bytes == std::string_view(bytes).substr(from)) << "other bytes at the end";
 }
@@ -127,9 +127,9 @@ Task<> compare_all(Probe& probe, const Model& model) {
         for (const char* akey : {"array", "value"}) {
             std::vector<std::string> dkeys;
             for (uint64_t d = 0; d < 4; ++d) {
-                const AkeyAddress place{{1, object}, "d" + std::to_string(d), akey};
-                co_await compare(probe, model, place);
-                if (model.contains(place)) dkeys.push_back(place.dkey);
+                const AkeyAddress address{{1, object}, "d" + std::to_string(d), akey};
+                co_await compare(probe, model, address);
+                if (model.contains(address)) dkeys.push_back(address.dkey);
             }
             const auto listed = co_await probe.list_all({.what = ListRequest::What::dkeys,
                                                          .object = {1, object},
@@ -166,7 +166,7 @@ Task<> run_seed(Probe& probe, uint64_t seed, int steps, int reopen_every) {
         EXPECT_EQ(commit.has_value(), fits);
         if (!commit) EXPECT_EQ(describe(commit.error().code), describe(Code::invalid));
         if (!commit) model = std::move(unchanged);
-        co_await compare(probe, model, generator.place());
+        co_await compare(probe, model, generator.address());
         if (reopen_every != 0 && step % reopen_every == reopen_every - 1) {
             const bool reopened = co_await probe.setup().reopen();
             if (!reopened) co_return;
@@ -179,7 +179,7 @@ Task<> run_seed(Probe& probe, uint64_t seed, int steps, int reopen_every) {
 // Cuts at the border of a 1 MiB segment. An engine may have lost the segment on one side.
 Task<> cuts_at_segments_after_reopening(Probe& probe) {
     constexpr uint64_t mib = 1 << 20;
-    const AkeyAddress place{{1, 1}, "d", "array"};
+    const AkeyAddress address{{1, 1}, "d", "array"};
     const Extent punches[] = {
         {mib - 1000, 2000},     {2 * mib - 1000, 2000}, {2 * mib - 5000, 10'000},  {2 * mib, 1000},
         {3 * mib - 1000, 1000}, {mib + 1, 2 * mib},     {3 * mib - 10'000, 10'001}};
@@ -187,21 +187,21 @@ Task<> cuts_at_segments_after_reopening(Probe& probe) {
     for (const Extent extent : punches) {
         SCOPED_TRACE(testing::Message() << "[" << extent.offset << ", +" << extent.length << ")");
         std::string model = bytes;
-        co_await probe.must(Batch().write(place, 0, bytes));
+        co_await probe.must(Batch().write(address, 0, bytes));
         if (!co_await probe.setup().reopen()) co_return;
-        co_await probe.must(Batch().punch_extent(place, extent));
+        co_await probe.must(Batch().punch_extent(address, extent));
         std::fill_n(model.begin() + static_cast<ptrdiff_t>(extent.offset), extent.length, '\0');
-        co_await probe.expect_array(place, model);
+        co_await probe.expect_array(address, model);
     }
     for (const uint64_t size : {3 * mib - 1000, 2 * mib + 1, 2 * mib - 1, mib - 4000}) {
         SCOPED_TRACE(size);
         std::string model = bytes.substr(0, size);
         model.resize(size + 10'000, '\0');
-        co_await probe.must(Batch().write(place, 0, bytes));
+        co_await probe.must(Batch().write(address, 0, bytes));
         if (!co_await probe.setup().reopen()) co_return;
-        co_await probe.must(Batch().set_size(place, size));
-        co_await probe.must(Batch().set_size(place, size + 10'000));
-        co_await probe.expect_array(place, model);
+        co_await probe.must(Batch().set_size(address, size));
+        co_await probe.must(Batch().set_size(address, size + 10'000));
+        co_await probe.expect_array(address, model);
     }
 }
 

@@ -19,12 +19,12 @@ Task<> across_objects(Probe& probe) {
     }
     const Commit commit = co_await probe.must(std::move(batch));
     for (uint64_t i = 0; i < 100; ++i) {
-        const AkeyAddress place{{i, 0}, "d" + std::to_string(i), "array"};
+        const AkeyAddress address{{i, 0}, "d" + std::to_string(i), "array"};
         std::string model;
         overlay(model, i * 100, pattern(i, 5000));
-        co_await probe.expect_array(place, model);
+        co_await probe.expect_array(address, model);
         co_await probe.expect_value({{i, 0}, "d", "value"}, std::to_string(i));
-        const Fetched got = co_await probe.fetch(place, {0, 1});
+        const Fetched got = co_await probe.fetch(address, {0, 1});
         EXPECT_EQ(got.epoch, commit.epoch);
     }
 }
