@@ -49,4 +49,13 @@ export -f copy
 export checkout
 refuses "too little disk" "needs [0-9]+ MiB of disk.* are free" \
     unshare -m bash -c "mount -t tmpfs -o size=8m small '$scratch/small' && copy '$scratch/small' && '$scratch/small/dev' build"
+
+mkdir "$scratch/helpful"
+copy "$scratch/helpful"
+echo no-package-has-this-name >>"$scratch/helpful/tools/packages.txt"
+cp -r "$checkout/tools/dev" "$scratch/helpful/tools/"
+"$scratch/helpful/dev" nightly --help | grep -q "usage: ./dev nightly" || {
+    echo "help: it wanted packages, or printed no usage"
+    failures=1
+}
 exit $failures
