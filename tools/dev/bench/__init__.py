@@ -38,7 +38,7 @@ KINDS = {
     "mount": Kind(mounts.measure, "tar, git, cp, cat and rm of small files, on mounts", 3, 0, 0),
     "memory": Kind(memory.measure, "of each process, idle and after load", 1, 4, 512),
     "micro": Kind(micro.measure, "the modules' own benchmarks", 3, 0, 0, 0),
-    "costs": Kind(costs.measure, "what a request costs each process and link, for `ros2store plan`", 3, 2, 256, 5),
+    "costs": Kind(costs.measure, "what a request costs each process and link, for `ros2store plan`", 3, 2, 256, 6),
     "scale": Kind(scale.measure, "a one-node Ceph cluster: DFS on RADOS beside fio's rados, libcephfs and ceph-fuse", 5, 2, 128, 0),
     "host-cpu": Kind(host_cpu.measure, "what I/O costs a host: CPU, context switches, system calls, page faults", 3, 2, 256),
     "fairness": Kind(fairness.measure, "tenants of one DPU beside each other, in memory", 3, 4, 64),

@@ -10,7 +10,7 @@ import compare
 import hops
 import served
 import shown
-from bench import memory, names, pools, report, rows, set_up_rows, turns
+from bench import ceph_costs, memory, names, pools, report, rows, set_up_rows, turns
 
 VERSION = 1
 # Row of compare.ROWS: the name of its request.
@@ -42,6 +42,8 @@ def measure(options, place, document, tally):
     tally.add("create and stat", True)
     document["index"] = index_bytes(ours, options)
     tally.add(f"index: {document['index']}", True)
+    missing = ceph_costs.measure(ours, options, WORKS, requests, spreads)
+    tally.add(f"a Ceph cluster behind the DPU{': not measured: ' + missing if missing else ''}", True)
     resident = {name: memory.resident(pid)["resident_bytes"] for name, pid in sides[-1].served.pids().items()}
     ours.down()
     document["requests"], document["spreads"], document["resident"] = requests, spreads, resident
