@@ -115,6 +115,10 @@ Result<const DataAddress*> SessionService::choose(const v1::OpenSessionRequest& 
 Result<> SessionService::give_ticket(Served& served, const session::Session& session,
                                      v1::Ticket& into) {
     const auto issued = state_.parts.sessions.issue_ticket(session);
+    if (!issued && issued.error().code == Code::stale) {
+        return served.report.fail(
+            Code::stale, fmt::format("session {} is ending. Open a new one", session.id.value));
+    }
     if (!issued) {
         return served.report.fail(issued.error(),
                                   "too many tickets are unused; use them, or wait until they "

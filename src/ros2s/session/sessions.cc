@@ -114,6 +114,8 @@ const Session* SessionTable::look(SessionId id) const {
 }
 
 Result<IssuedTicket> SessionTable::issue_ticket(const Session& session) {
+    // Its tickets have been revoked already, and this one would outlive it.
+    if (session.ending) return fail(Code::stale);
     return tickets_.issue({.session = session.id,
                            .subject = session.request.subject,
                            .tenant = session.tenant,
@@ -125,8 +127,7 @@ Result<SessionUse> SessionTable::attach(const Ticket& ticket, ListenerScope scop
                                         const Uuid& client, TicketGrant* whose) {
     ROS2S_TRY_ASSIGN(const TicketGrant grant, tickets_.redeem(ticket, scope, client, whose));
     const auto found = sessions_.find(grant.session);
-    // Ending a session revokes its tickets, so a redeemed ticket has a session.
-    ROS2S_CHECK(found != sessions_.end() && !found->second->ending);
+    if (found == sessions_.end() || found->second->ending) return fail(Code::denied);
     ++found->second->connections;
     found->second->deserted = false;
     found->second->last_use = reactor_.now();

@@ -163,7 +163,7 @@ class SessionTable {
     // for the audit line if the session belongs to another subject.
     [[nodiscard]] Result<SessionUse> find(SessionId id, std::string_view subject,
                                           std::string_view from = {});
-    // Errors: those of TicketTable::issue().
+    // Errors: stale (the session is ending), those of TicketTable::issue().
     [[nodiscard]] Result<IssuedTicket> issue_ticket(const Session& session);
 
     // For the data plane: redeems the ticket, and counts the connection until detach(). Errors:

@@ -110,6 +110,24 @@ TEST(Sessions, AConnectionComesInByTicketAndGoes) {
               Code::denied);
 }
 
+// A call that began before the end may ask for a ticket after it.
+Task<> ticket_of_an_ending_session(Rig& rig, SessionId id) {
+    Nursery nursery(rig.world.core(), 1);
+    auto use = rig.sessions.find(id, "CN=alice");
+    co_await nursery.spawn(rig.sessions.close(id));
+    EXPECT_TRUE((*use)->ending);
+    EXPECT_EQ(rig.sessions.issue_ticket(**use).error().code, Code::stale);
+    use = fail(Code::stale);
+    co_await nursery.join();
+}
+
+TEST(Sessions, AnEndingOneGetsNoTickets) {
+    Rig rig;
+    const SessionId id = (*rig.sessions.open(request()))->id;
+    rig.world.run(ticket_of_an_ending_session(rig, id));
+    EXPECT_EQ(rig.recorder.ended, std::vector<uint64_t>{id.value});
+}
+
 Task<> hold(Reactor& reactor, SessionTable& sessions, SessionId id, bool& done) {
     const auto use = sessions.find(id, "CN=alice");
     EXPECT_TRUE(use);
