@@ -100,7 +100,12 @@ Task<> attack(fs::Namespace& alice, Tree tree) {
         const std::string_view names[] = {"secret"};
         expect_stale((co_await alice.lookup_many(call, outside, names)).front(), "many");
     }
-    // Neither does a name or a link of hers lead there.
+    // Neither does the name of a parent, or a link of hers, lead there.
+    const std::string_view parents[] = {"..", "../x"};
+    const auto above = co_await alice.lookup_many(call, tree.b, parents);
+    EXPECT_TRUE(!above[0] || above[0]->node != tree.a);
+    EXPECT_FALSE(above[1]);
+    expect_stale(co_await alice.get_attributes(call, tree.a), "the parent");
     EXPECT_EQ((co_await alice.mkdir(call, root_node, "new", 0755, {})).error().code,
               Code::read_only);
     const auto up = co_await alice.symlink(call, tree.b, "up", "../x/secret", {});

@@ -283,6 +283,7 @@ SubtreeView::AttributesTask SubtreeView::lookup(const Call& call, NodeId parent,
 
 Task<> SubtreeView::see(const Call& call, Time asked, NodeId parent, std::string_view name,
                         NodeId node) {
+    if (!fs::check_name(name)) co_return;  // "." and "..": the node does not lie in `parent`
     parents_.see(node, parent, asked);
     for (Area& area : areas_) {
         const bool is_inner = !area.above && !area.names.empty();
@@ -360,7 +361,10 @@ Task<Result<>> SubtreeView::may_search(const Call& call, NodeId directory) {
 
 Task<std::vector<Result<fs::Attributes>>> SubtreeView::lookup_many(
     const Call& call, NodeId parent, std::span<const std::string_view> names) {
-    if (shown_of(parent) != nullptr)
+    // ".." can lead out of the view; lookup() knows that.
+    const bool are_names = std::ranges::all_of(
+        names, [](std::string_view name) { return fs::check_name(name).has_value(); });
+    if (shown_of(parent) != nullptr || !are_names)
         co_return co_await FileSystem::lookup_many(call, parent, names);
     std::vector<Result<fs::Attributes>> found;
     if (const auto area = co_await area_of(call, parent); !area) {

@@ -203,6 +203,23 @@ TEST_F(View, ANumberFromOutsideIsStale) {
 }
 
 // A host whose DPU was restarted names what an earlier mount has given it.
+// The parent of a granted directory, asked for among names, is what lookup() says of it: a
+// directory on the way if nothing above is granted, and not its number.
+TEST_F(View, ManyNamesDoNotLeadOut) {
+    mount({{.path = "a/b", .writable = true}});
+    const std::string_view names[] = {"c", "..", "."};
+    const auto found = run(view->lookup_many(call, b, names));
+    ASSERT_EQ(found.size(), 3U);
+    EXPECT_EQ(found[0]->node, c);
+    ASSERT_TRUE(found[1]);
+    EXPECT_NE(found[1]->node, a);
+    EXPECT_EQ(found[2]->node, b);
+    EXPECT_EQ(stat(a), Code::stale);
+    EXPECT_EQ(code(run(view->lookup(call, a, "x"))), Code::stale);
+    EXPECT_EQ(code(run(view->mkdir(call, a, "new", 0755, {}))), Code::stale);
+    EXPECT_EQ(stat(x), Code::stale);
+}
+
 TEST_F(View, ANewMountKnowsWhatIsInsideByItsNumber) {
     mount({{.path = "a/b"}});
     wait();
