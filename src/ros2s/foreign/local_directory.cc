@@ -190,7 +190,10 @@ Result<Found> LocalDirectory::adopt(int parent, const std::string& name, mode_t 
 
 Owner LocalDirectory::allowed(Owner owner) const {
     if (!options_.gives_no_power) return owner;
-    return {.uid = owner.uid == 0 ? nobody : owner.uid, .gid = owner.gid == 0 ? nobody : owner.gid};
+    // To chown(2), the largest number means that the file keeps this process's.
+    const auto is_power = [](uint32_t id) { return id == 0 || id == UINT32_MAX; };
+    return {.uid = is_power(owner.uid) ? nobody : owner.uid,
+            .gid = is_power(owner.gid) ? nobody : owner.gid};
 }
 
 mode_t LocalDirectory::allowed(mode_t type, mode_t mode) const {

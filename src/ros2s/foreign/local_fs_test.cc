@@ -428,5 +428,33 @@ TEST(LocalFs, ALaterFileIsAnotherNode) {
     world.run(fs->close_all());
 }
 
+// Whoever chooses the owner of a new file must not get one of this process's user, who may be root.
+Task<> give_owners(fs::FileSystem& fs) {
+    const Call call;
+    const fs::Owner owners[] = {{0, 0}, {UINT32_MAX, UINT32_MAX}, {7, UINT32_MAX}, {UINT32_MAX, 7}};
+    for (size_t i = 0; i < std::size(owners); ++i) {
+        const std::string name = std::to_string(i);
+        const auto made =
+            co_await fs.mknod(call, fs::root_node, name, S_IFREG | 0755, 0, owners[i]);
+        EXPECT_TRUE(made) << describe(made.error());
+        if (!made) co_return;
+        EXPECT_EQ(made->uid, owners[i].uid == 7 ? 7 : fs::nobody) << i;
+        EXPECT_EQ(made->gid, owners[i].gid == 7 ? 7 : fs::nobody) << i;
+        const auto again = co_await fs.set_attributes(call, made->node,
+                                                      {.uid = owners[i].uid, .gid = owners[i].gid});
+        EXPECT_TRUE(again && again->uid != 0 && again->gid != 0) << i;
+    }
+}
+
+TEST(LocalFs, GivesNobodyItsOwnPower) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+    const TemporaryDirectory directory;
+    sim::World world(1);
+    std::unique_ptr<fs::FileSystem> fs;
+    world.run(open_into(directory.path(), world, fs, {.gives_no_power = true}));
+    world.run(give_owners(*fs));
+    world.run(fs->close_all());
+}
+
 }  // namespace
 }  // namespace ros2s::foreign

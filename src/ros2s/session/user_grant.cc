@@ -24,6 +24,7 @@ bool contain(const std::vector<Range>& ranges, uint32_t number) {
 }
 
 std::optional<uint32_t> stored(const std::vector<Shift>& map, uint32_t number) {
+    if (number == UINT32_MAX) return std::nullopt;  // chown(2) would take it for "no change"
     if (map.empty()) return number;
     for (const Shift& each : map) {
         if (number >= each.host && number - each.host < each.count) {

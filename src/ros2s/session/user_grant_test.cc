@@ -51,6 +51,9 @@ TEST(UserGrant, ClaimsAndTheirUsers) {
         {{{"uid_map", "1000:501000:10"}}, {501000, 8, {}}, true},
         {{{"gid_map", "100:600:2, 5:50:1"}}, {7, 101, {5, 6, 100}}, false, 7, 601, {50, 600}},
         {{{"gid_map", "100:600:2"}}, {7, 7, {}}, false, 7, no},
+        // The number that chown(2) takes for "no change" is nobody's.
+        {{}, {UINT32_MAX, 8, {}}, true},
+        {{}, {7, UINT32_MAX, {5, UINT32_MAX}}, false, 7, no, {5}},
         // A map leads nobody to root past root_squash.
         {{{"uid_map", "1000:0:1"}, {"root_squash", "yes"}}, {1000, 8, {}}, false, no, 8},
         {{{"gid_map", "100:0:1"}, {"root_squash", "yes"}}, {7, 100, {100}}, false, 7, no},
@@ -87,6 +90,8 @@ TEST(UserGrant, OwnersGoBothWays) {
     const UserGrant same;
     EXPECT_EQ(same.shown({.uid = 3, .gid = 4}).uid, 3U);
     EXPECT_EQ(same.stored_uid(3), Result<uint32_t>(3));
+    EXPECT_EQ(same.stored_uid(UINT32_MAX), Result<uint32_t>(fail(Code::invalid)));
+    EXPECT_EQ(same.stored_gid(UINT32_MAX), Result<uint32_t>(fail(Code::invalid)));
 }
 
 TEST(UserGrant, BadSettingsAreRefusedWithTheirPlace) {
