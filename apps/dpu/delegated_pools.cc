@@ -304,6 +304,7 @@ bool DelegatedPools::make_room(const std::string& pool, const std::string& tenan
     if (alive_ + ending_.running() < in_all_max) return true;
     std::map<std::string_view, size_t> counts;
     for (const auto& [key, kept] : kept_) ++counts[std::get<1>(key)];
+    if (counts.empty()) return false;  // all are about to close
     const std::string most(
         std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first);
     if (!drop_unused([&](const Key& key) { return std::get<1>(key) == most; })) {
