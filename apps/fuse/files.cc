@@ -26,8 +26,11 @@ fs::OpenFlags to_flags(const Server& server, int flags) noexcept {
             .exclusive = (flags & O_EXCL) != 0};
 }
 
-void fill_opened(Server& server, fs::FileHandle handle, fuse_file_info& file) {
-    if (appends(server, file.flags)) server.write_handles().opened_to_append(handle);
+void fill_opened(Server& server, const fs::Caller& user, fs::FileHandle handle,
+                 fuse_file_info& file) {
+    if (!server.caches() && (file.flags & O_ACCMODE) != O_RDONLY) {
+        server.write_handles().opened(handle, user, appends(server, file.flags));
+    }
     file.fh = handle.value;
     file.keep_cache = server.caches();
     file.direct_io = !server.caches();
@@ -44,7 +47,7 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
         reply_error(request, opened.error());
         co_return;
     }
-    fill_opened(server, opened->handle, file);
+    fill_opened(server, user.caller, opened->handle, file);
     const fuse_entry_param entry = to_entry(server, opened->attributes);
     if (fuse_reply_create(request, &entry, &file) != 0) {
         // The caller was killed: it has neither the reference nor the handle.
@@ -67,7 +70,7 @@ Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_
         reply_error(request, opened.error());
         co_return;
     }
-    fill_opened(server, opened->handle, file);
+    fill_opened(server, user.caller, opened->handle, file);
     if (fuse_reply_open(request, &file) != 0) {
         std::ignore = co_await server.write_handles().close(call, opened->handle);
     }
@@ -113,8 +116,7 @@ Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_in
     fs::FileHandle handle = handle_of(file);
     if (!server.caches()) {
         const bool to_end = appends(server, file.flags) && file.writepage == 0;
-        ROS2S_CO_TRY_ASSIGN(handle,
-                            co_await server.write_handles().find(call, node, handle, to_end));
+        ROS2S_CO_TRY_ASSIGN(handle, co_await server.write_handles().find(node, handle, to_end));
     }
     co_return co_await server.file_system().pwrite(call, handle, fs::Window::local(data), offset);
 }
@@ -149,8 +151,8 @@ void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* file) {
 
 // Makes the file at least as long. The last byte is overwritten with zero, because setting the size
 // would cut off what another client has written behind it meanwhile.
-Task<Result<>> reach(Server& server, fs::NodeId node, fuse_file_info file, uint64_t size) {
-    const Call call;
+Task<Result<>> reach(Server& server, const Call& call, fs::NodeId node, fuse_file_info file,
+                     uint64_t size) {
     ROS2S_CO_TRY_ASSIGN(const auto now, co_await server.file_system().get_attributes(call, node));
     if (now.size >= size) co_return Result<>();
     static constexpr std::byte zero{};
@@ -161,11 +163,12 @@ Task<Result<>> reach(Server& server, fs::NodeId node, fuse_file_info file, uint6
 
 Task<> punch_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
                   uint64_t offset, uint64_t length, bool keep_size) {
-    const Call call;
+    const UserCall user(server, request);
+    const Call& call = user.call;
     // The size first: the byte that this overwrites is in the range. Afterwards, it could be one of
     // a block that another client has written since the range was punched.
     Result<> done;
-    if (!keep_size) done = co_await reach(server, node, file, offset + length);
+    if (!keep_size) done = co_await reach(server, call, node, file, offset + length);
     if (done) {
         done = co_await server.file_system().punch_hole(call, handle_of(file), offset, length);
     }

@@ -4,11 +4,14 @@
 //
 // One file may need both kinds of handle: fcntl(2) turns O_APPEND on and off, and the kernel writes
 // pages of a shared mapping back to their offsets through any open file. A write of the other kind
-// therefore gets a second handle, which the first such write opens.
+// therefore gets a second handle, which the first such write opens, as the user who opened the
+// file: the kernel does not say for whom it writes pages back.
 #pragma once
 #include <map>
-#include <set>
+#include <optional>
+#include <vector>
 
+#include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
 
 namespace ros2s::fuse {
@@ -17,18 +20,23 @@ class WriteHandles {
   public:
     explicit WriteHandles(fs::FileSystem& file_system) : file_system_(file_system) {}
 
-    // `handle` was opened with OpenFlags::append.
-    void opened_to_append(fs::FileHandle handle) { appending_.insert(handle); }
+    // `handle` was opened for writing by `user`. `appends`: with OpenFlags::append.
+    void opened(fs::FileHandle handle, const fs::Caller& user, bool appends);
     // The handle for a write that appends, or that has an offset. Errors: those of open().
-    Task<Result<fs::FileHandle>> find(const Call& call, fs::NodeId node, fs::FileHandle opened,
-                                      bool appends);
+    Task<Result<fs::FileHandle>> find(fs::NodeId node, fs::FileHandle opened, bool appends);
     // Closes it, and the handle that find() opened for it.
     Task<Result<>> close(const Call& call, fs::FileHandle opened);
 
   private:
+    struct Opened {
+        bool appends = false;
+        uint32_t uid = 0, gid = 0;
+        std::vector<uint32_t> groups;
+        std::optional<fs::FileHandle> second;
+    };
+
     fs::FileSystem& file_system_;
-    std::set<fs::FileHandle> appending_;
-    std::map<fs::FileHandle, fs::FileHandle> second_;
+    std::map<fs::FileHandle, Opened> opened_;
 };
 
 }  // namespace ros2s::fuse
