@@ -144,6 +144,54 @@ TEST_F(LeadTest, AdvanceRunsATurnOnTheCallingThread) {
     run_blocking(*reactor_, [&] { return detach(bell); });
 }
 
+// Submits an operation while it polls, as a queue of requests does for a read of cached metadata.
+struct SubmittingBell final : Poller {
+    SubmittingBell(Reactor& to, int descriptor) : reactor(to), fd(descriptor), reads(to, 1) {}
+    bool poll() noexcept override {
+        if (!rung.exchange(false)) return false;
+        EXPECT_TRUE(reads.try_spawn(read()));
+        return true;
+    }
+    bool prepare_sleep() noexcept override { return !rung; }
+    Task<> read() {
+        EXPECT_EQ(co_await reactor.ring()->read(fd, block.bytes(), 0), block_bytes);
+        ++done;
+    }
+    Task<> join() { co_await reads.join(); }
+
+    Reactor& reactor;
+    int fd;
+    Nursery reads;
+    AlignedBuffer block{block_bytes};
+    std::atomic<bool> rung = false;
+    std::atomic<int> done = 0;
+};
+// Nobody else runs the loop while somebody calls it again and again.
+TEST_F(LeadTest, AdvanceHandsOverWhatAPollerSubmits) {
+    char path[] = "/var/tmp/ros2store-test-XXXXXX";
+    const int fd = mkostemp(path, O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    unlink(path);
+    ASSERT_EQ(::ftruncate(fd, block_bytes), 0);
+    SubmittingBell bell(*reactor_, fd);
+    run_blocking(*reactor_, [&] { return attach(bell); });
+    int slow = 0;
+    for (int i = 1; i <= 20; ++i) {
+        call();
+        bell.rung = true;
+        const auto begun = std::chrono::steady_clock::now();
+        while (bell.done != i && std::chrono::steady_clock::now() - begun < 10s) {
+            reactor_->advance();
+        }
+        if (std::chrono::steady_clock::now() - begun > 100ms) ++slow;
+        ASSERT_EQ(bell.done, i);
+    }
+    EXPECT_LT(slow, 10);
+    run_blocking(*reactor_, [&] { return bell.join(); });
+    run_blocking(*reactor_, [&] { return detach(bell); });
+    ::close(fd);
+}
+
 // The kernel withdraws what a thread has submitted when the thread ends: polls, and what its
 // io_uring workers have not begun, such as flushes.
 struct EndedThreads : LeadTest {

@@ -282,6 +282,8 @@ void OsReactor::advance() noexcept {
     if (!lead) return loop_->waker->notify();
     for (int i = 0; i < turns_of_advance && loop_->turn_without_sleep(); ++i) {
     }
+    // A poller can submit operations and leave nothing to resume.
+    loop_->ring->flush();
 }
 
 void OsReactor::announce() noexcept { loop_->waker->notify(); }

@@ -30,7 +30,7 @@ class Ring {
         uint32_t length = 0;  // poll: the event mask
         uint64_t offset = 0;
         int32_t result = 0;                // bytes, or -errno
-        std::coroutine_handle<> waiter{};  // posted on completion
+        std::coroutine_handle<> waiter{};  // posted on completion, and then null
         Operation* next = nullptr;         // used by the ring
         uint32_t attempts = 0;             // used by the ring
     };
@@ -104,7 +104,8 @@ class Ring {
             : StopCallback(stop.source(),
                            [](StopCallback& self) noexcept {
                                auto& own = static_cast<PollAwaiter&>(self);
-                               if (own.state_ == State::submitted) {
+                               // A poll that has completed is resumed in a moment.
+                               if (own.state_ == State::submitted && own.operation_.waiter) {
                                    own.state_ = State::cancelled;
                                    own.ring_.cancel_poll(own.operation_);
                                }

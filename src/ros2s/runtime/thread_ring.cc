@@ -121,7 +121,7 @@ class ThreadRing final : public KernelRing {
     void complete(Operation& operation, int32_t result) noexcept {
         operation.result = result;
         --in_flight_;
-        ready_.push(operation.waiter);
+        ready_.push(std::exchange(operation.waiter, {}));
     }
     // Completes the polls whose descriptors are ready, after waiting for one or for the waker.
     size_t look_at_polls(int milliseconds) noexcept {

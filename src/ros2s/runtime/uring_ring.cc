@@ -227,7 +227,7 @@ class UringRing final : public KernelRing {
         operation.result = result;
         --in_flight_;
         std::erase(cancelled_, &operation);
-        ready_.push(operation.waiter);
+        ready_.push(std::exchange(operation.waiter, {}));
     }
 
     ReadyQueue& ready_;

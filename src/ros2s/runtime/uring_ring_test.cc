@@ -116,6 +116,35 @@ TEST_F(UringRing, APollThatWasWokenInVainCanBeCancelled) {
     while (ring_->in_flight() > 0) ring_->reap(false);
 }
 
+struct Nothing {
+    struct promise_type {
+        Nothing get_return_object() { return {}; }
+        std::suspend_never initial_suspend() noexcept { return {}; }
+        std::suspend_never final_suspend() noexcept { return {}; }
+        void return_void() {}
+        void unhandled_exception() {}
+    };
+};
+Nothing poll_until(Ring& ring, int fd, StopToken stop, bool& ended) {
+    EXPECT_TRUE(co_await ring.poll(fd, POLLIN, stop));
+    ended = true;
+}
+// It has completed, and whoever waits for it runs later in this turn. To cancel it then would leave
+// its address behind, for the next operation at that address.
+TEST_F(UringRing, APollThatHasCompletedIsNotCancelled) {
+    StopSource stop;
+    bool ended = false;
+    poll_until(*ring_, readable_.ends[0], stop.token(), ended);
+    ring_->flush();
+    EXPECT_EQ(reaped(), 1U);
+    EXPECT_FALSE(ended);
+    stop.request_stop();
+    EXPECT_EQ(ring_->in_flight(), 0U);
+    EXPECT_FALSE(ring_->reap(false)) << "nothing was asked of the kernel";
+    ready_.pop().resume();
+    EXPECT_TRUE(ended);
+}
+
 // A device's own ring beside the core's.
 struct OtherRing {
     OtherRing() { EXPECT_EQ(io_uring_queue_init(8, &ring, 0), 0); }
