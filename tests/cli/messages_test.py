@@ -102,10 +102,10 @@ class Words(Refusal):
     """Tests commands, options and values that do not exist."""
 
     def test_commands_and_options(self):
-        for arguments, says in (([], "a command is missing"), (["pool"], "missing behind 'pool'"),
-                                (["pool", "frob"], "no command 'frob' behind 'pool'"),
+        for arguments, says in (([], "a command is missing"), (["pool"], "missing after 'pool'"),
+                                (["pool", "frob"], "no command 'frob' after 'pool'"),
                                 (["--frob"], "no option '--frob'"),
-                                (["container", "--frob"], "no option '--frob' behind 'container'")):
+                                (["container", "--frob"], "no option '--frob' after 'container'")):
             self.refused(*arguments, status=2, says=[says, "--help`"])
 
     def test_counts(self):

@@ -239,7 +239,7 @@ class OfServers(Refusal):
         self.refused("top", "http://localhost:1", *self.password, says="is not an address: give IP:PORT")
         self.refused("top", "ros2s://192.0.2.1:1/pool/main", says="is behind a network")
         for seconds in ("0", "x", "-1", "nan", "4000"):
-            self.refused("top", "--interval", seconds, says=["write seconds from 0.1 to 3600"],
+            self.refused("top", "--interval", seconds, says=["a number of seconds from 0.1 to 3600"],
                          status=2)
 
 

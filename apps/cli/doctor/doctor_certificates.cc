@@ -100,7 +100,7 @@ Finding look_at_authority(const Directory& in) {
 
 // A finding if other users may read a key; nothing if the mode is right or there is no key.
 std::vector<Finding> look_at_mode(const std::string& key) {
-    struct stat facts{};
+    struct stat facts {};
     if (stat(key.c_str(), &facts) != 0 || (facts.st_mode & others) == 0) return {};
     return {{.what = "key",
              .grade = Grade::wrong,
@@ -176,7 +176,7 @@ std::vector<Finding> look_at_certificates(const std::string& directory, pki::Sec
         findings.push_back(
             {.what = "certificates",
              .grade = Grade::missing,
-             .found = fmt::format("{} has none but the authority's", directory),
+             .found = fmt::format("{} has no certificate except the authority's", directory),
              .remedy = fmt::format("ros2store certs issue {} NAME, where ca.key is, and copy "
                                    "NAME.crt and NAME.key here",
                                    shell_word(directory))});

@@ -36,7 +36,7 @@ Json value_of(const api::RequestTrace& request) {
 void say(const Session& session, std::string_view what, const api::RequestTrace& request) {
     session.say(fmt::format("\n{}: {:.1f} µs", what, microseconds(request.whole)));
     if (request.steps.empty()) {
-        session.say("  of which nothing below says its steps");
+        session.say("  (no step was recorded below this layer)");
         return;
     }
     session.say(fmt::format("{:>10} {:>10}  step", "from µs", "takes µs"));
@@ -141,7 +141,7 @@ Task<Result<MountedTrace>> ask_mount(CommandContext context, const Location& loc
 Task<bool> is_in_fuse(CommandContext context, const Location& location) {
     // A local path may lead anywhere; a path in a container stays in it.
     const std::string path = location.local ? location.host + "/" + location.path : location.host;
-    struct statfs system{};
+    struct statfs system {};
     const auto asked = co_await context.environment.blocking.run(context.environment.reactor, [&] {
         return ::statfs(path.c_str(), &system) == 0 ? Result<>() : fail_errno(errno);
     });

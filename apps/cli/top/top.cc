@@ -1,4 +1,4 @@
-// top: what the tenants of daemons do, as their metrics say.
+// top: the load of each tenant, from the daemons' metrics.
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -234,7 +234,7 @@ Json value_of(const std::vector<Watched>& daemons) {
     std::vector<Json> values;
     for (const Watched& each : daemons) {
         const bool known = each.trouble.empty() && each.seconds > 0;
-        const auto count = [&](double DaemonCounts::* of) {
+        const auto count = [&](double DaemonCounts::*of) {
             return known ? Json(std::llround(each.counts.*of)) : Json();
         };
         values.push_back(Json::object(
