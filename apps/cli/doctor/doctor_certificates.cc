@@ -100,7 +100,7 @@ Finding look_at_authority(const Directory& in) {
 
 // A finding if other users may read a key; nothing if the mode is right or there is no key.
 std::vector<Finding> look_at_mode(const std::string& key) {
-    struct stat facts {};
+    struct stat facts{};
     if (stat(key.c_str(), &facts) != 0 || (facts.st_mode & others) == 0) return {};
     return {{.what = "key",
              .grade = Grade::wrong,

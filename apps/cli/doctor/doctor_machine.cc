@@ -134,7 +134,7 @@ Finding helper(const char* name, const char* package) {
 Finding direct_io(const std::string& directory) {
     Finding finding{.what = "O_DIRECT"};
     const int descriptor = open(directory.c_str(), O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, 0600);
-    struct statfs system {};
+    struct statfs system{};
     if (descriptor < 0 || fstatfs(descriptor, &system) != 0) {
         const int failure = errno;
         if (descriptor >= 0) close(descriptor);
@@ -178,7 +178,7 @@ Finding direct_io(const std::string& directory) {
 
 Finding disk_space(const std::string& directory) {
     Finding finding{.what = "disk space"};
-    struct statfs system {};
+    struct statfs system{};
     if (statfs(directory.c_str(), &system) != 0) {
         finding.grade = Grade::missing;
         finding.found = fmt::format("{}: {}", directory, std::strerror(errno));
@@ -235,7 +235,7 @@ std::vector<Finding> look_at_directory(const std::string& directory) {
 }
 
 std::optional<std::string> in_memory(const std::string& path) {
-    struct statfs system {};
+    struct statfs system{};
     if (pool::raw_device_bytes(path) || statfs(path.c_str(), &system) != 0 ||
         system.f_type != tmpfs_magic) {
         return std::nullopt;

@@ -291,8 +291,8 @@ std::filesystem::path host_path(const Location& location) {
 }
 
 bool same_inode(const std::filesystem::path& one, const std::filesystem::path& other) {
-    struct stat first {};
-    struct stat second {};
+    struct stat first{};
+    struct stat second{};
     return ::lstat(one.c_str(), &first) == 0 && ::lstat(other.c_str(), &second) == 0 &&
            first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }

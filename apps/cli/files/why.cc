@@ -141,7 +141,7 @@ Task<Result<MountedTrace>> ask_mount(CommandContext context, const Location& loc
 Task<bool> is_in_fuse(CommandContext context, const Location& location) {
     // A local path may lead anywhere; a path in a container stays in it.
     const std::string path = location.local ? location.host + "/" + location.path : location.host;
-    struct statfs system {};
+    struct statfs system{};
     const auto asked = co_await context.environment.blocking.run(context.environment.reactor, [&] {
         return ::statfs(path.c_str(), &system) == 0 ? Result<>() : fail_errno(errno);
     });

@@ -133,7 +133,7 @@ Task<Result<>> ask(CommandContext context, Watched& daemon) {
     if (page) {
         const auto samples = parse_samples(*page, why);
         if (samples) counts = counts_in(*samples, why);
-        if (!counts) why.say("it is no daemon of this version of ros2store");
+        if (!counts) why.say("it is not a daemon of this version of ros2store");
     }
     if (!counts) {
         daemon.trouble = why.text();
@@ -234,7 +234,7 @@ Json value_of(const std::vector<Watched>& daemons) {
     std::vector<Json> values;
     for (const Watched& each : daemons) {
         const bool known = each.trouble.empty() && each.seconds > 0;
-        const auto count = [&](double DaemonCounts::*of) {
+        const auto count = [&](double DaemonCounts::* of) {
             return known ? Json(std::llround(each.counts.*of)) : Json();
         };
         values.push_back(Json::object(

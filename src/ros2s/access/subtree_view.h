@@ -126,7 +126,7 @@ class SubtreeView final : public FilesBelow {
 
     [[nodiscard]] const Shown* shown_of(NodeId node) const;
     [[nodiscard]] fs::Attributes attributes_of(const Shown& shown) const;
-    // `again`: also if it was looked up in the last second. Errors: not_found, not_directory (also
+    // `again`: even if it was looked up in the last second. Errors: not_found, not_directory (also
     // a symbolic link), those of look-ups.
     Task<Result<NodeId>> root_of(const Call& call, Area& area, bool again = false);
     // The granted directory that has the node. Errors: stale.
