@@ -33,7 +33,7 @@ struct Expected {
 [[nodiscard]] Result<Capability> verify(const Chain& chain, const Expected& expected,
                                         std::string& why);
 
-// What the holder of a chain signs to show it in a session: it is worth nothing in another session,
+// What the holder of a chain signs to show it in a session: it is not valid in another session,
 // over another provider or at another time. `nonce`: drawn by the server, for this one proof.
 inline constexpr size_t nonce_bytes = 32;
 [[nodiscard]] std::string proof_message(std::string_view nonce, uint64_t session,

@@ -187,7 +187,7 @@ inline constexpr auto list_entry_fields = [](auto& io, auto& entry) {
     io("epoch", entry.epoch.value);
 };
 // Elements, and whether there are more. A page that promises more but is empty is invalid: its
-// client would ask for ever.
+// client would ask forever.
 inline constexpr auto page_fields = [](auto& io, auto& elements, auto& more, auto fields) {
     const size_t count = io.append("entries", elements, fields);
     io("more", more);
