@@ -94,7 +94,7 @@ class Targets(WithPool):
     def test_an_offset_that_is_none(self):
         for offset in ("-1", "abc", "99999999999999999999", str((1 << 63) - 1), "1.5"):
             self.refused("why", "--offset", offset, self.mine("f"), status=2,
-                         says=["--offset", f"'{offset}'", "as in 4096 or 1M"])
+                         says=["--offset", f"'{offset}'", "for example 4096 or 1M"])
         self.assertIn("nothing to read at 4096", run("why", "--offset", "4K", self.mine("f")).stdout)
 
 
