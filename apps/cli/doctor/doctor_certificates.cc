@@ -69,7 +69,7 @@ void look_at_time(Finding& finding, const Directory& in, const pki::CertificateF
         finding.grade = Grade::wrong;
         finding.found += fmt::format(", valid from {} on, and it is {} here",
                                      pki::to_string(facts.begins), pki::to_string(in.now));
-        finding.remedy = "set the clock of this machine right";
+        finding.remedy = "set the clock of this machine";
     } else {
         finding.found += fmt::format(", until {}", pki::to_string(facts.expires));
         if (facts.expires - in.now > soon) return;

@@ -80,7 +80,7 @@ Finding memlock() {
     finding.grade = Grade::slower;
     finding.remedy = fmt::format(
         "io_uring and its fixed I/O buffers need {0}: sudo prlimit --pid $$ --memlock=unlimited, "
-        "or for good: echo "
+        "or permanently: echo "
         "'{1} - memlock unlimited' | sudo tee /etc/security/limits.d/ros2store.conf, then log in "
         "again",
         human_bytes(memlock_wanted), geteuid());
