@@ -60,7 +60,8 @@ CLI::Validator offset() {
                 const auto bytes = config::parse_size(word);
                 if (!bytes || *bytes > most) {
                     return fmt::format(
-                        "'{}' is not an offset; write a number of bytes, as in 4096 or 1M", word);
+                        "'{}' is not an offset; give a number of bytes, for example 4096 or 1M",
+                        word);
                 }
                 word = std::to_string(*bytes);
                 return {};
@@ -78,8 +79,9 @@ CLI::Validator interval() {
                 if (error == std::errc() && at == end && seconds >= least && seconds <= most) {
                     return {};
                 }
-                return fmt::format("'{}' is no interval; write seconds from {} to {}", word, least,
-                                   most);
+                return fmt::format(
+                    "'{}' is not an interval; give a number of seconds from {} to {}", word, least,
+                    most);
             },
             ""};
 }
@@ -109,11 +111,11 @@ std::string in_words(const CLI::ParseError& error, int count, char** values,
     const bool needs_command = !level.get_subcommands({}).empty();
     if (!needs_command || !level.get_subcommands().empty()) return said;
     const std::string_view word = unknown_word(count, values, level);
-    const std::string behind =
-        level.get_parent() == nullptr ? "" : fmt::format(" behind '{}'", level.get_name());
-    if (word.empty()) return fmt::format("a command is missing{}", behind);
+    const std::string after =
+        level.get_parent() == nullptr ? "" : fmt::format(" after '{}'", level.get_name());
+    if (word.empty()) return fmt::format("a command is missing{}", after);
     return fmt::format("there is no {} '{}'{}", word.starts_with('-') ? "option" : "command", word,
-                       behind);
+                       after);
 }
 
 constexpr const char* place_help =
@@ -133,9 +135,9 @@ void add_creation(Command<UpOptions>& command, bool container) {
         ->default_str(std::to_string(default_devices));
     command.app.add_option(
         "--device-dir", options.device_directories,
-        "put the device files here instead, taking turns (repeat it per disk); "
+        "put the device files here instead, in turn (repeat it for each disk); "
         "an NVMe namespace (/dev/ng0n1) or a devdax device (/dev/dax0.0) is used "
-        "whole; one on persistent memory first: it has the journal");
+        "completely; name persistent memory first, for the journal");
     command.app.add_option("--pool", options.pool, "the pool's name in URIs")
         ->default_str(default_pool);
     if (container) {
@@ -176,9 +178,10 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
                                       "has it open",
                                       down);
     down_command.app.add_option("place", down_command.options->location, pool_help)->required();
-    down_command.app.add_flag("--kill", down_command.options->kill,
-                              "end the daemons at once, without letting them finish what they "
-                              "were asked; what they acknowledged is kept");
+    down_command.app.add_flag(
+        "--kill", down_command.options->kill,
+        "end the daemons at once, before they finish their requests; what they "
+        "acknowledged is kept");
     Command<StatusOptions> status_command(
         app, arguments, "status",
         "what is in a pool directory, which process has it open, and its daemons", status);
@@ -192,7 +195,7 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
         .add_option("mount-point", mount_command.options->mount_point, "an empty directory")
         ->required();
     mount_command.app.add_option("further", mount_command.options->further,
-                                 "options of ros2store-fuse, behind --");
+                                 "options of ros2store-fuse, after --");
 }
 
 void add_pool(CLI::App& app, Arguments& arguments) {
@@ -215,15 +218,15 @@ void add_pool(CLI::App& app, Arguments& arguments) {
     grow.app.add_option("place", grow.options->location, pool_help)->required();
     grow.app.add_option("--size", grow.options->size, "of the new device file: 512M, 4G, 1T");
     grow.app.add_option("--device-dir", grow.options->device_directory,
-                        "put the file here instead, on another disk, say; an NVMe namespace "
-                        "(/dev/ng0n1) is used whole");
+                        "put the file here instead, for example on another disk; an NVMe "
+                        "namespace (/dev/ng0n1) is used completely");
     grow.app.parse_complete_callback([options = grow.options] {
         if (options->size.empty() && options->device_directory.empty()) {
             throw CLI::RequiredError("--size");
         }
     });
     auto destroy = add("destroy", "remove a pool and everything in it", pool_destroy, pool_help);
-    destroy.app.add_flag("--yes", destroy.options->yes, "do not ask");
+    destroy.app.add_flag("--yes", destroy.options->yes, "required: without it nothing is removed");
 }
 
 void add_container(CLI::App& app, Arguments& arguments) {
@@ -240,7 +243,8 @@ void add_container(CLI::App& app, Arguments& arguments) {
     constexpr const char* uri = "the container's URI";
     auto create = add("create", "make an empty container", container_create, uri);
     create.app
-        .add_option("--chunk", create.options->chunk, "into chunks of this size files are cut")
+        .add_option("--chunk", create.options->chunk,
+                    "size of the chunks into which files are divided")
         ->capture_default_str();
     create.app
         .add_option("--encryption", create.options->encryption,
@@ -268,7 +272,7 @@ void add_container(CLI::App& app, Arguments& arguments) {
     check.app.add_flag("--free", check.options->free, "give it back");
     auto destroy =
         add("destroy", "remove a container and everything in it", container_destroy, uri);
-    destroy.app.add_flag("--yes", destroy.options->yes, "do not ask");
+    destroy.app.add_flag("--yes", destroy.options->yes, "required: without it nothing is removed");
 }
 
 void add_files(CLI::App& app, Arguments& arguments) {
@@ -289,7 +293,7 @@ void add_files(CLI::App& app, Arguments& arguments) {
     auto cp_command = add("cp", "copy files and trees, with modes, owners, times and links", cp, 2);
     cp_command.app.add_flag("-r,-R,--recursive", cp_command.options->recursive, "directories too");
     cp_command.app.footer(
-        "A file gets its name when its copy is whole. Ctrl-C leaves the files that are whole, and\n"
+        "A file gets its name when its copy is complete. Ctrl-C leaves complete files, and\n"
         "directories that may still lack their modes and times; kill -9 may also leave files "
         "named\n"
         ".ros2store-…, which can be removed.");
@@ -297,12 +301,12 @@ void add_files(CLI::App& app, Arguments& arguments) {
     auto rm_command = add("rm", "remove files and trees", rm, 1);
     rm_command.app.add_flag("-r,-R,--recursive", rm_command.options->recursive, "directories too");
     rm_command.app.add_flag("-f,--force", rm_command.options->force,
-                            "what is not there is no error");
+                            "ignore files that do not exist");
     auto mkdir_command = add("mkdir", "make directories", mkdir, 1);
     mkdir_command.app.add_flag("-p,--parents", mkdir_command.options->parents,
-                               "parents too; one that is there is no error");
+                               "parents too; ignore directories that exist");
     add("mv", "rename within a container", mv, 2);
-    add("stat", "everything about files", stat, 1);
+    add("stat", "show the attributes of files", stat, 1);
 }
 
 struct TenantSetting {
@@ -318,7 +322,7 @@ constexpr TenantSetting tenant_settings[] = {
     {"--until", "until", "when its rights end: 2027-01-31, or 2027-01-31T18:00:00Z"},
     {"--space", "space", "the most space that its containers may use together: 1TiB"},
     {"--files", "files", "the most files in them: 10M"},
-    {"--weight", "weight", "of its share of a DPU's and the engine's time, 1 to 1000"},
+    {"--weight", "weight", "weight of its share of DPU and engine time, 1 to 1000"},
     {"--requests", "requests", "reads and writes per second"},
     {"--bytes", "bytes", "bytes read and written per second: 500MiB"},
     {"--names", "names", "requests per second on names and attributes"},
@@ -377,7 +381,7 @@ void add_tenant(CLI::App& app, Arguments& arguments) {
     named(add("show", "a tenant's settings, and the capabilities that are in use", tenant_show));
     add("list", "the tenants of a pool", tenant_list);
     tenant.footer(
-        "A change is durable when the command returns. DPU daemons take it up within a second.");
+        "A change is durable when the command returns. DPU daemons apply it within a second.");
 }
 
 void add_certificates(CLI::App& app, Arguments& arguments) {
@@ -402,8 +406,10 @@ void add_certificates(CLI::App& app, Arguments& arguments) {
     issue.app.add_option("directory", issue.options->directory, directory)->required();
     issue.app.add_option("certificate", issue.options->name, "the certificate's name")->required();
     issue.app.add_flag("--server", issue.options->server, "of an engine or DPU daemon");
-    issue.app.add_flag("--replace", issue.options->replace,
-                       "in place of the one with that name; running programs take it up");
+    issue.app.add_flag(
+        "--replace", issue.options->replace,
+        "replace the certificate of that name; running programs start to use the new "
+        "one");
     add_common(issue);
     Command<CertificateOptions> show(certs, arguments, "show", "what a certificate says",
                                      certs_show);
@@ -412,7 +418,8 @@ void add_certificates(CLI::App& app, Arguments& arguments) {
 
 void add_questions(CLI::App& app, Arguments& arguments) {
     Command<WhyOptions> why_command(
-        app, arguments, "why", "how I/O on a file travels, and one read of it step by step", why);
+        app, arguments, "why", "show the path of a file's I/O, and trace one read step by step",
+        why);
     why_command.app.add_option("file", why_command.options->location, place_help)->required();
     why_command.app
         .add_option("--offset", why_command.options->offset,
@@ -427,14 +434,14 @@ void add_questions(CLI::App& app, Arguments& arguments) {
         app, arguments, "doctor", "what this machine lacks, and the command that fixes it", doctor);
     doctor_command.app
         .add_option("place", doctor_command.options->location,
-                    "a directory where pools are or shall be, or a URI: then the server that it "
-                    "names is looked at, too")
+                    "a directory with pools or for them, or a URI: then its server is examined, "
+                    "too")
         ->capture_default_str();
     doctor_command.app.add_option("--certs", doctor_command.options->certificates,
-                                  "a directory of certificates to look at (default: those of the "
+                                  "a directory of certificates to examine (default: those of the "
                                   "directory's services, $ROS2STORE_CERTS, /etc/ros2store/certs)");
     Command<TopOptions> top_command(app, arguments, "top",
-                                    "what the tenants of daemons do, as their metrics say", top);
+                                    "show the load of each tenant, from the daemons' metrics", top);
     top_command.app
         .add_option("place", top_command.options->locations,
                     "pool directories with daemons, and addresses of metrics "
@@ -442,13 +449,14 @@ void add_questions(CLI::App& app, Arguments& arguments) {
         ->option_text("(any number) [.]");
     top_command.app
         .add_option("--interval", top_command.options->interval,
-                    "between two pictures, over which rates are taken; 0.1 to 3600")
+                    "time between two refreshes, over which rates are averaged; 0.1 to 3600")
         ->check(interval())
         ->type_name("SECONDS")
         ->capture_default_str();
-    top_command.app.add_flag("--once", top_command.options->once,
-                             "print one table after one interval; also if standard output is no "
-                             "terminal, and with --json");
+    top_command.app.add_flag(
+        "--once", top_command.options->once,
+        "print one table after one interval; the default if standard output is "
+        "not a terminal, and with --json");
     top_command.app.add_option(
         "--password-file", top_command.options->password_file,
         "its first line is the password of all of them; needed for addresses "
@@ -457,13 +465,14 @@ void add_questions(CLI::App& app, Arguments& arguments) {
     top_command.app.footer(
         "Tenants whose requests take the most time come first. REQ and NAMES are requests with\n"
         "and without payload. P50 and P99 are between arrival and reply. BUSY is the time of all\n"
-        "requests together, of which QUEUED went by because others had their turn, and THROTTLED\n"
-        "because of a rate of the tenant. For an engine, a DPU is a tenant. Ctrl-C ends it.");
+        "requests together; QUEUED is the part spent waiting for a turn, THROTTLED the part spent\n"
+        "waiting because of a rate of the tenant. For an engine, a DPU is a tenant. Ctrl-C ends "
+        "it.");
 }
 
 void add_plan(CLI::App& app, Arguments& arguments) {
     Command<PlanOptions> command(app, arguments, "plan",
-                                 "how many machines the reads of GPUs take, from measured costs",
+                                 "how many machines the reads of GPUs need, from measured costs",
                                  plan);
     const auto add = [&](const char* name, std::string& value, const char* help) {
         return command.app.add_option(name, value, help);
@@ -472,7 +481,7 @@ void add_plan(CLI::App& app, Arguments& arguments) {
     add("--gpus", options.gpus, "G: how many GPUs read")->required();
     add("--rate", options.rate, "r: samples per second of one GPU")->required();
     add("--sample", options.sample, "s: bytes of a sample: 150kB, 4MiB")->required();
-    add("--hardware", options.hardware, "a YAML file that says what the machines are");
+    add("--hardware", options.hardware, "a YAML file that describes the machines");
     add("--costs", options.costs, "a file of ./dev bench costs (default: the one of this build)");
     add("--backend", options.backend, "what stores the data behind the DPUs: engine, rados, daos")
         ->capture_default_str();
@@ -491,7 +500,7 @@ std::optional<Arguments> parse_arguments(int count, char** values, int& status) 
         "ros2store");
     app.set_version_flag("--version", "ros2store " ROS2STORE_VERSION);
     app.add_flag("--json", arguments.json,
-                 "answer with one JSON value (any command takes it, also behind its name)");
+                 "answer with one JSON value (for any command, also after its name)");
     app.require_subcommand(1);
     app.fallthrough();
     add_pool_life(app, arguments);

@@ -120,7 +120,7 @@ struct FileOptions {
     bool long_form = false;  // ls
     bool recursive = false;  // cp, rm, ls
     bool parents = false;    // mkdir
-    bool force = false;      // rm: a missing file is no error
+    bool force = false;      // rm: a missing file is not an error
 };
 Task<Result<>> ls(CommandContext context, FileOptions options);
 Task<Result<>> cat(CommandContext context, FileOptions options);

@@ -33,7 +33,7 @@ TEST(LastWords, ASignalIsToldFromASilentEnd) {
     const std::string at = "2026-11-21T00:31:02.123456Z ";
     std::vector<std::string> lines{at + "info: ready"};
     const auto end = [&lines] { return how_it_ended(lines, "ros2store-dpu"); };
-    EXPECT_EQ(end(), "it was killed, or ended without a word");
+    EXPECT_EQ(end(), "it was killed, or exited without an error message");
     lines.push_back(at + "info: told to stop (signal 15): draining");
     EXPECT_EQ(end(),
               "a signal told it to stop, and it was killed, or ended, before all was closed");

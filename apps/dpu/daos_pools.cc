@@ -14,7 +14,7 @@ Result<> check(const DaosSettings& daos, const std::vector<std::string>& pools,
         const auto no = [&](std::string_view why) {
             return report.fail(Code::invalid, fmt::format("{}: pools: '{}' {}", where, name, why));
         };
-        if (!object::is_valid_label(name)) return no("is no name: use A-Z a-z 0-9 . _ -");
+        if (!object::is_valid_label(name)) return no("is not a valid name: use A-Z a-z 0-9 . _ -");
         const bool is_engines = std::ranges::find(pools, name) != pools.end();
         const bool is_directory = std::ranges::any_of(
             directories, [&](const auto& each) { return each.first.starts_with(name + "/"); });

@@ -224,7 +224,7 @@ Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string ca
     // Hosts do not learn the engine's address.
     if (issued.error().code == Code::denied) co_return report.fail(issued.error(), said.text());
     co_return report.fail(issued.error(),
-                          "the engine behind this DPU cannot be asked for a capability now");
+                          "this DPU cannot ask its engine for a capability now; try again later");
 }
 
 Call DelegatedPools::within(const Call& call) const {

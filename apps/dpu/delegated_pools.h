@@ -4,7 +4,7 @@
 //     host ─ chain, for this process's key ─► take(): verified ─► kept for its tenant
 //     mount, creation, list ─► the chain that covers it ─► a session of its own with the engine
 //
-// A tenant that is changed or revoked makes its chains worth nothing: FollowedTenants tells. Its
+// A tenant that is changed or revoked invalidates its chains: FollowedTenants reports it. Its
 // hosts then hand over others. The key lives as long as this process.
 //
 // Owned by Dpu; used on the reactor's core; close() before destruction.

@@ -34,7 +34,7 @@ class FollowedTenants {
     Task<Result<>> begin(control::ClientOptions engine, std::vector<std::string> pools, Log log,
                          Report& report);
     Task<> stop();
-    // Called with each answer of the engine, after it was taken up. For pools that are used with
+    // Called with each answer of the engine, after it was applied. For pools that are used with
     // capabilities: a tenant's sessions then also end when its record changes.
     using Told = std::function<void(const std::string& pool, const control::ListedTenants& listed,
                                     const tenancy::SeenTenants& tenants)>;

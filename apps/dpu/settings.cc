@@ -23,8 +23,8 @@ config::Table describe(Settings& s) {
                        "pools one by one.")}},
         {"pools",
          "Pools that are not all of the engine are named one by one, instead of the line above. A "
-         "pool in a Ceph cluster is made there if the RADOS pools are empty; what is weaker than "
-         "at an engine: docs/rados.md. Of a pool of DAOS, hosts use the POSIX containers that "
+         "pool in a Ceph cluster is made there if the RADOS pools are empty; docs/rados.md says "
+         "what is weaker than at an engine. Of a pool of DAOS, hosts use the POSIX containers that "
          "have a label; it needs DAOS 2.6's client libraries and its agent on this machine "
          "(docs/daos.md).",
          {},
@@ -36,7 +36,7 @@ config::Table describe(Settings& s) {
                     {"user", "client.NAME, whose key ring the configuration names (client.admin)."},
                     {"metadata", "the RADOS pool for metadata, which must be replicated (NAME)."},
                     {"data", "the RADOS pool for data (that for metadata)."},
-                    {"sweep", "how often what crashes have left is removed (1h); 0s: never."}},
+                    {"sweep", "how often remains of crashed clients are removed (1h); 0s: never."}},
            .into = &s.rados_given,
            .example = "big: {rados: {conf: /etc/ceph/ceph.conf, user: client.ros2, metadata: meta, "
                       "data: bulk}}",
@@ -155,7 +155,7 @@ Result<> parse_pools(Settings& settings, std::string_view where, Report& report)
         }
         pool.sweep_every = 1h;
         const auto field =
-            config::duration("sweep", pool.sweep_every, 0s, 720h, "How often it is swept.");
+            config::duration("sweep", pool.sweep_every, 0s, 720h, "How often remains are removed.");
         if (given.contains("sweep")) {
             Report why;
             const auto value = field.read(given.at("sweep"), why);

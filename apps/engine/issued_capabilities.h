@@ -33,7 +33,7 @@ class IssuedCapabilities final : public control::Capabilities {
                        Options options);
     // The pools are open. Errors: those of capability::Issuer::open().
     Task<Result<>> begin(Report& report);
-    // Ends sessions whose capability is worth nothing any more: their tenant was changed, revoked,
+    // Ends sessions whose capability is invalid now: their tenant was changed, revoked,
     // or has expired. Their requests are refused from here on.
     void end_outdated();
 

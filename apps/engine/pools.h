@@ -45,7 +45,7 @@ class Pools final : public control::PoolCatalog {
     void set_administrators(std::vector<std::string> subjects) {
         administrators_ = std::move(subjects);
     }
-    // Takes up the caps of the tenants of all pools.
+    // Applies the caps of the tenants of all pools.
     void apply_caps();
     // Called when a container has another owner, and when tenants have changed.
     std::function<void()> on_owner_change;

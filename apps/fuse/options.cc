@@ -9,8 +9,8 @@ namespace {
 
 constexpr const char* description = R"(Mounts a ros2store container as a file system.
 
-ros2store-fuse opens what the URI names and serves it at MOUNT_POINT through FUSE. It returns when
-the mount answers, or says why it does not; the mount then lives in the background until it is
+ros2store-fuse opens the container that the URI names and serves it at MOUNT_POINT through FUSE. It
+returns when the mount answers, or with an error; the mount then stays in the background until it is
 unmounted. With ros2s+local it is the pool's owner while it is mounted: other ros2store programs
 reach the container through the mount point.)";
 
@@ -21,13 +21,13 @@ DURABILITY
 
 CACHING
   With ros2s+local all changes pass this mount, so the kernel keeps names, attributes and file pages
-  in its own caches. O_DIRECT works. --no-cache asks the file system every time, as mounts behind a
-  network always do: others may change files there. Reads and writes then go past the page cache. A
-  file that is mapped shows what it held when its pages were first touched; a shared mapping needs
+  in its own caches. O_DIRECT works. --no-cache asks the file system every time, as mounts over a
+  network always do, because others may change files there. Reads and writes then bypass the page
+  cache. A mapped file shows what it held when its pages were first touched; a shared mapping needs
   Linux 6.6.
 
 LOCKS
-  With ros2s+local, flock(2) and fcntl(2) locks hold among all programs that use the mount. Behind a
+  With ros2s+local, flock(2) and fcntl(2) locks hold among all programs that use the mount. Over a
   network they fail with ENOLCK, because programs on other mounts would not see them.
 
 UNMOUNTING

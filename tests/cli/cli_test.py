@@ -50,8 +50,8 @@ class BadPlaces(Refusal):
 
     def test_places_that_are_none(self):
         for command in ("ls", "stat", "cat"):
-            self.refused(command, "", says="a place is empty")
-        self.refused("rm", "-r", "", says="a place is empty")
+            self.refused(command, "", says="an argument is empty")
+        self.refused("rm", "-r", "", says="an argument is empty")
         self.refused("ls", "ros2s+local:///pool/main?dir=/etc/passwd",
                      says="/etc/passwd is not a directory")
 

@@ -105,7 +105,7 @@ class Life(WithDirectory):
         self.assertEqual(status["daemons"][1]["pid"], dpu)
         said = run("status", self.pool).stdout
         self.assertIn(f"ros2store-engine has ended (process {engine}): it was killed, "
-                      "or ended without a word", said)
+                      "or exited without an error message", said)
         self.assertEqual(status["daemons"][0]["last_words"], "")
         self.assertIn(f"its log: {self.pool}/run/engine.log", said)
         self.assertIn(f"ros2store up {self.pool}", said)

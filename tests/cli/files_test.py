@@ -188,7 +188,7 @@ class Files(WithPool):
             files = "1 file" if len(there) == 1 else f"{len(there)} files"
             are = "is" if len(there) == 1 else "are"
             self.assertEqual(said, f"ros2store: interrupted: {files} in {target} {are} "
-                                   "whole, nothing is left of those under way; to begin again, "
+                                   "complete; incomplete copies were removed; to begin again, "
                                    f"first: ros2store rm -r {target}\n")
             run("rm", "-r", target)
             run("cp", "-r", self.mine("tree"), target)

@@ -94,7 +94,7 @@ class Targets(WithPool):
     def test_an_offset_that_is_none(self):
         for offset in ("-1", "abc", "99999999999999999999", str((1 << 63) - 1), "1.5"):
             self.refused("why", "--offset", offset, self.mine("f"), status=2,
-                         says=["--offset", f"'{offset}'", "as in 4096 or 1M"])
+                         says=["--offset", f"'{offset}'", "for example 4096 or 1M"])
         self.assertIn("nothing to read at 4096", run("why", "--offset", "4K", self.mine("f")).stdout)
 
 
@@ -102,10 +102,10 @@ class Words(Refusal):
     """Tests commands, options and values that do not exist."""
 
     def test_commands_and_options(self):
-        for arguments, says in (([], "a command is missing"), (["pool"], "missing behind 'pool'"),
-                                (["pool", "frob"], "no command 'frob' behind 'pool'"),
+        for arguments, says in (([], "a command is missing"), (["pool"], "missing after 'pool'"),
+                                (["pool", "frob"], "no command 'frob' after 'pool'"),
                                 (["--frob"], "no option '--frob'"),
-                                (["container", "--frob"], "no option '--frob' behind 'container'")):
+                                (["container", "--frob"], "no option '--frob' after 'container'")):
             self.refused(*arguments, status=2, says=[says, "--help`"])
 
     def test_counts(self):

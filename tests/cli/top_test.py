@@ -228,7 +228,7 @@ class OfServers(Refusal):
 
     def test_what_is_no_daemon(self):
         with server("<html>\x1b[2J</html>\n") as url:
-            self.refused("top", url, *self.password, says=["line 1 is no metric", "is no daemon of"])
+            self.refused("top", url, *self.password, says=["line 1 is not a metric", "is not a daemon of"])
         with server("go_goroutines 7\n") as url:
             self.refused("top", url, *self.password, says="it has no ros2store_sessions")
 
@@ -237,9 +237,9 @@ class OfServers(Refusal):
         for url in ("http://", "http://127.0.0.1:1/other"):
             self.refused("top", url, *self.password, says="is not an address of metrics")
         self.refused("top", "http://localhost:1", *self.password, says="is not an address: give IP:PORT")
-        self.refused("top", "ros2s://192.0.2.1:1/pool/main", says="is behind a network")
+        self.refused("top", "ros2s://192.0.2.1:1/pool/main", says="is on a server")
         for seconds in ("0", "x", "-1", "nan", "4000"):
-            self.refused("top", "--interval", seconds, says=["write seconds from 0.1 to 3600"],
+            self.refused("top", "--interval", seconds, says=["a number of seconds from 0.1 to 3600"],
                          status=2)
 
 

@@ -129,7 +129,8 @@ TEST_F(DpuDaos, AHostWorksInAContainerOfDaos) {
 TEST_F(DpuDaos, TellsWhatIsWrong) {
     EXPECT_THAT(refused("pools: {tank: {daos: {system: x}}}\n"),
                 HasSubstr("pools: 'tank' has no 'pool'"));
-    EXPECT_THAT(refused("pools: {a/b: {daos: {pool: x}}}\n"), HasSubstr("pools: 'a/b' is no name"));
+    EXPECT_THAT(refused("pools: {a/b: {daos: {pool: x}}}\n"),
+                HasSubstr("pools: 'a/b' is not a valid name"));
     EXPECT_THAT(refused("pools: {tank: {daos: {pool: x}}}\ndirectories: {tank/a: /tmp}\n"),
                 HasSubstr("is the name of a pool of 'directories' too"));
     EXPECT_THAT(refused("pools: {tank: {daos: {pol: x}}}\n"), HasSubstr("did you mean \"pool\"?"));

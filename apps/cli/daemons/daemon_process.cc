@@ -98,7 +98,8 @@ std::unexpected<Error> did_not_start(const DaemonPaths& paths, Report& report) {
     return report.fail(
         Error{Code::io},
         fmt::format("{} did not start: {} (its log: {}; its settings: {})", paths.program,
-                    words.empty() ? "it ended without a word" : words, paths.log, paths.settings));
+                    words.empty() ? "it exited without an error message" : words, paths.log,
+                    paths.settings));
 }
 
 // Returns when the child is ready or has ended.
@@ -292,7 +293,7 @@ std::string how_it_ended(const std::vector<std::string>& lines, const std::strin
     if (says(lines, " info: told to stop (signal ")) {
         return "a signal told it to stop, and it was killed, or ended, before all was closed";
     }
-    return "it was killed, or ended without a word";
+    return "it was killed, or exited without an error message";
 }
 
 }  // namespace ros2s::cli

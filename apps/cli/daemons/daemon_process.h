@@ -47,7 +47,7 @@ struct DaemonPaths {
 [[nodiscard]] std::string last_words(const DaemonPaths& paths);
 [[nodiscard]] std::string last_words(const std::vector<std::string>& lines,
                                      const std::string& program);
-// The same for people: "it was killed, or ended without a word".
+// The same for people: "it was killed, or exited without an error message".
 [[nodiscard]] std::string how_it_ended(const DaemonPaths& paths);
 [[nodiscard]] std::string how_it_ended(const std::vector<std::string>& lines,
                                        const std::string& program);

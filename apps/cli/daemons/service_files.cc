@@ -51,8 +51,8 @@ Result<> renew_certificates(const CommandContext& context, const std::string& di
         ROS2S_TRY_ASSIGN(const auto facts, pki::read_certificate(file, context.report));
         if (facts.expires - now > soon) continue;
         ROS2S_TRY(pki::issue(directory, request, true, now, context.report));
-        context.session.say(fmt::format("{}: renewed; the old one's time {} {}", file,
-                                        facts.expires > now ? "ends" : "ended",
+        context.session.say(fmt::format("{}: renewed; the old certificate {} on {}", file,
+                                        facts.expires > now ? "expires" : "expired",
                                         pki::to_string(facts.expires)));
     }
     return {};
@@ -237,9 +237,9 @@ Result<> check_service_directory(const std::string& directory, Report& report) {
     });
     if (plain && !directory.ends_with(' ')) return {};
     return report.fail(Code::invalid,
-                       fmt::format("'{}' has a comma or a control character, or ends with a space, "
-                                   "which settings of daemons cannot say: choose another "
-                                   "directory, or --no-daemons",
+                       fmt::format("'{}' contains a comma or a control character, or ends with a "
+                                   "space. The daemons' settings cannot represent such a path: "
+                                   "choose another directory, or use --no-daemons",
                                    directory));
 }
 

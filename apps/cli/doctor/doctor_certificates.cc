@@ -69,7 +69,7 @@ void look_at_time(Finding& finding, const Directory& in, const pki::CertificateF
         finding.grade = Grade::wrong;
         finding.found += fmt::format(", valid from {} on, and it is {} here",
                                      pki::to_string(facts.begins), pki::to_string(in.now));
-        finding.remedy = "set the clock of this machine right";
+        finding.remedy = "set the clock of this machine";
     } else {
         finding.found += fmt::format(", until {}", pki::to_string(facts.expires));
         if (facts.expires - in.now > soon) return;
@@ -176,7 +176,7 @@ std::vector<Finding> look_at_certificates(const std::string& directory, pki::Sec
         findings.push_back(
             {.what = "certificates",
              .grade = Grade::missing,
-             .found = fmt::format("{} has none but the authority's", directory),
+             .found = fmt::format("{} has no certificate except the authority's", directory),
              .remedy = fmt::format("ros2store certs issue {} NAME, where ca.key is, and copy "
                                    "NAME.crt and NAME.key here",
                                    shell_word(directory))});

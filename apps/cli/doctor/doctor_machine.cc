@@ -52,10 +52,11 @@ Finding io_uring(Reactor& mine) {
     }
     Report refusal;
     const auto demanded = OsReactor::create({.ring = RingChoice::io_uring}, refusal);
-    Finding finding{.what = "io_uring",
-                    .grade = Grade::slower,
-                    .found = demanded ? "refused at first, and then not" : refusal.text(),
-                    .remedy = {}};
+    Finding finding{
+        .what = "io_uring",
+        .grade = Grade::slower,
+        .found = demanded ? "refused at the first attempt, accepted at the second" : refusal.text(),
+        .remedy = {}};
     finding.remedy =
         !demanded && demanded.error().code == Code::no_memory
             ? "works on threads instead, slower; to allow it, see memlock below"
@@ -79,7 +80,7 @@ Finding memlock() {
     finding.grade = Grade::slower;
     finding.remedy = fmt::format(
         "io_uring and its fixed I/O buffers need {0}: sudo prlimit --pid $$ --memlock=unlimited, "
-        "or for good: echo "
+        "or permanently: echo "
         "'{1} - memlock unlimited' | sudo tee /etc/security/limits.d/ros2store.conf, then log in "
         "again",
         human_bytes(memlock_wanted), geteuid());

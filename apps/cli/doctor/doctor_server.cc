@@ -103,8 +103,8 @@ std::string remedy_of_connecting(const ExaminedServer& server, const Error& erro
         case Code::disconnected: return server.start;
         case Code::denied: return "use a user that may open the socket, or root";
         default:
-            return "see that the way is open: a firewall between the two, `ip route get` of the "
-                   "address, and the server's control.listen, which is 127.0.0.1 unless set";
+            return "check the network path: firewalls, `ip route get ADDRESS`, and the server's "
+                   "'control: listen', which is 127.0.0.1 by default";
     }
 }
 
@@ -228,7 +228,7 @@ Task<Finding> look_at_data(CommandContext context, std::string provider, std::st
         finding.grade = Grade::wrong;
         finding.found += ": " + report.text();
         finding.remedy =
-            "let it listen where clients come to it: data.listen in its settings, and the firewall";
+            "check that clients can reach it: 'data: listen' in its settings, and the firewall";
     }
     co_return finding;
 }
@@ -245,8 +245,8 @@ Task<std::vector<Finding>> look_at_data_plane(CommandContext context, control::S
                              [](const Finding& one) { return one.grade == Grade::wrong; })) {
         findings.push_back({.what = "data plane",
                             .grade = Grade::wrong,
-                            .found = "the server has no provider that this machine could use",
-                            .remedy = "add one to data.listen in its settings: shm PATH on one "
+                            .found = "the server has no provider that this machine can use",
+                            .remedy = "add one to 'data: listen' in its settings: shm PATH on one "
                                       "machine; between machines tls IP:PORT, ofi+verbs IP:PORT, "
                                       "or ucx+tcp IP:PORT with trusted_network"});
     }

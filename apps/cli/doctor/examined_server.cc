@@ -26,7 +26,7 @@ Result<ExaminedServer> server_of(const api::Uri& uri, const std::string& certifi
     return ExaminedServer{
         .location = std::move(location),
         .start = fmt::format("start it on its machine: systemctl start ros2store-{0}; "
-                             "control.listen in /etc/ros2store/{0}.yaml says where it listens",
+                             "'control: listen' in /etc/ros2store/{0}.yaml says where it listens",
                              dpu ? "dpu" : "engine"),
         .engine_start =
             "start it on its machine: systemctl start ros2store-engine; the DPU's log "

@@ -110,7 +110,7 @@ std::string counted(uint64_t count, std::string_view one, std::string_view many)
 std::string left_behind(const Target& target, const CopyCounts& counts) {
     const std::string& location = target.location.shown;
     const std::string left =
-        fmt::format("{} file{} in {} {} whole, nothing is left of those under way", counts.files,
+        fmt::format("{} file{} in {} {} complete; incomplete copies were removed", counts.files,
                     counts.files == 1 ? "" : "s", location, counts.files == 1 ? "is" : "are");
     if (counts.directories == 0 || target.is_directory) {
         return left + "; the same command copies all of it again";

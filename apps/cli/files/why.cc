@@ -36,7 +36,7 @@ Json value_of(const api::RequestTrace& request) {
 void say(const Session& session, std::string_view what, const api::RequestTrace& request) {
     session.say(fmt::format("\n{}: {:.1f} µs", what, microseconds(request.whole)));
     if (request.steps.empty()) {
-        session.say("  of which nothing below says its steps");
+        session.say("  (no step was recorded below this layer)");
         return;
     }
     session.say(fmt::format("{:>10} {:>10}  step", "from µs", "takes µs"));

@@ -292,8 +292,8 @@ Task<Result<>> container_check(CommandContext context, ContainerOptions options)
     Result<fs::Leaks> leaks = fail(Code::unsupported);
     if (dfs == nullptr) {
         context.report.say(
-            fmt::format("{} is {}, which does not show objects: unmount it, or name "
-                        "the engine (ros2s://…)",
+            fmt::format("{} is {}, which gives no access to objects: unmount the container, "
+                        "or use the engine's URI (ros2s://…)",
                         options.location, opened->path()));
     } else {
         if (options.free) {

@@ -60,7 +60,8 @@ Task<Result<>> mount_and_answer(CommandContext context, MountOptions options,
         std::from_chars(number.data(), number.data() + number.size(), pid).ec != std::errc()) {
         const std::string complaint = complaint_in(said->errors);
         co_return context.report.fail(
-            Code::io, complaint.empty() ? "ros2store-fuse ended without a word" : complaint);
+            Code::io,
+            complaint.empty() ? "ros2store-fuse exited without an error message" : complaint);
     }
     std::error_code ignored;
     const auto location = std::filesystem::canonical(options.mount_point, ignored);

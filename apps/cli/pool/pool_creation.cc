@@ -17,7 +17,7 @@ namespace ros2s::cli {
 namespace {
 
 constexpr const char* used_whole =
-    "an NVMe namespace, or a devdax device, is used whole: leave --size out";
+    "an NVMe namespace or a devdax device is used completely: leave --size out";
 
 // Removing the outer pool would leave the inner one, or remove it, too.
 Result<> check_outside_pools(const std::string& directory, Report& report) {
@@ -103,7 +103,8 @@ Task<Result<>> pool_grow(CommandContext context, GrowOptions options) {
     if (whole.has_value() != options.size.empty()) {
         co_return context.report.fail(
             Code::invalid,
-            whole ? used_whole : "--size is required: that of the new device file, 1T say");
+            whole ? used_whole
+                  : "--size is required: the size of the new device file, for example 1T");
     }
     uint64_t bytes = whole.value_or(0);
     if (!whole) {

@@ -32,8 +32,8 @@ Result<api::Uri> container_uri(std::string_view text, Report& report) {
     if (is_here) return uri;
     return report.fail(
         Code::unsupported,
-        fmt::format("'{}' is behind a network, and this command is for pools in a directory of "
-                    "this machine, like {}",
+        fmt::format("'{}' is on a server. This command is for pools in a directory of this "
+                    "machine, like {}",
                     text, api::example_of(api::Uri::Transport::local)));
 }
 

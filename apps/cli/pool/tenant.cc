@@ -115,7 +115,8 @@ Task<Result<>> revoke_one(CommandContext context, TenantOptions options) {
                             bounded(context), engine.pool, options.name, *id, context.report));
     context.session.say(fmt::format(
         "capability {} of the tenant {}: revoked; {}", id->to_string(), options.name,
-        sessions == 0 ? "no session uses it now" : fmt::format("{} sessions ended", sessions)));
+        sessions == 0 ? "no session uses it now"
+                      : fmt::format("{} session{} ended", sessions, sessions == 1 ? "" : "s")));
     context.session.answer(Json::object({{"capability", id->to_string()}, {"sessions", sessions}}));
     co_return Result<>{};
 }

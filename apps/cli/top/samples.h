@@ -22,7 +22,7 @@ struct Sample {
     friend bool operator==(const Sample&, const Sample&) = default;
 };
 
-// Errors: corrupt, with the number of the first line that is no sample. The sentence contains
+// Errors: corrupt, with the number of the first line that is not a sample. The sentence contains
 // nothing from the page, which may be any server's.
 [[nodiscard]] Result<std::vector<Sample>> parse_samples(std::string_view page, Report& report);
 

@@ -35,7 +35,7 @@ TEST(Samples, WhatIsNoSample) {
         const auto samples = parse_samples("b 1\n" + std::string(line), report);
         ASSERT_FALSE(samples) << line;
         EXPECT_EQ(samples.error().code, Code::corrupt);
-        EXPECT_EQ(report.text(), "line 2 is no metric");
+        EXPECT_EQ(report.text(), "line 2 is not a metric");
     }
 }
 

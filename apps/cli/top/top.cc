@@ -1,4 +1,4 @@
-// top: what the tenants of daemons do, as their metrics say.
+// top: the load of each tenant, from the daemons' metrics.
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -133,7 +133,7 @@ Task<Result<>> ask(CommandContext context, Watched& daemon) {
     if (page) {
         const auto samples = parse_samples(*page, why);
         if (samples) counts = counts_in(*samples, why);
-        if (!counts) why.say("it is no daemon of this version of ros2store");
+        if (!counts) why.say("it is not a daemon of this version of ros2store");
     }
     if (!counts) {
         daemon.trouble = why.text();

@@ -13,7 +13,7 @@
 // Errors also: stale (the node is not in a granted directory), read_only (it may only be read).
 //
 // Invariants
-// - A number of a node is worth nothing by itself. Before each use, the directories above the node
+// - The number of a node gives no right by itself. Before each use, the directories above the node
 //   are followed up to a granted one. The file system below must know them: lookup(node, "..").
 // - Each step of this was true some time in the last second: as a look-up of this mount has found
 //   it (SeenParents), or else it is asked for. So is the path of the granted directory, in which
@@ -126,7 +126,7 @@ class SubtreeView final : public FilesBelow {
 
     [[nodiscard]] const Shown* shown_of(NodeId node) const;
     [[nodiscard]] fs::Attributes attributes_of(const Shown& shown) const;
-    // `again`: also if it was looked up in the last second. Errors: not_found, not_directory (also
+    // `again`: even if it was looked up in the last second. Errors: not_found, not_directory (also
     // a symbolic link), those of look-ups.
     Task<Result<NodeId>> root_of(const Call& call, Area& area, bool again = false);
     // The granted directory that has the node. Errors: stale.

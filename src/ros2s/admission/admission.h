@@ -59,7 +59,7 @@ inline constexpr uint64_t small_bytes_max = uint64_t{16} << 10;
 
 struct Limits {
     Amount all{.requests = 512, .bytes = uint64_t{1} << 30};
-    Amount one{.requests = 256, .bytes = uint64_t{768} << 20};  // for one tenant, also if it is
+    Amount one{.requests = 256, .bytes = uint64_t{768} << 20};  // for one tenant, even if it is
                                                                 // alone
     // While several tenants are active: no request begins while those inside cost `shared`, except
     // the only one of a tenant. `least` is what a tenant may have even if others want less.

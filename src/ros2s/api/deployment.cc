@@ -269,9 +269,9 @@ Task<Result<>> Deployment::sweep(const Call& call, std::string container, Report
                                                call, *store_, path_, std::move(container), report));
     const auto swept = co_await rados_->sweep(call, record.id);
     if (swept) co_return swept;
-    co_return report.fail(swept.error(),
-                          fmt::format("cannot remove what crashes have left in {}: {}", path_,
-                                      describe(swept.error())));
+    co_return report.fail(
+        swept.error(), fmt::format("cannot remove the remains of crashed clients in {}: {}", path_,
+                                   describe(swept.error())));
 }
 
 namespace {

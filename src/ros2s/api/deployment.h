@@ -100,8 +100,8 @@ class Deployment {
     // Of a pool that is open in this process. Also for file_system(), which must not be used
     // afterwards.
     Task<> unmount(fs::FileSystem& file_system);
-    // Removes what crashes have left in a Ceph cluster, for the container of this name. Does
-    // nothing elsewhere. Errors: not_found, those of RadosPool::sweep(); each with a sentence.
+    // Removes the remains of crashed clients in a Ceph cluster, for the container of this name.
+    // Does nothing elsewhere. Errors: not_found, those of RadosPool::sweep(); each with a sentence.
     Task<Result<>> sweep(const Call& call, std::string container, Report& report);
 
   private:

@@ -1,4 +1,4 @@
-// Small files that are replaced whole. Blocking system calls; any thread.
+// Small files that are replaced as a whole. Blocking system calls; any thread.
 #pragma once
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 // Capability: a signed statement of an engine, or of a tenant that hands a part of its own on: who
 // holds `holder`'s private key may use these containers of a pool, for the tenant, until then. It
-// is no password: it is worth nothing without the holder's signature (chain.h).
+// is not a password: it is useless without the holder's signature (chain.h).
 //
 //     engine ─ signs ─► capability of a tenant's program ─ signs ─► capability of a DPU
 //                       depth 1                                     depth 2

@@ -1,4 +1,4 @@
-// Chains of capabilities: who verifies one knows what its holder may do, and that the holder is
+// Chains of capabilities: a verifier of one knows what its holder may do, and that the holder is
 // there.
 //
 //     engine's key ─► capability ─ holder's key ─► narrower capability ─ holder's key ─► proof
@@ -33,14 +33,14 @@ struct Expected {
 [[nodiscard]] Result<Capability> verify(const Chain& chain, const Expected& expected,
                                         std::string& why);
 
-// What the holder of a chain signs to show it in a session: it is worth nothing in another session,
+// What the holder of a chain signs to show it in a session: it is not valid in another session,
 // over another provider or at another time. `nonce`: drawn by the server, for this one proof.
 inline constexpr size_t nonce_bytes = 32;
 [[nodiscard]] std::string proof_message(std::string_view nonce, uint64_t session,
                                         std::string_view provider, const Chain& chain);
 
 // What the key of a certificate signs to ask for a capability. `pool`: its name, which the program
-// knows from elsewhere than from the DPU that passes the wish on.
+// knows from elsewhere than from the DPU that passes the request on.
 [[nodiscard]] std::string wish_message(std::string_view wish, std::string_view pool);
 
 }  // namespace ros2s::capability

@@ -82,7 +82,8 @@ Task<Result<std::unique_ptr<Issuer>>> Issuer::open(Environment environment, std:
         if (!keys) {
             co_return report.fail(keys.error(),
                                   fmt::format("{} is not a file of keys for capabilities. Move it "
-                                              "away; a new one is made at start",
+                                              "away: a new one is made at start, and earlier "
+                                              "capabilities become invalid",
                                               self.path_));
         }
         for (const Kept& each : *keys) self.keys_.emplace_back(each.seed);

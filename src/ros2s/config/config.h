@@ -113,8 +113,8 @@ struct Records {
 };
 
 struct Group {
-    // Empty: its settings are at the top level of the file. A setting there may have the same name:
-    // a file has one of both.
+    // Empty: its settings are at the top level of the file. A setting there may have the name of a
+    // group; a file then contains only one of the two.
     std::string_view name;
     std::string_view help;
     std::vector<Field> fields;

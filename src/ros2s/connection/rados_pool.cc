@@ -82,7 +82,7 @@ Task<> RadosPool::keep_sweeping(RadosPool& self) {
         if (swept || call.stop.stop_requested()) continue;
         self.failed_sweeps_.add();
         self.environment_.log.warning(fmt::format(
-            "cannot remove what crashes have left in {} ({}): the next attempt is in {} s",
+            "cannot remove the remains of crashed clients in {} ({}): the next attempt is in {} s",
             self.path(), describe(swept.error()),
             std::chrono::duration_cast<std::chrono::seconds>(pause).count()));
     }
@@ -101,7 +101,7 @@ Task<Result<>> RadosPool::sweep_all(const Call& call) {
 }
 
 void RadosPool::visit_metrics(const MetricVisitor& visit) const {
-    visit("ros2store_rados_sweeps_total", "Sweeps for what crashes have left in the cluster",
+    visit("ros2store_rados_sweeps_total", "Sweeps for remains of crashed clients in the cluster",
           sweeps_.value());
     visit("ros2store_rados_failed_sweeps_total", "Sweeps that failed", failed_sweeps_.value());
     stack_.visit_metrics(visit);

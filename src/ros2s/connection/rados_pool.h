@@ -51,7 +51,8 @@ class RadosPool {
     [[nodiscard]] object::ObjectStore& store();
     // "pool 'main' of the RADOS cluster of /etc/ceph/ceph.conf".
     [[nodiscard]] std::string path();
-    // Removes what crashes have left in a container, now. Errors: those of RadosStore::sweep().
+    // Removes the remains of crashed clients in a container, now. Errors: those of
+    // RadosStore::sweep().
     [[nodiscard]] Task<Result<>> sweep(const Call& call, object::ContainerId container);
     void visit_metrics(const MetricVisitor& visit) const;
     [[nodiscard]] std::string layers() const { return stack_.names(); }

@@ -192,15 +192,15 @@ config::Group describe_metrics(CommonSettings& settings) {
             "Counters for Prometheus.",
             {config::text("listen", settings.metrics,
                           "HOST:PORT of an HTTP server that answers /metrics; empty: none. The "
-                          "metrics name tenants and show their activity, so not everybody may "
-                          "read them."),
+                          "metrics name tenants and show their activity, so they need a "
+                          "password."),
              config::text("password_file", settings.metrics_password_file,
                           "A file whose first line is the password of scrapers, with any user "
                           "name (HTTP basic authentication). If it does not exist, it is "
                           "created. The password is sent in clear text: listen on loopback, or "
                           "behind a proxy with TLS."),
              config::count("trace_every", settings.trace_every, 0, 1'000'000'000,
-                           "One of so many requests is traced; 0: none. The HTTP server answers "
+                           "One of this many requests is traced; 0: none. The HTTP server answers "
                            "/traces with the latest 256 of them, step by step, as a file for "
                            "Perfetto.")}};
 }

@@ -35,8 +35,8 @@ class Connection final : public DaosPool, private Poller {
     Task<std::invoke_result_t<F&>> run(const Call& call, F function) {
         return run_in_turn(options_.turns, blocking_, reactor_, call, std::move(function));
     }
-    // A thread for the whole of an operation that takes locks. Who waits for a lock, or has one,
-    // has a thread already, so that a lock's holder never waits for those of its tenant.
+    // A thread for the whole of an operation that takes locks. One that waits for a lock, or has
+    // one, has a thread already, so that a lock's holder never waits for those of its tenant.
     Task<Result<ThreadTurns::Permit>> enter(const Call& call) {
         return enter_in_time(options_.turns, reactor_, call);
     }

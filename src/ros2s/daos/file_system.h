@@ -88,7 +88,7 @@ class DaosFileSystem final : public fs::FileSystem {
         uint64_t reads = 0, read_bytes = 0, writes = 0, written_bytes = 0;
         Semaphore reading_names;
         // Of a directory: its names when it was last read from the start. A cookie is the position
-        // behind a name.
+        // after a name.
         std::vector<std::string> names{};
         size_t names_bytes = 0;  // memory for them, of this share
         std::shared_ptr<NamesMemory::Share> share{};

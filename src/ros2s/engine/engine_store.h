@@ -35,7 +35,7 @@ class EngineStore final : public object::ObjectStore {
                                  IndexFactory index, CreateOptions options, Report& report);
 
     // Opens a pool: recovers it, and returns a store that accepts requests. The devices, in any
-    // order, now belong to the store, also if this fails (then they are closed). `env` is copied. A
+    // order, now belong to the store, even if this fails (then they are closed). `env` is copied. A
     // pool with a damaged journal opens read-only: see read_only_reason(). Errors: not_found (a
     // device without a pool), invalid (devices missing, foreign or twice), corrupt, bad_version,
     // io; each with a sentence with the device and what to do.
@@ -49,7 +49,7 @@ class EngineStore final : public object::ObjectStore {
     // the journal still holds what the index lacks.
     Task<Result<>> close();
 
-    // Adds an empty device to the pool. The device now belongs to the store, also if this fails.
+    // Adds an empty device to the pool. The device now belongs to the store, even if this fails.
     Task<Result<>> grow(std::unique_ptr<device::BlockDevice> device, Report& report);
     // Writes a checkpoint now.
     Task<Result<>> checkpoint();

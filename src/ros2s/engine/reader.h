@@ -7,7 +7,7 @@
 // - Bytes that do not match their CRC are never returned as data. They count as corrupt only if
 //   they also do not match after a read into the engine's own memory.
 // - The blocks of a fetch are not reused before its reads have ended (read_pins.h).
-// - A fetch sees an array at one moment, also if it spans several segments.
+// - A fetch sees an array at one moment, even if it spans several segments.
 #pragma once
 #include <span>
 

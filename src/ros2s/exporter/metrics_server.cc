@@ -219,7 +219,7 @@ Task<Result<std::unique_ptr<MetricsServer>>> MetricsServer::start(
     auto listening = co_await fabric::listen_when_free(reactor, address, report);
     if (!listening) {
         co_return report.fail(listening.error(),
-                              "the address of the metrics is 'metrics: listen' in the settings");
+                              "cannot serve metrics: check 'metrics: listen' in the settings");
     }
     auto parts =
         std::make_unique<Parts>(reactor, std::move(*listening), std::move(address),

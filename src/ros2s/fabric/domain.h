@@ -1,8 +1,8 @@
 // Domain: one provider, opened on one core for one tenant: the protection domain. A key of one
 // domain is not valid in another. It connects, listens, and counts.
 //
-// The composing code makes it with a function of the provider (sim::Network::open_domain,
-// shm::open_domain, ucx::open_domain) and owns it. All other code uses only this interface. It
+// The composing code makes it with providers.h's open_domain() (simulations: with
+// sim::Network::open_domain()) and owns it. All other code uses only this interface. It
 // outlives its listeners and endpoints, is used on its reactor's core, and is destroyed there after
 // close().
 #pragma once
@@ -64,7 +64,7 @@ struct ConnectOptions {
     StopToken stop{};
     // For the listener's PeerCheck; at most credential_bytes_max.
     std::vector<std::byte> credential{};
-    // Gets the verdict, also if it refuses. Stays empty if the PeerCheck was not asked.
+    // Gets the verdict, even if it refuses. Stays empty if the PeerCheck was not asked.
     std::vector<std::byte>* verdict = nullptr;
 };
 

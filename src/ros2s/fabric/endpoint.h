@@ -9,7 +9,8 @@
 // Messages and MemoryRegions are destroyed before it. Fork rule: a forked child must not use it.
 //
 // Invariants
-// - A message arrives whole, once and in order, or the connection has ended. Messages that are sent
+// - A message arrives complete, once and in order, or the connection has ended. Messages that are
+// sent
 //   after a put returned arrive after the bytes of the put.
 // - Memory for a slow peer is bounded by budgets (Limits): send() waits. A reply never waits,
 //   because its room is reserved when the request is received.
@@ -216,7 +217,7 @@ class Endpoint {
     // The same without waiting: false if there is no message, or no room for its reply.
     [[nodiscard]] bool try_receive(Message& into);
     // From now on offers arriving messages to `reader` first; null: to none. For a side whose
-    // messages are no requests (Limits::reply_bytes is 0). Messages that the reader leaves keep
+    // messages are not requests (Limits::reply_bytes is 0). Messages that the reader leaves keep
     // their order, but those that it takes overtake them.
     void read_in_place(MessageReader* reader) noexcept {
         ROS2S_CHECK(reader == nullptr || limits_.reply_bytes == 0);

@@ -51,7 +51,7 @@ class MessageEndpoint : public Endpoint {
     [[nodiscard]] bool has_budget(uint64_t size) const noexcept {
         return held_ + size + message_overhead <= limits_.incoming_bytes_max;
     }
-    // Memory for a message that arrives whole. It takes budget and is passed to deliver().
+    // Memory for a message that arrives in one piece. It takes budget and is passed to deliver().
     [[nodiscard]] std::byte* begin_whole(uint64_t size);
     // A message that arrives in pieces; one at a time.
     void begin_pieces(uint64_t size);

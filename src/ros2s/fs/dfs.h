@@ -28,21 +28,21 @@ struct DfsOptions {
     static constexpr uint32_t fan_out = 32;  // parts of one large request in flight at once
     // Payload of one transaction of a write over several chunks.
     uint64_t write_bytes_max = 4 << 20;
-    // What one transaction of the store takes. A store layer (object/store_layer.h) takes less than
-    // the store below it.
+    // Limits of one transaction of the store. A store layer (object/store_layer.h) has lower limits
+    // than the store below it.
     size_t operations_max = object::transaction_operations_max;
     uint64_t transaction_bytes_max = object::transaction_bytes_max;
     uint32_t node_ids_per_lease = 4096;
-    // What one transaction punches when a large file is removed: so many chunks, and of so many
+    // Limits of one transaction that removes part of a large file: the number of chunks, and their
     // bytes if they are full. A store holds the maps of all chunks of a transaction in memory.
     uint32_t punch_chunks_max = 1024;
     uint64_t punch_bytes_max = uint64_t{1} << 30;
-    // For this time after the mount, files without names are not removed, whether an earlier mount
-    // left them or they lose their names now: clients that had them open will open them again. 0:
-    // they are removed at the mount.
+    // Unlinked files are kept for this long after the mount, so that clients that had them open can
+    // reopen them. This covers files left by an earlier mount and files unlinked meanwhile. 0: they
+    // are removed at the mount.
     Duration orphan_grace{};
-    // If set and true, a file without a name stays when its last handle is closed, for the next
-    // mount: this mount ends, and clients will open the file again there.
+    // If set and true, this mount is ending: it keeps an unlinked file at the last close, so that
+    // clients can reopen the file in the next mount.
     const bool* leaves_orphans = nullptr;
     // False: a mount for reading only. It never punches anything.
     bool reaps = true;

@@ -315,7 +315,7 @@ class DfsMount final : public Dfs {
                                 const Operation& operation);
 
     // ---- dfs_files.cc
-    // The names behind `cookie`, which the handle gave out; 0: the first ones.
+    // The names after `cookie`, which the handle gave out; 0: the first ones.
     Task<Result<std::vector<DirectoryEntry>>> read_names(const Call& call, OpenFile& file,
                                                          uint64_t cookie, size_t limit);
     Task<Result<Opened>> open_pinned(const Call& call, NodeState& state, OpenFlags flags);

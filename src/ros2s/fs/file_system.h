@@ -1,10 +1,11 @@
 // FileSystem: POSIX, as Linux applications use it, in terms of nodes (inodes) and names.
 // Implementations: Dfs (over any ObjectStore), foreign::LocalFs (over any directory),
-// hostlink::LinkClient (over a connection). All of them pass one contract suite (fs/contract).
+// DaosFileSystem (over a container of DAOS), hostlink::LinkClient (over a connection). They pass
+// one contract suite (fs/contract), and so do the views of a DPU: access::CheckedFileSystem checks
+// permissions for the user of a call, access::SubtreeView shows some directories only.
 //
-// The caller does working directories. access::CheckedFileSystem checks permissions for the user of
-// a call; read_many() checks them itself. Only walk() has paths and follows symbolic links. FUSE
-// does not need it, because the kernel walks paths.
+// Callers resolve working directories. read_many() checks permissions itself. Only walk() has paths
+// and follows symbolic links. FUSE does not need it, because the kernel walks paths.
 //
 // Thread rule: called on the core on which the file system was opened. Ownership: names, windows
 // and spans belong to the caller until the task is done. Errors are named by their code. The usual
@@ -43,7 +44,8 @@ struct FileHandle {
 
 inline constexpr size_t name_bytes_max = 255;
 inline constexpr size_t attribute_value_bytes_max = 64 * 1024;
-// Names of a node's extended attributes, each with a zero byte: Linux lists no more.
+// Maximum total size of the names of a node's extended attributes, each with its NUL. Linux lists
+// no more (XATTR_LIST_MAX).
 inline constexpr size_t xattr_list_bytes_max = 64 * 1024;
 inline constexpr size_t link_target_bytes_max = 4095;
 
@@ -94,7 +96,7 @@ struct ListedEntry {
     Result<Attributes> attributes{};
 };
 
-// Names of one call on many.
+// Maximum number of names in one call of a function for many names.
 inline constexpr size_t names_together_max = 256;
 
 struct FileSystemSpace {
@@ -197,8 +199,8 @@ class Namespace {
 
     // The node that a path leads to, or its place. Paths and absolute targets of links start at the
     // root, and ".." of the root is the root. A path with a trailing slash names a directory; if
-    // something else exists there, it is an error. The nodes of the result count as looked up, but
-    // for the root: path_walk.h gives them back. Errors also: loop (more than links_followed_max
+    // something else exists there, it is an error. Each node of the result except the root counts
+    // as looked up; path_walk.h releases them. Errors also: loop (more than links_followed_max
     // links, or names_walked_max names); not_found and not_directory are about a directory of the
     // path.
     //
@@ -292,7 +294,7 @@ class FileSystem : public Namespace {
     // As pwrite(), for bytes that another process sent with their checksums: one CRC32C per piece
     // of the file (object/checksum.h). If compares_checksums(), the store compares its copy of the
     // bytes with them, and writes nothing that differs (`corrupt`). Otherwise the caller must
-    // compare before. The vector is as before when the task is done.
+    // compare before. When the task is done, the vector has its original contents.
     virtual Task<Result<uint64_t>> pwrite_forwarded(const Call& call, FileHandle handle,
                                                     Window from, uint64_t offset,
                                                     std::vector<uint32_t>& /*checksums*/) {

@@ -1,7 +1,7 @@
 // HandleTable: the open files. A handle is an index and a generation. A handle that was closed or
 // never existed is therefore detected, and does not reach another file.
 //
-// Used on one core. An OpenFile exists while `in_flight` calls use it, also if it is closed
+// Used on one core. An OpenFile exists while `in_flight` calls use it, even if it is closed
 // meanwhile.
 #pragma once
 #include <memory>

@@ -1,6 +1,6 @@
 // Payload has one CRC32C per piece. The extent of an array is cut into pieces at multiples of
 // block_bytes of the array's offsets. The piece of a whole block is therefore the unit that the
-// media stores, and needs no second computation. A single value is one piece, also if it is empty.
+// media stores, and needs no second computation. A single value is one piece, even if it is empty.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -1,9 +1,10 @@
 // ObjectStore: the interface below the file system. Implementations: the engine (on devices),
-// MemoryStore (the test oracle), remote (over rpc); the client decorates any of them. All of them
-// pass one contract suite (object/contract).
+// MemoryStore (the test oracle), RemoteStore (over rpc), RadosStore (on a Ceph cluster).
+// ClientStore decorates any of them, CipherStore the ClientStore of an encrypted container. All of
+// them pass one contract suite (object/contract).
 //
 // Ownership: everything that a request refers to (keys, windows, vectors) belongs to the caller. It
-// must not move until the returned task is done, also if the call is cancelled or times out. Thread
+// must not move until the returned task is done, even if the call is cancelled or times out. Thread
 // rule: called on the core on which the store was opened.
 //
 // Invariants
@@ -162,7 +163,9 @@ struct ListRequest {
 struct ListEntry {
     std::string key;
     std::string value;  // the single value for ListRequest::akey
-    Epoch epoch{};  // of that akey's last update; dkeys of all akeys: of the latest one; objects: 0
+    // Of the last update of the akey. Listing dkeys without an akey: of the last update under the
+    // dkey. Listing objects: 0.
+    Epoch epoch{};
 };
 struct ListReply {
     std::vector<ListEntry> entries;  // ascending
@@ -247,11 +250,11 @@ struct ContainerRecord {
     WallTime created{};
     Amount used{};  // zeros if the store does not count
 };
-// Of a pool, or as one container sees it: its cap and its owner's make it smaller.
+// The space of a pool; or of one container, limited by its cap and its owner's cap.
 struct PoolSpace {
     uint64_t total_bytes = 0;  // for data
     uint64_t free_bytes = 0;   // usable now or after quarantine
-    // Single values that it may have, and may have more; 0, 0: only space limits them.
+    // Single values: the maximum, and how many more can be created. Both 0: limited by space only.
     uint64_t total_values = 0, free_values = 0;
     friend bool operator==(const PoolSpace&, const PoolSpace&) = default;
 };
@@ -265,10 +268,10 @@ struct Features {
     bool chains = false;          // fetch_chain(), and Condition::Kind::pin
     bool caps = false;            // ContainerProperties::caps are enforced
     bool seals = false;           // Operation::seals are kept; else such a write is `unsupported`
-    // What a store that others have open as well does not keep between them.
-    bool own_epochs = false;  // the epochs of two of them are in order only within an object
-    bool own_pins = false;    // a pin binds only those who use this one
-    bool late_space = false;  // space() tells an earlier state, and a full pool is noticed late
+    // Set by a store that several clients open at once: what does not hold across these clients.
+    bool own_epochs = false;  // epochs of different clients are ordered only within an object
+    bool own_pins = false;    // a pin is visible only to the users of this instance
+    bool late_space = false;  // space() and no_space lag behind
 };
 
 [[nodiscard]] bool is_valid_label(std::string_view label);

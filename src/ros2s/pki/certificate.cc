@@ -152,7 +152,8 @@ Result<> check_identity(const Identity& identity, Seconds now, Report& report) {
         return report.fail(
             Code::deadline,
             now < begins
-                ? fmt::format("{} is valid from {}, but the clock here says {}: set the clock",
+                ? fmt::format("{} is valid from {}, but it is {} by the clock here: set the clock, "
+                              "or issue the certificate again",
                               identity.certificate_file, to_string(begins), to_string(now))
                 : fmt::format("{} expired at {}; issue a new one where the authority is: ros2store "
                               "certs issue DIR NAME --replace, and copy it here",

@@ -1,4 +1,5 @@
-// These functions read a PEM certificate file, for messages of `doctor` and of the daemons.
+// Reads PEM certificate files for messages, checks a program's identity files, and verifies a
+// client's certificate chain.
 #pragma once
 #include <chrono>
 #include <string>

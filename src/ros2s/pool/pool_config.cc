@@ -16,7 +16,7 @@ config::Table describe(PoolConfig& c) {
          {config::text("pool", c.pool, "The pool's name in URIs: 1 to 127 of A-Z a-z 0-9 . _ -.")
               .required()}},
         {"engine",
-         "What keeps the data.",
+         "The storage engine.",
          {config::size("memory", c.memory_bytes, uint64_t{64} << 20, uint64_t{1} << 40,
                        "Memory for everything that grows with load or with the pool: caches, "
                        "staged writes, the index. It holds for any pool size."),
@@ -28,22 +28,23 @@ config::Table describe(PoolConfig& c) {
                         "to keep free space contiguous. 0: there is no cleaner.")}},
         {"io",
          "How the devices are reached.",
-         {config::choice("back_end", c.back_end, {"auto", "io_uring", "threads"},
-                         "auto takes io_uring, and threads where the kernel refuses it; io_uring "
-                         "refuses to open then."),
+         {config::choice(
+              "back_end", c.back_end, {"auto", "io_uring", "threads"},
+              "auto: io_uring, or threads where the kernel refuses it. io_uring: the pool "
+              "does not open then."),
           config::flag("page_cache", c.page_cache,
-                       "Goes through the kernel's page cache, for file systems without O_DIRECT. "
-                       "Slower, and takes memory beyond the limit above."),
+                       "Use the kernel's page cache, for file systems without O_DIRECT. It is "
+                       "slower, and takes memory beyond the limit above."),
           config::flag("accept_copies", c.accept_copies,
-                       "Opens the pool though a device is another medium (an NVMe namespace with "
-                       "another identity) than the one that it was made on: a copy takes its place "
-                       "for good. Otherwise such a pool is refused."),
+                       "Open the pool even if a device is another medium (an NVMe namespace with "
+                       "another identity) than the one that it was made on. The copy then replaces "
+                       "it permanently. Otherwise such a pool is refused."),
           config::flag("discard", c.discard,
-                       "Tells an NVMe namespace which blocks hold nothing any more, where its "
-                       "controller takes that (TRIM). Files and persistent memory gain nothing."),
+                       "Tell an NVMe namespace which blocks are unused, if its controller supports "
+                       "that (TRIM). No effect on files and persistent memory."),
           config::duration("poll", c.poll, 0s, 10ms,
-                           "How long a program that has the pool open looks for work before it "
-                           "sleeps. It looks less often if that finds none. 0: never.")}}};
+                           "How long a program that has the pool open polls for work before it "
+                           "sleeps. It polls less often if it finds none. 0: never.")}}};
 }
 
 }  // namespace

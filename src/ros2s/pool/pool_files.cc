@@ -40,7 +40,7 @@ std::string_view remedy_for(Code code) {
     switch (code) {
         case Code::denied:
             return "; run as a user who may, or choose a directory that you may write to";
-        case Code::read_only: return "; choose a directory on a file system that takes writes";
+        case Code::read_only: return "; choose a directory on a writable file system";
         case Code::no_space: return "; make room there, or choose a directory on another disk";
         // Also directories that the kernel provides, such as /proc.
         case Code::not_found:

@@ -39,11 +39,12 @@ std::unexpected<Error> cannot(std::string_view do_what, const std::string& path,
 // Names in the directory that may hold a pool's data: device files and the index.
 [[nodiscard]] Result<std::vector<std::string>> data_names(const std::string& directory);
 
-// Removes a device file (if it is a link, the file behind it first) and leftovers of its creation.
-// A missing file is no error. For a namespace only the link is removed.
+// Removes a device file (if it is a link, first the file that it leads to) and leftovers of its
+// creation. A missing file is not an error. For a namespace only the link is removed.
 [[nodiscard]] Result<> remove_device(const std::string& path);
-// Removes every file of a pool except `owner`, also device files behind links. half-made is removed
-// last, so that an interrupted removal can be continued. Errors: those of the file system.
+// Removes every file of a pool except `owner`, also the device files that links lead to. half-made
+// is removed last, so that an interrupted removal can be continued. Errors: those of the file
+// system.
 [[nodiscard]] Result<> remove_pool_files(const std::string& directory);
 
 }  // namespace ros2s::pool

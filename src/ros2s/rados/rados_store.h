@@ -58,9 +58,9 @@ class RadosStore final : public object::ObjectStore {
     ~RadosStore() override;
     Task<> close();
 
-    // Removes what crashes have left in the container: data that no object refers to, locks and
-    // records of transactions that nobody ends, and objects without entries. Reads the names of all
-    // its objects. Errors: not_found, those of the call and of Pool.
+    // Removes the remains of crashed clients in the container: data that no object refers to, locks
+    // and records of transactions that nobody ends, and objects without entries. Reads the names of
+    // all its objects. Errors: not_found, those of the call and of Pool.
     Task<Result<>> sweep(const Call& call, object::ContainerId container);
 
     [[nodiscard]] object::Features features() const override;

@@ -1,4 +1,4 @@
-// The bytes of the records (records.h) behind tag and version, field by field.
+// The bytes of the records (records.h) after tag and version, field by field.
 #pragma once
 #include "records.h"
 #include "ros2s/base/fields.h"

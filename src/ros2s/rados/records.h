@@ -103,7 +103,7 @@ struct PoolRecord {
     Uuid id;
     std::string data;  // the name of its RADOS pool for data
 };
-// The greatest epoch of a store that was closed: the next one's are greater, also if its clock is
+// The greatest epoch of a store that was closed: the next one's are greater, even if its clock is
 // behind.
 struct ClockRecord {
     uint64_t epoch = 0;

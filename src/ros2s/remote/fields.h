@@ -175,7 +175,7 @@ inline constexpr auto list_fields = [](auto& io, auto& container, auto& request,
     io.part("object", request.object, object_fields);
     io.text("dkey", request.dkey.bytes, object::key_bytes_max);
     io.text("akey", request.akey.bytes, object::key_bytes_max);
-    io("there is a key to start behind", has_after);
+    io("there is a key to start after", has_after);
     io.text("that key", after, object::key_bytes_max + 1);
     io("limit", request.limit);
     io.refuse_when(!has_after && !after.empty());
@@ -187,7 +187,7 @@ inline constexpr auto list_entry_fields = [](auto& io, auto& entry) {
     io("epoch", entry.epoch.value);
 };
 // Elements, and whether there are more. A page that promises more but is empty is invalid: its
-// client would ask for ever.
+// client would ask forever.
 inline constexpr auto page_fields = [](auto& io, auto& elements, auto& more, auto fields) {
     const size_t count = io.append("entries", elements, fields);
     io("more", more);
@@ -248,7 +248,7 @@ inline constexpr auto destroy_fields = [](auto& io, auto& destruction) {
     io("container", destruction.container.uuid);
 };
 inline constexpr auto list_containers_fields = [](auto& io, auto& after) {
-    io.text("label to start behind", after, object::label_bytes_max);
+    io.text("label to start after", after, object::label_bytes_max);
 };
 inline constexpr auto containers_fields = [](auto& io, auto& records, auto& more) {
     page_fields(io, records, more, container_fields);

@@ -20,7 +20,7 @@ Task<Result<std::unique_ptr<RemoteStore>>> RemoteStore::open(const Call& call,
     if (!description) {
         co_return report.fail(
             description.error(),
-            fmt::format("the store at {} ({}) does not say what it is: {}", channel.address(),
+            fmt::format("the server at {} ({}) does not describe its store: {}", channel.address(),
                         channel.provider(), describe(description.error())));
     }
     co_return std::unique_ptr<RemoteStore>(new RemoteStore(channel, std::move(*description)));

@@ -87,11 +87,12 @@ class OsReactor final : public Reactor {
     // May be called from any thread. True in a forked child, where no loop runs.
     [[nodiscard]] bool in_forked_child() const noexcept;
     // May be called from any thread, after work was made visible as for wake(). With callers_lead,
-    // runs it a few turns on the calling thread, without sleeping, unless another thread runs the
-    // loop. That one is woken.
+    // runs the loop for up to two turns on the calling thread, without sleeping. If another thread
+    // runs the loop, wakes that thread instead.
     void advance() noexcept;
-    // The same, but leaves it to a caller that is about to lead if no thread runs the loop. If none
-    // comes, the reactor's own thread does it within a millisecond.
+    // Like advance(), but does not run the loop here: it wakes the thread that sleeps in the loop.
+    // If no thread runs the loop, the next caller that leads does the work; if none comes, the
+    // reactor's own thread does it within a millisecond.
     void announce() noexcept;
 
     Time now() const noexcept override;

@@ -77,7 +77,7 @@ class ThreadTurns {
     static void remove(Tenant& tenant, Waiter& waiter) noexcept;
     void stop_waiting(uint64_t tenant, Waiter& waiter) noexcept;
     void leave(uint64_t tenant) noexcept;
-    // Null: nobody waits who has room.
+    // Null: no tenant that has room waits.
     [[nodiscard]] Tenants::value_type* next() noexcept;
 
     Reactor& reactor_;

@@ -16,7 +16,7 @@
 //   read, before the read began. It contains nothing that did not happen.
 // - A repeated operation id happened once. Its reply is kept for the lease of its client. Later it
 //   is refused, and its result is read from the store.
-// - A transaction's time is the machine's, between its call and its return, also if the clock was
+// - A transaction's time is the machine's, between its call and its return, even if the clock was
 //   set back. Queries return the same time, after restarts too.
 #pragma once
 #include <algorithm>

@@ -1,12 +1,12 @@
 // TenantRegistry: the tenants of one pool, at its engine, which is the authority for them. A change
-// is durable before change() returns (a file in the pool's directory, replaced whole). Expiry
+// is durable before change() returns (a file in the pool's directory, replaced as a whole). Expiry
 // follows this machine's clock.
 //
 // Owned by the program; stop() before destruction. Used on one core; the file is written by the
 // blocking pool.
 //
 // Invariants
-// - A change is applied whole or not at all; changes are done one after the other.
+// - A change is applied completely or not at all; changes are done one after the other.
 // - Generations of a tenant increase, also after its revocation. A revoked tenant is kept, so that
 //   its subjects stay refused. It becomes active again only by set().
 #pragma once

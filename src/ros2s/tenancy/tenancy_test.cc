@@ -119,7 +119,7 @@ TEST(Tenant, ADamagedFileIsRefusedWhole) {
         EXPECT_THAT(refused(fmt::format("format: 1\ntenants:\n  a: {{subjects: CN=a, "
                                         "revoked_capabilities: \"{}\"}}\n",
                                         text)),
-                    HasSubstr("'a': revoked_capabilities: this is no list"));
+                    HasSubstr("'a': revoked_capabilities: this is not a list"));
     }
 }
 

@@ -291,11 +291,12 @@ Result<TenantsByName> parse_document(std::string_view yaml, std::string_view whe
         if (const auto revoked = entries.extract(std::string(revoked_capabilities_key))) {
             const auto parsed = parse_revoked(revoked.mapped(), tenant.revoked_capabilities);
             if (!parsed) {
-                return report.fail(parsed.error(),
-                                   fmt::format("{}: {}: this is no list of capabilities; without "
-                                               "it, those that were revoked in the last hour are "
-                                               "valid again",
-                                               place, revoked_capabilities_key));
+                return report.fail(
+                    parsed.error(),
+                    fmt::format("{}: {}: this is not a list of capabilities; without "
+                                "it, those that were revoked in the last hour are "
+                                "valid again",
+                                place, revoked_capabilities_key));
             }
         }
         tenant.settings = std::move(entries);

@@ -1,5 +1,5 @@
 // lock_exclusively() locks an open descriptor (flock). The lock belongs to the open file, so it is
-// free only when its owner's last operation has ended, also if the owner was killed.
+// free only when its owner's last operation has ended, even if the owner was killed.
 #pragma once
 #include <string>
 

@@ -35,8 +35,9 @@ Result<std::unique_ptr<CommandRing>> CommandRing::create(Reactor& reactor, Abili
     if (abilities.polled) params.flags |= IORING_SETUP_IOPOLL;
     const int result = io_uring_queue_init_params(entries, &made->ring_, &params);
     if (result == -EINVAL) {
-        return report.fail(Code::unsupported,
-                           "this kernel has no NVMe passthrough by io_uring: Linux 5.19 has");
+        return report.fail(
+            Code::unsupported,
+            "this kernel has no NVMe passthrough by io_uring: use Linux 5.19 or newer");
     }
     if (result < 0) {
         const Error error = fail_errno(-result).error();

@@ -39,7 +39,7 @@ class CommandRing;
 struct Namespace;
 
 // Bytes of the NVMe namespace whose character device is `path`, or the target of the link `path`.
-// Empty if it is no such device. Does not open it.
+// Empty if it is not such a device. Does not open it.
 [[nodiscard]] std::optional<uint64_t> nvme_bytes(const std::string& path);
 
 class NvmeDevice final : public BlockDevice {

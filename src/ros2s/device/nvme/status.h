@@ -13,7 +13,7 @@ namespace ros2s::device {
 [[nodiscard]] Error command_error(int32_t result) noexcept;
 // "NVMe status 0x281: the medium could not be read", "No such device: the namespace is gone".
 [[nodiscard]] std::string describe_failure(int32_t result);
-// The same command may succeed later. It may be repeated if it is no flush.
+// The same command may succeed later. It may be repeated if it is not a flush.
 [[nodiscard]] bool may_repeat(int32_t result) noexcept;
 // "The controller could not be reached."
 inline constexpr int32_t status_no_path = 0x370;

@@ -152,7 +152,7 @@ Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
     if (!made->is_memory && !options.ordinary_file) co_return no_memory_there(path, report);
     if (length == 0 || length % block_bytes != 0) {
         co_return report.fail(Code::corrupt,
-                              fmt::format("{}: has {} bytes, which is not a multiple of {}: it was "
+                              fmt::format("{}: has {} bytes, not a positive multiple of {}: it was "
                                           "truncated. Restore it from a copy",
                                           path, length, block_bytes));
     }

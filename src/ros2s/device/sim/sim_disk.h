@@ -27,7 +27,7 @@
 //   For flush and discard, lost, misdirected and rotten mean no fault.
 // - Persistent memory (SimDiskOptions::memory): a write is durable when it completes. If a crash
 //   interrupts it, any of its 64-byte lines, and of a line any of its 8-byte words, are written.
-// - A discarded block has its old content, zeros, or garbage, also if a crash interrupted the
+// - A discarded block has its old content, zeros, or garbage, even if a crash interrupted the
 //   discard.
 // - Not modelled: a flush that lies, blocks that change without an operation (use rot()), and
 //   space: the disk has its full size from the start and initially reads zeros.

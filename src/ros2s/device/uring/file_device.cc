@@ -43,7 +43,7 @@ Task<Result<std::unique_ptr<BlockDevice>>> FileDevice::open(Reactor& reactor, st
     const auto size = static_cast<uint64_t>(status.st_size);
     if (size == 0 || size % block_bytes != 0) {
         co_return report.fail(Code::corrupt,
-                              fmt::format("{}: has {} bytes, which is not a multiple of {}: it was "
+                              fmt::format("{}: has {} bytes, not a positive multiple of {}: it was "
                                           "truncated, or is not a device of a pool",
                                           path, size, block_bytes));
     }

@@ -59,7 +59,7 @@ struct ReplyKey {
 [[nodiscard]] KeyBuilder space_key(uint32_t device, uint32_t region);
 [[nodiscard]] KeyBuilder meta_key();
 
-// The fields of an index key. Empty if the bytes are no such key.
+// The fields of an index key. Empty if the bytes are not such a key.
 struct EntryKey {
     object::ContainerId container;
     object::ObjectId object;

@@ -11,7 +11,8 @@
 // therefore learns its progress from the index itself. Batches that were never flushed may survive.
 //
 // Invariants
-// - A get() or one scan() sees each batch whole or not at all; two calls may see different moments.
+// - A get() or one scan() sees each batch completely or not at all; two calls may see different
+// moments.
 // - Keys are ordered as unsigned bytes (memcmp, the shorter first).
 // - After apply() or flush() has failed the caller stops writing: it is unknown what is durable
 //   until the index is opened again. Reads remain allowed.

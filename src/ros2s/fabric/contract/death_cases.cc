@@ -1,4 +1,4 @@
-// Peers that disappear without a word during an operation.
+// Peers that disappear without notice during an operation.
 #include "cases.h"
 
 namespace ros2s::fabric::contract {

@@ -2,11 +2,12 @@
 // time and decided by the world's seed.
 //
 // Fault model
-// - Frames of a connection arrive whole and in order, after a random delay and the time that their
+// - Frames of a connection arrive complete and in order, after a random delay and the time that
+// their
 //   bytes take. A receiver that does not read fills the link's buffer, which stops the sender.
 // - A connection may be lost at any frame, at random or on demand, also after a given number of
 //   bytes: in the middle of a transfer. Frames in transit are lost. Each side is told later.
-// - A process (a domain's name) may die: its connections are lost without a word. It may stall: it
+// - A process (a domain's name) may die: its connections are lost without notice. It may stall: it
 //   reads nothing, and nothing that it sends leaves.
 // - A bit of a frame may be wrong on arrival, as behind a bad switch or memory. No provider detects
 //   that by itself. A user that needs to know has to compare checksums.

@@ -24,7 +24,7 @@ class FrameReader {
   public:
     FrameReader() : frame_(std::make_unique_for_overwrite<std::byte[]>(frame_bytes)) {}
 
-    // Where the next bytes of the stream go. Not empty unless a frame is whole.
+    // Where the next bytes of the stream go. Not empty unless a frame is complete.
     [[nodiscard]] Bytes wanted() noexcept;
     // That many of them have come. Errors: corrupt (the length makes no sense).
     [[nodiscard]] Result<> took(size_t count) noexcept;

@@ -197,7 +197,7 @@ Progress OpensslSocket::shake_hands() noexcept {
     const unsigned char* agreed = nullptr;
     unsigned length = 0;
     SSL_get0_alpn_selected(tls_.get(), &agreed, &length);
-    if (length == 0) return refuse("the peer has TLS, but is no peer of this program");
+    if (length == 0) return refuse("the peer uses TLS, but is not a program of ros2store");
     peer_subject_ = subject_of(SSL_get0_peer_certificate(tls_.get()));
     if (peer_subject_.empty()) return refuse("the certificate names no subject");
     return Progress::done;
