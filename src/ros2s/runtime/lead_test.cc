@@ -144,24 +144,32 @@ TEST_F(LeadTest, AdvanceRunsATurnOnTheCallingThread) {
     run_blocking(*reactor_, [&] { return detach(bell); });
 }
 
+// Begins at once, on the stack of whoever calls it.
+struct Eager {
+    struct promise_type {
+        Eager get_return_object() { return {}; }
+        std::suspend_never initial_suspend() noexcept { return {}; }
+        std::suspend_never final_suspend() noexcept { return {}; }
+        void return_void() {}
+        void unhandled_exception() { std::abort(); }
+    };
+};
 // Submits an operation while it polls, as a queue of requests does for a read of cached metadata.
 struct SubmittingBell final : Poller {
-    SubmittingBell(Reactor& to, int descriptor) : reactor(to), fd(descriptor), reads(to, 1) {}
+    SubmittingBell(Reactor& to, int descriptor) : reactor(to), fd(descriptor) {}
     bool poll() noexcept override {
         if (!rung.exchange(false)) return false;
-        EXPECT_TRUE(reads.try_spawn(read()));
+        read();
         return true;
     }
     bool prepare_sleep() noexcept override { return !rung; }
-    Task<> read() {
+    Eager read() {
         EXPECT_EQ(co_await reactor.ring()->read(fd, block.bytes(), 0), block_bytes);
         ++done;
     }
-    Task<> join() { co_await reads.join(); }
 
     Reactor& reactor;
     int fd;
-    Nursery reads;
     AlignedBuffer block{block_bytes};
     std::atomic<bool> rung = false;
     std::atomic<int> done = 0;
@@ -175,19 +183,17 @@ TEST_F(LeadTest, AdvanceHandsOverWhatAPollerSubmits) {
     ASSERT_EQ(::ftruncate(fd, block_bytes), 0);
     SubmittingBell bell(*reactor_, fd);
     run_blocking(*reactor_, [&] { return attach(bell); });
-    int slow = 0;
+    const auto begun = std::chrono::steady_clock::now();
     for (int i = 1; i <= 20; ++i) {
         call();
         bell.rung = true;
-        const auto begun = std::chrono::steady_clock::now();
-        while (bell.done != i && std::chrono::steady_clock::now() - begun < 10s) {
+        while (bell.done != i && std::chrono::steady_clock::now() - begun < 60s) {
             reactor_->advance();
         }
-        if (std::chrono::steady_clock::now() - begun > 100ms) ++slow;
         ASSERT_EQ(bell.done, i);
     }
-    EXPECT_LT(slow, 10);
-    run_blocking(*reactor_, [&] { return bell.join(); });
+    // Some milliseconds; without it 3 s, until the own thread took over.
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, 1s);
     run_blocking(*reactor_, [&] { return detach(bell); });
     ::close(fd);
 }
