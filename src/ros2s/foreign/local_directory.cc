@@ -83,7 +83,9 @@ LocalDirectory::LocalDirectory(std::string path, Found root, bool in_memory, Rea
       options_(options),
       tenant_(tenant),
       in_memory_(in_memory ? std::optional(root.status.st_dev) : std::nullopt),
-      nodes_(reactor.secrets().next(), options.descriptors_max) {
+      closing_(reactor, 1),
+      nodes_(reactor.secrets().next(), options.descriptors_max,
+             [this](Descriptor path) { close_path(std::move(path)); }) {
     nodes_.add_root(std::move(root));
 }
 LocalDirectory::~LocalDirectory() { ROS2S_CHECK(files_.empty()); }
@@ -91,6 +93,29 @@ LocalDirectory::~LocalDirectory() { ROS2S_CHECK(files_.empty()); }
 Task<> LocalDirectory::close_all() {
     const Call call{.tenant = tenant_};
     while (!files_.empty()) (void)co_await close(call, FileHandle{files_.begin()->first});
+    is_closed_ = true;
+    co_await closing_.join();
+}
+
+// The last close of a removed file frees its blocks, which may wait for a disk. Other file systems
+// cannot be asked here whether it was removed.
+void LocalDirectory::close_path(Descriptor path) {
+    struct stat status{};
+    const bool is_removed = in_memory_ && ::fstat(path.get(), &status) == 0 && status.st_nlink == 0;
+    if (!is_removed || is_closed_) return;
+    removed_.push_back(std::move(path));
+    (void)closing_.try_spawn(close_removed());
+}
+
+// For no tenant: hung calls of a tenant must not keep descriptors of others.
+Task<> LocalDirectory::close_removed() {
+    while (!removed_.empty()) {
+        std::vector<Descriptor> some = std::exchange(removed_, {});
+        (void)co_await on_thread({}, [&]() -> Result<> {
+            some.clear();
+            return {};
+        });
+    }
 }
 
 // Returns whether `owner` has it now.

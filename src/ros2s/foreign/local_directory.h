@@ -196,6 +196,8 @@ class LocalDirectory final : public fs::FileSystem {
                                             std::span<const std::string_view> names,
                                             const F& change);
     Task<> read_item(const Call& call, int directory, fs::ReadManyItem& item);
+    void close_path(Descriptor path);
+    Task<> close_removed();
     Attributes add(Found found, LocalNode& parent, const std::string& name);
     // The node, with a descriptor. Errors: stale (no such node, or its name belongs to another
     // file).
@@ -225,6 +227,9 @@ class LocalDirectory final : public fs::FileSystem {
     const LocalFsOptions options_;
     const uint64_t tenant_;                 // for which it was opened
     const std::optional<dev_t> in_memory_;  // the root's device, if its file system answers at once
+    Nursery closing_;                  // one close_removed(), while there is something to close
+    std::vector<Descriptor> removed_;  // of removed files
+    bool is_closed_ = false;
     LocalNodes nodes_;
     // Names that were read ahead for all open directories. Beyond the limit a directory is read
     // again from its position.

@@ -111,11 +111,8 @@ Task<Result<>> LocalDirectory::close(const Call& call, FileHandle handle) {
     kept_names_ -= file->listed.size();
     LocalNode& node = file->node;
     // Network file systems may be slow here, and may report lost writes only here.
-    const int fd = file->descriptor.get();
-    const auto flushed = co_await on_thread(without_end(call), [&]() -> Result<> {
-        const int copy = ::dup(fd);
-        return copy < 0 ? fail_errno(errno) : checked(::close(copy));
-    });
+    const auto flushed = co_await on_thread(
+        without_end(call), [&] { return checked(::close(file->descriptor.release())); });
     file.reset();
     nodes_.end_use(node);
     co_return flushed;

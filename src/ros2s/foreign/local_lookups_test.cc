@@ -181,6 +181,20 @@ class LocalFsInMemory : public testing::Test {
         EXPECT_TRUE(co_await fs->close(call, made->handle));
         EXPECT_EQ(pool.jobs(), 1U);
     }
+    Task<> removes_and_forgets() {
+        const Call call;
+        const auto made = co_await fs->create(call, root_node, "made", 0640, {.write = true}, {});
+        CO_ASSERT(made);
+        EXPECT_TRUE(co_await fs->close(call, made->handle));
+        const auto file = co_await fs->walk(call, "a/b/file", fs::LastLink::keep);
+        CO_ASSERT(file && file->attributes);
+        EXPECT_TRUE(co_await fs->unlink(call, root_node, "made"));
+        (void)pool.jobs();
+        fs->forget(file->attributes->node, 1);
+        EXPECT_EQ(pool.jobs(), 0U);
+        fs->forget(made->attributes.node, 1);
+        EXPECT_EQ(pool.jobs(), 1U);
+    }
 };
 
 TEST_F(LocalFsInMemory, NeedsNoThread) { world.run(finds_without_threads()); }
@@ -189,6 +203,8 @@ TEST_F(LocalFsInMemory, WhatIsNotThereIsAskedForOnAThread) {
 }
 TEST_F(LocalFsInMemory, LooksUpNothingBehindLinks) { world.run(stops_at_links()); }
 TEST_F(LocalFsInMemory, RefusesNamesThatAreNone) { world.run(refuses_names()); }
+// Its blocks may have to be freed.
+TEST_F(LocalFsInMemory, ARemovedFileIsClosedOnAThread) { world.run(removes_and_forgets()); }
 TEST_F(LocalFsInMemory, ManyNamesAreOneJob) { world.run(counts_jobs()); }
 
 Task<> walk_in_proc(CountedPool& pool, sim::World& world) {
