@@ -81,6 +81,21 @@ def names_are_counted():
 
 
 @test
+def a_directory_behind_a_dpu():
+    def look(top):
+        done = bench(top, "directory", "--seconds", "1", "--turns", "1", "--json", "build/directory.json")
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        found = json.loads((top / "build" / "directory.json").read_text())["rows"]
+        assert {row["workload"] for row in found} == {*names.OPERATIONS, "randread"}, found
+        assert {row["mode"] for row in found} == {"raw", "offload"} and len(found) == 2 * 2 * 6, found
+        for row in found:
+            assert tuple(row) == rows.FIELDS and row["iops"] > 0, row
+            assert (row["ratio_to_raw"] is None) == (row["mode"] == "raw"), row
+
+    in_a_place(look)
+
+
+@test
 def small_files():
     def look(top):
         for name in ("raw", "place"):

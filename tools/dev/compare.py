@@ -56,6 +56,7 @@ class Side:
     served: object = None  # the pool, if it has daemons (served.py)
     daemons: tuple = ()  # the daemons that its I/O passes: "dpu", "engine"
     way: str = path_report.EMBEDDED  # what its path report must say
+    has_devices: bool = True  # whose counters have all bytes
     through: str = ""  # the provider between client and engine, if the engine is a daemon
 
     @property
@@ -142,7 +143,7 @@ def measure(row, side, shared, prefix=()):
     path, passed = "", None
     if not side.is_raw:
         report = path_report.check(done.stdout, moved["total_ios"], wrote, side.way,
-                                   counted.get("engine"), row.options.get("numjobs", 1))
+                                   counted.get("engine"), row.options.get("numjobs", 1), side.has_devices)
         path, passed = report.path, hops.seen(report, counted)
         if side.through:
             hops.check(passed, side.through, "dpu" in side.daemons)

@@ -23,6 +23,8 @@ class Descriptor {
         if (fd_ >= 0) ::close(fd_);
     }
     [[nodiscard]] int get() const { return fd_; }
+    // The caller closes it.
+    [[nodiscard]] int release() { return std::exchange(fd_, -1); }
 
   private:
     int fd_ = -1;

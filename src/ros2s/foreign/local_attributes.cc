@@ -61,11 +61,13 @@ Result<> LocalDirectory::change(int path, mode_t type, fs::SetAttributes changes
 
 Task<Result<Attributes>> LocalDirectory::get_attributes(const Call& call, NodeId id) {
     ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
-    co_return co_await on_thread(call, [&]() -> Result<Attributes> {
+    const auto get = [&]() -> Result<Attributes> {
         struct stat status{};
         ROS2S_TRY(checked(::fstat(node.fd(), &status)));
         return attributes_of(id, status);
-    });
+    };
+    if (answers_at_once(node->inode.first)) co_return get();
+    co_return co_await on_thread(call, get);
 }
 
 Task<Result<Attributes>> LocalDirectory::set_attributes(const Call& call, NodeId id,

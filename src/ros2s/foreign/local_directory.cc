@@ -3,24 +3,43 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 
-#include <array>
-
-#include "ros2s/base/crc32c.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/timespec.h"
 
 namespace ros2s::foreign {
 
 using fs::check_name;
+namespace {
+
+// The attributes of an inode that is open, and its handle, are in memory and no lock that is held
+// during I/O guards them. Others may ask a server or another file system.
+bool keeps_attributes_in_memory(int directory) {
+    struct statfs status{};
+    if (::fstatfs(directory, &status) < 0) return false;
+    switch (static_cast<uint32_t>(status.f_type)) {
+        case EXT4_SUPER_MAGIC:
+        case XFS_SUPER_MAGIC:
+        case BTRFS_SUPER_MAGIC:
+        case F2FS_SUPER_MAGIC:
+        case TMPFS_MAGIC: return true;
+        default: return false;
+    }
+}
+
+}  // namespace
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Reactor& reactor,
                                                             BlockingPool& pool, Report& report,
                                                             LocalFsOptions options, Call call) {
+    bool in_memory = false;
     auto root = co_await run_in_turn(options.turns, pool, reactor, call, [&]() -> Result<Found> {
         ROS2S_TRY_ASSIGN(Descriptor there,
                          opened(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)));
+        in_memory = keeps_attributes_in_memory(there.get());
         return found_by(std::move(there));
     });
     if (!root) {
@@ -38,8 +57,8 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Re
                               "/proc is not mounted; it is needed to open files. Mount it: "
                               "mount -t proc proc /proc");
     }
-    co_return std::make_unique<LocalDirectory>(std::move(path), std::move(*root), reactor, pool,
-                                               options, call.tenant);
+    co_return std::make_unique<LocalDirectory>(std::move(path), std::move(*root), in_memory,
+                                               reactor, pool, options, call.tenant);
 }
 
 Attributes attributes_of(NodeId node, const struct stat& status) {
@@ -56,14 +75,17 @@ Attributes attributes_of(NodeId node, const struct stat& status) {
             .changed = to_wall_time(status.st_ctim)};
 }
 
-LocalDirectory::LocalDirectory(std::string path, Found root, Reactor& reactor, BlockingPool& pool,
-                               LocalFsOptions options, uint64_t tenant)
+LocalDirectory::LocalDirectory(std::string path, Found root, bool in_memory, Reactor& reactor,
+                               BlockingPool& pool, LocalFsOptions options, uint64_t tenant)
     : path_(std::move(path)),
       reactor_(reactor),
       pool_(pool),
       options_(options),
       tenant_(tenant),
-      nodes_(reactor.secrets().next(), options.descriptors_max) {
+      in_memory_(in_memory ? std::optional(root.status.st_dev) : std::nullopt),
+      closing_(reactor, 1),
+      nodes_(reactor.secrets().next(), options.descriptors_max,
+             [this](Descriptor path) { close_path(std::move(path)); }) {
     nodes_.add_root(std::move(root));
 }
 LocalDirectory::~LocalDirectory() { ROS2S_CHECK(files_.empty()); }
@@ -71,84 +93,29 @@ LocalDirectory::~LocalDirectory() { ROS2S_CHECK(files_.empty()); }
 Task<> LocalDirectory::close_all() {
     const Call call{.tenant = tenant_};
     while (!files_.empty()) (void)co_await close(call, FileHandle{files_.begin()->first});
+    is_closed_ = true;
+    co_await closing_.join();
 }
 
-// The kernel's handle of a file contains its generation, or something else that differs from a
-// later file with its inode number. In file systems without handles the inode number alone decides.
-Result<Found> found_by(Descriptor path) {
-    Found found;
-    ROS2S_TRY(checked(::fstat(path.get(), &found.status)));
-    alignas(file_handle) std::array<std::byte, sizeof(file_handle) + MAX_HANDLE_SZ> room{};
-    auto* const handle = reinterpret_cast<file_handle*>(room.data());
-    handle->handle_bytes = MAX_HANDLE_SZ;
-    int mount = 0;
-    if (::name_to_handle_at(path.get(), "", handle, &mount, AT_EMPTY_PATH) == 0) {
-        const auto bytes = ConstBytes(room).subspan(sizeof(file_handle), handle->handle_bytes);
-        found.fingerprint =
-            uint64_t{static_cast<uint32_t>(handle->handle_type)} << 32 | crc32c(bytes);
+// The last close of a removed file frees its blocks, which may wait for a disk. Other file systems
+// cannot be asked here whether it was removed.
+void LocalDirectory::close_path(Descriptor path) {
+    struct stat status{};
+    const bool is_removed = in_memory_ && ::fstat(path.get(), &status) == 0 && status.st_nlink == 0;
+    if (!is_removed || is_closed_) return;
+    removed_.push_back(std::move(path));
+    (void)closing_.try_spawn(close_removed());
+}
+
+// For no tenant: hung calls of a tenant must not keep descriptors of others.
+Task<> LocalDirectory::close_removed() {
+    while (!removed_.empty()) {
+        std::vector<Descriptor> some = std::exchange(removed_, {});
+        (void)co_await on_thread({}, [&]() -> Result<> {
+            some.clear();
+            return {};
+        });
     }
-    found.path = std::move(path);
-    return found;
-}
-
-Result<Found> LocalDirectory::find(int parent, const std::string& name) const {
-    ROS2S_TRY_ASSIGN(Descriptor path, open_beneath(parent, name, O_PATH | O_NOFOLLOW));
-    return found_by(std::move(path));
-}
-
-Task<Result<NodeUse>> LocalDirectory::use(const Call& call, NodeId id) {
-    NodeUse node(nodes_, id);
-    if (!node) co_return fail(Code::stale);
-    if (!node->is_open()) ROS2S_CO_TRY(co_await open_again(call, *node));
-    co_return node;
-}
-
-Task<Result<NodeUse>> LocalDirectory::use_above(const Call& call, NodeId id) {
-    auto used = co_await use(call, id);
-    const LocalNode* const node = nodes_.find(id);
-    const bool is_removed = !used && node != nullptr && node->parent == nullptr;
-    if (is_removed) co_return fail(Code::not_found);
-    co_return used;
-}
-
-Task<Result<NodeUse>> LocalDirectory::use_to_add(const Call& call, NodeId id) {
-    ROS2S_CO_TRY_ASSIGN(NodeUse used, co_await use_above(call, id));
-    size_t depth = 0;
-    for (const LocalNode* above = nodes_.find(id); above != nullptr; above = above->parent) {
-        if (++depth > depth_max) co_return fail(Code::name_too_long);
-    }
-    co_return used;
-}
-
-// Opens it by names, starting at the nearest parent that has a descriptor. Directories that were
-// moved with what is below them may be deeper than depth_max.
-Task<Result<>> LocalDirectory::open_again(const Call& call, LocalNode& node) {
-    std::vector<std::string> names;
-    LocalNode* above = &node;
-    while (above != nullptr && !above->is_open()) {
-        if (names.size() == depth_max) co_return fail(Code::name_too_long);
-        names.push_back(above->name);
-        above = above->parent;
-    }
-    if (above == nullptr) co_return fail(Code::stale);
-    const NodeUse from(nodes_, above->id);
-    auto found = co_await on_thread(call, [&]() -> Result<Found> {
-        Descriptor path;
-        for (size_t left = names.size(); left > 0; --left) {
-            const int parent = path.get() < 0 ? from.fd() : path.get();
-            ROS2S_TRY_ASSIGN(path, open_beneath(parent, names[left - 1], O_PATH | O_NOFOLLOW));
-        }
-        return found_by(std::move(path));
-    });
-    if (!found) {
-        const Code code = found.error().code;
-        const bool is_gone =
-            code == Code::not_found || code == Code::not_directory || code == Code::loop;
-        co_return is_gone ? fail(Code::stale) : fail(found.error());
-    }
-    if (!node.is(*found)) co_return fail(Code::stale);
-    nodes_.opened_again(node, std::move(found->path));
-    co_return Result<>{};
 }
 
 // Returns whether `owner` has it now.
@@ -164,25 +131,28 @@ Result<bool> LocalDirectory::give(const Found& found, uid_t uid, gid_t gid) cons
 
 // A new file has this process's ids, and a mode reduced by its umask. Here it gets the caller's.
 // The mode comes last, because a change of owner clears set-id bits.
-Result<Found> LocalDirectory::adopt(int parent, const std::string& name, mode_t mode,
-                                    Owner owner) const {
+Result<> LocalDirectory::give_owner_and_mode(int parent, Found& found, mode_t mode,
+                                             Owner owner) const {
     owner = allowed(owner);
-    const auto give_owner_and_mode = [&](Found& found) -> Result<> {
-        struct stat above{};
-        ROS2S_TRY(checked(::fstat(parent, &above)));
-        const bool inherits = (above.st_mode & S_ISGID) != 0;
-        const gid_t gid = inherits ? found.status.st_gid : owner.gid;
-        ROS2S_TRY_ASSIGN(const bool given, give(found, owner.uid, gid));
-        if (!S_ISLNK(found.status.st_mode)) {
-            mode_t bits = mode & (given ? fs::permission_bits : 01777U);
-            if (S_ISDIR(found.status.st_mode)) bits |= found.status.st_mode & S_ISGID;
-            ROS2S_TRY(checked(::chmod(proc_path(found.path.get()).c_str(), bits)));
-        }
-        return checked(::fstat(found.path.get(), &found.status));
-    };
-    ROS2S_TRY_ASSIGN(Found found, find(parent, name));
-    if (const auto given = give_owner_and_mode(found); !given) {
-        ::unlinkat(parent, name.c_str(), S_ISDIR(found.status.st_mode) ? AT_REMOVEDIR : 0);
+    struct stat above{};
+    ROS2S_TRY(checked(::fstat(parent, &above)));
+    const bool inherits = (above.st_mode & S_ISGID) != 0;
+    const gid_t gid = inherits ? found.status.st_gid : owner.gid;
+    const mode_t inherited = S_ISDIR(found.status.st_mode) ? found.status.st_mode & S_ISGID : 0;
+    ROS2S_TRY_ASSIGN(const bool given, give(found, owner.uid, gid));
+    ROS2S_TRY(checked(::fstat(found.path.get(), &found.status)));
+    if (S_ISLNK(found.status.st_mode)) return {};
+    const mode_t bits = (mode & (given ? fs::permission_bits : 01777U)) | inherited;
+    if ((found.status.st_mode & fs::permission_bits) == bits) return {};
+    ROS2S_TRY(checked(::chmod(proc_path(found.path.get()).c_str(), bits)));
+    return checked(::fstat(found.path.get(), &found.status));
+}
+
+Result<Found> LocalDirectory::adopt(int parent, const std::string& name, Result<Found> found,
+                                    mode_t mode, Owner owner) const {
+    if (!found) return found;
+    if (const auto given = give_owner_and_mode(parent, *found, mode, owner); !given) {
+        ::unlinkat(parent, name.c_str(), S_ISDIR(found->status.st_mode) ? AT_REMOVEDIR : 0);
         return fail(given.error());
     }
     return found;
@@ -212,37 +182,19 @@ void LocalDirectory::moved(const struct stat& status, LocalNode& parent, const s
     if (node != nullptr) nodes_.found_at(*node, &parent, name);
 }
 
-Task<Result<Attributes>> LocalDirectory::lookup(const Call& call, NodeId parent,
-                                                std::string_view name) {
-    if (name == "..") co_return fail(Code::stale);  // the kernel's ".." leads out of the base
-    if (name == ".") {
-        ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, parent));
-        ROS2S_CO_TRY_ASSIGN(const Attributes found, co_await get_attributes(call, parent));
-        ++node->references;
-        co_return found;
-    }
-    ROS2S_CO_TRY(check_name(name));
-    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
-    const std::string owned(name);
-    ROS2S_CO_TRY_ASSIGN(Found found,
-                        co_await on_thread(call, [&] { return find(directory.fd(), owned); }));
-    co_return add(std::move(found), *directory, owned);
-}
-
-Task<> LocalDirectory::lookup_one(LocalDirectory& self, const Call& call, NodeId parent,
-                                  std::string_view name, Result<Attributes>& result) {
-    result = co_await self.lookup(call, parent, name);
-}
-
-Task<std::vector<Result<Attributes>>> LocalDirectory::lookup_many(
-    const Call& call, NodeId parent, std::span<const std::string_view> names) {
-    constexpr size_t lookups_at_once = 32;
-    std::vector<Result<Attributes>> results(names.size());
-    Nursery nursery(reactor_, lookups_at_once);
-    for (size_t i = 0; i < names.size(); ++i) {
-        co_await nursery.spawn(lookup_one(*this, call, parent, names[i], results[i]));
-    }
-    co_await nursery.join();
+template <class F>
+Task<std::vector<Result<>>> LocalDirectory::change_many(const Call& call, const Result<NodeUse>& in,
+                                                        std::span<const std::string_view> names,
+                                                        const F& change) {
+    std::vector<Result<>> results(names.size());
+    const std::vector<std::string> owned(names.begin(), names.end());
+    const auto change_one = [&](const std::string& name) -> Result<> {
+        ROS2S_TRY(check_first(call));
+        ROS2S_TRY(check_name(name));
+        if (!in) return fail(in.error());
+        return change(in->fd(), name);
+    };
+    co_await on_threads(call, owned, std::span(results), change_one);
     co_return results;
 }
 
@@ -253,11 +205,12 @@ Task<Result<Attributes>> LocalDirectory::mkdir(const Call& call, NodeId parent,
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
     const std::string owned(name);
     mode = allowed(S_IFDIR, mode);
-    ROS2S_CO_TRY_ASSIGN(Found found, co_await on_thread(call, [&]() -> Result<Found> {
-                            ROS2S_TRY(checked(::mkdirat(directory.fd(), owned.c_str(),
-                                                        mode & fs::permission_bits)));
-                            return adopt(directory.fd(), owned, mode, owner);
-                        }));
+    ROS2S_CO_TRY_ASSIGN(
+        Found found, co_await on_thread(call, [&]() -> Result<Found> {
+            ROS2S_TRY(
+                checked(::mkdirat(directory.fd(), owned.c_str(), mode & fs::permission_bits)));
+            return adopt(directory.fd(), owned, find(directory.fd(), owned), mode, owner);
+        }));
     co_return add(std::move(found), *directory, owned);
 }
 
@@ -276,7 +229,7 @@ Task<Result<Attributes>> LocalDirectory::mknod(const Call& call, NodeId parent,
     ROS2S_CO_TRY_ASSIGN(
         Found found, co_await on_thread(call, [&]() -> Result<Found> {
             ROS2S_TRY(checked(::mknodat(directory.fd(), owned.c_str(), mode, device)));
-            return adopt(directory.fd(), owned, mode, owner);
+            return adopt(directory.fd(), owned, find(directory.fd(), owned), mode, owner);
         }));
     co_return add(std::move(found), *directory, owned);
 }
@@ -293,7 +246,7 @@ Task<Result<Attributes>> LocalDirectory::symlink(const Call& call, NodeId parent
     ROS2S_CO_TRY_ASSIGN(
         Found found, co_await on_thread(call, [&]() -> Result<Found> {
             ROS2S_TRY(checked(::symlinkat(owned_target.c_str(), directory.fd(), owned.c_str())));
-            return adopt(directory.fd(), owned, 0, owner);
+            return adopt(directory.fd(), owned, find(directory.fd(), owned), 0, owner);
         }));
     co_return add(std::move(found), *directory, owned);
 }
@@ -327,6 +280,26 @@ Task<Result<>> LocalDirectory::unlink(const Call& call, NodeId parent, std::stri
     const std::string owned(name);
     co_return co_await on_thread(
         call, [&] { return checked(::unlinkat(directory.fd(), owned.c_str(), 0)); });
+}
+
+Task<std::vector<Result<>>> LocalDirectory::create_many(const Call& call, NodeId parent,
+                                                        std::span<const std::string_view> names,
+                                                        mode_t mode, Owner owner) {
+    mode = allowed(S_IFREG, mode);
+    const auto directory = co_await use_to_add(call, parent);
+    co_return co_await change_many(call, directory, names,
+                                   [&](int above, const std::string& name) -> Result<> {
+                                       const auto made = make_file(above, name, mode, {}, owner);
+                                       return made ? Result<>() : fail(made.error());
+                                   });
+}
+
+Task<std::vector<Result<>>> LocalDirectory::unlink_many(const Call& call, NodeId parent,
+                                                        std::span<const std::string_view> names) {
+    const auto directory = co_await use_above(call, parent);
+    co_return co_await change_many(call, directory, names, [](int above, const std::string& name) {
+        return checked(::unlinkat(above, name.c_str(), 0));
+    });
 }
 
 Task<Result<>> LocalDirectory::rmdir(const Call& call, NodeId parent, std::string_view name) {

@@ -1,11 +1,17 @@
-// LocalDirectory: the class behind open_local_fs(). Every system call runs in a job of the blocking
-// pool, or as an operation of the ring. The waiting frame owns everything that a job uses.
+// LocalDirectory: the class behind open_local_fs(). Every system call that may block runs in a job
+// of the blocking pool, or as an operation of the ring. The waiting frame owns everything that a
+// job uses. Names and attributes that a local file system has in memory are asked for on the core
+// (docs/decisions/0586).
 #pragma once
+#include <algorithm>
 #include <deque>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "local_fs.h"
 #include "local_nodes.h"
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/ring.h"
 #include "ros2s/runtime/sync.h"
 
@@ -24,8 +30,9 @@ using fs::Owner;
 
 class LocalDirectory final : public fs::FileSystem {
   public:
-    LocalDirectory(std::string path, Found root, Reactor& reactor, BlockingPool& pool,
-                   LocalFsOptions options, uint64_t tenant);
+    // `in_memory`: the file system of the root answers for its attributes without waiting.
+    LocalDirectory(std::string path, Found root, bool in_memory, Reactor& reactor,
+                   BlockingPool& pool, LocalFsOptions options, uint64_t tenant);
     ~LocalDirectory() override;
     Task<> close_all() override;
 
@@ -43,8 +50,15 @@ class LocalDirectory final : public fs::FileSystem {
     Task<Result<>> rename(const Call&, NodeId parent, std::string_view name, NodeId new_parent,
                           std::string_view new_name, RenameFlags flags) override;
     Task<Result<std::string>> readlink(const Call&, NodeId node) override;
+    Task<std::vector<Result<Attributes>>> look_up_names(
+        const Call&, NodeId parent, std::span<const std::string_view> names) override;
     Task<std::vector<Result<Attributes>>> lookup_many(
         const Call&, NodeId parent, std::span<const std::string_view> names) override;
+    Task<std::vector<Result<>>> create_many(const Call&, NodeId parent,
+                                            std::span<const std::string_view> names, mode_t mode,
+                                            Owner owner) override;
+    Task<std::vector<Result<>>> unlink_many(const Call&, NodeId parent,
+                                            std::span<const std::string_view> names) override;
 
     Task<Result<Attributes>> get_attributes(const Call&, NodeId node) override;
     Task<Result<Attributes>> set_attributes(const Call&, NodeId node,
@@ -104,8 +118,6 @@ class LocalDirectory final : public fs::FileSystem {
     class FileUse;
     class KeptNames;
 
-    static Task<> lookup_one(LocalDirectory& self, const Call& call, NodeId parent,
-                             std::string_view name, Result<Attributes>& result);
     // The result of an update that was sent before is unknown, because there are no stored replies.
     [[nodiscard]] static Result<> check_first(const Call& call) {
         if (call.update != nullptr && call.update->repeated) return fail(Code::stale);
@@ -114,13 +126,26 @@ class LocalDirectory final : public fs::FileSystem {
     // Opens a path below `parent`, in the same file system unless mounts may be entered. Symbolic
     // links are not followed; the last one may be opened itself (O_PATH).
     [[nodiscard]] Result<Descriptor> open_beneath(int parent, const std::string& name,
-                                                  uint64_t flags) const;
+                                                  uint64_t flags, uint64_t resolve = 0) const;
+    // The attributes of an open node of this device are read without waiting.
+    [[nodiscard]] bool answers_at_once(dev_t device) const { return in_memory_ == device; }
     // Opens a name in a directory. Blocks.
     [[nodiscard]] Result<Found> find(int parent, const std::string& name) const;
+    // Opens a path below a directory of `device`, without blocking. None: ask on a thread.
+    [[nodiscard]] std::optional<Result<Found>> find_in_memory(int parent, dev_t device,
+                                                              const std::string& path) const;
+    Task<Result<Found>> find_name(const Call& call, const NodeUse& directory,
+                                  const std::string& name);
     [[nodiscard]] Result<bool> give(const Found& found, uid_t uid, gid_t gid) const;
-    // Gives a new file its owner and mode; removes it if that fails.
-    [[nodiscard]] Result<Found> adopt(int parent, const std::string& name, mode_t mode,
-                                      Owner owner) const;
+    [[nodiscard]] Result<> give_owner_and_mode(int parent, Found& found, mode_t mode,
+                                               Owner owner) const;
+    // Gives a new file its owner and mode; removes it if that fails. `found`: the file.
+    [[nodiscard]] Result<Found> adopt(int parent, const std::string& name, Result<Found> found,
+                                      mode_t mode, Owner owner) const;
+    // Makes a file and opens it with `flags`; the result's descriptor is not O_PATH. Errors:
+    // exists. Blocks.
+    [[nodiscard]] Result<Found> make_file(int parent, const std::string& name, mode_t mode,
+                                          OpenFlags flags, Owner owner) const;
     // The requested owner and mode, without anything that gives power over this machine.
     [[nodiscard]] Owner allowed(Owner owner) const;
     [[nodiscard]] mode_t allowed(mode_t type, mode_t mode) const;
@@ -140,7 +165,39 @@ class LocalDirectory final : public fs::FileSystem {
     Task<std::invoke_result_t<F&>> on_thread(const Call& call, F function) {
         return run_in_turn(options_.turns, pool_, reactor_, call, std::move(function));
     }
+    // The results of `function` for each name; a job has many names. On a network file system each
+    // may take long, so that a job has fewer there.
+    template <class T, class F>
+    Task<> on_threads(const Call& call, std::span<const std::string> names,
+                      std::span<Result<T>> results, const F& function) {
+        const size_t together = in_memory_ ? names_of_a_job : names_of_a_slow_job;
+        Nursery nursery(reactor_, fs::names_together_max);
+        for (size_t at = 0; at < names.size(); at += together) {
+            const size_t count = std::min(together, names.size() - at);
+            co_await nursery.spawn(
+                job(call, names.subspan(at, count), results.subspan(at, count), function));
+        }
+        co_await nursery.join();
+    }
+    template <class T, class F>
+    Task<> job(const Call& call, std::span<const std::string> names, std::span<Result<T>> results,
+               const F& function) {
+        const auto ran = co_await on_thread(call, [&]() -> Result<> {
+            for (size_t i = 0; i < names.size(); ++i) results[i] = function(names[i]);
+            return {};
+        });
+        if (ran) co_return;
+        for (Result<T>& result : results) result = fail(ran.error());
+    }
+    static constexpr size_t names_of_a_job = 32, names_of_a_slow_job = 8, names_of_a_path = 32;
+    // The results of `change`(descriptor of the directory, name), which blocks, for each name.
+    template <class F>
+    Task<std::vector<Result<>>> change_many(const Call& call, const Result<NodeUse>& in,
+                                            std::span<const std::string_view> names,
+                                            const F& change);
     Task<> read_item(const Call& call, int directory, fs::ReadManyItem& item);
+    void close_path(Descriptor path);
+    Task<> close_removed();
     Attributes add(Found found, LocalNode& parent, const std::string& name);
     // The node, with a descriptor. Errors: stale (no such node, or its name belongs to another
     // file).
@@ -153,6 +210,7 @@ class LocalDirectory final : public fs::FileSystem {
     // it.
     Task<Result<NodeUse>> use_to_add(const Call& call, NodeId id);
     static constexpr size_t depth_max = 1024;
+    [[nodiscard]] static size_t depth_of(const LocalNode& node);  // the root's is 1
     // Records that a file was moved to `name`.
     void moved(const struct stat& status, LocalNode& parent, const std::string& name);
     [[nodiscard]] Result<fs::Opened> add_handle(LocalNode& node, Descriptor descriptor,
@@ -167,7 +225,11 @@ class LocalDirectory final : public fs::FileSystem {
     Reactor& reactor_;
     BlockingPool& pool_;
     const LocalFsOptions options_;
-    const uint64_t tenant_;  // for which it was opened
+    const uint64_t tenant_;                 // for which it was opened
+    const std::optional<dev_t> in_memory_;  // the root's device, if its file system answers at once
+    Nursery closing_;                  // one close_removed(), while there is something to close
+    std::vector<Descriptor> removed_;  // of removed files
+    bool is_closed_ = false;
     LocalNodes nodes_;
     // Names that were read ahead for all open directories. Beyond the limit a directory is read
     // again from its position.

@@ -1,8 +1,6 @@
 // Open files and directories of LocalFs.
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
 
 #include <algorithm>
 
@@ -14,19 +12,34 @@ namespace {
 // Bytes of a directory that are read at once, and files of read_many at once.
 constexpr size_t listing_bytes = 32 * 1024;
 constexpr size_t read_many_at_once = 16;
+
+bool writes(OpenFlags flags) { return flags.write || flags.append || flags.truncate; }
+int bits_of(OpenFlags flags) {
+    int bits = O_CLOEXEC | (!writes(flags) ? O_RDONLY : flags.read ? O_RDWR : O_WRONLY);
+    if (flags.append) bits |= O_APPEND;
+    if (flags.truncate) bits |= O_TRUNC;
+    return bits;
+}
 }  // namespace
 
 Result<Descriptor> LocalDirectory::open_node(int path, mode_t type, OpenFlags flags) const {
-    const bool writes = flags.write || flags.append || flags.truncate;
     if (S_ISLNK(type)) return fail(Code::loop);
-    if (S_ISDIR(type) && writes) return fail(Code::is_directory);
+    if (S_ISDIR(type) && writes(flags)) return fail(Code::is_directory);
     if (!S_ISDIR(type) && !S_ISREG(type)) return fail(Code::invalid);
-    int bits = O_CLOEXEC | (!writes ? O_RDONLY : flags.read ? O_RDWR : O_WRONLY);
+    int bits = bits_of(flags);
     if (S_ISDIR(type)) bits |= O_DIRECTORY;
-    if (flags.append) bits |= O_APPEND;
-    if (flags.truncate) bits |= O_TRUNC;
-    if (writes) ROS2S_TRY(drop_set_id(path));
+    if (writes(flags)) ROS2S_TRY(drop_set_id(path));
     return opened(::open(proc_path(path).c_str(), bits));
+}
+
+Result<Found> LocalDirectory::make_file(int parent, const std::string& name, mode_t mode,
+                                        OpenFlags flags, Owner owner) const {
+    constexpr int if_new = O_CREAT | O_EXCL | O_NOFOLLOW;
+    Found made;
+    ROS2S_TRY_ASSIGN(made.path, opened(::openat(parent, name.c_str(), bits_of(flags) | if_new,
+                                                mode & fs::permission_bits)));
+    ROS2S_TRY(checked(::fstat(made.path.get(), &made.status)));
+    return adopt(parent, name, std::move(made), mode, owner);
 }
 
 Result<fs::Opened> LocalDirectory::add_handle(LocalNode& node, Descriptor descriptor,
@@ -64,17 +77,22 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
     mode = allowed(S_IFREG, mode);
     constexpr int attempts_max = 100;  // the name may appear and disappear meanwhile
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        Descriptor file;
         auto found = co_await on_thread(call, [&]() -> Result<Found> {
-            ROS2S_TRY(opened(::openat(directory.fd(), owned.c_str(),
-                                      O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC,
-                                      mode & fs::permission_bits)));
-            return adopt(directory.fd(), owned, mode, owner);
+            ROS2S_TRY_ASSIGN(Found made, make_file(directory.fd(), owned, mode, flags, owner));
+            file = std::move(made.path);
+            ROS2S_TRY_ASSIGN(made.path,
+                             opened(::open(proc_path(file.get()).c_str(), O_PATH | O_CLOEXEC)));
+            return found_by(std::move(made.path));
         });
-        const bool taken = !found && found.error().code == Code::exists;
-        if (taken && !flags.exclusive) {
-            found = co_await on_thread(call, [&] { return find(directory.fd(), owned); });
-            if (!found && found.error().code == Code::not_found) continue;
+        if (found) {
+            const struct stat status = found->status;
+            co_return add_handle(nodes_.add(std::move(*found), &*directory, owned), std::move(file),
+                                 status, flags);
         }
+        if (found.error().code != Code::exists || flags.exclusive) co_return fail(found.error());
+        found = co_await find_name(call, directory, owned);
+        if (!found && found.error().code == Code::not_found) continue;
         if (!found) co_return fail(found.error());
         const NodeId node = add(std::move(*found), *directory, owned).node;
         auto result = co_await open(without_end(call), node, flags);
@@ -93,11 +111,8 @@ Task<Result<>> LocalDirectory::close(const Call& call, FileHandle handle) {
     kept_names_ -= file->listed.size();
     LocalNode& node = file->node;
     // Network file systems may be slow here, and may report lost writes only here.
-    const int fd = file->descriptor.get();
-    const auto flushed = co_await on_thread(without_end(call), [&]() -> Result<> {
-        const int copy = ::dup(fd);
-        return copy < 0 ? fail_errno(errno) : checked(::close(copy));
-    });
+    const auto flushed = co_await on_thread(
+        without_end(call), [&] { return checked(::close(file->descriptor.release())); });
     file.reset();
     nodes_.end_use(node);
     co_return flushed;
@@ -281,15 +296,6 @@ Result<fs::PathReport> LocalDirectory::path_report(FileHandle handle) const {
                           .read_bytes = file->read_bytes,
                           .writes = file->writes,
                           .written_bytes = file->written_bytes};
-}
-
-Result<Descriptor> LocalDirectory::open_beneath(int parent, const std::string& name,
-                                                uint64_t flags) const {
-    open_how how{.flags = flags | O_CLOEXEC,
-                 .mode = 0,
-                 .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-                            (options_.enters_mounts ? 0U : RESOLVE_NO_XDEV)};
-    return opened(static_cast<int>(::syscall(SYS_openat2, parent, name.c_str(), &how, sizeof how)));
 }
 
 Result<> LocalDirectory::check_search(int directory, const std::string& path,

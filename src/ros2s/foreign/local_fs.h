@@ -47,7 +47,7 @@ struct LocalFsOptions {
 using fs::nobody;
 
 // The reactor and the pool outlive the file system. File I/O uses the reactor's ring if it has one.
-// Other system calls block, on the pool. The call's tenant is the one of opening and of
+// Other system calls that may block run on the pool. The call's tenant is the one of opening and of
 // close_all(). Errors, each with a sentence: not_found, not_directory, denied, unsupported (no
 // /proc), cancelled, deadline.
 [[nodiscard]] Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(

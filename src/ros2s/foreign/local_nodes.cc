@@ -43,7 +43,7 @@ void LocalNodes::found_at(LocalNode& node, LocalNode* parent, const std::string&
 
 void LocalNodes::close_idle() {
     while (idle_.size() > descriptors_max_) {
-        idle_.front()->path = Descriptor();
+        close_(std::exchange(idle_.front()->path, Descriptor()));
         idle_.pop_front();
     }
 }
@@ -52,7 +52,10 @@ void LocalNodes::drop_if_unused(LocalNode& node) {
     LocalNode* each = &node;
     while (each->references == 0 && each->uses == 0 && each->children == 0) {
         LocalNode* const parent = each->parent;
-        if (each->is_open()) idle_.erase(each->idle);
+        if (each->is_open()) {
+            idle_.erase(each->idle);
+            close_(std::move(each->path));
+        }
         const auto id = ids_.find(each->inode);
         if (id != ids_.end() && id->second == each->id.value) ids_.erase(id);
         nodes_.erase(each->id.value);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -54,8 +55,11 @@ struct LocalNode {
 
 class LocalNodes {
   public:
-    LocalNodes(uint64_t random, size_t descriptors_max)
-        : first_(fs::root_node.value + 1 + (random >> 16)), descriptors_max_(descriptors_max) {}
+    // `close` closes the descriptor of a node that is not in use any more.
+    LocalNodes(uint64_t random, size_t descriptors_max, std::function<void(Descriptor)> close)
+        : first_(fs::root_node.value + 1 + (random >> 16)),
+          descriptors_max_(descriptors_max),
+          close_(std::move(close)) {}
     LocalNodes(const LocalNodes&) = delete;
     LocalNodes& operator=(const LocalNodes&) = delete;
 
@@ -110,6 +114,7 @@ class LocalNodes {
 
     const uint64_t first_;
     const size_t descriptors_max_;
+    const std::function<void(Descriptor)> close_;
     uint64_t next_ = fs::root_node.value;  // the root is added first
     std::map<std::pair<dev_t, ino_t>, uint64_t> ids_;
     std::unordered_map<uint64_t, std::unique_ptr<LocalNode>> nodes_;  // never iterated

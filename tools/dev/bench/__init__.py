@@ -15,7 +15,7 @@ import compare
 import console
 import guard
 import shown
-from bench import costs, fairness, figures, host_cpu, memory, micro, mounts, names, pools, report, scale, set_up_rows
+from bench import costs, directory, fairness, figures, host_cpu, memory, micro, mounts, names, pools, report, scale, set_up_rows
 
 LOG = Path("build/bench.log")
 
@@ -35,6 +35,7 @@ KINDS = {
     "full": Kind(set_up_rows.measure, "more rows, providers and turns", 5, 4, 1024, 4),
     "null": Kind(set_up_rows.measure, "pools in memory: all but the disk", 3, 2, 256),
     "meta": Kind(names.measure, "create, stat, open, rename and unlink, beside ext4", 3, 1, 64),
+    "directory": Kind(directory.measure, "a directory behind a DPU: names and reads, beside the directory itself", 3, 1, 64, 1),
     "mount": Kind(mounts.measure, "tar, git, cp, cat and rm of small files, on mounts", 3, 0, 0),
     "memory": Kind(memory.measure, "of each process, idle and after load", 1, 4, 512),
     "micro": Kind(micro.measure, "the modules' own benchmarks", 3, 0, 0, 0),
@@ -61,8 +62,8 @@ def add_arguments(parser):
     parser.add_argument("--rows", metavar="ROW,…",
                         help="only these (of the paper's figures: such as randread-4k-16): " + ", ".join(row.key for row in compare.ROWS))
     parser.add_argument("--against", metavar="BUILD_DIR", type=Path,
-                        help="of quick and full: another build of ros2store, say of main, to measure in the "
-                        "same run; a row that is more than 5 %% slower than there fails")
+                        help="of quick, full and directory: another build of ros2store, say of main, to measure in the "
+                        "same run; of quick and full, a row that is more than 5 %% slower than there fails")
     parser.add_argument("--disks", metavar="DIR,…", type=lambda text: [Path(each) for each in text.split(",")],
                         help="of fig3: a directory on each disk (one, the checkout's)")
     parser.add_argument("--target", metavar="DEVICE", type=Path,
@@ -105,8 +106,8 @@ def run(options):
 
 def prepare(options, kind, place):
     if options.against is not None:
-        if options.kind not in ("quick", "full"):
-            raise shown.Failed("--against goes with quick and full")
+        if options.kind not in ("quick", "full", "directory"):
+            raise shown.Failed("--against goes with quick, full and directory")
         if not (options.against / "bin/ros2store").exists():
             raise shown.Failed(f"{options.against} is no build: bin/ros2store is missing there; give "
                                "the build/release of a checkout")

@@ -92,6 +92,14 @@ def measure(options, place, document, tally):
              Directories("embedded", None, lambda path: f"ros2s+local:///pool/main/{path}?dir={embedded}"),
              Directories("direct", "shm", lambda path: pool.uri("ros2s", path, "&provider=shm")),
              Directories("offload", "shm", lambda path: pool.uri("ros2s+dpu", path))]
+    made, spreads = in_turn(built, sides, options, tally)
+    ours.down()
+    document["rows"], document["spreads"] = made, spreads
+    return lines(made, spreads, SYNCED), bars(made, spreads)
+
+
+def in_turn(built, sides, options, tally):
+    """Returns the rows of all sides and their spreads. Ratios are to the first side."""
     made, spreads = [], []
     for threads in THREADS:
         turns = [[] for _ in sides]
@@ -104,9 +112,7 @@ def measure(options, place, document, tally):
             spreads += [each for _, each in told]
             tally.add(f"{operation}, {threads} in flight: " + "; ".join(
                 f"{side.title()} {each['iops']:,.0f}/s" for side, (each, _) in zip(sides, told)), True)
-    ours.down()
-    document["rows"], document["spreads"] = made, spreads
-    return lines(made, spreads), bars(made, spreads)
+    return made, spreads
 
 
 def row(side, operation, threads, turns, raw):
@@ -129,8 +135,8 @@ def title(row):
     return f"{row['workload']}, {row['iodepth']} in flight"
 
 
-def lines(made, spreads):
-    return report.table(("operation", "mode", "per second (spread)", f"ratio to raw {SYNCED}", "p50, p99 µs"), (
+def lines(made, spreads, raw):
+    return report.table(("operation", "mode", "per second (spread)", f"ratio to raw {raw}", "p50, p99 µs"), (
         (title(one), report.mode(one),
          f"{one['iops']:,.0f} ({spread['iops'][0]:,.0f}–{spread['iops'][1]:,.0f})",
          report.number(one["ratio_to_raw"], 2),

@@ -18,6 +18,14 @@ def mib_of(mib):
     return max(1024, 2 * mib)
 
 
+class WithDirectory(served.Served):
+    """A pool whose DPU also serves a directory of the machine."""
+
+    def uri_of(self, path=""):
+        below = f"/{path}" if path else ""
+        return f"ros2s+dpu:///served/files{below}?dir={self.directory}"
+
+
 class Pools:
     """The pools of a build below `place`: one for the embedded engine, and pools with daemons. `name` is the
     build's."""
@@ -48,6 +56,16 @@ class Pools:
         self.running.append(pool)
         pool.make(self.size)
         return pool
+
+    def with_directory(self, directory):
+        """Makes a pool whose DPU also serves a directory of the machine. Raises Failed."""
+        pool = self.with_daemons(("shm",))
+        pool.down()
+        settings = pool.directory / "dpu.yaml"
+        text = settings.read_text(encoding="utf-8").replace("pool/*", "pool/*, served/*")
+        settings.write_text(f"{text}\ndirectories: {{served/files: {directory}}}\n", encoding="utf-8")
+        pool.up()
+        return WithDirectory(pool.store, pool.directory, pool.provider)
 
     def direct(self, pool, provider):
         return self.named(set_ups.direct(self.built, pool, provider, f"direct, {provider}"))

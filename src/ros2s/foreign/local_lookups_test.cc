@@ -1,0 +1,238 @@
+// Which calls of LocalFs need helper threads, and how many jobs.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "local_fs.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::foreign {
+namespace {
+
+using fs::root_node;
+
+// Like ASSERT_TRUE, in a coroutine.
+#define CO_ASSERT(...)                     \
+    do {                                   \
+        if (!(__VA_ARGS__)) {              \
+            ADD_FAILURE() << #__VA_ARGS__; \
+            co_return;                     \
+        }                                  \
+    } while (false)
+
+// Counts jobs, and keeps them while it is held: the threads hang.
+class CountedPool final : public BlockingPool {
+  public:
+    explicit CountedPool(BlockingPool& inner) : inner_(inner) {}
+    void submit(Job& job) noexcept override {
+        ++jobs_;
+        if (!holds_) return inner_.submit(job);
+        job.next = std::exchange(held_, &job);
+    }
+    void hold() { holds_ = true; }
+    void let_go() {
+        holds_ = false;
+        while (held_ != nullptr) inner_.submit(*std::exchange(held_, held_->next));
+    }
+    // Since the last time.
+    size_t jobs() { return std::exchange(jobs_, 0); }
+
+  private:
+    BlockingPool& inner_;
+    size_t jobs_ = 0;
+    bool holds_ = false;
+    Job* held_ = nullptr;
+};
+
+std::vector<std::string> numbered(size_t count) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < count; ++i) names.push_back("n" + std::to_string(i));
+    return names;
+}
+
+// In tmpfs, which has all names that exist in memory, and no others.
+class LocalFsInMemory : public testing::Test {
+  protected:
+    void SetUp() override {
+        std::string pattern = "/dev/shm/ros2store-test-XXXXXX";
+        if (::mkdtemp(pattern.data()) == nullptr) GTEST_SKIP() << "/dev/shm cannot be written";
+        path = pattern;
+        if (file_system_kind(path) != Result<std::string>("tmpfs")) GTEST_SKIP() << "no tmpfs";
+        std::filesystem::create_directories(path + "/a/b");
+        std::ofstream(path + "/a/b/file") << "text";
+        std::filesystem::create_symlink("/etc", path + "/a/link");
+        world.run(open(*this, path));
+    }
+    void TearDown() override {
+        if (fs != nullptr) world.run(fs->close_all());
+        std::error_code ignored;
+        if (!path.empty()) std::filesystem::remove_all(path, ignored);
+    }
+    static Task<> open(LocalFsInMemory& self, std::string path) {
+        Report report;
+        auto opened = co_await open_local_fs(path, self.world.core(), self.pool, report);
+        EXPECT_TRUE(opened) << report.text();
+        if (opened) self.fs = std::move(*opened);
+        (void)self.pool.jobs();
+    }
+    static Task<> look_up(LocalFsInMemory& self, std::string name, Result<fs::Attributes>& found) {
+        found = co_await self.fs->lookup({}, root_node, name);
+    }
+
+    std::string path;
+    sim::World world{1};
+    CountedPool pool{world.blocking()};
+    std::unique_ptr<fs::FileSystem> fs;
+
+  public:
+    // Would not end if anything waited for a thread.
+    Task<> finds_without_threads() {
+        pool.hold();
+        const Call call;
+        const auto walked = co_await fs->walk(call, "a/b/file", fs::LastLink::keep);
+        CO_ASSERT(walked && walked->attributes);
+        EXPECT_EQ(walked->attributes->size, 4U);
+        const auto above = co_await fs->lookup(call, root_node, "a");
+        CO_ASSERT(above);
+        const std::vector<std::string_view> names{"b", "link", "b", "."};
+        for (const auto& each : co_await fs->lookup_many(call, above->node, names)) {
+            EXPECT_TRUE(each);
+        }
+        const fs::NodeId file = walked->attributes->node;
+        EXPECT_EQ((co_await fs->get_attributes(call, file))->node, file);
+        // Another program's change is seen at once.
+        std::ofstream(path + "/a/b/file", std::ios::app) << " and more";
+        EXPECT_EQ((co_await fs->get_attributes(call, file))->size, 13U);
+        std::filesystem::rename(path + "/a/b", path + "/a/c");
+        EXPECT_TRUE(co_await fs->lookup(call, above->node, "c"));
+        EXPECT_EQ(pool.jobs(), 0U);
+        pool.let_go();
+        EXPECT_EQ((co_await fs->lookup(call, above->node, "b")).error().code, Code::not_found);
+    }
+    Task<> waits_for_what_is_not_in_memory() {
+        pool.hold();
+        Result<fs::Attributes> found;
+        Nursery calls(world.core(), 1);
+        co_await calls.spawn(look_up(*this, "absent", found));
+        (void)co_await sleep_for(world.core(), std::chrono::seconds(1));
+        EXPECT_EQ(pool.jobs(), 1U);
+        EXPECT_EQ(found->node, fs::NodeId{}) << "it did not wait for a thread";
+        pool.let_go();
+        co_await calls.join();
+        EXPECT_EQ(found.error().code, Code::not_found);
+    }
+    Task<> stops_at_links() {
+        const Call call;
+        const std::vector<std::string_view> names{"a", "link", "passwd"};
+        const auto found = co_await fs->look_up_names(call, root_node, names);
+        CO_ASSERT(found.size() == 2 && found[1]);
+        EXPECT_TRUE(S_ISLNK(found[1]->mode));
+        EXPECT_EQ((co_await fs->lookup(call, found[1]->node, "passwd")).error().code,
+                  Code::not_directory);
+        // "b" is replaced by a link out of the directory: what is below is not found any more.
+        const auto below = co_await fs->walk(call, "a/b", fs::LastLink::keep);
+        std::filesystem::rename(path + "/a/b", path + "/a/moved");
+        std::filesystem::create_symlink("/etc", path + "/a/b");
+        EXPECT_EQ((co_await fs->lookup(call, below->attributes->node, "passwd")).error().code,
+                  Code::not_found);
+        const std::vector<std::string_view> again{"a", "b", "passwd"};
+        EXPECT_EQ((co_await fs->look_up_names(call, root_node, again)).size(), 2U);
+    }
+    Task<> refuses_names() {
+        const Call call;
+        const std::string zero("b\0c", 3), slash = "b/file", most(256, 'n');
+        for (const std::string& bad : {zero, slash, most, std::string(".."), std::string()}) {
+            const std::vector<std::string_view> names{bad}, after{"a", bad};
+            const auto alone = co_await fs->look_up_names(call, root_node, names);
+            EXPECT_TRUE(alone.size() == 1 && !alone[0]) << bad;
+            EXPECT_EQ((co_await fs->look_up_names(call, root_node, after)).size(), 1U) << bad;
+            EXPECT_FALSE((co_await fs->lookup_many(call, root_node, names))[0]) << bad;
+            EXPECT_FALSE((co_await fs->create_many(call, root_node, names, 0644, {}))[0]) << bad;
+            EXPECT_FALSE((co_await fs->unlink_many(call, root_node, names))[0]) << bad;
+        }
+        EXPECT_TRUE(std::filesystem::exists(path + "/a/b/file"));
+    }
+    Task<> counts_jobs() {
+        const Call call;
+        const auto names = numbered(64);
+        const std::vector<std::string_view> views(names.begin(), names.end());
+        for (const auto& each : co_await fs->lookup_many(call, root_node, views)) {
+            EXPECT_FALSE(each);
+        }
+        EXPECT_EQ(pool.jobs(), 2U);
+        for (const auto& each : co_await fs->create_many(call, root_node, views, 0640, {})) {
+            EXPECT_TRUE(each);
+        }
+        EXPECT_EQ(pool.jobs(), 2U);
+        for (const auto& each : co_await fs->unlink_many(call, root_node, views)) {
+            EXPECT_TRUE(each);
+        }
+        EXPECT_EQ(pool.jobs(), 2U);
+        const auto made = co_await fs->create(call, root_node, "made", 0640, {.write = true}, {});
+        CO_ASSERT(made);
+        EXPECT_EQ(pool.jobs(), 1U);
+        EXPECT_EQ(made->attributes.mode, S_IFREG | 0640U);
+        EXPECT_TRUE(co_await fs->close(call, made->handle));
+        EXPECT_EQ(pool.jobs(), 1U);
+    }
+    Task<> removes_and_forgets() {
+        const Call call;
+        const auto made = co_await fs->create(call, root_node, "made", 0640, {.write = true}, {});
+        CO_ASSERT(made);
+        EXPECT_TRUE(co_await fs->close(call, made->handle));
+        const auto file = co_await fs->walk(call, "a/b/file", fs::LastLink::keep);
+        CO_ASSERT(file && file->attributes);
+        EXPECT_TRUE(co_await fs->unlink(call, root_node, "made"));
+        (void)pool.jobs();
+        fs->forget(file->attributes->node, 1);
+        EXPECT_EQ(pool.jobs(), 0U);
+        fs->forget(made->attributes.node, 1);
+        EXPECT_EQ(pool.jobs(), 1U);
+    }
+};
+
+TEST_F(LocalFsInMemory, NeedsNoThread) { world.run(finds_without_threads()); }
+TEST_F(LocalFsInMemory, WhatIsNotThereIsAskedForOnAThread) {
+    world.run(waits_for_what_is_not_in_memory());
+}
+TEST_F(LocalFsInMemory, LooksUpNothingBehindLinks) { world.run(stops_at_links()); }
+TEST_F(LocalFsInMemory, RefusesNamesThatAreNone) { world.run(refuses_names()); }
+// Its blocks may have to be freed.
+TEST_F(LocalFsInMemory, ARemovedFileIsClosedOnAThread) { world.run(removes_and_forgets()); }
+TEST_F(LocalFsInMemory, ManyNamesAreOneJob) { world.run(counts_jobs()); }
+
+Task<> walk_in_proc(CountedPool& pool, sim::World& world) {
+    Report report;
+    auto opened = co_await open_local_fs("/proc", world.core(), pool, report);
+    CO_ASSERT(opened);
+    (void)pool.jobs();
+    const Call call;
+    const auto walked = co_await (*opened)->walk(call, "sys/kernel/ostype", fs::LastLink::keep);
+    CO_ASSERT(walked && walked->attributes);
+    EXPECT_EQ(pool.jobs(), 1U);
+    EXPECT_TRUE(co_await (*opened)->get_attributes(call, walked->attributes->node));
+    EXPECT_EQ(pool.jobs(), 1U);
+    const auto names = numbered(32);
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    for (const auto& each : co_await (*opened)->lookup_many(call, root_node, views)) {
+        EXPECT_EQ(each.error().code, Code::not_found);
+    }
+    EXPECT_EQ(pool.jobs(), 4U);
+    co_await (*opened)->close_all();
+}
+
+// A file system that may ask a server for what the kernel has in memory.
+TEST(LocalFs, OtherFileSystemsAreAskedOnThreads) {
+    sim::World world(1);
+    CountedPool pool(world.blocking());
+    world.run(walk_in_proc(pool, world));
+}
+
+}  // namespace
+}  // namespace ros2s::foreign
