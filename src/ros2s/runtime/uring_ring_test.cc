@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <vector>
 
 #include "kernel_ring.h"
 #include "ros2s/runtime/fixed_buffers.h"
@@ -114,6 +115,35 @@ TEST_F(UringRing, APollThatWasWokenInVainCanBeCancelled) {
     // Not to leave it with the kernel where that failed.
     EXPECT_EQ(::write(pipe.ends[1], &byte, 1), 1);
     while (ring_->in_flight() > 0) ring_->reap(false);
+}
+
+// Idle connections: each has a poll that nothing wakes.
+TEST_F(UringRing, IdlePollsLeaveRoomForTransfers) {
+    const Pipe idle;
+    std::vector<Ring::Operation> polls(2000, idle.poll());
+    for (Ring::Operation& poll : polls) ring_->submit(poll);
+    const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    std::array<std::byte, 64> memory{};
+    Ring::Operation read{.opcode = Ring::Opcode::read,
+                         .fd = zeros,
+                         .address = memory.data(),
+                         .length = memory.size()};
+    ring_->submit(read);
+    ring_->flush();
+    const auto reap_until = [this](size_t left) {
+        for (int i = 0; i < 30'000 && ring_->in_flight() > left; ++i) {
+            ring_->wait(std::chrono::milliseconds(1));
+            ring_->reap(false);
+        }
+    };
+    reap_until(polls.size());
+    EXPECT_EQ(ring_->in_flight(), polls.size());
+    EXPECT_EQ(read.result, 64);
+    // All at once.
+    EXPECT_EQ(::write(idle.ends[1], "x", 1), 1);
+    reap_until(0);
+    EXPECT_EQ(ring_->in_flight(), 0U);
+    ::close(zeros);
 }
 
 // A device's own ring beside the core's.
