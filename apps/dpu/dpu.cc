@@ -23,8 +23,10 @@ constexpr admission::Amount least_of_tenant{.requests = 2, .bytes = uint64_t{1} 
 // For calls that block: of DAOS, and of directories. Those of the daemon's own work, as signatures,
 // have other threads.
 constexpr size_t file_threads_max = 8;
-// The limit for all is 1,024 (admission::Limits::lines).
+// The limit for all is 1,280 (admission::Limits::lines).
 constexpr uint32_t connections_of_tenant_max = 256;
+// At once over a pool's connection. Further ones wait here, where the weights of tenants are known.
+constexpr uint16_t requests_to_engine_max = 64;
 
 }  // namespace
 
@@ -95,6 +97,7 @@ connection::DirectOptions Dpu::way_to(const std::string& pool) const {
                        .program = "ros2store-dpu",
                        .providers = daemon::parts_of(settings_.engine_providers),
                        .ucx_device = settings_.ucx_device},
+            .requests_max = requests_to_engine_max,
             .absence_errno = rpc::absent_behind,
             .accounts = &accounts_};
 }

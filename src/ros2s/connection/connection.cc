@@ -79,6 +79,7 @@ Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& repo
                                                    reactor, *domain, opened.address, *tickets_,
                                                    {.service = options.service,
                                                     .client = client_,
+                                                    .requests_max = options.requests_max,
                                                     .absence_errno = options.absence_errno,
                                                     .accounts = options.accounts},
                                                    report)));

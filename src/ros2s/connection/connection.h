@@ -25,6 +25,7 @@ struct Options {
     std::string ucx_device;     // for the ucx and ofi providers
     Call opening{};             // bounds open()
     // rpc::ChannelOptions
+    uint16_t requests_max = rpc::ChannelOptions().requests_max;
     int32_t absence_errno = 0;
     const admission::Accounts* accounts = nullptr;
 };

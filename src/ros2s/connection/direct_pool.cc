@@ -21,6 +21,7 @@ Task<Result<>> DirectPool::begin(Reactor& reactor, DirectOptions options, Log lo
     const Call call = options.opening;
     Options opening =
         options_for(std::move(options.engine), session::Purpose::store, remote::object_service);
+    opening.requests_max = options.requests_max;
     opening.absence_errno = options.absence_errno;
     opening.accounts = options.accounts;
     opening.wish.holder = options.holder;

@@ -42,6 +42,7 @@ class Connection;
 struct DirectOptions {
     ServerAccess engine;
     // rpc::ChannelOptions
+    uint16_t requests_max = rpc::ChannelOptions().requests_max;
     int32_t absence_errno = 0;
     const admission::Accounts* accounts = nullptr;
     const control::CapabilityHolder* holder = nullptr;  // control::SessionWish

@@ -163,8 +163,12 @@ Result<> Endpoint::reply(Message& request, ConstBytes head, ConstBytes body) {
     if (!alive()) return fail(Code::disconnected);
     const uint64_t size = head.size() + body.size();
     // Nothing is reserved if it was answered, or was not a request.
-    const uint64_t most = request.reserved_ > 0 ? request.reserved_ - reply_overhead_ : 0;
-    if (request.reserved_ == 0 || size > most) return fail(Code::too_large, most);
+    if (request.reserved_ == 0) return fail(Code::too_large);
+    // Its own room, and what no other reply may need.
+    const uint64_t others = reserved_ - request.reserved_;
+    const bool has_room = size + reply_overhead_ <= request.reserved_ ||
+                          others + size + reply_overhead_ <= outgoing_room();
+    if (!has_room) return fail(Code::too_large, request.reserved_ - reply_overhead_);
     if (size > send_bytes_max_) return fail(Code::too_large, send_bytes_max_);
     reserved_ -= std::exchange(request.reserved_, 0);
     ROS2S_TRY(do_reply(head, body));

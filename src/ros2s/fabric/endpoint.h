@@ -12,8 +12,8 @@
 // - A message arrives complete, once and in order, or the connection has ended. Messages that are
 // sent
 //   after a put returned arrive after the bytes of the put.
-// - Memory for a slow peer is bounded by budgets (Limits): send() waits. A reply never waits,
-//   because its room is reserved when the request is received.
+// - Memory for a slow peer is bounded by budgets (Limits): send() waits. A reply never waits: room
+//   for one of Limits::reply_bytes is reserved when the request is received.
 // - A connection ends once. Then all waiting operations fail with `disconnected`. Messages that had
 //   arrived can still be received.
 // - Memory passed to put() and get() belongs to the fabric until they return. They cannot be
@@ -42,7 +42,8 @@ struct Limits {
     uint64_t incoming_bytes_max = uint64_t{1} << 20;
     // Replies (reply()) that the peer has not received yet.
     uint64_t outgoing_bytes_max = uint64_t{1} << 20;
-    // Room reserved for the reply to each received message; 0 if messages are not requests.
+    // Room reserved for the reply to each received message; 0 if messages are not requests. A
+    // larger reply needs room that is not reserved.
     // Without room no further message is received.
     uint64_t reply_bytes = 0;
     // Concurrent puts and gets; more wait.
@@ -208,8 +209,8 @@ class Endpoint {
     // too_large (detail = send_bytes_max()), disconnected, cancelled (then nothing was sent).
     virtual Task<Result<>> send(ConstBytes head, ConstBytes body = {}, StopToken stop = {}) = 0;
     // Replies to a received message, once for each message. Does not wait, because room is
-    // reserved. Errors: too_large (more than Limits::reply_bytes or than the peer accepts: use
-    // send()), disconnected.
+    // reserved. Errors: too_large (more than the peer accepts, or more than Limits::reply_bytes
+    // and than there is room for: use send()), disconnected.
     [[nodiscard]] Result<> reply(Message& request, ConstBytes head, ConstBytes body = {});
     // The next message, in order. Several callers may wait. Errors: disconnected (and no message
     // is left), cancelled.

@@ -194,6 +194,13 @@ TEST(Channel, AsManyRequestsAsThereAreCredits) {
     stage.run(call_many);
 }
 
+// A server may grant more than the client wants to use.
+TEST(Channel, NoMoreRequestsThanTheClientWants) {
+    Connected stage(5);
+    stage.channel_options.requests_max = 4;
+    stage.run(call_many);
+}
+
 Task<> narrow_memory(Connected& stage) {
     co_await call_many(stage);
     EXPECT_EQ(stage.server->metrics().memory_bytes.value(), 0U);

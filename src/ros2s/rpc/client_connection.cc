@@ -37,13 +37,13 @@ ClientConnection::ClientConnection(Reactor& reactor, std::unique_ptr<fabric::End
       options_(options),
       metrics_(metrics),
       welcome_(welcome.body),
+      requests_max_(std::min(welcome_.requests_max, options.requests_max)),
       session_(welcome.session),
       staging_(reactor, *endpoint_),
-      credits_(reactor, credits_of(welcome_.requests_max, options.staging_bytes_max),
-               options.accounts),
-      slots_(welcome_.requests_max),
+      credits_(reactor, credits_of(requests_max_, options.staging_bytes_max), options.accounts),
+      slots_(requests_max_),
       unused_(reactor) {
-    for (uint32_t slot = welcome_.requests_max; slot-- > 0;) free_.push_back(slot);
+    for (uint32_t slot = requests_max_; slot-- > 0;) free_.push_back(slot);
     endpoint_->read_in_place(this);
 }
 

@@ -114,6 +114,7 @@ class ClientConnection final : private fabric::MessageReader {
     const ChannelOptions& options_;
     ChannelMetrics& metrics_;
     const WelcomeBody welcome_;
+    const uint16_t requests_max_;
     const uint32_t session_;
     Staging staging_;
     bool leaving_ = false;

@@ -87,6 +87,8 @@ struct SharedStage {
         std::unique_ptr<Server> server;
         const std::string address;
     };
+    explicit SharedStage(admission::Allowances allowances = {})
+        : accounts(world.core(), std::move(allowances)) {}
     Reactor& core() { return world.core(); }
     void run(Task<> (*body)(SharedStage&)) { world.run(whole(*this, body)); }
     static Task<> whole(SharedStage& self, Task<> (*body)(SharedStage&)) {
@@ -120,7 +122,7 @@ struct SharedStage {
     fabric::sim::Network network{world.random()};
     Report report;
     CostlyService service{world.core()};
-    admission::Accounts accounts{world.core()};
+    admission::Accounts accounts;
     std::shared_ptr<admission::Account> of_good = accounts.open("bystander"),
                                         of_bad = accounts.open("attacker");
     ServerGroup group{world.core(), {}, &accounts};
@@ -149,6 +151,32 @@ Task<> many_requests(SharedStage& stage) {
     for (auto& channel : channels) co_await channel->close();
 }
 TEST(Fairness, ABystanderOfAThousandsOfRequests) { SharedStage().run(many_requests); }
+
+// One connection each, all of whose credits are used: the requests wait at the server, where the
+// weights are, and not at the client.
+Task<> weights(SharedStage& stage) {
+    const auto light = co_await stage.good.connect(stage);
+    const auto heavy = co_await stage.bad.connect(stage);
+    bool stop = false;
+    Nursery nursery(stage.core(), 1024);
+    for (int i = 0; i < 512; ++i) {
+        co_await nursery.spawn(SharedStage::ask(*light, stop));
+        co_await nursery.spawn(SharedStage::ask(*heavy, stop));
+    }
+    co_await sleep_for(stage.core(), 200ms);
+    const auto before = stage.service.served;
+    co_await sleep_for(stage.core(), 1s);
+    const auto of_light = static_cast<double>(stage.service.served[1] - before.at(1));
+    const auto of_heavy = static_cast<double>(stage.service.served[2] - before.at(2));
+    EXPECT_NEAR(of_heavy / of_light, 4, 0.12);
+    stop = true;
+    co_await nursery.join();
+    co_await light->close();
+    co_await heavy->close();
+}
+TEST(Fairness, WeightsHoldForOneConnectionEach) {
+    SharedStage({.by_account = {{"attacker", {.weight = 4}}}}).run(weights);
+}
 
 // A list costs by what it returned: 300 µs, and the 16 that a small request counts as.
 Task<> lists_and_looks(SharedStage& stage) {

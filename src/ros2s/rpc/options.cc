@@ -23,15 +23,21 @@ fabric::Limits ChannelOptions::limits() const {
     };
 }
 
+// Each request within the credits has room, if its body and payload are in windows, and so have its
+// cancellation and a reply of the reserved size.
+static_assert(ServerOptions().requests_max * (frame_overhead + frame_bytes(0, 0)) <=
+              ServerOptions::requests_bytes_max);
+static_assert(ServerOptions().requests_max *
+                  (ServerOptions::reserved_reply_bytes + message_overhead) <=
+              ServerOptions::replies_bytes_max);
+static_assert(frame_bytes(0, failure_bytes_max) <= ServerOptions::reserved_reply_bytes);
+
 fabric::Limits ServerOptions::limits() const {
-    // Room for every request within the credits, with its cancellation.
-    const uint64_t each = std::max<uint64_t>(inline_reply_bytes, frame_overhead);
     return {
         .message_bytes_max = message_bytes_max,
-        .incoming_bytes_max = std::max(requests_max * each, 4 * message_bytes_max),
-        .outgoing_bytes_max = 2 * requests_max * (inline_reply_bytes + message_overhead),
-        .reply_bytes = inline_reply_bytes,
-        .operations_max = requests_max * uint32_t{windows_max},
+        .incoming_bytes_max = requests_bytes_max,
+        .outgoing_bytes_max = replies_bytes_max,
+        .reply_bytes = std::min(inline_reply_bytes, reserved_reply_bytes),
         .regions_max = 4096,
         .memory_bytes_max = window_bytes_max,
     };

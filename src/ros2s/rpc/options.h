@@ -23,6 +23,8 @@ struct ChannelOptions {
     uint64_t inline_request_bytes = uint64_t{16} << 10;
     // The largest reply that is accepted. Its body, with the checksums of all data read, is inline.
     uint64_t message_bytes_max = uint64_t{256} << 10;
+    // At once, also if the server grants more credits.
+    uint16_t requests_max = 256;
     // For payload that cannot be granted in place, of all requests together.
     uint64_t staging_bytes_max = uint64_t{160} << 20;
     static constexpr Duration connect_within = std::chrono::seconds(5);
@@ -44,12 +46,22 @@ struct ChannelOptions {
 };
 
 struct ServerOptions {
-    uint32_t connections_max = 1024;  // or the domain's limit
-    uint16_t requests_max = 64;       // at once per connection: the credits that it is granted
+    uint32_t connections_max = 1280;  // or the domain's limit
+    // At once per connection: the credits that it is granted. Enough that requests wait for their
+    // turn here, where weights count, and not at the client.
+    uint16_t requests_max = 256;
     // The largest request frame that is accepted. Clients should send less than that inline.
     uint64_t message_bytes_max = uint64_t{64} << 10;
-    // A whole reply frame up to this size is inline, in room reserved with its request.
+    // A whole reply frame up to this size is inline.
     uint32_t inline_reply_bytes = 16 << 10;
+    // Memory for messages of one connection, however many credits it has: requests that have not
+    // ended, and replies that the client has not read. The client waits for the former, replies for
+    // the latter.
+    static constexpr uint64_t requests_bytes_max = uint64_t{1} << 20;
+    static constexpr uint64_t replies_bytes_max = uint64_t{1408} << 10;
+    // Reserved with each request: a reply up to this size never waits. One with 4 KiB of payload is
+    // smaller.
+    static constexpr uint32_t reserved_reply_bytes = 5 << 10;
     uint64_t payload_bytes_max = uint64_t{64} << 20;  // of one request, in each direction
     // Shared memory that a client may use for its windows, if the provider has to make it.
     static constexpr uint64_t window_bytes_max = uint64_t{160} << 20;

@@ -9,6 +9,9 @@
 namespace ros2s::rpc {
 namespace {
 
+// Most heads are smaller: payload is not part of them.
+constexpr size_t kept_head_bytes = 512;
+
 bool is_refusal(Code code) {
     return code == Code::denied || code == Code::read_only || code == Code::busy;
 }
@@ -47,7 +50,7 @@ void Request::end() {
     call_ = {};
     trace_.reset();
     // A connection has one of these for each credit.
-    if (head_.capacity() > environment_.options.inline_reply_bytes) head_ = {};
+    if (head_.capacity() > kept_head_bytes) head_ = {};
 }
 
 Task<Result<>> Request::fetch_body() {
@@ -224,10 +227,13 @@ Task<> Request::answer(FrameHeader header, ConstBytes body, ConstBytes inline_pa
                              Bytes(head_).subspan(untraced));
     }
     const ConstBytes head = encode_frame(header, {}, {}, body, head_, trace);
-    const Result<> sent =
-        head.size() + inline_payload.size() <= environment_.options.inline_reply_bytes
-            ? environment_.endpoint.reply(message_, head, inline_payload)
-            : co_await send_large(head, inline_payload);
+    Result<> sent = ros2s::fail(Code::too_large);
+    if (head.size() + inline_payload.size() <= environment_.options.inline_reply_bytes) {
+        sent = environment_.endpoint.reply(message_, head, inline_payload);
+    }
+    if (!sent && sent.error().code == Code::too_large) {
+        sent = co_await send_large(head, inline_payload);
+    }
     if (!sent) environment_.metrics.answers_lost.add();
     answered_at_ = environment_.endpoint.reactor().now();
 }

@@ -148,7 +148,7 @@ class Request {
     Task<Result<>> move_part(Way way, WindowDescriptor window, uint64_t offset, Bytes memory);
     // A window that the client never granted ends the connection.
     std::unexpected<Error> end_for_false_window();
-    // A reply without reserved room. It waits for the client to read.
+    // A reply for which there is no room. It waits for the client to read.
     Task<Result<>> send_large(ConstBytes head, ConstBytes payload);
     Task<> answer(FrameHeader header, ConstBytes body, ConstBytes inline_payload);
 

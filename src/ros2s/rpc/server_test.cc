@@ -281,6 +281,49 @@ Task<> never_reads(Stage& stage, Raw& raw) {
 }
 TEST(Server, AnswersThatAreNeverRead) { attack(never_reads); }
 
+// All credits, with requests and replies that are larger than what is reserved for them. Memory is
+// bounded whatever the number of credits: the client waits, then a reply does, then the connection
+// ends.
+Task<> all_credits(Stage& stage, Raw& raw) {
+    co_await raw.enter(stage);
+    const std::vector<std::byte> body(12000);
+    Result<> sent;
+    uint64_t count = 0;
+    for (; sent && count < 4000; ++count) {
+        const uint64_t slot = count % ServerOptions().requests_max;
+        const uint64_t use = count / ServerOptions().requests_max + 1;
+        sent =
+            co_await raw.endpoint->send(Raw::frame_of(raw.request(use << 16 | slot, echo), body));
+    }
+    EXPECT_FALSE(sent);
+    if (!sent) EXPECT_EQ(sent.error().code, Code::disconnected);
+    co_await raw.expect_thrown_out();
+    const uint64_t frames = 2 * 32 * (60 << 10);  // on their way, in both directions
+    EXPECT_LE(count * body.size(), ServerOptions::requests_bytes_max +
+                                       ServerOptions::replies_bytes_max + frames +
+                                       fabric::Limits().incoming_bytes_max);
+    EXPECT_EQ(stage.server->metrics().stalled.value(), 1U);
+    EXPECT_EQ(stage.server->metrics().over_credit.value(), 0U);
+}
+TEST(Server, AllCreditsWhoseAnswersAreNeverRead) { attack(all_credits); }
+
+// Requests that are not done: no more of them are taken than their memory allows.
+Task<> all_large(Stage& stage, Raw& raw) {
+    co_await raw.enter(stage);
+    const std::vector<std::byte> body(60000);
+    for (uint64_t i = 0; i < ServerOptions().requests_max; ++i) {
+        fabric::Deadline soon(stage.core(), stage.core().now() + 1s, {});
+        const auto sent = co_await raw.endpoint->send(
+            Raw::frame_of(raw.request(uint64_t{1} << 16 | i, wait), body), {}, soon.token());
+        co_await soon.finish();
+        if (!sent) break;
+    }
+    EXPECT_GT(stage.service.running, 1U);
+    EXPECT_LE(stage.service.running * body.size(), ServerOptions::requests_bytes_max);
+    EXPECT_TRUE(raw.endpoint->alive());
+}
+TEST(Server, LargestRequestsOnAllCredits) { attack(all_large); }
+
 Task<> crowd(Stage& stage, Raw& raw) {
     // One of the connections is the good client's.
     co_await raw.enter(stage);

@@ -33,7 +33,7 @@ enum class RingChoice : uint8_t {
 
 struct OsReactorOptions {
     RingChoice ring = RingChoice::automatic;
-    uint32_t ring_entries = 512;  // operations in the kernel at once; further ones wait in user
+    uint32_t ring_entries = 512;  // transfers in the kernel at once; further ones wait in user
                                   // space
     static constexpr uint32_t ring_threads = 4;  // for RingChoice::threads
     // SQEs are submitted at the end of a turn, and within it in groups of this many. With larger

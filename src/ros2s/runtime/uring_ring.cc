@@ -1,7 +1,9 @@
 // The Ring over io_uring.
 //
-// - At most `ring_entries` operations are in the kernel, half as many as the completion queue
-//   holds, so the completion queue cannot overflow; further ones wait in user space.
+// - At most `ring_entries` transfers are in the kernel; further ones wait in user space. Polls do
+//   not count: each idle connection has one, so a few hundred of them would leave no room for
+//   transfers. The completion queue has room for both. If more polls complete at once, the kernel
+//   keeps the rest (IORING_FEAT_NODROP).
 // - The sleep is one system call: it waits for a completion, and a poll on the waker's eventfd is
 //   among the operations.
 // - Registered memory lives in a sparse table of fixed buffers; a transfer that lies inside one
@@ -31,6 +33,7 @@ namespace {
 constexpr uint64_t tag_waker = 3;
 constexpr uint64_t tag_cancellation = 1;
 constexpr unsigned reaped_at_once = 64;
+constexpr unsigned completions_least = 4096;
 constexpr unsigned resubmissions_max = 100;
 // A transfer of this many bytes does not wait for others: the device would be idle until then, and
 // the kernel would merge the transfers of a turn, so that the first one ends only with the last.
@@ -70,7 +73,7 @@ class UringRing final : public KernelRing {
     int open(const Setup& setup) noexcept {
         io_uring_params params{};
         params.flags = setup.flags | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
-        params.cq_entries = entries_ * 2;
+        params.cq_entries = std::max(entries_ * 2, completions_least);
         const int result = io_uring_queue_init_params(entries_, &ring_, &params);
         if (result < 0) return result;
         open_ = true;
@@ -79,7 +82,7 @@ class UringRing final : public KernelRing {
         close_in_forked_child(ring_.ring_fd);
         io_uring_ring_dontfork(&ring_);
         fixed_.open(ring_);
-        return 0;
+        return (params.features & IORING_FEAT_NODROP) != 0 ? 0 : -ENOSYS;
     }
 
     Kind kind() const noexcept override { return Kind::io_uring; }
@@ -87,10 +90,11 @@ class UringRing final : public KernelRing {
     void submit(Operation& operation) noexcept override {
         ++in_flight_;
         operation.attempts = 0;
-        if (in_kernel_ >= entries_ - reserved || !backlog_.empty()) {
-            backlog_.push(operation);
-        } else {
+        const bool is_poll = operation.opcode == Opcode::poll;
+        if (is_poll || (transfers_ < entries_ - reserved && backlog_.empty())) {
             begin(operation);
+        } else {
+            backlog_.push(operation);
         }
     }
     void cancel_poll(Operation& operation) noexcept override {
@@ -135,7 +139,7 @@ class UringRing final : public KernelRing {
             found |= take(completions[i]->user_data, completions[i]->res);
         }
         io_uring_cq_advance(&ring_, count);
-        while (!backlog_.empty() && in_kernel_ < entries_ - reserved) begin(backlog_.pop());
+        while (!backlog_.empty() && transfers_ < entries_ - reserved) begin(backlog_.pop());
         return found;
     }
     void wait(std::optional<Duration> limit) noexcept override {
@@ -161,7 +165,7 @@ class UringRing final : public KernelRing {
     static constexpr unsigned reserved = 8;
 
     void begin(Operation& operation) noexcept {
-        ++in_kernel_;
+        if (operation.opcode != Opcode::poll) ++transfers_;
         prepare(operation);
         ++unsubmitted_;
         const bool is_transfer =
@@ -207,7 +211,7 @@ class UringRing final : public KernelRing {
             return false;
         }
         auto& operation = *reinterpret_cast<Operation*>(tag);
-        --in_kernel_;
+        if (operation.opcode != Opcode::poll) --transfers_;
         if (is_to_be_repeated(operation, result) && ++operation.attempts <= resubmissions_max) {
             backlog_.push(operation);
         } else {
@@ -239,7 +243,7 @@ class UringRing final : public KernelRing {
     bool disabled_ = false;
     bool waker_armed_ = false;
     size_t in_flight_ = 0;
-    size_t in_kernel_ = 0;
+    size_t transfers_ = 0;  // in the kernel
     unsigned unsubmitted_ = 0;
     OperationQueue backlog_;
     std::vector<const Operation*> cancelled_;  // polls that were to be, and have not completed

@@ -109,6 +109,45 @@ Task<> thousands_server(Server& server) {
     co_await server.endpoint->end_event();
 }
 
+// A reply may be larger than what is reserved, but never takes what others have reserved. The
+// server does not look for room between its replies, so the client's speed does not matter.
+constexpr size_t kept_requests = 20;
+constexpr uint64_t reserved_bytes = kib;
+Task<> larger_replies_client(Client& client) {
+    for (uint64_t i = 0; i < kept_requests; ++i) {
+        EXPECT_TRUE(co_await client.endpoint->send(object_bytes(i)));
+    }
+    for (uint64_t i = 0; i < kept_requests; ++i) {
+        auto answer = co_await client.endpoint->receive();
+        if (!answer) ADD_FAILURE() << describe(answer.error());
+        if (!answer) co_return;
+        EXPECT_TRUE(holds(answer->bytes(), i));
+    }
+}
+Task<> larger_replies_server(Server& server) {
+    std::vector<Message> requests;
+    while (requests.size() < kept_requests) {
+        auto request = co_await server.endpoint->receive();
+        if (!request) ADD_FAILURE() << describe(request.error());
+        if (!request) co_return;
+        requests.push_back(std::move(*request));
+    }
+    AlignedBuffer buffer(60 * kib);
+    size_t refused = 0;
+    for (size_t i = 0; i < kept_requests; ++i) {
+        fill(buffer.bytes(), i);
+        const auto sent = server.endpoint->reply(requests[i], buffer.bytes());
+        if (sent) continue;
+        ++refused;
+        EXPECT_EQ(sent.error(), (Error{Code::too_large, 0, reserved_bytes}));
+        EXPECT_TRUE(server.endpoint->reply(requests[i], buffer.bytes().first(reserved_bytes)));
+    }
+    EXPECT_GT(refused, 0U);
+    EXPECT_LT(refused, kept_requests);
+    requests.clear();
+    co_await server.endpoint->end_event();
+}
+
 // A peer that does not read makes the sender wait, and has no other effect.
 Task<> slow_peer_client(Client& client) {
     AlignedBuffer buffer(32 * kib);
@@ -328,6 +367,11 @@ std::vector<Case> message_cases() {
         {"messages_of_all_sizes", all_sizes_client, all_sizes_server, large, large},
         {"message_too_large", too_large_client, too_large_server},
         {"thousands_of_messages", thousands_client, thousands_server, {}, {.reply_bytes = 64}},
+        {"larger_replies",
+         larger_replies_client,
+         larger_replies_server,
+         small,
+         {.outgoing_bytes_max = 64 * kib, .reply_bytes = reserved_bytes}},
         {"slow_peer", slow_peer_client, slow_peer_server, {}, small},
         {"flood_without_reading",
          flood_client,

@@ -65,6 +65,22 @@ Task<> lying_heads(Stage& stage) {
 }
 TEST(ShmAttack, lying_heads) { Stage().run(lying_heads); }
 
+// A quiet connection is not looked at. What was written meanwhile is seen when it hangs up.
+Task<> lies_while_quiet(Stage& stage) {
+    Attacker attacker;
+    co_await attack(stage, attacker, *stage.honest);
+    if (!attacker.victim) co_return;
+    for (int turn = 0; turn < 10'000; ++turn) co_await yield(stage.core());
+    EXPECT_NE(shared(attacker.page().server_wants.value).load() & wants_entries, 0U);
+    shared(attacker.page().to_server_tail.value).store(~uint64_t{0} << 6);
+    for (int turn = 0; turn < 100; ++turn) co_await yield(stage.core());
+    EXPECT_TRUE(attacker.victim->alive());
+    attacker.socket.reset();
+    EXPECT_EQ(co_await how_it_ended(stage, *attacker.victim), End::violation);
+    co_await finish(attacker);
+}
+TEST(ShmAttack, lies_while_quiet) { Stage().run(lies_while_quiet); }
+
 Task<> senseless_entries(Stage& stage) {
     using Type = Packet::Type;
     const Packet entries[] = {

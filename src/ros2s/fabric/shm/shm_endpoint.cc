@@ -137,7 +137,8 @@ Task<> ShmEndpoint::watch(ShmEndpoint& self) {
 // The messages that the peer had written are received before the end is reported. At most one ring
 // of them, whatever the budgets say, because there is no later chance.
 void ShmEndpoint::hung_up() noexcept {
-    take(in_.refresh() ? ~uint64_t{0} : 0, true);
+    if (!in_.refresh()) return end(End::violation);
+    take(~uint64_t{0}, true);
     if (!alive()) return;
     const SharedWord& goodbye = own(page().client_goodbye, page().server_goodbye);
     const bool said = shared(const_cast<uint64_t&>(goodbye.value)).load() == 1;
