@@ -50,16 +50,29 @@ bool cut(const d_sg_list_t& list, std::span<const daos_range_t> ranges, bool wri
     return range == ranges.end() || is_open_end(*range);
 }
 
+// A write that ends early has written the beginning. Its rest fails with the reason.
+Task<Result<uint64_t>> write_all(ros2s_fs& fs, ros2s_file& file, Bytes bytes, uint64_t offset) {
+    uint64_t done = 0;
+    while (done < bytes.size()) {
+        const auto rest = fs::Window::local(bytes.subspan(done));
+        ROS2S_CO_TRY_ASSIGN(
+            const uint64_t count,
+            co_await fs.file_system().pwrite(fs.call, file.core.handle, rest, offset + done));
+        if (count == 0) co_return fail(Code::io);
+        done += count;
+    }
+    co_return done;
+}
+
 Task<Result<uint64_t>> transfer(ros2s_fs& fs, ros2s_file& file, bool writes,
                                 std::span<const Piece> pieces) {
     uint64_t total = 0;
     for (const auto& piece : pieces) {
-        const auto window =
-            fs::Window::local(Bytes(static_cast<std::byte*>(piece.address), piece.bytes));
+        const Bytes bytes(static_cast<std::byte*>(piece.address), piece.bytes);
         const auto done =
-            writes
-                ? co_await fs.file_system().pwrite(fs.call, file.core.handle, window, piece.offset)
-                : co_await fs.file_system().pread(fs.call, file.core.handle, window, piece.offset);
+            writes ? co_await write_all(fs, file, bytes, piece.offset)
+                   : co_await fs.file_system().pread(fs.call, file.core.handle,
+                                                     fs::Window::local(bytes), piece.offset);
         if (!done) co_return fail(done.error());
         total += *done;
     }
@@ -81,7 +94,7 @@ int begin(dfs_t* dfs, dfs_obj_t* object, std::span<const daos_range_t> ranges, d
         const auto queue = state == nullptr ? nullptr : EventQueue::of(*state);
         if (queue == nullptr || state->status != EventState::Status::ready) return EINVAL;
         return queue->start(*event, {.fs = &fs,
-                                     .file = object->file.get(),
+                                     .file = object->file,
                                      .opcode = writes ? ROS2S_OP_WRITE : ROS2S_OP_READ,
                                      .pieces = pieces,
                                      .bytes_out = bytes_out,
