@@ -184,6 +184,26 @@ static void records(void) {
     CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL), 0);
     CHECK_EQUAL(daos_obj_punch_akeys(object, none, 0, &key, 1, &access.iod.iod_name, NULL), 0);
 
+    /* Records are punched whatever their size is; those of no array too. */
+    prepare(&access, "", DAOS_IOD_ARRAY, 0, 101, 2, NULL, 0);
+    access.iod.iod_name = akey;
+    CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, NULL, NULL), 0);
+    access.iod.iod_name = key_of("x");
+    CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, NULL, NULL), 0);
+    CHECK_EQUAL(
+        daos_obj_update(object, none, DAOS_COND_AKEY_UPDATE, &key, 1, &access.iod, NULL, NULL),
+        -DER_NONEXIST);
+    access.iod.iod_name = akey;
+    CHECK_EQUAL(
+        daos_obj_update(object, none, DAOS_COND_AKEY_UPDATE, &key, 1, &access.iod, NULL, NULL), 0);
+    access.records.rx_idx = UINT64_MAX / 2;
+    CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, NULL, NULL), -DER_IO_INVAL);
+    prepare(&access, "", DAOS_IOD_ARRAY, DAOS_REC_ANY, 99, 6, read, sizeof read);
+    access.iod.iod_name = akey;
+    CHECK_EQUAL(daos_obj_fetch(object, none, 0, &key, 1, &access.iod, &access.list, NULL, NULL), 0);
+    CHECK_EQUAL(access.iod.iod_size, sizeof *read);
+    CHECK(read[1] == 10 && read[2] == 0 && read[3] == 0 && read[4] == 13);
+
     /* Dkeys that are numbers come in their order. */
     for (number = 300; number > 0; number -= 100) {
         prepare(&access, "", DAOS_IOD_ARRAY, 1, 0, 3, "abc", 3);
