@@ -309,6 +309,24 @@ static void transactions(void) {
     CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
     CHECK_EQUAL(strcmp(get(object, none, "d", "own"), ""), 0);
 
+    /* Of a call that fails nothing is done, also not what came before the failure. */
+    struct access wrong;
+    daos_key_t two[] = {key_of("a"), key_of("absent")};
+    CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+    CHECK_EQUAL(put(object, transaction, 0, "d", "kept", "before"), 0);
+    CHECK_EQUAL(daos_obj_punch_akeys(object, transaction, DAOS_COND_PUNCH, &dkey, 2, two, NULL),
+                -DER_NONEXIST);
+    prepare(&wrong, "a", DAOS_IOD_SINGLE, 8, 0, 1, text, 4);
+    CHECK_EQUAL(daos_obj_update(object, transaction, DAOS_COND_AKEY_INSERT, &dkey, 1, &wrong.iod,
+                                &wrong.list, NULL),
+                -DER_IO_INVAL);
+    CHECK_EQUAL(put(object, transaction, 0, "d", "later", "after"), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), 0);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "a"), "other"), 0);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "kept"), "before"), 0);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "later"), "after"), 0);
+
     CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
     CHECK_EQUAL(put(object, transaction, 0, "d", "a", "never"), 0);
     CHECK_EQUAL(daos_tx_abort(transaction, NULL), 0);
