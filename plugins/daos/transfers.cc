@@ -21,20 +21,19 @@ constexpr size_t ranges_max = 16384;
 daos_range_t from(daos_off_t offset) { return {.rg_idx = offset, .rg_len = UINT64_MAX - offset}; }
 bool is_open_end(const daos_range_t& range) { return range.rg_len == UINT64_MAX - range.rg_idx; }
 
-// Cuts the buffers of the list to the ranges of the file. False: they do not fit together.
-bool cut(const d_sg_list_t& list, std::span<const daos_range_t> ranges, bool writes,
-         Pieces& pieces) {
+// Cuts the buffers of the list to the ranges of the file. As in libdfs, iov_len is what is read or
+// written of a buffer. False: they do not fit together.
+bool cut(const d_sg_list_t& list, std::span<const daos_range_t> ranges, Pieces& pieces) {
     uint64_t range_at = 0;
     auto range = ranges.begin();
     for (const auto& iov : std::span(list.sg_iovs, list.sg_nr)) {
-        const uint64_t bytes = writes ? iov.iov_len : iov.iov_buf_len;
-        for (uint64_t done = 0; done < bytes;) {
+        for (uint64_t done = 0; done < iov.iov_len;) {
             while (range != ranges.end() && range_at == range->rg_len) {
                 ++range;
                 range_at = 0;
             }
             if (range == ranges.end()) return false;
-            const uint64_t count = std::min(bytes - done, range->rg_len - range_at);
+            const uint64_t count = std::min(iov.iov_len - done, range->rg_len - range_at);
             if (range->rg_idx + range_at + count < count) return false;
             pieces.push_back(
                 {static_cast<char*>(iov.iov_buf) + done, count, range->rg_idx + range_at});
@@ -87,7 +86,7 @@ int begin(dfs_t* dfs, dfs_obj_t* object, std::span<const daos_range_t> ranges, d
     if (writes && !object->file->writable) return EPERM;
     Pieces pieces;
     if (list->sg_nr > 0 && list->sg_iovs == nullptr) return EINVAL;
-    if (!cut(*list, ranges, writes, pieces)) return finish_call(event, EINVAL);
+    if (!cut(*list, ranges, pieces)) return finish_call(event, EINVAL);
     auto& fs = dfs->fs();
     if (event != nullptr) {
         const auto* const state = state_of(event);

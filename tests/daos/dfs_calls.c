@@ -90,6 +90,22 @@ static void files_have_bytes(void) {
     descriptor.iod_nr = 1;
     CHECK_EQUAL(dfs_readx(dfs, file, &descriptor, &list, &count, NULL), EINVAL);
 
+    /* The bytes that iov_len says, in a larger buffer. */
+    for (int with_ranges = 0; with_ranges < 2; with_ranges++) {
+        char* const large = malloc(1 << 20);
+        memset(large, 'x', 1 << 20);
+        iov = (d_iov_t){.iov_buf = large, .iov_buf_len = 1 << 20, .iov_len = block};
+        list = (d_sg_list_t){.sg_nr = 1, .sg_nr_out = 0, .sg_iovs = &iov};
+        ranges[0] = (daos_range_t){.rg_idx = 0, .rg_len = block};
+        CHECK_EQUAL(with_ranges ? dfs_readx(dfs, file, &descriptor, &list, &count, NULL)
+                                : dfs_read(dfs, file, &list, 0, &count, NULL),
+                    0);
+        CHECK_EQUAL(count, block);
+        CHECK_EQUAL(memcmp(large, written + block, block), 0);
+        CHECK(large[block] == 'x' && large[(1 << 20) - 1] == 'x');
+        free(large);
+    }
+
     CHECK_EQUAL(dfs_punch(dfs, file, 100, 1000), 0);
     CHECK_EQUAL(dfs_ostat(dfs, file, &facts), 0);
     CHECK_EQUAL(facts.st_size, (1 << 21) + block);

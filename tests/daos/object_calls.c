@@ -470,6 +470,16 @@ static void arrays(void) {
     CHECK(iod.arr_nr_read == 410 && iod.arr_nr_short_read == 590);
     ranges[0].rg_len = 1001;
     CHECK_EQUAL(daos_array_read(again, none, &iod, &list, NULL), -DER_IO_INVAL);
+    /* Of a larger buffer only the bytes that iov_len says. */
+    d_iov_t parts[2] = {
+        {.iov_buf = read, .iov_buf_len = sizeof read, .iov_len = 2 * sizeof *read},
+        {.iov_buf = read + 500, .iov_buf_len = 500 * sizeof *read, .iov_len = sizeof *read}};
+    d_sg_list_t two = {.sg_nr = 2, .sg_nr_out = 0, .sg_iovs = parts};
+    ranges[0] = (daos_range_t){.rg_idx = 5000, .rg_len = 3};
+    memset(read, 0x5a, sizeof read);
+    CHECK_EQUAL(daos_array_read(again, none, &iod, &two, NULL), 0);
+    CHECK(read[0] == 601 && read[1] == 602 && read[2] == 0x5a5a5a5a);
+    CHECK(read[500] == 603 && read[501] == 0x5a5a5a5a);
     ranges[0] = (daos_range_t){.rg_idx = UINT64_MAX / 4, .rg_len = 1000};
     CHECK_EQUAL(daos_array_read(again, none, &iod, &list, NULL), -DER_INVAL);
 
