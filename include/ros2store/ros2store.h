@@ -132,8 +132,9 @@ ROS2S_API int ros2s_file_close(ros2s_file* file);
 /* Returns the bytes read. They are fewer than `bytes` only at the end of the file; the rest of the
  * buffer is then undefined. I/O with buffer and offset at multiples of 4096 needs no copy. */
 ROS2S_API ssize_t ros2s_pread(ros2s_file* file, void* buffer, size_t bytes, uint64_t offset);
-/* Returns `bytes` when all of them are written and durable, or an error. With O_APPEND the offset
- * is ignored. */
+/* Returns the bytes written, which are durable. They are fewer than `bytes` only if the rest failed
+ * after the beginning was written, as when space runs out; a call with the rest returns its error.
+ * With O_APPEND the offset is ignored. */
 ROS2S_API ssize_t ros2s_pwrite(ros2s_file* file, const void* buffer, size_t bytes, uint64_t offset);
 ROS2S_API int ros2s_fsync(ros2s_file* file);
 ROS2S_API int ros2s_fstat(ros2s_file* file, struct stat* out);

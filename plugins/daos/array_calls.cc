@@ -43,9 +43,9 @@ struct Cells {
     Bytes memory;
 };
 
-// Cuts the ranges to chunks and, if there is a list, to its buffers. Errors: -DER_INVAL,
-// -DER_IO_INVAL (not as many bytes as cells).
-int cut(const ArrayObject& array, const daos_array_iod_t* iod, const d_sg_list_t* list, bool writes,
+// Cuts the ranges to chunks and, if there is a list, to its buffers. As in DAOS, iov_len is what is
+// read or written of a buffer. Errors: -DER_INVAL, -DER_IO_INVAL (not as many bytes as cells).
+int cut(const ArrayObject& array, const daos_array_iod_t* iod, const d_sg_list_t* list,
         std::vector<Cells>& parts) {
     if (iod == nullptr || (iod->arr_rgs == nullptr && iod->arr_nr > 0)) return -DER_INVAL;
     if (list != nullptr && list->sg_iovs == nullptr && list->sg_nr > 0) return -DER_INVAL;
@@ -65,10 +65,7 @@ int cut(const ArrayObject& array, const daos_array_iod_t* iod, const d_sg_list_t
             uint64_t count = std::min(left, array.chunk_bytes - in_chunk);
             std::byte* address = nullptr;
             if (list != nullptr) {
-                const auto room = [&] {
-                    const auto& each = list->sg_iovs[iov];
-                    return (writes ? each.iov_len : each.iov_buf_len) - used;
-                };
+                const auto room = [&] { return list->sg_iovs[iov].iov_len - used; };
                 while (iov < list->sg_nr && room() == 0) {
                     ++iov;
                     used = 0;
@@ -119,7 +116,7 @@ int read(ArrayObject& array, daos_handle_t handle, daos_array_iod_t* iod, d_sg_l
     if (const int rc = transaction_of(handle, array, transaction); rc != 0) return rc;
     std::vector<Cells> parts;
     if (list == nullptr) return -DER_INVAL;
-    if (const int rc = cut(array, iod, list, false, parts); rc != 0) return rc;
+    if (const int rc = cut(array, iod, list, parts); rc != 0) return rc;
     std::vector<object::FetchItem> items;
     for (const auto& part : parts) {
         items.push_back({.object = array.id,
@@ -164,7 +161,7 @@ int write(ArrayObject& array, daos_handle_t handle, const daos_array_iod_t* iod,
           const d_sg_list_t* list) {
     if (list == nullptr) return -DER_INVAL;
     std::vector<Cells> parts;
-    if (const int rc = cut(array, iod, list, true, parts); rc != 0) return rc;
+    if (const int rc = cut(array, iod, list, parts); rc != 0) return rc;
     return change(array, handle, [&](Collected& out, bool copies) {
         // Without a transaction the chunks of an array are changed one by one, as in DAOS.
         if (!copies) out.allow_steps();
@@ -187,7 +184,7 @@ int write(ArrayObject& array, daos_handle_t handle, const daos_array_iod_t* iod,
 
 int punch(ArrayObject& array, daos_handle_t handle, const daos_array_iod_t* iod) {
     std::vector<Cells> parts;
-    if (const int rc = cut(array, iod, nullptr, true, parts); rc != 0) return rc;
+    if (const int rc = cut(array, iod, nullptr, parts); rc != 0) return rc;
     return change(array, handle, [&](Collected& out, bool copies) {
         if (!copies) out.allow_steps();
         for (const auto& part : parts) {

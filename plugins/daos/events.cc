@@ -51,6 +51,28 @@ EventState& state_in(daos_event_t& event) {
     return *reinterpret_cast<EventState*>(&event.ev_private);
 }
 
+// A request in a ring.
+struct Submitted {
+    daos_event_t* event;
+    std::shared_ptr<ros2s_file> file;
+    ros2s_opcode opcode;
+    Piece piece;
+};
+
+// A write that ends early, after `done` bytes, has written the beginning. Its rest fails with the
+// reason. Returns what the whole write would have returned.
+int64_t finish_write(const Submitted& write, int64_t done) {
+    const auto bytes = static_cast<int64_t>(write.piece.bytes);
+    while (done < bytes) {
+        const ssize_t count = ros2s_pwrite(
+            write.file.get(), static_cast<char*>(write.piece.address) + done,
+            static_cast<size_t>(bytes - done), write.piece.offset + static_cast<uint64_t>(done));
+        if (count <= 0) return count < 0 ? count : -EIO;
+        done += count;
+    }
+    return done;
+}
+
 }  // namespace
 
 EventState* state_of(daos_event_t* event) {
@@ -118,14 +140,20 @@ int EventQueue::submit(const Transfer& transfer, daos_event_t& event, uint32_t& 
         const auto& piece = transfer.pieces[accepted];
         ros2s_request request{};
         request.opcode = static_cast<uint16_t>(transfer.opcode);
-        request.file = transfer.file;
+        request.file = transfer.file.get();
         request.address = piece.address;
         request.bytes = piece.bytes;
         request.offset = piece.offset;
-        request.user_data = reinterpret_cast<uintptr_t>(&event);
+        auto submitted =
+            std::make_unique<Submitted>(Submitted{&event, transfer.file, transfer.opcode, piece});
+        request.user_data = reinterpret_cast<uintptr_t>(submitted.get());
         ++ring->running;
         const int taken = ros2s_queue_submit(ring->queue, &request, 1);
-        if (taken != 1) --ring->running;
+        if (taken == 1) {
+            (void)submitted.release();  // reap() takes it
+        } else {
+            --ring->running;
+        }
         if (taken < 0) return -taken;
         if (taken == 0) return 0;
     }
@@ -213,10 +241,17 @@ void EventQueue::reap(Ring& ring, int64_t wait_ns) {
     // At least one: the library's loop gets a turn also if there is no time to wait.
     const int count = ros2s_queue_reap(ring.queue, done.data(), 1, done.size(), wait_ns);
     if (count <= 0) return;
+    const auto completions = std::span(done).first(static_cast<size_t>(count));
+    for (auto& each : completions) {
+        const auto& submitted = *reinterpret_cast<const Submitted*>(each.user_data);
+        const bool is_write = submitted.opcode == ROS2S_OP_WRITE;
+        if (is_write && each.result >= 0) each.result = finish_write(submitted, each.result);
+    }
     ring.running -= static_cast<uint32_t>(count);
     const std::lock_guard locked(state_);
-    for (const auto& each : std::span(done).first(static_cast<size_t>(count))) {
-        auto& event = *reinterpret_cast<daos_event_t*>(each.user_data);
+    for (const auto& each : completions) {
+        const std::unique_ptr<Submitted> submitted(reinterpret_cast<Submitted*>(each.user_data));
+        auto& event = *submitted->event;
         auto& state = state_in(event);
         if (each.result < 0) {
             if (state.error == 0) state.error = static_cast<int>(-each.result);

@@ -57,7 +57,7 @@ struct Piece {
 
 struct Transfer {
     ros2s_fs* fs;
-    ros2s_file* file;
+    std::shared_ptr<ros2s_file> file;
     ros2s_opcode opcode;
     std::span<const Piece> pieces;
     daos_size_t* bytes_out;  // may be null

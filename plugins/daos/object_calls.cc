@@ -80,20 +80,26 @@ void add_part(const Part& part, std::vector<Part>& parts) {
     last->memory = {last->memory.data(), last->memory.size() + part.memory.size()};
 }
 
+// -DER_IO_INVAL: records beyond the end that an array can have.
+int to_extent(const daos_recx_t& records, uint64_t record_bytes, object::Extent& out) {
+    uint64_t end = 0;
+    const bool is_too_far = __builtin_mul_overflow(records.rx_idx, record_bytes, &out.offset) ||
+                            __builtin_mul_overflow(records.rx_nr, record_bytes, &out.length) ||
+                            __builtin_add_overflow(out.offset, out.length, &end);
+    return is_too_far || end > object::array_bytes_max ? -DER_IO_INVAL : 0;
+}
+
 // Cuts the records of a descriptor to the buffers. 0; -DER_REC2BIG: there are fewer bytes than
-// records; -DER_IO_INVAL: records beyond the end that an array can have.
+// records; -DER_IO_INVAL.
 int cut(const daos_iod_t& iod, uint64_t record_bytes, d_sg_list_t& list, bool writes,
         std::vector<Part>& parts) {
     auto iov = buffers_of(list).begin();
     uint64_t used = 0;
     for (const auto& records : std::span(iod.iod_recxs, iod.iod_nr)) {
-        uint64_t offset = 0;
-        uint64_t left = 0;
-        if (__builtin_mul_overflow(records.rx_idx, record_bytes, &offset) ||
-            __builtin_mul_overflow(records.rx_nr, record_bytes, &left) ||
-            offset + left > object::array_bytes_max || offset + left < offset) {
-            return -DER_IO_INVAL;
-        }
+        object::Extent extent;
+        if (const int rc = to_extent(records, record_bytes, extent); rc != 0) return rc;
+        uint64_t offset = extent.offset;
+        uint64_t left = extent.length;
         while (left > 0) {
             if (iov == buffers_of(list).end()) return -DER_REC2BIG;
             const uint64_t room = (writes ? iov->iov_len : iov->iov_buf_len) - used;
@@ -125,26 +131,40 @@ bool overlap(std::span<const daos_recx_t> records) {
     return false;
 }
 
+// A program does not say the size of records that it punches. The store knows it, or the
+// transaction that has written them; 1 if there are none.
+int record_bytes_to_punch(StoreObject& object, const object::Dkey& dkey, const std::string& akey,
+                          const Collected& before, uint64_t& record_bytes) {
+    const auto stored = object.access->run([&] { return record_bytes_of(object, dkey, akey); });
+    if (!stored) return der_of(stored.error());
+    record_bytes = std::max<uint64_t>(*stored, 1);
+    if (*stored != 0) return 0;
+    for (const auto& operation : before.operations()) {
+        if (operation.object != object.id || operation.dkey != dkey) continue;
+        const auto parts = parse_akey(operation.akey.bytes);
+        if (parts.bytes == akey && parts.type == DAOS_IOD_ARRAY) record_bytes = parts.record_bytes;
+    }
+    return 0;
+}
+
 int add_records(const StoreObject& object, const object::Dkey& dkey, const std::string& akey,
-                const daos_iod_t& iod, d_sg_list_t* list, bool copies, Collected& out) {
+                uint64_t record_bytes, const daos_iod_t& iod, d_sg_list_t* list, bool copies,
+                Collected& out) {
     if (iod.iod_recxs == nullptr || iod.iod_nr == 0) return -DER_INVAL;
     if (overlap({iod.iod_recxs, iod.iod_nr})) return -DER_INVAL;
-    Operation operation{.object = object.id, .dkey = dkey};
+    Operation operation{.object = object.id, .dkey = dkey, .akey = array_akey(akey, record_bytes)};
     if (iod.iod_size == 0) {
-        // Records of one byte: with other sizes the program must say the size to write, and here
-        // there is nothing to write.
-        operation.akey = array_akey(akey, 1);
         operation.kind = Operation::Kind::punch_extent;
         for (const auto& records : std::span(iod.iod_recxs, iod.iod_nr)) {
-            operation.extent = {.offset = records.rx_idx, .length = records.rx_nr};
+            const int rc = to_extent(records, record_bytes, operation.extent);
+            if (rc != 0) return rc;
             out.add(operation);
         }
         return 0;
     }
     std::vector<Part> parts;
     if (list == nullptr) return -DER_INVAL;
-    if (const int rc = cut(iod, iod.iod_size, *list, true, parts); rc != 0) return rc;
-    operation.akey = array_akey(akey, iod.iod_size);
+    if (const int rc = cut(iod, record_bytes, *list, true, parts); rc != 0) return rc;
     operation.kind = Operation::Kind::write;
     // A transaction has a limit, and programs may have a buffer for each few bytes: ranges that lie
     // one after the other are then copied together.
@@ -194,7 +214,7 @@ void require_akey(const StoreObject& object, const object::Dkey& dkey, const obj
     }
 }
 
-int add_updates(const StoreObject& object, uint64_t flags, const daos_key_t* key,
+int add_updates(StoreObject& object, uint64_t flags, const daos_key_t* key,
                 std::span<const daos_iod_t> iods, d_sg_list_t* lists, bool copies, Collected& out) {
     object::Dkey dkey;
     if (const int rc = to_dkey(object, key, dkey); rc != 0) return rc;
@@ -206,12 +226,16 @@ int add_updates(const StoreObject& object, uint64_t flags, const daos_key_t* key
         auto* const list = lists == nullptr ? nullptr : &lists[i];
         const bool is_value = iod.iod_type == DAOS_IOD_SINGLE;
         if (!is_value && iod.iod_type != DAOS_IOD_ARRAY) return -DER_INVAL;
-        require_akey(
-            object, dkey,
-            is_value ? value_akey(akey) : array_akey(akey, std::max<uint64_t>(iod.iod_size, 1)),
-            (flags & DAOS_COND_PER_AKEY) != 0 ? iod.iod_flags : flags, out);
-        const int rc = is_value ? add_value(object, dkey, akey, iod, list, copies, out)
-                                : add_records(object, dkey, akey, iod, list, copies, out);
+        uint64_t record_bytes = iod.iod_size;
+        if (!is_value && iod.iod_size == 0) {
+            const int rc = record_bytes_to_punch(object, dkey, akey, out, record_bytes);
+            if (rc != 0) return rc;
+        }
+        require_akey(object, dkey, is_value ? value_akey(akey) : array_akey(akey, record_bytes),
+                     (flags & DAOS_COND_PER_AKEY) != 0 ? iod.iod_flags : flags, out);
+        const int rc = is_value
+                           ? add_value(object, dkey, akey, iod, list, copies, out)
+                           : add_records(object, dkey, akey, record_bytes, iod, list, copies, out);
         if (rc != 0) return rc;
     }
     return 0;

@@ -38,8 +38,8 @@ struct dfs_obj {
     int flags = O_RDWR;
     // Of the path by which it was found: what a global handle has, and messages.
     std::string path;
-    // A regular file.
-    std::unique_ptr<ros2s_file> file;
+    // A regular file. Its transfers hold it, too.
+    std::shared_ptr<ros2s_file> file;
     // A directory that was listed.
     ros2s::fs::FileHandle listing{};
     // A symbolic link.

@@ -99,6 +99,22 @@ class Collected {
     }
     [[nodiscard]] bool is_empty() const { return operations_.empty() && conditions_.empty(); }
     void clear() { *this = {}; }
+    // How much there was at some time, and the way back to it.
+    struct Mark {
+        size_t operations, conditions, payload;
+    };
+    [[nodiscard]] Mark mark() const {
+        return {operations_.size(), conditions_.size(), payload_.size()};
+    }
+    void back_to(const Mark& mark) {
+        const auto shorten = [](auto& list, size_t size) {
+            list.erase(list.begin() + static_cast<ptrdiff_t>(size), list.end());
+        };
+        shorten(operations_, mark.operations);
+        shorten(conditions_, mark.conditions);
+        shorten(meanings_, mark.conditions);
+        shorten(payload_, mark.payload);
+    }
     [[nodiscard]] const std::vector<object::Operation>& operations() const { return operations_; }
     // A copy of the bytes that lives as long as this.
     ConstBytes keep(std::string bytes) {
@@ -138,7 +154,7 @@ int transaction_of(daos_handle_t handle, const StoreObject& object,
                    std::shared_ptr<DaosTransaction>& transaction);
 
 // Runs the changes of `fill(Collected&, copies)` in the transaction, or at once. `fill` returns 0
-// or -DER_, and must copy the caller's bytes if `copies`.
+// or -DER_, and must copy the caller's bytes if `copies`. Of one that fails nothing stays.
 template <class Fill>
 int change(StoreObject& object, daos_handle_t handle, Fill&& fill) {
     if (object.is_read_only()) return -DER_NO_PERM;
@@ -147,7 +163,11 @@ int change(StoreObject& object, daos_handle_t handle, Fill&& fill) {
     if (transaction != nullptr) {
         const std::lock_guard locked(transaction->lock);
         if ((transaction->flags & DAOS_TF_RDONLY) != 0) return -DER_NO_PERM;
-        return fill(transaction->collected, true);
+        if (transaction->state != DaosTransaction::State::open) return -DER_NO_PERM;
+        const auto before = transaction->collected.mark();
+        const int rc = fill(transaction->collected, true);
+        if (rc != 0) transaction->collected.back_to(before);
+        return rc;
     }
     Collected single;
     if (const int rc = fill(single, false); rc != 0) return rc;

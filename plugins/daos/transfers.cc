@@ -21,20 +21,19 @@ constexpr size_t ranges_max = 16384;
 daos_range_t from(daos_off_t offset) { return {.rg_idx = offset, .rg_len = UINT64_MAX - offset}; }
 bool is_open_end(const daos_range_t& range) { return range.rg_len == UINT64_MAX - range.rg_idx; }
 
-// Cuts the buffers of the list to the ranges of the file. False: they do not fit together.
-bool cut(const d_sg_list_t& list, std::span<const daos_range_t> ranges, bool writes,
-         Pieces& pieces) {
+// Cuts the buffers of the list to the ranges of the file. As in libdfs, iov_len is what is read or
+// written of a buffer. False: they do not fit together.
+bool cut(const d_sg_list_t& list, std::span<const daos_range_t> ranges, Pieces& pieces) {
     uint64_t range_at = 0;
     auto range = ranges.begin();
     for (const auto& iov : std::span(list.sg_iovs, list.sg_nr)) {
-        const uint64_t bytes = writes ? iov.iov_len : iov.iov_buf_len;
-        for (uint64_t done = 0; done < bytes;) {
+        for (uint64_t done = 0; done < iov.iov_len;) {
             while (range != ranges.end() && range_at == range->rg_len) {
                 ++range;
                 range_at = 0;
             }
             if (range == ranges.end()) return false;
-            const uint64_t count = std::min(bytes - done, range->rg_len - range_at);
+            const uint64_t count = std::min(iov.iov_len - done, range->rg_len - range_at);
             if (range->rg_idx + range_at + count < count) return false;
             pieces.push_back(
                 {static_cast<char*>(iov.iov_buf) + done, count, range->rg_idx + range_at});
@@ -50,16 +49,29 @@ bool cut(const d_sg_list_t& list, std::span<const daos_range_t> ranges, bool wri
     return range == ranges.end() || is_open_end(*range);
 }
 
+// A write that ends early has written the beginning. Its rest fails with the reason.
+Task<Result<uint64_t>> write_all(ros2s_fs& fs, ros2s_file& file, Bytes bytes, uint64_t offset) {
+    uint64_t done = 0;
+    while (done < bytes.size()) {
+        const auto rest = fs::Window::local(bytes.subspan(done));
+        ROS2S_CO_TRY_ASSIGN(
+            const uint64_t count,
+            co_await fs.file_system().pwrite(fs.call, file.core.handle, rest, offset + done));
+        if (count == 0) co_return fail(Code::io);
+        done += count;
+    }
+    co_return done;
+}
+
 Task<Result<uint64_t>> transfer(ros2s_fs& fs, ros2s_file& file, bool writes,
                                 std::span<const Piece> pieces) {
     uint64_t total = 0;
     for (const auto& piece : pieces) {
-        const auto window =
-            fs::Window::local(Bytes(static_cast<std::byte*>(piece.address), piece.bytes));
+        const Bytes bytes(static_cast<std::byte*>(piece.address), piece.bytes);
         const auto done =
-            writes
-                ? co_await fs.file_system().pwrite(fs.call, file.core.handle, window, piece.offset)
-                : co_await fs.file_system().pread(fs.call, file.core.handle, window, piece.offset);
+            writes ? co_await write_all(fs, file, bytes, piece.offset)
+                   : co_await fs.file_system().pread(fs.call, file.core.handle,
+                                                     fs::Window::local(bytes), piece.offset);
         if (!done) co_return fail(done.error());
         total += *done;
     }
@@ -74,14 +86,14 @@ int begin(dfs_t* dfs, dfs_obj_t* object, std::span<const daos_range_t> ranges, d
     if (writes && !object->file->writable) return EPERM;
     Pieces pieces;
     if (list->sg_nr > 0 && list->sg_iovs == nullptr) return EINVAL;
-    if (!cut(*list, ranges, writes, pieces)) return finish_call(event, EINVAL);
+    if (!cut(*list, ranges, pieces)) return finish_call(event, EINVAL);
     auto& fs = dfs->fs();
     if (event != nullptr) {
         const auto* const state = state_of(event);
         const auto queue = state == nullptr ? nullptr : EventQueue::of(*state);
         if (queue == nullptr || state->status != EventState::Status::ready) return EINVAL;
         return queue->start(*event, {.fs = &fs,
-                                     .file = object->file.get(),
+                                     .file = object->file,
                                      .opcode = writes ? ROS2S_OP_WRITE : ROS2S_OP_READ,
                                      .pieces = pieces,
                                      .bytes_out = bytes_out,

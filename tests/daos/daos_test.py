@@ -110,6 +110,13 @@ def calls_of_dfs(way):
         assert sorted(pool.files()) == ["shared", "t0", "t1", "t2", "t3"]
 
 
+@test.each(LOCAL, DIRECT)
+def a_write_for_which_there_is_no_space_fails(way):
+    with Pool(way, size="64MiB") as pool:
+        pool.run(program("dfs_calls"), "tank", "main", "full")
+        assert pool.files() == []
+
+
 def check_calls_below_files(name, way):
     with Pool(way) as pool:
         said = pool.run(program(name), "tank", "main")

@@ -1,7 +1,7 @@
-/* usage: dfs_calls POOL CONTAINER
+/* usage: dfs_calls POOL CONTAINER [full]
  *
  * Calls of libdfs and libdaos, as a program of DAOS makes them. ROS2STORE_DAOS says where the pool
- * is; the container is empty. */
+ * is; the container is empty. `full`: the pool is small, and gets full. */
 #include <daos.h>
 #include <daos_fs.h>
 #include <pthread.h>
@@ -89,6 +89,22 @@ static void files_have_bytes(void) {
     CHECK_EQUAL(memcmp(read, written, sizeof read), 0);
     descriptor.iod_nr = 1;
     CHECK_EQUAL(dfs_readx(dfs, file, &descriptor, &list, &count, NULL), EINVAL);
+
+    /* The bytes that iov_len says, in a larger buffer. */
+    for (int with_ranges = 0; with_ranges < 2; with_ranges++) {
+        char* const large = malloc(1 << 20);
+        memset(large, 'x', 1 << 20);
+        iov = (d_iov_t){.iov_buf = large, .iov_buf_len = 1 << 20, .iov_len = block};
+        list = (d_sg_list_t){.sg_nr = 1, .sg_nr_out = 0, .sg_iovs = &iov};
+        ranges[0] = (daos_range_t){.rg_idx = 0, .rg_len = block};
+        CHECK_EQUAL(with_ranges ? dfs_readx(dfs, file, &descriptor, &list, &count, NULL)
+                                : dfs_read(dfs, file, &list, 0, &count, NULL),
+                    0);
+        CHECK_EQUAL(count, block);
+        CHECK_EQUAL(memcmp(large, written + block, block), 0);
+        CHECK(large[block] == 'x' && large[(1 << 20) - 1] == 'x');
+        free(large);
+    }
 
     CHECK_EQUAL(dfs_punch(dfs, file, 100, 1000), 0);
     CHECK_EQUAL(dfs_ostat(dfs, file, &facts), 0);
@@ -409,21 +425,69 @@ static void containers_are_created(void) {
     CHECK_EQUAL(daos_pool_disconnect(owner, NULL), 0);
 }
 
+/* Writes more than is free, in one call that the library makes several transactions of. */
+static void writes_that_run_out_of_space(void) {
+    enum { step = 1 << 20, left = 6 << 20, large = 16 << 20 };
+    char* const bytes = malloc(large);
+    dfs_obj_t* const filler = create("filler");
+    daos_size_t full = 0, size = 0;
+    daos_handle_t queue;
+    daos_event_t event, *done;
+    d_iov_t iov;
+    int rc;
+    memset(bytes, 'b', large);
+    d_sg_list_t list = list_of(&iov, bytes, step);
+    while ((rc = dfs_write(dfs, filler, &list, full, NULL)) == 0) full += step;
+    CHECK_EQUAL(rc, ENOSPC);
+    CHECK(full > 2 * left);
+    CHECK_EQUAL(dfs_punch(dfs, filler, full - left, DFS_MAX_FSIZE), 0);
+    CHECK_EQUAL(daos_eq_create(&queue), 0);
+    for (int with_event = 0; with_event < 2; with_event++) {
+        dfs_obj_t* const file = create("file");
+        list = list_of(&iov, bytes, large);
+        if (with_event) {
+            CHECK_EQUAL(daos_event_init(&event, queue, NULL), 0);
+            CHECK_EQUAL(dfs_write(dfs, file, &list, 0, &event), 0);
+            CHECK_EQUAL(daos_eq_poll(queue, 1, DAOS_EQ_WAIT, 1, &done), 1);
+            CHECK_EQUAL(event.ev_error, ENOSPC);
+            CHECK_EQUAL(daos_event_fini(&event), 0);
+        } else {
+            CHECK_EQUAL(dfs_write(dfs, file, &list, 0, NULL), ENOSPC);
+        }
+        /* The beginning was written. */
+        CHECK_EQUAL(dfs_get_size(dfs, file, &size), 0);
+        CHECK(size > 0 && size < large);
+        CHECK_EQUAL(dfs_release(file), 0);
+        CHECK_EQUAL(dfs_remove(dfs, NULL, "file", false, NULL), 0);
+    }
+    CHECK_EQUAL(daos_eq_destroy(queue, 0), 0);
+    CHECK_EQUAL(dfs_release(filler), 0);
+    CHECK_EQUAL(dfs_remove(dfs, NULL, "filler", false, NULL), 0);
+    free(bytes);
+}
+
 int main(int count, char** arguments) {
-    if (count != 3) return fprintf(stderr, "usage: %s POOL CONTAINER\n", arguments[0]), 2;
+    const bool fills = count == 4 && strcmp(arguments[3], "full") == 0;
+    if (count != 3 && !fills) {
+        return fprintf(stderr, "usage: %s POOL CONTAINER [full]\n", arguments[0]), 2;
+    }
     CHECK_EQUAL(daos_pool_connect(arguments[1], NULL, DAOS_PC_RW, &pool, NULL, NULL), -DER_UNINIT);
     CHECK_EQUAL(daos_init(), 0);
     CHECK_EQUAL(daos_pool_connect(arguments[1], NULL, DAOS_PC_RW, &pool, NULL, NULL), 0);
     CHECK_EQUAL(daos_cont_open(pool, arguments[2], DAOS_COO_RW, &container, NULL, NULL), 0);
     CHECK_EQUAL(dfs_mount(pool, container, O_RDWR, &dfs), 0);
-    handles_are_checked();
-    files_have_bytes();
-    names_and_attributes();
-    directories_are_listed();
-    threads_have_their_own_queues();
-    global_handles_open_the_same();
-    read_only_mounts_change_nothing(arguments[2]);
-    containers_are_created();
+    if (fills) {
+        writes_that_run_out_of_space();
+    } else {
+        handles_are_checked();
+        files_have_bytes();
+        names_and_attributes();
+        directories_are_listed();
+        threads_have_their_own_queues();
+        global_handles_open_the_same();
+        read_only_mounts_change_nothing(arguments[2]);
+        containers_are_created();
+    }
     CHECK_EQUAL(dfs_umount(dfs), 0);
     CHECK_EQUAL(daos_cont_close(container, NULL), 0);
     CHECK_EQUAL(daos_pool_disconnect(pool, NULL), 0);

@@ -184,6 +184,26 @@ static void records(void) {
     CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL), 0);
     CHECK_EQUAL(daos_obj_punch_akeys(object, none, 0, &key, 1, &access.iod.iod_name, NULL), 0);
 
+    /* Records are punched whatever their size is; those of no array too. */
+    prepare(&access, "", DAOS_IOD_ARRAY, 0, 101, 2, NULL, 0);
+    access.iod.iod_name = akey;
+    CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, NULL, NULL), 0);
+    access.iod.iod_name = key_of("x");
+    CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, NULL, NULL), 0);
+    CHECK_EQUAL(
+        daos_obj_update(object, none, DAOS_COND_AKEY_UPDATE, &key, 1, &access.iod, NULL, NULL),
+        -DER_NONEXIST);
+    access.iod.iod_name = akey;
+    CHECK_EQUAL(
+        daos_obj_update(object, none, DAOS_COND_AKEY_UPDATE, &key, 1, &access.iod, NULL, NULL), 0);
+    access.records.rx_idx = UINT64_MAX / 2;
+    CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, NULL, NULL), -DER_IO_INVAL);
+    prepare(&access, "", DAOS_IOD_ARRAY, DAOS_REC_ANY, 99, 6, read, sizeof read);
+    access.iod.iod_name = akey;
+    CHECK_EQUAL(daos_obj_fetch(object, none, 0, &key, 1, &access.iod, &access.list, NULL, NULL), 0);
+    CHECK_EQUAL(access.iod.iod_size, sizeof *read);
+    CHECK(read[1] == 10 && read[2] == 0 && read[3] == 0 && read[4] == 13);
+
     /* Dkeys that are numbers come in their order. */
     for (number = 300; number > 0; number -= 100) {
         prepare(&access, "", DAOS_IOD_ARRAY, 1, 0, 3, "abc", 3);
@@ -288,6 +308,24 @@ static void transactions(void) {
     CHECK_EQUAL(daos_tx_commit(transaction, NULL), 0);
     CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
     CHECK_EQUAL(strcmp(get(object, none, "d", "own"), ""), 0);
+
+    /* Of a call that fails nothing is done, also not what came before the failure. */
+    struct access wrong;
+    daos_key_t two[] = {key_of("a"), key_of("absent")};
+    CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+    CHECK_EQUAL(put(object, transaction, 0, "d", "kept", "before"), 0);
+    CHECK_EQUAL(daos_obj_punch_akeys(object, transaction, DAOS_COND_PUNCH, &dkey, 2, two, NULL),
+                -DER_NONEXIST);
+    prepare(&wrong, "a", DAOS_IOD_SINGLE, 8, 0, 1, text, 4);
+    CHECK_EQUAL(daos_obj_update(object, transaction, DAOS_COND_AKEY_INSERT, &dkey, 1, &wrong.iod,
+                                &wrong.list, NULL),
+                -DER_IO_INVAL);
+    CHECK_EQUAL(put(object, transaction, 0, "d", "later", "after"), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), 0);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "a"), "other"), 0);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "kept"), "before"), 0);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "later"), "after"), 0);
 
     CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
     CHECK_EQUAL(put(object, transaction, 0, "d", "a", "never"), 0);
@@ -432,6 +470,16 @@ static void arrays(void) {
     CHECK(iod.arr_nr_read == 410 && iod.arr_nr_short_read == 590);
     ranges[0].rg_len = 1001;
     CHECK_EQUAL(daos_array_read(again, none, &iod, &list, NULL), -DER_IO_INVAL);
+    /* Of a larger buffer only the bytes that iov_len says. */
+    d_iov_t parts[2] = {
+        {.iov_buf = read, .iov_buf_len = sizeof read, .iov_len = 2 * sizeof *read},
+        {.iov_buf = read + 500, .iov_buf_len = 500 * sizeof *read, .iov_len = sizeof *read}};
+    d_sg_list_t two = {.sg_nr = 2, .sg_nr_out = 0, .sg_iovs = parts};
+    ranges[0] = (daos_range_t){.rg_idx = 5000, .rg_len = 3};
+    memset(read, 0x5a, sizeof read);
+    CHECK_EQUAL(daos_array_read(again, none, &iod, &two, NULL), 0);
+    CHECK(read[0] == 601 && read[1] == 602 && read[2] == 0x5a5a5a5a);
+    CHECK(read[500] == 603 && read[501] == 0x5a5a5a5a);
     ranges[0] = (daos_range_t){.rg_idx = UINT64_MAX / 4, .rg_len = 1000};
     CHECK_EQUAL(daos_array_read(again, none, &iod, &list, NULL), -DER_INVAL);
 

@@ -287,8 +287,9 @@ class FileSystem : public Namespace {
         crc.reset();
         return pread(call, handle, into, offset);
     }
-    // All or nothing per chunk. Returns the window's length, or the first error. Durable on return,
-    // if the file system promises that (LocalFs: on fsync).
+    // All or nothing per chunk. Returns the bytes written: less than the window only if the rest
+    // failed after the beginning was written. A call with the rest returns its error. Durable on
+    // return, if the file system promises that (LocalFs: on fsync).
     virtual Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
                                           uint64_t offset) = 0;
     // As pwrite(), for bytes that another process sent with their checksums: one CRC32C per piece
