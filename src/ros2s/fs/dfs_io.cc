@@ -305,10 +305,10 @@ bool was_refused(const Error& error) {
 
 // Appends at the current end of the file. The caller excludes this mount's other writers.
 // Conditions exclude other mounts' writers: the last chunk has not grown, and no chunk was added
-// behind it. One transaction, or several if the data does not fit into one; a named call must be
-// one. Returns the number of bytes appended. It is less than requested if a further transaction was
-// refused. If a transaction may have been done, the result is its error, because the caller would
-// otherwise append the rest twice.
+// behind it or where data is written. One transaction, or several if the data does not fit into
+// one; a named call must be one. Returns the number of bytes appended. It is less than requested if
+// a further transaction was refused. If a transaction may have been done, the result is its error,
+// because the caller would otherwise append the rest twice.
 Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeState& state, Window from) {
     const NodeId node = state.node;
     const uint64_t wanted = from.length;
@@ -336,17 +336,23 @@ Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeState& stat
                            .value = contents->size});
         }
         const uint64_t next_chunk = contents->exists ? contents->highest_dkey.number() + 1 : 0;
-        lease.require({.kind = Condition::Kind::size_equals,
-                       .object = object_of(node),
-                       .dkey = chunk_dkey(next_chunk),
-                       .akey = data_akey(),
-                       .value = 0});
+        const auto require_no_chunk = [&](uint64_t chunk) {
+            lease.require({.kind = Condition::Kind::size_equals,
+                           .object = object_of(node),
+                           .dkey = chunk_dkey(chunk),
+                           .akey = data_akey(),
+                           .value = 0});
+        };
+        require_no_chunk(next_chunk);
         uint64_t taken = 0;
+        // Conditions have the same limit as operations: one for each new chunk, and two more.
         while (taken < from.length &&
-               lease.transaction().operations.size() < options_.operations_max) {
-            const uint64_t count = within_chunk(end + taken, from.length - taken);
+               lease.transaction().operations.size() + 2 < options_.operations_max) {
+            const uint64_t at = end + taken;
+            const uint64_t count = within_chunk(at, from.length - taken);
             if (taken + count > options_.transaction_bytes_max) break;
-            lease.add(data_operation(node, from.slice(taken, count), end + taken));
+            if (at / chunk_bytes_ > next_chunk) require_no_chunk(at / chunk_bytes_);
+            lease.add(data_operation(node, from.slice(taken, count), at));
             taken += count;
         }
         if (call.update != nullptr && taken < from.length) co_return fail(Code::too_large, taken);

@@ -20,6 +20,8 @@ class FarStore final : public object::ForwardingStore {
     std::function<Task<>()> meanwhile;
     // Runs once, after the next update, which is then repeated.
     std::function<Task<>()> before_repetition;
+    // Runs once, after the next query.
+    std::function<Task<>()> after_query;
 
     void restart() {
         below().session_ended(0);
@@ -54,7 +56,9 @@ class FarStore final : public object::ForwardingStore {
     Task<Result<QueryReply>> query(const Call& call, object::ContainerId container, ObjectId object,
                                    const Akey& akey) override {
         ++requests;
-        return below().query(call, container, object, akey);
+        auto reply = co_await below().query(call, container, object, akey);
+        if (after_query) co_await std::exchange(after_query, nullptr)();
+        co_return reply;
     }
     Task<Result<>> fetch_chain(const Call& call, object::ContainerId container,
                                const object::Holder& holder, std::span<FetchItem> items,
@@ -121,12 +125,16 @@ class DfsPins : public testing::Test {
     Result<uint64_t> write(Dfs& mounted, FileHandle handle, std::string text, uint64_t offset = 0) {
         return world_.run(mounted.pwrite(call_, handle, Window::local(as_bytes(text)), offset));
     }
-    Result<std::string> read(Dfs& mounted, FileHandle handle) {
-        std::string text(100, '?');
+    Result<std::string> read(Dfs& mounted, FileHandle handle, size_t length = 100,
+                             uint64_t offset = 0) {
+        std::string text(length, '?');
         const auto count = world_.run(mounted.pread(
-            call_, handle, Window::local(std::as_writable_bytes(std::span(text))), 0));
+            call_, handle, Window::local(std::as_writable_bytes(std::span(text))), offset));
         if (!count) return fail(count.error());
         return text.substr(0, *count);
+    }
+    uint64_t size_of(Dfs& mounted, std::string name) {
+        return world_.run(mounted.lookup(call_, root_node, name))->size;
     }
     void unlink(Dfs& mounted, std::string name) {
         EXPECT_TRUE(world_.run(mounted.unlink(call_, root_node, name)));
@@ -347,6 +355,34 @@ TEST_F(DfsPins, WhatGoesDuringReadManyIsNotReadAsZeros) {
     ASSERT_TRUE(world_.run(a_->read_many(call_, root_node, {&item, 1})));
     EXPECT_EQ(store_.meanwhile, nullptr) << "a file's record and contents come in one fetch";
     EXPECT_EQ(item.status, fail(Code::not_found)) << "and " << item.bytes << " bytes";
+}
+
+Task<> write_f(Dfs& mount, std::string text, uint64_t offset) {
+    const auto there = co_await mount.lookup({}, root_node, "f");
+    const auto opened = co_await mount.open({}, there->node, {.write = true});
+    EXPECT_EQ(co_await mount.pwrite({}, opened->handle, Window::local(as_bytes(text)), offset),
+              Result<uint64_t>(text.size()));
+    EXPECT_TRUE(co_await mount.close({}, opened->handle));
+}
+
+// Where the data goes is not known to be free until it is there.
+TEST_F(DfsPins, AnAppendOverwritesNothing) {
+    const std::string text(3 * chunk, 'a');
+    for (const std::string before : {"", "before"}) {
+        const FileHandle file = create(*a_, "f");
+        if (!before.empty()) ASSERT_TRUE(write(*a_, file, before));
+        const auto there = world_.run(a_->lookup(call_, root_node, "f"));
+        const FileHandle log =
+            world_.run(a_->open(call_, there->node, {.write = true, .append = true}))->handle;
+        store_.after_query = [this] { return write_f(*b_, "x", 2 * chunk); };
+        EXPECT_EQ(write(*a_, log, text), Result<uint64_t>(text.size()));
+        EXPECT_EQ(store_.after_query, nullptr);
+        EXPECT_EQ(size_of(*a_, "f"), 5 * chunk + 1);
+        EXPECT_EQ(read(*a_, file, 6 * chunk, 2 * chunk), Result<std::string>("x" + text));
+        close(*a_, log);
+        close(*a_, file);
+        unlink(*a_, "f");
+    }
 }
 
 // It was made and pinned, which its mount does not know. It does not stay pinned.
