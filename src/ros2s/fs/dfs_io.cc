@@ -153,37 +153,48 @@ Task<Result<uint64_t>> DfsMount::read_chunks(const Call& call, OpenFile& file, W
 // A chunk ended before the requested range: it is a hole, or the end of the file. The size decides,
 // and it is asked for after the read. The missing bytes may have been written in between. Such
 // chunks are therefore read once more; otherwise zeros would be returned that were never in the
-// file.
+// file. If such a chunk is then another one but still too short, the file may have been truncated
+// after the query, and all is done again.
 Task<Result<uint64_t>> DfsMount::finish_short_read(const Call& call, OpenFile& file, Window into,
                                                    uint64_t offset, std::span<FetchItem> items) {
-    metrics_.size_queries.add();
-    ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
-                        co_await query_contents(call, file.node.node, S_IFREG));
-    const uint64_t size = file_size(contents, chunk_bytes_);
-    if (size <= offset) co_return 0;
-    std::vector<FetchItem> again;
-    std::vector<FetchItem*> replaced;
-    for (FetchItem& item : items) {
-        const uint64_t chunk_begin = item.dkey.number() * chunk_bytes_;
-        if (size <= chunk_begin) break;
-        const uint64_t wanted = std::min(item.extent.end(), size - chunk_begin);
-        if (wanted <= item.size) continue;
-        again.push_back({.object = item.object,
-                         .dkey = item.dkey,
-                         .akey = item.akey,
-                         .extent = item.extent,
-                         .window = item.window,
-                         .forwarded = item.forwarded});
-        replaced.push_back(&item);
-    }
-    if (!again.empty()) {
+    uint64_t size_before = 0;
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        metrics_.size_queries.add();
+        ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
+                            co_await query_contents(call, file.node.node, S_IFREG));
+        const uint64_t size = file_size(contents, chunk_bytes_);
+        if (size <= offset) co_return 0;
+        const uint64_t bytes = std::min(into.length, size - offset);
+        if (attempt > rereads_max && size == size_before) co_return bytes;
+        size_before = size;
+        const auto wanted = [&](const FetchItem& item) {
+            return std::min(item.extent.end(), size - item.dkey.number() * chunk_bytes_);
+        };
+        std::vector<FetchItem> again;
+        std::vector<FetchItem*> replaced;
+        for (FetchItem& item : items) {
+            if (size <= item.dkey.number() * chunk_bytes_) break;
+            if (wanted(item) <= item.size) continue;
+            again.push_back({.object = item.object,
+                             .dkey = item.dkey,
+                             .akey = item.akey,
+                             .extent = item.extent,
+                             .window = item.window,
+                             .forwarded = item.forwarded});
+            replaced.push_back(&item);
+        }
+        if (again.empty()) co_return bytes;
         ROS2S_CO_TRY(co_await store_.fetch(call, container_, again));
+        bool is_sure = true;
         for (size_t i = 0; i < again.size(); ++i) {
             ROS2S_CO_TRY(read_status(again[i]));
+            is_sure = is_sure &&
+                      (again[i].epoch == replaced[i]->epoch || wanted(again[i]) <= again[i].size);
             *replaced[i] = std::move(again[i]);
         }
+        if (is_sure) co_return bytes;
     }
-    co_return std::min(into.length, size - offset);
+    co_return fail(Code::busy);
 }
 
 Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Window from,

@@ -119,6 +119,9 @@ class DfsMount final : public Dfs {
   private:
     // How often an operation starts again after conflicts.
     static constexpr int attempts_max = 256;
+    // How often holes are read again because the file has changed. Then it counts only whether its
+    // size has.
+    static constexpr int rereads_max = 8;
 
     struct Inode {
         InodeRecord record;
@@ -375,7 +378,9 @@ class DfsMount final : public Dfs {
     Task<Result<>> read_group(const Call& call, NodeId directory, std::span<ReadManyItem> items);
     Task<Result<>> resolve_many(const Call& call, std::span<ManyFile> files);
     Task<> query_many(const Call& call, ManyFile& file);
+    // Until what was read of each is what it had at one time, also where it has holes.
     Task<Result<>> fetch_many(const Call& call, std::span<ManyFile> files);
+    Task<Result<>> fetch_contents(const Call& call, std::span<ManyFile* const> files);
     Task<Result<>> flush_many(const Call& call, ManyFetch& batch);
 
     object::ObjectStore& store_;

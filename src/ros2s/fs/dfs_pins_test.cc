@@ -20,8 +20,8 @@ class FarStore final : public object::ForwardingStore {
     std::function<Task<>()> meanwhile;
     // Runs once, after the next update, which is then repeated.
     std::function<Task<>()> before_repetition;
-    // Runs once, after the next query.
-    std::function<Task<>()> after_query;
+    // Run once, before or after the next query.
+    std::function<Task<>()> before_query, after_query;
 
     void restart() {
         below().session_ended(0);
@@ -56,6 +56,7 @@ class FarStore final : public object::ForwardingStore {
     Task<Result<QueryReply>> query(const Call& call, object::ContainerId container, ObjectId object,
                                    const Akey& akey) override {
         ++requests;
+        if (before_query) co_await std::exchange(before_query, nullptr)();
         auto reply = co_await below().query(call, container, object, akey);
         if (after_query) co_await std::exchange(after_query, nullptr)();
         co_return reply;
@@ -132,6 +133,16 @@ class DfsPins : public testing::Test {
             call_, handle, Window::local(std::as_writable_bytes(std::span(text))), offset));
         if (!count) return fail(count.error());
         return text.substr(0, *count);
+    }
+    // By one mount, with the name alone.
+    Result<std::string> read_named(Dfs& mounted, std::string name) {
+        std::string text(100, '?');
+        ReadManyItem item{.name = name,
+                          .window = Window::local(std::as_writable_bytes(std::span(text)))};
+        EXPECT_TRUE(world_.run(mounted.read_many(call_, root_node, {&item, 1})));
+        if (!item.status) return fail(item.status.error());
+        EXPECT_EQ(item.size, item.bytes);
+        return text.substr(0, item.bytes);
     }
     uint64_t size_of(Dfs& mounted, std::string name) {
         return world_.run(mounted.lookup(call_, root_node, name))->size;
@@ -349,12 +360,8 @@ TEST_F(DfsPins, WhatGoesDuringReadManyIsNotReadAsZeros) {
     close(*a_, file);
     pass(std::chrono::seconds(1));
     store_.meanwhile = [this] { return remove_f(*b_); };
-    std::string text(100, '?');
-    ReadManyItem item{.name = "f",
-                      .window = Window::local(std::as_writable_bytes(std::span(text)))};
-    ASSERT_TRUE(world_.run(a_->read_many(call_, root_node, {&item, 1})));
+    EXPECT_EQ(read_named(*a_, "f"), Result<std::string>(fail(Code::not_found)));
     EXPECT_EQ(store_.meanwhile, nullptr) << "a file's record and contents come in one fetch";
-    EXPECT_EQ(item.status, fail(Code::not_found)) << "and " << item.bytes << " bytes";
 }
 
 Task<> write_f(Dfs& mount, std::string text, uint64_t offset) {
@@ -363,6 +370,50 @@ Task<> write_f(Dfs& mount, std::string text, uint64_t offset) {
     EXPECT_EQ(co_await mount.pwrite({}, opened->handle, Window::local(as_bytes(text)), offset),
               Result<uint64_t>(text.size()));
     EXPECT_TRUE(co_await mount.close({}, opened->handle));
+}
+Task<> truncate_f(Dfs& mount, uint64_t size) {
+    const auto there = co_await mount.lookup({}, root_node, "f");
+    EXPECT_TRUE(co_await mount.set_attributes({}, there->node, {.size = size}));
+}
+// The new contents are there before the next query.
+Task<> write_f_anew(FarStore& store, Dfs& mount) {
+    co_await truncate_f(mount, 0);
+    store.before_query = [&mount] { return write_f(mount, "after!", 0); };
+}
+
+// While its size was queried and its contents were read, a file lost its contents.
+TEST_F(DfsPins, WhatIsTruncatedDuringReadManyIsNotReadAsZeros) {
+    close(*a_, create(*a_, "f"));
+    world_.run(write_f(*a_, "before", 0));
+    store_.meanwhile = [this] { return truncate_f(*b_, 0); };
+    EXPECT_EQ(read_named(*a_, "f"), Result<std::string>(""));
+    EXPECT_EQ(store_.meanwhile, nullptr);
+    // Written again, up to the same size.
+    world_.run(write_f(*a_, "before", 0));
+    store_.meanwhile = [this] { return write_f_anew(store_, *b_); };
+    EXPECT_EQ(read_named(*a_, "f"), Result<std::string>("after!"));
+    // A hole is not an error, and what is in it is not read twice.
+    world_.run(truncate_f(*a_, 0));
+    world_.run(truncate_f(*a_, chunk + 3));
+    world_.run(write_f(*a_, "x", 50));
+    std::string sparse(100, '\0');
+    sparse[50] = 'x';
+    std::string text(100, '?');
+    ReadManyItem item{.name = "f",
+                      .window = Window::local(std::as_writable_bytes(std::span(text)))};
+    EXPECT_EQ(cost([&] { (void)world_.run(a_->read_many(call_, root_node, {&item, 1})); }), 5U);
+    EXPECT_TRUE(item.status);
+    EXPECT_EQ(item.size, chunk + 3);
+    EXPECT_EQ(text, sparse);
+}
+
+TEST_F(DfsPins, WhatIsTruncatedDuringAReadIsNotReadAsZeros) {
+    const FileHandle file = create(*a_, "f");
+    ASSERT_TRUE(write(*a_, file, "before"));
+    store_.before_query = [this] { return write_f(*b_, std::string(44, 'x'), 6); };
+    store_.after_query = [this] { return truncate_f(*b_, 0); };
+    EXPECT_EQ(read(*a_, file), Result<std::string>(""));
+    close(*a_, file);
 }
 
 // Where the data goes is not known to be free until it is there.
