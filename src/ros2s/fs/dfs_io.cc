@@ -407,14 +407,25 @@ Task<Result<>> DfsMount::punch_hole(const Call& call, FileHandle handle, uint64_
 Task<Result<>> DfsMount::punch_range(const Call& call, NodeState& state, uint64_t offset,
                                      uint64_t length) {
     const NodeId node = state.node;
-    ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, node, S_IFREG));
-    const uint64_t end = std::min(offset + length, file_size(contents, chunk_bytes_));
-    // Whole chunks are removed at once, except the file's last one, which determines the size.
-    const uint64_t whole_end = std::min(end / chunk_bytes_, contents.highest_dkey.number());
-    for (uint64_t at = offset; at < end;) {
+    ROS2S_CO_TRY_ASSIGN(QueryReply contents, co_await query_contents(call, node, S_IFREG));
+    int attempt = 0;
+    for (uint64_t at = offset;;) {
+        const uint64_t end = std::min(offset + length, file_size(contents, chunk_bytes_));
+        if (at >= end) break;
+        // Whole chunks are removed at once, except the file's last one, which determines the size.
+        const uint64_t whole_end = std::min(end / chunk_bytes_, contents.highest_dkey.number());
         if (at % chunk_bytes_ == 0 && at / chunk_bytes_ < whole_end) {
-            ROS2S_CO_TRY(co_await punch_whole_chunks(call, state, at / chunk_bytes_, whole_end));
-            at = whole_end * chunk_bytes_;
+            const auto punched = co_await punch_whole_chunks(call, state, at / chunk_bytes_,
+                                                             whole_end, contents.highest_dkey);
+            if (punched) {
+                at = whole_end * chunk_bytes_;
+                continue;
+            }
+            if (!co_await conflicted(punched.error(), attempt)) co_return punched;
+            if (++attempt == attempts_max) co_return fail(Code::busy);
+            // Truncated by another mount, or removed after the pin was lost.
+            ROS2S_CO_TRY(co_await check_held(call, state));
+            ROS2S_CO_TRY_ASSIGN(contents, co_await query_contents(call, node, S_IFREG));
             continue;
         }
         const uint64_t count = within_chunk(at, end - at);
@@ -434,9 +445,9 @@ Task<Result<>> DfsMount::punch_range(const Call& call, NodeState& state, uint64_
 }
 
 // Punches chunks in [begin, end), a number of existing ones at a time: a sparse file may have few
-// in a vast range.
+// in a vast range. The size stays the same as long as there is `last`, a chunk behind them.
 Task<Result<>> DfsMount::punch_whole_chunks(const Call& call, NodeState& state, uint64_t begin,
-                                            uint64_t end) {
+                                            uint64_t end, Dkey last) {
     const NodeId node = state.node;
     object::ListRequest request{.what = object::ListRequest::What::dkeys,
                                 .object = object_of(node),
@@ -452,6 +463,10 @@ Task<Result<>> DfsMount::punch_whole_chunks(const Call& call, NodeState& state, 
         co_await slots_.wait();
         auto lease = slots_.take();
         lease.require(pinned(node));
+        lease.require({.kind = Condition::Kind::exists,
+                       .object = object_of(node),
+                       .dkey = last,
+                       .akey = data_akey()});
         lease.add({.kind = Operation::Kind::punch_dkeys,
                    .object = object_of(node),
                    .dkey = chunk_dkey(begin),

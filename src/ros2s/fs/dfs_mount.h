@@ -343,8 +343,9 @@ class DfsMount final : public Dfs {
                                         uint64_t offset, std::span<const uint32_t> checksums);
     Task<Result<>> punch_range(const Call& call, NodeState& state, uint64_t offset,
                                uint64_t length);
+    // Errors also: condition_failed (`last` is not there).
     Task<Result<>> punch_whole_chunks(const Call& call, NodeState& state, uint64_t begin,
-                                      uint64_t end);
+                                      uint64_t end, Dkey last);
     Task<Result<uint64_t>> append_chunks(const Call& call, NodeState& state, Window from);
     [[nodiscard]] FetchItem data_item(NodeId node, Window into, uint64_t offset) const;
     // A chunk that does not exist is a hole, not an error.

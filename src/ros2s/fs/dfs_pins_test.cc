@@ -436,6 +436,26 @@ TEST_F(DfsPins, AnAppendOverwritesNothing) {
     }
 }
 
+TEST_F(DfsPins, AHoleBesideATruncationLeavesTheSize) {
+    for (const uint32_t step : {1024U, 2U}) {
+        unmount(a_);
+        a_ = mount({.punch_chunks_max = step});
+        const FileHandle file = create(*a_, "f");
+        for (uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(write(*a_, file, "before", i * chunk));
+        store_.after_query = [this] { return truncate_f(*b_, 4 * chunk + 6); };
+        EXPECT_TRUE(world_.run(a_->punch_hole(call_, file, 2 * chunk, 6 * chunk)));
+        EXPECT_EQ(store_.after_query, nullptr);
+        EXPECT_EQ(size_of(*a_, "f"), 4 * chunk + 6) << step;
+        EXPECT_EQ(read(*a_, file, 6), Result<std::string>("before"));
+        EXPECT_EQ(read(*a_, file, 6, chunk), Result<std::string>("before"));
+        for (uint64_t i = 2; i < 5; ++i) {
+            EXPECT_EQ(read(*a_, file, 6, i * chunk), Result<std::string>(std::string(6, '\0')));
+        }
+        close(*a_, file);
+        unlink(*a_, "f");
+    }
+}
+
 // It was made and pinned, which its mount does not know. It does not stay pinned.
 TEST_F(DfsPins, ACreationWithoutAnAnswerPinsNothing) {
     pass(std::chrono::seconds(1));
