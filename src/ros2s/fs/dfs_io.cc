@@ -153,37 +153,48 @@ Task<Result<uint64_t>> DfsMount::read_chunks(const Call& call, OpenFile& file, W
 // A chunk ended before the requested range: it is a hole, or the end of the file. The size decides,
 // and it is asked for after the read. The missing bytes may have been written in between. Such
 // chunks are therefore read once more; otherwise zeros would be returned that were never in the
-// file.
+// file. If such a chunk is then another one but still too short, the file may have been truncated
+// after the query, and all is done again.
 Task<Result<uint64_t>> DfsMount::finish_short_read(const Call& call, OpenFile& file, Window into,
                                                    uint64_t offset, std::span<FetchItem> items) {
-    metrics_.size_queries.add();
-    ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
-                        co_await query_contents(call, file.node.node, S_IFREG));
-    const uint64_t size = file_size(contents, chunk_bytes_);
-    if (size <= offset) co_return 0;
-    std::vector<FetchItem> again;
-    std::vector<FetchItem*> replaced;
-    for (FetchItem& item : items) {
-        const uint64_t chunk_begin = item.dkey.number() * chunk_bytes_;
-        if (size <= chunk_begin) break;
-        const uint64_t wanted = std::min(item.extent.end(), size - chunk_begin);
-        if (wanted <= item.size) continue;
-        again.push_back({.object = item.object,
-                         .dkey = item.dkey,
-                         .akey = item.akey,
-                         .extent = item.extent,
-                         .window = item.window,
-                         .forwarded = item.forwarded});
-        replaced.push_back(&item);
-    }
-    if (!again.empty()) {
+    uint64_t size_before = 0;
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        metrics_.size_queries.add();
+        ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
+                            co_await query_contents(call, file.node.node, S_IFREG));
+        const uint64_t size = file_size(contents, chunk_bytes_);
+        if (size <= offset) co_return 0;
+        const uint64_t bytes = std::min(into.length, size - offset);
+        if (attempt > rereads_max && size == size_before) co_return bytes;
+        size_before = size;
+        const auto wanted = [&](const FetchItem& item) {
+            return std::min(item.extent.end(), size - item.dkey.number() * chunk_bytes_);
+        };
+        std::vector<FetchItem> again;
+        std::vector<FetchItem*> replaced;
+        for (FetchItem& item : items) {
+            if (size <= item.dkey.number() * chunk_bytes_) break;
+            if (wanted(item) <= item.size) continue;
+            again.push_back({.object = item.object,
+                             .dkey = item.dkey,
+                             .akey = item.akey,
+                             .extent = item.extent,
+                             .window = item.window,
+                             .forwarded = item.forwarded});
+            replaced.push_back(&item);
+        }
+        if (again.empty()) co_return bytes;
         ROS2S_CO_TRY(co_await store_.fetch(call, container_, again));
+        bool is_sure = true;
         for (size_t i = 0; i < again.size(); ++i) {
             ROS2S_CO_TRY(read_status(again[i]));
+            is_sure = is_sure &&
+                      (again[i].epoch == replaced[i]->epoch || wanted(again[i]) <= again[i].size);
             *replaced[i] = std::move(again[i]);
         }
+        if (is_sure) co_return bytes;
     }
-    co_return std::min(into.length, size - offset);
+    co_return fail(Code::busy);
 }
 
 Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Window from,
@@ -305,10 +316,10 @@ bool was_refused(const Error& error) {
 
 // Appends at the current end of the file. The caller excludes this mount's other writers.
 // Conditions exclude other mounts' writers: the last chunk has not grown, and no chunk was added
-// behind it. One transaction, or several if the data does not fit into one; a named call must be
-// one. Returns the number of bytes appended. It is less than requested if a further transaction was
-// refused. If a transaction may have been done, the result is its error, because the caller would
-// otherwise append the rest twice.
+// behind it or where data is written. One transaction, or several if the data does not fit into
+// one; a named call must be one. Returns the number of bytes appended. It is less than requested if
+// a further transaction was refused. If a transaction may have been done, the result is its error,
+// because the caller would otherwise append the rest twice.
 Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeState& state, Window from) {
     const NodeId node = state.node;
     const uint64_t wanted = from.length;
@@ -336,17 +347,23 @@ Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeState& stat
                            .value = contents->size});
         }
         const uint64_t next_chunk = contents->exists ? contents->highest_dkey.number() + 1 : 0;
-        lease.require({.kind = Condition::Kind::size_equals,
-                       .object = object_of(node),
-                       .dkey = chunk_dkey(next_chunk),
-                       .akey = data_akey(),
-                       .value = 0});
+        const auto require_no_chunk = [&](uint64_t chunk) {
+            lease.require({.kind = Condition::Kind::size_equals,
+                           .object = object_of(node),
+                           .dkey = chunk_dkey(chunk),
+                           .akey = data_akey(),
+                           .value = 0});
+        };
+        require_no_chunk(next_chunk);
         uint64_t taken = 0;
+        // Conditions have the same limit as operations: one for each new chunk, and two more.
         while (taken < from.length &&
-               lease.transaction().operations.size() < options_.operations_max) {
-            const uint64_t count = within_chunk(end + taken, from.length - taken);
+               lease.transaction().operations.size() + 2 < options_.operations_max) {
+            const uint64_t at = end + taken;
+            const uint64_t count = within_chunk(at, from.length - taken);
             if (taken + count > options_.transaction_bytes_max) break;
-            lease.add(data_operation(node, from.slice(taken, count), end + taken));
+            if (at / chunk_bytes_ > next_chunk) require_no_chunk(at / chunk_bytes_);
+            lease.add(data_operation(node, from.slice(taken, count), at));
             taken += count;
         }
         if (call.update != nullptr && taken < from.length) co_return fail(Code::too_large, taken);
@@ -390,14 +407,25 @@ Task<Result<>> DfsMount::punch_hole(const Call& call, FileHandle handle, uint64_
 Task<Result<>> DfsMount::punch_range(const Call& call, NodeState& state, uint64_t offset,
                                      uint64_t length) {
     const NodeId node = state.node;
-    ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, node, S_IFREG));
-    const uint64_t end = std::min(offset + length, file_size(contents, chunk_bytes_));
-    // Whole chunks are removed at once, except the file's last one, which determines the size.
-    const uint64_t whole_end = std::min(end / chunk_bytes_, contents.highest_dkey.number());
-    for (uint64_t at = offset; at < end;) {
+    ROS2S_CO_TRY_ASSIGN(QueryReply contents, co_await query_contents(call, node, S_IFREG));
+    int attempt = 0;
+    for (uint64_t at = offset;;) {
+        const uint64_t end = std::min(offset + length, file_size(contents, chunk_bytes_));
+        if (at >= end) break;
+        // Whole chunks are removed at once, except the file's last one, which determines the size.
+        const uint64_t whole_end = std::min(end / chunk_bytes_, contents.highest_dkey.number());
         if (at % chunk_bytes_ == 0 && at / chunk_bytes_ < whole_end) {
-            ROS2S_CO_TRY(co_await punch_whole_chunks(call, state, at / chunk_bytes_, whole_end));
-            at = whole_end * chunk_bytes_;
+            const auto punched = co_await punch_whole_chunks(call, state, at / chunk_bytes_,
+                                                             whole_end, contents.highest_dkey);
+            if (punched) {
+                at = whole_end * chunk_bytes_;
+                continue;
+            }
+            if (!co_await conflicted(punched.error(), attempt)) co_return punched;
+            if (++attempt == attempts_max) co_return fail(Code::busy);
+            // Truncated by another mount, or removed after the pin was lost.
+            ROS2S_CO_TRY(co_await check_held(call, state));
+            ROS2S_CO_TRY_ASSIGN(contents, co_await query_contents(call, node, S_IFREG));
             continue;
         }
         const uint64_t count = within_chunk(at, end - at);
@@ -417,9 +445,9 @@ Task<Result<>> DfsMount::punch_range(const Call& call, NodeState& state, uint64_
 }
 
 // Punches chunks in [begin, end), a number of existing ones at a time: a sparse file may have few
-// in a vast range.
+// in a vast range. The size stays the same as long as there is `last`, a chunk behind them.
 Task<Result<>> DfsMount::punch_whole_chunks(const Call& call, NodeState& state, uint64_t begin,
-                                            uint64_t end) {
+                                            uint64_t end, Dkey last) {
     const NodeId node = state.node;
     object::ListRequest request{.what = object::ListRequest::What::dkeys,
                                 .object = object_of(node),
@@ -435,6 +463,10 @@ Task<Result<>> DfsMount::punch_whole_chunks(const Call& call, NodeState& state, 
         co_await slots_.wait();
         auto lease = slots_.take();
         lease.require(pinned(node));
+        lease.require({.kind = Condition::Kind::exists,
+                       .object = object_of(node),
+                       .dkey = last,
+                       .akey = data_akey()});
         lease.add({.kind = Operation::Kind::punch_dkeys,
                    .object = object_of(node),
                    .dkey = chunk_dkey(begin),

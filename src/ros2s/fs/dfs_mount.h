@@ -119,6 +119,9 @@ class DfsMount final : public Dfs {
   private:
     // How often an operation starts again after conflicts.
     static constexpr int attempts_max = 256;
+    // How often holes are read again because the file has changed. Then it counts only whether its
+    // size has.
+    static constexpr int rereads_max = 8;
 
     struct Inode {
         InodeRecord record;
@@ -340,8 +343,9 @@ class DfsMount final : public Dfs {
                                         uint64_t offset, std::span<const uint32_t> checksums);
     Task<Result<>> punch_range(const Call& call, NodeState& state, uint64_t offset,
                                uint64_t length);
+    // Errors also: condition_failed (`last` is not there).
     Task<Result<>> punch_whole_chunks(const Call& call, NodeState& state, uint64_t begin,
-                                      uint64_t end);
+                                      uint64_t end, Dkey last);
     Task<Result<uint64_t>> append_chunks(const Call& call, NodeState& state, Window from);
     [[nodiscard]] FetchItem data_item(NodeId node, Window into, uint64_t offset) const;
     // A chunk that does not exist is a hole, not an error.
@@ -375,7 +379,9 @@ class DfsMount final : public Dfs {
     Task<Result<>> read_group(const Call& call, NodeId directory, std::span<ReadManyItem> items);
     Task<Result<>> resolve_many(const Call& call, std::span<ManyFile> files);
     Task<> query_many(const Call& call, ManyFile& file);
+    // Until what was read of each is what it had at one time, also where it has holes.
     Task<Result<>> fetch_many(const Call& call, std::span<ManyFile> files);
+    Task<Result<>> fetch_contents(const Call& call, std::span<ManyFile* const> files);
     Task<Result<>> flush_many(const Call& call, ManyFetch& batch);
 
     object::ObjectStore& store_;

@@ -332,7 +332,7 @@ TEST_F(DfsMountTest, AnAppendThatIsRefusedTellsItsBeginning) {
     const NodeId node = world_.run(fs_->lookup(call_, root_node, "file"))->node;
     const FileHandle log =
         world_.run(fs_->open(call_, node, {.write = true, .append = true}))->handle;
-    constexpr uint64_t one = object::transaction_operations_max * 8192;
+    constexpr uint64_t one = (object::transaction_operations_max - 2) * 8192;
     const std::string text(one + 8192, 'x');
     uint64_t size = 0;
     for (const Code code :

@@ -20,6 +20,8 @@ class FarStore final : public object::ForwardingStore {
     std::function<Task<>()> meanwhile;
     // Runs once, after the next update, which is then repeated.
     std::function<Task<>()> before_repetition;
+    // Run once, before or after the next query.
+    std::function<Task<>()> before_query, after_query;
 
     void restart() {
         below().session_ended(0);
@@ -54,7 +56,10 @@ class FarStore final : public object::ForwardingStore {
     Task<Result<QueryReply>> query(const Call& call, object::ContainerId container, ObjectId object,
                                    const Akey& akey) override {
         ++requests;
-        return below().query(call, container, object, akey);
+        if (before_query) co_await std::exchange(before_query, nullptr)();
+        auto reply = co_await below().query(call, container, object, akey);
+        if (after_query) co_await std::exchange(after_query, nullptr)();
+        co_return reply;
     }
     Task<Result<>> fetch_chain(const Call& call, object::ContainerId container,
                                const object::Holder& holder, std::span<FetchItem> items,
@@ -121,12 +126,26 @@ class DfsPins : public testing::Test {
     Result<uint64_t> write(Dfs& mounted, FileHandle handle, std::string text, uint64_t offset = 0) {
         return world_.run(mounted.pwrite(call_, handle, Window::local(as_bytes(text)), offset));
     }
-    Result<std::string> read(Dfs& mounted, FileHandle handle) {
-        std::string text(100, '?');
+    Result<std::string> read(Dfs& mounted, FileHandle handle, size_t length = 100,
+                             uint64_t offset = 0) {
+        std::string text(length, '?');
         const auto count = world_.run(mounted.pread(
-            call_, handle, Window::local(std::as_writable_bytes(std::span(text))), 0));
+            call_, handle, Window::local(std::as_writable_bytes(std::span(text))), offset));
         if (!count) return fail(count.error());
         return text.substr(0, *count);
+    }
+    // By one mount, with the name alone.
+    Result<std::string> read_named(Dfs& mounted, std::string name) {
+        std::string text(100, '?');
+        ReadManyItem item{.name = name,
+                          .window = Window::local(std::as_writable_bytes(std::span(text)))};
+        EXPECT_TRUE(world_.run(mounted.read_many(call_, root_node, {&item, 1})));
+        if (!item.status) return fail(item.status.error());
+        EXPECT_EQ(item.size, item.bytes);
+        return text.substr(0, item.bytes);
+    }
+    uint64_t size_of(Dfs& mounted, std::string name) {
+        return world_.run(mounted.lookup(call_, root_node, name))->size;
     }
     void unlink(Dfs& mounted, std::string name) {
         EXPECT_TRUE(world_.run(mounted.unlink(call_, root_node, name)));
@@ -341,12 +360,100 @@ TEST_F(DfsPins, WhatGoesDuringReadManyIsNotReadAsZeros) {
     close(*a_, file);
     pass(std::chrono::seconds(1));
     store_.meanwhile = [this] { return remove_f(*b_); };
+    EXPECT_EQ(read_named(*a_, "f"), Result<std::string>(fail(Code::not_found)));
+    EXPECT_EQ(store_.meanwhile, nullptr) << "a file's record and contents come in one fetch";
+}
+
+Task<> write_f(Dfs& mount, std::string text, uint64_t offset) {
+    const auto there = co_await mount.lookup({}, root_node, "f");
+    const auto opened = co_await mount.open({}, there->node, {.write = true});
+    EXPECT_EQ(co_await mount.pwrite({}, opened->handle, Window::local(as_bytes(text)), offset),
+              Result<uint64_t>(text.size()));
+    EXPECT_TRUE(co_await mount.close({}, opened->handle));
+}
+Task<> truncate_f(Dfs& mount, uint64_t size) {
+    const auto there = co_await mount.lookup({}, root_node, "f");
+    EXPECT_TRUE(co_await mount.set_attributes({}, there->node, {.size = size}));
+}
+// The new contents are there before the next query.
+Task<> write_f_anew(FarStore& store, Dfs& mount) {
+    co_await truncate_f(mount, 0);
+    store.before_query = [&mount] { return write_f(mount, "after!", 0); };
+}
+
+// While its size was queried and its contents were read, a file lost its contents.
+TEST_F(DfsPins, WhatIsTruncatedDuringReadManyIsNotReadAsZeros) {
+    close(*a_, create(*a_, "f"));
+    world_.run(write_f(*a_, "before", 0));
+    store_.meanwhile = [this] { return truncate_f(*b_, 0); };
+    EXPECT_EQ(read_named(*a_, "f"), Result<std::string>(""));
+    EXPECT_EQ(store_.meanwhile, nullptr);
+    // Written again, up to the same size.
+    world_.run(write_f(*a_, "before", 0));
+    store_.meanwhile = [this] { return write_f_anew(store_, *b_); };
+    EXPECT_EQ(read_named(*a_, "f"), Result<std::string>("after!"));
+    // A hole is not an error, and what is in it is not read twice.
+    world_.run(truncate_f(*a_, 0));
+    world_.run(truncate_f(*a_, chunk + 3));
+    world_.run(write_f(*a_, "x", 50));
+    std::string sparse(100, '\0');
+    sparse[50] = 'x';
     std::string text(100, '?');
     ReadManyItem item{.name = "f",
                       .window = Window::local(std::as_writable_bytes(std::span(text)))};
-    ASSERT_TRUE(world_.run(a_->read_many(call_, root_node, {&item, 1})));
-    EXPECT_EQ(store_.meanwhile, nullptr) << "a file's record and contents come in one fetch";
-    EXPECT_EQ(item.status, fail(Code::not_found)) << "and " << item.bytes << " bytes";
+    EXPECT_EQ(cost([&] { (void)world_.run(a_->read_many(call_, root_node, {&item, 1})); }), 5U);
+    EXPECT_TRUE(item.status);
+    EXPECT_EQ(item.size, chunk + 3);
+    EXPECT_EQ(text, sparse);
+}
+
+TEST_F(DfsPins, WhatIsTruncatedDuringAReadIsNotReadAsZeros) {
+    const FileHandle file = create(*a_, "f");
+    ASSERT_TRUE(write(*a_, file, "before"));
+    store_.before_query = [this] { return write_f(*b_, std::string(44, 'x'), 6); };
+    store_.after_query = [this] { return truncate_f(*b_, 0); };
+    EXPECT_EQ(read(*a_, file), Result<std::string>(""));
+    close(*a_, file);
+}
+
+// Where the data goes is not known to be free until it is there.
+TEST_F(DfsPins, AnAppendOverwritesNothing) {
+    const std::string text(3 * chunk, 'a');
+    for (const std::string before : {"", "before"}) {
+        const FileHandle file = create(*a_, "f");
+        if (!before.empty()) ASSERT_TRUE(write(*a_, file, before));
+        const auto there = world_.run(a_->lookup(call_, root_node, "f"));
+        const FileHandle log =
+            world_.run(a_->open(call_, there->node, {.write = true, .append = true}))->handle;
+        store_.after_query = [this] { return write_f(*b_, "x", 2 * chunk); };
+        EXPECT_EQ(write(*a_, log, text), Result<uint64_t>(text.size()));
+        EXPECT_EQ(store_.after_query, nullptr);
+        EXPECT_EQ(size_of(*a_, "f"), 5 * chunk + 1);
+        EXPECT_EQ(read(*a_, file, 6 * chunk, 2 * chunk), Result<std::string>("x" + text));
+        close(*a_, log);
+        close(*a_, file);
+        unlink(*a_, "f");
+    }
+}
+
+TEST_F(DfsPins, AHoleBesideATruncationLeavesTheSize) {
+    for (const uint32_t step : {1024U, 2U}) {
+        unmount(a_);
+        a_ = mount({.punch_chunks_max = step});
+        const FileHandle file = create(*a_, "f");
+        for (uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(write(*a_, file, "before", i * chunk));
+        store_.after_query = [this] { return truncate_f(*b_, 4 * chunk + 6); };
+        EXPECT_TRUE(world_.run(a_->punch_hole(call_, file, 2 * chunk, 6 * chunk)));
+        EXPECT_EQ(store_.after_query, nullptr);
+        EXPECT_EQ(size_of(*a_, "f"), 4 * chunk + 6) << step;
+        EXPECT_EQ(read(*a_, file, 6), Result<std::string>("before"));
+        EXPECT_EQ(read(*a_, file, 6, chunk), Result<std::string>("before"));
+        for (uint64_t i = 2; i < 5; ++i) {
+            EXPECT_EQ(read(*a_, file, 6, i * chunk), Result<std::string>(std::string(6, '\0')));
+        }
+        close(*a_, file);
+        unlink(*a_, "f");
+    }
 }
 
 // It was made and pinned, which its mount does not know. It does not stay pinned.

@@ -1,6 +1,7 @@
 // read_many: open, read and close of many files, in few requests. Names are resolved level by
 // level, the entries of all files of a level in one batch. Then all sizes are queried concurrently.
-// Then all records and contents come in one batch.
+// Then all records and contents come in one batch. Files with holes are queried once more: what was
+// not there may have been truncated meanwhile.
 #include <map>
 
 #include "caller.h"
@@ -19,7 +20,10 @@ struct DfsMount::ManyFile {
     std::string_view rest;  // the rest of the name
     NodeState* state = nullptr;
     InodeRecord inode;
+    Epoch changed{};  // the contents, as of the last query
+    int queries = 0;
     bool has_holes = false;
+    bool is_read = false;
 };
 struct DfsMount::ManyFetch {
     std::vector<FetchItem> items;
@@ -101,37 +105,60 @@ Task<Result<>> DfsMount::resolve_many(const Call& call, std::span<ManyFile> file
     co_return Result<>();
 }
 
+// If a file is truncated while it is read, it seems to have holes that were never in it. They were
+// in it if nothing has changed since the query before. Of a file that changes all the time, only
+// the size is compared.
 Task<> DfsMount::query_many(const Call& call, ManyFile& file) {
     const auto contents = co_await query_contents(call, file.at, S_IFREG);
-    if (contents) {
-        file.item->size = file_size(*contents, chunk_bytes_);
-        file.item->bytes = std::min(file.item->size, file.item->window.length);
-    } else {
+    if (!contents) {
         file.item->status = fail(contents.error());
+        co_return;
     }
+    const uint64_t size = file_size(*contents, chunk_bytes_);
+    const bool changes_always = file.queries++ > rereads_max;
+    file.is_read = file.has_holes && size == file.item->size &&
+                   (changes_always || contents->last_epoch == file.changed);
+    file.changed = contents->last_epoch;
+    file.item->size = size;
+    file.item->bytes = std::min(size, file.item->window.length);
+}
+
+Task<Result<>> DfsMount::fetch_many(const Call& call, std::span<ManyFile> files) {
+    std::vector<ManyFile*> unread;
+    for (ManyFile& file : files) {
+        if (file.item->status) unread.push_back(&file);
+    }
+    for (int attempt = 0; attempt < attempts_max && !unread.empty(); ++attempt) {
+        {
+            Nursery nursery(reactor_, options_.fan_out);
+            for (ManyFile* file : unread) co_await nursery.spawn(query_many(call, *file));
+            co_await nursery.join();
+        }
+        std::erase_if(unread, [](const ManyFile* file) { return file->is_read; });
+        ROS2S_CO_TRY(co_await fetch_contents(call, unread));
+        std::erase_if(unread,
+                      [](const ManyFile* file) { return !file->item->status || !file->has_holes; });
+    }
+    for (ManyFile* file : unread) file->item->status = fail(Code::busy);
+    co_return Result<>();
 }
 
 // Each file's record is fetched with its contents, which shows whether the file was unlinked
 // before.
-Task<Result<>> DfsMount::fetch_many(const Call& call, std::span<ManyFile> files) {
+Task<Result<>> DfsMount::fetch_contents(const Call& call, std::span<ManyFile* const> files) {
     ManyFetch batch;
-    for (ManyFile& file : files) {
-        if (!file.item->status) continue;
-        batch.add(file, record_item(object_of(file.at), record_dkey(), inode_akey(), file.inode));
-        for (uint64_t done = 0; done < file.item->bytes;) {
-            const uint64_t count = within_chunk(done, file.item->bytes - done);
-            batch.add(file, data_item(file.at, file.item->window.slice(done, count), done));
+    for (ManyFile* file : files) {
+        file->has_holes = false;
+        if (!file->item->status) continue;
+        batch.add(*file,
+                  record_item(object_of(file->at), record_dkey(), inode_akey(), file->inode));
+        for (uint64_t done = 0; done < file->item->bytes;) {
+            const uint64_t count = within_chunk(done, file->item->bytes - done);
+            batch.add(*file, data_item(file->at, file->item->window.slice(done, count), done));
             done += count;
             if (batch.full()) ROS2S_CO_TRY(co_await flush_many(call, batch));
         }
         if (batch.full()) ROS2S_CO_TRY(co_await flush_many(call, batch));
-    }
-    ROS2S_CO_TRY(co_await flush_many(call, batch));
-    // A batch is not a snapshot: a file that is unlinked meanwhile may have a record and no
-    // contents.
-    for (ManyFile& file : files) {
-        if (!file.item->status || !file.has_holes) continue;
-        batch.add(file, record_item(object_of(file.at), record_dkey(), inode_akey(), file.inode));
     }
     co_return co_await flush_many(call, batch);
 }
@@ -173,13 +200,6 @@ Task<Result<>> DfsMount::read_group(const Call& call, NodeId directory,
         if (!file.item->status) continue;
         NodeState& state = co_await pin(file.at);
         file.state = &state;
-    }
-    {
-        Nursery nursery(reactor_, options_.fan_out);
-        for (ManyFile& file : files) {
-            if (file.item->status) co_await nursery.spawn(query_many(call, file));
-        }
-        co_await nursery.join();
     }
     const auto fetched = co_await fetch_many(call, files);
     for (ManyFile& file : files) {
