@@ -144,90 +144,91 @@ TEST_F(UringRing, APollThatHasCompletedIsNotCancelled) {
     EXPECT_FALSE(ring_->reap(false)) << "nothing was asked of the kernel";
     ready_.pop().resume();
     EXPECT_TRUE(ended);
+}
 
-    // Idle connections: each has a poll that nothing wakes.
-    TEST_F(UringRing, IdlePollsLeaveRoomForTransfers) {
-        const Pipe idle;
-        std::vector<Ring::Operation> polls(2000, idle.poll());
-        for (Ring::Operation& poll : polls) ring_->submit(poll);
-        const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
-        std::array<std::byte, 64> memory{};
-        Ring::Operation read{.opcode = Ring::Opcode::read,
-                             .fd = zeros,
-                             .address = memory.data(),
-                             .length = memory.size()};
-        ring_->submit(read);
-        ring_->flush();
-        const auto reap_until = [this](size_t left) {
-            for (int i = 0; i < 30'000 && ring_->in_flight() > left; ++i) {
-                ring_->wait(std::chrono::milliseconds(1));
-                ring_->reap(false);
-            }
-        };
-        reap_until(polls.size());
-        EXPECT_EQ(ring_->in_flight(), polls.size());
-        EXPECT_EQ(read.result, 64);
-        // All at once.
-        EXPECT_EQ(::write(idle.ends[1], "x", 1), 1);
-        reap_until(0);
-        EXPECT_EQ(ring_->in_flight(), 0U);
-        ::close(zeros);
-    }
-
-    // A device's own ring beside the core's.
-    struct OtherRing {
-        OtherRing() { EXPECT_EQ(io_uring_queue_init(8, &ring, 0), 0); }
-        ~OtherRing() { io_uring_queue_exit(&ring); }
-        OtherRing(const OtherRing&) = delete;
-        OtherRing& operator=(const OtherRing&) = delete;
-        // Bytes, or -errno: the kernel refuses what is not in this slot.
-        int read_zeros(Bytes into, int slot) {
-            const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
-            io_uring_prep_read_fixed(io_uring_get_sqe(&ring), zeros, into.data(),
-                                     static_cast<unsigned>(into.size()), 0, slot);
-            EXPECT_EQ(io_uring_submit_and_wait(&ring, 1), 1);
-            io_uring_cqe* completion = nullptr;
-            EXPECT_EQ(io_uring_peek_cqe(&ring, &completion), 0);
-            const int result = completion->res;
-            io_uring_cqe_seen(&ring, completion);
-            ::close(zeros);
-            return result;
+// Idle connections: each has a poll that nothing wakes.
+TEST_F(UringRing, IdlePollsLeaveRoomForTransfers) {
+    const Pipe idle;
+    std::vector<Ring::Operation> polls(2000, idle.poll());
+    for (Ring::Operation& poll : polls) ring_->submit(poll);
+    const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    std::array<std::byte, 64> memory{};
+    Ring::Operation read{.opcode = Ring::Opcode::read,
+                         .fd = zeros,
+                         .address = memory.data(),
+                         .length = memory.size()};
+    ring_->submit(read);
+    ring_->flush();
+    const auto reap_until = [this](size_t left) {
+        for (int i = 0; i < 30'000 && ring_->in_flight() > left; ++i) {
+            ring_->wait(std::chrono::milliseconds(1));
+            ring_->reap(false);
         }
-        io_uring ring{};
     };
+    reap_until(polls.size());
+    EXPECT_EQ(ring_->in_flight(), polls.size());
+    EXPECT_EQ(read.result, 64);
+    // All at once.
+    EXPECT_EQ(::write(idle.ends[1], "x", 1), 1);
+    reap_until(0);
+    EXPECT_EQ(ring_->in_flight(), 0U);
+    ::close(zeros);
+}
 
-    TEST_F(UringRing, AFollowerKnowsTheMemoryThatIsRegistered) {
-        OtherRing other;
-        FixedBuffers table;
-        table.open(other.ring);
-        AlignedBuffer before(2 * block_bytes), after(block_bytes);
-        ASSERT_TRUE(ring_->register_memory(before.bytes()));
-        ring_->add_follower(table);
-        ASSERT_TRUE(ring_->register_memory(after.bytes()));
-        for (const Bytes memory : {before.bytes().subspan(block_bytes), after.bytes()}) {
-            const int slot = table.slot_of(memory.data(), memory.size());
-            ASSERT_GE(slot, 0);
-            EXPECT_EQ(other.read_zeros(memory, slot), static_cast<int>(memory.size()));
-            EXPECT_EQ(table.slot_of(memory.data(), memory.size() + 1), -1);
-        }
-        const int slot = table.slot_of(before.data(), block_bytes);
-        ring_->unregister_memory(before.bytes());
-        EXPECT_EQ(table.slot_of(before.data(), block_bytes), -1);
-        EXPECT_EQ(other.read_zeros(before.bytes(), slot), -EFAULT);
-        // One that has left keeps what it has.
-        ring_->remove_follower(table);
-        ring_->unregister_memory(after.bytes());
-        EXPECT_GE(table.slot_of(after.data(), block_bytes), 0);
+// A device's own ring beside the core's.
+struct OtherRing {
+    OtherRing() { EXPECT_EQ(io_uring_queue_init(8, &ring, 0), 0); }
+    ~OtherRing() { io_uring_queue_exit(&ring); }
+    OtherRing(const OtherRing&) = delete;
+    OtherRing& operator=(const OtherRing&) = delete;
+    // Bytes, or -errno: the kernel refuses what is not in this slot.
+    int read_zeros(Bytes into, int slot) {
+        const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+        io_uring_prep_read_fixed(io_uring_get_sqe(&ring), zeros, into.data(),
+                                 static_cast<unsigned>(into.size()), 0, slot);
+        EXPECT_EQ(io_uring_submit_and_wait(&ring, 1), 1);
+        io_uring_cqe* completion = nullptr;
+        EXPECT_EQ(io_uring_peek_cqe(&ring, &completion), 0);
+        const int result = completion->res;
+        io_uring_cqe_seen(&ring, completion);
+        ::close(zeros);
+        return result;
     }
+    io_uring ring{};
+};
 
-    TEST(FixedBuffers, WithoutARingThatTakesThemThereAreNone) {
-        FixedBuffers table;
-        AlignedBuffer memory(block_bytes);
-        EXPECT_FALSE(table.add(memory.bytes()));
-        EXPECT_EQ(table.slot_of(memory.data(), block_bytes), -1);
-        EXPECT_EQ(table.slot_of(nullptr, 0), -1);
-        table.remove(memory.bytes());
+TEST_F(UringRing, AFollowerKnowsTheMemoryThatIsRegistered) {
+    OtherRing other;
+    FixedBuffers table;
+    table.open(other.ring);
+    AlignedBuffer before(2 * block_bytes), after(block_bytes);
+    ASSERT_TRUE(ring_->register_memory(before.bytes()));
+    ring_->add_follower(table);
+    ASSERT_TRUE(ring_->register_memory(after.bytes()));
+    for (const Bytes memory : {before.bytes().subspan(block_bytes), after.bytes()}) {
+        const int slot = table.slot_of(memory.data(), memory.size());
+        ASSERT_GE(slot, 0);
+        EXPECT_EQ(other.read_zeros(memory, slot), static_cast<int>(memory.size()));
+        EXPECT_EQ(table.slot_of(memory.data(), memory.size() + 1), -1);
     }
+    const int slot = table.slot_of(before.data(), block_bytes);
+    ring_->unregister_memory(before.bytes());
+    EXPECT_EQ(table.slot_of(before.data(), block_bytes), -1);
+    EXPECT_EQ(other.read_zeros(before.bytes(), slot), -EFAULT);
+    // One that has left keeps what it has.
+    ring_->remove_follower(table);
+    ring_->unregister_memory(after.bytes());
+    EXPECT_GE(table.slot_of(after.data(), block_bytes), 0);
+}
+
+TEST(FixedBuffers, WithoutARingThatTakesThemThereAreNone) {
+    FixedBuffers table;
+    AlignedBuffer memory(block_bytes);
+    EXPECT_FALSE(table.add(memory.bytes()));
+    EXPECT_EQ(table.slot_of(memory.data(), block_bytes), -1);
+    EXPECT_EQ(table.slot_of(nullptr, 0), -1);
+    table.remove(memory.bytes());
+}
 
 }  // namespace
 }  // namespace ros2s
