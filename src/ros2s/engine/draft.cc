@@ -33,6 +33,12 @@ bool touches(const Change& before, const Change& change) {
     return same_akey(before, change) || punches(before, change);
 }
 
+// Reader::pin() takes the object's lock on core 0. It must not find there what such a transaction
+// is about to remove.
+bool excludes_pins(const object::Condition& condition) {
+    return condition.kind == object::Condition::Kind::unpinned;
+}
+
 bool whole_blocks(const object::Operation& operation) {
     return operation.kind == Kind::write && operation.extent.length > 0 &&
            operation.extent.offset % block_bytes == 0 && operation.extent.length % block_bytes == 0;
@@ -163,7 +169,7 @@ size_t Draft::record_bytes_max() const {
 
 bool Draft::concerns(uint32_t core) const {
     const auto asks = [&](const object::Condition& condition) {
-        if (condition.is_about_pins()) return false;
+        if (condition.is_about_pins()) return core == 0 && excludes_pins(condition);
         return condition.kind == object::Condition::Kind::no_dkeys ||
                is_on(core, condition.object, condition.dkey.bytes);
     };
@@ -178,8 +184,14 @@ LockTable::WantedLocks Draft::locks(uint32_t core) const {
     wanted.reserve(2 * (request_.conditions.size() + request_.operations.size()));
     using Judge = object::Condition::Kind;
     for (const object::Condition& condition : request_.conditions) {
-        if (condition.is_about_pins()) continue;  // its object is one that the operations lock
         const uint64_t object = lock_name(container_, condition.object);
+        if (condition.is_about_pins()) {
+            // The objects of the others are some that the operations lock.
+            if (core == 0 && excludes_pins(condition)) {
+                wanted.push_back({object, LockMode::exclusive});
+            }
+            continue;
+        }
         if (condition.kind == Judge::no_dkeys) {
             wanted.push_back({object, LockMode::shared});
             continue;

@@ -8,7 +8,8 @@
 //   intent_update   object: an update of one of its dkeys;                  is, ix
 //                   dkey: a write of whole blocks, which needs no order
 //   shared          dkey: a condition; object: no_dkeys                     is, s
-//   exclusive       dkey: any other update; object: punch of many dkeys     -
+//   exclusive       dkey: any other update; object: punch of many dkeys,    -
+//                   and on core 0 the condition `unpinned`
 //
 // First come, first served: a waiter is not overtaken on its lock. Each core has one table, for its
 // targets' dkeys. An object's own lock is in all of them: a transaction on one dkey takes it on

@@ -264,8 +264,9 @@ Task<Result<>> Reader::fetch(const Call& call, object::ContainerId container,
     co_return Result<>();
 }
 
-// A punch of the object locks it on every core, including this one, until all cores see it. So an
-// object found here is not about to be removed. Once it is pinned, the condition of a punch fails.
+// A transaction with the condition `unpinned` holds the object's lock on this core until all cores
+// see it. So what is found here is not about to be removed by one. Once the object is pinned, that
+// condition fails.
 Task<Result<>> Reader::pin(const Call& call, object::ContainerId container,
                            const object::Holder& holder, object::FetchItem& item) {
     Core& home = cores_.home();

@@ -370,7 +370,8 @@ void Writer::tell_over_cap(object::ContainerId id) {
 Result<> Writer::stage(Update& update) {
     Draft& draft = update.draft;
     if (!state_.has_container(update.container)) return fail(Code::not_found);
-    // The locks on the changed keys exclude a punch during a pin, and during writes under a pin.
+    // The locks exclude pins while a transaction under `unpinned` is in progress, and punches of an
+    // object during writes under a pin.
     ROS2S_TRY(pins_.judge(update.container, update.transaction, reactor_.now()));
     object::Amount& reserved = draft.record().reserved;
     if (update.has_caps) {

@@ -71,7 +71,8 @@ struct Condition {
         // These apply to objects that the transaction changes. Keys and value are ignored. They are
         // checked last.
         pinned,    // the transaction's holder has pinned it
-        unpinned,  // no other holder has pinned it
+        unpinned,  // no other holder has pinned it. A pin that is begun meanwhile sees what the
+                   // transaction has changed
         // Always holds: the holder pins it in the same step (see update). `invalid` unless the
         // transaction puts a value of this object; at most transaction_pins_max.
         pin,

@@ -41,6 +41,13 @@ Batch punch_by(Holder by, ObjectId object) {
         .condition(Condition::Kind::unpinned, {object, "", ""})
         .punch_object(object);
 }
+// Removes the record alone, as the first step of a large removal does.
+Batch punch_record_by(Holder by, ObjectId object) {
+    return Batch()
+        .by(by)
+        .condition(Condition::Kind::unpinned, {object, "", ""})
+        .punch_dkey(object, ".");
+}
 Batch write_by(Holder by, const AkeyAddress& address, std::string bytes) {
     return Batch()
         .by(by)
@@ -106,20 +113,25 @@ Task<> what_was_done_is_answered_without_the_pin(Probe& probe) {
 Task<> pin_into(Probe& probe, AkeyAddress address, Result<>& result) {
     result = co_await pin(probe, holder(1), std::move(address));
 }
-Task<> punch_into(Probe& probe, ObjectId object, Result<Commit>& result) {
-    result = co_await probe.update(punch_by(holder(2), object));
+Task<> punch_into(Probe& probe, Batch punch, Result<Commit>& result) {
+    result = co_await probe.update(std::move(punch));
 }
 
 // The first one wins, and the other one gets an error.
 Task<> a_pin_and_a_punch_at_once(Probe& probe) {
-    for (uint64_t i = 0; i < 60; ++i) {
+    for (uint64_t i = 0; i < 120; ++i) {
         const AkeyAddress address{{7, i}, ".", "inode"};
+        const auto punch = i < 60 ? punch_by : punch_record_by;
         co_await probe.must(Batch().put(address, "record"));
         Result<> pinned;
         Result<Commit> punched;
+        // The second one begins while the first is anywhere in its way.
+        const auto delay = std::chrono::microseconds(10 * (i % 60));
         Nursery nursery(probe.reactor(), 2);
         if (i % 2 == 0) co_await nursery.spawn(pin_into(probe, address, pinned));
-        co_await nursery.spawn(punch_into(probe, address.object, punched));
+        if (i % 2 == 0) co_await sleep_for(probe.reactor(), delay);
+        co_await nursery.spawn(punch_into(probe, punch(holder(2), address.object), punched));
+        if (i % 2 == 1) co_await sleep_for(probe.reactor(), delay);
         if (i % 2 == 1) co_await nursery.spawn(pin_into(probe, address, pinned));
         co_await nursery.join();
         EXPECT_NE(pinned.has_value(), punched.has_value()) << i;
