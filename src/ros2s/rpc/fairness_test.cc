@@ -163,9 +163,9 @@ Task<> weights(SharedStage& stage) {
         co_await nursery.spawn(SharedStage::ask(*light, stop));
         co_await nursery.spawn(SharedStage::ask(*heavy, stop));
     }
-    co_await sleep_for(stage.core(), 200ms);
+    co_await sleep_for(stage.core(), 100ms);
     const auto before = stage.service.served;
-    co_await sleep_for(stage.core(), 1s);
+    co_await sleep_for(stage.core(), 300ms);
     const auto of_light = static_cast<double>(stage.service.served[1] - before.at(1));
     const auto of_heavy = static_cast<double>(stage.service.served[2] - before.at(2));
     EXPECT_NEAR(of_heavy / of_light, 4, 0.12);
