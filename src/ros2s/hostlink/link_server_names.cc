@@ -99,12 +99,15 @@ Task<Result<>> LinkServer::ask(rpc::Request& request, Scratch& scratch, auto fie
     if constexpr (is_for_user<Body>) {
         ROS2S_CO_TRY_ASSIGN(caller, entered.mount->caller_for(scratch.user));
     }
+    uint64_t names_walked = 0;
     Call call = request.call();
     call.caller = &caller;
+    call.names_walked = &names_walked;
     metrics_.lookups.add();
     Report report;
     MountNames names(*entered.mount, report);
     const auto found = co_await apply(names, call, asked);
+    charge_for(request, names_walked);
     if (!found) {
         co_await request.fail(found.error(), report.text());
         co_return Result<>{};
@@ -144,14 +147,17 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto 
             .repeated = request.repeated(),
             .owner = entered.session->owner,
             .digest = Digest().add(request.method()).add(without_mount(request.body())).value()};
+        uint64_t names_walked = 0;
         const Call call{.deadline = request.call().deadline,
                         .stop = entered.session->revoked.token(),
                         .tenant = request.call().tenant,
                         .trace = request.call().trace,
                         .update = &name,
-                        .caller = &caller};
+                        .caller = &caller,
+                        .names_walked = &names_walked};
         MountNames names(*entered.mount, report);
         const auto done = co_await apply(names, call, asked);
+        charge_for(request, names_walked);
         if (done) {
             const ConstBytes body = body_of(scratch.answer, done);
             reply.body.assign(body.begin(), body.end());

@@ -123,8 +123,8 @@ struct Dpu {
         : Dpu(in, on, std::make_unique<DfsSource>(in.core(), chunk_bytes)) {}
     Task<> start() {
         domain = network.open_domain(world.core(), "dpu");
-        auto listening =
-            co_await rpc::Server::listen(world.core(), *domain, "link", service, gate, {}, report);
+        auto listening = co_await rpc::Server::listen(world.core(), *domain, "link", service, gate,
+                                                      {.group = &group}, report);
         EXPECT_TRUE(listening) << report.text();
         server = std::move(*listening);
         gate.add(*server);
@@ -141,8 +141,10 @@ struct Dpu {
     fabric::sim::Network& network;
     Report report;
     std::unique_ptr<session::FileSystemSource> source;
+    admission::Accounts accounts{world.core()};
+    rpc::ServerGroup group{world.core(), {}, &accounts};
     session::TicketTable tickets{world.core(), {}};
-    session::SessionTable sessions{world.core(), tickets, {}};
+    session::SessionTable sessions{world.core(), tickets, {.accounts = &accounts}};
     session::Mounts mounts{world.core(), sessions, *source, {}};
     LinkServer service;
     session::SessionGate gate{sessions, session::Purpose::link};
