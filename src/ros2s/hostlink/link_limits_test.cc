@@ -1,5 +1,8 @@
-// What requests count for their tenant's rates.
+// What requests count for their tenant's rates and for the server's memory.
+#include <fmt/format.h>
+
 #include "link_test_support.h"
+#include "ros2s/runtime/nursery.h"
 
 namespace ros2s::hostlink {
 namespace {
@@ -17,6 +20,7 @@ struct LimitedStage {
         co_await self.host.stop();
         co_await self.dpu.stop();
     }
+    [[nodiscard]] WireToStore& wire() { return dynamic_cast<DfsSource&>(*dpu.source).wire(); }
     // Directory `a`, whose link `round` is a long way to itself, and the file `a/f`.
     Task<> make_names() {
         session::MountNames& names = *host.names;
@@ -89,6 +93,69 @@ Task<> read_nothing_of_many(LimitedStage& stage) {
     co_await stage.expect_names(60);
 }
 TEST(LinkLimits, EachNameOfFilesReadTogetherCounts) { LimitedStage().run(read_nothing_of_many); }
+
+Task<> list_slowly(LinkClient& link, fs::FileHandle handle) {
+    EXPECT_TRUE(co_await link.readdir({}, handle, 0, readdir_entries_max));
+}
+
+// A directory's names may have 255 bytes, so the longest list takes more than a megabyte. Before it
+// begins, nobody knows how long it is.
+Task<> list_at_once(LimitedStage& stage) {
+    const size_t hosts = 8, credits = 64;
+    std::vector<std::unique_ptr<Host>> others;
+    std::vector<fs::FileHandle> roots;
+    for (uint8_t i = 0; i < hosts; ++i) {
+        others.push_back(std::make_unique<Host>(stage.dpu, i + 2));
+        co_await others.back()->start();
+        const auto root = co_await others.back()->link->open({}, fs::root_node, {.read = true});
+        EXPECT_TRUE(root);
+        roots.push_back(root->handle);
+    }
+    stage.wire().held_on = &stage.world.core();
+    Nursery listing(stage.world.core(), hosts * credits);
+    for (size_t i = 0; i < hosts * credits; ++i) {
+        co_await listing.spawn(list_slowly(*others[i % hosts]->link, roots[i % hosts]));
+    }
+    (void)co_await sleep_for(stage.world.core(), 10s);
+    const admission::Admission& admission = stage.dpu.group.admission;
+    EXPECT_GE(stage.wire().lists, 100U);
+    EXPECT_GE(admission.inside().bytes,
+              stage.wire().lists * readdir_entries_max * fs::name_bytes_max);
+    EXPECT_LE(admission.inside().bytes, admission.limits().one.bytes);
+    // They are no payload.
+    const auto& metrics = stage.dpu.accounts.open(stage.host.subject)->metrics;
+    EXPECT_EQ(metrics.requests.value(), 0U);
+    EXPECT_EQ(metrics.bytes.value(), 0U);
+    stage.wire().held_on = nullptr;
+    co_await listing.join();
+    for (const auto& each : others) co_await each->stop();
+    EXPECT_EQ(admission.inside().bytes, 0U);
+}
+TEST(LinkLimits, ListsAreAdmittedWithTheMemoryOfTheirReplies) { LimitedStage().run(list_at_once); }
+
+// What a large request needed is not kept for later ones.
+Task<> need_much(LimitedStage& stage) {
+    fs::FileSystem& link = *stage.host.link;
+    std::vector<fs::ReadManyItem> items(300);
+    for (fs::ReadManyItem& item : items) item.name = std::string(read_many_name_bytes_max, 'x');
+    EXPECT_TRUE(co_await link.read_many({}, fs::root_node, items));
+    EXPECT_LE(stage.dpu.service.kept_bytes(), 65536U);
+    items.assign(read_many_items_max, {.name = "x"});
+    EXPECT_TRUE(co_await link.read_many({}, fs::root_node, items));
+    EXPECT_LE(stage.dpu.service.kept_bytes(), 65536U);
+    for (int i = 0; i < 300; ++i) {
+        EXPECT_TRUE(co_await stage.host.names->mknod({}, fs::root_node, fmt::format("{:0255}", i),
+                                                     S_IFREG | 0644, 0, {}));
+    }
+    const auto root = co_await link.open({}, fs::root_node, {.read = true});
+    EXPECT_TRUE(root);
+    const auto listed = co_await link.readdir({}, root->handle, 0, readdir_entries_max);
+    EXPECT_EQ(listed->size(), 300U);
+    EXPECT_LE(stage.dpu.service.kept_bytes(), 65536U);
+    EXPECT_TRUE(co_await link.get_attributes({}, fs::root_node));
+    EXPECT_GT(stage.dpu.service.kept_bytes(), 0U) << "small memory is used again";
+}
+TEST(LinkLimits, MemoryOfLargeRequestsIsNotKept) { LimitedStage().run(need_much); }
 
 }  // namespace
 }  // namespace ros2s::hostlink

@@ -56,7 +56,16 @@ Task<> LinkServer::serve(rpc::Request& request) {
         co_await request.fail(done.error());
     }
     times_.add(request.method(), request.took());
-    if (unused_.size() < Scratch::kept_max) unused_.push_back(std::move(scratch));
+    scratch->items.clear();
+    if (unused_.size() < Scratch::kept_max && scratch->bytes() <= Scratch::kept_bytes_max) {
+        unused_.push_back(std::move(scratch));
+    }
+}
+
+size_t LinkServer::kept_bytes() const {
+    size_t bytes = 0;
+    for (const auto& each : unused_) bytes += each->bytes();
+    return bytes;
 }
 
 admission::Work LinkServer::work(const rpc::Request& request) const {
