@@ -78,9 +78,9 @@ void Line::Queue::look() noexcept {
 
 Line::Queue::Where Line::Queue::where_first_belongs() noexcept {
     if (waiters.empty()) return Where::nowhere;
-    const uint64_t bytes = waiters.front().demand.bytes;
-    if (!is_in_rate(bytes)) return Where::delayed;
-    return line.admission_.fits(line, bytes) ? Where::ready : Where::nowhere;
+    const Demand& demand = waiters.front().demand;
+    if (!is_in_rate(demand.bytes)) return Where::delayed;
+    return line.admission_.fits(line, demand.memory_bytes()) ? Where::ready : Where::nowhere;
 }
 
 void Line::Queue::leave_list() noexcept {
@@ -165,8 +165,8 @@ bool Line::Entering::await_ready() noexcept {
     admission.note(line, demand, waiter_.since);
     // Waiting requests come first.
     const bool first = queue_.waiters.empty() && line.tenant_.ready.empty();
-    if (!first || !admission.fits(line, demand.bytes) || !admission.fits(line.tenant_, demand) ||
-        !queue_.is_in_rate(demand.bytes)) {
+    if (!first || !admission.fits(line, demand.memory_bytes()) ||
+        !admission.fits(line.tenant_, demand) || !queue_.is_in_rate(demand.bytes)) {
         return false;
     }
     admission.take(queue_, demand);
@@ -227,7 +227,7 @@ bool Admission::fits(const Line& line, uint64_t bytes) const noexcept {
 }
 
 bool Admission::fits(const Tenant& tenant, const Demand& demand) const noexcept {
-    const uint64_t bytes = demand.bytes;
+    const uint64_t bytes = demand.memory_bytes();
     if (inside_.requests >= limits_.all.requests) return false;
     if (!fits_bytes(inside_.bytes, bytes, limits_.all.bytes)) return false;
     if (!leaves_room(tenant, bytes)) return false;

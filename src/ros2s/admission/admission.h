@@ -95,16 +95,16 @@ class Line;
 // What is inside or waits, with its cost.
 struct Load {
     uint64_t requests = 0;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0;  // of memory
     uint64_t cost_ns = 0;
     void add(const Demand& demand) noexcept {
         ++requests;
-        bytes += demand.bytes;
+        bytes += demand.memory_bytes();
         cost_ns += demand.cost_ns;
     }
     void remove(const Demand& demand) noexcept {
         --requests;
-        bytes -= demand.bytes;
+        bytes -= demand.memory_bytes();
         cost_ns -= demand.cost_ns;
     }
 };

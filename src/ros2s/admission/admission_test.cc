@@ -127,6 +127,25 @@ Task<> bytes(Stage& stage) {
 }
 TEST(Admission, BytesAreBoundedByLineByTenantAndInAll) { Stage().run(bytes); }
 
+Task<> reply(Stage& stage) {
+    Line line(stage.admission, 1);
+    Demand list(Work::look, 0);
+    list.reply_bytes = 400;
+    Permit listing = co_await line.enter(list, {});
+    EXPECT_EQ(stage.admission.inside().bytes, 400U);
+    co_await stage.ask(line, 1, 200);  // more than one line may have
+    EXPECT_TRUE(stage.entered.empty());
+    listing.release();
+    EXPECT_EQ(stage.admission.inside().bytes, 200U);
+    co_await sleep_for(stage.world.core(), 1us);
+    EXPECT_EQ(stage.entered, std::vector<int>({1}));
+    co_await stage.leave(1);
+    EXPECT_EQ(line.metrics().names.value(), 1U);
+    EXPECT_EQ(line.metrics().requests.value(), 1U);
+    EXPECT_EQ(line.metrics().bytes.value(), 200U);
+}
+TEST(Admission, MemoryOfReplyBodiesIsBoundedButIsNoPayload) { Stage().run(reply); }
+
 // Tenants that take all that they get, and keep it.
 Task<> conspire(Stage& stage) {
     std::vector<std::unique_ptr<Line>> lines;

@@ -26,12 +26,14 @@ enum class Work : uint8_t {
 // What a request takes.
 struct Demand {
     uint64_t bytes = 0;             // of memory for payload
+    uint64_t reply_bytes = 0;       // of memory for the body of the reply, at most
     uint64_t cost_ns = 0;           // as far as it is known before it begins
     uint64_t expected_more_ns = 0;  // of the cost: what earlier requests turned out to cost more
     Demand() = default;
     // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions): a read, or a look.
     Demand(uint64_t payload) : Demand(payload > 0 ? Work::read : Work::look, payload) {}
     Demand(Work work, uint64_t payload) : bytes(payload), cost_ns(cost_ns_of(work, payload)) {}
+    [[nodiscard]] uint64_t memory_bytes() const noexcept { return bytes + reply_bytes; }
 };
 
 }  // namespace ros2s::admission

@@ -202,7 +202,7 @@ class Namespace {
     // something else exists there, it is an error. Each node of the result except the root counts
     // as looked up; path_walk.h releases them. Errors also: loop (more than links_followed_max
     // links, or names_walked_max names); not_found and not_directory are about a directory of the
-    // path.
+    // path. Adds the names that it took to Call::names_walked, also if it fails.
     //
     // Unless a file system overrides it, or look_up_names(), each name is one lookup and each link
     // one readlink.

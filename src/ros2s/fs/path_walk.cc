@@ -76,6 +76,7 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
         const std::string name = std::move(names.front());
         names.pop_front();
         ++taken;
+        if (call.names_walked != nullptr) ++*call.names_walked;
         if (name == "..") {
             if (call.caller != nullptr) ROS2S_CO_TRY(co_await may_search(call, trail.last()));
             trail.pop();

@@ -56,7 +56,16 @@ Task<> LinkServer::serve(rpc::Request& request) {
         co_await request.fail(done.error());
     }
     times_.add(request.method(), request.took());
-    if (unused_.size() < Scratch::kept_max) unused_.push_back(std::move(scratch));
+    scratch->items.clear();
+    if (unused_.size() < Scratch::kept_max && scratch->bytes() <= Scratch::kept_bytes_max) {
+        unused_.push_back(std::move(scratch));
+    }
+}
+
+size_t LinkServer::kept_bytes() const {
+    size_t bytes = 0;
+    for (const auto& each : unused_) bytes += each->bytes();
+    return bytes;
 }
 
 admission::Work LinkServer::work(const rpc::Request& request) const {
@@ -296,7 +305,15 @@ Task<Result<>> LinkServer::sync(rpc::Request& request) {
 Task<Result<>> LinkServer::read_many(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY_ASSIGN(const ReadManyBody asked,
                         decode_read_many(request.body(), scratch.user, scratch.items));
-    request.charge(admission::cost_ns_of_parts(scratch.items.size()));
+    // The directories on the way cost less: files of one directory share them.
+    uint64_t names = 0;
+    for (const fs::ReadManyItem& item : scratch.items) {
+        names += 1 + static_cast<uint64_t>(std::ranges::count(item.name, '/'));
+    }
+    const size_t files = scratch.items.size();
+    request.charge(admission::cost_ns_of_parts(files));
+    request.charge(admission::cost_ns_of_entries(names - files));
+    if (names > 1) request.charge_names(names - 1);
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
     ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, entered.mount->caller_for(scratch.user));
     Call call = request.call();

@@ -53,6 +53,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     [[nodiscard]] uint32_t number() const override { return file_service; }
     Task<> serve(rpc::Request& request) override;
     [[nodiscard]] admission::Work work(const rpc::Request& request) const override;
+    [[nodiscard]] uint64_t reply_memory_bytes(const rpc::Request& request) const override;
     [[nodiscard]] std::string_view name() const override { return "dpu.serve"; }
     [[nodiscard]] std::string_view method_name(uint16_t method) const override {
         return times_.name(method);
@@ -63,11 +64,19 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     void visit_times(const HistogramVisitor& visit) const { times_.visit(visit); }
     // Repeated updates that were answered and not done again.
     [[nodiscard]] uint64_t replies_returned() const { return replies_.returned().value(); }
+    // Memory of requests that are done, kept for later ones.
+    [[nodiscard]] size_t kept_bytes() const;
 
   private:
-    // Memory of a request, reused by the next one.
+    // Memory of a request, reused by the next one, unless it is large.
     struct Scratch {
         static constexpr size_t kept_max = 64;
+        static constexpr size_t kept_bytes_max = size_t{64} << 10;
+        // Without texts in `items`, which are removed before it is kept.
+        [[nodiscard]] size_t bytes() const {
+            return answer.capacity() + crcs.capacity() * sizeof(crcs[0]) +
+                   items.capacity() * sizeof(items[0]);
+        }
         Buffer answer;
         std::vector<fs::ReadManyItem> items;
         std::vector<uint32_t> crcs;

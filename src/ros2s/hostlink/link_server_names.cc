@@ -88,6 +88,11 @@ Task<Result<CodesBody>> unlink_many(MountNames& names, const Call& call, const N
     co_return codes_of(co_await names.unlink_many(call, body.parent, body.names));
 }
 
+// In a reply.
+uint64_t entry_bytes_max() {
+    return fs::name_bytes_max + least_bytes<fs::DirectoryEntry>(entry_fields);
+}
+
 }  // namespace
 
 template <class Body, class Apply>
@@ -99,12 +104,15 @@ Task<Result<>> LinkServer::ask(rpc::Request& request, Scratch& scratch, auto fie
     if constexpr (is_for_user<Body>) {
         ROS2S_CO_TRY_ASSIGN(caller, entered.mount->caller_for(scratch.user));
     }
+    uint64_t names_walked = 0;
     Call call = request.call();
     call.caller = &caller;
+    call.names_walked = &names_walked;
     metrics_.lookups.add();
     Report report;
     MountNames names(*entered.mount, report);
     const auto found = co_await apply(names, call, asked);
+    charge_for(request, names_walked);
     if (!found) {
         co_await request.fail(found.error(), report.text());
         co_return Result<>{};
@@ -144,14 +152,17 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto 
             .repeated = request.repeated(),
             .owner = entered.session->owner,
             .digest = Digest().add(request.method()).add(without_mount(request.body())).value()};
+        uint64_t names_walked = 0;
         const Call call{.deadline = request.call().deadline,
                         .stop = entered.session->revoked.token(),
                         .tenant = request.call().tenant,
                         .trace = request.call().trace,
                         .update = &name,
-                        .caller = &caller};
+                        .caller = &caller,
+                        .names_walked = &names_walked};
         MountNames names(*entered.mount, report);
         const auto done = co_await apply(names, call, asked);
+        charge_for(request, names_walked);
         if (done) {
             const ConstBytes body = body_of(scratch.answer, done);
             reply.body.assign(body.begin(), body.end());
@@ -167,6 +178,35 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto 
         co_await request.fail(reply.status.error(), report.text());
     }
     co_return Result<>{};
+}
+
+// The body of a reply exists twice: as it is encoded, and in its frame.
+uint64_t LinkServer::reply_memory_bytes(const rpc::Request& request) const {
+    constexpr uint64_t listed_bytes = fs::name_bytes_max + sizeof(fs::DirectoryEntry);
+    constexpr uint64_t found_bytes =
+        sizeof(FoundName) + sizeof(Result<fs::Attributes>) + 2 * sizeof(fs::Attributes);
+    switch (static_cast<Method>(request.method())) {
+        case Method::readdir: {
+            const auto asked = decode_readdir(request.body());
+            const uint64_t entries = asked ? asked->limit : readdir_entries_max;
+            return entries * listed_bytes +
+                   2 * std::min(entries * entry_bytes_max(), request.reply_body_bytes_max());
+        }
+        case Method::readdir_many:
+            return fs::names_together_max * (listed_bytes + 2 * entry_bytes_max() + found_bytes);
+        case Method::lookup_many: return fs::names_together_max * found_bytes;
+        case Method::get_xattr: return 3 * fs::attribute_value_bytes_max;
+        // Strings of short names take several times their bytes.
+        case Method::list_xattrs: return 6 * fs::attribute_value_bytes_max;
+        case Method::read_many: {
+            const uint64_t least = least_bytes<fs::ReadManyItem>(read_item_fields);
+            const uint64_t items =
+                std::min<uint64_t>(request.body_bytes() / least, read_many_items_max);
+            return request.body_bytes() + items * (sizeof(fs::ReadManyItem) + sizeof(uint32_t) +
+                                                   2 * read_many_answer_bytes);
+        }
+        default: return 0;
+    }
 }
 
 Task<Result<>> LinkServer::names(rpc::Request& request, Scratch& scratch) {

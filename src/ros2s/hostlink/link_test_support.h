@@ -23,6 +23,7 @@ class WireToStore final : public object::ForwardingStore {
     using ForwardingStore::ForwardingStore;
     bool flips_fetched = false, flips_written = false;
     bool has_checksums = true;
+    uint64_t lists = 0;
     Reactor* held_on = nullptr;  // if set, requests wait there for a minute, or until they stop
     static constexpr Duration held_for = std::chrono::minutes(1);
 
@@ -39,6 +40,12 @@ class WireToStore final : public object::ForwardingStore {
             if (flips_fetched && !item.is_value) item.window.bytes()[0] ^= std::byte{1};
         }
         co_return Result<>{};
+    }
+    Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
+                                         const object::ListRequest& request) override {
+        ++lists;
+        ROS2S_CO_TRY(co_await hold(call));
+        co_return co_await below().list(call, container, request);
     }
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
                                         const object::Transaction& transaction) override {
@@ -59,8 +66,9 @@ class WireToStore final : public object::ForwardingStore {
   private:
     [[nodiscard]] Task<Result<>> hold(const Call& call) const {
         if (held_on == nullptr) co_return Result<>{};
-        (void)co_await sleep_for(*held_on, held_for, call.stop);
-        co_return call.check(held_on->now());
+        Reactor& core = *held_on;
+        (void)co_await sleep_for(core, held_for, call.stop);
+        co_return call.check(core.now());
     }
 };
 
@@ -123,8 +131,8 @@ struct Dpu {
         : Dpu(in, on, std::make_unique<DfsSource>(in.core(), chunk_bytes)) {}
     Task<> start() {
         domain = network.open_domain(world.core(), "dpu");
-        auto listening =
-            co_await rpc::Server::listen(world.core(), *domain, "link", service, gate, {}, report);
+        auto listening = co_await rpc::Server::listen(world.core(), *domain, "link", service, gate,
+                                                      {.group = &group}, report);
         EXPECT_TRUE(listening) << report.text();
         server = std::move(*listening);
         gate.add(*server);
@@ -141,8 +149,10 @@ struct Dpu {
     fabric::sim::Network& network;
     Report report;
     std::unique_ptr<session::FileSystemSource> source;
+    admission::Accounts accounts{world.core()};
+    rpc::ServerGroup group{world.core(), {}, &accounts};
     session::TicketTable tickets{world.core(), {}};
-    session::SessionTable sessions{world.core(), tickets, {}};
+    session::SessionTable sessions{world.core(), tickets, {.accounts = &accounts}};
     session::Mounts mounts{world.core(), sessions, *source, {}};
     LinkServer service;
     session::SessionGate gate{sessions, session::Purpose::link};

@@ -60,6 +60,8 @@ class Request {
     // Its deadline, stop token and tenant; a trace, if the client requests one or it is a sample.
     [[nodiscard]] const Call& call() const { return call_; }
     [[nodiscard]] ConstBytes body() const { return body_; }
+    // Also of a body that has not arrived yet.
+    [[nodiscard]] uint64_t body_bytes() const { return frame_.header.body_bytes; }
     [[nodiscard]] uint64_t payload_bytes() const { return frame_.header.payload_bytes; }
     // The largest payload that the reply may have.
     [[nodiscard]] uint64_t sink_bytes() const { return frame_.header.sink_bytes; }
@@ -182,6 +184,11 @@ class Service {
     [[nodiscard]] virtual admission::Work work(const Request& request) const {
         if (request.payload_bytes() > 0) return admission::Work::write;
         return request.sink_bytes() > 0 ? admission::Work::read : admission::Work::look;
+    }
+    // The most memory that the reply's body may need, with what it is made from. Before the request
+    // is admitted: a body in the client's windows has not arrived yet.
+    [[nodiscard]] virtual uint64_t reply_memory_bytes(const Request& /*request*/) const {
+        return 0;
     }
     // The name of the step that represents it in traces; a literal.
     [[nodiscard]] virtual std::string_view name() const { return "server.serve"; }

@@ -116,10 +116,12 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
                                 self.server_.service_.name());
     std::optional<Span> waiting(std::in_place, request.call().trace, self.server_.reactor_,
                                 "rpc.queue");
-    const admission::Demand demand =
-        undeliverable
-            ? admission::Demand()
-            : admission::Demand(self.server_.service_.work(request), request.bytes_most());
+    admission::Demand demand;
+    if (!undeliverable) {
+        const Service& service = self.server_.service_;
+        demand = admission::Demand(service.work(request), request.bytes_most());
+        demand.reply_bytes = service.reply_memory_bytes(request);
+    }
     admission::Permit permit =
         co_await self.line_->enter(demand, request.call().stop, request.arrived());
     waiting.reset();

@@ -18,7 +18,8 @@ struct ServerGroup {
                          const admission::Accounts* accounts = nullptr)
         : admission(reactor, limits, accounts) {}
 
-    // The bytes of a request are its payload, its sink, and a body that is in windows.
+    // The bytes of a request are its payload, its sink, a body that is in windows, and what
+    // Service::reply_memory_bytes() says.
     admission::Admission admission;
     // What all PayloadPools together keep for later requests, and their huge pages.
     uint64_t kept_bytes = 0;

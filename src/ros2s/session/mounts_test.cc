@@ -369,6 +369,62 @@ TEST(Mounts, ForgetNodesAboveTheirBound) {
     rig.world.run(look_up_more_than_are_kept(rig));
 }
 
+Task<> count_turns(Reactor& core, StopToken until, uint64_t& turns) {
+    while (!until.stop_requested()) {
+        ++turns;
+        co_await yield(core);
+    }
+}
+
+Task<> unmount_what_has_many_nodes(Rig& rig) {
+    constexpr uint64_t nodes = 200'000, handles = 10'000;
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request());
+    const auto mounted = co_await rig.mounts.mount(call, *session, "c", {}, report);
+    {
+        auto mount = *rig.mounts.find(*session, *mounted);
+        for (uint64_t i = 0; i < nodes; ++i) mount->refer(fs::NodeId{1000 + i});
+        for (uint64_t i = 0; i < handles; ++i) mount->opened(fs::FileHandle{1000 + i});
+        EXPECT_EQ(mount->nodes(), nodes);
+    }
+    StopSource unmounted;
+    uint64_t turns = 0;
+    Nursery nursery(rig.world.core(), 1);
+    co_await nursery.spawn(count_turns(rig.world.core(), unmounted.token(), turns));
+    EXPECT_TRUE(co_await rig.mounts.unmount(*session, *mounted));
+    unmounted.request_stop();
+    co_await nursery.join();
+    EXPECT_GE(turns, (nodes + handles) / 100);
+}
+
+TEST(Mounts, UnmountingLeavesTheCoreToOthers) {
+    Rig rig(1, {});
+    rig.world.run(unmount_what_has_many_nodes(rig));
+}
+
+// It would otherwise look at all nodes, up to a million, if all are recent.
+Task<> forget_among_recent_nodes(Rig& rig) {
+    const Call call;
+    Report report;
+    auto session = *rig.sessions.open(request());
+    const auto mounted = co_await rig.mounts.mount(call, *session, "c", {}, report);
+    auto mount = *rig.mounts.find(*session, *mounted);
+    for (uint64_t i = 1; i <= 1001; ++i) mount->refer(fs::NodeId{1000 + i});
+    EXPECT_EQ(mount->nodes(), 1000U);
+    mount->forget(fs::NodeId{1064}, 1);
+    EXPECT_EQ(mount->nodes(), 1000U) << "the last of the 64 at which it looked is gone";
+    // It goes on there. The earlier ones are not recent any more, the later ones are.
+    mount->refer(fs::NodeId{3000});
+    mount->forget(fs::NodeId{1128}, 1);
+    EXPECT_EQ(mount->nodes(), 1000U);
+}
+
+TEST(Mounts, ForgettingANodeLooksAtFew) {
+    Rig rig(1, {.nodes_max = 1000});
+    rig.world.run(forget_among_recent_nodes(rig));
+}
+
 TEST(Mounts, UnmountingWaitsForCalls) {
     Rig rig;
     rig.world.run(unmount_while_in_use(rig));
