@@ -110,7 +110,7 @@ def calls_of_dfs(way):
         assert sorted(pool.files()) == ["shared", "t0", "t1", "t2", "t3"]
 
 
-@test.each(LOCAL, DIRECT)
+@test.each(*WAYS)
 def a_write_for_which_there_is_no_space_fails(way):
     with Pool(way, size="64MiB") as pool:
         pool.run(program("dfs_calls"), "tank", "main", "full")

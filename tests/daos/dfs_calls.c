@@ -440,10 +440,11 @@ static void writes_that_run_out_of_space(void) {
     while ((rc = dfs_write(dfs, filler, &list, full, NULL)) == 0) full += step;
     CHECK_EQUAL(rc, ENOSPC);
     CHECK(full > 2 * left);
-    CHECK_EQUAL(dfs_punch(dfs, filler, full - left, DFS_MAX_FSIZE), 0);
     CHECK_EQUAL(daos_eq_create(&queue), 0);
     for (int with_event = 0; with_event < 2; with_event++) {
         dfs_obj_t* const file = create("file");
+        full -= left;
+        CHECK_EQUAL(dfs_punch(dfs, filler, full, DFS_MAX_FSIZE), 0);
         list = list_of(&iov, bytes, large);
         if (with_event) {
             CHECK_EQUAL(daos_event_init(&event, queue, NULL), 0);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <utility>
+
 #include "ros2s/client/client_store.h"
 #include "ros2s/rados/librados/cluster.h"
 #include "ros2s/rados/rados_store.h"
@@ -68,6 +71,26 @@ Task<Result<>> RadosPool::sweep(const Call& call, object::ContainerId container)
 
 // ---- sweeping --------------------------------------------------------------------------------
 
+namespace {
+
+using SeenOrphans = std::map<object::ContainerId, rados::RadosStore::Orphans>;
+
+Task<Result<>> sweep_all(const Call& call, rados::RadosStore& store, SeenOrphans& seen) {
+    ROS2S_CO_TRY_ASSIGN(const auto containers, co_await store.list_containers(call));
+    Result<> all;
+    auto before = std::exchange(seen, {});  // those of containers that are gone are forgotten
+    for (const object::ContainerRecord& container : containers) {
+        auto& orphans = seen[container.id] = std::move(before[container.id]);
+        const auto swept = co_await store.sweep(call, container.id, &orphans);
+        // It was destroyed meanwhile.
+        if (!swept && swept.error().code == Code::not_found) continue;
+        if (all) all = swept;
+    }
+    co_return all;
+}
+
+}  // namespace
+
 // The first one is at a random time, so that clients that start together do not sweep together.
 Task<> RadosPool::keep_sweeping(RadosPool& self) {
     Reactor& reactor = self.environment_.reactor;
@@ -75,8 +98,9 @@ Task<> RadosPool::keep_sweeping(RadosPool& self) {
     call.stop = self.stopping_.token();
     const auto every = static_cast<uint64_t>(self.options_.sweep_every.count());
     Duration pause{reactor.random().below(every) + 1};
+    SeenOrphans seen;
     while (co_await sleep_for(reactor, pause, call.stop)) {
-        const auto swept = co_await self.sweep_all(call);
+        const auto swept = co_await sweep_all(call, *self.rados_, seen);
         pause = self.options_.sweep_every;
         self.sweeps_.add();
         if (swept || call.stop.stop_requested()) continue;
@@ -86,18 +110,6 @@ Task<> RadosPool::keep_sweeping(RadosPool& self) {
             self.path(), describe(swept.error()),
             std::chrono::duration_cast<std::chrono::seconds>(pause).count()));
     }
-}
-
-Task<Result<>> RadosPool::sweep_all(const Call& call) {
-    ROS2S_CO_TRY_ASSIGN(const auto containers, co_await rados_->list_containers(call));
-    Result<> all;
-    for (const object::ContainerRecord& container : containers) {
-        const auto swept = co_await rados_->sweep(call, container.id);
-        // It was destroyed meanwhile.
-        if (!swept && swept.error().code == Code::not_found) continue;
-        if (all) all = swept;
-    }
-    co_return all;
 }
 
 void RadosPool::visit_metrics(const MetricVisitor& visit) const {

@@ -61,7 +61,6 @@ class RadosPool {
     RadosPool(Environment environment, RadosOptions options);
     Task<Result<>> begin(Report& report);
     static Task<> keep_sweeping(RadosPool& self);
-    Task<Result<>> sweep_all(const Call& call);
 
     const Environment environment_;
     const RadosOptions options_;

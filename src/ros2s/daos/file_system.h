@@ -147,8 +147,9 @@ class DaosFileSystem final : public fs::FileSystem {
     Task<Locks> lock(std::vector<Entry> places);
     // Holds off, or is, the removal of a directory.
     Task<> lock_entries(Locks& locks, NodeId directory, bool removes);
-    // Excludes changes of the size of a file that depend on it.
-    Task<> lock_size(Locks& locks, NodeId file);
+    // Holds off, or is, a change of the size of a file: that depends on it, and may read bytes and
+    // write them again.
+    Task<> lock_size(Locks& locks, NodeId file, bool changes);
     [[nodiscard]] Task<Result<Attributes>> add(const Call& call, NodeId parent,
                                                std::string_view name, mode_t mode,
                                                std::string_view target, Owner owner);
@@ -166,7 +167,7 @@ class DaosFileSystem final : public fs::FileSystem {
 
     static constexpr size_t locks_ = 64;
     using LockTable = std::array<std::unique_ptr<Semaphore>, locks_>;
-    static constexpr size_t shares = size_t{1} << 20;  // of a directory: more than calls at once
+    static constexpr size_t shares = size_t{1} << 20;  // more than calls at once
 
     Connection& connection_;
     const Libdfs& dfs_;
@@ -177,7 +178,7 @@ class DaosFileSystem final : public fs::FileSystem {
     Nodes nodes_;
     LockTable names_;    // one permit each
     LockTable entries_;  // `shares` each
-    LockTable sizes_;    // one permit each
+    LockTable sizes_;    // `shares` each
     Semaphore moving_directories_;
     std::map<uint64_t, std::unique_ptr<OpenFile>> files_;
     uint64_t next_handle_ = 1;  // never reused

@@ -142,13 +142,15 @@ Task<Result<uint64_t>> DaosFileSystem::pwrite(const Call& call, FileHandle handl
     Locks locks;
     if (file->flags.append) {
         ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
-        co_await lock_size(locks, file->node.id);
+        co_await lock_size(locks, file->node.id, true);
         const ObjectRef object = file->node.object;
         ROS2S_CO_TRY_ASSIGN(offset, co_await connection_.run(thread, [&]() -> Result<daos_size_t> {
             daos_size_t size = 0;
             ROS2S_TRY(checked(dfs_.dfs_get_size(mount_, object->get(), &size)));
             return size;
         }));
+    } else {
+        co_await lock_size(locks, file->node.id, false);
     }
     if (offset > INT64_MAX || from.length > INT64_MAX - offset) {
         co_return fail(Code::too_large, INT64_MAX);
@@ -175,7 +177,7 @@ Task<Result<>> DaosFileSystem::punch_hole(const Call& call, FileHandle handle, u
     const FileUse use(*file);
     ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
     Locks locks;
-    co_await lock_size(locks, file->node.id);
+    co_await lock_size(locks, file->node.id, true);
     const ObjectRef object = file->node.object;
     bool is_last = false;
     daos_size_t size = 0;

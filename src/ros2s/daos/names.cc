@@ -50,7 +50,7 @@ DaosFileSystem::DaosFileSystem(Connection& connection, std::string container, ui
     for (size_t i = 0; i < locks_; ++i) {
         names_[i] = std::make_unique<Semaphore>(connection.reactor(), 1);
         entries_[i] = std::make_unique<Semaphore>(connection.reactor(), shares);
-        sizes_[i] = std::make_unique<Semaphore>(connection.reactor(), 1);
+        sizes_[i] = std::make_unique<Semaphore>(connection.reactor(), shares);
     }
 }
 DaosFileSystem::~DaosFileSystem() { ROS2S_CHECK(mount_ == nullptr && files_.empty()); }
@@ -137,10 +137,11 @@ Task<> DaosFileSystem::lock_entries(Locks& locks, NodeId directory, bool removes
     locks.acquired(semaphore, amount);
 }
 
-Task<> DaosFileSystem::lock_size(Locks& locks, NodeId file) {
+Task<> DaosFileSystem::lock_size(Locks& locks, NodeId file, bool changes) {
     Semaphore& semaphore = *sizes_[hash_of(file.value, {}) % locks_];
-    co_await semaphore.acquire();
-    locks.acquired(semaphore, 1);
+    const size_t amount = changes ? shares : 1;
+    co_await semaphore.acquire(amount);
+    locks.acquired(semaphore, amount);
 }
 
 // ---- look-ups

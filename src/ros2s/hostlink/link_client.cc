@@ -150,8 +150,9 @@ Task<Result<uint64_t>> LinkClient::pwrite(const Call& call, fs::FileHandle handl
         const FileBody body{.offset = offset + done, .crc = crc32c(part)};
         ROS2S_CO_TRY_ASSIGN(const uint64_t bytes,
                             co_await update(call, Method::write, handle, body, part));
-        if (bytes != part.size()) co_return fail(Code::corrupt);
+        if (bytes > part.size()) co_return fail(Code::corrupt);
         done += bytes;
+        if (bytes < part.size()) break;  // the rest failed, as when space runs out
     } while (done < whole.size());
     if (const auto still = opened(handle)) {
         ++(*still)->report.writes;

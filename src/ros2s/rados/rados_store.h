@@ -58,10 +58,15 @@ class RadosStore final : public object::ObjectStore {
     ~RadosStore() override;
     Task<> close();
 
+    // Data of a container that no object refers to, and when a sweep saw that first.
+    using Orphans = std::map<std::pair<object::ObjectId, DataId>, Time>;
+
     // Removes the remains of crashed clients in the container: data that no object refers to, locks
     // and records of transactions that nobody ends, and objects without entries. Reads the names of
-    // all its objects. Errors: not_found, those of the call and of Pool.
-    Task<Result<>> sweep(const Call& call, object::ContainerId container);
+    // all its objects. Without `seen` the age of data is what its writer's clock says. With it, data
+    // is also to have been seen by an earlier sweep, long enough ago by this machine's steady clock.
+    // Errors: not_found, those of the call and of Pool.
+    Task<Result<>> sweep(const Call& call, object::ContainerId container, Orphans* seen = nullptr);
 
     [[nodiscard]] object::Features features() const override;
     [[nodiscard]] std::string path() const override { return metadata_.description(); }
@@ -152,8 +157,11 @@ class RadosStore final : public object::ObjectStore {
                                                const object::ListRequest& request);
 
     // sweep.cc
+    // `seen` may be null. What was seen and remains is added to `still`.
     Task<Result<>> sweep_data(const Call& call, std::string space, object::ObjectId object,
-                              std::vector<DataId> data);
+                              std::vector<DataId> data, const Orphans* seen, Orphans& still);
+    void keep_recent(object::ObjectId object, const Orphans& seen, Orphans& still,
+                     std::set<DataId>& orphans);
     Task<Result<>> sweep_object(const Call& call, std::string space, object::ObjectId object);
     // The unnamed transactions of another store.
     Task<Result<>> sweep_log(const Call& call, std::string space, std::string log, WallTime before);

@@ -6,9 +6,15 @@
 
 namespace ros2s::rados {
 
+namespace {
+
+constexpr size_t orphans_seen_max = 65536;  // the rest is seen when these are gone
+
+}  // namespace
+
 using namespace object;
 
-Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container) {
+Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container, Orphans* seen) {
     ROS2S_CO_TRY(co_await check_container(call, container));
     const std::string space = space_of(container);
     const WallTime limit = reactor_.wall_time() - options_.orphan_age;
@@ -17,6 +23,7 @@ Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container) {
     constexpr size_t data_max = 65536;
     const auto listing = data_.list(space);
     std::map<ObjectId, std::vector<DataId>> old;
+    Orphans still;
     size_t count = 0;
     while (true) {
         ROS2S_CO_TRY(call.check(reactor_.now()));
@@ -31,13 +38,14 @@ Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container) {
         if (names.empty() || count >= data_max) {
             for (auto& [object, ids] : old) {
                 ROS2S_CO_TRY(co_await pace(call, ids.size()));
-                ROS2S_CO_TRY(co_await sweep_data(call, space, object, std::move(ids)));
+                ROS2S_CO_TRY(co_await sweep_data(call, space, object, std::move(ids), seen, still));
             }
             old.clear();
             count = 0;
         }
         if (names.empty()) break;
     }
+    if (seen != nullptr) *seen = std::move(still);
     const auto objects = metadata_.list(space);
     while (true) {
         ROS2S_CO_TRY(call.check(reactor_.now()));
@@ -105,10 +113,25 @@ Task<Result<>> RadosStore::sweep_log(const Call& call, std::string space, std::s
     }
 }
 
+// Wall clocks differ. A writer publishes nothing that it began to write more than half of
+// orphan_age ago by its steady clock; what was seen for longer is not published any more.
+void RadosStore::keep_recent(ObjectId object, const Orphans& seen, Orphans& still,
+                             std::set<DataId>& orphans) {
+    const Time now = reactor_.now();
+    std::erase_if(orphans, [&](const DataId& id) {
+        const auto before = seen.find({object, id});
+        const Time since = before == seen.end() ? now : before->second;
+        const bool is_recent = now - since < options_.orphan_age * 3 / 4;
+        if (is_recent && still.size() < orphans_seen_max) still[{object, id}] = since;
+        return is_recent;
+    });
+}
+
 // The object is changed before the data is removed. So a transaction that has planned to publish
 // the data, and was stopped for so long, fails.
 Task<Result<>> RadosStore::sweep_data(const Call& call, std::string space, ObjectId object,
-                                      std::vector<DataId> data) {
+                                      std::vector<DataId> data, const Orphans* seen,
+                                      Orphans& still) {
     const auto hold = co_await mutexes_.lock({space + object_name(object)});
     while (true) {
         Head head;
@@ -143,6 +166,7 @@ Task<Result<>> RadosStore::sweep_data(const Call& call, std::string space, Objec
             after = page.last;
         }
         if (!is_same) continue;
+        if (seen != nullptr) keep_recent(object, *seen, still, orphans);
         if (orphans.empty()) co_return Result<>{};
         head.change = reactor_.secrets().next();
         Change touch{.object = {space, object_name(object)}, .set = {{head_key, encode(head)}}};
