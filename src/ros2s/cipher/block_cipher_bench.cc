@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "keyed_digest.h"
+
 namespace ros2s::cipher {
 namespace {
 
@@ -52,6 +54,17 @@ void derive_block_key(benchmark::State& state) {
     }
 }
 BENCHMARK(derive_block_key);
+
+// Of each named request.
+void digest_of_request(benchmark::State& state) {
+    KeyedDigest digests(SecretKey::make(Secrets()));
+    object::OperationId id{.client = {{1}}, .digest = 2};
+    for ([[maybe_unused]] auto round : state) {
+        ++id.sequence;
+        benchmark::DoNotOptimize(digests.of(id));
+    }
+}
+BENCHMARK(digest_of_request);
 
 }  // namespace
 }  // namespace ros2s::cipher

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "keys_of_arrays.h"
+#include "ros2s/base/check.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/object/location_text.h"
 #include "ros2s/object/validate.h"
@@ -19,6 +20,12 @@ namespace {
 
 constexpr size_t locks_count = 64;
 constexpr int fetch_attempts_max = 64;
+
+// A later version does not change it.
+const SecretKey& oldest_of(const DataKeys& keys) {
+    ROS2S_CHECK(!keys.versions.empty());
+    return keys.versions.begin()->second;
+}
 
 // The buffer is aligned to blocks, and a cell is plain bytes.
 std::span<Cell> as_cells(Bytes bytes) {
@@ -48,6 +55,7 @@ CipherStore::CipherStore(Reactor& reactor, ObjectStore& below, ContainerId conta
       reactor_(reactor),
       container_(container),
       layout_(keys.layout),
+      digests_(oldest_of(keys)),
       cipher_(reactor.secrets(), std::move(keys)),
       log_(std::move(log)),
       memory_(std::move(memory)),

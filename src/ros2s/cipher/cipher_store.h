@@ -18,6 +18,9 @@
 // repeated below has the same bytes. Plaintext is read once from a shared window, and written to
 // one only after it was authenticated.
 //
+// The digest of every named request is replaced by one with a key (keyed_digest.h), also of
+// requests that pass unchanged otherwise, because a repetition may have been planned anew.
+//
 // Requests that it does not know how to encrypt are refused (unsupported): arrays of other akeys,
 // windows that are not local, a chain or pin that fetches `data`, and two operations on one array
 // in one transaction if the second one begins or ends within a block. `data` cannot be a single
@@ -34,6 +37,7 @@
 #include "ros2s/cipher/block_cipher.h"
 #include "ros2s/cipher/buffer_pool.h"
 #include "ros2s/cipher/cell_cache.h"
+#include "ros2s/cipher/keyed_digest.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/sync.h"
@@ -123,6 +127,9 @@ class CipherStore final : public object::ForwardingStore {
 
     Task<Result<object::Commit>> update_encrypted(const Call& call,
                                                   const object::Transaction& transaction);
+    // One that changes no `data`.
+    Task<Result<object::Commit>> update_plain(const Call& call,
+                                              const object::Transaction& transaction);
     // `conflicted`: an array that was read has changed since. Nothing was done.
     Task<Result<object::Commit>> attempt(const Call& call, const object::Transaction& transaction,
                                          bool& conflicted);
@@ -143,6 +150,7 @@ class CipherStore final : public object::ForwardingStore {
     Reactor& reactor_;
     object::ContainerId container_;
     const Layout layout_;
+    KeyedDigest digests_;
     BlockCipher cipher_;
     Log log_;
     std::unique_ptr<KeyConfirmation> confirmation_;  // null: the keys are used until the end

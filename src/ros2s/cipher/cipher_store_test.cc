@@ -32,9 +32,11 @@ class CountingStore final : public ForwardingStore {
     Task<Result<Commit>> update(const Call& call, ContainerId container,
                                 const Transaction& transaction) override {
         ++updates;
+        last_digest = transaction.id.digest;
         return below().update(call, container, transaction);
     }
     int fetches = 0, updates = 0;
+    uint64_t last_digest = 0;
     // As if arrays had grown during so many of the next fetches: the size is the one before.
     int older_sizes = 0;
     uint64_t older_size = 0;
@@ -190,6 +192,46 @@ TEST_P(Store, WholeBlocksAreOneRequestAndPartsAreTwo) {
     EXPECT_EQ(counted_.fetches, 2);
     EXPECT_EQ(counted_.updates, 2);
     EXPECT_EQ(cipher_->metrics().read_first.value(), 1U);
+}
+
+// A host's write has its CRC in the digest. The store below gets one that tells nothing of it.
+TEST_P(Store, DigestsBelowAreOfTheKey) {
+    const OperationId id{.client = {{7}}, .slot = 3, .sequence = 9, .digest = 0x1234};
+    const auto send = [this](ObjectStore& to, Transaction transaction) {
+        Result<Commit> result;
+        world_.run([](Store& self, ObjectStore& store, const Transaction& wanted,
+                      Result<Commit>& out) -> Task<> {
+            out = co_await store.update(self.call_, self.container_, wanted);
+        }(*this, to, transaction, result));
+        return result;
+    };
+    const auto first = send(*cipher_, {.id = id, .operations = {write(0, "plain")}});
+    ASSERT_TRUE(first.has_value());
+    const uint64_t below = counted_.last_digest;
+    EXPECT_NE(below, id.digest);
+    EXPECT_NE(below, 0U);
+    // After a restart, with a newer version of the data key: the question whether it was done.
+    CipherStore reopened(world_.core(), counted_, container_, test_keys(2, GetParam()));
+    Transaction question{.id = id};
+    question.conditions.push_back({.kind = Condition::Kind::exists, .object = array_object});
+    question.conditions.push_back({.kind = Condition::Kind::absent, .object = array_object});
+    const auto again = send(reopened, question);
+    EXPECT_EQ(counted_.last_digest, below);
+    EXPECT_TRUE(again.has_value() && again->epoch == first->epoch);
+    // Another request of the same name.
+    question.id.digest = 0x1235;
+    EXPECT_EQ(send(reopened, question).error().code, Code::name_taken);
+    // Equal digests are not seen to be equal: neither of another request, nor under another key.
+    question.id = id;
+    ++question.id.sequence;
+    EXPECT_FALSE(send(reopened, question).has_value());
+    EXPECT_NE(counted_.last_digest, below);
+    DataKeys others = test_keys(1, GetParam());
+    others.versions[1] = counting_key(99);
+    CipherStore other(world_.core(), counted_, container_, others);
+    question.id = id;
+    EXPECT_EQ(send(other, question).error().code, Code::name_taken);
+    EXPECT_NE(counted_.last_digest, below);
 }
 
 // Cells that were read once are used again, until anybody changes the array.

@@ -47,6 +47,8 @@ bool needs_read(const Operation& operation) {
     return begins_within(operation) || ends_within(operation);
 }
 
+bool is_named(const Transaction& transaction) { return !transaction.id.client.is_nil(); }
+
 // May `earlier` change the array of `operation`?
 bool changes_array_of(const Operation& earlier, const Operation& operation) {
     if (earlier.object != operation.object) return false;
@@ -144,10 +146,19 @@ class CipherStore::Locked {
 
 Task<Result<Commit>> CipherStore::update(const Call& call, ContainerId container,
                                          const Transaction& transaction) {
-    const bool encrypted =
-        container == container_ && std::ranges::any_of(transaction.operations, concerns_data);
-    return encrypted ? update_encrypted(call, transaction)
-                     : below().update(call, container, transaction);
+    if (container != container_) return below().update(call, container, transaction);
+    if (std::ranges::any_of(transaction.operations, concerns_data)) {
+        return update_encrypted(call, transaction);
+    }
+    return is_named(transaction) && transaction.id.digest != 0
+               ? update_plain(call, transaction)
+               : below().update(call, container, transaction);
+}
+
+Task<Result<Commit>> CipherStore::update_plain(const Call& call, const Transaction& transaction) {
+    Transaction keyed = transaction;
+    keyed.id.digest = digests_.of(transaction.id);
+    co_return co_await below().update(call, container_, keyed);
 }
 
 Task<Result<Commit>> CipherStore::update_encrypted(const Call& call,
@@ -189,8 +200,9 @@ Task<Result<Commit>> CipherStore::attempt(const Call& call, const Transaction& t
     plan.transaction.holder = transaction.holder;
     plan.transaction.conditions = transaction.conditions;
     plan.transaction.operations.reserve(transaction.operations.size() * 2);
-    if (!transaction.id.client.is_nil() && transaction.id.digest == 0) {
-        plan.transaction.id.digest = digest_of_request(transaction);
+    if (is_named(transaction)) {
+        plan.transaction.id.digest = transaction.id.digest == 0 ? digest_of_request(transaction)
+                                                                : digests_.of(transaction.id);
     }
     for (const Operation& operation : transaction.operations) {
         ROS2S_CO_TRY(co_await add(call, operation, plan));

@@ -77,9 +77,9 @@ Task<Result<ContainerRecord>> Containers::create(const Call& call,
             co_return fail(Code::exists);
         }
     }
-    if (state_.containers.size() >= containers_max) {
-        co_return fail(Code::too_large, containers_max);
-    }
+    const auto owner = state_.owners.find(properties.owner);
+    ROS2S_CO_TRY(object::check_room(state_.containers.size(), properties.owner,
+                                    owner == state_.owners.end() ? 0 : owner->second.containers));
     const object::ContainerId id{Uuid::make(reactor_.secrets())};
     Change change{.kind = Change::Kind::create_container};
     change.value = encode(ContainerValue{.properties = properties});

@@ -14,9 +14,6 @@ namespace ros2s::engine {
 
 class Containers {
   public:
-    // Of a pool. Creating one and listing them look at all.
-    static constexpr uint64_t containers_max = 4096;
-
     Containers(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
                const Journal& journal);
 

@@ -30,12 +30,12 @@ TEST(Containers, AreMadeOnceAndDestroyedToTheEnd) {
 }
 
 Task<> make_too_many(ContainersBench& bench) {
-    while (bench.state.containers.size() < Containers::containers_max) {
+    while (bench.state.containers.size() < object::containers_max) {
         const object::ContainerId id{Uuid::make(bench.env.reactor.secrets())};
         bench.state.containers[id].value.properties.label = id.uuid.to_string();
     }
     EXPECT_EQ((co_await bench.all.create(bench.call, {.label = "b"})).error(),
-              (Error{.code = Code::too_large, .detail = Containers::containers_max}));
+              (Error{.code = Code::too_large, .detail = object::containers_max}));
     bench.state.containers.erase(bench.state.containers.begin());
     EXPECT_TRUE(co_await bench.all.create(bench.call, {.label = "b"}));
 }

@@ -107,6 +107,49 @@ TEST(EngineStore, ContainersAreMadeAndDestroyedOnce) {
     }
 }
 
+Task<Result<object::ContainerRecord>> create_for(Bench& bench, std::string owner,
+                                                 std::string label) {
+    const object::ContainerProperties properties{.label = std::move(label),
+                                                 .owner = std::move(owner)};
+    co_return co_await bench.store->create_container(bench.call, properties);
+}
+
+// One owner makes all that it may. Another one, and an administrator, find room.
+Task<Result<>> one_owner_takes_all(Bench& bench) {
+    ROS2S_CO_TRY(co_await bench.create());
+    ROS2S_CO_TRY(co_await bench.open());
+    std::vector<ContainerId> made;
+    Error refusal{};
+    while (made.size() <= object::containers_max) {
+        const auto next = co_await create_for(bench, "alice", "a-" + std::to_string(made.size()));
+        if (!next) {
+            refusal = next.error();
+            break;
+        }
+        made.push_back(next->id);
+    }
+    EXPECT_EQ(made.size(), object::containers_max / 2);
+    EXPECT_EQ(refusal.code, Code::too_large);
+    EXPECT_EQ(refusal.detail, object::containers_max / 2);
+    ROS2S_CO_TRY(co_await create_for(bench, "CN=bob", "b"));
+    ROS2S_CO_TRY(co_await create_for(bench, "", "administrators"));
+    ROS2S_CO_TRY(co_await bench.reopen());
+    EXPECT_FALSE(co_await create_for(bench, "alice", "a-more"));
+    // As many as are free: she gives back two, which others may have, too.
+    for (int i = 0; i < 2; ++i) {
+        ROS2S_CO_TRY(co_await bench.store->destroy_container(bench.call, made[i]));
+    }
+    ROS2S_CO_TRY(co_await create_for(bench, "alice", "a-more"));
+    EXPECT_FALSE(co_await create_for(bench, "alice", "a-most"));
+    co_return co_await bench.close();
+}
+
+TEST(EngineStore, AnOwnerLeavesContainersToOthers) {
+    Bench bench(1);
+    const Result<> result = bench.world.run(one_owner_takes_all(bench));
+    EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
+}
+
 Task<Result<object::QueryReply>> write_at(Bench& bench, ContainerId container) {
     const WallTime now = bench.world.core().wall_time();
     ROS2S_CO_TRY_ASSIGN(const Commit commit, co_await write_block(bench, container));

@@ -53,6 +53,12 @@ namespace {
 std::string why_not_created(const object::ContainerProperties& properties, const Error& error) {
     if (error.code == Code::exists)
         return "the name is in use: use that container, or choose another name";
+    if (error.code == Code::too_large && error.detail < object::containers_max) {
+        return fmt::format(
+            "its owner has {} containers, and one owner has no more than are free in the pool: "
+            "destroy some of them, or ask an administrator of the engine to create it",
+            error.detail);
+    }
     if (error.code == Code::too_large) {
         return fmt::format(
             "the pool has {} containers, which is the limit: destroy one that is not needed",

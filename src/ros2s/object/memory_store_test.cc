@@ -3,6 +3,7 @@
 
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/memory_store.h"
+#include "ros2s/object/validate.h"
 #include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::object {
@@ -63,6 +64,20 @@ Task<> delays(Reactor& reactor) {
 TEST(MemoryStore, TakesTimeWhenAsked) {
     sim::World world(1);
     world.run(delays(world.core()));
+}
+
+TEST(Room, AnOwnerHasNoMoreThanAreFreeButASureNumber) {
+    const auto fits = [](uint64_t all, std::string_view owner, uint64_t owned) {
+        return check_room(all, owner, owned).has_value();
+    };
+    EXPECT_TRUE(fits(2047, "a", 2047));
+    EXPECT_FALSE(fits(2048, "a", 2048));
+    EXPECT_TRUE(fits(2048, "b", 0));
+    EXPECT_EQ(check_room(3072, "b", 1024).error().detail, 1024U);
+    EXPECT_TRUE(fits(containers_max - 1, "c", containers_of_owner_sure - 1));
+    EXPECT_FALSE(fits(containers_max - 1, "c", containers_of_owner_sure));
+    EXPECT_TRUE(fits(containers_max - 1, "", 3000)) << "of nobody in particular";
+    EXPECT_EQ(check_room(containers_max, "", 0).error().detail, containers_max);
 }
 
 }  // namespace

@@ -307,7 +307,8 @@ class ObjectStore {
     virtual Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
                                            const Akey& akey) = 0;
 
-    // Errors: exists (the label), invalid, read_only, too_large (detail = the most containers).
+    // Errors: exists (the label), invalid, read_only, too_large (detail = containers_max; less:
+    // what the owner has, and others have the rest of the pool's, or it is free for them).
     virtual Task<Result<ContainerRecord>> create_container(
         const Call& call, const ContainerProperties& properties) = 0;
     // Errors: not_found, read_only.
@@ -347,6 +348,9 @@ inline constexpr size_t fetch_items_max = 1024;
 inline constexpr size_t chain_items_max = 128;
 inline constexpr uint64_t chain_bytes_max = 256 << 10;
 inline constexpr size_t transaction_operations_max = 1024;
+// Of a pool: creating one and listing them look at all.
+inline constexpr uint64_t containers_max = 4096;
+inline constexpr uint64_t containers_of_owner_sure = 16;
 inline constexpr size_t transaction_pins_max = 16;
 // Payload of one transaction, in bytes.
 inline constexpr uint64_t transaction_bytes_max = 64 << 20;

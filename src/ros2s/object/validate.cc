@@ -187,4 +187,12 @@ Result<> validate(const ContainerProperties& properties) {
     return {};
 }
 
+Result<> check_room(uint64_t all, std::string_view owner, uint64_t owned) {
+    if (all >= containers_max) return fail(Code::too_large, containers_max);
+    if (owner.empty() || owned < containers_of_owner_sure || owned < containers_max - all) {
+        return {};
+    }
+    return fail(Code::too_large, owned);
+}
+
 }  // namespace ros2s::object

@@ -13,7 +13,6 @@ namespace {
 using namespace object;
 
 constexpr size_t tidying_max = 64;
-constexpr size_t containers_max = 4096;
 constexpr const char* pool_space = "ros2store";
 constexpr const char* pool_object = "pool";
 constexpr const char* format_key = "format";
@@ -241,7 +240,10 @@ Task<Result<ContainerRecord>> RadosStore::create_container(const Call& call,
     ROS2S_CO_TRY(validate(properties));
     if (properties.caps != Amount{}) co_return fail(Code::unsupported);
     ROS2S_CO_TRY_ASSIGN(const auto all, co_await list_containers(call));
-    if (all.size() >= containers_max) co_return fail(Code::too_large, containers_max);
+    const auto owned = std::ranges::count_if(all, [&](const ContainerRecord& each) {
+        return each.properties.owner == properties.owner;
+    });
+    ROS2S_CO_TRY(check_room(all.size(), properties.owner, static_cast<uint64_t>(owned)));
     const ContainerRecord record{.id = {Uuid::make(reactor_.secrets())},
                                  .properties = properties,
                                  .created = reactor_.wall_time()};

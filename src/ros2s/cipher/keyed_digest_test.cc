@@ -1,0 +1,18 @@
+#include "keyed_digest.h"
+
+#include <gtest/gtest.h>
+
+#include "cipher_test_support.h"
+
+namespace ros2s::cipher {
+namespace {
+
+// Computed by another implementation (Python's cryptography).
+TEST(Digests, TheBytesAreThoseOfTheFormat) {
+    KeyedDigest digests(counting_key(16));
+    EXPECT_EQ(digests.of({.client = {{7}}, .slot = 3, .sequence = 9, .digest = 0x1234}),
+              0xc419150cbad56a47U);
+}
+
+}  // namespace
+}  // namespace ros2s::cipher
