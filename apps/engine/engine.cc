@@ -109,6 +109,7 @@ Task<Result<>> Engine::open_control(Report& report) {
                                                                 .tickets = tickets_,
                                                                 .pools = pools_,
                                                                 .access = settings_.access,
+                                                                .admission = &group_.admission,
                                                                 .capabilities = &capabilities_,
                                                                 .log = environment_.log},
                                                                control_options(), report));

@@ -121,6 +121,34 @@ TEST_F(WhoMayDoWhat, ContainersAreSeenMadeAndDestroyedByThoseWhoMay) {
     EXPECT_THAT(rig_->lines.with(") destroyed the container pool/mallory-1 ("), SizeIs(1));
 }
 
+// They take turns with everything else that the tenant does, and count for it.
+TEST_F(WhoMayDoWhat, CallsOnContainersAreTheirTenants) {
+    start({{"read", "pool/c"}});
+    const auto counted = [this](const std::string& name) {
+        uint64_t names = 0;
+        rig_->do_there([&] {
+            for (const auto& each : rig_->accounts.all()) {
+                if (each->name == name) names = each->metrics.names.value();
+            }
+        });
+        return names;
+    };
+    EXPECT_EQ(code([&] { return mallory_->query_container(call_, "pool", "c", report_); }), done);
+    EXPECT_EQ(code([&] { return mallory_->query_pool(call_, "pool", report_); }), done);
+    EXPECT_THAT(labels(*mallory_), ElementsAre("c"));
+    EXPECT_EQ(counted("CN=mallory"), 3U);
+    EXPECT_EQ(counted("CN=alice"), 0U);
+    EXPECT_EQ(create(*alice_, "made"), done);
+    EXPECT_EQ(destroy(*alice_, "made"), done);
+    EXPECT_EQ(counted("CN=alice"), 2U);
+    // What was refused has taken no turn.
+    EXPECT_EQ(create(*mallory_, "other"), Code::denied);
+    EXPECT_EQ(counted("CN=mallory"), 3U);
+    uint64_t inside = 1;
+    rig_->do_there([&] { inside = rig_->admission.inside().requests; });
+    EXPECT_EQ(inside, 0U);
+}
+
 TEST_F(WhoMayDoWhat, AMountIsForWhatItsSubjectMayDo) {
     start({{"read", "pool/c"}, {"create", "pool/made"}});
     ASSERT_EQ(create(*mallory_, "made"), done);

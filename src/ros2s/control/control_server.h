@@ -134,8 +134,9 @@ struct ControlParts {
     PoolCatalog& pools;
     const session::AccessTable& access;           // the rights of subjects
     session::Mounts* mounts = nullptr;            // null: no file services (an engine)
-    admission::Admission* admission = nullptr;    // of the data plane: calls of the file services
-                                                  // take turns with its requests. Null: they do not
+    admission::Admission* admission = nullptr;    // of the data plane: calls on names, files and
+                                                  // containers take turns with its requests. Null:
+                                                  // they do not
     TenantListeners* tenant_listeners = nullptr;  // null: all sessions use the addresses in
                                                   // ControlOptions::data
     Capabilities* capabilities = nullptr;         // null: it has none

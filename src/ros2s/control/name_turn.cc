@@ -2,16 +2,18 @@
 
 namespace ros2s::control {
 
-NameTurn::~NameTurn() {
-    if (state_ == nullptr || state_->parts.admission == nullptr) return;
+void NameTurn::end() {
+    ServerState* const state = std::exchange(state_, nullptr);
+    if (state == nullptr || state->parts.admission == nullptr) return;
+    if (place_) place_.settle(more_ns_);
     place_.release();
-    const auto line = state_->name_lines.find(tenant_);
-    if (line == state_->name_lines.end()) return;
+    const auto line = state->name_lines.find(tenant_);
+    if (line == state->name_lines.end()) return;
     if (arrived_ != Time{}) {
-        const Duration took = state_->parts.reactor.now() - arrived_;
+        const Duration took = state->parts.reactor.now() - arrived_;
         line->second.metrics().latency.add(static_cast<uint64_t>(took.count()));
     }
-    if (line->second.is_idle()) state_->name_lines.erase(line);
+    if (line->second.is_idle()) state->name_lines.erase(line);
 }
 
 Task<Result<>> NameTurn::begin(const Call& call) {

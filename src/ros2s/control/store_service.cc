@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "fields.h"
+#include "name_turn.h"
 #include "ros2s/base/digest.h"
 
 namespace ros2s::control {
@@ -33,24 +34,54 @@ Result<> check_pool(const ServerState& state, Served& served, const std::string&
                                           fmt::join(state.pools_for(served), ", ")));
 }
 
-Task<Result<Store>> find_pool(const ServerState& state, Served& served, std::string pool,
-                              capability::Use use = seeing()) {
-    ROS2S_CO_TRY(check_pool(state, served, pool));
-    co_return co_await state.parts.pools.store_for(served.call, served.subject, std::move(pool),
-                                                   std::move(use), served.report);
+// From now on the call is for the subject's tenant.
+void be_for_tenant(const ServerState& state, Served& served) {
+    served.call.tenant = state.parts.sessions.account_of(served.subject)->number;
 }
 
-Task<Result<object::ContainerRecord>> find_container(object::ObjectStore& store, Served& served,
-                                                     std::string pool, std::string label) {
-    ROS2S_CO_TRY(check_label("label", label, served.report));
-    ROS2S_CO_TRY_ASSIGN(const auto all, co_await store.list_containers(served.call));
-    for (const object::ContainerRecord& each : all) {
-        if (each.properties.label == label) co_return each;
+// Waits for the tenant's turn. Errors: cancelled.
+Task<Result<NameTurn>> take_turn(ServerState& state, const Served& served) {
+    NameTurn turn(state, served.call.tenant);
+    ROS2S_CO_TRY(co_await turn.begin(served.call));
+    co_return turn;
+}
+
+// The pool of a request, and its turn.
+struct UsedPool {
+    Store store;
+    NameTurn turn;
+    Task<Result<std::vector<object::ContainerRecord>>> containers(const Call& call) {
+        auto all = co_await store->list_containers(call);
+        if (all) turn.charge(admission::cost_ns_of_entries(all->size()));
+        co_return all;
     }
-    co_return served.report.fail(Code::not_found,
-                                 fmt::format("there is no container '{}' in pool '{}'; list "
-                                             "the pool's containers",
-                                             label, pool));
+};
+
+Task<Result<UsedPool>> find_pool(ServerState& state, Served& served, std::string pool,
+                                 capability::Use use = seeing()) {
+    ROS2S_CO_TRY(check_pool(state, served, pool));
+    be_for_tenant(state, served);
+    ROS2S_CO_TRY_ASSIGN(Store store, co_await state.parts.pools.store_for(
+                                         served.call, served.subject, std::move(pool),
+                                         std::move(use), served.report));
+    ROS2S_CO_TRY_ASSIGN(NameTurn turn, co_await take_turn(state, served));
+    co_return UsedPool{.store = std::move(store), .turn = std::move(turn)};
+}
+
+using Records = std::vector<object::ContainerRecord>;
+
+// Null: there is none.
+const object::ContainerRecord* with_label(const Records& all, const std::string& label) {
+    const auto found = std::ranges::find_if(
+        all, [&](const object::ContainerRecord& each) { return each.properties.label == label; });
+    return found == all.end() ? nullptr : &*found;
+}
+
+Result<> no_container(Served& served, const std::string& pool, const std::string& label) {
+    return served.report.fail(Code::not_found,
+                              fmt::format("there is no container '{}' in pool '{}'; list "
+                                          "the pool's containers",
+                                          label, pool));
 }
 
 // Whether the caller owns it, and therefore has every right in it.
@@ -58,16 +89,6 @@ bool owns(const ServerState& state, const Served& served, const std::string& poo
           const object::ContainerRecord& container) {
     const std::string& owner = container.properties.owner;
     return !owner.empty() && state.parts.pools.owner_of(pool, served.subject) == owner;
-}
-
-// The container, if the caller owns it.
-Task<bool> owns_named(const ServerState& state, Served& served, object::ObjectStore& store,
-                      std::string pool, std::string label) {
-    const auto all = co_await store.list_containers(served.call);
-    if (!all) co_return false;
-    const auto found = std::ranges::find_if(
-        *all, [&](const object::ContainerRecord& each) { return each.properties.label == label; });
-    co_return found != all->end() && owns(state, served, pool, *found);
 }
 
 // Any right is enough to know that it exists.
@@ -81,9 +102,9 @@ Result<> permit_seeing(const ServerState& state, Served& served, const std::stri
 // The containers in which the caller has a right.
 Task<Result<std::vector<object::ContainerRecord>>> seen_containers(const ServerState& state,
                                                                    const Served& served,
-                                                                   object::ObjectStore& store,
+                                                                   UsedPool& used,
                                                                    std::string pool) {
-    ROS2S_CO_TRY_ASSIGN(auto all, co_await store.list_containers(served.call));
+    ROS2S_CO_TRY_ASSIGN(auto all, co_await used.containers(served.call));
     std::erase_if(all, [&](const object::ContainerRecord& each) {
         return !state.parts.access.sees(served.subject, pool, each.properties.label) &&
                !owns(state, served, pool, each);
@@ -113,10 +134,10 @@ Task<Result<>> PoolService::list(Served& served, const v1::ListPoolsRequest&,
 
 Task<Result<>> PoolService::query(Served& served, const v1::QueryPoolRequest& request,
                                   v1::QueryPoolReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const Store store, co_await find_pool(state_, served, request.pool()));
-    ROS2S_CO_TRY_ASSIGN(const auto space, co_await store->space(served.call, {}));
+    ROS2S_CO_TRY_ASSIGN(UsedPool used, co_await find_pool(state_, served, request.pool()));
+    ROS2S_CO_TRY_ASSIGN(const auto space, co_await used.store->space(served.call, {}));
     ROS2S_CO_TRY_ASSIGN(const auto containers,
-                        co_await seen_containers(state_, served, *store, request.pool()));
+                        co_await seen_containers(state_, served, used, request.pool()));
     reply.set_total_bytes(space.total_bytes);
     reply.set_free_bytes(space.free_bytes);
     reply.set_containers(containers.size());
@@ -206,6 +227,10 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
             owner.error(),
             fmt::format("{} may not create containers for user {}", served.subject, request.uid()));
     }
+    be_for_tenant(state_, served);
+    ROS2S_CO_TRY_ASSIGN(NameTurn turn, co_await take_turn(state_, served));
+    // It may wait for the removal of another container.
+    turn.end();
     ROS2S_CO_TRY_ASSIGN(const auto made,
                         co_await state_.parts.pools.create_container(
                             served.call, served.subject, request.pool(), std::move(properties),
@@ -226,40 +251,44 @@ Task<Result<>> ContainerService::list(Served& served, const v1::ListContainersRe
         reply.add_containers()->set_label(label);
     }
     if (!directories.empty()) co_return Result<>{};
-    ROS2S_CO_TRY_ASSIGN(const Store store, co_await find_pool(state_, served, request.pool()));
+    ROS2S_CO_TRY_ASSIGN(UsedPool used, co_await find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY_ASSIGN(const auto seen,
-                        co_await seen_containers(state_, served, *store, request.pool()));
+                        co_await seen_containers(state_, served, used, request.pool()));
     for (const object::ContainerRecord& each : seen) encode(each, *reply.add_containers());
     co_return Result<>{};
 }
 
 Task<Result<>> ContainerService::query(Served& served, const v1::QueryContainerRequest& request,
                                        v1::QueryContainerReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const Store store, co_await find_pool(state_, served, request.pool()));
+    ROS2S_CO_TRY_ASSIGN(UsedPool used, co_await find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
-    if (!co_await owns_named(state_, served, *store, request.pool(), request.label())) {
+    ROS2S_CO_TRY_ASSIGN(const Records all, co_await used.containers(served.call));
+    const object::ContainerRecord* const found = with_label(all, request.label());
+    if (found == nullptr || !owns(state_, served, request.pool(), *found)) {
         ROS2S_CO_TRY(permit_seeing(state_, served, request.pool(), request.label()));
     }
-    ROS2S_CO_TRY_ASSIGN(const auto found,
-                        co_await find_container(*store, served, request.pool(), request.label()));
-    encode(found, *reply.mutable_container());
+    if (found == nullptr) co_return no_container(served, request.pool(), request.label());
+    encode(*found, *reply.mutable_container());
     co_return Result<>{};
 }
 
 Task<Result<>> ContainerService::set(Served& served, const v1::SetContainerRequest& request,
                                      v1::SetContainerReply& reply) {
-    ROS2S_CO_TRY_ASSIGN(const Store store, co_await find_pool(state_, served, request.pool()));
+    ROS2S_CO_TRY_ASSIGN(UsedPool used, co_await find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY(state_.permit_administration(served, "set caps in", request.pool(),
                                               "set owner and caps of containers"));
-    ROS2S_CO_TRY_ASSIGN(const auto found,
-                        co_await find_container(*store, served, request.pool(), request.label()));
+    ROS2S_CO_TRY(check_label("label", request.label(), served.report));
+    ROS2S_CO_TRY_ASSIGN(const Records all, co_await used.containers(served.call));
+    const object::ContainerRecord* const found = with_label(all, request.label());
+    if (found == nullptr) co_return no_container(served, request.pool(), request.label());
+    used.turn.end();
     object::ContainerChange change;
     if (request.has_owner()) change.owner = request.owner();
     if (request.has_cap_bytes()) change.bytes = request.cap_bytes();
     if (request.has_cap_values()) change.values = request.cap_values();
     ROS2S_CO_TRY_ASSIGN(const auto now,
-                        co_await state_.parts.pools.set_container(served.call, request.pool(),
-                                                                  found.id, change, served.report));
+                        co_await state_.parts.pools.set_container(
+                            served.call, request.pool(), found->id, change, served.report));
     state_.audit(served,
                  fmt::format("set the container {}/{}: owner '{}', caps {} bytes, {} values",
                              request.pool(), request.label(), now.properties.owner,
@@ -271,33 +300,35 @@ Task<Result<>> ContainerService::set(Served& served, const v1::SetContainerReque
 Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContainerRequest& request,
                                          v1::DestroyContainerReply&) {
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
-    ROS2S_CO_TRY_ASSIGN(const Store store, co_await find_pool(state_, served, request.pool(),
-                                                              {.rights = capability::right_destroy,
-                                                               .directories = false,
-                                                               .container = request.label()}));
-    if (!co_await owns_named(state_, served, *store, request.pool(), request.label())) {
+    ROS2S_CO_TRY_ASSIGN(UsedPool used, co_await find_pool(state_, served, request.pool(),
+                                                          {.rights = capability::right_destroy,
+                                                           .directories = false,
+                                                           .container = request.label()}));
+    ROS2S_CO_TRY_ASSIGN(const Records all, co_await used.containers(served.call));
+    const object::ContainerRecord* const found = with_label(all, request.label());
+    if (found == nullptr || !owns(state_, served, request.pool(), *found)) {
         ROS2S_CO_TRY(
             state_.permit(served, session::Right::destroy, request.pool(), request.label()));
     }
     ROS2S_CO_TRY(name_change(served, request));
-    const auto done = co_await look_for_answer(served, *store);
+    used.turn.end();
+    const auto done = co_await look_for_answer(served, *used.store);
     if (done) {
         state_.audit(served,
                      fmt::format("destroyed the container {}/{} before (a repeated request)",
                                  request.pool(), request.label()));
     }
     if (done || done.error().code != Code::not_found) co_return done;
-    ROS2S_CO_TRY_ASSIGN(const auto found,
-                        co_await find_container(*store, served, request.pool(), request.label()));
+    if (found == nullptr) co_return no_container(served, request.pool(), request.label());
     const session::Mounts* const mounts = state_.parts.mounts;
     if (mounts != nullptr && mounts->in_use(request.pool(), request.label())) {
         co_return served.report.fail(
             Code::busy,
             fmt::format("container '{}' is mounted; unmount it first", request.label()));
     }
-    ROS2S_CO_TRY(co_await store->destroy_container(served.call, found.id));
+    ROS2S_CO_TRY(co_await used.store->destroy_container(served.call, found->id));
     state_.audit(served, fmt::format("destroyed the container {}/{} ({})", request.pool(),
-                                     request.label(), found.id.uuid.to_string()));
+                                     request.label(), found->id.uuid.to_string()));
     co_return Result<>{};
 }
 

@@ -163,6 +163,8 @@ class Rig {
     std::unique_ptr<OsReactor> client_reactor = make_reactor("client");
     ThreadPool blocking{4};
     OnePool pool{*server_reactor};
+    admission::Accounts accounts{*server_reactor};
+    admission::Admission admission{*server_reactor, {}, &accounts};
     session::TicketTable tickets;
     session::SessionTable sessions;
     session::Mounts mounts;

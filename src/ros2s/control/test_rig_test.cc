@@ -100,9 +100,19 @@ session::AccessTable all_rights() {
     return access;
 }
 
+namespace {
+
+session::SessionTable::Options with(admission::Accounts& accounts,
+                                    session::SessionTable::Options options) {
+    options.accounts = &accounts;
+    return options;
+}
+
+}  // namespace
+
 Rig::Rig(RigOptions options)
     : tickets(*server_reactor, options.tickets),
-      sessions(*server_reactor, tickets, options.sessions, lines.log()),
+      sessions(*server_reactor, tickets, with(accounts, options.sessions), lines.log()),
       mounts(*server_reactor, sessions, pool, {}),
       access(options.access) {
     options_ = options.control;
@@ -138,6 +148,7 @@ Task<> Rig::start(Report& report) {
                                                   .pools = pool,
                                                   .access = access,
                                                   .mounts = &mounts,
+                                                  .admission = &admission,
                                                   .log = lines.log()},
                                                  options_, report);
     if (started) server = std::move(*started);

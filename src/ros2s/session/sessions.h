@@ -181,6 +181,10 @@ class SessionTable {
     // What the session does from here on is for that tenant, and not for its subject's. Before its
     // first ticket.
     void use_account(Session& session, std::string_view tenant);
+    // Of a subject that may have no session.
+    [[nodiscard]] std::shared_ptr<admission::Account> account_of(std::string_view subject) {
+        return accounts_.open(subject);
+    }
     // Finds sessions that are ending, too. Null: it is gone. Valid until the next await.
     [[nodiscard]] const Session* look(SessionId id) const;
 
