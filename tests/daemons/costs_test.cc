@@ -153,7 +153,8 @@ class RequestCosts : public testing::Test {
                 what, bytes, where, allocations, bound.allocations, passes, passes_most);
             EXPECT_LE(passes, static_cast<double>(passes_most) + 0.5) << what << ", " << where;
             if (bytes == block) {
-                EXPECT_LE(allocations, static_cast<double>(bound.allocations) + 0.5)
+                // On a busy machine groups are smaller, and each has some of its own.
+                EXPECT_LE(allocations, static_cast<double>(bound.allocations) + 0.9)
                     << what << ", " << where;
             }
         };
