@@ -63,9 +63,9 @@ class RadosStore final : public object::ObjectStore {
 
     // Removes the remains of crashed clients in the container: data that no object refers to, locks
     // and records of transactions that nobody ends, and objects without entries. Reads the names of
-    // all its objects. Without `seen` the age of data is what its writer's clock says. With it, data
-    // is also to have been seen by an earlier sweep, long enough ago by this machine's steady clock.
-    // Errors: not_found, those of the call and of Pool.
+    // all its objects. Without `seen` the age of data is what its writer's clock says. With it,
+    // data is also to have been seen by an earlier sweep, long enough ago by this machine's steady
+    // clock. Errors: not_found, those of the call and of Pool.
     Task<Result<>> sweep(const Call& call, object::ContainerId container, Orphans* seen = nullptr);
 
     [[nodiscard]] object::Features features() const override;
