@@ -87,7 +87,7 @@ struct flock whole_file(short type) {
     return lock;
 }
 
-constexpr auto patience_in_all = std::chrono::seconds(10);
+constexpr auto patience_in_all = std::chrono::seconds(20);
 
 // How long to wait for an owner.
 Duration patience_with(const OwnerRecord& owner) {
@@ -99,7 +99,7 @@ Duration patience_with(const OwnerRecord& owner) {
     if (is_ending(owner.pid)) return patience_in_all;
     const bool is_command = owner.program == command_program && owner.mount_point.empty();
     // This process would wait for itself.
-    if (is_command && owner.pid != ::getpid()) return std::chrono::seconds(2);
+    if (is_command && owner.pid != ::getpid()) return std::chrono::seconds(5);
     return {};
 }
 
