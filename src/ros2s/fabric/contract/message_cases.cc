@@ -109,6 +109,21 @@ Task<> thousands_server(Server& server) {
     co_await server.endpoint->end_event();
 }
 
+// Headers alone fill a packet as well.
+Task<> empty_ones_client(Client& client) {
+    for (uint64_t i = 0; i < thousands; ++i) EXPECT_TRUE(co_await client.endpoint->send({}));
+    co_await expect_to_hear(*client.endpoint, "done");
+}
+Task<> empty_ones_server(Server& server) {
+    for (uint64_t i = 0; i < thousands; ++i) {
+        auto message = co_await server.endpoint->receive();
+        EXPECT_TRUE(message) << describe(message.error());
+        if (!message) co_return;
+        EXPECT_EQ(message->bytes().size(), 0U);
+    }
+    co_await say(*server.endpoint, "done");
+}
+
 // A reply may be larger than what is reserved, but never takes what others have reserved. The
 // server does not look for room between its replies, so the client's speed does not matter.
 constexpr size_t kept_requests = 20;
@@ -367,6 +382,7 @@ std::vector<Case> message_cases() {
         {"messages_of_all_sizes", all_sizes_client, all_sizes_server, large, large},
         {"message_too_large", too_large_client, too_large_server},
         {"thousands_of_messages", thousands_client, thousands_server, {}, {.reply_bytes = 64}},
+        {"thousands_of_empty_messages", empty_ones_client, empty_ones_server},
         {"larger_replies",
          larger_replies_client,
          larger_replies_server,

@@ -208,7 +208,8 @@ bool PacketEndpoint::write_at_once(ConstBytes head, ConstBytes body) noexcept {
     if (!notices_.empty() || credit_ < size + message_overhead || !open_frame()) {
         return false;
     }
-    if (frame_room() < size) {
+    // Zero also means that no header fits.
+    if (frame_room() < std::max<size_t>(size, 1)) {
         if (size > frame_bytes_max_ - sizeof(Packet)) return false;
         write_open();
         if (!open_frame()) return false;

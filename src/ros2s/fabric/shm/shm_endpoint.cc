@@ -147,7 +147,8 @@ void ShmEndpoint::hung_up() noexcept {
 
 bool ShmEndpoint::poll() noexcept {
     // Quiet, and without work. New work comes with a byte on the socket.
-    if (!alive() || (armed_ && wake_for_ == 0 && first() == nullptr && revoking_.empty())) {
+    if (!alive() || (armed_ && wake_for_ == 0 && first() == nullptr && !wants_answer_room() &&
+                     revoking_.empty())) {
         return false;
     }
     disarm();

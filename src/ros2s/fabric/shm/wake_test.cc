@@ -80,5 +80,40 @@ Task<> woken_at_the_end_of_the_turn(Stage& stage) {
 }
 TEST(ShmWake, at_the_end_of_the_turn_at_the_latest) { Stage().run(woken_at_the_end_of_the_turn); }
 
+Task<> receive_one(Endpoint& endpoint, bool& received) {
+    received = bool(co_await endpoint.receive());
+}
+
+// A receiver begins to wait for room for its reply when the endpoint is already quiet. The core has
+// other work, so it never sleeps and never looks whether it may.
+Task<> room_for_a_reply_is_seen(Stage& stage) {
+    Attacker peer;
+    co_await attack(stage, peer, *stage.honest);
+    if (!peer.victim) co_return;
+    constexpr uint64_t less_than_a_reply = 384;
+    const auto written = [&peer] { return shared(peer.page().to_client_tail.value).load(); };
+    while (peer.layout.to_client_bytes - written() >= less_than_a_reply) {
+        EXPECT_TRUE(co_await peer.victim->send(as_bytes("x")));
+    }
+    peer.write_entry({.type = Packet::Type::message, .length = 1, .operation = 1}, as_bytes("x"),
+                     64);
+    constexpr int turns_until_quiet = 10000;
+    for (int i = 0; i < turns_until_quiet; ++i) co_await yield(stage.core());
+    Nursery receiving(stage.core(), 1);
+    bool received = false;
+    co_await receiving.spawn(receive_one(*peer.victim, received));
+    co_await yield(stage.core());
+    EXPECT_FALSE(received);
+    shared(peer.page().to_client_head.value).store(written());
+    for (int i = 0; i < turns_until_quiet && !received; ++i) co_await yield(stage.core());
+    EXPECT_TRUE(received);
+    peer.socket.reset();
+    co_await receiving.join();
+    co_await peer.victim->close();
+}
+TEST(ShmWake, and_room_for_a_reply_is_seen_without_a_sleep) {
+    Stage().run(room_for_a_reply_is_seen);
+}
+
 }  // namespace
 }  // namespace ros2s::fabric::shm
