@@ -146,7 +146,14 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
     const auto number = static_cast<uint32_t>(grown.devices.size() - 1);
     base.devices.push_back(std::move(device));
     base.cores.home().devices.push_back(base.devices[number].get());
-    ROS2S_CO_TRY(co_await base.open_handles(number, report));
+    const Result<> opened = co_await base.open_handles(number, report);
+    if (!opened) {
+        // Some cores have a handle of it. The pool opens without it.
+        committer.die(opened.error(),
+                      "a new device could not be opened on each core: open the "
+                      "pool again");
+        co_return opened;
+    }
     for (const uint64_t reached : {grown.reached_generation, grown.generation}) {
         grown.reached_generation = reached;
         for (uint32_t i = number + 1; i-- > 0;) {

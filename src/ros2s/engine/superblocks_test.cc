@@ -210,6 +210,29 @@ TEST(Pool, TwoGrowthsAtOnceGoOneByOne) {
     pool.world.run(grow_twice_at_once(pool));
 }
 
+// The devices' numbers of one core would not be those of another, or of the superblock.
+Task<> grow_by_a_device_of_one_core(Pool& pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.write(0, 4, 7));
+    for (int i = 0; i < 2; ++i) pool.add_disk(4 << 20);
+    pool.disks[1]->one_handle = true;
+    for (const Code expected : {Code::unsupported, Code::read_only}) {
+        auto device = co_await pool.device(expected == Code::unsupported ? 1 : 2);
+        EXPECT_EQ((co_await pool.store->grow(std::move(*device), pool.report)).error().code,
+                  expected);
+    }
+    EXPECT_THAT(pool.store->read_only_reason(), testing::HasSubstr("open the pool again"));
+    EXPECT_OK(co_await pool.close());
+    pool.disks.resize(1);
+    EXPECT_OK(co_await pool.open());
+    EXPECT_OK(co_await pool.expect(0, 4, 7));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, ADeviceThatIsNotOpenOnEachCoreIsNotUsed) {
+    Pool pool(1, 1, 4 << 20, 2);
+    pool.world.run(grow_by_a_device_of_one_core(pool));
+}
+
 Task<> grow_and_crash(Pool& pool, uint64_t at) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write(0, 4, 5));

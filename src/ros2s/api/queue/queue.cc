@@ -83,7 +83,7 @@ bool Queue::take(uint64_t bytes_max) noexcept {
     // The requests that were taken are started before many more are copied.
     for (uint64_t bytes = 0; taken_ != submitted && bytes < bytes_max;) {
         const QueueEntry& entry = entries_[taken_++ & mask_];
-        bytes += entry.bytes;
+        bytes += std::min(entry.bytes, bytes_per_turn);  // a punch has a length of up to 2^64 - 1
         if (entry.file != nullptr) ++entry.file->requests;
         const bool started = nursery_.try_spawn(serve(entry));
         ROS2S_CHECK(started);

@@ -16,6 +16,7 @@ Task<Result<std::unique_ptr<BlockDevice>>> SimDevice::open(Reactor& reactor, Sim
 }
 
 Result<std::unique_ptr<BlockDevice>> SimDevice::handle_on(Reactor& reactor) {
+    if (disk_.one_handle) return fail(Code::unsupported);
     auto handle = std::make_unique<SimDevice>(reactor, disk_, false);
     handle->generation_ = generation_;  // crashed together
     return handle;

@@ -98,6 +98,7 @@ class SimDisk {
     [[nodiscard]] uint64_t discard_bytes_least() const { return options_.discard_bytes_least; }
     // None, unless a test sets one.
     DeviceIdentity identity;
+    bool one_handle = false;  // handle_on() of its devices fails
     [[nodiscard]] uint64_t operations() const { return operations_; }
     [[nodiscard]] size_t unflushed_writes() const { return unflushed_.size(); }
     [[nodiscard]] size_t writes_in_flight() const { return in_flight(SimKind::write); }
