@@ -42,13 +42,13 @@ Result<Segment> Segment::take_in(Descriptor descriptor, uint64_t size, Report& r
                            "the peer sent shared memory that is not sealed against shrinking: it "
                            "is not a ros2store server of this version");
     }
-    struct statfs system {};
+    struct statfs system{};
     if (fstatfs(descriptor.get(), &system) != 0 || system.f_type != TMPFS_MAGIC) {
         return report.fail(Code::denied,
                            "the peer sent shared memory of huge pages or of a file: only ordinary "
                            "memfd memory is taken");
     }
-    struct stat status {};
+    struct stat status{};
     if (fstat(descriptor.get(), &status) != 0 || status.st_size < 0 ||
         static_cast<uint64_t>(status.st_size) != size || size == 0) {
         return report.fail(Code::denied,
