@@ -151,6 +151,9 @@ Task<Result<uint64_t>> LocalDirectory::pread(const Call& call, FileHandle handle
     if (S_ISDIR(file->node.type)) co_return fail(Code::is_directory);
     if (!file->flags.read) co_return fail(Code::denied);
     if (!into.is_local()) co_return fail(Code::unsupported);
+    // To io_uring, the largest offset is the file's position.
+    if (offset > INT64_MAX) co_return fail(Code::invalid);
+    into.length = std::min(into.length, INT64_MAX - offset);
     uint64_t done = 0;
     while (done < into.length) {
         const Bytes rest = into.bytes().subspan(done);

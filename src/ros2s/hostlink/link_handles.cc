@@ -258,6 +258,7 @@ Task<Result<LinkClient::Entries>> LinkClient::list(const Call& call, Where at, u
                                    .repeatable = true,
                                    .body = encode_readdir(buffer, asked)};
     ROS2S_CO_TRY(co_await channel_.call(call, request, reader));
+    if (reader.value.size() > asked.limit) co_return fail(Code::corrupt);
     co_return std::move(reader.value);
 }
 

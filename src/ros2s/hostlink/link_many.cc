@@ -86,6 +86,7 @@ Task<Result<std::vector<fs::ListedEntry>>> LinkClient::readdir_many(const Call& 
         co_return co_await FileSystem::readdir_many(call, node, handle, cookie, limit);
     }
     ROS2S_CO_TRY(done);
+    if (reader.value.size() > asked.limit) co_return fail(Code::corrupt);
     std::vector<fs::ListedEntry> listed;
     Entries entries;
     for (FoundEntry& each : reader.value) {

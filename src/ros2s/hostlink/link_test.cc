@@ -565,7 +565,8 @@ Task<> changed_block(Stage& stage) {
 }
 TEST(HostLink, ABlockThatChangedOnItsWayThereIsNotWritten) { Stage().run(changed_block); }
 
-// A server whose bytes do not match its checksum.
+// A server whose bytes do not match its checksum, and that lists more entries than it was asked
+// for.
 class Liar final : public rpc::Service {
   public:
     [[nodiscard]] uint32_t number() const override { return file_service; }
@@ -580,6 +581,12 @@ class Liar final : public rpc::Service {
         } else if (method == Method::read) {
             const std::array<std::byte, 4> payload{};
             co_await request.reply(encode_moved(answer, {.bytes = 4, .crc = 1}), payload);
+        } else if (method == Method::readdir) {
+            const std::vector<fs::DirectoryEntry> entries(3);
+            co_await request.reply(rpc::build(answer, entries_fields, entries));
+        } else if (method == Method::readdir_many) {
+            const std::vector<FoundEntry> entries(3);
+            co_await request.reply(rpc::build(answer, found_entries_fields, entries));
         } else {
             const std::vector<fs::ReadManyItem> items{{.bytes = 4, .size = 4}};
             const std::array<std::byte, 4> payload{};
@@ -620,13 +627,17 @@ Task<> lied_to(Stage& stage) {
         EXPECT_TRUE(co_await link.read_many({}, fs::root_node, items));
         EXPECT_EQ(items[0].status, Result<>(fail(Code::corrupt)));
         EXPECT_EQ(items[0].bytes, 0U);
+        const auto listed = co_await link.readdir({}, opened->handle, 0, 2);
+        EXPECT_TRUE(!listed && listed.error().code == Code::corrupt);
+        const auto found = co_await link.readdir_many({}, fs::root_node, opened->handle, 0, 2);
+        EXPECT_TRUE(!found && found.error().code == Code::corrupt);
         co_await link.close_all();
     }
     co_await (*channel)->close();
     co_await (*server)->close();
     co_await domain->close();
 }
-TEST(HostLink, BytesThatChangedOnTheirWayBackAreNotReturned) { Stage().run(lied_to); }
+TEST(HostLink, AServerThatLiesIsNotBelieved) { Stage().run(lied_to); }
 
 // ---- large requests -------------------------------------------------------------------------
 

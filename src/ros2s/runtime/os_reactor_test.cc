@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -107,6 +108,21 @@ TEST_P(Rings, TransfersBytes) {
     auto reactor = make(options());
     reactor->run(write_then_read(*reactor->ring(), file.fd, 30));
     EXPECT_EQ(reactor->ring()->in_flight(), 0);
+}
+
+Task<> read_into(Ring& ring, int fd, Bytes memory) {
+    EXPECT_EQ(co_await ring.write(fd, as_bytes("five!"), 0), size_t{5});
+    EXPECT_EQ(co_await ring.read(fd, memory, 0), size_t{5});
+}
+TEST_P(Rings, LengthsOf32BitsAndMoreAreNotCut) {
+    TemporaryFile file;
+    auto reactor = make(options());
+    const size_t bytes = size_t{1} << 32;
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    reactor->run(read_into(*reactor->ring(), file.fd, {static_cast<std::byte*>(memory), bytes}));
+    ::munmap(memory, bytes);
 }
 
 // Completions are seen while the loop polls: a ring that shows them only in its wait would work,

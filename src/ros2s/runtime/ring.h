@@ -6,6 +6,7 @@
 // operation completes. A transfer cannot be cancelled, because the kernel may still write into the
 // memory. A poll can be cancelled.
 #pragma once
+#include <algorithm>
 #include <coroutine>
 #include <cstdint>
 #include <string_view>
@@ -75,18 +76,19 @@ class Ring {
         };
         return Awaiter{*this, operation};
     }
+    // At most 1 GiB at once: the kernel moves less than 2 GiB, and its length has 32 bits.
     [[nodiscard]] auto read(int fd, Bytes into, uint64_t offset) noexcept {
         return transfer({.opcode = Opcode::read,
                          .fd = fd,
                          .address = into.data(),
-                         .length = static_cast<uint32_t>(into.size()),
+                         .length = length_of(into),
                          .offset = offset});
     }
     [[nodiscard]] auto write(int fd, ConstBytes from, uint64_t offset) noexcept {
         return transfer({.opcode = Opcode::write,
                          .fd = fd,
                          .address = const_cast<std::byte*>(from.data()),
-                         .length = static_cast<uint32_t>(from.size()),
+                         .length = length_of(from),
                          .offset = offset});
     }
     [[nodiscard]] auto fdatasync(int fd) noexcept {
@@ -98,6 +100,9 @@ class Ring {
     }
 
   private:
+    static uint32_t length_of(ConstBytes bytes) noexcept {
+        return static_cast<uint32_t>(std::min<size_t>(bytes.size(), 1 << 30));
+    }
     class PollAwaiter : StopCallback {
       public:
         PollAwaiter(Ring& ring, int fd, uint32_t events, StopToken stop) noexcept

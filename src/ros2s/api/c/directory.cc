@@ -67,6 +67,7 @@ Task<Result<size_t>> read_with_attributes(ros2s_dir& directory, std::span<ros2s_
     ROS2S_CO_TRY_ASSIGN(const auto listed, co_await fs.file_system().readdir_many(
                                                fs.call, directory.node, directory.handle,
                                                directory.cookie, entries.size()));
+    if (listed.size() > entries.size()) co_return fail(Code::corrupt);
     for (size_t i = 0; i < listed.size(); ++i) {
         to_dirent(listed[i].entry, entries[i]);
         stats[i] = {};

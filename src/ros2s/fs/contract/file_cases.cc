@@ -149,6 +149,13 @@ constexpr Case file_table[] = {
          EXPECT_FALSE(co_await f.fs.pwrite(f.call, handle, x, uint64_t{INT64_MAX} - 1));
          EXPECT_FALSE(co_await f.fs.set_attributes(f.call, node, {.size = UINT64_MAX}));
          EXPECT_EQ((co_await f.stat(node)).size, 0u);
+         co_await f.write(handle, "abc", 0);
+         std::array<std::byte, 4> into{};
+         for (const uint64_t offset : {uint64_t{UINT64_MAX}, uint64_t{INT64_MAX}}) {
+             const auto read =
+                 co_await f.fs.pread(f.call, handle, Window::local(Bytes(into)), offset);
+             EXPECT_EQ(read.value_or(0), 0u) << offset;
+         }
          co_await f.close(handle);
      }},
     {"AcrossChunkBorders",
