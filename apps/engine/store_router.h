@@ -36,6 +36,9 @@ class StoreRouter final : public rpc::Service,
     [[nodiscard]] admission::Work work(const rpc::Request& request) const override {
         return remote::work_of(request);
     }
+    [[nodiscard]] uint64_t reply_memory_bytes(const rpc::Request& request) const override {
+        return remote::reply_memory_bytes_of(request);
+    }
     [[nodiscard]] std::string_view name() const override { return "engine.serve"; }
     [[nodiscard]] std::string_view method_name(uint16_t method) const override {
         return times_.name(method);

@@ -35,9 +35,6 @@ Result<Head> head_of(const Loader::Item& item) {
     return Head{entry.kind, entry.epoch, std::move(entry.single)};
 }
 
-// Values in one reply. A client cannot make the engine keep a value for each of its 1,024 entries.
-constexpr size_t value_bytes_max = size_t{1} << 20;
-
 // Index entries to read at once for a request: some more, because an object can have several keys.
 size_t page_size(const ListRequest& request) {
     return std::clamp<size_t>(request.limit + size_t{8}, 32, 4096);
@@ -130,7 +127,7 @@ Task<Result<ListReply>> Lister::list_entries(const Call& call, object::Container
             }
             if (!akey.empty()) value_bytes += head.single.size();
             if (reply.entries.size() == request.limit ||
-                (value_bytes > value_bytes_max && !reply.entries.empty())) {
+                (value_bytes > object::list_value_bytes_max && !reply.entries.empty())) {
                 reply.more = true;
                 co_return reply;
             }

@@ -345,6 +345,9 @@ class ObjectStore {
 };
 
 inline constexpr size_t fetch_items_max = 1024;
+// Values in the reply to one list, beside the last of them: a client cannot make a store keep the
+// largest value for each of its entries.
+inline constexpr size_t list_value_bytes_max = size_t{1} << 20;
 inline constexpr size_t chain_items_max = 128;
 inline constexpr uint64_t chain_bytes_max = 256 << 10;
 inline constexpr size_t transaction_operations_max = 1024;

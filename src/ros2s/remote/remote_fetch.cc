@@ -173,6 +173,7 @@ Task<Result<>> RemoteStore::fetch_in_parts(const Call& call, ContainerId contain
         const uint64_t begin = whole.offset + done;
         const uint64_t end =
             std::min(whole.end(), round_down(begin + fetch_bytes_max(item), block_bytes));
+        if (end <= begin) co_return fail(Code::corrupt);  // a new connection takes less
         part.extent = {begin, end - begin};
         part.window = item.window.slice(done, part.extent.length);
         ROS2S_CO_TRY(co_await fetch_batch(call, container, {&part, 1}));

@@ -60,8 +60,12 @@ struct AllOrNothing final : ContainerPolicy {
 };
 
 struct Bench {
-    explicit Bench(const WireOptions& options = {}, uint64_t seed = 1)
-        : world(seed), behind(world.core(), {}), wired(world, options) {}
+    explicit Bench(WireOptions options = {}, uint64_t seed = 1)
+        : world(seed), behind(world.core(), {}), wired(world, in(group, options)) {}
+    static WireOptions& in(rpc::ServerGroup& group, WireOptions& options) {
+        options.server.group = &group;
+        return options;
+    }
     void run(Task<> (*body)(Bench&)) { world.run(whole(*this, body)); }
     static Task<> whole(Bench& self, Task<> (*body)(Bench&)) {
         co_await self.wired.serve(self.behind, &self.policy);
@@ -84,6 +88,7 @@ struct Bench {
     }
 
     sim::World world;
+    rpc::ServerGroup group{world.core()};
     MemoryStore behind;
     AllOrNothing policy;
     Wired wired;
@@ -242,6 +247,39 @@ Task<> false_lists(Bench& bench) {
     co_await serve(bench, bench.behind);
 }
 TEST(RemoteStore, KeysOfObjectsThatAreNoneAreRefused) { Bench().run(false_lists); }
+
+// A client may leave each reply unread: what it holds counts towards the tenant's memory.
+struct LooksInside final : ForwardingStore {
+    LooksInside(ObjectStore& below, const rpc::ServerGroup& of)
+        : ForwardingStore(below), group(of) {}
+    Task<Result<ListReply>> list(const Call& call, ContainerId container,
+                                 const ListRequest& request) override {
+        bytes = group.admission.inside().bytes;
+        co_return co_await below().list(call, container, request);
+    }
+    Task<Result<std::vector<ContainerRecord>>> list_containers(const Call& call) override {
+        bytes = group.admission.inside().bytes;
+        co_return co_await below().list_containers(call);
+    }
+    const rpc::ServerGroup& group;
+    uint64_t bytes = 0;
+};
+Task<> memory_of_lists(Bench& bench) {
+    LooksInside store(bench.behind, bench.group);
+    co_await serve(bench, store);
+    ListRequest request{
+        .what = ListRequest::What::dkeys, .object = first_object, .akey = {"value"}, .limit = 16};
+    EXPECT_TRUE(co_await bench.store().list(bench.call, bench.container, request));
+    EXPECT_GT(store.bytes, list_value_bytes_max);
+    request.akey = {};
+    EXPECT_TRUE(co_await bench.store().list(bench.call, bench.container, request));
+    EXPECT_GT(store.bytes, 16 * key_bytes_max);
+    EXPECT_LT(store.bytes, 64 * 1024U);
+    EXPECT_TRUE(co_await bench.store().list_containers(bench.call));
+    EXPECT_GT(store.bytes, containers_max * label_bytes_max);
+    co_await serve(bench, bench.behind);
+}
+TEST(RemoteStore, ListsCountForTheMemoryOfTheirTenant) { Bench().run(memory_of_lists); }
 
 Task<> owners(Bench& bench) {
     const ContainerProperties mine{.label = "mine", .caps = {.bytes = 1 << 20}};

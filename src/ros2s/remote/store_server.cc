@@ -45,6 +45,28 @@ admission::Work work_of(const rpc::Request& request) {
     }
 }
 
+uint64_t reply_memory_bytes_of(const rpc::Request& request) {
+    uint64_t held = 0;
+    switch (static_cast<Method>(request.method())) {
+        case Method::list: {
+            object::ContainerId container;
+            object::ListRequest asked{.limit = list_entries_max};
+            (void)decode_list(request.body(), container, asked);
+            held = std::min(asked.limit, list_entries_max) *
+                   (sizeof(object::ListEntry) + object::key_bytes_max);
+            if (!asked.akey.bytes.empty()) held += object::list_value_bytes_max;
+            break;
+        }
+        case Method::list_containers:
+            held = object::containers_max *
+                   (sizeof(object::ContainerRecord) + object::label_bytes_max);
+            break;
+        default: return 0;
+    }
+    // The body is copied behind its header.
+    return held + 2 * std::min(held, request.reply_body_bytes_max());
+}
+
 namespace {
 
 // Memory that an element refers to.

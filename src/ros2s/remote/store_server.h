@@ -30,6 +30,8 @@ struct StoreServerMetrics {
 
 // What a request to a store costs.
 [[nodiscard]] admission::Work work_of(const rpc::Request& request);
+// What it holds until its reply is read, beside the request's own memory.
+[[nodiscard]] uint64_t reply_memory_bytes_of(const rpc::Request& request);
 
 class StoreServer final : public rpc::Service {
   public:
@@ -44,6 +46,9 @@ class StoreServer final : public rpc::Service {
     Task<> serve(rpc::Request& request) override;
     [[nodiscard]] admission::Work work(const rpc::Request& request) const override {
         return work_of(request);
+    }
+    [[nodiscard]] uint64_t reply_memory_bytes(const rpc::Request& request) const override {
+        return reply_memory_bytes_of(request);
     }
     // `session` as in rpc::Guest.
     void session_ended(uint64_t session) { store_.session_ended(session); }

@@ -20,7 +20,8 @@ inline constexpr auto welcome_fields = [](auto& io, auto& welcome) {
     io("largest reply frame that needs no window", welcome.inline_reply_max);
     io("payload of one request at most", welcome.payload_bytes_max);
     io("incarnation of the server's process", welcome.incarnation);
-    io.refuse_when(welcome.requests_max == 0);
+    io.refuse_when(welcome.requests_max == 0 || welcome.payload_bytes_max < payload_bytes_least ||
+                   welcome.payload_bytes_max > payload_bytes_most);
 };
 
 inline constexpr auto failure_fields = []<class Io>(Io& io, auto& failure) {

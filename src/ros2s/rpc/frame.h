@@ -154,6 +154,10 @@ struct HelloBody {
     std::string_view ticket;
     static constexpr size_t ticket_bytes_max = 256;
 };
+// What a server takes as payload of one request. Clients divide what is larger at multiples of a
+// MiB.
+inline constexpr uint64_t payload_bytes_least = uint64_t{1} << 20;
+inline constexpr uint64_t payload_bytes_most = uint64_t{1} << 30;
 struct WelcomeBody {
     uint16_t version = FrameHeader::current_version;
     uint16_t requests_max = 0;       // at once, in this session

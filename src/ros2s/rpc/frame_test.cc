@@ -236,7 +236,14 @@ TEST(Frame, BodiesComeBackAndCutOnesAreRefused) {
     EXPECT_EQ(read->error, (Error{Code::denied, 13, 99}));
     EXPECT_EQ(read->text, "no ticket");
     cut(failure, decode_failure);
-    const ConstBytes welcome = encode(WelcomeBody{.requests_max = 5}, memory);
+    WelcomeBody said{.requests_max = 5};
+    for (const uint64_t senseless :
+         {uint64_t{0}, uint64_t{100}, payload_bytes_most + 1, ~uint64_t{0}}) {
+        said.payload_bytes_max = senseless;
+        EXPECT_FALSE(decode_welcome(encode(said, memory))) << senseless;
+    }
+    said.payload_bytes_max = payload_bytes_least;
+    const ConstBytes welcome = encode(said, memory);
     EXPECT_EQ(decode_welcome(welcome)->requests_max, 5);
     cut(welcome, decode_welcome);
     const ConstBytes hello = encode(HelloBody{.service = 2, .ticket = "abc"}, memory);

@@ -96,7 +96,8 @@ class Trial : private fabric::PeerCheck {
         if (kind == Kind::welcome) {
             return encode(WelcomeBody{.requests_max = script_.take<uint16_t>(),
                                       .inline_reply_max = script_.take<uint32_t>(),
-                                      .payload_bytes_max = script_.take<uint64_t>(),
+                                      .payload_bytes_max =
+                                          script_.take<uint64_t>() % (2 * payload_bytes_most),
                                       .incarnation = 1},
                           into);
         }

@@ -350,5 +350,27 @@ Task<> ended_session(Stage& stage, Raw& raw) {
 }
 TEST(Server, EndingASessionEndsItsRequests) { attack(ended_session); }
 
+// The client reads nothing, so that its requests wait for room for their replies.
+Task<> gone_with_requests(Stage& stage, Raw& raw) {
+    co_await raw.enter(stage);
+    const std::vector<std::byte> body(4000);
+    bool sent = true;
+    for (uint64_t i = 0; sent && i < 4000; ++i) {
+        const uint64_t slot = i % ServerOptions().requests_max;
+        const uint64_t use = i / ServerOptions().requests_max + 1;
+        fabric::Deadline soon(stage.core(), stage.core().now() + 1s, {});
+        sent = bool(co_await raw.endpoint->send(
+            Raw::frame_of(raw.request(use << 16 | slot, echo), body), {}, soon.token()));
+        co_await soon.finish();
+    }
+    EXPECT_FALSE(sent);
+    const uint64_t begun = stage.server->metrics().requests.value();
+    raw.endpoint->abandon();
+    co_await sleep_for(stage.core(), 1s);
+    EXPECT_EQ(stage.server->metrics().requests.value(), begun);
+    EXPECT_EQ(stage.service.running, 0U);
+}
+TEST(Server, RequestsOfAClientThatIsGoneDoNotBegin) { attack(gone_with_requests); }
+
 }  // namespace
 }  // namespace ros2s::rpc

@@ -138,16 +138,16 @@ bool PacketEndpoint::add_put() noexcept {
 // The next piece of a get that the peer requested.
 bool PacketEndpoint::add_served() noexcept {
     if (served_.empty()) return false;
-    Served& served = served_.front();
+    Served served = served_.front();
     const uint64_t left = served.count - served.sent;
     const uint64_t count = std::min<uint64_t>(frame_room(), left);
     if (count < std::min<uint64_t>(left, piece_bytes_least)) return false;
     // `done` follows the last piece, so a get of zero bytes has a piece, too.
     const auto from =
         grants_.check(served.key, served.offset + served.sent, count, Rights::read, reactor_.now());
+    served_.pop_front();
     if (!from) {
         answer(served.operation, std::unexpected(from.error()));
-        served_.pop_front();
         return true;
     }
     append({.type = Packet::Type::got,
@@ -156,12 +156,10 @@ bool PacketEndpoint::add_served() noexcept {
             .offset = served.sent},
            {*from, count}, {});
     served.sent += count;
-    const Served now = served;
-    served_.pop_front();
-    if (now.sent == now.count) {
-        answer(now.operation, {});
+    if (served.sent == served.count) {
+        answer(served.operation, {});
     } else {
-        served_.push_back(now);
+        served_.push_back(served);
     }
     return true;
 }
@@ -169,7 +167,8 @@ bool PacketEndpoint::add_served() noexcept {
 void PacketEndpoint::pump() noexcept {
     if (pumping_) return;
     pumping_ = true;
-    while (open_frame()) {
+    // An answer may exceed a bound, which ends the connection.
+    while (alive() && open_frame()) {
         if (frame_room() == 0) {
             write_open();
             continue;

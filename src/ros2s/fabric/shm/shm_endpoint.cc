@@ -45,6 +45,28 @@ Sessions::Room Sessions::take_room(uint64_t bytes) noexcept {
     return {*this, bytes};
 }
 
+void Sessions::free_later(Segment control, Segment payload, Room room) noexcept {
+    const bool started = freeing_.try_spawn(
+        free_in_time(*this, std::move(control), std::move(payload), std::move(room)));
+    ROS2S_CHECK(started);
+}
+
+// The room stays taken until then.
+Task<> Sessions::free_in_time(Sessions& self, Segment control, Segment payload, Room /*room*/) {
+    constexpr auto time_to_read = std::chrono::seconds(10);
+    const bool has_many = self.freeing_.running() == self.freeing_.limit();
+    if (!has_many) {
+        (void)co_await sleep_for(self.reactor_, time_to_read, StopToken(&self.closing_));
+    }
+    control.free_pages();
+    payload.free_pages();
+}
+
+Task<> Sessions::close() {
+    closing_.request_stop();
+    return freeing_.join();
+}
+
 void Sessions::Room::release() noexcept {
     if (sessions_ == nullptr) return;
     Sessions& sessions = *std::exchange(sessions_, nullptr);
@@ -177,7 +199,11 @@ bool ShmEndpoint::poll() noexcept {
 
 // Sets the flags for its wake-up, then looks once more: either the writer sees the flag, or the
 // event is seen here.
-bool ShmEndpoint::prepare_sleep() noexcept { return !alive() || arm(); }
+bool ShmEndpoint::prepare_sleep() noexcept {
+    if (!alive() || arm()) return true;
+    disarm();  // poll() must look
+    return false;
+}
 
 bool ShmEndpoint::arm() noexcept {
     const bool needs_room = first() != nullptr || wants_answer_room();
@@ -252,9 +278,19 @@ Task<> ShmEndpoint::close() {
     if (closed_) co_return;
     co_await watching_.join();
     sessions_.remove(*this);
-    memory_.release();
     socket_.reset();
+    if (initiates()) free_memory();
     closed_ = true;
+}
+
+void ShmEndpoint::free_memory() noexcept {
+    const bool may_still_read = ended() == End::closed_here || ended() == End::failed;
+    if (may_still_read) {
+        return sessions_.free_later(std::move(control_), std::move(payload_), std::move(memory_));
+    }
+    control_.free_pages();
+    payload_.free_pages();
+    memory_.release();
 }
 
 }  // namespace ros2s::fabric::shm

@@ -61,7 +61,7 @@ Result<> Sockets::add(TlsWire& wire, int fd) noexcept {
 
 void Sockets::remove(TlsWire& wire, int fd) noexcept {
     (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-    std::erase(queued_, &wire);
+    if (std::exchange(wire.queued, false)) std::erase(queued_, &wire);
 }
 
 void Sockets::queue(TlsWire& wire) {

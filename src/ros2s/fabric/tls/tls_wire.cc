@@ -5,6 +5,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "ros2s/base/check.h"
 
 namespace ros2s::fabric::tls {
@@ -37,7 +39,9 @@ TlsWire::TlsWire(Sockets& sockets, Descriptor socket, std::unique_ptr<SecureSock
       secure_(std::move(secure)),
       shut_event_(sockets.reactor()) {}
 
-TlsWire::~TlsWire() { ROS2S_CHECK(shut_ && waiting_.first == nullptr && sent_.first == nullptr); }
+TlsWire::~TlsWire() {
+    ROS2S_CHECK(shut_ && !queued && waiting_.first == nullptr && sent_.first == nullptr);
+}
 
 void TlsWire::start(WireUser& user) noexcept {
     user_ = &user;
@@ -46,7 +50,12 @@ void TlsWire::start(WireUser& user) noexcept {
     secure_->read_ahead();
     if (!sockets_.add(*this, socket_.get())) failure_ = End::failed;
     readable_ = true;
-    sockets_.queue(*this);
+    queue();
+}
+
+void TlsWire::queue() noexcept {
+    // Its user may destroy it before another turn.
+    if (!shut_) sockets_.queue(*this);
 }
 
 void TlsWire::happened(uint32_t events) noexcept {
@@ -59,7 +68,7 @@ void TlsWire::happened(uint32_t events) noexcept {
         output_blocked_ = false;
         readable_ |= std::exchange(input_needs_output_, false);
     }
-    if (readable_ || waiting_.first != nullptr) sockets_.queue(*this);
+    if (readable_ || waiting_.first != nullptr) queue();
 }
 
 void TlsWire::write(Frame& frame) noexcept {
@@ -83,7 +92,7 @@ void TlsWire::send_waiting() noexcept {
         if (first_sent_ < all.size()) continue;
         first_sent_ = 0;
         sent_.push(*waiting_.pop());
-        sockets_.queue(*this);
+        queue();
     }
 }
 
@@ -91,7 +100,7 @@ void TlsWire::failed(Progress progress) noexcept {
     if (failure_ == End::none) {
         failure_ = progress == Progress::refused ? End::violation : End::peer_died;
     }
-    sockets_.queue(*this);
+    queue();
 }
 
 void TlsWire::give_back() noexcept {
@@ -119,8 +128,8 @@ void TlsWire::receive() noexcept {
             user_->frame_came(reader_.frame());
             reader_.next();
         }
-        bytes += moved.bytes;
-        if (bytes >= turn_bytes_max) return sockets_.queue(*this);
+        bytes += std::max(moved.bytes, read_bytes_least);
+        if (bytes >= turn_bytes_max) return queue();
     }
 }
 

@@ -34,7 +34,10 @@ class TlsWire final : public Wire {
   private:
     // Received in a turn, so that others have theirs.
     static constexpr size_t turn_bytes_max = size_t{256} << 10;
+    // A read takes one TLS record. One with few bytes costs about as much as one with these.
+    static constexpr size_t read_bytes_least = 1024;
 
+    void queue() noexcept;
     void send_waiting() noexcept;
     void receive() noexcept;
     void give_back() noexcept;
