@@ -20,15 +20,15 @@ DURABILITY
   without fsync. What a program stores through a shared memory mapping is durable after msync.
 
 CACHING
-  With ros2s+local all changes pass this mount, so the kernel keeps names, attributes and file pages
+  With ros2s+local and `dir` all changes pass this mount, so the kernel keeps names, attributes and file pages
   in its own caches. O_DIRECT works. --no-cache asks the file system every time, as mounts over a
-  network always do, because others may change files there. Reads and writes then bypass the page
+  network and of a Ceph cluster (`rados`) always do, because others may change files there. Reads and writes then bypass the page
   cache. A mapped file shows what it held when its pages were first touched; a shared mapping needs
   Linux 6.6.
 
 LOCKS
-  With ros2s+local, flock(2) and fcntl(2) locks hold among all programs that use the mount. Over a
-  network they fail with ENOLCK, because programs on other mounts would not see them.
+  With ros2s+local and `dir`, flock(2) and fcntl(2) locks hold among all programs that use the mount.
+  Elsewhere they fail with ENOLCK, because programs on other mounts would not see them.
 
 UNMOUNTING
   fusermount3 -u MOUNT_POINT, or SIGINT or SIGTERM to the process. A signal also unmounts while

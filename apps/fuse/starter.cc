@@ -1,10 +1,12 @@
 #include "starter.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,12 +25,17 @@ namespace {
 void Starter::go_into_background() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) give_up("pipe");
+    const pid_t parent = ::getpid();
     const pid_t child = ::fork();
     if (child < 0) give_up("fork");
     if (child == 0) {
         ::close(ends[0]);
         pipe_ = ends[1];
         ::setsid();  // Ctrl-C in the terminal must not reach this process
+        // But if it ends the parent, nobody wants this mount any more.
+        ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (::getppid() != parent) ::_exit(1);
+        ::signal(SIGPIPE, SIG_IGN);  // of ready() without a parent
         return;
     }
     ::close(ends[1]);
@@ -57,9 +64,13 @@ void Starter::ready() noexcept {
         for (const int each : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, each);
         if (null > STDERR_FILENO) ::close(null);
     }
+    ::prctl(PR_SET_PDEATHSIG, 0);
     const char word = 'R';
-    while (::write(pipe_, &word, 1) < 0 && errno == EINTR) {
-    }
+    ssize_t said = 0;
+    do {
+        said = ::write(pipe_, &word, 1);
+    } while (said < 0 && errno == EINTR);
+    if (said < 0) ::kill(::getpid(), SIGTERM);  // the parent ended just now
     ::close(pipe_);
     // The working directory must not keep another file system busy.
     if (::chdir("/") != 0) return;

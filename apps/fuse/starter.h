@@ -12,11 +12,12 @@ class Starter {
     Starter& operator=(const Starter&) = delete;
 
     // Forks. In the child it returns. The parent ends here, with status 0 if the child called
-    // ready(), otherwise with the child's status. Call it before the first thread and the first
-    // open file.
+    // ready(), otherwise with the child's status. If the parent is killed before that, the child
+    // gets SIGTERM. Call it before the first thread and the first open file.
     void go_into_background();
     [[nodiscard]] bool in_background() const noexcept { return pipe_ >= 0; }
-    // The mount answers: the parent ends, and this process leaves the terminal.
+    // The mount answers: the parent ends, and this process leaves the terminal. Without a parent
+    // it gets SIGTERM, too.
     void ready() noexcept;
 
   private:

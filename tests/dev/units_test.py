@@ -39,10 +39,21 @@ class Packaged(unittest.TestCase):
         for setting in ("User", "Group", "RuntimeDirectory"):
             self.assertNotEqual(engine[setting], dpu[setting])
         # Nobody of the other's groups gets at a pool or a key.
-        self.assertEqual(engine["StateDirectoryMode"], "0700")
+        self.assertEqual((engine["StateDirectoryMode"], dpu["StateDirectoryMode"]), ("0700", "0700"))
         sockets = {daemon: settings(daemon)["data", "listen"] for daemon in ("engine", "dpu")}
         for daemon, own in (("engine", engine), ("dpu", dpu)):
             self.assertTrue(sockets[daemon].startswith(f"shm /run/{own['RuntimeDirectory']}/"))
+
+    def test_units_refuse_no_call_that_their_daemon_makes(self):
+        # systemd refuses every openat2(2), because its flags are in memory.
+        self.assertNotIn("RestrictSUIDSGID", unit("dpu"))
+        for daemon in ("engine", "dpu"):
+            self.assertRegex(unit(daemon)["SystemCallFilter"], "^@system-service ")
+
+    def test_a_slow_start_is_no_failure(self):
+        self.assertEqual(unit("engine")["TimeoutStartSec"], "infinity")
+        self.assertEqual(unit("dpu")["StartLimitIntervalSec"], "0")
+        self.assertIn("ros2store-engine.service", unit("dpu")["After"])
 
     def test_no_certificate_is_for_both_sides(self):
         places = [settings("engine")["control", "certificates"],

@@ -646,6 +646,24 @@ def a_failure_in_the_background_is_reported():
         assert not pool.is_mounted()
 
 
+@test
+def an_interrupted_start_leaves_no_mount():
+    with Pool() as pool:
+        owner = open(f"{pool.directory}/owner", "r+", encoding="utf-8")
+        fcntl.lockf(owner, fcntl.LOCK_EX)
+        owner.write(f"pid: {os.getpid()}\nprogram: ros2store\n")  # a command, so that it is waited for
+        owner.flush()
+        starter = subprocess.Popen([FUSE, pool.uri, pool.mount_point])
+        children = f"/proc/{starter.pid}/task/{starter.pid}/children"
+        wait_until(lambda: os.path.exists(children) and read(children), "the background process")
+        child = int(read(children))
+        starter.send_signal(signal.SIGINT)
+        assert starter.wait(timeout=runner.PATIENCE_SECONDS) == -signal.SIGINT
+        owner.close()
+        pool.wait_for_end(child)
+        assert not pool.is_mounted()
+
+
 def main():
     global CLI, FUSE
     if len(sys.argv) < 2:

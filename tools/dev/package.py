@@ -28,7 +28,8 @@ SETTINGS = Path("etc/ros2store")
 # Certificates: each side has its own, and no key of an authority.
 CERTIFICATES = ("engine", "dpu/storage", "dpu/hosts")
 POOL = "/var/lib/ros2store/pool"
-# With systemd: adds users and units. Starts nothing: there is no pool yet.
+# With systemd: adds users and units. Starts nothing: there is no pool yet. After an upgrade, daemons that run begin
+# again: they load libraries of their own version later.
 POSTINST = """#!/bin/sh
 set -e
 if [ "$1" = configure ]; then
@@ -37,7 +38,16 @@ if [ "$1" = configure ]; then
         chown ros2store-engine: /var/lib/ros2store /etc/ros2store/engine
         chown ros2store-dpu: /etc/ros2store/dpu/storage /etc/ros2store/dpu/hosts
     fi
-    if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+    if [ -d /run/systemd/system ]; then
+        systemctl daemon-reload
+        if [ -n "$2" ]; then systemctl try-restart ros2store-engine ros2store-dpu; fi
+    fi
+fi
+"""
+PRERM = """#!/bin/sh
+set -e
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+    systemctl disable --now ros2store-dpu ros2store-engine
 fi
 """
 # The newest symbol versions of Ubuntu 22.04's libc6 2.35, libstdc++6 12, rdma-core 39, libssl3 3.0.2 and
@@ -146,8 +156,9 @@ def services(debian, tree):
         (tree / SETTINGS / f"{daemon}.yaml").write_text(changed, encoding="utf-8")
     (tree / "DEBIAN/conffiles").write_text(f"/{SETTINGS}/dpu.yaml\n/{SETTINGS}/engine.yaml\n",
                                            encoding="utf-8")
-    (tree / "DEBIAN/postinst").write_text(POSTINST, encoding="utf-8")
-    (tree / "DEBIAN/postinst").chmod(0o755)
+    for name, script in (("postinst", POSTINST), ("prerm", PRERM)):
+        (tree / "DEBIAN" / name).write_text(script, encoding="utf-8")
+        (tree / "DEBIAN" / name).chmod(0o755)
 
 
 def needed_by(path):

@@ -212,9 +212,9 @@ config::Group describe_service(CommonSettings& settings) {
         {config::duration("poll", settings.poll, 0s, 10ms,
                           "How long a thread without work polls before it sleeps. It polls less "
                           "often if that finds none. 0: never."),
-         config::duration("drain", settings.drain, 0s, 10min,
+         config::duration("drain", settings.drain, 0s, 50s,
                           "How long requests of the control plane may take to end when the "
-                          "process stops.")}};
+                          "process stops. After a minute, systemd and `ros2store down` end it.")}};
 }
 
 int run_daemon(int count, char** arguments, const Program& program) {
