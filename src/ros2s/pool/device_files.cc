@@ -117,15 +117,15 @@ std::optional<uint64_t> raw_device_bytes(const std::string& path) {
 DevicePath device_path(const std::string& directory, const std::string& pool, size_t number,
                        const std::string& elsewhere) {
     if (elsewhere.empty()) return {.path = in(directory, device_name(number)), .link = {}};
-    if (const auto bytes = raw_device_bytes(elsewhere)) {
-        std::error_code failed;
-        const auto absolute = std::filesystem::absolute(elsewhere, failed).string();
-        return {.path = failed ? elsewhere : absolute,
-                .link = in(directory, device_name(number)),
-                .raw_bytes = *bytes};
-    }
-    return {.path = fmt::format("{}/ros2store-{}-{}", elsewhere, pool, device_name(number)),
-            .link = in(directory, device_name(number))};
+    // A relative link would start at the pool's directory, not at this process's.
+    std::error_code failed;
+    auto location = std::filesystem::absolute(elsewhere, failed);
+    if (failed) location = elsewhere;
+    const auto bytes = raw_device_bytes(elsewhere);
+    if (!bytes) location /= fmt::format("ros2store-{}-{}", pool, device_name(number));
+    return {.path = location.string(),
+            .link = in(directory, device_name(number)),
+            .raw_bytes = bytes.value_or(0)};
 }
 
 Result<> check_space(const std::vector<DevicePath>& places, uint64_t device_bytes,

@@ -57,6 +57,14 @@ class PoolDirectoryTest : public testing::Test {
     static void write(const std::string& path, std::string_view text) {
         std::ofstream(path) << text;
     }
+    // A disk for device files of several pools.
+    std::string make_disk() const {
+        files::create_directory(base_ + "/disk");
+        return base_ + "/disk";
+    }
+    static files::path target_of(const std::string& pool, size_t number = 0) {
+        return files::read_symlink(pool + "/device-" + std::to_string(number));
+    }
 
     std::string base_, directory_;
     std::unique_ptr<OsReactor> reactor_;
@@ -122,6 +130,16 @@ TEST_F(PoolDirectoryTest, SeveralDevicesMayLieElsewhere) {
     EXPECT_FALSE(files::exists(directory_));
     EXPECT_TRUE(files::is_empty(base_ + "/d0"));
     EXPECT_TRUE(files::is_empty(base_ + "/d1"));
+}
+
+TEST_F(PoolDirectoryTest, PlacesOfDevicesMayBeRelative) {
+    auto wanted = creation();
+    wanted.device_directories = {files::relative(make_disk()).string()};
+    ASSERT_FALSE(wanted.device_directories.front().starts_with('/'));
+    ASSERT_TRUE(create(wanted)) << report_.text();
+    EXPECT_TRUE(files::equivalent(target_of(directory_).parent_path(), base_ + "/disk"));
+    ASSERT_TRUE(destroy_pool(directory_, report_)) << report_.text();
+    EXPECT_TRUE(files::is_empty(base_ + "/disk"));
 }
 
 TEST_F(PoolDirectoryTest, WhatIsRefusedChangesNothing) {
