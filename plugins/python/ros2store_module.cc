@@ -67,8 +67,10 @@ class PythonFile {
     void close() {
         if (!file_) return;
         const py::gil_scoped_release unlocked;
-        file_->close();
+        // Also after an error the file is closed.
+        ros2store::File closing = std::move(*file_);
         file_.reset();
+        closing.close();
     }
 
   private:
