@@ -215,6 +215,20 @@ class Embedded(unittest.TestCase):
             self.assertEqual(file.pread(6, 0), b"parent")
 
 
+class FullPool(unittest.TestCase):
+    def test_a_write_of_which_a_part_fits_raises(self):
+        base = tempfile.mkdtemp(prefix="ros2store-python-")
+        self.addCleanup(shutil.rmtree, base)
+        ros2store_command("up", "--no-daemons", base + "/pool", "--size", "64MiB")
+        with ros2store.open(f"ros2s+local:///pool/main?dir={base}/pool") as fs:
+            for mode in "w", "a":
+                with fs.open("big", mode) as file:
+                    with self.assertRaises(OSError) as caught:
+                        file.pwrite(bytes(64 << 20), 0)
+                    self.assertEqual(caught.exception.errno, errno.ENOSPC)
+                    self.assertGreater(file.size(), 0)
+
+
 class DirectOverShm(Embedded):
     scheme, further = "ros2s", "&provider=shm"
     path = "shm to /"
