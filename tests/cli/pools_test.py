@@ -105,6 +105,16 @@ class PoolLife(Refusal):
         run("pool", "destroy", "--yes", pool)
         self.assertEqual(os.listdir(disk), [])
 
+    def test_two_pools_of_one_name_on_one_disk(self):
+        one, two, disk = self.scratch / "one", self.scratch / "two", self.scratch / "disk"
+        disk.mkdir()
+        for pool in (one, two):
+            run(*UP, pool, "--size", "64M", "--device-dir", disk)
+        run("pool", "destroy", "--yes", one)
+        run("ls", f"ros2s+local:///pool/main?dir={two}")
+        run("pool", "destroy", "--yes", two)
+        self.assertEqual(os.listdir(disk), [])
+
     def test_up_says_what_comes_next(self):
         said = run(*UP, self.scratch / "p", "--size", SIZE).stdout
         for word in ("ros2s+local:///pool/main?dir=", "ros2store mount", "ros2store cp -r"):
