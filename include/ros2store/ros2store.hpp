@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -77,12 +78,17 @@ class Owned {
 
     Handle* get() const noexcept { return handle_; }
     const SharedFs& file_system() const noexcept { return fs_; }
-    // Reports errors, which a destructor ignores.
+    // Reports errors, which a destructor ignores. A file that requests of a queue use stays open
+    // (EBUSY). After any other error the handle is closed.
     void close() {
         if (handle_ == nullptr) return;
-        checked(close_handle(handle_));
-        handle_ = nullptr;
-        fs_.reset();
+        const int rc = close_handle(handle_);
+        SharedFs last;  // released when the sentence of an error has been read
+        if (rc != -EBUSY || !std::is_same_v<Handle, ros2s_file>) {
+            handle_ = nullptr;
+            last = std::move(fs_);
+        }
+        checked(rc);
     }
 
   private:

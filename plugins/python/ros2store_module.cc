@@ -57,7 +57,18 @@ class PythonFile {
     size_t pwrite(const py::buffer& buffer, uint64_t offset) {
         const View view(buffer, false);
         const py::gil_scoped_release unlocked;
-        return static_cast<size_t>(file().pwrite(view.data(), view.size(), offset));
+        const auto* const bytes = static_cast<const char*>(view.data());
+        size_t done = 0;
+        // A call writes fewer bytes only if the rest failed. A call with the rest has its error.
+        do {
+            const auto written =
+                static_cast<size_t>(file().pwrite(bytes + done, view.size() - done, offset + done));
+            if (written == 0 && done < view.size()) {
+                throw ros2store::Error(EIO, "write: no bytes were written");
+            }
+            done += written;
+        } while (done < view.size());
+        return done;
     }
     uint64_t size() { return static_cast<uint64_t>(file().stat().st_size); }
     ros2store::File& file() {
@@ -67,8 +78,10 @@ class PythonFile {
     void close() {
         if (!file_) return;
         const py::gil_scoped_release unlocked;
-        file_->close();
+        // Also after an error the file is closed.
+        ros2store::File closing = std::move(*file_);
         file_.reset();
+        closing.close();
     }
 
   private:
@@ -270,7 +283,8 @@ PYBIND11_MODULE(ros2store, m) {
              "Fills a writable buffer (bytearray, memoryview, numpy array) from `offset` on, "
              "without a copy; returns the bytes read.")
         .def("pwrite", &PythonFile::pwrite, py::arg("buffer"), py::arg("offset"),
-             "Writes all of the buffer; durable on return.")
+             "Writes all of the buffer; durable on return. After an error a part of it may be "
+             "written. Returns the number of bytes.")
         .def(
             "fsync", [](PythonFile& self) { self.file().fsync(); }, unlocked)
         .def(

@@ -18,7 +18,8 @@ def in_child(queue, fs, file, uri):
     """What a child that multiprocessing forked finds: OSErrors, no crash, no hang."""
     errors = []
     for action in (lambda: file.pread(1, 0), lambda: fs.listdir(),
-                   lambda: ros2store.open(uri)):
+                   lambda: ros2store.open(uri),
+                   file.close, file.close):  # an error also closes it
         try:
             action()
             errors.append(0)
@@ -208,10 +209,24 @@ class Embedded(unittest.TestCase):
             child = context.Process(target=in_child, args=(queue, self.fs, file, self.uri))
             child.start()
             self.assertEqual(queue.get(timeout=30),
-                             [errno.EBADF, errno.EBADF, errno.EOPNOTSUPP])
+                             [errno.EBADF, errno.EBADF, errno.EOPNOTSUPP, errno.EBADF, 0])
             child.join(30)
             self.assertEqual(child.exitcode, 0)
             self.assertEqual(file.pread(6, 0), b"parent")
+
+
+class FullPool(unittest.TestCase):
+    def test_a_write_of_which_a_part_fits_raises(self):
+        base = tempfile.mkdtemp(prefix="ros2store-python-")
+        self.addCleanup(shutil.rmtree, base)
+        ros2store_command("up", "--no-daemons", base + "/pool", "--size", "64MiB")
+        with ros2store.open(f"ros2s+local:///pool/main?dir={base}/pool") as fs:
+            for mode in "w", "a":
+                with fs.open("big", mode) as file:
+                    with self.assertRaises(OSError) as caught:
+                        file.pwrite(bytes(64 << 20), 0)
+                    self.assertEqual(caught.exception.errno, errno.ENOSPC)
+                    self.assertGreater(file.size(), 0)
 
 
 class DirectOverShm(Embedded):

@@ -2,8 +2,9 @@
 // pool cannot fork one that does.
 //
 //     pool_helper make DIRECTORY        makes a pool of the least size, with the container "main"
-//     pool_helper grow DIRECTORY BYTES KILLED_AT   adds a device file, and kills itself with -9 at
-//                                       the KILLED_AT-th report of progress; 0: never
+//     pool_helper grow DIRECTORY BYTES KILLED_AT PLACE   adds a device file, and kills itself with
+//                                       -9 at the KILLED_AT-th report of progress; 0: never. PLACE:
+//                                       another directory for the file, or ""
 //     pool_helper fill URI PATH BYTES   writes a file of that size
 //     pool_helper report URI PATH       prints the path report of a file
 //     pool_helper hold URI PROGRAM      opens it, prints "open", and keeps it until stdin ends;
@@ -41,7 +42,7 @@ int make(const char* directory) {
     return 1;
 }
 
-int grow(const char* directory, unsigned long long bytes, int killed_at) {
+int grow(const char* directory, unsigned long long bytes, int killed_at, const char* place) {
     using namespace ros2s;
     Report report;
     const auto reactor = OsReactor::create({}, report);
@@ -51,10 +52,12 @@ int grow(const char* directory, unsigned long long bytes, int killed_at) {
         if (--killed_at == 0) ::raise(SIGKILL);
     };
     if (reactor &&
-        (*reactor)->run(pool::grow_pool(
-            call, {.reactor = **reactor, .blocking = blocking},
-            {.directory = directory, .bytes = bytes, .device_directory = {}, .progress = progress},
-            report))) {
+        (*reactor)->run(pool::grow_pool(call, {.reactor = **reactor, .blocking = blocking},
+                                        {.directory = directory,
+                                         .bytes = bytes,
+                                         .device_directory = place,
+                                         .progress = progress},
+                                        report))) {
         return 0;
     }
     std::fprintf(stderr, "%s\n", report.text().c_str());
@@ -110,9 +113,9 @@ int report(const char* uri, const char* path) {
 
 int main(int count, char** arguments) {
     if (count == 3 && std::strcmp(arguments[1], "make") == 0) return make(arguments[2]);
-    if (count == 5 && std::strcmp(arguments[1], "grow") == 0) {
-        return grow(arguments[2], std::strtoull(arguments[3], nullptr, 10),
-                    std::atoi(arguments[4]));
+    if (count == 6 && std::strcmp(arguments[1], "grow") == 0) {
+        return grow(arguments[2], std::strtoull(arguments[3], nullptr, 10), std::atoi(arguments[4]),
+                    arguments[5]);
     }
     if (count == 4 && std::strcmp(arguments[1], "hold") == 0) {
         return hold(arguments[2], arguments[3]);
@@ -123,9 +126,10 @@ int main(int count, char** arguments) {
     if (count == 4 && std::strcmp(arguments[1], "report") == 0) {
         return report(arguments[2], arguments[3]);
     }
-    std::fprintf(stderr,
-                 "usage: pool_helper make DIRECTORY | grow DIRECTORY BYTES KILLED_AT | fill URI "
-                 "PATH BYTES | report URI PATH | "
-                 "hold URI PROGRAM\n");
+    std::fprintf(
+        stderr,
+        "usage: pool_helper make DIRECTORY | grow DIRECTORY BYTES KILLED_AT PLACE | fill URI "
+        "PATH BYTES | report URI PATH | "
+        "hold URI PROGRAM\n");
     return 2;
 }

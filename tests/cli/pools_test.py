@@ -93,6 +93,28 @@ class PoolLife(Refusal):
         self.assertEqual(len(answer(*UP, pool, "--size", SIZE, *there)["devices"]), 2)
         self.assertEqual([len(os.listdir(place)) for place in places], [1, 1])
 
+    def test_a_relative_place(self):
+        pool, disk = self.scratch / "in" / "p", self.scratch / "disk"
+        pool.parent.mkdir()
+        disk.mkdir()
+        place = ("--size", "64M", "--device-dir", "disk")
+        run(*UP, pool, *place, cwd=self.scratch)
+        run("pool", "grow", pool, *place, cwd=self.scratch)
+        self.assertEqual(len(answer("status", pool)["devices"]), 2)
+        self.assertEqual(len(os.listdir(disk)), 2)
+        run("pool", "destroy", "--yes", pool)
+        self.assertEqual(os.listdir(disk), [])
+
+    def test_two_pools_of_one_name_on_one_disk(self):
+        one, two, disk = self.scratch / "one", self.scratch / "two", self.scratch / "disk"
+        disk.mkdir()
+        for pool in (one, two):
+            run(*UP, pool, "--size", "64M", "--device-dir", disk)
+        run("pool", "destroy", "--yes", one)
+        run("ls", f"ros2s+local:///pool/main?dir={two}")
+        run("pool", "destroy", "--yes", two)
+        self.assertEqual(os.listdir(disk), [])
+
     def test_up_says_what_comes_next(self):
         said = run(*UP, self.scratch / "p", "--size", SIZE).stdout
         for word in ("ros2s+local:///pool/main?dir=", "ros2store mount", "ros2store cp -r"):

@@ -115,17 +115,17 @@ std::optional<uint64_t> raw_device_bytes(const std::string& path) {
 }
 
 DevicePath device_path(const std::string& directory, const std::string& pool, size_t number,
-                       const std::string& elsewhere) {
+                       const std::string& elsewhere, const Secrets& secrets) {
     if (elsewhere.empty()) return {.path = in(directory, device_name(number)), .link = {}};
-    if (const auto bytes = raw_device_bytes(elsewhere)) {
-        std::error_code failed;
-        const auto absolute = std::filesystem::absolute(elsewhere, failed).string();
-        return {.path = failed ? elsewhere : absolute,
-                .link = in(directory, device_name(number)),
-                .raw_bytes = *bytes};
-    }
-    return {.path = fmt::format("{}/ros2store-{}-{}", elsewhere, pool, device_name(number)),
-            .link = in(directory, device_name(number))};
+    // A relative link would start at the pool's directory, not at this process's.
+    std::error_code failed;
+    auto location = std::filesystem::absolute(elsewhere, failed);
+    if (failed) location = elsewhere;
+    const auto bytes = raw_device_bytes(elsewhere);
+    if (!bytes) location /= name_elsewhere(pool, number, secrets.next());
+    return {.path = location.string(),
+            .link = in(directory, device_name(number)),
+            .raw_bytes = bytes.value_or(0)};
 }
 
 Result<> check_space(const std::vector<DevicePath>& places, uint64_t device_bytes,
@@ -137,12 +137,6 @@ Result<> check_space(const std::vector<DevicePath>& places, uint64_t device_byte
         if (place.raw_bytes > 0) continue;
         const auto parent = std::filesystem::path(place.path).parent_path().string();
         ROS2S_TRY(room.take(parent, device_bytes, report));
-        if (exists(place.path)) {
-            return report.fail(
-                Code::exists,
-                fmt::format("{} exists already: remove it, or choose another name for the pool",
-                            place.path));
-        }
     }
     return {};
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ros2s/base/random.h"
 #include "ros2s/base/result.h"
 #include "ros2s/device/block_device.h"
 #include "ros2s/runtime/call.h"
@@ -23,9 +24,11 @@ struct DevicePath {
     uint64_t raw_bytes = 0;  // size of a raw device, all of which is used; 0: a file
 };
 
-// `elsewhere` is a directory or such a character device; empty: the pool's directory.
+// `elsewhere` is a directory or such a character device; empty: the pool's directory. A file in
+// another directory gets a new name each time (name_elsewhere()).
 [[nodiscard]] DevicePath device_path(const std::string& directory, const std::string& pool,
-                                     size_t number, const std::string& elsewhere);
+                                     size_t number, const std::string& elsewhere,
+                                     const Secrets& secrets);
 
 // The place of a new index, and its initial size.
 struct IndexPath {
@@ -34,7 +37,7 @@ struct IndexPath {
 };
 
 // Checks, before anything is written, that each file system has space for all its devices and the
-// index. Errors: no_space, exists, invalid (a device twice, or too small), and those of reading the
+// index. Errors: no_space, invalid (a device twice, or too small), and those of reading the
 // directories.
 [[nodiscard]] Result<> check_space(const std::vector<DevicePath>& places, uint64_t device_bytes,
                                    const IndexPath& index, Report& report);

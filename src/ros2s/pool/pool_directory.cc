@@ -99,12 +99,13 @@ Result<> check_directory(const std::string& directory, Report& report) {
 // The initial space for an index beside the devices.
 constexpr uint64_t index_bytes = uint64_t{64} << 20;
 
-std::vector<DevicePath> place_devices(const std::string& directory, const PoolCreation& creation) {
+std::vector<DevicePath> place_devices(const std::string& directory, const PoolCreation& creation,
+                                      const Secrets& secrets) {
     std::vector<DevicePath> places;
     const auto& others = creation.device_directories;
     for (size_t i = 0; i < creation.devices; ++i) {
         places.push_back(device_path(directory, creation.pool, i,
-                                     others.empty() ? "" : others[i % others.size()]));
+                                     others.empty() ? "" : others[i % others.size()], secrets));
     }
     return places;
 }
@@ -151,7 +152,7 @@ Task<Result<>> make_container(const Call& call, Environment environment, PoolDir
 // The steps between creating and removing half-made.
 Task<Result<>> make_pool(const Call& call, Environment environment, const PoolCreation& creation,
                          std::string directory, Report& report) {
-    const auto places = place_devices(directory, creation);
+    const auto places = place_devices(directory, creation, environment.reactor.secrets());
     const auto files = std::ranges::count(places, uint64_t{0}, &DevicePath::raw_bytes);
     const auto file_bytes = round_down(creation.bytes / std::max<uint64_t>(files, 1), block_bytes);
     ROS2S_CO_TRY(check_space(places, file_bytes, {directory, index_bytes}, report));

@@ -1,8 +1,8 @@
 // A pool directory has the files of an embedded pool on this machine.
 //
 //     DIR/config.yaml   the pool's name and settings, with their documentation (config.h)
-//     DIR/device-0 …    the device files; symbolic links if they are on other disks, or to the
-//                       character devices of NVMe namespaces (/dev/ng0n1)
+//     DIR/device-0 …    the device files; symbolic links if they are on other disks, where each has
+//                       a unique name, or to the character devices of NVMe namespaces (/dev/ng0n1)
 //     DIR/index/        the engine's index
 //     DIR/owner         the process that has it open (owner.h)
 //

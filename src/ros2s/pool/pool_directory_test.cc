@@ -57,6 +57,35 @@ class PoolDirectoryTest : public testing::Test {
     static void write(const std::string& path, std::string_view text) {
         std::ofstream(path) << text;
     }
+    // In a child, which kills itself halfway.
+    void is_killed_creating(PoolCreation wanted) {
+        reactor_.reset();  // a child of fork() has its own
+        const pid_t child = fork();
+        if (child == 0) {
+            start();
+            wanted.progress = [](uint64_t done, uint64_t) {
+                if (done > pool_bytes_min / 2) raise(SIGKILL);
+            };
+            _exit(create(wanted) ? 0 : 1);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        ASSERT_TRUE(WIFSIGNALED(status));
+        start();
+        ASSERT_TRUE(files::exists(wanted.directory + "/half-made"));
+    }
+    // A disk for device files of several pools.
+    std::string make_disk() const {
+        files::create_directory(base_ + "/disk");
+        return base_ + "/disk";
+    }
+    static size_t count(const std::string& directory) {
+        const files::directory_iterator each(directory);
+        return static_cast<size_t>(std::distance(each, {}));
+    }
+    static files::path target_of(const std::string& pool, size_t number = 0) {
+        return files::read_symlink(pool + "/device-" + std::to_string(number));
+    }
 
     std::string base_, directory_;
     std::unique_ptr<OsReactor> reactor_;
@@ -111,17 +140,77 @@ TEST_F(PoolDirectoryTest, SeveralDevicesMayLieElsewhere) {
     wanted.bytes = 3 * pool_bytes_min;
     wanted.device_directories = {base_ + "/d0", base_ + "/d1"};
     ASSERT_TRUE(create(wanted)) << report_.text();
-    EXPECT_EQ(files::file_size(base_ + "/d0/ros2store-pool-device-0"), pool_bytes_min);
-    EXPECT_EQ(files::file_size(base_ + "/d1/ros2store-pool-device-1"), pool_bytes_min);
-    EXPECT_EQ(files::file_size(base_ + "/d0/ros2store-pool-device-2"), pool_bytes_min);
+    for (size_t i = 0; i < 3; ++i) {
+        const auto target = target_of(directory_, i);
+        EXPECT_EQ(target.parent_path(), base_ + (i == 1 ? "/d1" : "/d0"));
+        EXPECT_THAT(
+            target.filename().string(),
+            testing::MatchesRegex("ros2store-pool-device-" + std::to_string(i) + "-[0-9a-f]{16}"));
+        EXPECT_EQ(files::file_size(target), pool_bytes_min);
+    }
     EXPECT_EQ(read_pool_directory(directory_, report_)->devices.size(), 3U);
-    wanted.directory = base_ + "/second";
-    refuses(wanted, Code::exists, "d0/ros2store-pool-device-0 exists already");
-    EXPECT_FALSE(files::exists(wanted.directory));
     ASSERT_TRUE(destroy_pool(directory_, report_)) << report_.text();
     EXPECT_FALSE(files::exists(directory_));
     EXPECT_TRUE(files::is_empty(base_ + "/d0"));
     EXPECT_TRUE(files::is_empty(base_ + "/d1"));
+}
+
+TEST_F(PoolDirectoryTest, PlacesOfDevicesMayBeRelative) {
+    auto wanted = creation();
+    wanted.device_directories = {files::relative(make_disk()).string()};
+    ASSERT_FALSE(wanted.device_directories.front().starts_with('/'));
+    ASSERT_TRUE(create(wanted)) << report_.text();
+    EXPECT_TRUE(files::equivalent(target_of(directory_).parent_path(), base_ + "/disk"));
+    ASSERT_TRUE(destroy_pool(directory_, report_)) << report_.text();
+    EXPECT_TRUE(files::is_empty(base_ + "/disk"));
+}
+
+TEST_F(PoolDirectoryTest, AnInterruptedCreationDoesNotNameAnotherPoolsFiles) {
+    auto interrupted = creation(), whole = creation();
+    interrupted.device_directories = whole.device_directories = {make_disk()};
+    whole.directory = base_ + "/whole";
+    const auto is_whole = [&] {
+        Report report;
+        const auto listed =
+            reactor_->run(list_containers(call_, {*reactor_, blocking_}, whole.directory, report));
+        return listed && listed->size() == 1;
+    };
+    ASSERT_NO_FATAL_FAILURE(is_killed_creating(interrupted));
+    ASSERT_TRUE(create(whole)) << report_.text();
+    EXPECT_TRUE(destroy_pool(directory_, report_)) << report_.text();
+    EXPECT_TRUE(is_whole());
+    EXPECT_EQ(count(base_ + "/disk"), 1U);  // the interrupted one's is gone
+
+    ASSERT_NO_FATAL_FAILURE(is_killed_creating(interrupted));
+    EXPECT_TRUE(create(interrupted)) << report_.text();
+    EXPECT_TRUE(is_whole());
+    EXPECT_EQ(count(base_ + "/disk"), 2U);
+    EXPECT_TRUE(destroy_pool(directory_, report_)) << report_.text();
+    EXPECT_TRUE(is_whole());
+    EXPECT_TRUE(destroy_pool(whole.directory, report_)) << report_.text();
+    EXPECT_TRUE(files::is_empty(base_ + "/disk"));
+}
+
+TEST_F(PoolDirectoryTest, NamesOfEarlierBuildsAreOnlyRemovedWithTheirPool) {
+    auto wanted = creation();
+    wanted.device_directories = {make_disk()};
+    ASSERT_TRUE(create(wanted)) << report_.text();
+    const std::string old = base_ + "/disk/ros2store-pool-device-0";
+    files::rename(target_of(directory_), old);
+    files::remove(directory_ + "/device-0");
+    files::create_symlink(old, directory_ + "/device-0");
+    // An interrupted creation of an earlier build, whose link leads to the same name.
+    const std::string second = base_ + "/second";
+    files::create_directory(second);
+    write(second + "/half-made", "\n");
+    files::create_symlink(old, second + "/device-0");
+    EXPECT_TRUE(destroy_pool(second, report_)) << report_.text();
+    EXPECT_FALSE(files::exists(second));
+    const auto listed =
+        reactor_->run(list_containers(call_, {*reactor_, blocking_}, directory_, report_));
+    EXPECT_TRUE(listed) << report_.text();
+    EXPECT_TRUE(destroy_pool(directory_, report_)) << report_.text();
+    EXPECT_TRUE(files::is_empty(base_ + "/disk"));
 }
 
 TEST_F(PoolDirectoryTest, WhatIsRefusedChangesNothing) {
@@ -161,21 +250,7 @@ TEST_F(PoolDirectoryTest, AStoppedCreationLeavesNothing) {
 }
 
 TEST_F(PoolDirectoryTest, AKilledCreationIsClearedByTheNext) {
-    reactor_.reset();  // a child of fork() has its own
-    const pid_t child = fork();
-    if (child == 0) {
-        start();
-        auto wanted = creation();
-        wanted.progress = [](uint64_t done, uint64_t) {
-            if (done > pool_bytes_min / 2) raise(SIGKILL);
-        };
-        _exit(create(wanted) ? 0 : 1);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFSIGNALED(status));
-    start();
-    EXPECT_TRUE(files::exists(directory_ + "/half-made"));
+    ASSERT_NO_FATAL_FAILURE(is_killed_creating(creation()));
     const auto found = read_pool_directory(directory_, report_);
     ASSERT_FALSE(found);
     EXPECT_THAT(report_.text(), HasSubstr("is incomplete"));

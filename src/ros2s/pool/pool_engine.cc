@@ -137,7 +137,7 @@ Task<Result<std::unique_ptr<engine::EngineStore>>> open_engine(Environment envir
                 "a growth that was interrupted is finished: the pool has {} now", added));
         }
     } else if (engine) {
-        if (const auto removed = remove_device(added); !removed) {
+        if (const auto removed = remove_device(added, Removal::unfinished); !removed) {
             co_await (*engine)->close();
             co_return cannot("remove what an interrupted growth left:", added, removed.error(),
                              report);

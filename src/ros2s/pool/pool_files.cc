@@ -50,6 +50,17 @@ std::string_view remedy_for(Code code) {
     }
 }
 
+constexpr size_t unique_digits = 16;
+
+// Whether name_elsewhere() made the name.
+bool is_unique(std::string_view name) {
+    if (!name.starts_with("ros2store-") || name.size() <= unique_digits) return false;
+    const auto digits = name.substr(name.size() - unique_digits);
+    name.remove_suffix(unique_digits);
+    return name.ends_with('-') &&
+           digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 Result<> remove_file(const std::string& path) {
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) return fail_errno(errno);
     return {};
@@ -65,6 +76,10 @@ bool is_device_name(std::string_view name) {
 }
 
 std::string device_name(size_t number) { return fmt::format("device-{}", number); }
+
+std::string name_elsewhere(const std::string& pool, size_t number, uint64_t unique) {
+    return fmt::format("ros2store-{}-{}-{:0{}x}", pool, device_name(number), unique, unique_digits);
+}
 
 std::string in(const std::string& directory, std::string_view name) {
     return fmt::format("{}/{}", directory, name);
@@ -95,14 +110,15 @@ Result<std::vector<std::string>> data_names(const std::string& directory) {
     return names;
 }
 
-Result<> remove_device(const std::string& path) {
+Result<> remove_device(const std::string& path, Removal removal) {
     std::error_code error;
     auto target = std::filesystem::read_symlink(path, error);
     if (!error) {
         // A relative link starts at its own directory, not at this process's.
         if (target.is_relative()) target = std::filesystem::path(path).parent_path() / target;
+        const bool is_own = removal == Removal::complete || is_unique(target.filename().string());
         // A namespace's character device stays, with its contents.
-        if (!std::filesystem::is_character_file(target, error)) {
+        if (is_own && !std::filesystem::is_character_file(target, error)) {
             ROS2S_TRY(remove_file(target));
             ROS2S_TRY(remove_file(target.string() + ".new"));
         }
@@ -113,8 +129,11 @@ Result<> remove_device(const std::string& path) {
 
 Result<> remove_pool_files(const std::string& directory) {
     ROS2S_TRY_ASSIGN(const auto names, names_in(directory));
+    // The settings are written after the devices are made, and removed after the devices.
+    const auto removal =
+        exists(in(directory, config_name)) ? Removal::complete : Removal::unfinished;
     for (const auto& name : names) {
-        if (is_device_name(name)) ROS2S_TRY(remove_device(in(directory, name)));
+        if (is_device_name(name)) ROS2S_TRY(remove_device(in(directory, name), removal));
     }
     std::error_code error;
     std::filesystem::remove_all(in(directory, index_name), error);

@@ -1,5 +1,6 @@
 // This header names the files in a pool directory, and removes them.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,10 @@ inline constexpr std::string_view capability_keys_name = "capability.keys";
 
 [[nodiscard]] std::string device_name(size_t number);  // "device-0"
 [[nodiscard]] bool is_device_name(std::string_view name);
+// The name of a device file in another directory: "ros2store-POOL-device-0-0123456789abcdef". The
+// number `unique` is random. So no two pools ever use one name, and a link of a pool whose creation
+// or removal was interrupted never leads to a file of another pool.
+[[nodiscard]] std::string name_elsewhere(const std::string& pool, size_t number, uint64_t unique);
 [[nodiscard]] std::string in(const std::string& directory, std::string_view name);
 [[nodiscard]] bool exists(const std::string& path);  // true for a dangling link
 // "cannot make the link DIR/device-1: …"
@@ -39,9 +44,15 @@ std::unexpected<Error> cannot(std::string_view do_what, const std::string& path,
 // Names in the directory that may hold a pool's data: device files and the index.
 [[nodiscard]] Result<std::vector<std::string>> data_names(const std::string& directory);
 
+enum class Removal {
+    complete,   // of a device that the pool uses
+    unfinished  // of what an interrupted creation or growth left
+};
 // Removes a device file (if it is a link, first the file that it leads to) and leftovers of its
-// creation. A missing file is not an error. For a namespace only the link is removed.
-[[nodiscard]] Result<> remove_device(const std::string& path);
+// creation. A missing file is not an error. For a namespace only the link is removed. So it is if
+// the device is unfinished and its file has no name of name_elsewhere(): earlier builds gave the
+// same name to files of several pools, and it may be another pool's file.
+[[nodiscard]] Result<> remove_device(const std::string& path, Removal removal);
 // Removes every file of a pool except `owner`, also the device files that links lead to. half-made
 // is removed last, so that an interrupted removal can be continued. Errors: those of the file
 // system.

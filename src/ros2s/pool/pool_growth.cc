@@ -17,7 +17,8 @@ namespace {
 
 // Checks before anything is written.
 Result<DevicePath> plan(const PoolDirectory& pool, const PoolGrowth& growth,
-                        const std::string& read_only_reason, Report& report) {
+                        const std::string& read_only_reason, const Secrets& secrets,
+                        Report& report) {
     if (growth.bytes < pool_bytes_min && !raw_device_bytes(growth.device_directory)) {
         return report.fail(
             Code::invalid,
@@ -41,7 +42,8 @@ Result<DevicePath> plan(const PoolDirectory& pool, const PoolGrowth& growth,
                         "(`ros2store up`) and copy its files there (`ros2store cp -r`)",
                         pool.directory, pool_devices_max));
     }
-    auto place = device_path(pool.directory, pool.config.pool, number, growth.device_directory);
+    auto place =
+        device_path(pool.directory, pool.config.pool, number, growth.device_directory, secrets);
     ROS2S_TRY(check_space({place}, round_down(growth.bytes, block_bytes), {}, report));
     return place;
 }
@@ -67,14 +69,15 @@ Task<Result<>> write_file(const Call& call, Environment environment, const PoolD
 
 Task<Result<>> grow(const Call& call, Environment environment, const PoolDirectory& pool,
                     const PoolGrowth& growth, engine::EngineStore& engine, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const auto place, plan(pool, growth, engine.read_only_reason(), report));
+    ROS2S_CO_TRY_ASSIGN(const auto place, plan(pool, growth, engine.read_only_reason(),
+                                               environment.reactor.secrets(), report));
     const std::string device = place.link.empty() ? place.path : place.link;
     const auto name = std::filesystem::path(device).filename().string();
     const auto marked = replace_file(in(pool.directory, growing_name), name + "\n");
     if (!marked) co_return cannot("write in", pool.directory, marked.error(), report);
     auto written = co_await write_file(call, environment, pool, growth, place, report);
     if (!written) {
-        if (const auto removed = remove_device(device); !removed) {
+        if (const auto removed = remove_device(device, Removal::unfinished); !removed) {
             report.say(
                 fmt::format("what was made of {} could not be removed: {}; the next "
                             "opening of the pool tries again",

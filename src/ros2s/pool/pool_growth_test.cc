@@ -81,12 +81,12 @@ class PoolGrowthTest : public testing::Test {
         return found;
     }
     // True: it was killed; false: it finished.
-    bool helper_is_killed_at(int report_of_progress) const {
+    bool helper_is_killed_at(int report_of_progress, const std::string& place = "") const {
         const pid_t child = fork();
         if (child == 0) {
             execl(POOL_HELPER, POOL_HELPER, "grow", directory_.c_str(),
                   std::to_string(pool_bytes_min).c_str(),
-                  std::to_string(report_of_progress).c_str(), nullptr);
+                  std::to_string(report_of_progress).c_str(), place.c_str(), nullptr);
             _exit(127);
         }
         int status = 0;
@@ -127,11 +127,30 @@ TEST_F(PoolGrowthTest, OnAnotherDisk) {
     files::create_directory(base_ + "/other");
     ASSERT_TRUE(grow({.directory = {}, .device_directory = base_ + "/other", .progress = {}}))
         << report_.text();
-    EXPECT_TRUE(files::is_symlink(directory_ + "/device-1"));
-    EXPECT_EQ(files::file_size(base_ + "/other/ros2store-pool-device-1"), pool_bytes_min);
+    const auto target = files::read_symlink(directory_ + "/device-1");
+    EXPECT_EQ(target.parent_path(), base_ + "/other");
+    EXPECT_EQ(files::file_size(target), pool_bytes_min);
     EXPECT_GT(total(), pool_bytes_min);
     ASSERT_TRUE(destroy_pool(directory_, report_)) << report_.text();
     EXPECT_TRUE(files::is_empty(base_ + "/other"));
+}
+
+TEST_F(PoolGrowthTest, AnInterruptedGrowthDoesNotNameAnotherPoolsFile) {
+    files::create_directory(base_ + "/other");
+    const int halfway = static_cast<int>(pool_bytes_min >> 21);
+    ASSERT_TRUE(helper_is_killed_at(halfway, base_ + "/other"));
+    std::string interrupted = std::exchange(directory_, base_ + "/second");
+    make();
+    ASSERT_TRUE(grow({.directory = {}, .device_directory = base_ + "/other", .progress = {}}))
+        << report_.text();
+    const uint64_t grown = total();
+    std::swap(directory_, interrupted);
+    EXPECT_LT(total(), grown);  // the opening undoes the growth
+    EXPECT_FALSE(files::exists(files::symlink_status(directory_ + "/device-1")));
+    std::swap(directory_, interrupted);
+    EXPECT_EQ(total(), grown);
+    const files::directory_iterator each(base_ + "/other");
+    EXPECT_EQ(std::distance(each, {}), 1);
 }
 
 TEST_F(PoolGrowthTest, WhatIsRefusedChangesNothing) {
@@ -141,10 +160,6 @@ TEST_F(PoolGrowthTest, WhatIsRefusedChangesNothing) {
             Code::no_space, "too little");
     refuses({.directory = {}, .device_directory = base_ + "/none", .progress = {}}, Code::not_found,
             base_ + "/none");
-    files::create_directory(base_ + "/other");
-    std::ofstream(base_ + "/other/ros2store-pool-device-1") << "precious";
-    refuses({.directory = {}, .device_directory = base_ + "/other", .progress = {}}, Code::exists,
-            "exists already");
     OwnerRecord present;
     auto owner = Ownership::take(
         directory_, {.pid = getpid(), .program = {}, .mount_point = {}, .container = {}}, present,

@@ -51,6 +51,8 @@ Task<Result<>> close_file(ros2s_file& file) {
     if (file.core.requests > 0) co_return fail(Code::busy);
     const auto closed = co_await file.fs.file_system().close(file.fs.call, file.core.handle);
     file.fs.file_system().forget(file.node, 1);
+    // The caller takes EBUSY to mean that the file is still open.
+    if (!closed && closed.error().code == Code::busy) co_return fail(Code::io);
     co_return closed;
 }
 
