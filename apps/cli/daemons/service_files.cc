@@ -270,9 +270,10 @@ Task<Result<>> make_service_files(CommandContext context, ServiceFilesWish wish)
 
 Result<> remove_service_files(const std::string& directory, Report& report) {
     const api::ServicePaths paths(directory);
-    for (const std::string& path :
-         {paths.run, paths.storage_certs, paths.host_certs, paths.engine_settings,
-          paths.engine_settings + ".new", paths.dpu_settings, paths.dpu_settings + ".new"}) {
+    // `run` is the last one: an interrupted removal is continued only if it exists.
+    for (const std::string& path : {paths.storage_certs, paths.host_certs, paths.engine_settings,
+                                    paths.engine_settings + ".new", paths.dpu_settings,
+                                    paths.dpu_settings + ".new", paths.run}) {
         std::error_code failed;
         std::filesystem::remove_all(path, failed);
         if (failed) return cannot("remove", path, failed.value(), report);
