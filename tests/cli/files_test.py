@@ -242,7 +242,7 @@ class Files(WithPool):
                                   stderr=subprocess.PIPE, text=True) as process:
                 while process.poll() is None and not whole_files(target):
                     time.sleep(0.001)
-                process.send_signal(signal.SIGINT)
+                process.send_signal(signal.SIGHUP)  # its terminal is closed
                 _, said = process.communicate(timeout=120)
             if process.returncode == 0:
                 continue
