@@ -3,6 +3,7 @@
 usage: daemons_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -446,18 +447,29 @@ class Life(WithDirectory):
         wait_until(lambda: not processes_of(self.scratch), "the mount's process")
 
     def test_an_engine_that_hangs(self):
-        self.up("--size", SIZE)
+        uris = self.up("--size", SIZE)["uris"]
         engine, _ = self.pids()
+        mount_point = self.scratch / "mount"
+        mount_point.mkdir()
+        run("mount", uris["offload"], mount_point)
         os.kill(engine, signal.SIGSTOP)
         status = answer("status", self.pool)
+        self.assertEqual((status["mounts"], status["dead_mounts"]), ([str(mount_point)], []))
         self.assertIsNone(status["containers"])
         self.assertTrue(status["trouble"])
         hung, well = status["daemons"]
         self.assertEqual((hung["pid"], hung["sessions"]), (engine, None))
         self.assertIn("not answered", hung["trouble"])
         self.assertIsNone(well["trouble"])
-        self.assertIn("killed ros2store-engine", run("down", "--kill", self.pool).stdout)
-        self.assertEqual(processes_of(self.scratch), {})
+        down = run("down", "--kill", self.pool).stdout
+        self.assertIn("killed ros2store-engine", down)
+        self.assertIn(f"unmounted {mount_point}, which did not answer", down)
+        self.assertFalse(os.path.ismount(mount_point))
+        left = processes_of(self.scratch)
+        self.assertLessEqual(set(left.values()), {"ros2store-fuse"})
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)  # it would wait for the daemons first
 
     def test_destroy(self):
         self.up("--size", SIZE)
