@@ -160,7 +160,8 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
     up_command.app
         .add_option("--provider", up_command.options->providers,
                     "how the DPU daemon reaches the engine, best first, separated by commas: shm, "
-                    "tls, ucx+tcp, ofi+tcp;ofi_rxm; kept in DIR/dpu.yaml")
+                    "tls, ucx+tcp, ofi+tcp;ofi_rxm; kept in DIR/dpu.yaml. In an existing DIR, "
+                    "the settings of both daemons must allow them")
         ->excludes(no_daemons);
     up_command.app
         .add_flag("--trusted-network", up_command.options->trusted_network,

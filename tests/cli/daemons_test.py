@@ -242,6 +242,23 @@ class Life(WithDirectory):
         self.assertIn('providers: "shm"', (self.pool / "dpu.yaml").read_text())
         self.assertIn(f"shm to {self.pool}/run/engine.data", (self.pool / "run/dpu.log").read_text())
 
+    def test_a_provider_that_the_settings_do_not_allow(self):
+        self.up("--size", SIZE)
+        run("down", self.pool)
+        engine, dpu = self.pool / "engine.yaml", self.pool / "dpu.yaml"
+        before = engine.read_text() + dpu.read_text()
+        wish = ("--provider", "tls, ucx+tcp", "--trusted-network")
+        self.refused("up", self.pool, *wish, says=[
+            f"in {engine}, add ', tls 127.0.0.1:0' to 'listen' of 'data'", "', ucx+tcp 127.0.0.1:0'",
+            f"in {engine}, set 'trusted_network' of 'data' to loopback",
+            f"in {dpu}, set 'trusted_network' of 'engine' to loopback"])
+        self.assertEqual(engine.read_text() + dpu.read_text(), before)
+        for settings in (engine, dpu):  # what it says, done
+            text = settings.read_text().replace('#   trusted_network: "no"', "  trusted_network: loopback")
+            settings.write_text(text.replace('engine.data"', 'engine.data, tls 127.0.0.1:0, ucx+tcp 127.0.0.1:0"'))
+        self.up(*wish)
+        self.assertIn(": tls to 127.0.0.1:", (self.pool / "run/dpu.log").read_text())
+
     def test_certificates_that_soon_end_are_renewed(self):
         self.up("--size", SIZE)
         certs = self.pool / "certs/storage"
