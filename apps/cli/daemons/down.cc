@@ -166,8 +166,8 @@ Task<Result<>> end_services(CommandContext context, const std::string& directory
 // Mounts before daemons, so that they can write what they hold. A mount that does not answer waits
 // for a daemon that is gone or hangs. It holds nothing that can be written, is in use by what waits
 // in it, and ends with the daemons.
-Task<Result<>> end_all(CommandContext context, const std::string& directory, bool kill,
-                       Ended& ended) {
+Task<Result<>> end_mounts_and_services(CommandContext context, const std::string& directory,
+                                       bool kill, Ended& ended) {
     ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(directory, context.report));
     ROS2S_CO_TRY_ASSIGN(PoolMounts mounts, co_await look_at_mounts(context, directory, owner));
     const bool daemons_first = !mounts.silent.empty();
@@ -185,7 +185,7 @@ Task<Result<>> down(CommandContext context, DownOptions options) {
     ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory pool,
                         pool::read_pool_settings(directory, context.report));
     Ended ended;
-    ROS2S_CO_TRY(co_await end_all(context, pool.directory, options.kill, ended));
+    ROS2S_CO_TRY(co_await end_mounts_and_services(context, pool.directory, options.kill, ended));
     ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(pool.directory, context.report));
     if (owner.pid != 0) {
         co_return context.report.fail(

@@ -23,7 +23,7 @@ namespace ros2s::cli {
 namespace {
 
 constexpr std::string_view type = "fuse.ros2store";
-constexpr Duration answer_max = std::chrono::seconds(2);
+constexpr Duration mount_answer_max = std::chrono::seconds(2);
 
 // The table writes bytes that would end a field as three octal digits: "\040".
 std::string unescape(std::string_view field) {
@@ -49,15 +49,15 @@ bool same_directory(const std::string& one, const std::string& other) {
 }
 
 // What a process that asks a mount reports as its exit status.
-constexpr int answers = 0, is_dead = 1, is_hidden = 2;
+constexpr int mount_lives = 0, is_dead = 1, is_hidden = 2;
 
 // In a child process: only system calls.
-int ask(const char* mount_point) {
+int ask_kernel(const char* mount_point) {
     // Attributes may be cached; the space of a file system is not.
     struct statvfs space{};
-    if (::statvfs(mount_point, &space) != 0) return errno == ENOTCONN ? is_dead : answers;
+    if (::statvfs(mount_point, &space) != 0) return errno == ENOTCONN ? is_dead : mount_lives;
     struct stat status{};
-    return ::stat(mount_point, &status) != 0 && errno == EACCES ? is_hidden : answers;
+    return ::stat(mount_point, &status) != 0 && errno == EACCES ? is_hidden : mount_lives;
 }
 
 // A system call on a mount whose daemon hangs does not return, and a process with a thread in it
@@ -66,7 +66,7 @@ pid_t start_asking(const std::string& mount_point) {
     const pid_t child = ::fork();
     if (child != 0) return child;
     ::close_range(0, ~0U, 0);
-    ::_exit(ask(mount_point.c_str()));
+    ::_exit(ask_kernel(mount_point.c_str()));
 }
 
 }  // namespace
@@ -153,11 +153,11 @@ Task<Result<PoolMounts>> look_at_mounts(CommandContext context, std::string dire
         }
     }
     Reactor& reactor = context.environment.reactor;
-    const Time until = reactor.now() + answer_max;
+    const Time until = reactor.now() + mount_answer_max;
     const auto waits = [](Asked& each) {
         int status = 0;
         if (!each.status && each.child > 0 && ::waitpid(each.child, &status, WNOHANG) != 0) {
-            each.status = WIFEXITED(status) ? WEXITSTATUS(status) : answers;
+            each.status = WIFEXITED(status) ? WEXITSTATUS(status) : mount_lives;
         }
         return !each.status;
     };
