@@ -160,7 +160,8 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
     up_command.app
         .add_option("--provider", up_command.options->providers,
                     "how the DPU daemon reaches the engine, best first, separated by commas: shm, "
-                    "tls, ucx+tcp, ofi+tcp;ofi_rxm; kept in DIR/dpu.yaml")
+                    "tls, ucx+tcp, ofi+tcp;ofi_rxm; kept in DIR/dpu.yaml. In an existing DIR, "
+                    "the settings of both daemons must allow them")
         ->excludes(no_daemons);
     up_command.app
         .add_flag("--trusted-network", up_command.options->trusted_network,
@@ -293,6 +294,7 @@ void add_files(CLI::App& app, Arguments& arguments) {
     auto cp_command = add("cp", "copy files and trees, with modes, owners, times and links", cp, 2);
     cp_command.app.add_flag("-r,-R,--recursive", cp_command.options->recursive, "directories too");
     cp_command.app.footer(
+        "DIR/. is what DIR has in it. If a file cannot be copied, the others still are.\n"
         "A file gets its name when its copy is complete. Ctrl-C leaves complete files, and\n"
         "directories that may still lack their modes and times; kill -9 may also leave files "
         "named\n"

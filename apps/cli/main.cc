@@ -15,7 +15,8 @@
 namespace ros2s::cli {
 namespace {
 
-// Ctrl-C asks the running command to stop and clean up. A second one ends the process at once.
+// Ctrl-C, SIGTERM, or the end of the terminal (unless nohup ignores it) asks the running command to
+// stop and clean up. A second one ends the process at once.
 class Interrupts final : public Poller {
   public:
     explicit Interrupts(OsReactor& reactor) : reactor_(reactor) {
@@ -29,12 +30,15 @@ class Interrupts final : public Poller {
         action.sa_flags = static_cast<int>(SA_RESETHAND);
         sigaction(SIGINT, &action, nullptr);
         sigaction(SIGTERM, &action, nullptr);
+        sigaction(SIGHUP, nullptr, &hangup_);
+        if (hangup_.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
     }
     Interrupts(const Interrupts&) = delete;
     Interrupts& operator=(const Interrupts&) = delete;
     ~Interrupts() override {
         (void)std::signal(SIGINT, SIG_DFL);
         (void)std::signal(SIGTERM, SIG_DFL);
+        sigaction(SIGHUP, &hangup_, nullptr);
         reactor_.detach(*this);
     }
     [[nodiscard]] StopToken token() { return stop_.token(); }
@@ -50,6 +54,7 @@ class Interrupts final : public Poller {
     // A global, because it is set by a signal handler.
     static inline volatile std::sig_atomic_t interrupted = 0;
     static inline OsReactor* awake = nullptr;
+    struct sigaction hangup_{};  // as it was before
     OsReactor& reactor_;
     StopSource stop_;
 };

@@ -117,26 +117,17 @@ std::string EnginePools::storage(const std::string& pool) const {
 Task<Result<object::ContainerRecord>> EnginePools::create_container(
     const Call& call, object::ObjectStore& store, object::ContainerProperties properties,
     fs::Owner owner, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(
-        auto made,
-        co_await fs::create_container(call, reactor_, store, std::move(properties), owner, report));
-    if (new_container_key_.empty()) co_return made;
-    Call step = call;  // the name of the call belongs to the creation
-    step.update = nullptr;
-    const auto encrypted = co_await encrypt(step, store, made, report);
-    const bool repeated = call.update != nullptr && call.update->repeated;
-    if (encrypted || (repeated && encrypted.error().code == Code::exists)) co_return made;
-    (void)co_await store.destroy_container(step, made.id);
-    co_return fail(encrypted.error());
-}
-
-Task<Result<>> EnginePools::encrypt(const Call& call, object::ObjectStore& store,
-                                    const object::ContainerRecord& made, Report& report) {
+    if (new_container_key_.empty()) {
+        co_return co_await fs::create_container(call, reactor_, store, std::move(properties), owner,
+                                                report);
+    }
     ROS2S_CO_TRY_ASSIGN(const cipher::KeyRecord keys,
                         cipher::make_keys(reactor_.secrets(), *keys_, new_container_key_,
                                           store.features(), report));
     const std::string bytes = cipher::encode(keys);
-    co_return co_await fs::require_decryption(call, store, made, cipher::put_keys(bytes), report);
+    const object::Operation put = cipher::put_keys(bytes);
+    co_return co_await fs::create_container(call, reactor_, store, std::move(properties), owner,
+                                            report, &put);
 }
 
 Result<> EnginePools::use_keys(const std::string& place, Duration keep,

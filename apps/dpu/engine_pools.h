@@ -85,9 +85,6 @@ class EnginePools {
     void look_at(const std::string& name, Pool& pool, const Log& log,
                  const OnChange& on_change) const;
 
-    Task<Result<>> encrypt(const Call& call, object::ObjectStore& store,
-                           const object::ContainerRecord& made, Report& report);
-
     Reactor& reactor_;
     Log log_;
     std::unique_ptr<cipher::KeyProvider> keys_;  // null: there are none

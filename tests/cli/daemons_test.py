@@ -3,6 +3,7 @@
 usage: daemons_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -241,6 +242,23 @@ class Life(WithDirectory):
         self.assertIn('providers: "shm"', (self.pool / "dpu.yaml").read_text())
         self.assertIn(f"shm to {self.pool}/run/engine.data", (self.pool / "run/dpu.log").read_text())
 
+    def test_a_provider_that_the_settings_do_not_allow(self):
+        self.up("--size", SIZE)
+        run("down", self.pool)
+        engine, dpu = self.pool / "engine.yaml", self.pool / "dpu.yaml"
+        before = engine.read_text() + dpu.read_text()
+        wish = ("--provider", "tls, ucx+tcp", "--trusted-network")
+        self.refused("up", self.pool, *wish, says=[
+            f"in {engine}, add ', tls 127.0.0.1:0' to 'listen' of 'data'", "', ucx+tcp 127.0.0.1:0'",
+            f"in {engine}, set 'trusted_network' of 'data' to loopback",
+            f"in {dpu}, set 'trusted_network' of 'engine' to loopback"])
+        self.assertEqual(engine.read_text() + dpu.read_text(), before)
+        for settings in (engine, dpu):  # what it says, done
+            text = settings.read_text().replace('#   trusted_network: "no"', "  trusted_network: loopback")
+            settings.write_text(text.replace('engine.data"', 'engine.data, tls 127.0.0.1:0, ucx+tcp 127.0.0.1:0"'))
+        self.up(*wish)
+        self.assertIn(": tls to 127.0.0.1:", (self.pool / "run/dpu.log").read_text())
+
     def test_certificates_that_soon_end_are_renewed(self):
         self.up("--size", SIZE)
         certs = self.pool / "certs/storage"
@@ -446,18 +464,29 @@ class Life(WithDirectory):
         wait_until(lambda: not processes_of(self.scratch), "the mount's process")
 
     def test_an_engine_that_hangs(self):
-        self.up("--size", SIZE)
+        uris = self.up("--size", SIZE)["uris"]
         engine, _ = self.pids()
+        mount_point = self.scratch / "mount"
+        mount_point.mkdir()
+        run("mount", uris["offload"], mount_point)
         os.kill(engine, signal.SIGSTOP)
         status = answer("status", self.pool)
+        self.assertEqual((status["mounts"], status["dead_mounts"]), ([str(mount_point)], []))
         self.assertIsNone(status["containers"])
         self.assertTrue(status["trouble"])
         hung, well = status["daemons"]
         self.assertEqual((hung["pid"], hung["sessions"]), (engine, None))
         self.assertIn("not answered", hung["trouble"])
         self.assertIsNone(well["trouble"])
-        self.assertIn("killed ros2store-engine", run("down", "--kill", self.pool).stdout)
-        self.assertEqual(processes_of(self.scratch), {})
+        down = run("down", "--kill", self.pool).stdout
+        self.assertIn("killed ros2store-engine", down)
+        self.assertIn(f"unmounted {mount_point}, which did not answer", down)
+        self.assertFalse(os.path.ismount(mount_point))
+        left = processes_of(self.scratch)
+        self.assertLessEqual(set(left.values()), {"ros2store-fuse"})
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)  # it would wait for the daemons first
 
     def test_destroy(self):
         self.up("--size", SIZE)

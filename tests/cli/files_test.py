@@ -2,6 +2,7 @@
 
 usage: files_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
+import json
 import os
 import signal
 import stat
@@ -55,6 +56,8 @@ class Files(WithPool):
         run("mkdir", "-p", self.mine("x/y/z"))
         run("mkdir", "-p", self.mine("x/y/z"))
         self.refused("mkdir", self.mine("x"), says="exists")
+        # Only what it made counts.
+        self.assertEqual(answer("mkdir", "-p", self.mine("x/y/z"), self.mine("x/a/b"))["made"], 2)
 
     def test_mv(self):
         run("mkdir", self.mine("from"), self.mine("to"))
@@ -64,6 +67,69 @@ class Files(WithPool):
         self.assertEqual(run("ls", self.mine("to")).stdout, "g\n")
         self.refused("mv", self.mine("from"), self.mine("from/inside"), says="itself")
         self.refused("mv", self.mine("to/g"), self.scratch / "g", says="cp -r")
+
+    def two_of_one_name(self, make):
+        """Makes one/x and other/x with these words in them."""
+        for name in ("one", "other"):
+            source = self.scratch / name / "x"
+            source.parent.mkdir()
+            source.write_text(name)
+            make(name, source)
+
+    def test_mv_of_two_of_one_name(self):
+        run("mkdir", self.mine("one"), self.mine("other"), self.mine("to"))
+        self.two_of_one_name(lambda name, source: run("cp", source, self.mine(f"{name}/x")))
+        self.refused("mv", self.mine("one/x"), self.mine("other/x"), self.mine("to"),
+                     says=[self.mine("other/x"), "'x'", "just", "another name"])
+        self.assertEqual(run("cat", self.mine("to/x"), self.mine("other/x")).stdout, "oneother")
+        # What was there before is replaced.
+        run("mv", self.mine("other/x"), self.mine("to"))
+        self.assertEqual(run("cat", self.mine("to/x")).stdout, "other")
+
+    def test_cp_of_two_of_one_name(self):
+        self.two_of_one_name(lambda name, source: None)
+        one, other = self.scratch / "one", self.scratch / "other"
+        self.refused("cp", one / "x", other / "x", self.mine(), says=[f"{other}/x", "another name"])
+        self.assertEqual(run("cat", self.mine("x")).stdout, "one")
+        # Contents are merged.
+        run("cp", "-r", f"{one}/.", f"{other}/.", self.mine())
+        self.assertEqual(run("cat", self.mine("x")).stdout, "other")
+
+    def test_cp_goes_on_behind_what_fails(self):
+        tree = self.scratch / "tree"
+        (tree / "f").mkdir(parents=True)
+        last = self.scratch / "last"
+        last.write_text("words")
+        run("mkdir", self.mine("tree"))
+        run("cp", last, self.mine("tree/f"))
+        done = run("--json", "cp", "-r", self.scratch / "none", tree, last, self.mine(), expect=1)
+        self.assertEqual(json.loads(done.stdout)["files"], 1)
+        self.assertIn(f"{self.scratch}/none: not found", done.stderr)
+        self.assertIn(f"in copying {tree}, named above; the rest of it was copied", done.stderr.splitlines()[-1])
+        self.assertEqual(run("cat", self.mine("last")).stdout, "words")
+
+    def test_a_slash_behind_a_directory(self):
+        tree = self.scratch / "tree"
+        tree.mkdir()
+        (tree / "f").write_text("words")
+        (self.scratch / "link").symlink_to(tree)  # with an absolute path
+        for source in ("tree/", "tree//", "link/"):
+            run("cp", "-r", f"{self.scratch}/{source}", self.mine())
+        self.assertEqual(run("ls", self.mine()).stdout, "link/\ntree/\n")
+        self.assertEqual(run("cat", self.mine("tree/f"), self.mine("link/f")).stdout, "wordswords")
+        run("cp", "-r", f"{tree}/.", self.mine())
+        self.assertEqual(run("ls", self.mine()).stdout, "f\nlink/\ntree/\n")
+        self.assertEqual(run("ls", f"{tree}/").stdout, "f\n")
+        self.refused("mkdir", f"{tree}/", says="exists")
+        run("rm", "-r", f"{tree}/")
+        self.assertFalse(tree.exists())
+
+    def test_cp_to_what_is_no_regular_file(self):
+        run("cp", "/bin/true", self.mine("f"))
+        pipe = self.scratch / "pipe"
+        os.mkfifo(pipe)
+        self.refused("cp", self.mine("f"), pipe, says=[str(pipe), "not a regular file", "ros2store cat"])
+        self.assertTrue(stat.S_ISFIFO(pipe.stat().st_mode))
 
     def test_rm_goes_on_behind_what_is_missing(self):
         for name in ("b", "d"):
@@ -176,7 +242,7 @@ class Files(WithPool):
                                   stderr=subprocess.PIPE, text=True) as process:
                 while process.poll() is None and not whole_files(target):
                     time.sleep(0.001)
-                process.send_signal(signal.SIGINT)
+                process.send_signal(signal.SIGHUP)  # its terminal is closed
                 _, said = process.communicate(timeout=120)
             if process.returncode == 0:
                 continue

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "dpu_process.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/runtime/nursery.h"
@@ -43,6 +46,9 @@ class ContainersOnce : public testing::TestWithParam<const char*> {
     static bool is_dpu() { return std::string_view(GetParam()) == "dpu"; }
     void kill_and_start() {
         is_dpu() ? dpu.kill_hard() : engine.kill_hard();
+        start_again();
+    }
+    void start_again() {
         ASSERT_TRUE(is_dpu() ? dpu.start() : engine.start());
         // The client notices, and is connected again.
         for (int tries = 0; tries < 60'000; ++tries) {
@@ -129,6 +135,36 @@ TEST_P(ContainersOnce, ARepetitionAfterAKillIsAnsweredFromTheStoredReply) {
                   .error()
                   .code,
               Code::not_found);
+}
+
+TEST_P(ContainersOnce, AreEncryptedByADpuThatHasAKeyForThem) {
+    if (!is_dpu()) GTEST_SKIP() << "an engine has no keys";
+    const std::string keys = engine.pool_directory() + "/keys";
+    std::filesystem::create_directory(keys);
+    std::ofstream(keys + "/acme.key") << std::string(64, '7');
+    std::filesystem::permissions(keys + "/acme.key", std::filesystem::perms(0600));
+    dpu.kill_hard();
+    std::ofstream(engine.places().dpu_settings, std::ios::app)
+        << fmt::format("\nencryption: {{keys: '{}', new_containers: acme}}\n", keys);
+    start_again();
+    UpdateName creation{.client = Uuid::make(reactor->secrets()), .slot = 3, .sequence = 1};
+    const auto made = create("secret", creation);
+    ASSERT_TRUE(made) << report.text();
+    creation.repeated = true;
+    const auto again = create("secret", creation);
+    ASSERT_TRUE(again) << report.text();
+    EXPECT_EQ(again->id, made->id);
+    std::string said;
+    EXPECT_EQ(run_program(fmt::format("'{}' container query 'ros2s+local:///pool/secret?dir={}'",
+                                      PROGRAM_CLI, engine.pool_directory()),
+                          said),
+              0);
+    EXPECT_NE(said.find("aes-256-gcm"), said.npos) << said;
+    EXPECT_EQ(run_program(fmt::format("'{}' ls 'ros2s+dpu:///pool/secret?dir={}'", PROGRAM_CLI,
+                                      engine.pool_directory()),
+                          said),
+              0)
+        << said;
 }
 
 // Killed wherever they happen to be: done twice, a creation or removal would fail.

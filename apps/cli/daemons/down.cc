@@ -93,16 +93,21 @@ struct Ended {
     std::vector<Service> services;
 };
 
-Task<Result<>> end_mounts(CommandContext context, const std::string& directory, Ended& ended) {
-    ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(directory, context.report));
-    ended.dead = dead_mounts(directory, owner);
-    for (const auto& mount_point : ended.dead) {
+Task<Result<>> end_mounts(CommandContext context, const std::string& directory,
+                          const pool::OwnerRecord& owner, PoolMounts mounts, Ended& ended) {
+    for (const auto& mount_point : mounts.dead) {
         ROS2S_CO_TRY(co_await unmount(context, mount_point, true));
         context.session.say(
             fmt::format("unmounted {}, whose process had ended without doing so", mount_point));
     }
-    std::vector<std::string> living = mounts_of(directory);
+    ended.dead = std::move(mounts.dead);
+    for (const auto& mount_point : mounts.silent) {
+        ROS2S_CO_TRY(co_await unmount(context, mount_point, true));
+        context.session.say(fmt::format("unmounted {}, which did not answer", mount_point));
+        ended.unmounted.push_back(mount_point);
+    }
     // The owner's record counts if the kernel's table is the one of another namespace.
+    std::vector<std::string>& living = mounts.living;
     if (!owner.mount_point.empty() && std::ranges::find(living, owner.mount_point) == living.end())
         living.push_back(owner.mount_point);
     for (const auto& mount_point : living) {
@@ -158,6 +163,20 @@ Task<Result<>> end_services(CommandContext context, const std::string& directory
     co_return Result<>{};
 }
 
+// Mounts before daemons, so that they can write what they hold. A mount that does not answer waits
+// for a daemon that is gone or hangs. It holds nothing that can be written, is in use by what waits
+// in it, and ends with the daemons.
+Task<Result<>> end_mounts_and_services(CommandContext context, const std::string& directory,
+                                       bool kill, Ended& ended) {
+    ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(directory, context.report));
+    ROS2S_CO_TRY_ASSIGN(PoolMounts mounts, co_await look_at_mounts(context, directory, owner));
+    const bool daemons_first = !mounts.silent.empty();
+    if (daemons_first) ROS2S_CO_TRY(co_await end_services(context, directory, kill, ended));
+    ROS2S_CO_TRY(co_await end_mounts(context, directory, owner, std::move(mounts), ended));
+    if (!daemons_first) ROS2S_CO_TRY(co_await end_services(context, directory, kill, ended));
+    co_return Result<>{};
+}
+
 }  // namespace
 
 Task<Result<>> down(CommandContext context, DownOptions options) {
@@ -166,8 +185,7 @@ Task<Result<>> down(CommandContext context, DownOptions options) {
     ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory pool,
                         pool::read_pool_settings(directory, context.report));
     Ended ended;
-    ROS2S_CO_TRY(co_await end_mounts(context, pool.directory, ended));
-    ROS2S_CO_TRY(co_await end_services(context, pool.directory, options.kill, ended));
+    ROS2S_CO_TRY(co_await end_mounts_and_services(context, pool.directory, options.kill, ended));
     ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(pool.directory, context.report));
     if (owner.pid != 0) {
         co_return context.report.fail(

@@ -1,6 +1,7 @@
 #include "service_files.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <ranges>
 #include <sstream>
 
@@ -164,9 +166,51 @@ Result<> write_settings(const DaemonPaths& daemon, const std::string& wish, Repo
     return replace_file(daemon.settings, said->output, report);
 }
 
+// The value of a setting in the form in which `up` wrote the file: "  KEY: VALUE" in its group. A
+// setting with its default is in a comment. Nothing: people have changed that form.
+std::optional<std::string> value_in(const std::string& path, std::string_view group,
+                                    std::string_view key) {
+    const std::string begin = fmt::format("{}:", group), mine = fmt::format("  {}: ", key);
+    std::ifstream file(path);
+    std::string line;
+    for (bool inside = false; std::getline(file, line);) {
+        if (line.starts_with("# ") && inside) line = line.substr(1);
+        if (!line.starts_with(' ') && line.ends_with(':')) inside = line == begin;
+        const size_t at = line.find(mine);
+        if (inside && at != line.npos && line.find_first_not_of(' ') == at + 2) {
+            return line.substr(at + mine.size());
+        }
+    }
+    return std::nullopt;
+}
+
+// What must be edited before the DPU daemon can use the providers, as sentences; none: nothing.
+std::vector<std::string> edits_for(std::string_view providers, const DaemonPaths& engine,
+                                   const DaemonPaths& dpu) {
+    std::vector<std::string> edits;
+    const auto listen = value_in(engine.settings, "data", "listen");
+    for (const std::string& name : names_in(providers)) {
+        std::string words = ' ' + listen.value_or("");
+        std::ranges::replace_if(words, [](char c) { return c == '"' || c == ','; }, ' ');
+        if (listen && !words.contains(fmt::format(" {} ", name))) {
+            edits.push_back(fmt::format("in {}, add ', {} 127.0.0.1:0' to 'listen' of 'data'",
+                                        engine.settings, name));
+        }
+    }
+    if (trust_in(providers) == "no") return edits;
+    for (const auto& [settings, group] :
+         {std::pair(engine.settings, "data"), std::pair(dpu.settings, "engine")}) {
+        const auto trust = value_in(settings, group, "trusted_network");
+        if (!trust || (*trust != "\"no\"" && *trust != "no")) continue;
+        edits.push_back(
+            fmt::format("in {}, set 'trusted_network' of '{}' to loopback", settings, group));
+    }
+    return edits;
+}
+
 // Only in the line of the file that `up` made; people may have edited the others.
-Result<> set_providers(const CommandContext& context, const DaemonPaths& dpu,
-                       const std::string& providers) {
+Result<> set_providers(const CommandContext& context, const DaemonPaths& engine,
+                       const DaemonPaths& dpu, const std::string& providers) {
     // A setting with its default is in a comment.
     constexpr std::string_view key = "  providers: ", commented = "#   providers: ";
     std::ifstream file(dpu.settings);
@@ -191,6 +235,13 @@ Result<> set_providers(const CommandContext& context, const DaemonPaths& dpu,
             Code::busy, fmt::format("{} runs with the providers {}; stop it first: ros2store down",
                                     dpu.program, before));
     }
+    if (const auto edits = edits_for(providers, engine, dpu); !edits.empty()) {
+        return context.report.fail(
+            Code::invalid,
+            fmt::format("the settings of the daemons do not allow the providers {} yet: {}; then "
+                        "repeat the command",
+                        providers, fmt::join(edits, "; ")));
+    }
     context.session.say(fmt::format("{}: the providers are now {}; they were {}", dpu.settings,
                                     config::quoted(providers), before));
     return replace_file(dpu.settings, text, context.report);
@@ -209,7 +260,8 @@ Result<> make_all(const CommandContext& context, const ServiceFilesWish& wish) {
     if (!exists(dpu.settings)) {
         return write_settings(dpu, dpu_wish(paths, wish), context.report);
     }
-    return wish.providers.empty() ? Result<>{} : set_providers(context, dpu, wish.providers);
+    return wish.providers.empty() ? Result<>{}
+                                  : set_providers(context, engine, dpu, wish.providers);
 }
 
 }  // namespace
@@ -270,9 +322,10 @@ Task<Result<>> make_service_files(CommandContext context, ServiceFilesWish wish)
 
 Result<> remove_service_files(const std::string& directory, Report& report) {
     const api::ServicePaths paths(directory);
-    for (const std::string& path :
-         {paths.run, paths.storage_certs, paths.host_certs, paths.engine_settings,
-          paths.engine_settings + ".new", paths.dpu_settings, paths.dpu_settings + ".new"}) {
+    // `run` is the last one: an interrupted removal is continued only if it exists.
+    for (const std::string& path : {paths.storage_certs, paths.host_certs, paths.engine_settings,
+                                    paths.engine_settings + ".new", paths.dpu_settings,
+                                    paths.dpu_settings + ".new", paths.run}) {
         std::error_code failed;
         std::filesystem::remove_all(path, failed);
         if (failed) return cannot("remove", path, failed.value(), report);

@@ -28,7 +28,7 @@ struct ServiceFilesWish {
     std::string providers;  // for the DPU daemon's connection to the engine; "": unchanged, or shm
 };
 // Errors, with a sentence: not_found (a daemon's program), those of files and of pki; invalid (the
-// settings have no line for the providers).
+// settings have no line for the providers, or do not allow them).
 [[nodiscard]] Task<Result<>> make_service_files(CommandContext context, ServiceFilesWish wish);
 
 // Removes them, with logs and sockets. No daemon may be running. Errors: those of files, with a

@@ -86,7 +86,9 @@ class Findings {
     std::vector<Finding> all_;
 };
 
-// Checks the daemons that `ros2store up DIR` starts, except those that were stopped properly.
+// The daemons of `ros2store up DIR` that have no socket, so that look_at_server() does not look at
+// them: they were stopped, or never started. Whoever asks why a client cannot connect needs to
+// know.
 std::vector<Finding> look_for_daemons(const std::string& directory) {
     std::vector<Finding> findings;
     const api::ServicePaths paths(directory);

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <chrono>
+#include <set>
 
 #include "locations.h"
 #include "tree_copy.h"
@@ -50,8 +51,14 @@ bool is_inside(const Location& from, const Location& to) {
            (from.path.empty() || (to.path + "/").starts_with(from.path + "/"));
 }
 
+// What a run has done so far.
+struct Copied {
+    CopyCounts counts;
+    std::set<std::string> names;  // of the sources that went into the target
+};
+
 Task<Result<>> copy_one(CommandContext context, const Location& from, const Target& target,
-                        const FileOptions& options, CopyCounts& counts) {
+                        const FileOptions& options, Copied& copied) {
     if (from.local && target.location.local) {
         co_return context.report.fail(Code::unsupported,
                                       "both are local paths; the system's own cp copies them");
@@ -78,11 +85,14 @@ Task<Result<>> copy_one(CommandContext context, const Location& from, const Targ
     }
     TreeCopy tree(context, from, target.location);
     Result<> done;
-    if (from.path.empty() && target.is_directory) {
+    if (from.name.empty() && target.is_directory) {
         // A whole container, or "DIR/.", has no name of its own: its contents are copied.
         done = co_await tree.copy_content(source, target.node);
     } else {
-        Entry from_slot;
+        if (target.is_directory) {
+            ROS2S_CO_TRY(check_new_name(context, from, target.location, from.name, copied.names));
+        }
+        Entry from_slot{.directory = {}, .name = from.name};
         if (!from.path.empty()) {
             ROS2S_CO_TRY_ASSIGN(from_slot, co_await find_entry(context, from));
         }
@@ -97,7 +107,7 @@ Task<Result<>> copy_one(CommandContext context, const Location& from, const Targ
         }
         done = co_await tree.copy(std::move(from_slot), source, std::move(to_slot));
     }
-    counts += tree.counts();
+    copied.counts += tree.counts();
     co_return done;
 }
 
@@ -118,28 +128,39 @@ std::string left_behind(const Target& target, const CopyCounts& counts) {
     return fmt::format("{}; to begin again, first: ros2store rm -r {}", left, shell_word(location));
 }
 
+// True: the next source would fail in the same way.
+bool ends_all(Code code) {
+    return code == Code::cancelled || code == Code::deadline || code == Code::no_space ||
+           code == Code::over_cap;
+}
+
+Task<Result<>> copy_named(CommandContext context, Locations& locations, const std::string& text,
+                          const Target& target, const FileOptions& options, Copied& copied) {
+    ROS2S_CO_TRY_ASSIGN(const Location from, co_await locations.open(text));
+    co_return co_await copy_one(context, from, target, options, copied);
+}
+
+// If one source cannot be copied, the next ones still are. Each failure is reported. The last one
+// is the result of the run.
 Task<Result<>> cp_all(CommandContext context, Locations& locations, const FileOptions& options) {
     const Time begin = context.environment.reactor.now();
     ROS2S_CO_TRY_ASSIGN(const Target target, co_await find_target(context, locations, options));
-    CopyCounts counts;
+    Copied copied;
+    const CopyCounts& counts = copied.counts;
+    Failures failures(context);
     for (size_t i = 0; i + 1 < options.locations.size(); ++i) {
-        ROS2S_CO_TRY_ASSIGN(const Location from, co_await locations.open(options.locations[i]));
-        const auto copied = co_await copy_one(context, from, target, options, counts);
-        if (copied) continue;
-        if (copied.error().code == Code::cancelled) {
+        const auto done =
+            co_await copy_named(context, locations, options.locations[i], target, options, copied);
+        if (done) continue;
+        if (done.error().code == Code::cancelled) {
             context.report = Report();
             context.report.say(left_behind(target, counts));
         }
-        co_return copied;
+        failures.add(done.error());
+        if (ends_all(done.error().code)) break;
     }
     const double seconds =
         std::chrono::duration<double>(context.environment.reactor.now() - begin).count();
-    context.session.say(fmt::format(
-        "copied {} file{}{}{}{}{}: {} in {:.1f} s", counts.files, counts.files == 1 ? "" : "s",
-        counted(counts.directories, "directory", "directories"),
-        counted(counts.symbolic_links, "symbolic link", "symbolic links"),
-        counted(counts.hard_links, "hard link", "hard links"),
-        counted(counts.others, "other", "others"), human_bytes(counts.bytes), seconds));
     context.session.answer(Json::object({{"files", counts.files},
                                          {"directories", counts.directories},
                                          {"symbolic_links", counts.symbolic_links},
@@ -147,6 +168,13 @@ Task<Result<>> cp_all(CommandContext context, Locations& locations, const FileOp
                                          {"others", counts.others},
                                          {"bytes", counts.bytes},
                                          {"seconds", seconds}}));
+    if (failures.any()) co_return failures.result();
+    context.session.say(fmt::format(
+        "copied {} file{}{}{}{}{}: {} in {:.1f} s", counts.files, counts.files == 1 ? "" : "s",
+        counted(counts.directories, "directory", "directories"),
+        counted(counts.symbolic_links, "symbolic link", "symbolic links"),
+        counted(counts.hard_links, "hard link", "hard links"),
+        counted(counts.others, "other", "others"), human_bytes(counts.bytes), seconds));
     co_return Result<>{};
 }
 

@@ -54,17 +54,21 @@ Task<Result<>> TreeCopy::copy_file(size_t index, fs::NodeId source) {
             Code::is_directory, fmt::format("copying {}: a directory has its name in {}, and stays",
                                             path_of(index), to_.shown));
     }
-    // Existing devices and the like are written to; write_file() refuses a link.
-    const bool whole = !there || S_ISREG(there->mode);
-    const std::string first_name =
-        whole ? fmt::format(".ros2store-{:016x}-{}", mark_, index) : name;
+    if (there && !S_ISREG(there->mode)) {
+        co_return context_.report.fail(
+            Code::unsupported,
+            fmt::format("copying {0} to {1}: '{2}' exists there and is not a regular file, and "
+                        "stays. Remove it first, or write to it with: ros2store cat {3} > FILE",
+                        path_of(index), to_.shown, name, shell_word(path_of(index))));
+    }
+    const std::string first_name = fmt::format(".ros2store-{:016x}-{}", mark_, index);
 
     ROS2S_CO_TRY_ASSIGN(const fs::Opened from,
                         co_await from_.file_system->open(context_.call, source, {.read = true}));
-    Result<> done = co_await write_file(index, from, first_name, whole);
+    Result<> done = co_await write_file(index, from, first_name);
     const auto closed = co_await from_.file_system->close(context_.call, from.handle);
     if (done) done = closed;
-    if (done && whole) {
+    if (done) {
         done = co_await target.rename(context_.call, directory, first_name, directory, name, {});
     }
     if (done) {
@@ -73,27 +77,26 @@ Task<Result<>> TreeCopy::copy_file(size_t index, fs::NodeId source) {
     }
     if (item.made.value != 0) {
         // Also after an interruption, which has stopped `context_.call`.
-        if (whole) (void)co_await target.unlink(Call{}, directory, first_name);
+        (void)co_await target.unlink(Call{}, directory, first_name);
         if (index > 0) target.forget(item.made, 1);
         item.made = {};
     }
     co_return done;
 }
 
-// The file `name`. If it is one of our `whole` copies, it gets all properties of `from`.
-Task<Result<>> TreeCopy::write_file(size_t index, const fs::Opened& from, const std::string& name,
-                                    bool whole) {
+// The new file `name`, with all properties of `from`.
+Task<Result<>> TreeCopy::write_file(size_t index, const fs::Opened& from, const std::string& name) {
     Item& item = items_[index];
     ROS2S_CO_TRY_ASSIGN(const fs::Opened to, co_await to_.file_system->create(
                                                  context_.call, target_directory(item), name,
                                                  S_IFREG | (item.source.mode & 0777U) | 0200U,
-                                                 {.read = false, .write = true, .exclusive = whole},
+                                                 {.read = false, .write = true, .exclusive = true},
                                                  owner_of(item.source)));
     item.made = to.attributes.node;
     Result<> done = co_await copy_data(from, item.made, to.handle);
     // Last, because writing clears set-id bits and changes times.
-    if (done && whole) done = co_await copy_xattrs(from.attributes.node, item.made);
-    if (done && whole) done = co_await set_attributes(item.source, item.made);
+    if (done) done = co_await copy_xattrs(from.attributes.node, item.made);
+    if (done) done = co_await set_attributes(item.source, item.made);
     const auto closed = co_await to_.file_system->close(context_.call, to.handle);
     co_return done ? closed : done;
 }

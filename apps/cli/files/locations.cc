@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <utility>
 
 #include "pool/pool_location.h"
 #include "ros2s/foreign/local_fs.h"
@@ -19,26 +20,31 @@ namespace {
 struct LocalPath {
     std::string directory;
     std::string rest;
+    std::string name;  // Location::name
 };
 
-LocalPath split(const std::string& text) {
-    const std::filesystem::path path(text.empty() ? "." : text);
+LocalPath split(std::string_view text) {
+    const bool slash = text.ends_with('/');
+    while (text.size() > 1 && text.ends_with('/')) text.remove_suffix(1);
+    const std::filesystem::path path(text);
+    std::string name = path.filename();
+    if (name == "." || name == "..") name.clear();
     std::error_code ignored;
+    // A '/' at the end of a link names the directory to which it leads.
     const bool directory_itself =
-        text.ends_with('/') || path.filename() == "." || path.filename() == "..";
-    if (directory_itself && std::filesystem::is_directory(path, ignored))
-        return {path.string(), ""};
+        name.empty() || (slash && std::filesystem::is_symlink(path, ignored));
+    if (directory_itself && std::filesystem::is_directory(path, ignored)) {
+        return {.directory = path.string(), .rest = "", .name = std::move(name)};
+    }
     std::filesystem::path above = path.parent_path();
     std::filesystem::path rest = path.filename();
-    if (rest.empty()) {  // a trailing slash on a name that does not exist
-        rest = above.filename();
-        above = above.parent_path();
-    }
     while (!above.empty() && !std::filesystem::is_directory(above, ignored)) {
         rest = above.filename() / rest;
         above = above.parent_path();
     }
-    return {above.empty() ? "." : above.string(), rest.string()};
+    return {.directory = above.empty() ? "." : above.string(),
+            .rest = rest.string(),
+            .name = std::move(name)};
 }
 
 bool ends_with_slash(std::string_view text) {
@@ -67,7 +73,9 @@ Task<Result<Location>> Locations::open(std::string text) {
 
 Task<Result<Location>> Locations::open_container(std::string text) {
     ROS2S_CO_TRY_ASSIGN(api::Uri uri, api::Uri::parse(text, context_.report));
-    Location location{.path = uri.path, .names_directory = ends_with_slash(text)};
+    Location location{.path = uri.path,
+                      .name = uri.path.substr(uri.path.rfind('/') + 1),
+                      .names_directory = ends_with_slash(text)};
     location.shown = std::move(text);
     uri.path.clear();
     ROS2S_CO_TRY(co_await find_container(uri, location));
@@ -124,6 +132,7 @@ Task<Result<Location>> Locations::open_local(std::string text) {
     local_.push_back(std::move(file_system));
     co_return Location{.file_system = local_.back().get(),
                        .path = std::move(path.rest),
+                       .name = std::move(path.name),
                        .shown = std::move(text),
                        .local = true,
                        .names_directory = names_directory,
@@ -280,6 +289,29 @@ Task<Result<ConstBytes>> read_piece(CommandContext context, const Location& loca
                                                             fs::Window::local(buffer), offset);
     if (!bytes) co_return explain(context, location.shown, bytes.error());
     co_return ConstBytes(buffer).first(*bytes);
+}
+
+// ---- several arguments -----------------------------------------------------------------------
+
+Result<> check_new_name(const CommandContext& context, const Location& from, const Location& into,
+                        const std::string& name, std::set<std::string>& names) {
+    if (names.insert(name).second) return {};
+    return context.report.fail(
+        Code::exists, fmt::format("{} would replace the '{}' that this command has just put into "
+                                  "{}; it stays where it is: give it another name there",
+                                  from.shown, name, into.shown));
+}
+
+void Failures::add(const Error& error) {
+    if (!last_) context_.session.complain(sentence_);
+    if (context_.report.empty()) context_.report.say(describe(error));
+    sentence_ = std::exchange(context_.report, {}).text();
+    last_ = std::unexpected(error);
+}
+
+Result<> Failures::result() const {
+    if (!last_) context_.report.say(sentence_);
+    return last_;
 }
 
 // ---- one file reached in two ways ------------------------------------------------------------

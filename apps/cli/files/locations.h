@@ -6,6 +6,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@ namespace ros2s::cli {
 struct Location {
     fs::FileSystem* file_system = nullptr;
     std::string path;   // from the file system's root, without a leading '/'; "" is the root
+    std::string name;   // the last one in `shown`; "": a container, ".", "/"
     std::string shown;  // as the user wrote it
     bool local = false;
     bool names_directory = false;  // it was written with a '/' at its end
@@ -115,6 +117,28 @@ Task<Result<ConstBytes>> read_piece(CommandContext context, const Location& loca
 [[nodiscard]] bool same_on_host(const Location& from, const Location& to, const std::string& name);
 // True if `to` is, or is below, the directory `from`. If `to` does not exist, its directory counts.
 [[nodiscard]] bool inside_on_host(const Location& from, const Location& to);
+
+// Each source that a command puts into the directory `into` needs another name, because it would
+// replace an earlier one. `names`: those of the earlier ones. Errors: exists, reported.
+Result<> check_new_name(const CommandContext& context, const Location& from, const Location& into,
+                        const std::string& name, std::set<std::string>& names);
+
+// For commands that go on after the failure of one argument. All sentences but the last one are
+// printed at once.
+class Failures {
+  public:
+    explicit Failures(CommandContext context) : context_(context) {}
+    // Takes the sentence in the command's report.
+    void add(const Error& error);
+    [[nodiscard]] bool any() const { return !last_; }
+    // The last one, with its sentence in the report.
+    [[nodiscard]] Result<> result() const;
+
+  private:
+    CommandContext context_;
+    Result<> last_;
+    std::string sentence_;
+};
 
 // "<what>: <why>", and what to do if that is known. `local` names what is full on no_space, if it
 // is not a pool but belongs to this machine.

@@ -14,12 +14,17 @@ mode_t default_mode() {
     return 0777 & ~mask;
 }
 
-Task<Result<>> make(CommandContext context, const Location& location, bool may_exist) {
+// Adds to `count` if it was made.
+Task<Result<>> make(CommandContext context, const Location& location, bool may_exist,
+                    uint64_t& count) {
     ROS2S_CO_TRY_ASSIGN(const Entry entry, co_await find_new_entry(context, location));
     const auto made =
         co_await location.file_system->mkdir(context.call, entry.directory, entry.name,
                                              default_mode(), {.uid = geteuid(), .gid = getegid()});
-    if (made) co_return Result<>{};
+    if (made) {
+        ++count;
+        co_return Result<>{};
+    }
     if (may_exist && made.error().code == Code::exists) {
         ROS2S_CO_TRY_ASSIGN(const auto there, co_await find(context, location, Follow::yes));
         if (S_ISDIR(there.mode)) co_return Result<>{};
@@ -31,6 +36,7 @@ Task<Result<>> make(CommandContext context, const Location& location, bool may_e
 }
 
 Task<Result<>> mkdir_all(CommandContext context, Locations& locations, const FileOptions& options) {
+    uint64_t count = 0;
     for (const std::string& text : options.locations) {
         ROS2S_CO_TRY_ASSIGN(const Location location, co_await locations.open(text));
         if (options.parents) {
@@ -39,13 +45,13 @@ Task<Result<>> mkdir_all(CommandContext context, Locations& locations, const Fil
                  slash = location.path.find('/', slash + 1)) {
                 parent.path = location.path.substr(0, slash);
                 parent.shown = written_as(location, parent.path);
-                ROS2S_CO_TRY(co_await make(context, parent, true));
+                ROS2S_CO_TRY(co_await make(context, parent, true, count));
             }
             if (location.path.empty()) continue;  // the root exists
         }
-        ROS2S_CO_TRY(co_await make(context, location, options.parents));
+        ROS2S_CO_TRY(co_await make(context, location, options.parents, count));
     }
-    context.session.answer(Json::object({{"made", options.locations.size()}}));
+    context.session.answer(Json::object({{"made", count}}));
     co_return Result<>{};
 }
 

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <set>
+
 #include "locations.h"
 
 namespace ros2s::cli {
@@ -31,6 +33,7 @@ Task<Result<Entry>> destination(CommandContext context, const Location& to, cons
 
 Task<Result<>> mv_all(CommandContext context, Locations& locations, const FileOptions& options) {
     ROS2S_CO_TRY_ASSIGN(const Location to, co_await locations.open(options.locations.back()));
+    std::set<std::string> names;
     for (size_t i = 0; i + 1 < options.locations.size(); ++i) {
         ROS2S_CO_TRY_ASSIGN(const Location from, co_await locations.open(options.locations[i]));
         if (from.local && to.local) {
@@ -51,6 +54,9 @@ Task<Result<>> mv_all(CommandContext context, Locations& locations, const FileOp
         ROS2S_CO_TRY_ASSIGN(
             const Entry target,
             co_await destination(context, to, source.name, *moved, options.locations.size() > 2));
+        if (options.locations.size() > 2) {
+            ROS2S_CO_TRY(check_new_name(context, from, to, target.name, names));
+        }
         const auto done = co_await from.file_system->rename(
             context.call, source.directory, source.name, target.directory, target.name, {});
         if (!done && done.error().code == Code::loop) {

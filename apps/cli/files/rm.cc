@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <utility>
-
 #include "locations.h"
 #include "output/progress.h"
 #include "ros2s/runtime/nursery.h"
@@ -130,21 +128,16 @@ Task<Result<>> remove_named(CommandContext context, Locations& locations, const 
 // result of the run.
 Task<Result<>> rm_all(CommandContext context, Locations& locations, const FileOptions& options) {
     uint64_t removed = 0;
-    Result<> last;
-    Report last_complaint;
+    Failures failures(context);
     for (const std::string& text : options.locations) {
         auto done = context.call.check(context.environment.reactor.now());
         if (done) done = co_await remove_named(context, locations, text, options, removed);
         if (done) continue;
-        if (!last) context.session.complain(last_complaint.text());
-        if (context.report.empty()) context.report.say(describe(done.error()));
-        last_complaint = std::exchange(context.report, {});
-        last = done;
+        failures.add(done.error());
         if (done.error().code == Code::cancelled) break;
     }
-    if (last) context.session.answer(Json::object({{"removed", removed}}));
-    context.report = last_complaint;
-    co_return last;
+    if (!failures.any()) context.session.answer(Json::object({{"removed", removed}}));
+    co_return failures.result();
 }
 
 }  // namespace

@@ -56,8 +56,8 @@ Task<Result<>> TreeCopy::run() {
     if (done && failures_ > 0) {
         co_return context_.report.fail(
             first_failure_,
-            fmt::format("{} failure{} in copying {}, named above; the rest was copied", failures_,
-                        failures_ == 1 ? "" : "s", from_.shown));
+            fmt::format("{} failure{} in copying {}, named above; the rest of it was copied",
+                        failures_, failures_ == 1 ? "" : "s", from_.shown));
     }
     co_return done;
 }

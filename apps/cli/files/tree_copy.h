@@ -73,8 +73,7 @@ class TreeCopy {
     Task<Result<>> copy_files();
     Task<> copy_item(size_t index);
     Task<Result<>> copy_file(size_t index, fs::NodeId source);
-    Task<Result<>> write_file(size_t index, const fs::Opened& from, const std::string& name,
-                              bool whole);
+    Task<Result<>> write_file(size_t index, const fs::Opened& from, const std::string& name);
     Task<Result<>> copy_data(const fs::Opened& from, fs::NodeId to, fs::FileHandle handle);
     Task<> copy_piece(fs::FileHandle from, fs::FileHandle to, uint64_t offset, bool sparse,
                       uint64_t& copied, Result<>& failure);

@@ -94,15 +94,26 @@ Result<> check_encryption(const ContainerOptions& options, Report& report) {
                                           : "a key is used with --encryption aes-256-gcm only");
 }
 
+constexpr Duration undoing_max = std::chrono::seconds(10);
+
 // A creation with a key that was interrupted may have left a container without encryption, which
 // nobody should take for the one that was wanted.
 Task<> say_if_plain(CommandContext context, PoolAccess& pool, std::string label) {
-    const auto record = co_await pool.find(context.call, label);
-    if (!record || co_await encryption_of(context, pool, *record) != "none") co_return;
-    context.report.say(
-        fmt::format("'{}' is not encrypted: if its creation with a key was "
-                    "interrupted, remove it with 'ros2store container destroy'",
-                    label));
+    const Call asking{.deadline = context.environment.reactor.now() + undoing_max};
+    const CommandContext afterwards{.session = context.session,
+                                    .environment = context.environment,
+                                    .call = asking,
+                                    .report = context.report};
+    const auto containers = co_await pool.containers(asking);
+    if (!containers) co_return;
+    for (const auto& each : *containers) {
+        if (each.properties.label != label) continue;
+        if (co_await encryption_of(afterwards, pool, each) != "none") co_return;
+        context.report.say(
+            fmt::format("'{}' is not encrypted: if its creation with a key was "
+                        "interrupted, remove it with 'ros2store container destroy'",
+                        label));
+    }
 }
 
 Task<Result<object::ContainerRecord>> create_in(CommandContext context, PoolAccess& pool,
@@ -120,7 +131,7 @@ Task<Result<object::ContainerRecord>> create_in(CommandContext context, PoolAcce
                                           options.key, store->features(), context.report));
     const auto created = co_await pool.create(context.call, properties, owner);
     if (!created) {
-        if (created.error().code == Code::exists) {
+        if (created.error().code == Code::exists || created.error().code == Code::cancelled) {
             co_await say_if_plain(context, pool, label);
         }
         co_return fail(created.error());
@@ -130,8 +141,14 @@ Task<Result<object::ContainerRecord>> create_in(CommandContext context, PoolAcce
     const auto encrypted = co_await fs::require_decryption(context.call, *store, made,
                                                            cipher::put_keys(bytes), context.report);
     if (encrypted) co_return made;
-    // It must not stay behind without encryption.
-    (void)co_await pool.destroy(context.call, label);
+    // It must not stay behind without encryption, also after an interruption, which has stopped
+    // `context.call`.
+    const Call undoing{.deadline = context.environment.reactor.now() + undoing_max};
+    if (!co_await pool.destroy(undoing, label)) {
+        context.report.say(fmt::format(
+            "'{}' was created and is not encrypted: remove it with 'ros2store container destroy'",
+            label));
+    }
     co_return fail(encrypted.error());
 }
 

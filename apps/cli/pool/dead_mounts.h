@@ -1,7 +1,7 @@
-// Dead mounts: entries of a killed ros2store-fuse in the kernel's table. The pool is not open any
-// more, but each use of the mount point fails with "Transport endpoint is not connected". Only the
-// table tells which pool it was: a mount's source is the container's URI. Source of the format:
-// proc(5), /proc/PID/mountinfo.
+// The mounts of a pool. Dead mounts are entries of a killed ros2store-fuse in the kernel's table.
+// The pool is not open any more, but each use of the mount point fails with "Transport endpoint is
+// not connected". Only the table tells which pool it was: a mount's source is the container's URI.
+// Source of the format: proc(5), /proc/PID/mountinfo.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commands.h"
 #include "ros2s/pool/owner.h"
 
 namespace ros2s::cli {
@@ -24,9 +25,6 @@ struct TableMount {
 // parsed are ignored.
 [[nodiscard]] std::vector<TableMount> ros2store_mounts(std::string_view mountinfo);
 
-// All mount points of the pool in `directory`, living or dead.
-[[nodiscard]] std::vector<std::string> mounts_of(const std::string& directory);
-
 // A process in another mount namespace in which the pool is mounted. Whoever creates a namespace
 // copies the mounts; the copy lives on when the original is unmounted, and so does its server.
 struct MountCopy {
@@ -37,13 +35,14 @@ struct MountCopy {
 // The first one in /proc that this user may look at. Blocks for a short time.
 [[nodiscard]] std::optional<MountCopy> copy_of_mount(const std::string& directory);
 
-// Those that are not among `dead`.
-[[nodiscard]] std::vector<std::string> living_mounts(const std::string& directory,
-                                                     const std::vector<std::string>& dead);
-
-// Mount points of the pool in `directory` whose process has ended; `owner` is the pool's current
-// owner. Asks the kernel, and so blocks for a short time.
-[[nodiscard]] std::vector<std::string> dead_mounts(const std::string& directory,
-                                                   const pool::OwnerRecord& owner);
+// The mount points of the pool in a directory.
+struct PoolMounts {
+    std::vector<std::string> living;
+    std::vector<std::string> silent;  // no answer for 2 seconds: the process or its daemon hangs
+    std::vector<std::string> dead;    // the process has ended
+};
+// Asks each mount except that of the pool's current `owner`, which may be busy. Errors: cancelled.
+[[nodiscard]] Task<Result<PoolMounts>> look_at_mounts(CommandContext context, std::string directory,
+                                                      pool::OwnerRecord owner);
 
 }  // namespace ros2s::cli

@@ -65,10 +65,11 @@ std::string name_of(const pool::PoolRemains& pool) {
     return pool.pool.empty() ? "the half-made pool" : fmt::format("the pool '{}'", pool.pool);
 }
 
-// Before the pool itself: if this is interrupted the pool is intact, and `up` makes the files
-// again.
-Task<Result<>> remove_services(CommandContext context, const std::string& directory) {
-    if (::access(api::ServicePaths(directory).run.c_str(), F_OK) != 0) co_return Result<>{};
+// With the settings, certificates and logs of its daemons, which must not run.
+Task<Result<>> destroy_with_services(CommandContext context, std::string directory) {
+    if (::access(api::ServicePaths(directory).run.c_str(), F_OK) != 0) {
+        co_return pool::destroy_pool(directory, context.report);
+    }
     ROS2S_CO_TRY_ASSIGN(const RunLock turn, co_await take_turn(context, directory));
     ROS2S_CO_TRY_ASSIGN(const auto services, find_services(directory, context.report));
     for (const Service& service : services) {
@@ -78,10 +79,8 @@ Task<Result<>> remove_services(CommandContext context, const std::string& direct
                                     service.paths.program, service.running.pid, directory,
                                     shell_word(directory)));
     }
-    ROS2S_CO_TRY_ASSIGN(const auto owner, owner_if_any(directory, context.report));
-    // Nothing was changed, and destroy_pool() refuses with the owner's name.
-    if (owner.pid != 0) co_return Result<>{};
-    co_return remove_service_files(directory, context.report);
+    co_return pool::destroy_pool(directory, context.report,
+                                 [&] { return remove_service_files(directory, context.report); });
 }
 
 }  // namespace
@@ -140,8 +139,7 @@ Task<Result<>> pool_destroy(CommandContext context, PoolOptions options) {
                         name_of(pool), pool.directory, human_bytes(pool.bytes), lost,
                         shell_word(pool.directory)));
     }
-    ROS2S_CO_TRY(co_await remove_services(context, pool.directory));
-    ROS2S_CO_TRY(pool::destroy_pool(pool.directory, context.report));
+    ROS2S_CO_TRY(co_await destroy_with_services(context, pool.directory));
     context.session.say(
         fmt::format("removed {} from {}{}{}", name_of(pool), pool.directory, lost,
                     lost.empty() ? "" : "; what of that is on another disk is still there"));

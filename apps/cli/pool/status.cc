@@ -138,9 +138,16 @@ void report_status(const Session& session, const pool::PoolDirectory& pool,
     }
 }
 
-void report_dead(const Session& session, const std::string& directory,
-                 const std::vector<std::string>& dead) {
-    for (const auto& mount_point : dead) {
+void report_mounts(const Session& session, const std::string& directory,
+                   const pool::OwnerRecord& owner, const PoolMounts& mounts) {
+    for (const auto& mount_point : mounts.living) {
+        if (mount_point == owner.mount_point) continue;  // the owner's was reported
+        session.say(fmt::format("mount       {}", mount_point));
+    }
+    for (const auto& mount_point : mounts.silent) {
+        session.say(fmt::format("mount       {}: it does not answer", mount_point));
+    }
+    for (const auto& mount_point : mounts.dead) {
         session.say(
             fmt::format("dead mount  {}: its process has ended without unmounting it; "
                         "remove it with: ros2store down {}",
@@ -172,14 +179,11 @@ Task<Result<>> status(CommandContext context, StatusOptions options) {
         co_await look_or_say_why(context, pool, owner, services ? services->front().trouble : ""));
     if (const auto bytes = pool::index_disk_bytes(pool)) content.index_bytes = *bytes;
     report_status(context.session, pool, owner, content);
-    const auto dead = dead_mounts(pool.directory, owner);
-    report_dead(context.session, pool.directory, dead);
-    const auto mounted = living_mounts(pool.directory, dead);
-    if (owner.mount_point.empty()) {
-        for (const auto& mount_point : mounted) {
-            context.session.say(fmt::format("mount       {}", mount_point));
-        }
-    }
+    ROS2S_CO_TRY_ASSIGN(const PoolMounts mounts,
+                        co_await look_at_mounts(context, pool.directory, owner));
+    report_mounts(context.session, pool.directory, owner, mounts);
+    std::vector<Json> mounted(mounts.living.begin(), mounts.living.end());
+    mounted.insert(mounted.end(), mounts.silent.begin(), mounts.silent.end());
     if (services) {
         report_services(context.session, *services, pool.directory);
     } else {
@@ -201,8 +205,8 @@ Task<Result<>> status(CommandContext context, StatusOptions options) {
          {"containers", content.known ? Json::array(content.containers) : Json()},
          {"trouble", content.trouble.empty() ? Json() : Json(content.trouble)},
          {"owner", owner_value(owner)},
-         {"mounts", Json::array({mounted.begin(), mounted.end()})},
-         {"dead_mounts", Json::array({dead.begin(), dead.end()})},
+         {"mounts", Json::array(mounted)},
+         {"dead_mounts", Json::array({mounts.dead.begin(), mounts.dead.end()})},
          {"daemons", services ? value_of(*services) : Json()}}));
     co_return Result<>{};
 }

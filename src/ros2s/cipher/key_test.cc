@@ -382,6 +382,67 @@ TEST_F(Containers, WhoseCreationWasKilledHoldNothingAndCanBeRemoved) {
     EXPECT_EQ(read_file(), text_);
 }
 
+// Creates the container "c", which is encrypted from the beginning.
+Task<Result<object::ContainerRecord>> create_with_keys(Containers& self, const Call& call,
+                                                       object::ObjectStore& store) {
+    Report unused;
+    const auto keys =
+        make_keys(self.world_.secrets(), self.provider_, "acme", store.features(), unused);
+    const std::string bytes = encode(*keys);
+    const object::Operation put = put_keys(bytes);
+    co_return co_await fs::create_container(call, self.world_.core(), store, {.label = "c"}, {},
+                                            unused, &put);
+}
+
+TEST_F(Containers, WithKeysFromTheBeginningAreNeverPlain) {
+    int unformatted = 0, requests = 0;
+    for (bool done = false; !done; ++requests) {
+        ASSERT_LT(requests, 20);
+        KilledStore killed(store_, requests);
+        done = world_.run(create_with_keys(*this, call_, killed)).has_value();
+        const auto listed = world_.run(store_.list_containers(call_));
+        ASSERT_TRUE(listed.has_value());
+        if (listed->empty()) continue;
+        Report report;
+        EXPECT_FALSE(open(nullptr, report).has_value());
+        if (done) break;
+        ++unformatted;
+        EXPECT_THAT(report.text(), HasSubstr("no file system"));
+        EXPECT_TRUE(world_.run(store_.destroy_container(call_, listed->front().id)));
+    }
+    EXPECT_GT(unformatted, 0);
+    write_file();
+    EXPECT_EQ(read_file(), text_);
+}
+
+// Stops its caller when it has created a container.
+class StoppingStore final : public object::ForwardingStore {
+  public:
+    StoppingStore(ObjectStore& below, StopSource& stop) : ForwardingStore(below), stop_(stop) {}
+    Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, const object::ContainerProperties& properties) override {
+        auto made = co_await below().create_container(call, properties);
+        stop_.request_stop();
+        co_return made;
+    }
+
+  private:
+    StopSource& stop_;
+};
+
+TEST_F(Containers, WhoseCreationIsStoppedAreRemovedUnlessItMayBeRepeated) {
+    const UpdateName name{.client = Uuid::make(world_.secrets()), .sequence = 1};
+    for (const UpdateName* update : {static_cast<const UpdateName*>(nullptr), &name}) {
+        StopSource stop;
+        StoppingStore stopping(store_, stop);
+        const auto made =
+            world_.run(create_with_keys(*this, {.stop = stop.token(), .update = update}, stopping));
+        EXPECT_EQ(made.error().code, Code::cancelled);
+        const auto listed = world_.run(store_.list_containers(call_));
+        EXPECT_EQ(listed->size(), update == nullptr ? 0U : 1U);
+    }
+}
+
 TEST_F(Containers, DamagedKeysAreToldFromMissingOnes) {
     encrypt("acme");
     ASSERT_TRUE(world_.run([](Containers& self) -> Task<Result<object::Commit>> {

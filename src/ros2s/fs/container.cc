@@ -50,6 +50,8 @@ Task<Result<std::unique_ptr<FileSystem>>> open_container(const Call& call, React
 
 namespace {
 
+constexpr Duration undoing_max = std::chrono::seconds(10);
+
 std::string why_not_created(const object::ContainerProperties& properties, const Error& error) {
     if (error.code == Code::exists)
         return "the name is in use: use that container, or choose another name";
@@ -75,7 +77,8 @@ std::string why_not_created(const object::ContainerProperties& properties, const
 Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor& reactor,
                                                        object::ObjectStore& store,
                                                        object::ContainerProperties properties,
-                                                       Owner owner, Report& report) {
+                                                       Owner owner, Report& report,
+                                                       const object::Operation* keys) {
     auto created = co_await store.create_container(call, properties);
     if (!created) {
         co_return report.fail(created.error(),
@@ -83,17 +86,30 @@ Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor
                                           why_not_created(properties, created.error())));
     }
     Report refusal;
-    const auto formatted = co_await Dfs::format(call, store, created->id, reactor, owner, refusal);
+    const auto formatted =
+        co_await Dfs::format(call, store, created->id, reactor, owner, refusal, keys);
     const bool repeated = call.update != nullptr && call.update->repeated;
     if (formatted || (repeated && formatted.error().code == Code::exists)) {
         co_return std::move(*created);
     }
-    // Otherwise a container would remain that cannot be opened. The undoing does not use the call's
-    // name.
+    report.say(refusal.text());
+    // The repetition finishes it, and may be running already.
+    const bool may_be_repeated = call.update != nullptr && !call.check(reactor.now());
+    if (may_be_repeated) co_return fail(formatted.error());
+    // Otherwise a container would remain that cannot be opened. This is another update than the one
+    // that the call names, and is done also if the call was stopped.
     Call undoing = call;
     undoing.update = nullptr;
-    [[maybe_unused]] const auto undone = co_await store.destroy_container(undoing, created->id);
-    co_return report.fail(formatted.error(), refusal.text());
+    undoing.stop = {};
+    undoing.deadline = reactor.now() + undoing_max;
+    const auto undone = co_await store.destroy_container(undoing, created->id);
+    if (!undone) {
+        report.say(
+            fmt::format("the container '{}' was created and cannot be opened; remove it: "
+                        "ros2store container destroy",
+                        created->properties.label));
+    }
+    co_return fail(formatted.error());
 }
 
 Task<Result<>> require_decryption(const Call& call, object::ObjectStore& store,

@@ -69,11 +69,13 @@ struct Leaks {
 class Dfs : public FileSystem {
   public:
     // Creates an empty file system in an empty container, with a root of mode 0755 that belongs to
-    // `owner`. Errors (each with a sentence): exists, unsupported (by the store), not_found (the
-    // container).
+    // `owner`. With `keys` it is an encrypted one, as require_decryption() (container.h) makes it;
+    // they are stored in the same transaction. Errors (each with a sentence): exists, unsupported
+    // (by the store), too_large (the chunks), not_found (the container).
     [[nodiscard]] static Task<Result<>> format(const Call& call, object::ObjectStore& store,
                                                object::ContainerId container, Reactor& reactor,
-                                               Owner owner, Report& report);
+                                               Owner owner, Report& report,
+                                               const object::Operation* keys = nullptr);
     // Opens the file system. Punches files without names that an earlier mount left and no other
     // mount has open (after orphan_grace). Errors: not_found (no file system there), bad_version,
     // unsupported, corrupt.

@@ -41,7 +41,7 @@ Task<Result<object::ContainerRecord>> container_record(const Call& call, object:
 
 Task<Result<>> Dfs::format(const Call& call, object::ObjectStore& store,
                            object::ContainerId container, Reactor& reactor, Owner owner,
-                           Report& report) {
+                           Report& report, const object::Operation* keys) {
     ROS2S_CO_TRY(check_features(store, report));
     ROS2S_CO_TRY_ASSIGN(const auto record,
                         co_await container_record(call, store, container, report));
@@ -52,8 +52,16 @@ Task<Result<>> Dfs::format(const Call& call, object::ObjectStore& store,
                                           "transaction can carry; choose at most {} bytes",
                                           chunk_bytes, object::transaction_bytes_max));
     }
+    if (keys != nullptr && chunk_bytes > encrypted_chunk_bytes_max) {
+        co_return report.fail(
+            Code::too_large,
+            fmt::format("the chunk size is {} bytes; an encrypted container has chunks of at most "
+                        "{} bytes: choose a smaller size",
+                        chunk_bytes, encrypted_chunk_bytes_max));
+    }
     const int64_t now = to_ns(reactor.wall_time());
-    const Superblock superblock{.chunk_bytes = chunk_bytes, .created_ns = now};
+    Superblock superblock{.chunk_bytes = chunk_bytes, .created_ns = now};
+    if (keys != nullptr) superblock.features_needed |= Superblock::needs_decryption;
     const NumberRecord counter{.number = first_free_node};
     const NumberRecord renames{.number = 0};
     const InodeRecord root{.mode = S_IFDIR | 0755,
@@ -77,6 +85,7 @@ Task<Result<>> Dfs::format(const Call& call, object::ObjectStore& store,
     transaction.operations.push_back(put(root_object, record_dkey(), rename_akey(), renames));
     transaction.operations.push_back(
         put(object_of(counter_node), record_dkey(), counter_akey(), counter));
+    if (keys != nullptr) transaction.operations.push_back(*keys);
     const auto done = co_await store.update(call, container, transaction);
     if (done) co_return Result<>();
     if (done.error().code == Code::condition_failed) {

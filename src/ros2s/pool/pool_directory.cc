@@ -247,7 +247,8 @@ Task<Result<>> create_pool(const Call& call, Environment environment, const Pool
     co_return fail(made.error());
 }
 
-Result<> destroy_pool(const std::string& path, Report& report) {
+Result<> destroy_pool(const std::string& path, Report& report,
+                      const std::function<Result<>()>& also) {
     ROS2S_TRY_ASSIGN(const std::string directory, absolute(path, report));
     const bool interrupted = exists(in(directory, half_made_name));
     if (!interrupted && !exists(in(directory, config_name))) {
@@ -257,6 +258,7 @@ Result<> destroy_pool(const std::string& path, Report& report) {
     const OwnerRecord self{.pid = ::getpid(), .program = ::program_invocation_short_name};
     ROS2S_TRY_ASSIGN(auto ownership, Ownership::take(directory, self, present, report));
     auto removed = replace_file(in(directory, half_made_name), "\n");
+    if (removed && also) ROS2S_TRY(also());
     if (removed) removed = remove_pool_files(directory);
     if (!removed) return cannot("remove the pool in", directory, removed.error(), report);
     ::unlink(in(directory, owner_name).c_str());

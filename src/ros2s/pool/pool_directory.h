@@ -58,9 +58,12 @@ inline constexpr uint32_t pool_devices_max = 16;
 [[nodiscard]] Task<Result<>> create_pool(const Call& call, Environment environment,
                                          const PoolCreation& creation, Report& report);
 
-// Removes the pool's files, and the directory if it holds nothing else. Errors: not_found, busy (a
-// process has it open), denied, io.
-[[nodiscard]] Result<> destroy_pool(const std::string& directory, Report& report);
+// Removes the pool's files, and the directory if it holds nothing else. `also` removes other files
+// there that are useless without the pool. It is called when the pool can no longer be opened; if
+// it fails, with a sentence of its own, the pool is half-made. Errors: not_found, busy (a process
+// has it open), denied, io, those of `also`.
+[[nodiscard]] Result<> destroy_pool(const std::string& directory, Report& report,
+                                    const std::function<Result<>()>& also = {});
 
 // What is known of a pool without opening it.
 struct PoolDirectory {

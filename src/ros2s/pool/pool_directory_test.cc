@@ -297,6 +297,30 @@ TEST_F(PoolDirectoryTest, AnOwnedPoolIsNotDestroyed) {
     EXPECT_EQ(names(), std::vector<std::string>{"notes.txt"});
 }
 
+// Settings and certificates of daemons cannot be made again, so they outlive a pool that is not
+// removed.
+TEST_F(PoolDirectoryTest, OtherFilesAreRemovedOnceThePoolCannotBeOpened) {
+    ASSERT_TRUE(create(creation()));
+    int calls = 0;
+    const auto also = [&]() -> Result<> {
+        Report report;
+        EXPECT_FALSE(read_pool_directory(directory_, report));
+        EXPECT_THAT(report.text(), HasSubstr("is incomplete"));
+        EXPECT_TRUE(files::exists(directory_ + "/device-0"));
+        return ++calls == 1 ? Result<>(fail(Code::denied)) : Result<>();
+    };
+    OwnerRecord present;
+    auto owner = Ownership::take(directory_, {.pid = getpid()}, present, report_);
+    EXPECT_EQ(destroy_pool(directory_, report_, also).error().code, Code::busy);
+    EXPECT_EQ(calls, 0);
+    owner->reset();
+    // An interrupted removal is continued.
+    EXPECT_EQ(destroy_pool(directory_, report_, also).error().code, Code::denied);
+    EXPECT_TRUE(destroy_pool(directory_, report_, also)) << report_.text();
+    EXPECT_EQ(calls, 2);
+    EXPECT_FALSE(files::exists(directory_));
+}
+
 TEST_F(PoolDirectoryTest, BadSettingsAreRefusedWithTheirLine) {
     ASSERT_TRUE(create(creation()));
     const auto path = directory_ + "/config.yaml";
