@@ -252,8 +252,13 @@ bool Admission::fits(const Tenant& tenant, const Demand& demand) const noexcept 
     // needs no more room than a small one, or small ones would always be first.
     if (inside.requests == 0) return true;
     const auto shared = static_cast<uint64_t>(limits_.shared.count());
-    return inside_.cost_ns < shared &&
-           inside.cost_ns < 2 * shared * weight / (active_weight_ + weight);
+    const uint64_t weights = active_weight_ + weight;
+    if (inside.cost_ns * weights >= 2 * shared * weight) return false;
+    // What others keep inside may cost more than all that is shared, for as long as their peers
+    // stall. A quarter of the tenant's own limit is there nevertheless. It is at most half of the
+    // tenant's part by weight, and so does not decide the shares.
+    return inside_.cost_ns < shared ||
+           2 * (inside.cost_ns + demand.cost_ns) * weights <= shared * weight;
 }
 
 // While others are active, it leaves as many bytes free as it then has. Tenants that cooperate and
