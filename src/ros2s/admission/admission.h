@@ -304,6 +304,8 @@ class Admission {
     void note(Line& line, const Demand& demand, Time& now) noexcept;
     void note_size(Tenant& tenant, const Demand& demand, Time& now) noexcept;
     void begin_span(Time now) noexcept;
+    // Sets the clock of the tenants' turns back before it overflows.
+    void rebase() noexcept;
     // Recomputes what the tenants want.
     void count() noexcept;
     [[nodiscard]] std::shared_ptr<Account> account_of(uint64_t tenant) const;
