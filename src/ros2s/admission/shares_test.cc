@@ -577,10 +577,28 @@ TEST(Accounts, NewAllowancesApplyAtOnceAndForgetDebts) {
     EXPECT_EQ(accounts.open(subject_of(0)), account);
     // A subject that becomes a tenant's has the tenant's account from then on.
     Allowances joined = allowances_of({{.weight = 5}});
-    joined.accounts.emplace(subject_of(0), "alice");
+    joined.accounts[subject_of(0)].emplace("pool", "alice");
     accounts.set(joined);
-    EXPECT_EQ(accounts.open(subject_of(0))->name, "alice");
-    EXPECT_EQ(accounts.name_for(subject_of(0)), "alice");
+    EXPECT_EQ(accounts.open(subject_of(0), "pool")->name, "alice");
+    EXPECT_EQ(accounts.name_for(subject_of(0), "pool"), "alice");
+}
+
+TEST(Accounts, ASubjectHasOneInEachPoolWhereItHasATenant) {
+    sim::World world(1);
+    Allowances allowances;
+    allowances.accounts["CN=s"] = {{"p1", "guests"}, {"p2", "batch"}};
+    allowances.by_account["batch"].weight = 3;
+    Accounts accounts(world.core(), allowances);
+    EXPECT_EQ(accounts.open("CN=s", "p1")->name, "guests");
+    EXPECT_EQ(accounts.open("CN=s", "p1")->weight(), 1U);
+    EXPECT_EQ(accounts.open("CN=s", "p2")->name, "batch");
+    EXPECT_EQ(accounts.open("CN=s", "p2")->weight(), 3U);
+    // Where it has no tenant, it has the first one's.
+    EXPECT_EQ(accounts.open("CN=s", "p3"), accounts.open("CN=s", "p1"));
+    EXPECT_EQ(accounts.open("CN=s"), accounts.open("CN=s", "p1"));
+    EXPECT_EQ(accounts.open("CN=t", "p2")->name, "CN=t");
+    accounts.count_refusal("CN=s", "p2");
+    EXPECT_EQ(accounts.open("CN=s", "p2")->metrics.refused.value(), 1U);
 }
 
 }  // namespace
