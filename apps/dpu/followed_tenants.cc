@@ -97,10 +97,11 @@ void FollowedTenants::apply() {
     accounts_.set(std::move(policy.allowances));
     for (const session::Session* const session : sessions_.all()) {
         const std::string& subject = session->request.subject;
-        if (!access_.covers(before, subject, session->request.pool)) {
+        const std::string& pool = session->request.pool;
+        if (!access_.covers(before, subject, pool)) {
             sessions_.expel(session->id, "rights of its subject were taken away");
         } else if (const auto account = accounts_.find(session->tenant);
-                   account == nullptr || account->name != accounts_.name_for(subject)) {
+                   account == nullptr || account->name != accounts_.name_for(subject, pool)) {
             sessions_.expel(session->id, "its subject belongs to another tenant now");
         }
     }

@@ -16,28 +16,28 @@ namespace ros2s::dpud {
 // Admits the tenant's sessions, and logs refused connections.
 class TenantDomains::TenantGate final : public rpc::Gate {
   public:
-    TenantGate(session::SessionTable& sessions, uint64_t tenant, std::string subject)
-        : sessions_(sessions), tenant_(tenant), subject_(std::move(subject)) {}
+    TenantGate(session::SessionTable& sessions, uint64_t tenant, std::string name)
+        : sessions_(sessions), tenant_(tenant), name_(std::move(name)) {}
     Result<rpc::Guest> admit(const rpc::HelloBody& hello, const fabric::Peer& peer) override {
         return session::admit(sessions_, {.purpose = session::Purpose::link, .tenant = tenant_},
-                              subject_, hello, peer);
+                              name_, hello, peer);
     }
     void left(const rpc::Guest& guest) override { sessions_.detach({guest.session}); }
     void misused(const rpc::Guest& guest, const fabric::Peer& peer) override {
         sessions_.audit().refused(
-            subject_,
+            name_,
             fmt::format(
                 "session {} of {} ({}) named memory of another session in a request: refused",
-                guest.session, subject_, peer.name),
+                guest.session, name_, peer.name),
             log_fields({{"session", fmt::to_string(guest.session)},
-                        {"tenant", subject_},
+                        {"tenant", name_},
                         {"peer", peer.name}}));
     }
 
   private:
     session::SessionTable& sessions_;
     const uint64_t tenant_;
-    const std::string subject_;
+    const std::string name_;
 };
 
 struct TenantDomains::Tenant {
@@ -45,13 +45,13 @@ struct TenantDomains::Tenant {
            rpc::Service& service, fabric::shm::SegmentsTogether& segments, uint64_t number,
            const std::string& name)
         : number(number),
-          subject(name),
+          name(name),
           gate(table, number, name),
           data(reactor, group, service, gate, &segments),
           changing(reactor, 1) {}
 
     const uint64_t number;
-    const std::string subject;
+    const std::string name;
     TenantGate gate;
     daemon::DataPlane data;
     bool listens = false;
@@ -86,9 +86,9 @@ class TenantDomains::Turn {
 namespace {
 
 // FNV-1a: the name must be the same in every process.
-uint64_t number_of(std::string_view subject) {
+uint64_t number_of(std::string_view tenant) {
     uint64_t hash = 0xcbf29ce484222325;
-    for (const char c : subject) {
+    for (const char c : tenant) {
         hash ^= static_cast<uint8_t>(c);
         hash *= 0x100000001b3;
     }
@@ -105,15 +105,15 @@ uint64_t half_of_the_memory() {
 
 }  // namespace
 
-std::string listener_suffix(std::string_view subject) {
-    return fmt::format(".{:016x}", number_of(subject));
+std::string listener_suffix(std::string_view tenant) {
+    return fmt::format(".{:016x}", number_of(tenant));
 }
 
-std::optional<std::string> listener_address(const daemon::Listen& place, std::string_view subject,
+std::optional<std::string> listener_address(const daemon::Listen& place, std::string_view tenant,
                                             uint32_t attempt) {
     if (place.provider == "shm") {
         if (attempt > 0) return std::nullopt;
-        return place.address + listener_suffix(subject);
+        return place.address + listener_suffix(tenant);
     }
     const size_t colon = place.address.rfind(':');
     if (colon == std::string::npos || colon == 0) return std::nullopt;
@@ -125,7 +125,7 @@ std::optional<std::string> listener_address(const daemon::Listen& place, std::st
     if (attempt >= (port == 0 ? 1 : listener_ports)) return std::nullopt;
     if (port == 0) return place.address;
     return fmt::format("{}:{}", place.address.substr(0, colon),
-                       port + 1 + (number_of(subject) + attempt) % listener_ports);
+                       port + 1 + (number_of(tenant) + attempt) % listener_ports);
 }
 
 TenantDomains::TenantDomains(Reactor& reactor, rpc::ServerGroup& group,
@@ -183,7 +183,7 @@ TenantDomains::Tenant& TenantDomains::tenant_of(const session::Session& session)
     auto& place = tenants_[session.tenant];
     if (place == nullptr) {
         place = std::make_unique<Tenant>(reactor_, group_, sessions_, *service_, segments_,
-                                         session.tenant, session.request.subject);
+                                         session.tenant, session.tenant_name());
     }
     return *place;
 }
@@ -204,7 +204,7 @@ Task<Result<>> TenantDomains::listen_at(Tenant& tenant, const daemon::Listen& pl
                                         Report& report) {
     Result<> listening = fail(Code::busy);
     for (uint32_t attempt = 0;; ++attempt) {
-        const auto address = listener_address(place, tenant.subject, attempt);
+        const auto address = listener_address(place, tenant.name, attempt);
         if (!address) co_return listening;  // other processes have all of them
         report = {};
         listening = co_await tenant.data.listen({.provider = place.provider, .address = *address},
@@ -259,7 +259,7 @@ std::vector<exporter::Source> TenantDomains::metrics() const {
         if (!tenant->listens) continue;  // no more
         std::vector<exporter::Source> sources;
         tenant->data.add_metrics(sources);
-        all.add(tenant->subject, std::move(sources));
+        all.add(tenant->name, std::move(sources));
     }
     return all.take();
 }

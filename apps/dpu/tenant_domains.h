@@ -28,13 +28,13 @@ namespace ros2s::dpud {
 
 // The suffix of a tenant's address after the one in the settings: ".0123456789abcdef".
 inline constexpr size_t listener_suffix_bytes = 17;
-[[nodiscard]] std::string listener_suffix(std::string_view subject);
+[[nodiscard]] std::string listener_suffix(std::string_view tenant);
 // The address of a tenant's listener at the `attempt`th attempt, from 0: a socket's path with the
 // suffix, or, for a network provider, one of the ports after the one in the settings (0: any).
 // Empty: the address has no room for that many.
 inline constexpr uint32_t listener_ports = 1000;
 [[nodiscard]] std::optional<std::string> listener_address(const daemon::Listen& place,
-                                                          std::string_view subject,
+                                                          std::string_view tenant,
                                                           uint32_t attempt = 0);
 
 // For the addresses in the settings: no tenant has sessions there.

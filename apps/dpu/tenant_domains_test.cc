@@ -34,17 +34,19 @@ struct Rig {
         : reactor(on),
           provider(place.provider),
           tickets(on, {}),
-          sessions(on, tickets, {}),
+          accounts(on),
+          sessions(on, tickets, {.accounts = &accounts}),
           group(on),
           domains(on, group, sessions, {}) {
         domains.begin({std::move(place)}, {.device = "lo", .identity = {}}, service);
     }
-    Task<session::SessionId> enter(std::string subject, std::string& address) {
+    Task<session::SessionId> enter(std::string subject, std::string& address,
+                                   std::string pool = "pool") {
         Report report;
         const auto opened = sessions.open({.subject = std::move(subject),
                                            .client = {},
                                            .purpose = session::Purpose::link,
-                                           .pool = "pool",
+                                           .pool = std::move(pool),
                                            .program = {}});
         EXPECT_TRUE(opened);
         const auto listener = co_await domains.open(**opened, provider, report);
@@ -56,6 +58,7 @@ struct Rig {
     std::string provider;
     NoService service;
     session::TicketTable tickets;
+    admission::Accounts accounts;
     session::SessionTable sessions;
     rpc::ServerGroup group;
     TenantDomains domains;
@@ -122,6 +125,22 @@ Task<> come_and_go(TenantDomainsTest&, Rig& rig) {
     EXPECT_FALSE(std::filesystem::exists(other));
 }
 TEST_F(TenantDomainsTest, ATenantHasADomainWhileItHasSessions) { run(come_and_go); }
+
+// Their accounts differ, and so do their listeners.
+Task<> be_two(TenantDomainsTest&, Rig& rig) {
+    admission::Allowances allowances;
+    allowances.accounts["CN=alice"] = {{"other", "guests"}, {"pool", "batch"}};
+    allowances.accounts["CN=alice-2"] = {{"pool", "batch"}};
+    rig.accounts.set(std::move(allowances));
+    std::string here, there, beside;
+    co_await rig.enter("CN=alice", here);
+    co_await rig.enter("CN=alice", there, "other");
+    co_await rig.enter("CN=alice-2", beside);
+    EXPECT_NE(here, there);
+    EXPECT_EQ(here, beside);
+    EXPECT_EQ(rig.domains.size(), 2U);
+}
+TEST_F(TenantDomainsTest, ASubjectOfTwoTenantsHasTwoDomains) { run(be_two); }
 
 // On a network a listener has one of a thousand ports, so hashes of names collide.
 Task<> meet(TenantDomainsTest&, Rig& rig) {

@@ -1,5 +1,7 @@
 #include "live_limits.h"
 
+#include "ros2s/tenancy/policy.h"
+
 namespace ros2s::engined {
 
 LiveLimits::LiveLimits(Pools& pools, admission::Allowances settings, admission::Accounts& accounts)
@@ -16,11 +18,8 @@ void LiveLimits::apply() {
     admission::Allowances allowances = settings_;
     for (const std::string& name : pools_.names()) {
         for (const auto& [tenant, record] : pools_.tenants(name)->tenants()) {
-            for (const std::string& subject : record.subjects) {
-                allowances.accounts.emplace(subject, tenant);
-            }
+            tenancy::add_account(allowances, name, record);
             if (!record.allowance) continue;
-            allowances.by_account.insert_or_assign(tenant, *record.allowance);
             for (const std::string& subject : record.subjects) {
                 // Sessions that were opened before the tenant was have the account of the subject.
                 allowances.by_account.insert_or_assign(subject, *record.allowance);

@@ -35,7 +35,8 @@ class Tenants : public testing::Test {
         engine.write_settings("administrators: CN=client\n");
     }
     // As the engine's administrator.
-    std::string change(Change what, const std::string& name, config::Entries settings) {
+    std::string change(Change what, const std::string& name, config::Entries settings,
+                       const std::string& pool = "pool") {
         Report report;
         auto client = control::ControlClient::create(
             *reactor,
@@ -44,13 +45,14 @@ class Tenants : public testing::Test {
              .server_name = engine.options("shm").engine.server_name},
             report);
         EXPECT_TRUE(client) << report.text();
-        run_blocking(*reactor,
-                     [&]() -> Task<> { return change_by(**client, what, name, settings, report); });
+        run_blocking(*reactor, [&]() -> Task<> {
+            return change_by(**client, pool, what, name, settings, report);
+        });
         return report.text();
     }
-    static Task<> change_by(control::ControlClient& client, Change what, std::string name,
-                            config::Entries settings, Report& report) {
-        (void)co_await client.change_tenant(call, "pool", what, std::move(name),
+    static Task<> change_by(control::ControlClient& client, std::string pool, Change what,
+                            std::string name, config::Entries settings, Report& report) {
+        (void)co_await client.change_tenant(call, std::move(pool), what, std::move(name),
                                             std::move(settings), report);
     }
     connection::Options options(const std::string& name) const {
@@ -222,6 +224,44 @@ TEST_F(Tenants, LimitsChangeWhileTheyAreConnected) {
     run_blocking(*reactor, [&] { return one.close(); });
     run_blocking(*reactor, [&] { return two.close(); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+// One certificate. The tenant of the pool whose name is first has no limits.
+TEST_F(Tenants, ASubjectWithTenantsInTwoPoolsHasTheLimitsOfEach) {
+    engine.add_pool("another");
+    engine.write_settings("administrators: CN=client\n");
+    DpuProcess both{engine.path("both"),
+                    fmt::format("pools: another, pool\n"
+                                "engine: {{control: \"unix:{}\", name: localhost, providers: shm, "
+                                "trusted_network: loopback, certificates: {}}}\n",
+                                engine.places().engine_control, engine.places().storage_certs)};
+    issue_certificates(both, {"alice"});
+    ASSERT_TRUE(engine.start() && both.start()) << engine.log() << both.log();
+    const config::Entries rights{
+        {"subjects", "CN=alice"}, {"write", "main"}, {"root_squash", "no"}};
+    EXPECT_EQ(change(Change::create, "guests", rights, "another"), "");
+    config::Entries limited = rights;
+    limited.insert({{"requests", "100"}, {"burst", "10ms"}});
+    EXPECT_EQ(change(Change::create, "batch", limited), "");
+    std::this_thread::sleep_for(300ms);
+    DpuTenant there, here;
+    run_blocking(*reactor, [&] {
+        return there.open(*reactor, tenant_options(both, "alice", "another"), "main", "a", 4096);
+    });
+    run_blocking(*reactor, [&] {
+        return here.open(*reactor, tenant_options(both, "alice", "pool"), "main", "a", 4096);
+    });
+    EXPECT_GE(time_of_reads(*reactor, here, 100), 900ms);
+    EXPECT_LT(time_of_reads(*reactor, there, 100), 900ms);
+    for (const char* tenant : {"guests", "batch"}) {
+        EXPECT_THAT(
+            both.metrics(),
+            HasSubstr(fmt::format("ros2store_tenant_requests_total{{tenant=\"{}\"}}", tenant)));
+    }
+    run_blocking(*reactor, [&] { return here.close(); });
+    run_blocking(*reactor, [&] { return there.close(); });
+    EXPECT_EQ(both.stop(), 0) << both.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 

@@ -68,9 +68,12 @@ bool Account::owes_nothing(Time now) const noexcept {
     return std::max({requests_paid_, bytes_paid_, names_paid_}) <= now;
 }
 
-std::string_view Accounts::name_for(std::string_view subject) const {
+std::string_view Accounts::name_for(std::string_view subject, std::string_view pool) const {
     const auto found = allowances_.accounts.find(subject);
-    return found == allowances_.accounts.end() ? subject : std::string_view(found->second);
+    if (found == allowances_.accounts.end()) return subject;
+    const Allowances::ByPool& names = found->second;
+    const auto here = names.find(pool);
+    return here == names.end() ? names.begin()->second : here->second;
 }
 
 const Allowance& Accounts::allowance_of(std::string_view name) const {
@@ -78,8 +81,8 @@ const Allowance& Accounts::allowance_of(std::string_view name) const {
     return found == allowances_.by_account.end() ? allowances_.others : found->second;
 }
 
-std::shared_ptr<Account> Accounts::open(std::string_view subject) {
-    const std::string_view name = name_for(subject);
+std::shared_ptr<Account> Accounts::open(std::string_view subject, std::string_view pool) {
+    const std::string_view name = name_for(subject, pool);
     if (const auto found = numbers_.find(name); found != numbers_.end()) {
         return by_number_.at(found->second);
     }
@@ -109,8 +112,8 @@ std::shared_ptr<Account> Accounts::find(uint64_t number) const {
     return found == by_number_.end() ? nullptr : found->second;
 }
 
-void Accounts::count_refusal(std::string_view subject) const noexcept {
-    const auto found = numbers_.find(name_for(subject));
+void Accounts::count_refusal(std::string_view subject, std::string_view pool) const noexcept {
+    const auto found = numbers_.find(name_for(subject, pool));
     if (found != numbers_.end()) by_number_.at(found->second)->metrics.refused.add();
 }
 

@@ -1,6 +1,7 @@
-// Accounts: what each tenant may have of a server, and what it used. A tenant has one or more
-// subjects of certificates; a subject without a tenant is one by itself. Every Admission of a
-// process uses the same accounts.
+// Accounts: what each tenant may have of a server, and what it used. A tenant of a pool has one or
+// more subjects of certificates; a subject without a tenant is one by itself. A subject with
+// tenants in several pools has an account in each of them. Every Admission of a process uses the
+// same accounts.
 //
 // A rate is kept by the generic cell rate algorithm (ITU-T I.371): one time for each rate, at which
 // all that was used is paid for. A tenant that was idle has a burst. A request that is larger than
@@ -38,8 +39,10 @@ struct Allowance {
 struct Allowances {
     std::map<std::string, Allowance, std::less<>> by_account;
     Allowance others;
-    // The account of a subject. Not listed: an account of its own, named as the subject.
-    std::map<std::string, std::string, std::less<>> accounts;
+    // The account of a subject, or of a tenant's name, in each pool. In other pools it has the
+    // first of these. Not listed: an account of its own, named as the subject.
+    using ByPool = std::map<std::string, std::string, std::less<>>;
+    std::map<std::string, ByPool, std::less<>> accounts;
 };
 
 // The core of the accounts counts, any thread reads.
@@ -97,17 +100,19 @@ class Accounts {
     explicit Accounts(Reactor& reactor, Allowances allowances = {})
         : reactor_(reactor), allowances_(std::move(allowances)) {}
 
-    // The subject's account, made when it is opened first. The number is not used for another one
-    // later.
-    [[nodiscard]] std::shared_ptr<Account> open(std::string_view subject);
-    // Of the subject's account.
-    [[nodiscard]] std::string_view name_for(std::string_view subject) const;
+    // The subject's account in the pool, made when it is opened first. The number is not used for
+    // another one later.
+    [[nodiscard]] std::shared_ptr<Account> open(std::string_view subject,
+                                                std::string_view pool = {});
+    // Of the subject's account in the pool.
+    [[nodiscard]] std::string_view name_for(std::string_view subject,
+                                            std::string_view pool = {}) const;
     // From the next request on.
     void set(Allowances allowances);
     // Null: no such account.
     [[nodiscard]] std::shared_ptr<Account> find(uint64_t number) const;
     // Counts something that was refused to the subject, if it has an account.
-    void count_refusal(std::string_view subject) const noexcept;
+    void count_refusal(std::string_view subject, std::string_view pool = {}) const noexcept;
     // Oldest first.
     [[nodiscard]] std::vector<std::shared_ptr<const Account>> all() const;
 

@@ -16,6 +16,10 @@ uint64_t by_weight(uint64_t cost, const Account& account) {
 // large ones.
 constexpr uint64_t small_asked_least = 2;
 
+// The clock of all tenants is set back when it has passed this. A busy core takes about 60 days if
+// all weights are 1.
+constexpr uint64_t clock_max = uint64_t{1} << 62;
+
 // Of what a request turned out to cost, this part becomes the expectation at once.
 constexpr uint64_t learned_of = 8;
 
@@ -252,8 +256,13 @@ bool Admission::fits(const Tenant& tenant, const Demand& demand) const noexcept 
     // needs no more room than a small one, or small ones would always be first.
     if (inside.requests == 0) return true;
     const auto shared = static_cast<uint64_t>(limits_.shared.count());
-    return inside_.cost_ns < shared &&
-           inside.cost_ns < 2 * shared * weight / (active_weight_ + weight);
+    const uint64_t weights = active_weight_ + weight;
+    if (inside.cost_ns * weights >= 2 * shared * weight) return false;
+    // What others keep inside may cost more than all that is shared, for as long as their peers
+    // stall. A quarter of the tenant's own limit is there nevertheless. It is at most half of the
+    // tenant's part by weight, and so does not decide the shares.
+    return inside_.cost_ns < shared ||
+           2 * (inside.cost_ns + demand.cost_ns) * weights <= shared * weight;
 }
 
 // While others are active, it leaves as many bytes free as it then has. Tenants that cooperate and
@@ -450,8 +459,18 @@ void Admission::note_size(Tenant& tenant, const Demand& demand, Time& now) noexc
     tenant.next_size_span = now + limits_.span;
 }
 
+// Turns before the clock count as the clock anyway, so nothing else changes. A tenant that is alone
+// begins no spans, but has nobody before or behind it. The clocks of tenants, sessions and lines
+// are not multiplied by weight_one, and last longer than a century.
+void Admission::rebase() noexcept {
+    if (all_.clock <= clock_max) return;
+    for (auto& [number, tenant] : tenants_) tenant.turn -= std::min(tenant.turn, all_.clock);
+    all_.clock = 0;
+}
+
 void Admission::begin_span(Time now) noexcept {
     next_span_ = now + limits_.span;
+    rebase();
     for (auto& [number, tenant] : tenants_) {
         tenant.asked = 0;
         tenant.wanted_before = tenant.wanted;

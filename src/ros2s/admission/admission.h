@@ -15,10 +15,11 @@
 // A tenant that is alone may use nearly all of the resource. While several tenants are active, a
 // tenant has no more inside, in cost by weight, than another tenant wants, but always
 // Limits::least. All together have Limits::shared, and one tenant less than twice its part by
-// weight. A tenant with few requests therefore finds few ahead of it. If all tenants have many
-// requests, each keeps a queue that is long enough to be efficient. While a tenant makes small and
-// large requests, the large ones inside cost Limits::large at most, so that no small one is behind
-// megabytes of them.
+// weight. A quarter of that it may always have, even if what others keep inside costs more than
+// Limits::shared. A tenant with few requests therefore finds few ahead of it. If all tenants have
+// many requests, each keeps a queue that is long enough to be efficient. While a tenant makes small
+// and large requests, the large ones inside cost Limits::large at most, so that no small one is
+// behind megabytes of them.
 //
 // The rates of a tenant delay the first request of each queue of its lines. Requests behind it
 // wait, too; other queues, lines and tenants do not.
@@ -62,7 +63,8 @@ struct Limits {
     Amount one{.requests = 256, .bytes = uint64_t{768} << 20};  // for one tenant, even if it is
                                                                 // alone
     // While several tenants are active: no request begins while those inside cost `shared`, except
-    // the only one of a tenant. `least` is what a tenant may have even if others want less.
+    // the only one of a tenant, and those with which a tenant has at most half of its part.
+    // `least` is what a tenant may have even if others want less.
     Duration shared = std::chrono::milliseconds(4);
     Amount least{.requests = 2, .bytes = uint64_t{2} << 20};
     // While a tenant is alone and makes small requests, too: none of its large requests begins
@@ -302,6 +304,8 @@ class Admission {
     void note(Line& line, const Demand& demand, Time& now) noexcept;
     void note_size(Tenant& tenant, const Demand& demand, Time& now) noexcept;
     void begin_span(Time now) noexcept;
+    // Sets the clock of the tenants' turns back before it overflows.
+    void rebase() noexcept;
     // Recomputes what the tenants want.
     void count() noexcept;
     [[nodiscard]] std::shared_ptr<Account> account_of(uint64_t tenant) const;

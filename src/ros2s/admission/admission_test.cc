@@ -169,6 +169,48 @@ TEST(Admission, WhoHoldsWhatItGotLeavesRoomForOneMore) {
     Stage(limits).run(conspire);
 }
 
+// Tenants with one large write each, whose bytes never come. It costs more than all that is shared.
+template <uint64_t stalling>
+Task<> stall(Stage& stage) {
+    std::vector<std::unique_ptr<Line>> lines;
+    std::vector<Permit> stalled;
+    for (uint64_t i = 0; i < stalling; ++i) {
+        lines.push_back(std::make_unique<Line>(stage.admission, 10 + i));
+        stalled.push_back(co_await lines.back()->enter({Work::write, uint64_t{64} << 20}, {}));
+        EXPECT_TRUE(stalled.back());
+    }
+    Line first(stage.admission, 1), second(stage.admission, 2);
+    for (int span = 0; span < 3; ++span) {
+        for (Line* const line : {&first, &second}) {
+            const Permit place = co_await line->enter(4096, {});
+            EXPECT_TRUE(place);
+        }
+        co_await sleep_for(stage.world.core(), 60ms);
+    }
+    for (int i = 0; i < 256; ++i) {
+        co_await stage.ask(first, 1, 4096);
+        co_await stage.ask(second, 2, 4096);
+    }
+    // Each has half of its part, nearly.
+    const auto part = static_cast<uint64_t>(Limits().shared.count()) / (stalling + 3) / 2;
+    for (const int name : {1, 2}) {
+        const auto inside = static_cast<uint64_t>(std::ranges::count(stage.entered, name));
+        EXPECT_EQ(inside, part / Demand(4096).cost_ns) << stalling;
+    }
+    // Those that leave make room for as many of the same tenant.
+    stage.entered.clear();
+    for (int i = 0; i < 5; ++i) co_await stage.leave(1);
+    EXPECT_EQ(stage.entered, std::vector<int>(5, 1));
+    first.turn_away();
+    second.turn_away();
+    co_await sleep_for(stage.world.core(), 1us);
+    stage.places.clear();
+}
+TEST(Admission, RequestsThatStallTakeNoPartsOfOtherTenants) {
+    Stage(Limits{.asked_least = 1}).run(stall<1>);
+    Stage(Limits{.asked_least = 1}).run(stall<6>);
+}
+
 Task<> looks_in(Stage& stage) {
     Line first(stage.admission, 1), other(stage.admission, 2);
     for (int i = 0; i < 20; ++i) co_await stage.ask(first, 1);

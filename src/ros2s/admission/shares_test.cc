@@ -194,6 +194,31 @@ TEST(Shares, FollowTheWeights) {
     }
 }
 
+// On a busy server the clock of all tenants' turns passes 2^64 within a year. Requests that cost a
+// thousand hours bring it there.
+Task<> use_up_the_clock(Crowd& crowd) {
+    std::vector<uint64_t> costs(15, uint64_t{1} << 52);
+    costs.push_back((uint64_t{1} << 52) - 1000);
+    costs.push_back(time_of(4096));
+    for (const uint64_t cost_ns : costs) {
+        Demand demand;
+        demand.cost_ns = cost_ns;
+        {
+            const Permit place = co_await crowd.sources[0]->lines[0]->enter(demand, {});
+            EXPECT_TRUE(place);
+        }
+        co_await sleep_for(crowd.world.core(), 60ms);
+    }
+}
+TEST(Shares, FollowTheWeightsForEver) {
+    Crowd crowd(1, {{.weight = 1}, {.weight = 4}});
+    crowd.add(4096, 1, 320);
+    crowd.add(4096, 1, 320);
+    crowd.world.run(use_up_the_clock(crowd));
+    crowd.run();
+    EXPECT_NEAR(crowd.sources[1]->all() / crowd.served(), 0.8, 0.01);
+}
+
 // The first has a full queue. Whatever the others do, it has nearly its part. What may be inside is
 // a whole number of requests, so a tenant with large ones has a little less.
 void no_starvation(uint64_t seed) {
@@ -552,10 +577,28 @@ TEST(Accounts, NewAllowancesApplyAtOnceAndForgetDebts) {
     EXPECT_EQ(accounts.open(subject_of(0)), account);
     // A subject that becomes a tenant's has the tenant's account from then on.
     Allowances joined = allowances_of({{.weight = 5}});
-    joined.accounts.emplace(subject_of(0), "alice");
+    joined.accounts[subject_of(0)].emplace("pool", "alice");
     accounts.set(joined);
-    EXPECT_EQ(accounts.open(subject_of(0))->name, "alice");
-    EXPECT_EQ(accounts.name_for(subject_of(0)), "alice");
+    EXPECT_EQ(accounts.open(subject_of(0), "pool")->name, "alice");
+    EXPECT_EQ(accounts.name_for(subject_of(0), "pool"), "alice");
+}
+
+TEST(Accounts, ASubjectHasOneInEachPoolWhereItHasATenant) {
+    sim::World world(1);
+    Allowances allowances;
+    allowances.accounts["CN=s"] = {{"p1", "guests"}, {"p2", "batch"}};
+    allowances.by_account["batch"].weight = 3;
+    Accounts accounts(world.core(), allowances);
+    EXPECT_EQ(accounts.open("CN=s", "p1")->name, "guests");
+    EXPECT_EQ(accounts.open("CN=s", "p1")->weight(), 1U);
+    EXPECT_EQ(accounts.open("CN=s", "p2")->name, "batch");
+    EXPECT_EQ(accounts.open("CN=s", "p2")->weight(), 3U);
+    // Where it has no tenant, it has the first one's.
+    EXPECT_EQ(accounts.open("CN=s", "p3"), accounts.open("CN=s", "p1"));
+    EXPECT_EQ(accounts.open("CN=s"), accounts.open("CN=s", "p1"));
+    EXPECT_EQ(accounts.open("CN=t", "p2")->name, "CN=t");
+    accounts.count_refusal("CN=s", "p2");
+    EXPECT_EQ(accounts.open("CN=s", "p2")->metrics.refused.value(), 1U);
 }
 
 }  // namespace

@@ -34,9 +34,9 @@ Result<> check_pool(const ServerState& state, Served& served, const std::string&
                                           fmt::join(state.pools_for(served), ", ")));
 }
 
-// From now on the call is for the subject's tenant.
-void be_for_tenant(const ServerState& state, Served& served) {
-    served.call.tenant = state.parts.sessions.account_of(served.subject)->number;
+// From now on the call is for the subject's tenant in the pool.
+void be_for_tenant(const ServerState& state, Served& served, const std::string& pool) {
+    served.call.tenant = state.parts.sessions.account_of(served.subject, pool)->number;
 }
 
 // Waits for the tenant's turn. Errors: cancelled.
@@ -60,7 +60,7 @@ struct UsedPool {
 Task<Result<UsedPool>> find_pool(ServerState& state, Served& served, std::string pool,
                                  capability::Use use = seeing()) {
     ROS2S_CO_TRY(check_pool(state, served, pool));
-    be_for_tenant(state, served);
+    be_for_tenant(state, served, pool);
     ROS2S_CO_TRY_ASSIGN(Store store, co_await state.parts.pools.store_for(
                                          served.call, served.subject, std::move(pool),
                                          std::move(use), served.report));
@@ -227,7 +227,7 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
             owner.error(),
             fmt::format("{} may not create containers for user {}", served.subject, request.uid()));
     }
-    be_for_tenant(state_, served);
+    be_for_tenant(state_, served, request.pool());
     ROS2S_CO_TRY_ASSIGN(NameTurn turn, co_await take_turn(state_, served));
     // It may wait for the removal of another container.
     turn.end();

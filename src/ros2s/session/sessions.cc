@@ -53,23 +53,20 @@ SessionId SessionTable::draw() const {
 
 Result<SessionUse> SessionTable::open(SessionRequest request) {
     if (draining_) return fail(Code::closed);
-    const auto known = subjects_.find(request.subject);
-    if (known != subjects_.end() && known->second.sessions >= options_.per_subject_max) {
+    const auto known = by_subject_.find(request.subject);
+    if (known != by_subject_.end() && known->second >= options_.per_subject_max) {
         metrics_.refused.add();
-        accounts_.count_refusal(request.subject);
+        accounts_.count_refusal(request.subject, request.pool);
         return fail(Code::busy, options_.per_subject_max);
     }
     if (sessions_.size() >= options_.sessions_max) {
         metrics_.refused.add();
         return fail(Code::no_memory, options_.sessions_max);
     }
-    Subject& subject = subjects_[request.subject];
-    // Also for a subject with sessions: its account may be another one by now.
-    subject.account = accounts_.open(request.subject);
-    ++subject.sessions;
+    ++by_subject_[request.subject];
     const SessionId id = draw();
-    auto session =
-        std::make_unique<Session>(reactor_, id, subject.account->number, std::move(request));
+    auto account = accounts_.open(request.subject, request.pool);
+    auto session = std::make_unique<Session>(reactor_, id, std::move(account), std::move(request));
     session->last_use = reactor_.now();
     Session& opened = *sessions_.emplace(id, std::move(session)).first->second;
     metrics_.opened.add();
@@ -104,7 +101,7 @@ Result<SessionUse> SessionTable::use(SessionId id) {
 }
 
 void SessionTable::use_account(Session& session, std::string_view tenant) {
-    session.account_ = accounts_.open(tenant);
+    session.account_ = accounts_.open(tenant, session.request.pool);
     session.tenant = session.account_->number;
 }
 
@@ -160,8 +157,8 @@ Task<> SessionTable::end(Session& session) {
     for (size_t i = 0; i < watchers_.size(); ++i) co_await watchers_[i]->session_ending(session);
     log_.info(fmt::format("session {} of {} ended{}", session.id.value, session.request.subject,
                           fields_of(session)));
-    const auto subject = subjects_.find(session.request.subject);
-    if (--subject->second.sessions == 0) subjects_.erase(subject);
+    const auto subject = by_subject_.find(session.request.subject);
+    if (--subject->second == 0) by_subject_.erase(subject);
     sessions_.erase(session.id);
     metrics_.ended.add();
     metrics_.live.subtract();

@@ -4,8 +4,9 @@
 // certificate is no longer valid, or when it was unused for a while without a connection. That time
 // is short if it had a connection before, because then the client has usually died.
 //
-// Sessions of one tenant share an account (admission/accounts.h). Its number is the tenant's. A
-// session that shows a capability has the account of the capability's tenant.
+// Sessions of one tenant share an account (admission/accounts.h). Its number is the tenant's. The
+// tenant is the one of the subject in the session's pool. A session that shows a capability has the
+// account of the capability's tenant.
 //
 //     open ──► live ──► ending ──► gone
 //               │ ▲       tickets revoked, calls drained, watchers done
@@ -72,11 +73,13 @@ struct ShownCapability {
 
 class Session {
   public:
-    Session(Reactor& reactor, SessionId number, uint64_t tenant_number, SessionRequest what)
+    Session(Reactor& reactor, SessionId number, std::shared_ptr<admission::Account> account,
+            SessionRequest what)
         : id(number),
-          tenant(tenant_number),
+          tenant(account->number),
           request(std::move(what)),
           owner(owner_of(request.subject)),
+          account_(std::move(account)),
           idle(reactor) {}
 
     const SessionId id;
@@ -92,11 +95,13 @@ class Session {
     // Fires when its rights are taken away (SessionTable::expel()). Updates that have begun stop at
     // it, and not at the end of their connection.
     StopSource revoked{};
+    // The same for all sessions of its tenant, and for no others.
+    [[nodiscard]] const std::string& tenant_name() const noexcept { return account_->name; }
 
   private:
     friend class SessionUse;
     friend class SessionTable;
-    std::shared_ptr<admission::Account> account_;  // null: its subject's
+    std::shared_ptr<admission::Account> account_;
     uint32_t in_use_ = 0;
     Event idle;  // woken when in_use_ becomes 0
 };
@@ -182,8 +187,9 @@ class SessionTable {
     // first ticket.
     void use_account(Session& session, std::string_view tenant);
     // Of a subject that may have no session.
-    [[nodiscard]] std::shared_ptr<admission::Account> account_of(std::string_view subject) {
-        return accounts_.open(subject);
+    [[nodiscard]] std::shared_ptr<admission::Account> account_of(std::string_view subject,
+                                                                 std::string_view pool) {
+        return accounts_.open(subject, pool);
     }
     // Finds sessions that are ending, too. Null: it is gone. Valid until the next await.
     [[nodiscard]] const Session* look(SessionId id) const;
@@ -227,10 +233,6 @@ class SessionTable {
     [[nodiscard]] const Options& options() const { return options_; }
 
   private:
-    struct Subject {
-        std::shared_ptr<admission::Account> account;
-        uint32_t sessions = 0;
-    };
     Task<> end(Session& session);
     [[nodiscard]] SessionId draw() const;
 
@@ -243,7 +245,7 @@ class SessionTable {
     admission::Accounts own_accounts_;
     admission::Accounts& accounts_;
     std::map<SessionId, std::unique_ptr<Session>> sessions_;
-    std::map<std::string, Subject, std::less<>> subjects_;
+    std::map<std::string, uint32_t, std::less<>> by_subject_;  // how many
     std::vector<SessionWatcher*> watchers_;
     Event ended_;  // woken whenever a session is gone
     Nursery expelled_;

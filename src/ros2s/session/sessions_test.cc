@@ -1,6 +1,8 @@
 // Sessions: whose they are, how many there can be, and when they end.
 #include "sessions.h"
 
+#include <fmt/format.h>
+
 #include "ros2s/runtime/nursery.h"
 #include "session_test_support.h"
 
@@ -44,6 +46,48 @@ TEST(Sessions, OfOneSubjectShareATenant) {
     const uint64_t first = (*rig.sessions.open(request()))->tenant;
     EXPECT_EQ((*rig.sessions.open(request()))->tenant, first);
     EXPECT_NE((*rig.sessions.open(request("CN=bob")))->tenant, first);
+}
+
+TEST(Sessions, OfASubjectWithTenantsInTwoPoolsAreOfTheOneInTheirPool) {
+    sim::World world(1);
+    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
+    admission::Allowances allowances;
+    allowances.accounts["CN=alice"] = {{"other", "guests"}, {"pool", "batch"}};
+    allowances.accounts["batch"] = {{"other", "other/batch"}};
+    admission::Accounts accounts(world.core(), allowances);
+    SessionTable sessions(world.core(), tickets, {.accounts = &accounts});
+    SessionRequest elsewhere = request();
+    elsewhere.pool = "other";
+    {
+        const auto here = *sessions.open(request());
+        const auto there = *sessions.open(elsewhere);
+        EXPECT_EQ(here->tenant_name(), "batch");
+        EXPECT_EQ(there->tenant_name(), "guests");
+        EXPECT_NE(here->tenant, there->tenant);
+        EXPECT_EQ(sessions.account_of("CN=alice", "pool")->number, here->tenant);
+        sessions.use_account(*there, "batch");
+        EXPECT_EQ(there->tenant_name(), "other/batch");
+    }
+    world.run(sessions.close_all());
+}
+
+// Each session keeps its account, also if its subject has others since.
+TEST(Sessions, KeepTheirAccounts) {
+    sim::World world(1);
+    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
+    admission::Allowances allowances;
+    allowances.accounts["CN=alice"] = {{"other", "guests"}, {"pool", "batch"}};
+    admission::Accounts accounts(world.core(), allowances);
+    SessionTable sessions(world.core(), tickets, {.accounts = &accounts});
+    const uint64_t first = (*sessions.open(request()))->tenant;
+    SessionRequest elsewhere = request();
+    elsewhere.pool = "other";
+    EXPECT_TRUE(sessions.open(elsewhere));
+    for (size_t i = 0; i < 2 * admission::Accounts::kept_max; ++i) {
+        (void)accounts.open(fmt::format("CN={}", i));
+    }
+    EXPECT_NE(accounts.find(first), nullptr);
+    world.run(sessions.close_all());
 }
 
 TEST(Sessions, RefusalsAreCountedForTheirTenant) {

@@ -2,14 +2,25 @@
 
 namespace ros2s::tenancy {
 
+void add_account(admission::Allowances& allowances, const std::string& pool, const Tenant& tenant) {
+    // A name of a tenant has no '=' and no '/'. So it is not a subject, nor an account of two
+    // names.
+    auto& by_pool = allowances.accounts[tenant.name];
+    const std::string account = by_pool.empty() ? tenant.name : pool + "/" + tenant.name;
+    by_pool.emplace(pool, account);
+    for (const std::string& subject : tenant.subjects) {
+        allowances.accounts[subject].emplace(pool, account);
+    }
+    if (tenant.allowance) allowances.by_account.insert_or_assign(account, *tenant.allowance);
+}
+
 Policy with_tenants(const Policy& settings, const std::map<std::string, SeenTenants>& pools) {
     Policy policy = settings;
     for (const auto& [pool, tenants] : pools) {
         for (const auto& [name, seen] : tenants) {
             const Tenant& tenant = seen.tenant;
+            add_account(policy.allowances, pool, tenant);
             for (const std::string& subject : tenant.subjects) {
-                // A name of a tenant has no '=', so it is not a subject.
-                policy.allowances.accounts.emplace(subject, tenant.name);
                 if (!seen.active) policy.access.remove(subject, pool);
                 if (!seen.active) continue;
                 policy.access.add_users(subject, pool, tenant.users);
@@ -19,9 +30,6 @@ Policy with_tenants(const Policy& settings, const std::map<std::string, SeenTena
                                           granted);
                     }
                 }
-            }
-            if (tenant.allowance) {
-                policy.allowances.by_account.emplace(tenant.name, *tenant.allowance);
             }
         }
     }

@@ -3,7 +3,8 @@
 // - A subject has the rights of its settings, and those of its tenant in the pool.
 // - A subject of a tenant that was revoked or has expired has no rights in that pool, whatever the
 //   settings say.
-// - Subjects of one tenant share an account. A tenant's limits replace those of the settings.
+// - Subjects of one tenant share an account. A tenant's limits replace those of the settings. A
+//   subject with tenants in several pools has the account of each in its pool.
 //
 // A plain function; any thread.
 #pragma once
@@ -26,6 +27,11 @@ struct Policy {
     session::AccessTable access;
     admission::Allowances allowances;
 };
+// Adds the account of the tenant, which its subjects share in the pool, and its limits. Pools in
+// the order of their names: the account has the tenant's name, or "pool/name" if a tenant of
+// another pool has that name.
+void add_account(admission::Allowances& allowances, const std::string& pool, const Tenant& tenant);
+
 // `settings`: the policy without tenants. `pools`: the tenants of each pool.
 [[nodiscard]] Policy with_tenants(const Policy& settings,
                                   const std::map<std::string, SeenTenants>& pools);

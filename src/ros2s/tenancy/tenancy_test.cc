@@ -340,7 +340,7 @@ TEST(Policy, RightsOfSettingsAndOfTenantsAreAdded) {
         EXPECT_TRUE(policy.access.allows(subject, Right::write, "pool", "alice-1"));
         EXPECT_FALSE(policy.access.allows(subject, Right::write, "other", "alice-1"));
         EXPECT_FALSE(policy.access.allows(subject, Right::destroy, "pool", "alice-1"));
-        EXPECT_EQ(policy.allowances.accounts.find(subject)->second, "alice");
+        EXPECT_EQ(policy.allowances.accounts.at(subject).at("pool"), "alice");
     }
     EXPECT_TRUE(policy.access.allows("CN=alice", Right::read, "pool", "old"));
     EXPECT_TRUE(policy.access.allows("CN=bob", Right::read, "pool", "images"));
@@ -354,6 +354,39 @@ TEST(Policy, RightsOfSettingsAndOfTenantsAreAdded) {
     EXPECT_FALSE(revoked.access.covers(policy.access, "CN=alice", "pool"));
     EXPECT_TRUE(revoked.access.covers(policy.access, "CN=alice", "lustre"));
     EXPECT_TRUE(revoked.access.covers(policy.access, "CN=bob", "pool"));
+}
+
+SeenTenants only(const std::string& name, config::Entries settings) {
+    return {{name, {.tenant = tenant_of(name, std::move(settings)), .active = true}}};
+}
+
+// Pools in the order of their names: the first one's tenant has no limits.
+TEST(Policy, ASubjectHasTheLimitsOfItsTenantInEachPool) {
+    sim::World world(1);
+    const Policy policy =
+        with_tenants({}, {{"p1", only("guests", {{"subjects", "CN=s"}})},
+                          {"p2", only("batch", {{"subjects", "CN=s; CN=t"}, {"bytes", "10MiB"}})}});
+    admission::Accounts accounts(world.core(), policy.allowances);
+    EXPECT_EQ(accounts.open("CN=s", "p1")->name, "guests");
+    EXPECT_FALSE(accounts.open("CN=s", "p1")->has_rates());
+    EXPECT_EQ(accounts.open("CN=s", "p2")->name, "batch");
+    EXPECT_TRUE(accounts.open("CN=s", "p2")->has_rates());
+    EXPECT_EQ(accounts.open("CN=t", "p2"), accounts.open("CN=s", "p2"));
+}
+
+TEST(Policy, TenantsOfOneNameInTwoPoolsAreTwo) {
+    sim::World world(1);
+    const Policy policy =
+        with_tenants({}, {{"p1", only("guests", {{"subjects", "CN=s"}, {"weight", "1000"}})},
+                          {"p2", only("guests", {{"subjects", "CN=t"}, {"bytes", "10MiB"}})}});
+    admission::Accounts accounts(world.core(), policy.allowances);
+    EXPECT_EQ(accounts.open("CN=s", "p1")->name, "guests");
+    EXPECT_FALSE(accounts.open("CN=s", "p1")->has_rates());
+    EXPECT_EQ(accounts.open("CN=t", "p2")->name, "p2/guests");
+    EXPECT_TRUE(accounts.open("CN=t", "p2")->has_rates());
+    EXPECT_EQ(accounts.open("CN=t", "p2")->weight(), 1U);
+    // As a session that shows a capability opens it: by the tenant's name.
+    EXPECT_EQ(accounts.open("guests", "p2"), accounts.open("CN=t", "p2"));
 }
 
 TEST(Policy, ATenantMayHaveADirectory) {
