@@ -6,7 +6,8 @@
 
 #include "client_call.h"
 #include "error_status.h"
-#include "remote_namespace.h"
+#include "ros2s/control/test_support/remote_namespace.h"
+#include "ros2s/session/fixed_mount_test_support.h"
 #include "test_rig.h"
 #include "tls.h"
 

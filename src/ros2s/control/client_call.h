@@ -1,5 +1,5 @@
 // One RPC from a core: sent at once, awaited as a coroutine, and resumed on the core by a post from
-// gRPC's thread. The private side of ControlClient and RemoteNamespace.
+// gRPC's thread. The private side of ControlClient.
 #pragma once
 #include <grpcpp/grpcpp.h>
 

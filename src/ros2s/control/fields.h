@@ -39,8 +39,6 @@ inline constexpr int forgets_max = 1024;
 
 // Nanoseconds since 1970.
 [[nodiscard]] int64_t count_of(WallTime time);
-// Attributes in both directions. decode() expects values of one of our servers.
 void encode(const fs::Attributes& attributes, v1::Attributes& into);
-[[nodiscard]] fs::Attributes decode(const v1::Attributes& attributes);
 
 }  // namespace ros2s::control

@@ -26,8 +26,24 @@ void encode(fs::OpenFlags flags, v1::OpenFlags& into) {
     into.set_exclusive(flags.exclusive);
 }
 
+WallTime time_of(int64_t nanoseconds) { return WallTime(Duration(nanoseconds)); }
+
+fs::Attributes decode(const v1::Attributes& attributes) {
+    return {.node = {attributes.node()},
+            .mode = attributes.mode(),
+            .links = attributes.links(),
+            .uid = attributes.uid(),
+            .gid = attributes.gid(),
+            .size = attributes.size(),
+            .bytes_used = attributes.bytes_used(),
+            .device = attributes.device(),
+            .accessed = time_of(attributes.accessed_ns()),
+            .modified = time_of(attributes.modified_ns()),
+            .changed = time_of(attributes.changed_ns())};
+}
+
 fs::Opened decode(const v1::OpenFileReply& reply) {
-    return {.handle = {reply.handle()}, .attributes = control::decode(reply.attributes())};
+    return {.handle = {reply.handle()}, .attributes = decode(reply.attributes())};
 }
 
 }  // namespace
@@ -137,14 +153,14 @@ struct RemoteNamespace::Sender {
                                      Method<Request, v1::NodeReply> method, Request request) {
         ROS2S_CO_TRY_ASSIGN(const auto reply,
                             co_await send(names, call, method, std::move(request)));
-        co_return control::decode(reply.attributes());
+        co_return decode(reply.attributes());
     }
     template <class Request>
     static AttributesTask changed(RemoteNamespace& names, const Call& call,
                                   Method<Request, v1::NodeReply> method, Request request) {
         ROS2S_CO_TRY_ASSIGN(const auto reply,
                             co_await change(names, call, method, std::move(request)));
-        co_return control::decode(reply.attributes());
+        co_return decode(reply.attributes());
     }
     template <class Request>
     static Task<Result<>> done(RemoteNamespace& names, const Call& call,
