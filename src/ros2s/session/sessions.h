@@ -70,6 +70,25 @@ struct ShownCapability {
 // The owner of the names of a subject's clients (UpdateName::owner): the same in every process.
 [[nodiscard]] Uuid owner_of(std::string_view subject);
 
+// A reference to a session or mount for the time of a call. Its end waits for that.
+template <class T>
+class [[nodiscard]] InUse {
+  public:
+    explicit InUse(T& used) : used_(&used) { ++used_->in_use_; }
+    InUse(InUse&& other) noexcept : used_(std::exchange(other.used_, nullptr)) {}
+    InUse(const InUse&) = delete;
+    InUse& operator=(const InUse&) = delete;
+    InUse& operator=(InUse&&) = delete;
+    ~InUse() {
+        if (used_ != nullptr && --used_->in_use_ == 0) used_->idle_.wake_all();
+    }
+    T* operator->() const { return used_; }
+    T& operator*() const { return *used_; }
+
+  private:
+    T* used_;
+};
+
 class Session {
   public:
     Session(Reactor& reactor, SessionId number, uint64_t tenant_number, SessionRequest what)
@@ -77,7 +96,7 @@ class Session {
           tenant(tenant_number),
           request(std::move(what)),
           owner(owner_of(request.subject)),
-          idle(reactor) {}
+          idle_(reactor) {}
 
     const SessionId id;
     uint64_t tenant;  // the number of its account
@@ -94,33 +113,17 @@ class Session {
     StopSource revoked{};
 
   private:
-    friend class SessionUse;
+    friend class InUse<Session>;
     friend class SessionTable;
     std::shared_ptr<admission::Account> account_;  // null: its subject's
     uint32_t in_use_ = 0;
-    Event idle;  // woken when in_use_ becomes 0
+    Event idle_;  // woken when in_use_ becomes 0
 };
+
+using SessionUse = InUse<Session>;
 
 // For log lines about it.
 [[nodiscard]] std::string fields_of(const Session& session);
-
-// A reference to a session for the time of a call.
-class [[nodiscard]] SessionUse {
-  public:
-    explicit SessionUse(Session& session) : session_(&session) { ++session_->in_use_; }
-    SessionUse(SessionUse&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
-    SessionUse(const SessionUse&) = delete;
-    SessionUse& operator=(const SessionUse&) = delete;
-    SessionUse& operator=(SessionUse&&) = delete;
-    ~SessionUse() {
-        if (session_ != nullptr && --session_->in_use_ == 0) session_->idle.wake_all();
-    }
-    Session* operator->() const { return session_; }
-    Session& operator*() const { return *session_; }
-
-  private:
-    Session* session_;
-};
 
 // A holder of resources for sessions, for example open files or connections. It releases them when
 // the session ends.
