@@ -173,10 +173,6 @@ class SessionTable {
     // denied.
     [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, ListenerScope scope,
                                             const Uuid& client, TicketGrant* whose = nullptr);
-    [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, Purpose purpose,
-                                            const Uuid& client) {
-        return attach(ticket, ListenerScope{.purpose = purpose}, client);
-    }
     void detach(SessionId id);
     // For a call over a connection that attach() admitted. Errors: stale.
     [[nodiscard]] Result<SessionUse> use(SessionId id);
