@@ -32,10 +32,10 @@ constexpr Duration retry_pause = std::chrono::milliseconds(100);
 Task<Result<LinkClient::OpenedThere>> LinkClient::open_node(const Call& call, NodeId node,
                                                             fs::OpenFlags flags) {
     OpenedThere there;
-    ROS2S_CO_TRY_ASSIGN(there.opened,
-                        co_await change<fs::Opened>(call, Method::open, open_fields,
-                                                    OpenBody{.node = node, .flags = flags},
-                                                    opened_fields, &there.place));
+    ROS2S_CO_TRY_ASSIGN(
+        there.opened,
+        co_await change<fs::Opened>(call, Method::open, OpenBody{.node = node, .flags = flags},
+                                    opened_fields, &there.place));
     co_return there;
 }
 
@@ -52,9 +52,8 @@ Task<Result<fs::Opened>> LinkClient::create(const Call& call, NodeId parent, std
                           .owner = owner,
                           .flags = flags};
     OpenedThere there;
-    ROS2S_CO_TRY_ASSIGN(there.opened,
-                        co_await change<fs::Opened>(call, Method::create, create_fields, body,
-                                                    opened_fields, &there.place));
+    ROS2S_CO_TRY_ASSIGN(there.opened, co_await change<fs::Opened>(call, Method::create, body,
+                                                                  opened_fields, &there.place));
     co_return keep(call, there, flags);
 }
 
@@ -63,10 +62,10 @@ Task<Result<fs::Opened>> LinkClient::open_path(const Call& call, std::string_vie
     if (path.size() > path_text_max) co_return co_await FileSystem::open_path(call, path, how);
     how.mode &= fs::permission_bits;
     OpenedThere there;
-    ROS2S_CO_TRY_ASSIGN(there.opened,
-                        co_await change<fs::Opened>(call, Method::open_path, open_path_fields,
-                                                    OpenPathBody{.path = path, .how = how},
-                                                    opened_fields, &there.place));
+    ROS2S_CO_TRY_ASSIGN(
+        there.opened,
+        co_await change<fs::Opened>(call, Method::open_path, OpenPathBody{.path = path, .how = how},
+                                    opened_fields, &there.place));
     co_return keep(call, there, how.flags);
 }
 

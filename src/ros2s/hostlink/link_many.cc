@@ -19,7 +19,7 @@ NamesBody names_of(fs::NodeId parent, std::span<const std::string_view> names) {
 Task<std::vector<Result<fs::Attributes>>> LinkClient::lookup_many(
     const Call& call, NodeId parent, std::span<const std::string_view> names) {
     const auto found = co_await find<std::vector<FoundName>>(
-        call, Method::lookup_many, names_fields, names_of(parent, names), found_names_fields);
+        call, Method::lookup_many, names_of(parent, names), found_names_fields);
     if (found && found->size() == names.size()) {
         std::vector<Result<fs::Attributes>> results;
         for (const FoundName& each : *found) results.push_back(each.result);
@@ -46,8 +46,7 @@ Task<std::vector<Result<>>> LinkClient::unlink_many(const Call& call, NodeId par
 Task<std::vector<Result<>>> LinkClient::change_many(const Call& call, Method method,
                                                     NamesBody body) {
     const size_t count = body.names.size();
-    const auto done =
-        co_await change<CodesBody>(call, method, names_fields, std::move(body), codes_fields);
+    const auto done = co_await change<CodesBody>(call, method, std::move(body), codes_fields);
     std::vector<Result<>> results(count);
     if (!done || (!done->codes.empty() && done->codes.size() != count)) {
         const Error error = done ? Error{.code = Code::corrupt} : done.error();
