@@ -29,12 +29,11 @@ Task<Result<>> LinkClient::ask(const Call& call, fs::FileHandle handle, rpc::Cal
 }
 
 // Reads a body by its declared fields. T: void for an empty one.
-template <class T, class Fields>
+template <class T>
 class ReadAs final : public rpc::ReplyReader {
   public:
-    explicit ReadAs(Fields fields) : fields_(fields) {}
     Result<> read(const rpc::Reply& reply) override {
-        return rpc::read(reply.body, fields_, value);
+        return rpc::read(reply.body, fields_of(value), value);
     }
     Result<T> take() {
         if constexpr (std::is_void_v<T>) {
@@ -44,9 +43,6 @@ class ReadAs final : public rpc::ReplyReader {
         }
     }
     std::conditional_t<std::is_void_v<T>, Nothing, T> value{};
-
-  private:
-    Fields fields_;
 };
 
 template <class Body>
@@ -65,9 +61,8 @@ Task<Result<session::MountLocation>> LinkClient::send(const Call& call, rpc::Cal
 }
 
 template <class Reply, class Body>
-Task<Result<Reply>> LinkClient::find(const Call& call, Method method, Body body,
-                                     auto reply_fields) {
-    ReadAs<Reply, decltype(reply_fields)> reader(reply_fields);
+Task<Result<Reply>> LinkClient::find(const Call& call, Method method, Body body) {
+    ReadAs<Reply> reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .repeatable = true};
     ROS2S_CO_TRY(co_await send(call, request, body, reader));
     co_return reader.take();
@@ -75,10 +70,10 @@ Task<Result<Reply>> LinkClient::find(const Call& call, Method method, Body body,
 
 template <class Reply, class Body>
 Task<Result<Reply>> LinkClient::change(const Call& call, Method method, Body body,
-                                       auto reply_fields, session::MountLocation* place) {
+                                       session::MountLocation* place) {
     co_await slots_.wait();
     const auto slot = slots_.take();
-    ReadAs<Reply, decltype(reply_fields)> reader(reply_fields);
+    ReadAs<Reply> reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .id = slot.id()};
     ROS2S_CO_TRY_ASSIGN(const auto done_at, co_await send(call, request, body, reader));
     if (place != nullptr) *place = done_at;

@@ -173,9 +173,9 @@ class LinkClient final : public fs::FileSystem {
                                               rpc::ReplyReader& reader);
     // One that may be done twice, and one that is done once. `place`: where it was done.
     template <class Reply, class Body>
-    Task<Result<Reply>> find(const Call& call, Method method, Body body, auto reply_fields);
+    Task<Result<Reply>> find(const Call& call, Method method, Body body);
     template <class Reply, class Body>
-    Task<Result<Reply>> change(const Call& call, Method method, Body body, auto reply_fields,
+    Task<Result<Reply>> change(const Call& call, Method method, Body body,
                                session::MountLocation* place = nullptr);
     static Task<> send_forgotten(LinkClient& self, std::vector<Forgotten> nodes);
     using Entries = std::vector<fs::DirectoryEntry>;

@@ -13,36 +13,12 @@ namespace {
 
 using session::MountNames;
 
-ConstBytes encode_answer(Buffer& buffer, const fs::Attributes& attributes) {
-    return encode_attributes(buffer, attributes);
-}
-ConstBytes encode_answer(Buffer& buffer, const fs::Opened& opened) {
-    return rpc::build(buffer, opened_fields, opened);
-}
-ConstBytes encode_answer(Buffer& buffer, const fs::Walked& walked) {
-    return rpc::build(buffer, walked_fields, walked);
-}
-ConstBytes encode_answer(Buffer& buffer, const std::string& content) {
-    return rpc::build(buffer, content_fields, content);
-}
-ConstBytes encode_answer(Buffer& buffer, const std::vector<std::string>& names) {
-    return rpc::build(buffer, xattr_names_fields, names);
-}
-ConstBytes encode_answer(Buffer& buffer, const fs::FileSystemSpace& space) {
-    return rpc::build(buffer, space_fields, space);
-}
-ConstBytes encode_answer(Buffer& buffer, const std::vector<FoundName>& found) {
-    return rpc::build(buffer, found_names_fields, found);
-}
-ConstBytes encode_answer(Buffer& buffer, const CodesBody& codes) {
-    return rpc::build(buffer, codes_fields, codes);
-}
 template <class T>
 ConstBytes body_of(Buffer& buffer, const Result<T>& done) {
     if constexpr (std::is_void_v<T>) {
         return {};
     } else {
-        return encode_answer(buffer, *done);
+        return rpc::build(buffer, fields_of(*done), *done);
     }
 }
 

@@ -352,4 +352,18 @@ inline constexpr auto space_fields = [](auto& io, auto& space) {
 struct Nothing {};
 inline constexpr auto nothing_fields = [](auto& /*io*/, auto& /*nothing*/) {};
 
+// The fields of each reply.
+constexpr auto fields_of(const Nothing&) { return nothing_fields; }
+constexpr auto fields_of(const MovedBody&) { return moved_fields; }
+constexpr auto fields_of(const fs::Attributes&) { return attributes_fields; }
+constexpr auto fields_of(const fs::Opened&) { return opened_fields; }
+constexpr auto fields_of(const fs::Walked&) { return walked_fields; }
+constexpr auto fields_of(const std::string&) { return content_fields; }
+constexpr auto fields_of(const std::vector<std::string>&) { return xattr_names_fields; }
+constexpr auto fields_of(const fs::FileSystemSpace&) { return space_fields; }
+constexpr auto fields_of(const std::vector<FoundName>&) { return found_names_fields; }
+constexpr auto fields_of(const CodesBody&) { return codes_fields; }
+constexpr auto fields_of(const std::vector<fs::DirectoryEntry>&) { return entries_fields; }
+constexpr auto fields_of(const std::vector<FoundEntry>&) { return found_entries_fields; }
+
 }  // namespace ros2s::hostlink
