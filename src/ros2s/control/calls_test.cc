@@ -43,8 +43,9 @@ class Calls : public testing::Test {
         request.set_container("slow");
         v1::MountReply reply;
         const auto begin = [&](const PendingCall::Done& done) {
-            client_->parts().stubs->mounts.async()->Mount(&pending.context(), &request, &reply,
-                                                          done);
+            client_->parts()
+                .stubs->of(std::type_identity<MountsAsync>())
+                ->Mount(&pending.context(), &request, &reply, done);
         };
         co_await pending.run(begin);
         status = pending.status();

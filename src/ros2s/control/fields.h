@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "files.pb.h"
+#include "ros2s/base/digest.h"
 #include "ros2s/capability/chain.h"
 #include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
@@ -36,6 +37,16 @@ inline constexpr int forgets_max = 1024;
 [[nodiscard]] fs::SetAttributes decode(const v1::SetAttributesRequest& request);
 [[nodiscard]] fs::OpenFlags decode(const v1::OpenFlags& flags);
 [[nodiscard]] Result<fs::SetXattr> decode(v1::XattrChange how, Report& report);
+
+// The digest of a request without the field that differs when it is sent again.
+template <class Request>
+[[nodiscard]] uint64_t digest_without(Request request, void (Request::*clear)()) {
+    (request.*clear)();
+    return Digest()
+        .add(std::string_view(Request::descriptor()->full_name()))
+        .add(std::string_view(request.SerializeAsString()))
+        .value();
+}
 
 // Nanoseconds since 1970.
 [[nodiscard]] int64_t count_of(WallTime time);

@@ -125,7 +125,7 @@ struct RemoteNamespace::Sender {
         for (session::MountLocation at = names.locator_.location();;) {
             set_context(request, at);
             Report report;
-            auto reply = co_await ask(parts, &Stubs::files, method, call, request, report);
+            auto reply = co_await ask(parts, method, call, request, report);
             if (reply || !co_await is_sent_again(names, call, reply.error(), until, at)) {
                 co_return reply;
             }
@@ -362,8 +362,7 @@ Task<Result<>> RemoteNamespace::send_forgotten(const Call& call) {
         forgotten_.resize(forgotten_.size() - count);
         ControlClient::Parts& parts = client_.parts();
         Report report;
-        ROS2S_CO_TRY(co_await ask(parts, &Stubs::files, &FilesAsync::Forget, call,
-                                  std::move(request), report));
+        ROS2S_CO_TRY(co_await ask(parts, &FilesAsync::Forget, call, std::move(request), report));
     }
     co_return Result<>{};
 }
