@@ -52,17 +52,6 @@ Dpu::Dpu(Environment environment, Settings settings)
 
 Dpu::~Dpu() { ROS2S_CHECK(control_ == nullptr); }
 
-Task<Result<std::unique_ptr<daemon::Daemon>>> Dpu::start(Environment environment, Settings settings,
-                                                         Report& report) {
-    std::unique_ptr<Dpu> dpu(new Dpu(std::move(environment), std::move(settings)));
-    const auto begun = co_await dpu->begin(report);
-    if (!begun) {
-        co_await dpu->stop();
-        co_return fail(begun.error());
-    }
-    co_return std::unique_ptr<daemon::Daemon>(std::move(dpu));
-}
-
 // Errors that an absent engine would hide are checked first.
 Task<Result<>> Dpu::begin(Report& report) {
     group_.traces.set_every(settings_.common.trace_every);

@@ -24,14 +24,14 @@ namespace ros2s::dpud {
 
 class Dpu final : public daemon::Daemon {
   public:
-    // Errors, each with a sentence: those of reaching the engine and the directories, of
-    // certificates and listening.
-    [[nodiscard]] static Task<Result<std::unique_ptr<daemon::Daemon>>> start(
-        Environment environment, Settings settings, Report& report);
+    Dpu(Environment environment, Settings settings);
     ~Dpu() override;
     Dpu(const Dpu&) = delete;
     Dpu& operator=(const Dpu&) = delete;
 
+    // After an error, call stop(). Errors, each with a sentence: those of reaching the engine and
+    // the directories, of certificates and listening.
+    Task<Result<>> begin(Report& report);
     // Opens no new sessions, answers the requests in progress, then closes everything.
     Task<> stop() override;
     [[nodiscard]] std::vector<exporter::Source> metrics() const override;
@@ -41,8 +41,6 @@ class Dpu final : public daemon::Daemon {
     [[nodiscard]] uint64_t control_rounds() const override { return control_->rounds(); }
 
   private:
-    Dpu(Environment environment, Settings settings);
-    Task<Result<>> begin(Report& report);
     [[nodiscard]] control::ControlOptions control_options() const;
     [[nodiscard]] connection::DirectOptions way_to(const std::string& pool) const;
     Task<Result<>> open_pools(Report& report);

@@ -31,17 +31,6 @@ Engine::Engine(Environment environment, Settings settings)
 
 Engine::~Engine() { ROS2S_CHECK(control_ == nullptr); }
 
-Task<Result<std::unique_ptr<daemon::Daemon>>> Engine::start(Environment environment,
-                                                            Settings settings, Report& report) {
-    std::unique_ptr<Engine> engine(new Engine(std::move(environment), std::move(settings)));
-    const auto begun = co_await engine->begin(report);
-    if (!begun) {
-        co_await engine->stop();
-        co_return fail(begun.error());
-    }
-    co_return std::unique_ptr<daemon::Daemon>(std::move(engine));
-}
-
 Result<> Engine::start_reactors(Report& report) {
     const uint32_t cpus = usable_cpus();
     const uint32_t count = choose_reactors(settings_.reactors, cpus);

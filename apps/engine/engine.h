@@ -27,14 +27,14 @@ namespace ros2s::engined {
 
 class Engine final : public daemon::Daemon {
   public:
-    // Errors, each with a sentence: those of opening pools, providers and certificates, and of
-    // listening.
-    [[nodiscard]] static Task<Result<std::unique_ptr<daemon::Daemon>>> start(
-        Environment environment, Settings settings, Report& report);
+    Engine(Environment environment, Settings settings);
     ~Engine() override;
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
+    // After an error, call stop(). Errors, each with a sentence: those of opening pools, providers
+    // and certificates, and of listening.
+    Task<Result<>> begin(Report& report);
     // Opens no new sessions, answers the requests in progress, then closes everything. The pools
     // need no recovery afterwards.
     Task<> stop() override;
@@ -47,8 +47,6 @@ class Engine final : public daemon::Daemon {
     [[nodiscard]] std::vector<OsReactor*> more_reactors() const override { return reactors_.all(); }
 
   private:
-    Engine(Environment environment, Settings settings);
-    Task<Result<>> begin(Report& report);
     // With the data plane's addresses, once it listens.
     [[nodiscard]] control::ControlOptions control_options() const;
     Result<> start_reactors(Report& report);

@@ -9,8 +9,9 @@
 
 #include "dpu_process.h"
 #include "ros2s/connection/connection.h"
-#include "ros2s/control/remote_namespace.h"
+#include "ros2s/control/test_support/remote_namespace.h"
 #include "ros2s/hostlink/link_client.h"
+#include "ros2s/session/fixed_mount_test_support.h"
 
 namespace ros2s::tests {
 

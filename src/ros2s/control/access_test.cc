@@ -2,7 +2,8 @@
 // what it was refused, and what it did.
 #include <gmock/gmock.h>
 
-#include "remote_namespace.h"
+#include "ros2s/control/test_support/remote_namespace.h"
+#include "ros2s/session/fixed_mount_test_support.h"
 #include "test_rig.h"
 
 namespace ros2s::control {

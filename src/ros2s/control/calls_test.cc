@@ -6,7 +6,8 @@
 
 #include "client_call.h"
 #include "error_status.h"
-#include "remote_namespace.h"
+#include "ros2s/control/test_support/remote_namespace.h"
+#include "ros2s/session/fixed_mount_test_support.h"
 #include "test_rig.h"
 #include "tls.h"
 
@@ -42,8 +43,9 @@ class Calls : public testing::Test {
         request.set_container("slow");
         v1::MountReply reply;
         const auto begin = [&](const PendingCall::Done& done) {
-            client_->parts().stubs->mounts.async()->Mount(&pending.context(), &request, &reply,
-                                                          done);
+            client_->parts()
+                .stubs->of(std::type_identity<MountsAsync>())
+                ->Mount(&pending.context(), &request, &reply, done);
         };
         co_await pending.run(begin);
         status = pending.status();

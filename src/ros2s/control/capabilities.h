@@ -15,6 +15,11 @@
 
 namespace ros2s::control {
 
+// To see which containers exist, and no more.
+inline capability::Use seeing_only() {
+    return {.rights = 0, .directories = false, .container = "*"};
+}
+
 // A wish, and who made it.
 struct SignedWish {
     std::string wish;          // capability::encode(Wish)

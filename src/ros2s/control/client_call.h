@@ -1,5 +1,5 @@
 // One RPC from a core: sent at once, awaited as a coroutine, and resumed on the core by a post from
-// gRPC's thread. The private side of ControlClient and RemoteNamespace.
+// gRPC's thread. The private side of ControlClient.
 #pragma once
 #include <grpcpp/grpcpp.h>
 
@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "capabilities.grpc.pb.h"
 #include "control_client.h"
@@ -28,26 +29,22 @@ namespace ros2s::control {
 // Needs no reactor: clients are made on any thread.
 [[nodiscard]] inline Uuid any_uuid() { return Uuid::make(Secrets()); }
 
-// The stubs of one channel.
-struct Stubs {
-    explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
-        : server(channel),
-          sessions(channel),
-          pools(channel),
-          containers(channel),
-          tenants(channel),
-          capabilities(channel),
-          mounts(channel),
-          files(channel) {}
-    v1::Server::Stub server;
-    v1::Sessions::Stub sessions;
-    v1::Pools::Stub pools;
-    v1::Containers::Stub containers;
-    v1::Tenants::Stub tenants;
-    v1::Capabilities::Stub capabilities;
-    v1::Mounts::Stub mounts;
-    v1::Files::Stub files;
+// The stub of a service. Async: the class of its methods.
+template <class Service>
+struct StubOf {
+    using Async = typename Service::StubInterface::async_interface;
+    typename Service::Stub stub;
+    Async* of(std::type_identity<Async>) { return stub.async(); }
 };
+// The stubs of one channel.
+template <class... Services>
+struct StubsOf : StubOf<Services>... {
+    explicit StubsOf(const std::shared_ptr<grpc::Channel>& channel)
+        : StubOf<Services>{typename Services::Stub(channel)}... {}
+    using StubOf<Services>::of...;
+};
+using Stubs = StubsOf<v1::Server, v1::Sessions, v1::Pools, v1::Containers, v1::Tenants,
+                      v1::Capabilities, v1::Mounts, v1::Files>;
 
 struct ControlClient::Parts {
     Parts(Reactor& core, ClientOptions how)
@@ -143,9 +140,9 @@ class PendingCall {
 // The error of a status that is not OK. The report names the server if that helps.
 [[nodiscard]] Error failure(const std::string& address, const grpc::Status& status, Report& report);
 
-// co_await ask(parts, &Stubs::files, &FilesAsync::Lookup, call, request, report)
-template <class Stub, class Async, class Request, class Reply>
-Task<Result<Reply>> ask(ControlClient::Parts& parts, Stub Stubs::* stub,
+// co_await ask(parts, &FilesAsync::Lookup, call, request, report)
+template <class Async, class Request, class Reply>
+Task<Result<Reply>> ask(ControlClient::Parts& parts,
                         void (Async::*method)(grpc::ClientContext*, const Request*, Reply*,
                                               std::function<void(grpc::Status)>),
                         const Call& call, Request request, Report& report) {
@@ -155,8 +152,8 @@ Task<Result<Reply>> ask(ControlClient::Parts& parts, Stub Stubs::* stub,
     Reply reply;
     PendingCall pending(parts, call);
     const auto start = [&](PendingCall::Done done) {
-        (((*parts.stubs).*stub).async()->*method)(&pending.context(), &request, &reply,
-                                                  std::move(done));
+        (parts.stubs->of(std::type_identity<Async>())->*method)(&pending.context(), &request,
+                                                                &reply, std::move(done));
     };
     co_await pending.run(start);
     if (!pending.status().ok()) {
@@ -167,13 +164,13 @@ Task<Result<Reply>> ask(ControlClient::Parts& parts, Stub Stubs::* stub,
     co_return std::move(reply);
 }
 
-using ServerAsync = v1::Server::StubInterface::async_interface;
-using SessionsAsync = v1::Sessions::StubInterface::async_interface;
-using PoolsAsync = v1::Pools::StubInterface::async_interface;
-using ContainersAsync = v1::Containers::StubInterface::async_interface;
-using TenantsAsync = v1::Tenants::StubInterface::async_interface;
-using CapabilitiesAsync = v1::Capabilities::StubInterface::async_interface;
-using MountsAsync = v1::Mounts::StubInterface::async_interface;
-using FilesAsync = v1::Files::StubInterface::async_interface;
+using ServerAsync = StubOf<v1::Server>::Async;
+using SessionsAsync = StubOf<v1::Sessions>::Async;
+using PoolsAsync = StubOf<v1::Pools>::Async;
+using ContainersAsync = StubOf<v1::Containers>::Async;
+using TenantsAsync = StubOf<v1::Tenants>::Async;
+using CapabilitiesAsync = StubOf<v1::Capabilities>::Async;
+using MountsAsync = StubOf<v1::Mounts>::Async;
+using FilesAsync = StubOf<v1::Files>::Async;
 
 }  // namespace ros2s::control

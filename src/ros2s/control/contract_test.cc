@@ -6,10 +6,11 @@
 
 #include <map>
 
-#include "remote_namespace.h"
+#include "ros2s/control/test_support/remote_namespace.h"
 #include "ros2s/fabric/shm/shm.h"
 #include "ros2s/hostlink/link_client.h"
 #include "ros2s/hostlink/link_server.h"
+#include "ros2s/session/fixed_mount_test_support.h"
 #include "ros2s/session/gate.h"
 #include "test_rig.h"
 

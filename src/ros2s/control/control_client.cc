@@ -38,11 +38,10 @@ Result<GivenTicket> decode(const v1::Ticket& ticket, Report& report) {
 
 Result<object::ContainerRecord> decode(const v1::Container& container, Report& report) {
     object::ContainerRecord record;
-    if (container.uuid().size() != record.id.uuid.bytes.size() ||
+    if (!read_bytes(container.uuid(), record.id.uuid.bytes) ||
         !object::is_valid_label(container.label())) {
         return nonsense("container", report);
     }
-    std::ranges::copy(container.uuid(), record.id.uuid.bytes.begin());
     record.properties = {
         .label = container.label(),
         .chunk_bytes = container.chunk_bytes(),
@@ -52,9 +51,6 @@ Result<object::ContainerRecord> decode(const v1::Container& container, Report& r
     record.created = WallTime(Duration(container.created_ns()));
     return record;
 }
-
-// To see which containers exist, and no more.
-capability::Use seeing_only() { return {.rights = 0, .directories = false, .container = "*"}; }
 
 constexpr std::chrono::milliseconds reconnect_pause_max{2000};
 
@@ -91,8 +87,8 @@ Task<Result<Reply>> change_container(
     Request request, Report& report) {
     // If there was never a server, fails at once.
     if (!parts.has_found_server) {
-        ROS2S_CO_TRY(co_await ask(parts, &Stubs::server, &ServerAsync::Query, call,
-                                  v1::QueryServerRequest(), report));
+        ROS2S_CO_TRY(
+            co_await ask(parts, &ServerAsync::Query, call, v1::QueryServerRequest(), report));
         parts.has_found_server = true;
     }
     v1::ContainerChange& name = *request.mutable_change();
@@ -102,7 +98,7 @@ Task<Result<Reply>> change_container(
     name.set_repeated(as.repeated);
     for (const Time until = parts.reactor.now() + patience;;) {
         Report attempt;
-        auto reply = co_await ask(parts, &Stubs::containers, method, call, request, attempt);
+        auto reply = co_await ask(parts, method, call, request, attempt);
         // A server that stops cancels its unfinished calls.
         const bool lost = !reply && (reply.error().code == Code::disconnected ||
                                      reply.error().code == Code::cancelled);
@@ -230,8 +226,8 @@ void ControlClient::Parts::connect_again() {
 }
 
 Task<Result<ServerFacts>> GrpcClient::query_server(const Call& call, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::server, &ServerAsync::Query,
-                                                       call, v1::QueryServerRequest(), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &ServerAsync::Query, call,
+                                                       v1::QueryServerRequest(), report));
     ServerFacts facts{.program = reply.program(),
                       .serving = reply.serving(),
                       .sessions = reply.sessions(),
@@ -256,9 +252,8 @@ Task<Result<OpenedSession>> GrpcClient::open_session(const Call& call, SessionWi
     request.set_program(wish.program);
     for (const std::string& provider : wish.providers) request.add_providers(provider);
     request.set_shows_capability(wish.holder != nullptr);
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, &Stubs::sessions, &SessionsAsync::Open, call,
-                                     std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &SessionsAsync::Open, call,
+                                                       std::move(request), report));
     GivenTicket ticket;
     if (wish.holder == nullptr) {
         ROS2S_CO_TRY_ASSIGN(ticket, decode(reply.ticket(), report));
@@ -277,9 +272,8 @@ Task<Result<Duration>> GrpcClient::keep_alive(const Call& call, session::Session
                                               Report& report) {
     v1::KeepAliveRequest request;
     request.set_session(id.value);
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, &Stubs::sessions, &SessionsAsync::KeepAlive, call,
-                                     std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &SessionsAsync::KeepAlive, call,
+                                                       std::move(request), report));
     co_return std::chrono::milliseconds(reply.idle_ms());
 }
 
@@ -287,17 +281,15 @@ Task<Result<GivenTicket>> GrpcClient::issue_ticket(const Call& call, session::Se
                                                    Report& report) {
     v1::IssueTicketRequest request;
     request.set_session(id.value);
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, &Stubs::sessions, &SessionsAsync::IssueTicket, call,
-                                     std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &SessionsAsync::IssueTicket, call,
+                                                       std::move(request), report));
     co_return decode(reply.ticket(), report);
 }
 
 Task<Result<>> GrpcClient::close_session(const Call& call, session::SessionId id, Report& report) {
     v1::CloseSessionRequest request;
     request.set_session(id.value);
-    ROS2S_CO_TRY(co_await ask(*parts_, &Stubs::sessions, &SessionsAsync::Close, call,
-                              std::move(request), report));
+    ROS2S_CO_TRY(co_await ask(*parts_, &SessionsAsync::Close, call, std::move(request), report));
     co_return Result<>{};
 }
 
@@ -310,9 +302,8 @@ Task<Result<ShownReply>> GrpcClient::show_capability(const Call& call, session::
     request.set_session(id.value);
     for (std::string& link : chain) request.add_chain(std::move(link));
     request.set_proof(std::move(proof));
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, &Stubs::sessions, &SessionsAsync::ShowCapability,
-                                     call, std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &SessionsAsync::ShowCapability,
+                                                       call, std::move(request), report));
     ShownReply shown{.ticket = {}, .nonce = reply.nonce()};
     if (shown.nonce.size() != capability::nonce_bytes) co_return nonsense("nonce", report);
     if (reply.has_ticket()) {
@@ -329,9 +320,8 @@ Task<Result<uint64_t>> GrpcClient::revoke_capability(const Call& call, std::stri
     request.set_kind(v1::ChangeTenantRequest::REVOKE_CAPABILITY);
     request.set_name(std::move(tenant));
     request.set_capability(bytes_of(capability));
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, &Stubs::tenants, &TenantsAsync::Change, call,
-                                     std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &TenantsAsync::Change, call,
+                                                       std::move(request), report));
     co_return reply.sessions();
 }
 
@@ -342,9 +332,8 @@ Task<Result<std::vector<CapabilityInUse>>> GrpcClient::list_capabilities(const C
     v1::ListCapabilitiesRequest request;
     request.set_pool(std::move(pool));
     request.set_tenant(std::move(tenant));
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, &Stubs::capabilities, &CapabilitiesAsync::List, call,
-                                     std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &CapabilitiesAsync::List, call,
+                                                       std::move(request), report));
     std::vector<CapabilityInUse> all;
     for (const auto& each : reply.in_use()) {
         CapabilityInUse& into = all.emplace_back();
@@ -366,8 +355,7 @@ Task<Result<>> GrpcClient::rotate_capability_key(const Call& call, std::string p
     v1::ChangeTenantRequest request;
     request.set_pool(std::move(pool));
     request.set_kind(v1::ChangeTenantRequest::ROTATE);
-    ROS2S_CO_TRY(co_await ask(*parts_, &Stubs::tenants, &TenantsAsync::Change, call,
-                              std::move(request), report));
+    ROS2S_CO_TRY(co_await ask(*parts_, &TenantsAsync::Change, call, std::move(request), report));
     co_return Result<>{};
 }
 
@@ -378,9 +366,8 @@ Task<Result<std::string>> GrpcClient::relay_wish(const Call& call, std::string p
     request.set_wish(std::move(wish.wish));
     request.set_certificates(std::move(wish.certificates));
     request.set_signature(std::move(wish.signature));
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, &Stubs::capabilities, &CapabilitiesAsync::Issue, call,
-                                     std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &CapabilitiesAsync::Issue, call,
+                                                       std::move(request), report));
     co_return reply.capability();
 }
 
@@ -402,8 +389,8 @@ Task<Result<>> GrpcClient::hand_over(const Call& call, std::string pool, capabil
     v1::DelegateCapabilityRequest request;
     request.set_pool(std::move(pool));
     for (std::string& link : chain) request.add_chain(std::move(link));
-    ROS2S_CO_TRY(co_await ask(*parts_, &Stubs::capabilities, &CapabilitiesAsync::Delegate, call,
-                              std::move(request), report));
+    ROS2S_CO_TRY(
+        co_await ask(*parts_, &CapabilitiesAsync::Delegate, call, std::move(request), report));
     co_return Result<>{};
 }
 
@@ -412,17 +399,14 @@ Task<Result<Capabilities::Description>> GrpcClient::describe_capabilities(const 
                                                                           Report& report) {
     v1::DescribeCapabilitiesRequest request;
     request.set_pool(std::move(pool));
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, &Stubs::capabilities, &CapabilitiesAsync::Describe,
-                                     call, std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &CapabilitiesAsync::Describe, call,
+                                                       std::move(request), report));
     Capabilities::Description known;
-    if (reply.audience().size() != known.audience.bytes.size()) co_return nonsense("pool", report);
-    std::ranges::copy(reply.audience(), known.audience.bytes.begin());
+    if (!read_bytes(reply.audience(), known.audience.bytes)) co_return nonsense("pool", report);
     if (reply.delegate().empty()) co_return known;
-    if (reply.delegate().size() != known.delegate.emplace().size()) {
+    if (!read_bytes(reply.delegate(), known.delegate.emplace())) {
         co_return nonsense("key of capabilities", report);
     }
-    std::ranges::copy(reply.delegate(), known.delegate->begin());
     co_return known;
 }
 
@@ -463,8 +447,8 @@ Task<Result<std::optional<Duration>>> GrpcClient::delegate(const Call& call, std
 }
 
 Task<Result<std::vector<std::string>>> GrpcClient::list_pools(const Call& call, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::pools, &PoolsAsync::List,
-                                                       call, v1::ListPoolsRequest(), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &PoolsAsync::List, call,
+                                                       v1::ListPoolsRequest(), report));
     co_return std::vector<std::string>(reply.pools().begin(), reply.pools().end());
 }
 
@@ -472,8 +456,8 @@ Task<Result<PoolFacts>> GrpcClient::query_pool(const Call& call, std::string poo
     ROS2S_CO_TRY(co_await delegate(call, pool, seeing_only(), report));
     v1::QueryPoolRequest request;
     request.set_pool(std::move(pool));
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::pools, &PoolsAsync::Query,
-                                                       call, std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &PoolsAsync::Query, call,
+                                                       std::move(request), report));
     co_return PoolFacts{
         .space = {.total_bytes = reply.total_bytes(), .free_bytes = reply.free_bytes()},
         .containers = reply.containers(),
@@ -507,9 +491,8 @@ Task<Result<std::vector<object::ContainerRecord>>> GrpcClient::list_containers(c
     ROS2S_CO_TRY(co_await delegate(call, pool, seeing_only(), report));
     v1::ListContainersRequest request;
     request.set_pool(std::move(pool));
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, &Stubs::containers, &ContainersAsync::List, call,
-                                     std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &ContainersAsync::List, call,
+                                                       std::move(request), report));
     std::vector<object::ContainerRecord> records;
     for (const v1::Container& each : reply.containers()) {
         ROS2S_CO_TRY_ASSIGN(auto record, decode(each, report));
@@ -526,9 +509,8 @@ Task<Result<object::ContainerRecord>> GrpcClient::query_container(const Call& ca
     v1::QueryContainerRequest request;
     request.set_pool(std::move(pool));
     request.set_label(std::move(label));
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, &Stubs::containers, &ContainersAsync::Query, call,
-                                     std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &ContainersAsync::Query, call,
+                                                       std::move(request), report));
     co_return decode(reply.container(), report);
 }
 
@@ -542,9 +524,8 @@ Task<Result<object::ContainerRecord>> GrpcClient::set_container(const Call& call
     if (change.owner) request.set_owner(*change.owner);
     if (change.bytes) request.set_cap_bytes(*change.bytes);
     if (change.values) request.set_cap_values(*change.values);
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, &Stubs::containers, &ContainersAsync::Set, call,
-                                     std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &ContainersAsync::Set, call,
+                                                       std::move(request), report));
     co_return decode(reply.container(), report);
 }
 
@@ -599,9 +580,8 @@ Task<Result<tenancy::SeenTenant>> GrpcClient::change_tenant(const Call& call, st
                                                      : v1::ChangeTenantRequest::REVOKE);
     request.set_name(std::move(name));
     for (auto& [key, text] : settings) (*request.mutable_settings())[key] = std::move(text);
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, &Stubs::tenants, &TenantsAsync::Change, call,
-                                     std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &TenantsAsync::Change, call,
+                                                       std::move(request), report));
     co_return decode(reply.tenant(), report);
 }
 
@@ -610,21 +590,18 @@ Task<Result<ListedTenants>> GrpcClient::list_tenants(const Call& call, std::stri
     v1::ListTenantsRequest request;
     request.set_pool(std::move(pool));
     request.set_known(known);
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask(*parts_, &Stubs::tenants, &TenantsAsync::List, call,
-                                     std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &TenantsAsync::List, call,
+                                                       std::move(request), report));
     ListedTenants listed{.version = reply.version(),
                          .tenants = {},
                          .audience = {},
                          .issuers = {},
                          .now = WallTime(Duration(reply.now_ns()))};
-    if (reply.audience().size() == listed.audience.bytes.size()) {
-        std::ranges::copy(reply.audience(), listed.audience.bytes.begin());
-    }
+    (void)read_bytes(reply.audience(), listed.audience.bytes);  // none: it has no capabilities
     for (const std::string& key : reply.issuers()) {
-        capability::PublicKey& issuer = listed.issuers.emplace_back();
-        if (key.size() != issuer.size()) co_return nonsense("key of capabilities", report);
-        std::ranges::copy(key, issuer.begin());
+        if (!read_bytes(key, listed.issuers.emplace_back())) {
+            co_return nonsense("key of capabilities", report);
+        }
     }
     if (listed.version == known) co_return listed;
     listed.tenants.emplace();
@@ -642,8 +619,8 @@ Task<Result<MountedAt>> GrpcClient::mount(const Call& call, session::SessionId i
     request.set_session(id.value);
     request.set_container(std::move(container));
     request.set_read_only(read_only);
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &Stubs::mounts, &MountsAsync::Mount,
-                                                       call, std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &MountsAsync::Mount, call,
+                                                       std::move(request), report));
     co_return MountedAt{.id = {reply.mount()}, .storage = reply.storage()};
 }
 
@@ -652,8 +629,7 @@ Task<Result<>> GrpcClient::unmount(const Call& call, session::SessionId id, sess
     v1::UnmountRequest request;
     request.set_session(id.value);
     request.set_mount(mount.value);
-    ROS2S_CO_TRY(co_await ask(*parts_, &Stubs::mounts, &MountsAsync::Unmount, call,
-                              std::move(request), report));
+    ROS2S_CO_TRY(co_await ask(*parts_, &MountsAsync::Unmount, call, std::move(request), report));
     co_return Result<>{};
 }
 

@@ -214,7 +214,7 @@ class ControlClient {
     virtual Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
                                    Report& report) = 0;
 
-    struct Parts;  // for RemoteNamespace
+    struct Parts;  // for tests
     [[nodiscard]] virtual Parts& parts() = 0;
 
   protected:

@@ -147,18 +147,4 @@ void encode(const fs::Attributes& attributes, v1::Attributes& into) {
     into.set_changed_ns(count_of(attributes.changed));
 }
 
-fs::Attributes decode(const v1::Attributes& attributes) {
-    return {.node = {attributes.node()},
-            .mode = attributes.mode(),
-            .links = attributes.links(),
-            .uid = attributes.uid(),
-            .gid = attributes.gid(),
-            .size = attributes.size(),
-            .bytes_used = attributes.bytes_used(),
-            .device = attributes.device(),
-            .accessed = time_of(attributes.accessed_ns()),
-            .modified = time_of(attributes.modified_ns()),
-            .changed = time_of(attributes.changed_ns())};
-}
-
 }  // namespace ros2s::control

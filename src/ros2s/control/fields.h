@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "files.pb.h"
+#include "ros2s/base/digest.h"
 #include "ros2s/capability/chain.h"
 #include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
@@ -37,10 +38,18 @@ inline constexpr int forgets_max = 1024;
 [[nodiscard]] fs::OpenFlags decode(const v1::OpenFlags& flags);
 [[nodiscard]] Result<fs::SetXattr> decode(v1::XattrChange how, Report& report);
 
+// The digest of a request without the field that differs when it is sent again.
+template <class Request>
+[[nodiscard]] uint64_t digest_without(Request request, void (Request::*clear)()) {
+    (request.*clear)();
+    return Digest()
+        .add(std::string_view(Request::descriptor()->full_name()))
+        .add(std::string_view(request.SerializeAsString()))
+        .value();
+}
+
 // Nanoseconds since 1970.
 [[nodiscard]] int64_t count_of(WallTime time);
-// Attributes in both directions. decode() expects values of one of our servers.
 void encode(const fs::Attributes& attributes, v1::Attributes& into);
-[[nodiscard]] fs::Attributes decode(const v1::Attributes& attributes);
 
 }  // namespace ros2s::control

@@ -6,7 +6,6 @@
 
 #include "fields.h"
 #include "name_turn.h"
-#include "ros2s/base/digest.h"
 #include "ros2s/session/mount_names.h"
 
 namespace ros2s::control {
@@ -60,17 +59,6 @@ Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Context&
     co_return Using{std::move(session), std::move(*mount), names, std::move(turn)};
 }
 
-// The digest of a request without the number of its mount, which differs in a later process.
-template <class Request>
-uint64_t digest_without_context(const Request& request) {
-    Request asked = request;
-    asked.clear_context();
-    return Digest()
-        .add(std::string_view(Request::descriptor()->full_name()))
-        .add(std::string_view(asked.SerializeAsString()))
-        .value();
-}
-
 // The name that the file system gives the change, so that it is done once. The reply is stored for
 // this client, not for the mount, which all clients share.
 template <class Request>
@@ -94,7 +82,7 @@ Result<> name_update(Served& served, const session::Session& session, const Requ
                      .sequence = name.sequence(),
                      .repeated = name.repeated(),
                      .owner = session.owner,
-                     .digest = digest_without_context(request)};
+                     .digest = digest_without(request, &Request::clear_context)};
     served.call.update = &served.update;
     return {};
 }

@@ -7,15 +7,11 @@
 
 #include "fields.h"
 #include "name_turn.h"
-#include "ros2s/base/digest.h"
 
 namespace ros2s::control {
 namespace {
 
 using Store = std::shared_ptr<object::ObjectStore>;
-
-// To see which containers exist, and no more.
-capability::Use seeing() { return {.rights = 0, .directories = false, .container = "*"}; }
 
 Result<> check_pool(const ServerState& state, Served& served, const std::string& pool) {
     ROS2S_TRY(check_label("pool", pool, served.report));
@@ -58,7 +54,7 @@ struct UsedPool {
 };
 
 Task<Result<UsedPool>> find_pool(ServerState& state, Served& served, std::string pool,
-                                 capability::Use use = seeing()) {
+                                 capability::Use use = seeing_only()) {
     ROS2S_CO_TRY(check_pool(state, served, pool));
     be_for_tenant(state, served, pool);
     ROS2S_CO_TRY_ASSIGN(Store store, co_await state.parts.pools.store_for(
@@ -147,16 +143,6 @@ Task<Result<>> PoolService::query(Served& served, const v1::QueryPoolRequest& re
 
 namespace {
 
-template <class Request>
-uint64_t digest_without_change(const Request& request) {
-    Request asked = request;
-    asked.clear_change();
-    return Digest()
-        .add(std::string_view(Request::descriptor()->full_name()))
-        .add(std::string_view(asked.SerializeAsString()))
-        .value();
-}
-
 // The operation id under which the store does it once.
 template <class Request>
 Result<> name_change(Served& served, const Request& request) {
@@ -177,7 +163,7 @@ Result<> name_change(Served& served, const Request& request) {
     name.sequence = change.sequence();
     name.repeated = change.repeated();
     name.owner = session::owner_of(served.subject);
-    name.digest = digest_without_change(request);
+    name.digest = digest_without(request, &Request::clear_change);
     if (name.client.is_nil()) {
         return served.report.fail(Code::invalid,
                                   "the client of a change is all zeros; use a random UUID");

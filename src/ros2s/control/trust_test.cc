@@ -56,7 +56,8 @@ TEST_F(Trusted, AReplacedAuthorityEndsWhatTheOldOneLetIn) {
     // Its ticket has ended, too. The control plane's connection still exists, but opens no other
     // session.
     rig_.do_there([&] {
-        EXPECT_FALSE(rig_.sessions.attach(opened.ticket.ticket, session::Purpose::link, alice));
+        EXPECT_FALSE(
+            rig_.sessions.attach(opened.ticket.ticket, {.purpose = session::Purpose::link}, alice));
     });
     const auto again = rig_.here([&] { return client->open_session(call_, Rig::wish(), report_); });
     EXPECT_EQ(again.error().code, Code::denied);

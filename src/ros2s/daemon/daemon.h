@@ -69,8 +69,20 @@ struct Program {
 // the command line is wrong.
 int run_daemon(int count, char** arguments, const Program& program);
 
-// The same for a daemon that starts from Settings, a class with parse(), document() and `common`.
-// `program` has its texts.
+template <class Served, class Settings>
+Task<Result<std::unique_ptr<Daemon>>> start_daemon(Environment environment, Settings settings,
+                                                   Report& report) {
+    auto served = std::make_unique<Served>(std::move(environment), std::move(settings));
+    const auto begun = co_await served->begin(report);
+    if (!begun) {
+        co_await served->stop();
+        co_return fail(begun.error());
+    }
+    co_return std::unique_ptr<Daemon>(std::move(served));
+}
+
+// The same for a Daemon that is made from an Environment and Settings, and that begin() starts.
+// Settings is a class with parse(), document() and `common`. `program` has the daemon's texts.
 template <class Settings, class Served>
 int run_daemon(int count, char** arguments, Program program) {
     Settings settings;
@@ -82,7 +94,7 @@ int run_daemon(int count, char** arguments, Program program) {
     program.document = [&settings] { return settings.document(); };
     program.common = [&settings] { return settings.common; };
     program.start = [&settings](Environment environment, Report& report) {
-        return Served::start(std::move(environment), settings, report);
+        return start_daemon<Served>(std::move(environment), settings, report);
     };
     return run_daemon(count, arguments, program);
 }

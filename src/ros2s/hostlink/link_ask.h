@@ -29,12 +29,11 @@ Task<Result<>> LinkClient::ask(const Call& call, fs::FileHandle handle, rpc::Cal
 }
 
 // Reads a body by its declared fields. T: void for an empty one.
-template <class T, class Fields>
+template <class T>
 class ReadAs final : public rpc::ReplyReader {
   public:
-    explicit ReadAs(Fields fields) : fields_(fields) {}
     Result<> read(const rpc::Reply& reply) override {
-        return rpc::read(reply.body, fields_, value);
+        return rpc::read(reply.body, fields_of(value), value);
     }
     Result<T> take() {
         if constexpr (std::is_void_v<T>) {
@@ -44,44 +43,39 @@ class ReadAs final : public rpc::ReplyReader {
         }
     }
     std::conditional_t<std::is_void_v<T>, Nothing, T> value{};
-
-  private:
-    Fields fields_;
 };
 
 template <class Body>
 Task<Result<session::MountLocation>> LinkClient::send(const Call& call, rpc::CallRequest request,
-                                                      auto fields, Body body,
-                                                      rpc::ReplyReader& reader) {
+                                                      Body body, rpc::ReplyReader& reader) {
     Buffer buffer;
     session::MountLocation place;
     const fs::Caller user = user_of(call);
     const auto encode = [&](const Where& at) {
         place = at.place;
         body.mount = place.mount;
-        return rpc::build(buffer, with_user(fields), user, body);
+        return rpc::build(buffer, with_user(fields_of(body)), user, body);
     };
     ROS2S_CO_TRY(co_await ask(call, {}, request, reader, encode));
     co_return place;
 }
 
 template <class Reply, class Body>
-Task<Result<Reply>> LinkClient::find(const Call& call, Method method, auto fields, Body body,
-                                     auto reply_fields) {
-    ReadAs<Reply, decltype(reply_fields)> reader(reply_fields);
+Task<Result<Reply>> LinkClient::find(const Call& call, Method method, Body body) {
+    ReadAs<Reply> reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .repeatable = true};
-    ROS2S_CO_TRY(co_await send(call, request, fields, body, reader));
+    ROS2S_CO_TRY(co_await send(call, request, body, reader));
     co_return reader.take();
 }
 
 template <class Reply, class Body>
-Task<Result<Reply>> LinkClient::change(const Call& call, Method method, auto fields, Body body,
-                                       auto reply_fields, session::MountLocation* place) {
+Task<Result<Reply>> LinkClient::change(const Call& call, Method method, Body body,
+                                       session::MountLocation* place) {
     co_await slots_.wait();
     const auto slot = slots_.take();
-    ReadAs<Reply, decltype(reply_fields)> reader(reply_fields);
+    ReadAs<Reply> reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .id = slot.id()};
-    ROS2S_CO_TRY_ASSIGN(const auto done_at, co_await send(call, request, fields, body, reader));
+    ROS2S_CO_TRY_ASSIGN(const auto done_at, co_await send(call, request, body, reader));
     if (place != nullptr) *place = done_at;
     co_return reader.take();
 }

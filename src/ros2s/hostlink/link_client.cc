@@ -39,21 +39,6 @@ class ReadMoved final : public rpc::ReplyReader {
     Bytes into_;
 };
 
-class ReadDone final : public rpc::ReplyReader {
-  public:
-    Result<> read(const rpc::Reply& reply) override {
-        ROS2S_TRY_ASSIGN(const MovedBody moved, decode_moved(reply.body));
-        bytes = moved.bytes;
-        return {};
-    }
-    uint64_t bytes = 0;
-};
-
-class ReadNothing final : public rpc::ReplyReader {
-  public:
-    Result<> read(const rpc::Reply&) override { return {}; }
-};
-
 Result<> check_local(const fs::Window& window) {
     if (!window.is_local()) return fail(Code::unsupported);
     return {};
@@ -174,7 +159,7 @@ Task<Result<uint64_t>> LinkClient::update(const Call& call, Method method, fs::F
     co_await slots_.wait();
     const auto slot = slots_.take();
     Buffer body;
-    ReadDone reader;
+    ReadAs<MovedBody> reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(method),
                                    .id = slot.id(),
                                    .payload = std::span(&payload, payload.empty() ? 0 : 1),
@@ -185,12 +170,12 @@ Task<Result<uint64_t>> LinkClient::update(const Call& call, Method method, fs::F
         return encode_file(body, file);
     };
     ROS2S_CO_TRY(co_await ask(call, handle, request, reader, encode));
-    co_return reader.bytes;
+    co_return reader.value.bytes;
 }
 
 Task<Result<>> LinkClient::fsync(const Call& call, fs::FileHandle handle) {
     Buffer body;
-    ReadNothing reader;
+    ReadAs<Nothing> reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::sync),
                                    .repeatable = true};
     const auto encode = [&](const Where& at) {

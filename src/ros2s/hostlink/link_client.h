@@ -169,15 +169,14 @@ class LinkClient final : public fs::FileSystem {
                                      uint64_t offset);
     // A request about names: sends the body with the mount's number. Returns where it was done.
     template <class Body>
-    Task<Result<session::MountLocation>> send(const Call& call, rpc::CallRequest request,
-                                              auto fields, Body body, rpc::ReplyReader& reader);
+    Task<Result<session::MountLocation>> send(const Call& call, rpc::CallRequest request, Body body,
+                                              rpc::ReplyReader& reader);
     // One that may be done twice, and one that is done once. `place`: where it was done.
     template <class Reply, class Body>
-    Task<Result<Reply>> find(const Call& call, Method method, auto fields, Body body,
-                             auto reply_fields);
+    Task<Result<Reply>> find(const Call& call, Method method, Body body);
     template <class Reply, class Body>
-    Task<Result<Reply>> change(const Call& call, Method method, auto fields, Body body,
-                               auto reply_fields, session::MountLocation* place = nullptr);
+    Task<Result<Reply>> change(const Call& call, Method method, Body body,
+                               session::MountLocation* place = nullptr);
     static Task<> send_forgotten(LinkClient& self, std::vector<Forgotten> nodes);
     using Entries = std::vector<fs::DirectoryEntry>;
     // The entries that readdir() is about to return.

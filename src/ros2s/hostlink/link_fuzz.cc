@@ -78,9 +78,7 @@ void read(unsigned kind, ConstBytes body) {
             if (const auto it = decode_moved(body)) same(encode_moved(buffer, *it), body);
             break;
         case 2: return read_request<NodeBody>(body, node_fields);
-        case 3:
-            if (const auto it = decode_attributes(body)) same(encode_attributes(buffer, *it), body);
-            break;
+        case 3: return read_again<fs::Attributes>(body, attributes_fields);
         case 4:
             if (const auto it = decode_readdir(body)) same(encode_readdir(buffer, *it), body);
             break;

@@ -32,10 +32,9 @@ constexpr Duration retry_pause = std::chrono::milliseconds(100);
 Task<Result<LinkClient::OpenedThere>> LinkClient::open_node(const Call& call, NodeId node,
                                                             fs::OpenFlags flags) {
     OpenedThere there;
-    ROS2S_CO_TRY_ASSIGN(there.opened,
-                        co_await change<fs::Opened>(call, Method::open, open_fields,
-                                                    OpenBody{.node = node, .flags = flags},
-                                                    opened_fields, &there.place));
+    ROS2S_CO_TRY_ASSIGN(there.opened, co_await change<fs::Opened>(
+                                          call, Method::open,
+                                          OpenBody{.node = node, .flags = flags}, &there.place));
     co_return there;
 }
 
@@ -53,8 +52,7 @@ Task<Result<fs::Opened>> LinkClient::create(const Call& call, NodeId parent, std
                           .flags = flags};
     OpenedThere there;
     ROS2S_CO_TRY_ASSIGN(there.opened,
-                        co_await change<fs::Opened>(call, Method::create, create_fields, body,
-                                                    opened_fields, &there.place));
+                        co_await change<fs::Opened>(call, Method::create, body, &there.place));
     co_return keep(call, there, flags);
 }
 
@@ -63,10 +61,9 @@ Task<Result<fs::Opened>> LinkClient::open_path(const Call& call, std::string_vie
     if (path.size() > path_text_max) co_return co_await FileSystem::open_path(call, path, how);
     how.mode &= fs::permission_bits;
     OpenedThere there;
-    ROS2S_CO_TRY_ASSIGN(there.opened,
-                        co_await change<fs::Opened>(call, Method::open_path, open_path_fields,
-                                                    OpenPathBody{.path = path, .how = how},
-                                                    opened_fields, &there.place));
+    ROS2S_CO_TRY_ASSIGN(there.opened, co_await change<fs::Opened>(
+                                          call, Method::open_path,
+                                          OpenPathBody{.path = path, .how = how}, &there.place));
     co_return keep(call, there, how.flags);
 }
 
@@ -111,7 +108,7 @@ Task<Result<>> LinkClient::close_there(const Call& call, session::MountLocation 
                                        fs::FileHandle there) {
     if (place != locator_.location()) co_return Result<>{};
     Buffer buffer;
-    ReadAs<Nothing, decltype(nothing_fields)> reader(nothing_fields);
+    ReadAs<Nothing> reader;
     const HandleBody body{.mount = place.mount, .handle = there};
     const rpc::CallRequest request{
         .method = static_cast<uint16_t>(Method::close),
@@ -248,7 +245,7 @@ void LinkClient::remember(fs::FileHandle handle, const Entries& entries) {
 Task<Result<LinkClient::Entries>> LinkClient::list(const Call& call, Where at, uint64_t cookie,
                                                    size_t limit) {
     Buffer buffer;
-    ReadAs<Entries, decltype(entries_fields)> reader(entries_fields);
+    ReadAs<Entries> reader;
     const ReaddirBody asked{
         .mount = at.place.mount,
         .handle = at.handle,

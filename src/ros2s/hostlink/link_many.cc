@@ -18,8 +18,8 @@ NamesBody names_of(fs::NodeId parent, std::span<const std::string_view> names) {
 // A repeated look-up leaves references too many, until the mount ends.
 Task<std::vector<Result<fs::Attributes>>> LinkClient::lookup_many(
     const Call& call, NodeId parent, std::span<const std::string_view> names) {
-    const auto found = co_await find<std::vector<FoundName>>(
-        call, Method::lookup_many, names_fields, names_of(parent, names), found_names_fields);
+    const auto found =
+        co_await find<std::vector<FoundName>>(call, Method::lookup_many, names_of(parent, names));
     if (found && found->size() == names.size()) {
         std::vector<Result<fs::Attributes>> results;
         for (const FoundName& each : *found) results.push_back(each.result);
@@ -46,8 +46,7 @@ Task<std::vector<Result<>>> LinkClient::unlink_many(const Call& call, NodeId par
 Task<std::vector<Result<>>> LinkClient::change_many(const Call& call, Method method,
                                                     NamesBody body) {
     const size_t count = body.names.size();
-    const auto done =
-        co_await change<CodesBody>(call, method, names_fields, std::move(body), codes_fields);
+    const auto done = co_await change<CodesBody>(call, method, std::move(body));
     std::vector<Result<>> results(count);
     if (!done || (!done->codes.empty() && done->codes.size() != count)) {
         const Error error = done ? Error{.code = Code::corrupt} : done.error();
@@ -70,7 +69,7 @@ Task<Result<std::vector<fs::ListedEntry>>> LinkClient::readdir_many(const Call& 
         co_return co_await FileSystem::readdir_many(call, node, handle, cookie, limit);
     }
     Buffer buffer;
-    ReadAs<std::vector<FoundEntry>, decltype(found_entries_fields)> reader(found_entries_fields);
+    ReadAs<std::vector<FoundEntry>> reader;
     const ReaddirManyBody asked{
         .mount = at.place.mount,
         .node = node,

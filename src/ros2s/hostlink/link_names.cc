@@ -16,73 +16,66 @@ std::string_view clipped(std::string_view name) { return name.substr(0, name_tex
 // A repeated look-up leaves one reference too many, until the mount ends.
 LinkClient::AttributesTask LinkClient::lookup(const Call& call, NodeId parent,
                                               std::string_view name) {
-    return find<fs::Attributes>(call, Method::lookup, node_fields,
-                                NodeBody{.node = parent, .name = clipped(name)}, attributes_fields);
+    return find<fs::Attributes>(call, Method::lookup,
+                                NodeBody{.node = parent, .name = clipped(name)});
 }
 
 LinkClient::AttributesTask LinkClient::mkdir(const Call& call, NodeId parent, std::string_view name,
                                              mode_t mode, fs::Owner owner) {
-    return change<fs::Attributes>(call, Method::make_directory, make_fields,
+    return change<fs::Attributes>(call, Method::make_directory,
                                   MakeBody{.parent = parent,
                                            .name = clipped(name),
                                            .mode = mode & fs::permission_bits,
-                                           .owner = owner},
-                                  attributes_fields);
+                                           .owner = owner});
 }
 
 LinkClient::AttributesTask LinkClient::mknod(const Call& call, NodeId parent, std::string_view name,
                                              mode_t mode, dev_t device, fs::Owner owner) {
-    return change<fs::Attributes>(call, Method::make_node, make_fields,
+    return change<fs::Attributes>(call, Method::make_node,
                                   MakeBody{.parent = parent,
                                            .name = clipped(name),
                                            .mode = mode,
                                            .device = device,
-                                           .owner = owner},
-                                  attributes_fields);
+                                           .owner = owner});
 }
 
 LinkClient::AttributesTask LinkClient::symlink(const Call& call, NodeId parent,
                                                std::string_view name, std::string_view target,
                                                fs::Owner owner) {
-    return change<fs::Attributes>(call, Method::symlink, make_fields,
+    return change<fs::Attributes>(call, Method::symlink,
                                   MakeBody{.parent = parent,
                                            .name = clipped(name),
                                            .owner = owner,
-                                           .target = target.substr(0, target_text_max)},
-                                  attributes_fields);
+                                           .target = target.substr(0, target_text_max)});
 }
 
 LinkClient::AttributesTask LinkClient::link(const Call& call, NodeId node, NodeId parent,
                                             std::string_view name) {
-    return change<fs::Attributes>(call, Method::link, link_fields,
-                                  LinkBody{.node = node, .parent = parent, .name = clipped(name)},
-                                  attributes_fields);
+    return change<fs::Attributes>(call, Method::link,
+                                  LinkBody{.node = node, .parent = parent, .name = clipped(name)});
 }
 
 Task<Result<>> LinkClient::unlink(const Call& call, NodeId parent, std::string_view name) {
-    return change<void>(call, Method::unlink, node_fields,
-                        NodeBody{.node = parent, .name = clipped(name)}, nothing_fields);
+    return change<void>(call, Method::unlink, NodeBody{.node = parent, .name = clipped(name)});
 }
 
 Task<Result<>> LinkClient::rmdir(const Call& call, NodeId parent, std::string_view name) {
-    return change<void>(call, Method::remove_directory, node_fields,
-                        NodeBody{.node = parent, .name = clipped(name)}, nothing_fields);
+    return change<void>(call, Method::remove_directory,
+                        NodeBody{.node = parent, .name = clipped(name)});
 }
 
 Task<Result<>> LinkClient::rename(const Call& call, NodeId parent, std::string_view name,
                                   NodeId new_parent, std::string_view new_name, RenameFlags flags) {
-    return change<void>(call, Method::rename, rename_fields,
+    return change<void>(call, Method::rename,
                         RenameBody{.parent = parent,
                                    .name = clipped(name),
                                    .new_parent = new_parent,
                                    .new_name = clipped(new_name),
-                                   .flags = flags},
-                        nothing_fields);
+                                   .flags = flags});
 }
 
 Task<Result<std::string>> LinkClient::readlink(const Call& call, NodeId node) {
-    return find<std::string>(call, Method::read_link, node_fields, NodeBody{.node = node},
-                             content_fields);
+    return find<std::string>(call, Method::read_link, NodeBody{.node = node});
 }
 
 // A repeated walk leaves references too many, as a repeated look-up does.
@@ -91,29 +84,26 @@ Task<Result<fs::Walked>> LinkClient::walk(const Call& call, std::string_view pat
     // Walked here: a path that does not fit into a request, and a single name, which needs none.
     const bool needs_none = last == fs::LastLink::unasked && path.find('/', 1) == path.npos;
     if (needs_none || path.size() > path_text_max) return FileSystem::walk(call, path, last);
-    return find<fs::Walked>(call, Method::walk, walk_fields, WalkBody{.path = path, .last = last},
-                            walked_fields);
+    return find<fs::Walked>(call, Method::walk, WalkBody{.path = path, .last = last});
 }
 
 // ---- attributes -----------------------------------------------------------------------------
 
 LinkClient::AttributesTask LinkClient::get_attributes(const Call& call, NodeId node) {
-    return find<fs::Attributes>(call, Method::get_attributes, node_fields, NodeBody{.node = node},
-                                attributes_fields);
+    return find<fs::Attributes>(call, Method::get_attributes, NodeBody{.node = node});
 }
 
 LinkClient::AttributesTask LinkClient::set_attributes(const Call& call, NodeId node,
                                                       const fs::SetAttributes& changes) {
     SetAttributesBody body{.node = node, .changes = changes};
     if (body.changes.mode) *body.changes.mode &= fs::permission_bits;
-    return change<fs::Attributes>(call, Method::set_attributes, set_attributes_fields, body,
-                                  attributes_fields);
+    return change<fs::Attributes>(call, Method::set_attributes, body);
 }
 
 Task<Result<std::string>> LinkClient::get_xattr(const Call& call, NodeId node,
                                                 std::string_view name) {
-    return find<std::string>(call, Method::get_xattr, node_fields,
-                             NodeBody{.node = node, .name = clipped(name)}, content_fields);
+    return find<std::string>(call, Method::get_xattr,
+                             NodeBody{.node = node, .name = clipped(name)});
 }
 
 Task<Result<>> LinkClient::set_xattr(const Call& call, NodeId node, std::string_view name,
@@ -122,21 +112,19 @@ Task<Result<>> LinkClient::set_xattr(const Call& call, NodeId node, std::string_
                             .name = clipped(name),
                             .value = as_text(value).substr(0, value_text_max),
                             .how = how};
-    return change<void>(call, Method::set_xattr, set_xattr_fields, body, nothing_fields);
+    return change<void>(call, Method::set_xattr, body);
 }
 
 Task<Result<>> LinkClient::remove_xattr(const Call& call, NodeId node, std::string_view name) {
-    return change<void>(call, Method::remove_xattr, node_fields,
-                        NodeBody{.node = node, .name = clipped(name)}, nothing_fields);
+    return change<void>(call, Method::remove_xattr, NodeBody{.node = node, .name = clipped(name)});
 }
 
 Task<Result<std::vector<std::string>>> LinkClient::list_xattrs(const Call& call, NodeId node) {
-    return find<std::vector<std::string>>(call, Method::list_xattrs, node_fields,
-                                          NodeBody{.node = node}, xattr_names_fields);
+    return find<std::vector<std::string>>(call, Method::list_xattrs, NodeBody{.node = node});
 }
 
 Task<Result<fs::FileSystemSpace>> LinkClient::space(const Call& call) {
-    return find<fs::FileSystemSpace>(call, Method::space, mount_fields, MountBody{}, space_fields);
+    return find<fs::FileSystemSpace>(call, Method::space, MountBody{});
 }
 
 // ---- references -----------------------------------------------------------------------------
@@ -155,8 +143,7 @@ void LinkClient::forget(NodeId node, uint64_t count) {
 Task<> LinkClient::send_forgotten(LinkClient& self, std::vector<Forgotten> nodes) {
     const Call call{.deadline = self.reactor_.now() + self.options_.close_within};
     // Lost references end with the mount.
-    (void)co_await self.find<void>(call, Method::forget, forget_fields,
-                                   ForgetBody{.nodes = std::move(nodes)}, nothing_fields);
+    (void)co_await self.find<void>(call, Method::forget, ForgetBody{.nodes = std::move(nodes)});
 }
 
 }  // namespace ros2s::hostlink

@@ -119,12 +119,13 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     Task<Result<>> names(rpc::Request& request, Scratch& scratch);
     // Requests that are done once: opening files, and changes of names and attributes.
     Task<Result<>> changes(rpc::Request& request, Scratch& scratch);
-    // Decodes the body, and answers with the result of `apply(names, call, body)`.
-    template <class Body, class Apply>
-    Task<Result<>> ask(rpc::Request& request, Scratch& scratch, auto fields, Apply apply);
+    // Decodes the body, and answers with the result of `apply(names, call, parts of it ...)`.
+    template <class Body, class... Parts>
+    Task<Result<>> ask(rpc::Request& request, Scratch& scratch, auto apply, Parts Body::*... parts);
     // The same for an update, which is done once.
-    template <class Body, class Apply>
-    Task<Result<>> change(rpc::Request& request, Scratch& scratch, auto fields, Apply apply);
+    template <class Body, class... Parts>
+    Task<Result<>> change(rpc::Request& request, Scratch& scratch, auto apply,
+                          Parts Body::*... parts);
     Task<Result<>> readdir(rpc::Request& request, Scratch& scratch);
     Task<Result<>> readdir_many(rpc::Request& request, Scratch& scratch);
     Task<Result<>> read_many(rpc::Request& request, Scratch& scratch);

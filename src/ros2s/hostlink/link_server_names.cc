@@ -1,6 +1,7 @@
 // Requests about names: calls session::MountNames for their session.
 #include <algorithm>
 #include <concepts>
+#include <functional>
 
 #include "link_server.h"
 #include "names_wire.h"
@@ -12,36 +13,12 @@ namespace {
 
 using session::MountNames;
 
-ConstBytes encode_answer(Buffer& buffer, const fs::Attributes& attributes) {
-    return encode_attributes(buffer, attributes);
-}
-ConstBytes encode_answer(Buffer& buffer, const fs::Opened& opened) {
-    return rpc::build(buffer, opened_fields, opened);
-}
-ConstBytes encode_answer(Buffer& buffer, const fs::Walked& walked) {
-    return rpc::build(buffer, walked_fields, walked);
-}
-ConstBytes encode_answer(Buffer& buffer, const std::string& content) {
-    return rpc::build(buffer, content_fields, content);
-}
-ConstBytes encode_answer(Buffer& buffer, const std::vector<std::string>& names) {
-    return rpc::build(buffer, xattr_names_fields, names);
-}
-ConstBytes encode_answer(Buffer& buffer, const fs::FileSystemSpace& space) {
-    return rpc::build(buffer, space_fields, space);
-}
-ConstBytes encode_answer(Buffer& buffer, const std::vector<FoundName>& found) {
-    return rpc::build(buffer, found_names_fields, found);
-}
-ConstBytes encode_answer(Buffer& buffer, const CodesBody& codes) {
-    return rpc::build(buffer, codes_fields, codes);
-}
 template <class T>
 ConstBytes body_of(Buffer& buffer, const Result<T>& done) {
     if constexpr (std::is_void_v<T>) {
         return {};
     } else {
-        return encode_answer(buffer, *done);
+        return rpc::build(buffer, fields_of(*done), *done);
     }
 }
 
@@ -53,8 +30,9 @@ template <class Body>
 constexpr bool is_for_user = !std::same_as<Body, HandleBody> && !std::same_as<Body, ForgetBody> &&
                              !std::same_as<Body, MountBody>;
 
-Task<Result<>> drop_references(MountNames& names, const ForgetBody& dropped) {
-    for (const Forgotten& each : dropped.nodes) names.forget(each.node, each.count);
+Task<Result<>> drop_references(MountNames& names, const Call&,
+                               const std::vector<Forgotten>& dropped) {
+    for (const Forgotten& each : dropped) names.forget(each.node, each.count);
     co_return Result<>{};
 }
 
@@ -65,10 +43,11 @@ void charge_for(rpc::Request& request, size_t names) {
     request.charge_names(names - 1);
 }
 
+using Names = std::vector<std::string_view>;
 Task<Result<std::vector<FoundName>>> look_up_many(MountNames& names, const Call& call,
-                                                  const NamesBody& body) {
+                                                  fs::NodeId parent, const Names& wanted) {
     std::vector<FoundName> found;
-    for (auto& result : co_await names.lookup_many(call, body.parent, body.names)) {
+    for (auto& result : co_await names.lookup_many(call, parent, wanted)) {
         found.push_back({.result = result});
     }
     co_return found;
@@ -80,12 +59,17 @@ Result<CodesBody> codes_of(const std::vector<Result<>>& results) {
     for (const Result<>& result : results) body.codes.push_back(code_of(result));
     return body;
 }
-Task<Result<CodesBody>> create_many(MountNames& names, const Call& call, const NamesBody& body) {
-    co_return codes_of(
-        co_await names.create_many(call, body.parent, body.names, body.mode, body.owner));
+Task<Result<CodesBody>> create_many(MountNames& names, const Call& call, fs::NodeId parent,
+                                    const Names& created, mode_t mode, fs::Owner owner) {
+    co_return codes_of(co_await names.create_many(call, parent, created, mode, owner));
 }
-Task<Result<CodesBody>> unlink_many(MountNames& names, const Call& call, const NamesBody& body) {
-    co_return codes_of(co_await names.unlink_many(call, body.parent, body.names));
+Task<Result<CodesBody>> unlink_many(MountNames& names, const Call& call, fs::NodeId parent,
+                                    const Names& unlinked) {
+    co_return codes_of(co_await names.unlink_many(call, parent, unlinked));
+}
+Task<Result<>> set_xattr(MountNames& names, const Call& call, fs::NodeId node,
+                         std::string_view name, std::string_view value, fs::SetXattr how) {
+    return names.set_xattr(call, node, name, as_bytes(value), how);
 }
 
 // In a reply.
@@ -95,10 +79,11 @@ uint64_t entry_bytes_max() {
 
 }  // namespace
 
-template <class Body, class Apply>
-Task<Result<>> LinkServer::ask(rpc::Request& request, Scratch& scratch, auto fields, Apply apply) {
+template <class Body, class... Parts>
+Task<Result<>> LinkServer::ask(rpc::Request& request, Scratch& scratch, auto apply,
+                               Parts Body::*... parts) {
     Body asked;
-    ROS2S_CO_TRY(rpc::read(request.body(), with_user(fields), scratch.user, asked));
+    ROS2S_CO_TRY(rpc::read(request.body(), with_user(fields_of(asked)), scratch.user, asked));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
     fs::Caller caller;
     if constexpr (is_for_user<Body>) {
@@ -111,7 +96,8 @@ Task<Result<>> LinkServer::ask(rpc::Request& request, Scratch& scratch, auto fie
     metrics_.lookups.add();
     Report report;
     MountNames names(*entered.mount, report);
-    const auto found = co_await apply(names, call, asked);
+    if constexpr (std::same_as<Body, NamesBody>) charge_for(request, asked.names.size());
+    const auto found = co_await std::invoke(apply, names, call, asked.*parts...);
     charge_for(request, names_walked);
     if (!found) {
         co_await request.fail(found.error(), report.text());
@@ -125,11 +111,11 @@ Task<Result<>> LinkServer::ask(rpc::Request& request, Scratch& scratch, auto fie
     co_return Result<>{};
 }
 
-template <class Body, class Apply>
-Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto fields,
-                                  Apply apply) {
+template <class Body, class... Parts>
+Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto apply,
+                                  Parts Body::*... parts) {
     Body asked;
-    ROS2S_CO_TRY(rpc::read(request.body(), with_user(fields), scratch.user, asked));
+    ROS2S_CO_TRY(rpc::read(request.body(), with_user(fields_of(asked)), scratch.user, asked));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
     ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, entered.mount->caller_for(scratch.user));
     const rpc::OperationId id = request.operation();
@@ -161,7 +147,8 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto 
                         .caller = &caller,
                         .names_walked = &names_walked};
         MountNames names(*entered.mount, report);
-        const auto done = co_await apply(names, call, asked);
+        if constexpr (std::same_as<Body, NamesBody>) charge_for(request, asked.names.size());
+        const auto done = co_await std::invoke(apply, names, call, asked.*parts...);
         charge_for(request, names_walked);
         if (done) {
             const ConstBytes body = body_of(scratch.answer, done);
@@ -212,55 +199,22 @@ uint64_t LinkServer::reply_memory_bytes(const rpc::Request& request) const {
 Task<Result<>> LinkServer::names(rpc::Request& request, Scratch& scratch) {
     switch (static_cast<Method>(request.method())) {
         case Method::lookup:
-            return ask<NodeBody>(request, scratch, node_fields,
-                                 [](auto& names, const Call& call, const NodeBody& body) {
-                                     return names.lookup(call, body.node, body.name);
-                                 });
+            return ask(request, scratch, &MountNames::lookup, &NodeBody::node, &NodeBody::name);
         case Method::get_attributes:
-            return ask<NodeBody>(request, scratch, node_fields,
-                                 [](auto& names, const Call& call, const NodeBody& body) {
-                                     return names.get_attributes(call, body.node);
-                                 });
+            return ask(request, scratch, &MountNames::get_attributes, &NodeBody::node);
         case Method::read_link:
-            return ask<NodeBody>(request, scratch, node_fields,
-                                 [](auto& names, const Call& call, const NodeBody& body) {
-                                     return names.readlink(call, body.node);
-                                 });
+            return ask(request, scratch, &MountNames::readlink, &NodeBody::node);
         case Method::walk:
-            return ask<WalkBody>(request, scratch, walk_fields,
-                                 [](auto& names, const Call& call, const WalkBody& body) {
-                                     return names.walk(call, body.path, body.last);
-                                 });
+            return ask(request, scratch, &MountNames::walk, &WalkBody::path, &WalkBody::last);
         case Method::get_xattr:
-            return ask<NodeBody>(request, scratch, node_fields,
-                                 [](auto& names, const Call& call, const NodeBody& body) {
-                                     return names.get_xattr(call, body.node, body.name);
-                                 });
+            return ask(request, scratch, &MountNames::get_xattr, &NodeBody::node, &NodeBody::name);
         case Method::list_xattrs:
-            return ask<NodeBody>(request, scratch, node_fields,
-                                 [](auto& names, const Call& call, const NodeBody& body) {
-                                     return names.list_xattrs(call, body.node);
-                                 });
-        case Method::space:
-            return ask<MountBody>(
-                request, scratch, mount_fields,
-                [](auto& names, const Call& call, const MountBody&) { return names.space(call); });
-        case Method::close:
-            return ask<HandleBody>(request, scratch, handle_fields,
-                                   [](auto& names, const Call& call, const HandleBody& body) {
-                                       return names.close(call, body.handle);
-                                   });
-        case Method::forget:
-            return ask<ForgetBody>(request, scratch, forget_fields,
-                                   [](auto& names, const Call&, const ForgetBody& body) {
-                                       return drop_references(names, body);
-                                   });
+            return ask(request, scratch, &MountNames::list_xattrs, &NodeBody::node);
+        case Method::space: return ask<MountBody>(request, scratch, &MountNames::space);
+        case Method::close: return ask(request, scratch, &MountNames::close, &HandleBody::handle);
+        case Method::forget: return ask(request, scratch, drop_references, &ForgetBody::nodes);
         case Method::lookup_many:
-            return ask<NamesBody>(request, scratch, names_fields,
-                                  [&request](auto& names, const Call& call, const NamesBody& body) {
-                                      charge_for(request, body.names.size());
-                                      return look_up_many(names, call, body);
-                                  });
+            return ask(request, scratch, look_up_many, &NamesBody::parent, &NamesBody::names);
         default: return changes(request, scratch);
     }
 }
@@ -268,94 +222,48 @@ Task<Result<>> LinkServer::names(rpc::Request& request, Scratch& scratch) {
 Task<Result<>> LinkServer::changes(rpc::Request& request, Scratch& scratch) {
     switch (static_cast<Method>(request.method())) {
         case Method::open:
-            return change<OpenBody>(request, scratch, open_fields,
-                                    [](auto& names, const Call& call, const OpenBody& body) {
-                                        return names.open(call, body.node, body.flags);
-                                    });
+            return change(request, scratch, &MountNames::open, &OpenBody::node, &OpenBody::flags);
         case Method::create:
-            return change<CreateBody>(request, scratch, create_fields,
-                                      [](auto& names, const Call& call, const CreateBody& body) {
-                                          return names.create(call, body.parent, body.name,
-                                                              body.mode, body.flags, body.owner);
-                                      });
+            return change(request, scratch, &MountNames::create, &CreateBody::parent,
+                          &CreateBody::name, &CreateBody::mode, &CreateBody::flags,
+                          &CreateBody::owner);
         case Method::open_path:
-            return change<OpenPathBody>(
-                request, scratch, open_path_fields,
-                [](auto& names, const Call& call, const OpenPathBody& body) {
-                    return names.open_path(call, body.path, body.how);
-                });
+            return change(request, scratch, &MountNames::open_path, &OpenPathBody::path,
+                          &OpenPathBody::how);
         case Method::create_many:
-            return change<NamesBody>(
-                request, scratch, names_fields,
-                [&request](auto& names, const Call& call, const NamesBody& body) {
-                    charge_for(request, body.names.size());
-                    return create_many(names, call, body);
-                });
+            return change(request, scratch, create_many, &NamesBody::parent, &NamesBody::names,
+                          &NamesBody::mode, &NamesBody::owner);
         case Method::unlink_many:
-            return change<NamesBody>(
-                request, scratch, names_fields,
-                [&request](auto& names, const Call& call, const NamesBody& body) {
-                    charge_for(request, body.names.size());
-                    return unlink_many(names, call, body);
-                });
+            return change(request, scratch, unlink_many, &NamesBody::parent, &NamesBody::names);
         case Method::make_directory:
-            return change<MakeBody>(request, scratch, make_fields,
-                                    [](auto& names, const Call& call, const MakeBody& body) {
-                                        return names.mkdir(call, body.parent, body.name, body.mode,
-                                                           body.owner);
-                                    });
+            return change(request, scratch, &MountNames::mkdir, &MakeBody::parent, &MakeBody::name,
+                          &MakeBody::mode, &MakeBody::owner);
         case Method::make_node:
-            return change<MakeBody>(request, scratch, make_fields,
-                                    [](auto& names, const Call& call, const MakeBody& body) {
-                                        return names.mknod(call, body.parent, body.name, body.mode,
-                                                           body.device, body.owner);
-                                    });
+            return change(request, scratch, &MountNames::mknod, &MakeBody::parent, &MakeBody::name,
+                          &MakeBody::mode, &MakeBody::device, &MakeBody::owner);
         case Method::symlink:
-            return change<MakeBody>(request, scratch, make_fields,
-                                    [](auto& names, const Call& call, const MakeBody& body) {
-                                        return names.symlink(call, body.parent, body.name,
-                                                             body.target, body.owner);
-                                    });
+            return change(request, scratch, &MountNames::symlink, &MakeBody::parent,
+                          &MakeBody::name, &MakeBody::target, &MakeBody::owner);
         case Method::link:
-            return change<LinkBody>(request, scratch, link_fields,
-                                    [](auto& names, const Call& call, const LinkBody& body) {
-                                        return names.link(call, body.node, body.parent, body.name);
-                                    });
+            return change(request, scratch, &MountNames::link, &LinkBody::node, &LinkBody::parent,
+                          &LinkBody::name);
         case Method::unlink:
-            return change<NodeBody>(request, scratch, node_fields,
-                                    [](auto& names, const Call& call, const NodeBody& body) {
-                                        return names.unlink(call, body.node, body.name);
-                                    });
+            return change(request, scratch, &MountNames::unlink, &NodeBody::node, &NodeBody::name);
         case Method::remove_directory:
-            return change<NodeBody>(request, scratch, node_fields,
-                                    [](auto& names, const Call& call, const NodeBody& body) {
-                                        return names.rmdir(call, body.node, body.name);
-                                    });
+            return change(request, scratch, &MountNames::rmdir, &NodeBody::node, &NodeBody::name);
         case Method::rename:
-            return change<RenameBody>(request, scratch, rename_fields,
-                                      [](auto& names, const Call& call, const RenameBody& body) {
-                                          return names.rename(call, body.parent, body.name,
-                                                              body.new_parent, body.new_name,
-                                                              body.flags);
-                                      });
+            return change(request, scratch, &MountNames::rename, &RenameBody::parent,
+                          &RenameBody::name, &RenameBody::new_parent, &RenameBody::new_name,
+                          &RenameBody::flags);
         case Method::set_attributes:
-            return change<SetAttributesBody>(
-                request, scratch, set_attributes_fields,
-                [](auto& names, const Call& call, const SetAttributesBody& body) {
-                    return names.set_attributes(call, body.node, body.changes);
-                });
+            return change(request, scratch, &MountNames::set_attributes, &SetAttributesBody::node,
+                          &SetAttributesBody::changes);
         case Method::set_xattr:
-            return change<SetXattrBody>(
-                request, scratch, set_xattr_fields,
-                [](auto& names, const Call& call, const SetXattrBody& body) {
-                    return names.set_xattr(call, body.node, body.name, as_bytes(body.value),
-                                           body.how);
-                });
+            return change(request, scratch, set_xattr, &SetXattrBody::node, &SetXattrBody::name,
+                          &SetXattrBody::value, &SetXattrBody::how);
         case Method::remove_xattr:
-            return change<NodeBody>(request, scratch, node_fields,
-                                    [](auto& names, const Call& call, const NodeBody& body) {
-                                        return names.remove_xattr(call, body.node, body.name);
-                                    });
+            return change(request, scratch, &MountNames::remove_xattr, &NodeBody::node,
+                          &NodeBody::name);
         default: break;
     }
     return []() -> Task<Result<>> { co_return fail(Code::unsupported); }();

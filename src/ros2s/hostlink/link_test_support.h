@@ -12,6 +12,7 @@
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
+#include "ros2s/session/fixed_mount_test_support.h"
 #include "ros2s/session/gate.h"
 #include "ros2s/session/mount_names.h"
 

@@ -240,6 +240,22 @@ struct MountBody {
 };
 inline constexpr auto mount_fields = [](auto& io, auto& body) { io("mount", body.mount.value); };
 
+// The fields of each body.
+constexpr auto fields_of(const MountBody&) { return mount_fields; }
+constexpr auto fields_of(const NodeBody&) { return node_fields; }
+constexpr auto fields_of(const MakeBody&) { return make_fields; }
+constexpr auto fields_of(const LinkBody&) { return link_fields; }
+constexpr auto fields_of(const RenameBody&) { return rename_fields; }
+constexpr auto fields_of(const SetAttributesBody&) { return set_attributes_fields; }
+constexpr auto fields_of(const SetXattrBody&) { return set_xattr_fields; }
+constexpr auto fields_of(const OpenBody&) { return open_fields; }
+constexpr auto fields_of(const CreateBody&) { return create_fields; }
+constexpr auto fields_of(const HandleBody&) { return handle_fields; }
+constexpr auto fields_of(const ForgetBody&) { return forget_fields; }
+constexpr auto fields_of(const WalkBody&) { return walk_fields; }
+constexpr auto fields_of(const OpenPathBody&) { return open_path_fields; }
+constexpr auto fields_of(const NamesBody&) { return names_fields; }
+
 // ---- replies --------------------------------------------------------------------------------
 
 inline constexpr auto opened_fields = [](auto& io, auto& opened) {
@@ -335,5 +351,19 @@ inline constexpr auto space_fields = [](auto& io, auto& space) {
 };
 struct Nothing {};
 inline constexpr auto nothing_fields = [](auto& /*io*/, auto& /*nothing*/) {};
+
+// The fields of each reply.
+constexpr auto fields_of(const Nothing&) { return nothing_fields; }
+constexpr auto fields_of(const MovedBody&) { return moved_fields; }
+constexpr auto fields_of(const fs::Attributes&) { return attributes_fields; }
+constexpr auto fields_of(const fs::Opened&) { return opened_fields; }
+constexpr auto fields_of(const fs::Walked&) { return walked_fields; }
+constexpr auto fields_of(const std::string&) { return content_fields; }
+constexpr auto fields_of(const std::vector<std::string>&) { return xattr_names_fields; }
+constexpr auto fields_of(const fs::FileSystemSpace&) { return space_fields; }
+constexpr auto fields_of(const std::vector<FoundName>&) { return found_names_fields; }
+constexpr auto fields_of(const CodesBody&) { return codes_fields; }
+constexpr auto fields_of(const std::vector<fs::DirectoryEntry>&) { return entries_fields; }
+constexpr auto fields_of(const std::vector<FoundEntry>&) { return found_entries_fields; }
 
 }  // namespace ros2s::hostlink

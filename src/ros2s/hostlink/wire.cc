@@ -17,13 +17,6 @@ ConstBytes encode_moved(Buffer& buffer, MovedBody body) {
 }
 Result<MovedBody> decode_moved(ConstBytes body) { return read_body<MovedBody>(body, moved_fields); }
 
-ConstBytes encode_attributes(Buffer& buffer, const fs::Attributes& attributes) {
-    return build(buffer, attributes_fields, attributes);
-}
-Result<fs::Attributes> decode_attributes(ConstBytes body) {
-    return read_body<fs::Attributes>(body, attributes_fields);
-}
-
 ConstBytes encode_readdir(Buffer& buffer, const ReaddirBody& body) {
     return build(buffer, readdir_fields, body);
 }

@@ -105,8 +105,6 @@ struct NodeBody {
     fs::NodeId node{};
     std::string_view name;  // after reading, a view into the request's body
 };
-ConstBytes encode_attributes(Buffer& buffer, const fs::Attributes& attributes);
-[[nodiscard]] Result<fs::Attributes> decode_attributes(ConstBytes body);
 
 struct ReaddirBody {
     session::MountId mount{};

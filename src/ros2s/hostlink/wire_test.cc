@@ -64,7 +64,10 @@ TEST(LinkWire, Nodes) {
                                     .accessed = WallTime{Duration{-1}},
                                     .modified = WallTime{Duration{9}},
                                     .changed = WallTime{Duration{10}}};
-    const ConstBytes encoded = encode_attributes(buffer, attributes);
+    const auto decode_attributes = [](ConstBytes body) {
+        return rpc::read_body<fs::Attributes>(body, attributes_fields);
+    };
+    const ConstBytes encoded = rpc::build(buffer, attributes_fields, attributes);
     const auto back = decode_attributes(encoded);
     ASSERT_TRUE(back);
     EXPECT_EQ(back->mode, attributes.mode);
@@ -325,17 +328,18 @@ TEST(LinkWire, Golden) {
         return rpc::build(buffer, with_user(fields), user, body);
     };
     add(2, request(node_fields, NodeBody{.mount = {1}, .node = {2}, .name = "name"}));
-    add(3, encode_attributes(buffer, {.node = {3},
-                                      .mode = 0100644,
-                                      .links = 2,
-                                      .uid = 4,
-                                      .gid = 5,
-                                      .size = 6,
-                                      .bytes_used = 7,
-                                      .device = 8,
-                                      .accessed = WallTime{Duration{-1}},
-                                      .modified = WallTime{Duration{9}},
-                                      .changed = WallTime{Duration{10}}}));
+    add(3, rpc::build(buffer, attributes_fields,
+                      fs::Attributes{.node = {3},
+                                     .mode = 0100644,
+                                     .links = 2,
+                                     .uid = 4,
+                                     .gid = 5,
+                                     .size = 6,
+                                     .bytes_used = 7,
+                                     .device = 8,
+                                     .accessed = WallTime{Duration{-1}},
+                                     .modified = WallTime{Duration{9}},
+                                     .changed = WallTime{Duration{10}}}));
     add(4, encode_readdir(buffer, {.mount = {1}, .handle = {2}, .cookie = 3, .limit = 4096}));
     const fs::DirectoryEntry entries[] = {
         {.name = "a", .node = {5}, .type = S_IFREG, .cookie = 6},

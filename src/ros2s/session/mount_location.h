@@ -26,15 +26,4 @@ class MountLocator {
     virtual Task<bool> moved(const Call& call, MountLocation from) = 0;
 };
 
-// A mount that ends with its server.
-class FixedMountLocator final : public MountLocator {
-  public:
-    explicit FixedMountLocator(MountLocation location) : location_(location) {}
-    [[nodiscard]] MountLocation location() const override { return location_; }
-    Task<bool> moved(const Call&, MountLocation) override { co_return false; }
-
-  private:
-    const MountLocation location_;
-};
-
 }  // namespace ros2s::session

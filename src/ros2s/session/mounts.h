@@ -141,7 +141,7 @@ class Mount {
 
   private:
     friend class Mounts;
-    friend class MountUse;
+    friend class InUse<Mount>;
     void say_if_foreign(fs::FileHandle handle) const;
     void count_handles(int64_t more);
     void count_nodes(int64_t more);
@@ -165,23 +165,7 @@ class Mount {
     Event idle_;  // woken when in_use_ becomes 0
 };
 
-// A reference to a mount for the time of a call. Unmounting waits for it.
-class [[nodiscard]] MountUse {
-  public:
-    explicit MountUse(Mount& mount) : mount_(&mount) { ++mount_->in_use_; }
-    MountUse(MountUse&& other) noexcept : mount_(std::exchange(other.mount_, nullptr)) {}
-    MountUse(const MountUse&) = delete;
-    MountUse& operator=(const MountUse&) = delete;
-    MountUse& operator=(MountUse&&) = delete;
-    ~MountUse() {
-        if (mount_ != nullptr && --mount_->in_use_ == 0) mount_->idle_.wake_all();
-    }
-    Mount* operator->() const { return mount_; }
-    Mount& operator*() const { return *mount_; }
-
-  private:
-    Mount* mount_;
-};
+using MountUse = InUse<Mount>;
 
 class Mounts final : public SessionWatcher {
   public:

@@ -152,7 +152,7 @@ Task<> SessionTable::close(SessionId id) {
 Task<> SessionTable::end(Session& session) {
     session.ending = true;
     tickets_.revoke(session.id);
-    while (session.in_use_ > 0) co_await session.idle;
+    while (session.in_use_ > 0) co_await session.idle_;
     // By index: watchers may be added or removed meanwhile.
     for (size_t i = 0; i < watchers_.size(); ++i) co_await watchers_[i]->session_ending(session);
     log_.info(fmt::format("session {} of {} ended{}", session.id.value, session.request.subject,

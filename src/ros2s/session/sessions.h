@@ -71,6 +71,25 @@ struct ShownCapability {
 // The owner of the names of a subject's clients (UpdateName::owner): the same in every process.
 [[nodiscard]] Uuid owner_of(std::string_view subject);
 
+// A reference to a session or mount for the time of a call. Its end waits for that.
+template <class T>
+class [[nodiscard]] InUse {
+  public:
+    explicit InUse(T& used) : used_(&used) { ++used_->in_use_; }
+    InUse(InUse&& other) noexcept : used_(std::exchange(other.used_, nullptr)) {}
+    InUse(const InUse&) = delete;
+    InUse& operator=(const InUse&) = delete;
+    InUse& operator=(InUse&&) = delete;
+    ~InUse() {
+        if (used_ != nullptr && --used_->in_use_ == 0) used_->idle_.wake_all();
+    }
+    T* operator->() const { return used_; }
+    T& operator*() const { return *used_; }
+
+  private:
+    T* used_;
+};
+
 class Session {
   public:
     Session(Reactor& reactor, SessionId number, std::shared_ptr<admission::Account> account,
@@ -80,7 +99,7 @@ class Session {
           request(std::move(what)),
           owner(owner_of(request.subject)),
           account_(std::move(account)),
-          idle(reactor) {}
+          idle_(reactor) {}
 
     const SessionId id;
     uint64_t tenant;  // the number of its account
@@ -99,33 +118,17 @@ class Session {
     [[nodiscard]] const std::string& tenant_name() const noexcept { return account_->name; }
 
   private:
-    friend class SessionUse;
+    friend class InUse<Session>;
     friend class SessionTable;
     std::shared_ptr<admission::Account> account_;
     uint32_t in_use_ = 0;
-    Event idle;  // woken when in_use_ becomes 0
+    Event idle_;  // woken when in_use_ becomes 0
 };
+
+using SessionUse = InUse<Session>;
 
 // For log lines about it.
 [[nodiscard]] std::string fields_of(const Session& session);
-
-// A reference to a session for the time of a call.
-class [[nodiscard]] SessionUse {
-  public:
-    explicit SessionUse(Session& session) : session_(&session) { ++session_->in_use_; }
-    SessionUse(SessionUse&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
-    SessionUse(const SessionUse&) = delete;
-    SessionUse& operator=(const SessionUse&) = delete;
-    SessionUse& operator=(SessionUse&&) = delete;
-    ~SessionUse() {
-        if (session_ != nullptr && --session_->in_use_ == 0) session_->idle.wake_all();
-    }
-    Session* operator->() const { return session_; }
-    Session& operator*() const { return *session_; }
-
-  private:
-    Session* session_;
-};
 
 // A holder of resources for sessions, for example open files or connections. It releases them when
 // the session ends.
@@ -175,10 +178,6 @@ class SessionTable {
     // denied.
     [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, ListenerScope scope,
                                             const Uuid& client, TicketGrant* whose = nullptr);
-    [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, Purpose purpose,
-                                            const Uuid& client) {
-        return attach(ticket, ListenerScope{.purpose = purpose}, client);
-    }
     void detach(SessionId id);
     // For a call over a connection that attach() admitted. Errors: stale.
     [[nodiscard]] Result<SessionUse> use(SessionId id);

@@ -136,22 +136,25 @@ TEST(Sessions, AConnectionComesInByTicketAndGoes) {
         const auto use = rig.sessions.find(id, "CN=alice");
         issued = *rig.sessions.issue_ticket(**use);
     }
-    EXPECT_EQ(rig.sessions.attach({}, Purpose::link, Uuid{{1}}).error().code, Code::denied);
+    EXPECT_EQ(rig.sessions.attach({}, {.purpose = Purpose::link}, Uuid{{1}}).error().code,
+              Code::denied);
     {
-        const auto use = rig.sessions.attach(issued.ticket, Purpose::link, Uuid{{1}});
+        const auto use = rig.sessions.attach(issued.ticket, {.purpose = Purpose::link}, Uuid{{1}});
         ASSERT_TRUE(use);
         EXPECT_EQ((*use)->id, id);
         EXPECT_EQ((*use)->connections, 1u);
     }
-    EXPECT_EQ(rig.sessions.attach(issued.ticket, Purpose::link, Uuid{{1}}).error().code,
-              Code::denied);
+    EXPECT_EQ(
+        rig.sessions.attach(issued.ticket, {.purpose = Purpose::link}, Uuid{{1}}).error().code,
+        Code::denied);
     rig.sessions.detach(id);
     EXPECT_EQ(rig.sessions.all().front()->connections, 0u);
 
     issued = *rig.sessions.issue_ticket(*rig.sessions.all().front());
     rig.world.run(rig.sessions.close(id));
-    EXPECT_EQ(rig.sessions.attach(issued.ticket, Purpose::link, Uuid{{1}}).error().code,
-              Code::denied);
+    EXPECT_EQ(
+        rig.sessions.attach(issued.ticket, {.purpose = Purpose::link}, Uuid{{1}}).error().code,
+        Code::denied);
 }
 
 // A call that began before the end may ask for a ticket after it.
@@ -208,7 +211,7 @@ Task<> reap_a_while(Rig& rig) {
     {
         const auto use = rig.sessions.find(attached, "CN=alice");
         const auto issued = rig.sessions.issue_ticket(**use);
-        EXPECT_TRUE(rig.sessions.attach(issued->ticket, Purpose::link, Uuid{{1}}));
+        EXPECT_TRUE(rig.sessions.attach(issued->ticket, {.purpose = Purpose::link}, Uuid{{1}}));
     }
     for (int i = 0; i < 10; ++i) {
         co_await sleep_for(rig.world.core(), 10s);
@@ -238,7 +241,7 @@ Task<> outlive_a_certificate(Rig& rig) {
     for (const SessionId each : {brief, renewed}) {
         auto use = rig.sessions.find(each, "CN=alice");
         const auto issued = rig.sessions.issue_ticket(**use);
-        EXPECT_TRUE(rig.sessions.attach(issued->ticket, Purpose::link, Uuid{{1}}));
+        EXPECT_TRUE(rig.sessions.attach(issued->ticket, {.purpose = Purpose::link}, Uuid{{1}}));
         (*use)->credential = {.chain = "old", .until = rig.world.core().wall_time() + 20s};
     }
     const auto waiting = rig.sessions.issue_ticket(**rig.sessions.find(brief, "CN=alice"));
@@ -247,7 +250,7 @@ Task<> outlive_a_certificate(Rig& rig) {
     EXPECT_TRUE(rig.recorder.ended.empty());
     co_await sleep_for(rig.world.core(), 10s);
     EXPECT_EQ(rig.recorder.ended, std::vector<uint64_t>{brief.value});
-    EXPECT_FALSE(rig.sessions.attach(waiting->ticket, Purpose::link, Uuid{{1}}));
+    EXPECT_FALSE(rig.sessions.attach(waiting->ticket, {.purpose = Purpose::link}, Uuid{{1}}));
     stop.request_stop();
     co_await nursery.join();
     rig.sessions.detach(renewed);
@@ -270,7 +273,7 @@ Task<> desert(Rig& rig) {
     const auto enter = [&](SessionId id) {
         const auto use = rig.sessions.find(id, "CN=alice");
         const auto issued = rig.sessions.issue_ticket(**use);
-        EXPECT_TRUE(rig.sessions.attach(issued->ticket, Purpose::link, Uuid{{1}}));
+        EXPECT_TRUE(rig.sessions.attach(issued->ticket, {.purpose = Purpose::link}, Uuid{{1}}));
     };
     for (const SessionId each : {dead, alive}) {
         enter(each);

@@ -1,29 +1,10 @@
 #include "tickets.h"
 
-#include <algorithm>
+#include <openssl/crypto.h>
+
 #include <cstring>
 
-#include "ros2s/base/check.h"
-
 namespace ros2s::session {
-namespace {
-
-// Compares every byte in any case; `volatile` keeps the compiler from ending early.
-bool equal_in_constant_time(const uint8_t* a, const uint8_t* b, size_t size) {
-    volatile uint8_t difference = 0;
-    for (size_t i = 0; i < size; ++i) {
-        difference = static_cast<uint8_t>(difference | static_cast<uint8_t>(a[i] ^ b[i]));
-    }
-    return difference == 0;
-}
-
-// The compiler would omit a plain fill of memory that is not read again.
-void wipe(std::array<uint8_t, 32>& secret) {
-    volatile uint8_t* bytes = secret.data();
-    for (size_t i = 0; i < secret.size(); ++i) bytes[i] = 0;
-}
-
-}  // namespace
 
 Result<Ticket> Ticket::parse(std::string_view bytes) {
     if (bytes.size() != ticket_bytes) return fail(Code::invalid, bytes.size());
@@ -53,18 +34,7 @@ void TicketMetrics::visit(const MetricVisitor& visit) const {
 TicketTable::TicketTable(Reactor& reactor, Options options)
     : reactor_(reactor), options_(std::move(options)) {}
 
-TicketTable::~TicketTable() {
-    for (Entry& slot : slots_) wipe(slot.secret);
-}
-
-Ticket TicketTable::ticket_of(uint32_t index) const {
-    const Entry& slot = slots_[index];
-    Ticket ticket;
-    std::memcpy(ticket.bytes.data(), &index, 4);
-    std::memcpy(ticket.bytes.data() + 4, &slot.generation, 4);
-    std::memcpy(ticket.bytes.data() + 8, slot.secret.data(), slot.secret.size());
-    return ticket;
-}
+TicketTable::Entry::~Entry() { OPENSSL_cleanse(secret.data(), secret.size()); }
 
 Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
     end_expired();
@@ -72,71 +42,60 @@ Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
     if (subject != by_subject_.end() && subject->second >= options_.per_subject_max) {
         return fail(Code::busy, options_.per_subject_max);
     }
-    if (waiting_ >= options_.tickets_max) return fail(Code::no_memory, options_.tickets_max);
-    if (free_.empty()) {
-        free_.push_back(static_cast<uint32_t>(slots_.size()));
-        slots_.emplace_back();
+    if (tickets_.size() >= options_.tickets_max) {
+        return fail(Code::no_memory, options_.tickets_max);
     }
-    const uint32_t index = free_.back();
-    free_.pop_back();
-    Entry& slot = slots_[index];
-    slot.live = true;
-    slot.grant = grant;
-    slot.expires = reactor_.now() + options_.lifetime;
-    for (size_t i = 0; i < slot.secret.size(); i += 8) {
+    Entry& entry = tickets_[++last_];
+    entry.grant = grant;
+    entry.expires = reactor_.now() + options_.lifetime;
+    for (size_t i = 0; i < entry.secret.size(); i += 8) {
         const uint64_t bits = options_.entropy();
-        std::memcpy(slot.secret.data() + i, &bits, 8);
+        std::memcpy(entry.secret.data() + i, &bits, 8);
     }
-    slot.older = newest_;
-    slot.newer = none;
-    (newest_ != none ? slots_[newest_].newer : oldest_) = index;
-    newest_ = index;
-    ++waiting_;
     ++by_subject_[grant.subject];
     metrics_.issued.add();
-    return IssuedTicket{.ticket = ticket_of(index), .expires = slot.expires};
+    Ticket ticket;
+    std::memcpy(ticket.bytes.data(), &last_, 8);
+    std::memcpy(ticket.bytes.data() + 8, entry.secret.data(), entry.secret.size());
+    return IssuedTicket{.ticket = ticket, .expires = entry.expires};
 }
 
 Result<TicketGrant> TicketTable::redeem(const Ticket& ticket, ListenerScope scope,
                                         const Uuid& client, TicketGrant* whose) {
     end_expired();
-    uint32_t index = 0;
-    uint32_t generation = 0;
-    std::memcpy(&index, ticket.bytes.data(), 4);
-    std::memcpy(&generation, ticket.bytes.data() + 4, 4);
-    if (index >= slots_.size() || !slots_[index].live || slots_[index].generation != generation) {
+    uint64_t number = 0;
+    std::memcpy(&number, ticket.bytes.data(), 8);
+    const auto found = tickets_.find(number);
+    if (found == tickets_.end()) {
         metrics_.refused_unknown.add();
         return fail(Code::denied);
     }
-    const Entry& slot = slots_[index];
-    if (!equal_in_constant_time(slot.secret.data(), ticket.bytes.data() + 8, slot.secret.size())) {
+    const Entry& entry = found->second;
+    if (CRYPTO_memcmp(entry.secret.data(), ticket.bytes.data() + 8, entry.secret.size()) != 0) {
         metrics_.refused_secret.add();
         return fail(Code::denied);
     }
-    if (whose != nullptr) *whose = slot.grant;
-    const bool its_holder = slot.grant.purpose == scope.purpose && slot.grant.client == client &&
-                            (scope.subject.empty() || scope.subject == slot.grant.subject);
-    if (!its_holder || (scope.tenant && *scope.tenant != slot.grant.tenant)) {
+    if (whose != nullptr) *whose = entry.grant;
+    const bool its_holder = entry.grant.purpose == scope.purpose && entry.grant.client == client &&
+                            (scope.subject.empty() || scope.subject == entry.grant.subject);
+    if (!its_holder || (scope.tenant && *scope.tenant != entry.grant.tenant)) {
         // Another party has the secret, so the ticket is no longer valid.
         (its_holder ? metrics_.refused_tenant : metrics_.refused_holder).add();
-        end(index);
+        end(found);
         return fail(Code::denied);
     }
-    const TicketGrant grant = slot.grant;
-    end(index);
+    const TicketGrant grant = entry.grant;
+    end(found);
     metrics_.redeemed.add();
     return grant;
 }
 
 size_t TicketTable::revoke(SessionId session) {
     size_t count = 0;
-    for (uint32_t index = oldest_; index != none;) {
-        const uint32_t next = slots_[index].newer;
-        if (slots_[index].grant.session == session) {
-            end(index);
-            ++count;
-        }
-        index = next;
+    for (auto at = tickets_.begin(); at != tickets_.end();) {
+        const bool of_session = at->second.grant.session == session;
+        count += of_session;
+        at = of_session ? end(at) : std::next(at);
     }
     metrics_.revoked.add(count);
     return count;
@@ -144,25 +103,16 @@ size_t TicketTable::revoke(SessionId session) {
 
 void TicketTable::end_expired() {
     const Time now = reactor_.now();
-    while (oldest_ != none && slots_[oldest_].expires <= now) {
+    while (!tickets_.empty() && tickets_.begin()->second.expires <= now) {
         metrics_.expired.add();
-        end(oldest_);
+        end(tickets_.begin());
     }
 }
 
-void TicketTable::end(uint32_t index) {
-    Entry& slot = slots_[index];
-    ROS2S_CHECK(slot.live);
-    wipe(slot.secret);
-    (slot.older != none ? slots_[slot.older].newer : oldest_) = slot.newer;
-    (slot.newer != none ? slots_[slot.newer].older : newest_) = slot.older;
-    const auto subject = by_subject_.find(slot.grant.subject);
+TicketTable::Tickets::iterator TicketTable::end(Tickets::iterator at) {
+    const auto subject = by_subject_.find(at->second.grant.subject);
     if (--subject->second == 0) by_subject_.erase(subject);
-    slot.grant = {};
-    slot.live = false;
-    ++slot.generation;
-    free_.push_back(index);
-    --waiting_;
+    return tickets_.erase(at);
 }
 
 }  // namespace ros2s::session

@@ -1,7 +1,7 @@
 // TicketTable: the tickets that admit data-plane connections. The control plane issues a ticket to
 // an authenticated client. The client presents it once, as the first thing on a data-plane
-// connection. The data plane redeems it for its grant. A ticket contains no information: it is an
-// index into this table and 256 random bits.
+// connection. The data plane redeems it for its grant. A ticket contains no information: it is its
+// number in this table and 256 random bits.
 //
 // Owned by the program that has both planes. Tickets are in memory and do not survive the process.
 // Thread rule: used on one core. Nothing suspends.
@@ -22,7 +22,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
@@ -55,7 +54,7 @@ struct TicketGrant {
     friend bool operator==(const TicketGrant&, const TicketGrant&) = default;
 };
 
-// On the wire: the index (little-endian slot and generation), then the secret.
+// On the wire: the number (little-endian), then the secret.
 inline constexpr size_t ticket_bytes = 40;
 struct Ticket {
     std::array<uint8_t, ticket_bytes> bytes{};
@@ -84,7 +83,7 @@ struct IssuedTicket {
 struct TicketMetrics {
     Counter issued, redeemed, expired, revoked;
     Counter refused_unknown;  // no such ticket now: used, expired, revoked or invented
-    Counter refused_secret;   // the slot has a ticket with another secret
+    Counter refused_secret;   // the ticket with that number has another secret
     // The right secret from another client or certificate, or for another purpose.
     Counter refused_holder;
     Counter refused_tenant;  // the right secret at another tenant's listener
@@ -103,7 +102,6 @@ class TicketTable {
     TicketTable(Reactor& reactor, Options options);
     TicketTable(const TicketTable&) = delete;
     TicketTable& operator=(const TicketTable&) = delete;
-    ~TicketTable();
 
     // Errors: busy (the subject has `per_subject_max` unredeemed tickets), no_memory (the table is
     // full).
@@ -111,39 +109,30 @@ class TicketTable {
     // Errors: denied. If the secret is right, `whose` gets the grant, also in case of an error.
     [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, ListenerScope scope,
                                              const Uuid& client, TicketGrant* whose = nullptr);
-    [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, Purpose purpose,
-                                             const Uuid& client) {
-        return redeem(ticket, ListenerScope{.purpose = purpose}, client);
-    }
     // Ends the session's unredeemed tickets and returns their number.
     size_t revoke(SessionId session);
 
-    [[nodiscard]] size_t waiting() const { return waiting_; }
+    [[nodiscard]] size_t waiting() const { return tickets_.size(); }
     [[nodiscard]] const TicketMetrics& metrics() const { return metrics_; }
     [[nodiscard]] const Options& options() const { return options_; }
 
   private:
-    static constexpr uint32_t none = UINT32_MAX;
     struct Entry {
-        uint32_t generation = 1;
-        bool live = false;
+        ~Entry();  // erases the secret
         std::array<uint8_t, 32> secret{};
-        TicketGrant grant;
+        TicketGrant grant{};
         Time expires{};
-        // Neighbours among the live tickets, oldest first. All have the same lifetime, so the
-        // oldest expires first.
-        uint32_t older = none, newer = none;
     };
-    void end(uint32_t index);
+    // By number, oldest first. All have the same lifetime, so the oldest expires first.
+    using Tickets = std::map<uint64_t, Entry>;
+    // Returns the next one.
+    Tickets::iterator end(Tickets::iterator at);
     void end_expired();
-    [[nodiscard]] Ticket ticket_of(uint32_t index) const;
 
     Reactor& reactor_;
     Options options_;
-    std::vector<Entry> slots_;
-    std::vector<uint32_t> free_;
-    uint32_t oldest_ = none, newest_ = none;
-    size_t waiting_ = 0;
+    Tickets tickets_;
+    uint64_t last_ = 0;  // the number of the latest ticket
     std::map<std::string, uint32_t, std::less<>> by_subject_;
     TicketMetrics metrics_;
 };

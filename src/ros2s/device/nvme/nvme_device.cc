@@ -58,14 +58,12 @@ struct NvmeDevice::Transfer {
 
 NvmeDevice::NvmeDevice(Reactor& reactor, std::unique_ptr<Namespace> space,
                        std::unique_ptr<CommandRing> ring, bool is_first, Log log)
-    : reactor_(reactor),
+    : CountedDevice(reactor),
+      reactor_(reactor),
       space_(std::move(space)),
       ring_(std::move(ring)),
       is_first_(is_first),
-      log_(std::move(log)),
-      idle_(reactor) {
-    idle_.set();
-}
+      log_(std::move(log)) {}
 
 NvmeDevice::~NvmeDevice() { ROS2S_CHECK(space_->fd < 0); }
 
@@ -103,6 +101,7 @@ Result<std::unique_ptr<BlockDevice>> NvmeDevice::handle_on(Reactor& reactor) {
         new NvmeDevice(reactor, std::move(space), std::move(ring), false, log_));
 }
 
+bool NvmeDevice::is_open() const noexcept { return space_->fd >= 0; }
 const std::string& NvmeDevice::name() const noexcept { return space_->path; }
 uint64_t NvmeDevice::size() const noexcept { return space_->format.size; }
 DeviceIdentity NvmeDevice::identity() const { return space_->format.identity; }
@@ -115,22 +114,6 @@ std::string NvmeDevice::path() const {
     return fmt::format("NVMe passthrough (io_uring{}), {}, {} B blocks, {}", polled,
                        space_->format.identity.to_string(), space_->format.lba_bytes,
                        space_->format.has_volatile_cache ? "Flush" : "no volatile cache");
-}
-
-void NvmeDevice::check_range(uint64_t offset, uint64_t length) const {
-    ROS2S_CHECK(space_->fd >= 0);
-    ROS2S_CHECK(length > 0 && offset % block_bytes == 0 && length % block_bytes == 0);
-    ROS2S_CHECK(offset <= size() && length <= size() - offset);
-}
-
-void NvmeDevice::began() noexcept {
-    if (in_flight_++ == 0) idle_.reset();
-}
-
-Result<> NvmeDevice::ended(Result<> result) noexcept {
-    if (!result) counters_.errors.add();
-    if (--in_flight_ == 0) idle_.set();
-    return result;
 }
 
 // Logs each kind once in a row; the counter has the number.
@@ -210,25 +193,20 @@ Task<Result<>> NvmeDevice::transfer(uint8_t opcode, uint64_t offset, std::byte* 
 }
 
 Task<Result<>> NvmeDevice::read(uint64_t offset, Bytes into) {
-    check_range(offset, into.size());
+    count_read(offset, into.size());
     ROS2S_CHECK(reinterpret_cast<uintptr_t>(into.data()) % block_bytes == 0);
-    counters_.reads.add();
-    counters_.read_bytes.add(into.size());
     return transfer(command_read, offset, into.data(), into.size());
 }
 
 Task<Result<>> NvmeDevice::write(uint64_t offset, ConstBytes from) {
-    check_range(offset, from.size());
+    count_write(offset, from.size());
     ROS2S_CHECK(reinterpret_cast<uintptr_t>(from.data()) % block_bytes == 0);
-    counters_.writes.add();
-    counters_.written_bytes.add(from.size());
     // A command has one kind of address; a write only reads from it.
     return transfer(command_write, offset, const_cast<std::byte*>(from.data()), from.size());
 }
 
 Task<Result<>> NvmeDevice::flush() {
-    ROS2S_CHECK(space_->fd >= 0);
-    counters_.flushes.add();
+    count_flush();
     if (!space_->format.has_volatile_cache) co_return Result<>{};
     began();
     space_->cache->flushing();
@@ -241,8 +219,7 @@ Task<Result<>> NvmeDevice::flush() {
 }
 
 Task<Result<>> NvmeDevice::discard(uint64_t offset, uint64_t length) {
-    check_range(offset, length);
-    counters_.discards.add();
+    count_discard(offset, length);
     if (!space_->format.can_deallocate) co_return Result<>{};
     began();
     AlignedBuffer memory(block_bytes);
@@ -269,7 +246,7 @@ uint64_t NvmeDevice::discard_bytes_least() const noexcept {
 }
 
 Task<> NvmeDevice::close() {
-    while (in_flight_ > 0) co_await idle_;
+    co_await all_ended();
     co_await ring_->close();
     if (is_first_) {
         space_->close();

@@ -29,9 +29,8 @@
 #include <string>
 
 #include "ros2s/base/log.h"
-#include "ros2s/device/block_device.h"
+#include "ros2s/device/counted_device.h"
 #include "ros2s/runtime/reactor.h"
-#include "ros2s/runtime/sync.h"
 
 namespace ros2s::device {
 
@@ -42,7 +41,7 @@ struct Namespace;
 // Empty if it is not such a device. Does not open it.
 [[nodiscard]] std::optional<uint64_t> nvme_bytes(const std::string& path);
 
-class NvmeDevice final : public BlockDevice {
+class NvmeDevice final : public CountedDevice {
   public:
     // `log` gets a line for the first failure of each kind. Errors: not_found, denied, busy (the
     // report names the owner), invalid (no such device), unsupported (its format, or a kernel or a
@@ -57,7 +56,6 @@ class NvmeDevice final : public BlockDevice {
     [[nodiscard]] const std::string& name() const noexcept override;
     [[nodiscard]] std::string path() const override;
     [[nodiscard]] uint64_t size() const noexcept override;
-    [[nodiscard]] const DeviceCounters& counters() const noexcept override { return counters_; }
     [[nodiscard]] DeviceIdentity identity() const override;
     Task<Result<>> read(uint64_t offset, Bytes into) override;
     Task<Result<>> write(uint64_t offset, ConstBytes from) override;
@@ -72,7 +70,7 @@ class NvmeDevice final : public BlockDevice {
     struct Transfer;
     NvmeDevice(Reactor& reactor, std::unique_ptr<Namespace> space,
                std::unique_ptr<CommandRing> ring, bool is_first, Log log);
-    void check_range(uint64_t offset, uint64_t length) const;
+    [[nodiscard]] bool is_open() const noexcept override;
     [[nodiscard]] nvme_uring_cmd command_for(uint8_t opcode, uint64_t offset,
                                              uint64_t length) const;
     Task<Result<>> transfer(uint8_t opcode, uint64_t offset, std::byte* address, uint64_t length);
@@ -80,8 +78,6 @@ class NvmeDevice final : public BlockDevice {
     Task<int32_t> execute(nvme_uring_cmd command, Time until);
     Task<int32_t> execute_patiently(nvme_uring_cmd command);
     void tell(std::string_view doing, uint64_t offset, uint64_t length, int32_t result);
-    void began() noexcept;
-    Result<> ended(Result<> result) noexcept;
 
     Reactor& reactor_;
     std::unique_ptr<Namespace> space_;
@@ -89,9 +85,6 @@ class NvmeDevice final : public BlockDevice {
     const bool is_first_;  // the first handle unlocks; the others come from handle_on()
     Log log_;
     std::optional<int32_t> told_;  // the last failure that was logged
-    size_t in_flight_ = 0;
-    Event idle_;
-    DeviceCounters counters_;
 };
 
 }  // namespace ros2s::device

@@ -36,22 +36,8 @@ std::string PmemDevice::path() const {
                                 : "libpmem, persistent memory";
 }
 
-void PmemDevice::check_range(uint64_t offset, uint64_t length) const {
-    ROS2S_CHECK(mapping_ != nullptr);
-    ROS2S_CHECK(length > 0 && offset % block_bytes == 0 && length % block_bytes == 0);
-    ROS2S_CHECK(offset <= size() && length <= size() - offset);
-}
-
-Result<> PmemDevice::ended(Result<> result) noexcept {
-    if (!result) counters_.errors.add();
-    if (--in_flight_ == 0) idle_.set();
-    return result;
-}
-
 Task<Result<>> PmemDevice::read(uint64_t offset, Bytes into) {
-    check_range(offset, into.size());
-    counters_.reads.add();
-    counters_.read_bytes.add(into.size());
+    count_read(offset, into.size());
     began();
     while (true) {
         const uint64_t part = std::min<uint64_t>(into.size(), turn_bytes);
@@ -67,9 +53,7 @@ Task<Result<>> PmemDevice::read(uint64_t offset, Bytes into) {
 }
 
 Task<Result<>> PmemDevice::write(uint64_t offset, ConstBytes from) {
-    check_range(offset, from.size());
-    counters_.writes.add();
-    counters_.written_bytes.add(from.size());
+    count_write(offset, from.size());
     began();
     while (true) {
         const auto part = from.first(std::min<uint64_t>(from.size(), turn_bytes));
@@ -85,19 +69,17 @@ Task<Result<>> PmemDevice::write(uint64_t offset, ConstBytes from) {
 }
 
 Task<Result<>> PmemDevice::flush() {
-    ROS2S_CHECK(mapping_ != nullptr);
-    counters_.flushes.add();
+    count_flush();
     co_return Result<>{};
 }
 
 Task<Result<>> PmemDevice::discard(uint64_t offset, uint64_t length) {
-    check_range(offset, length);
-    counters_.discards.add();
+    count_discard(offset, length);
     co_return Result<>{};
 }
 
 Task<> PmemDevice::close() {
-    while (in_flight_ > 0) co_await idle_;
+    co_await all_ended();
     mapping_.reset();
 }
 

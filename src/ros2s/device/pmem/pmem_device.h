@@ -23,9 +23,8 @@
 #include <optional>
 #include <string>
 
-#include "ros2s/device/block_device.h"
+#include "ros2s/device/counted_device.h"
 #include "ros2s/runtime/reactor.h"
-#include "ros2s/runtime/sync.h"
 
 namespace ros2s::device {
 
@@ -40,7 +39,7 @@ struct PmemDeviceOptions {
     bool ordinary_file = false;
 };
 
-class PmemDevice final : public BlockDevice {
+class PmemDevice final : public CountedDevice {
   public:
     // Errors: not_found, denied, busy (the report names the owner), invalid (no such device),
     // corrupt (its size is not a multiple of block_bytes), unsupported (not persistent memory, or
@@ -56,7 +55,6 @@ class PmemDevice final : public BlockDevice {
     [[nodiscard]] const std::string& name() const noexcept override;
     [[nodiscard]] std::string path() const override;
     [[nodiscard]] uint64_t size() const noexcept override;
-    [[nodiscard]] const DeviceCounters& counters() const noexcept override { return counters_; }
     [[nodiscard]] bool is_memory() const noexcept override { return true; }
     Task<Result<>> read(uint64_t offset, Bytes into) override;
     Task<Result<>> write(uint64_t offset, ConstBytes from) override;
@@ -69,20 +67,11 @@ class PmemDevice final : public BlockDevice {
   private:
     struct Mapping;
     PmemDevice(Reactor& reactor, std::shared_ptr<Mapping> mapping)
-        : reactor_(reactor), mapping_(std::move(mapping)), idle_(reactor) {
-        idle_.set();
-    }
-    void check_range(uint64_t offset, uint64_t length) const;
-    void began() noexcept {
-        if (in_flight_++ == 0) idle_.reset();
-    }
-    Result<> ended(Result<> result) noexcept;
+        : CountedDevice(reactor), reactor_(reactor), mapping_(std::move(mapping)) {}
+    [[nodiscard]] bool is_open() const noexcept override { return mapping_ != nullptr; }
 
     Reactor& reactor_;
     std::shared_ptr<Mapping> mapping_;  // null: closed
-    size_t in_flight_ = 0;
-    Event idle_;
-    DeviceCounters counters_;
 };
 
 }  // namespace ros2s::device

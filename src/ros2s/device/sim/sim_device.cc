@@ -23,13 +23,12 @@ Result<std::unique_ptr<BlockDevice>> SimDevice::handle_on(Reactor& reactor) {
 }
 
 SimDevice::SimDevice(Reactor& reactor, SimDisk& disk, bool is_first)
-    : reactor_(reactor),
+    : CountedDevice(reactor),
+      reactor_(reactor),
       disk_(disk),
       is_first_(is_first),
-      generation_(disk.generation_),
-      idle_(reactor) {
+      generation_(disk.generation_) {
     disk_.open_ = true;
-    idle_.set();
 }
 
 SimDevice::~SimDevice() { ROS2S_CHECK(closed_); }
@@ -38,19 +37,12 @@ const std::string& SimDevice::name() const noexcept { return disk_.name(); }
 DeviceIdentity SimDevice::identity() const { return disk_.identity; }
 std::string SimDevice::path() const { return "simulated disk"; }
 uint64_t SimDevice::size() const noexcept { return disk_.size(); }
-const DeviceCounters& SimDevice::counters() const noexcept { return counters_; }
 bool SimDevice::is_memory() const noexcept { return disk_.is_memory(); }
 bool SimDevice::frozen() const { return generation_ != disk_.generation_; }
 
-void SimDevice::check_range(uint64_t offset, uint64_t length) const {
-    ROS2S_CHECK(!closed_);
-    ROS2S_CHECK(length > 0 && offset % block_bytes == 0 && length % block_bytes == 0);
-    ROS2S_CHECK(offset <= size() && length <= size() - offset);
-}
-
 Task<Result<>> SimDevice::perform(SimKind kind, uint64_t offset, uint64_t length, Bytes into,
                                   ConstBytes from) {
-    if (in_flight_++ == 0) idle_.reset();
+    began();
     Result<> result = fail_errno(EIO);
     if (frozen()) {
         co_await yield(reactor_);
@@ -65,39 +57,31 @@ Task<Result<>> SimDevice::perform(SimKind kind, uint64_t offset, uint64_t length
         co_await sleep_for(reactor_, disk_.latency(operation));
         result = disk_.finish(operation);
     }
-    if (!result) counters_.errors.add();
-    if (--in_flight_ == 0) idle_.set();
-    co_return result;
+    co_return ended(result);
 }
 
 Task<Result<>> SimDevice::read(uint64_t offset, Bytes into) {
-    check_range(offset, into.size());
-    counters_.reads.add();
-    counters_.read_bytes.add(into.size());
+    count_read(offset, into.size());
     return perform(SimKind::read, offset, into.size(), into, {});
 }
 
 Task<Result<>> SimDevice::write(uint64_t offset, ConstBytes from) {
-    check_range(offset, from.size());
-    counters_.writes.add();
-    counters_.written_bytes.add(from.size());
+    count_write(offset, from.size());
     return perform(SimKind::write, offset, from.size(), {}, from);
 }
 
 Task<Result<>> SimDevice::flush() {
-    ROS2S_CHECK(!closed_);
-    counters_.flushes.add();
+    count_flush();
     return perform(SimKind::flush, 0, 0, {}, {});
 }
 
 Task<Result<>> SimDevice::discard(uint64_t offset, uint64_t length) {
-    check_range(offset, length);
-    counters_.discards.add();
+    count_discard(offset, length);
     return perform(SimKind::discard, offset, length, {}, {});
 }
 
 Task<> SimDevice::close() {
-    while (in_flight_ > 0) co_await idle_;
+    co_await all_ended();
     closed_ = true;
     if (!is_first_ || frozen()) co_return;
     disk_.open_ = false;

@@ -3,14 +3,13 @@
 #pragma once
 #include <memory>
 
-#include "ros2s/device/block_device.h"
+#include "ros2s/device/counted_device.h"
 #include "ros2s/device/sim/sim_disk.h"
 #include "ros2s/runtime/reactor.h"
-#include "ros2s/runtime/sync.h"
 
 namespace ros2s::device {
 
-class SimDevice final : public BlockDevice {
+class SimDevice final : public CountedDevice {
   public:
     // `disk` outlives the device. Errors: busy (already open, and not by a crashed process).
     [[nodiscard]] static Task<Result<std::unique_ptr<BlockDevice>>> open(Reactor& reactor,
@@ -24,7 +23,6 @@ class SimDevice final : public BlockDevice {
     [[nodiscard]] const std::string& name() const noexcept override;
     [[nodiscard]] std::string path() const override;
     [[nodiscard]] uint64_t size() const noexcept override;
-    [[nodiscard]] const DeviceCounters& counters() const noexcept override;
     [[nodiscard]] bool is_memory() const noexcept override;
     [[nodiscard]] DeviceIdentity identity() const override;
     Task<Result<>> read(uint64_t offset, Bytes into) override;
@@ -38,7 +36,7 @@ class SimDevice final : public BlockDevice {
     Task<> close() override;
 
   private:
-    void check_range(uint64_t offset, uint64_t length) const;
+    [[nodiscard]] bool is_open() const noexcept override { return !closed_; }
     [[nodiscard]] bool frozen() const;
     Task<Result<>> perform(SimKind kind, uint64_t offset, uint64_t length, Bytes into,
                            ConstBytes from);
@@ -48,9 +46,6 @@ class SimDevice final : public BlockDevice {
     bool is_first_;  // the handle that opened the disk
     uint64_t generation_;
     bool closed_ = false;
-    size_t in_flight_ = 0;
-    Event idle_;
-    DeviceCounters counters_;
 };
 
 }  // namespace ros2s::device

@@ -66,18 +66,6 @@ std::string FileDevice::path() const {
     return fmt::format("{}, {}", to_string(ring_.kind()), medium_);
 }
 
-void FileDevice::check_range(uint64_t offset, uint64_t length) const {
-    ROS2S_CHECK(fd_ >= 0);
-    ROS2S_CHECK(length > 0 && offset % block_bytes == 0 && length % block_bytes == 0);
-    ROS2S_CHECK(offset <= size_ && length <= size_ - offset);
-}
-
-Result<> FileDevice::ended(Result<> result) noexcept {
-    if (!result) counters_.errors.add();
-    if (--in_flight_ == 0) idle_.set();
-    return result;
-}
-
 Task<Result<>> FileDevice::transfer(Ring::Opcode opcode, uint64_t offset, std::byte* address,
                                     uint64_t length) {
     began();
@@ -106,25 +94,20 @@ Task<Result<>> FileDevice::transfer(Ring::Opcode opcode, uint64_t offset, std::b
 }
 
 Task<Result<>> FileDevice::read(uint64_t offset, Bytes into) {
-    check_range(offset, into.size());
+    count_read(offset, into.size());
     ROS2S_CHECK(reinterpret_cast<uintptr_t>(into.data()) % block_bytes == 0);
-    counters_.reads.add();
-    counters_.read_bytes.add(into.size());
     return transfer(Ring::Opcode::read, offset, into.data(), into.size());
 }
 
 Task<Result<>> FileDevice::write(uint64_t offset, ConstBytes from) {
-    check_range(offset, from.size());
+    count_write(offset, from.size());
     ROS2S_CHECK(reinterpret_cast<uintptr_t>(from.data()) % block_bytes == 0);
-    counters_.writes.add();
-    counters_.written_bytes.add(from.size());
     // The ring has one kind of address; a write only reads from it.
     return transfer(Ring::Opcode::write, offset, const_cast<std::byte*>(from.data()), from.size());
 }
 
 Task<Result<>> FileDevice::flush() {
-    ROS2S_CHECK(fd_ >= 0);
-    counters_.flushes.add();
+    count_flush();
     began();
     const auto flushed = co_await ring_.fdatasync(fd_);
     if (!flushed) co_return ended(fail(Error{Code::io, flushed.error().os_errno, 0}));
@@ -132,13 +115,12 @@ Task<Result<>> FileDevice::flush() {
 }
 
 Task<Result<>> FileDevice::discard(uint64_t offset, uint64_t length) {
-    check_range(offset, length);
-    counters_.discards.add();
+    count_discard(offset, length);
     co_return Result<>{};
 }
 
 Task<> FileDevice::close() {
-    while (in_flight_ > 0) co_await idle_;
+    co_await all_ended();
     if (is_first_) {
         unlock_and_close(fd_);
     } else {

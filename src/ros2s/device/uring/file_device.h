@@ -17,10 +17,9 @@
 #include <memory>
 #include <string>
 
-#include "ros2s/device/block_device.h"
+#include "ros2s/device/counted_device.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/ring.h"
-#include "ros2s/runtime/sync.h"
 
 namespace ros2s::device {
 
@@ -42,7 +41,7 @@ using Progress = std::function<void(uint64_t done, uint64_t total)>;
                                                 FileDeviceOptions options, Progress progress,
                                                 StopToken stop, Report& report);
 
-class FileDevice final : public BlockDevice {
+class FileDevice final : public CountedDevice {
   public:
     // Errors: not_found, denied, busy (the report names the owner), invalid (not a regular file),
     // corrupt (its size is not a multiple of block_bytes), unsupported (no O_DIRECT here).
@@ -57,7 +56,6 @@ class FileDevice final : public BlockDevice {
     [[nodiscard]] const std::string& name() const noexcept override { return path_; }
     [[nodiscard]] std::string path() const override;
     [[nodiscard]] uint64_t size() const noexcept override { return size_; }
-    [[nodiscard]] const DeviceCounters& counters() const noexcept override { return counters_; }
     Task<Result<>> read(uint64_t offset, Bytes into) override;
     Task<Result<>> write(uint64_t offset, ConstBytes from) override;
     Task<Result<>> flush() override;
@@ -69,22 +67,16 @@ class FileDevice final : public BlockDevice {
   private:
     FileDevice(Reactor& reactor, int fd, bool is_first, std::string path, uint64_t size,
                std::string medium)
-        : ring_(*reactor.ring()),
+        : CountedDevice(reactor),
+          ring_(*reactor.ring()),
           fd_(fd),
           is_first_(is_first),
           path_(std::move(path)),
           size_(size),
-          medium_(std::move(medium)),
-          idle_(reactor) {
-        idle_.set();
-    }
-    void check_range(uint64_t offset, uint64_t length) const;
+          medium_(std::move(medium)) {}
+    [[nodiscard]] bool is_open() const noexcept override { return fd_ >= 0; }
     Task<Result<>> transfer(Ring::Opcode opcode, uint64_t offset, std::byte* address,
                             uint64_t length);
-    void began() noexcept {
-        if (in_flight_++ == 0) idle_.reset();
-    }
-    Result<> ended(Result<> result) noexcept;
 
     Ring& ring_;
     int fd_;               // -1: closed
@@ -92,9 +84,6 @@ class FileDevice final : public BlockDevice {
     std::string path_;
     uint64_t size_;
     std::string medium_;  // "O_DIRECT", "page cache"
-    size_t in_flight_ = 0;
-    Event idle_;
-    DeviceCounters counters_;
 };
 
 }  // namespace ros2s::device

@@ -31,33 +31,23 @@ int MessageContext::create(const OfiLibrary& ofi, const Choice& choice) {
     if (status != 0) return status;
     // There a read needs memory that the peer may write.
     if (offer_->ep_attr->protocol == FI_PROTO_IWARP) return -FI_ENOSYS;
-    fid_fabric* fabric = nullptr;
-    status = ofi.fi_fabric(offer_->fabric_attr, &fabric, nullptr);
-    if (status != 0) return status;
-    fabric_.reset(fabric);
-    fid_domain* domain = nullptr;
-    status = fi_domain(fabric, offer_.get(), &domain, nullptr);
-    if (status != 0) return status;
-    domain_.reset(domain);
-    status = create_queues();
+    status = make(fabric_, ofi.fi_fabric, offer_->fabric_attr);
+    if (status == 0) status = make(domain_, fi_domain, fabric_.get(), offer_.get());
+    if (status == 0) status = create_queues();
     return status != 0 ? status : listen();
 }
 
 int MessageContext::create_queues() {
     fi_eq_attr events_wanted{};
     events_wanted.wait_obj = FI_WAIT_FD;
-    fid_eq* events = nullptr;
-    int status = fi_eq_open(fabric_.get(), &events_wanted, &events, nullptr);
+    int status = make(events_, fi_eq_open, fabric_.get(), &events_wanted);
     if (status != 0) return status;
-    events_.reset(events);
     fi_cq_attr completions_wanted{};
     completions_wanted.size = endpoints_max * (sends_max + receives_max);
     completions_wanted.format = FI_CQ_FORMAT_MSG;
     completions_wanted.wait_obj = FI_WAIT_FD;
-    fid_cq* completions = nullptr;
-    status = fi_cq_open(domain_.get(), &completions_wanted, &completions, nullptr);
+    status = make(completions_, fi_cq_open, domain_.get(), &completions_wanted);
     if (status != 0) return status;
-    completions_.reset(completions);
 
     signal_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     events_of_all_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
@@ -67,8 +57,8 @@ int MessageContext::create_queues() {
         epoll_ctl(events_of_all_.get(), EPOLL_CTL_ADD, signal_.get(), &wanted) != 0) {
         return -FI_ENOMEM;
     }
-    status = wait_on(events->fid);
-    return status != 0 ? status : wait_on(completions->fid);
+    status = wait_on(events_->fid);
+    return status != 0 ? status : wait_on(completions_->fid);
 }
 
 int MessageContext::wait_on(fid& queue) {
@@ -82,16 +72,13 @@ int MessageContext::wait_on(fid& queue) {
 }
 
 int MessageContext::listen() {
-    fid_pep* listening = nullptr;
-    int status = fi_passive_ep(fabric_.get(), offer_.get(), &listening, nullptr);
-    if (status != 0) return status;
-    listening_.reset(listening);
-    status = fi_pep_bind(listening, &events_->fid, 0);
-    if (status == 0) status = fi_listen(listening);
+    int status = make(listening_, fi_passive_ep, fabric_.get(), offer_.get());
+    if (status == 0) status = fi_pep_bind(listening_.get(), &events_->fid, 0);
+    if (status == 0) status = fi_listen(listening_.get());
     if (status != 0) return status;
     address_.resize(sizeof(sockaddr_storage));
     size_t length = address_.size();
-    status = fi_getname(&listening->fid, address_.data(), &length);
+    status = fi_getname(&listening_->fid, address_.data(), &length);
     address_.resize(std::min(length, address_.size()));
     return status;
 }
@@ -100,12 +87,10 @@ bool MessageContext::remembers_memory() const {
     AlignedBuffer memory(block_bytes);
     std::array<Handle<fid_mr>, 2> registrations;
     for (Handle<fid_mr>& each : registrations) {
-        fid_mr* made = nullptr;
-        if (fi_mr_reg(domain_.get(), memory.data(), memory.size(), FI_REMOTE_READ, 0, 0, 0, &made,
-                      nullptr) != 0) {
+        if (make(each, fi_mr_reg, domain_.get(), memory.data(), memory.size(), FI_REMOTE_READ, 0, 0,
+                 0) != 0) {
             return true;  // it cannot be determined
         }
-        each.reset(made);
     }
     return fi_mr_key(registrations[0].get()) == fi_mr_key(registrations[1].get());
 }
@@ -132,24 +117,22 @@ Handle<fid_ep> MessageContext::make_endpoint(ConstBytes address) {
 }
 
 Handle<fid_ep> MessageContext::enable(fi_info& info) {
-    fid_ep* made = nullptr;
-    if (fi_endpoint(domain_.get(), &info, &made, nullptr) != 0) {
+    Handle<fid_ep> endpoint;
+    if (make(endpoint, fi_endpoint, domain_.get(), &info) != 0) {
         if (info.handle != nullptr) reject(info);
         return nullptr;
     }
-    Handle<fid_ep> endpoint(made);
-    int status = fi_ep_bind(made, &events_->fid, 0);
-    if (status == 0) status = fi_ep_bind(made, &completions_->fid, FI_TRANSMIT | FI_RECV);
-    if (status == 0) status = fi_enable(made);
+    int status = fi_ep_bind(endpoint.get(), &events_->fid, 0);
+    if (status == 0) status = fi_ep_bind(endpoint.get(), &completions_->fid, FI_TRANSMIT | FI_RECV);
+    if (status == 0) status = fi_enable(endpoint.get());
     if (status == 0) return endpoint;
     if (info.handle != nullptr) forget(info);
     return nullptr;
 }
 
 void MessageContext::reject(fi_info& request) noexcept {
-    fid_ep* made = nullptr;
-    (void)fi_endpoint(domain_.get(), &request, &made, nullptr);
-    const Handle<fid_ep> endpoint(made);
+    Handle<fid_ep> endpoint;
+    (void)make(endpoint, fi_endpoint, domain_.get(), &request);
     forget(request);
 }
 

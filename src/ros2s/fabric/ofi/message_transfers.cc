@@ -13,12 +13,12 @@ MessageTransfers::~MessageTransfers() { ROS2S_CHECK(moves_.empty() && exposed_.e
 Result<Exposed> MessageTransfers::expose(Bytes memory, Rights rights) {
     const uint64_t access = (allows(rights, Rights::read) ? FI_REMOTE_READ : 0) |
                             (allows(rights, Rights::write) ? FI_REMOTE_WRITE : 0);
-    fid_mr* made = nullptr;
-    const int status = fi_mr_reg(worker_.context().domain(), memory.data(), memory.size(), access,
-                                 0, 0, 0, &made, nullptr);
+    Handle<fid_mr> made;
+    const int status = make(made, fi_mr_reg, worker_.context().domain(), memory.data(),
+                            memory.size(), access, 0, 0, 0);
     if (status != 0) return fail(status == -FI_ENOMEM ? Code::no_memory : Code::invalid);
-    const uint64_t key = fi_mr_key(made);
-    exposed_[key].reset(made);
+    const uint64_t key = fi_mr_key(made.get());
+    exposed_[key] = std::move(made);
     return Exposed{.address = reinterpret_cast<uint64_t>(memory.data()), .key = key};
 }
 

@@ -19,6 +19,14 @@ struct Closer {
 };
 template <class Object>
 using Handle = std::unique_ptr<Object, Closer>;
+// Calls a function of libfabric that makes an object. Returns its status.
+template <class Object, class... Arguments>
+int make(Handle<Object>& into, auto maker, Arguments... arguments) {
+    Object* made = nullptr;
+    const int status = maker(arguments..., &made, nullptr);
+    if (status == 0) into.reset(made);
+    return status;
+}
 
 using Info = std::unique_ptr<fi_info, std::function<void(fi_info*)>>;
 

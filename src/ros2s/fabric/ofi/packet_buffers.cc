@@ -19,16 +19,15 @@ bool PacketBuffers::grow() {
     auto slab = std::make_unique<Slab>();
     constexpr size_t bytes = Slab::count * PacketBuffer::size;
     slab->bytes = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    fid_mr* registration = nullptr;
-    const int status =
-        fi_mr_reg(domain_, slab->bytes.get(), bytes, FI_SEND | FI_RECV | FI_READ | FI_WRITE, 0, 0,
-                  0, &registration, nullptr);
-    if (status != 0) return false;
-    slab->registration.reset(registration);
+    constexpr uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+    if (make(slab->registration, fi_mr_reg, domain_, slab->bytes.get(), bytes, access, 0, 0, 0) !=
+        0) {
+        return false;
+    }
     slab->buffers.resize(Slab::count);
     for (size_t i = 0; i < Slab::count; ++i) {
         slab->buffers[i].bytes = slab->bytes.get() + i * PacketBuffer::size;
-        slab->buffers[i].descriptor = fi_mr_desc(registration);
+        slab->buffers[i].descriptor = fi_mr_desc(slab->registration.get());
         idle_.push_back(&slab->buffers[i]);
     }
     slabs_.push_back(std::move(slab));

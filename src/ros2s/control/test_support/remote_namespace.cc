@@ -26,8 +26,24 @@ void encode(fs::OpenFlags flags, v1::OpenFlags& into) {
     into.set_exclusive(flags.exclusive);
 }
 
+WallTime time_of(int64_t nanoseconds) { return WallTime(Duration(nanoseconds)); }
+
+fs::Attributes decode(const v1::Attributes& attributes) {
+    return {.node = {attributes.node()},
+            .mode = attributes.mode(),
+            .links = attributes.links(),
+            .uid = attributes.uid(),
+            .gid = attributes.gid(),
+            .size = attributes.size(),
+            .bytes_used = attributes.bytes_used(),
+            .device = attributes.device(),
+            .accessed = time_of(attributes.accessed_ns()),
+            .modified = time_of(attributes.modified_ns()),
+            .changed = time_of(attributes.changed_ns())};
+}
+
 fs::Opened decode(const v1::OpenFileReply& reply) {
-    return {.handle = {reply.handle()}, .attributes = control::decode(reply.attributes())};
+    return {.handle = {reply.handle()}, .attributes = decode(reply.attributes())};
 }
 
 }  // namespace
@@ -109,7 +125,7 @@ struct RemoteNamespace::Sender {
         for (session::MountLocation at = names.locator_.location();;) {
             set_context(request, at);
             Report report;
-            auto reply = co_await ask(parts, &Stubs::files, method, call, request, report);
+            auto reply = co_await ask(parts, method, call, request, report);
             if (reply || !co_await is_sent_again(names, call, reply.error(), until, at)) {
                 co_return reply;
             }
@@ -137,14 +153,14 @@ struct RemoteNamespace::Sender {
                                      Method<Request, v1::NodeReply> method, Request request) {
         ROS2S_CO_TRY_ASSIGN(const auto reply,
                             co_await send(names, call, method, std::move(request)));
-        co_return control::decode(reply.attributes());
+        co_return decode(reply.attributes());
     }
     template <class Request>
     static AttributesTask changed(RemoteNamespace& names, const Call& call,
                                   Method<Request, v1::NodeReply> method, Request request) {
         ROS2S_CO_TRY_ASSIGN(const auto reply,
                             co_await change(names, call, method, std::move(request)));
-        co_return control::decode(reply.attributes());
+        co_return decode(reply.attributes());
     }
     template <class Request>
     static Task<Result<>> done(RemoteNamespace& names, const Call& call,
@@ -346,8 +362,7 @@ Task<Result<>> RemoteNamespace::send_forgotten(const Call& call) {
         forgotten_.resize(forgotten_.size() - count);
         ControlClient::Parts& parts = client_.parts();
         Report report;
-        ROS2S_CO_TRY(co_await ask(parts, &Stubs::files, &FilesAsync::Forget, call,
-                                  std::move(request), report));
+        ROS2S_CO_TRY(co_await ask(parts, &FilesAsync::Forget, call, std::move(request), report));
     }
     co_return Result<>{};
 }
