@@ -12,7 +12,7 @@ Result<> check(const DaosSettings& daos, const std::vector<std::string>& pools,
                const DirectorySettings& directories, std::string_view where, Report& report) {
     for (const auto& [name, settings] : daos) {
         const auto no = [&](std::string_view why) {
-            return report.fail(Code::invalid, fmt::format("{}: pools: '{}' {}", where, name, why));
+            return report.fail(Code::invalid, "{}: pools: '{}' {}", where, name, why);
         };
         if (!object::is_valid_label(name)) return no("is not a valid name: use A-Z a-z 0-9 . _ -");
         const bool is_engines = std::ranges::find(pools, name) != pools.end();
@@ -37,24 +37,23 @@ Task<Result<>> DaosPools::add(std::string name, config::Entries settings, const 
     Report why;
     auto connected = co_await daos::DaosPool::connect(reactor_, threads_.pool, options, why);
     if (!connected) {
-        co_return report.fail(connected.error(), fmt::format("pools: '{}': {}", name, why.text()));
+        co_return report.fail(connected.error(), "pools: '{}': {}", name, why.text());
     }
     Pool& pool = pools_[name];
     pool.connection = std::move(*connected);
     if (const auto learned = co_await learn({}, pool); !learned) {
-        co_return report.fail(
-            learned.error(), fmt::format("pools: '{}': the containers of '{}' cannot be listed: {}",
-                                         name, options.pool, describe(learned.error())));
+        co_return report.fail(learned.error(),
+                              "pools: '{}': the containers of '{}' cannot be listed: {}", name,
+                              options.pool, describe(learned.error()));
     }
     if (pool.containers.empty()) {
-        co_return report.fail(
-            Code::not_found,
-            fmt::format("pools: '{}': the pool '{}' has no container with a label. Make one: daos "
-                        "container create --type POSIX {} LABEL",
-                        name, options.pool, options.pool));
+        co_return report.fail(Code::not_found,
+                              "pools: '{}': the pool '{}' has no container with a label. Make one: "
+                              "daos container create --type POSIX {} LABEL",
+                              name, options.pool, options.pool);
     }
-    log.info(fmt::format("the pool '{}' is '{}' of the DAOS system '{}': {} containers", name,
-                         options.pool, options.system, pool.containers.size()));
+    log.info("the pool '{}' is '{}' of the DAOS system '{}': {} containers", name, options.pool,
+             options.system, pool.containers.size());
     co_return Result<>{};
 }
 
@@ -88,7 +87,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> DaosPools::open(Call call, std::st
                                                               Report& report) {
     const auto found = pools_.find(pool);
     if (found == pools_.end()) {
-        co_return report.fail(Code::not_found, fmt::format("there is no pool '{}'", pool));
+        co_return report.fail(Code::not_found, "there is no pool '{}'", pool);
     }
     // DAOS opens a container by its UUID, too, but rights are given for labels.
     std::set<std::string>& containers = found->second.containers;
@@ -97,9 +96,8 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> DaosPools::open(Call call, std::st
         ROS2S_CO_TRY(co_await learn(call, found->second));
     }
     if (is_uuid || !containers.contains(container)) {
-        co_return report.fail(
-            Code::not_found,
-            fmt::format("the pool '{}' has no container with the label '{}'", pool, container));
+        co_return report.fail(Code::not_found, "the pool '{}' has no container with the label '{}'",
+                              pool, container);
     }
     co_return co_await found->second.connection->open(call, container, report);
 }

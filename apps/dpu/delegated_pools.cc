@@ -327,10 +327,10 @@ Task<Result<>> DelegatedPools::take(std::string subject, std::string pool, capab
     const Key key{pool, last.tenant, last.use.rights, last.use.directories, last.use.container};
     const auto found = kept_.find(key);
     if (closing_ || (found == kept_.end() && !make_room(pool, last.tenant))) {
-        co_return report.fail(Code::busy,
-                              fmt::format("the tenant '{}' uses {} containers here, or all "
-                                          "tenants too many; unmount some",
-                                          last.tenant, per_tenant_max));
+        co_return report.fail(
+            Code::busy,
+            "the tenant '{}' uses {} containers here, or all tenants too many; unmount some",
+            last.tenant, per_tenant_max);
     }
     const bool is_new = found == kept_.end();
     std::shared_ptr<Kept> kept = is_new ? std::make_shared<Kept>(*this, reactor_) : found->second;
@@ -365,8 +365,8 @@ Task<> DelegatedPools::end(std::shared_ptr<Holder> /*holder*/,
 Task<Result<>> DelegatedPools::open(Kept& kept, const Call& call, std::string pool,
                                     Report& report) {
     const auto failed = [&report, &pool](Error error) {
-        return report.fail(
-            error, fmt::format("the engine behind this DPU does not open the pool '{}' now", pool));
+        return report.fail(error, "the engine behind this DPU does not open the pool '{}' now",
+                           pool);
     };
     if (const auto has_turn = co_await take_turn(call, kept.turn); !has_turn) {
         co_return failed(has_turn.error());
@@ -398,12 +398,11 @@ Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(
         if (best == nullptr || best->last.expires < kept->last.expires) best = kept;
     }
     if (best == nullptr || tenant.empty()) {
-        co_return report.fail(
-            Code::denied,
-            fmt::format("no host of {} has handed this DPU a capability for the "
-                        "container '{}' of the pool '{}'; use a client library "
-                        "that does",
-                        tenant.empty() ? "a tenant" : "'" + tenant + "'", use.container, pool));
+        co_return report.fail(Code::denied,
+                              "no host of {} has handed this DPU a capability for the container "
+                              "'{}' of the pool '{}'; use a client library that does",
+                              tenant.empty() ? "a tenant" : "'" + tenant + "'", use.container,
+                              pool);
     }
     if (best->pool == nullptr) {
         ROS2S_CO_TRY(co_await open(*best, within(call), pool, report));

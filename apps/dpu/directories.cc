@@ -37,8 +37,7 @@ Result<> check(const DirectorySettings& directories, const std::vector<std::stri
                std::string_view where, Report& report) {
     for (const auto& [name, path] : directories) {
         const auto no = [&](std::string_view why) {
-            return report.fail(Code::invalid,
-                               fmt::format("{}: directories: '{}' {}", where, name, why));
+            return report.fail(Code::invalid, "{}: directories: '{}' {}", where, name, why);
         };
         const auto [pool, container] = split(name);
         if (!object::is_valid_label(pool) || !object::is_valid_label(container)) {
@@ -67,17 +66,16 @@ Task<Result<>> Directories::add(std::string name, std::string path, const Log& l
     auto opened = co_await foreign::open_local_fs(path, reactor_, threads_.pool, why,
                                                   for_hosts(1, threads_.turns));
     if (!opened) {
-        co_return report.fail(opened.error(),
-                              fmt::format("directories: '{}': {}", name, why.text()));
+        co_return report.fail(opened.error(), "directories: '{}': {}", name, why.text());
     }
     co_await (*opened)->close_all();
     Directory directory{.path = path, .kind = kind ? *kind : "an unknown file system"};
-    log.info(fmt::format("the directory '{}': {} on {}", name, path, directory.kind));
+    log.info("the directory '{}': {} on {}", name, path, directory.kind);
     if (::geteuid() != 0) {
         log.info(
-            fmt::format("'{}': files that hosts create there belong to user {}, as which this "
-                        "process runs, if it may not give them away",
-                        name, ::geteuid()));
+            "'{}': files that hosts create there belong to user {}, as which this process runs, if "
+            "it may not give them away",
+            name, ::geteuid());
     }
     directories_.emplace(split(name), std::move(directory));
     co_return Result<>{};
@@ -105,9 +103,8 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Directories::open(Call call, std::
     const auto found = directories_.find({pool, container});
     if (found == directories_.end()) {
         co_return report.fail(Code::not_found,
-                              fmt::format("the pool '{}' has no container '{}'; list the "
-                                          "pool's containers",
-                                          pool, container));
+                              "the pool '{}' has no container '{}'; list the pool's containers",
+                              pool, container);
     }
     co_return co_await foreign::open_local_fs(found->second.path, reactor_, threads_.pool, report,
                                               for_hosts(directories_.size(), threads_.turns),

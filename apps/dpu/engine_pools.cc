@@ -23,7 +23,7 @@ Task<Result<>> EnginePools::open(connection::DirectOptions options, const Log& l
     options.absence_errno = rpc::absent_behind;
     ROS2S_CO_TRY_ASSIGN(auto pool,
                         co_await connection::DirectPool::open(reactor_, options, log, report));
-    log.info(fmt::format("the pool '{}': {}", name, pool->path()));
+    log.info("the pool '{}': {}", name, pool->path());
     log_ = log;
     Pool& added = pools_[name];
     added.store = &pool->store();
@@ -38,9 +38,9 @@ Task<Result<>> EnginePools::open_in_cluster(Environment environment, std::string
     Report why;
     auto pool = co_await connection::RadosPool::open(std::move(environment), options, why);
     if (!pool) {
-        co_return report.fail(pool.error(), fmt::format("the pool '{}': {}", name, why.text()));
+        co_return report.fail(pool.error(), "the pool '{}': {}", name, why.text());
     }
-    log_.info(fmt::format("the pool '{}': {}", name, (*pool)->path()));
+    log_.info("the pool '{}': {}", name, (*pool)->path());
     Pool& added = pools_[name];
     added.store = &added.stack.push("RadosPool", std::move(*pool))->store();
     co_return Result<>{};
@@ -148,7 +148,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call
                                                                 Report& report) {
     object::ObjectStore* store = find(pool);
     if (store == nullptr) {
-        co_return report.fail(Code::not_found, fmt::format("there is no pool '{}' here", pool));
+        co_return report.fail(Code::not_found, "there is no pool '{}' here", pool);
     }
     co_return co_await open_on(call, *store, pool, container, report);
 }

@@ -32,9 +32,9 @@ Task<Result<>> FollowedTenants::begin(control::ClientOptions engine, std::vector
         const auto read_now = co_await read(pool, problem);
         if (!read_now && read_now.error().code == Code::unsupported && !told_) {
             log_.warning(
-                fmt::format("the engine of the pool '{}' is older than this program and "
-                            "has no tenants: only the settings say who may use the pool",
-                            pool));
+                "the engine of the pool '{}' is older than this program and has no tenants: only "
+                "the settings say who may use the pool",
+                pool);
             continue;
         }
         if (!read_now) co_return report.fail(read_now.error(), problem.text());

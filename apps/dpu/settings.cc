@@ -138,7 +138,7 @@ Result<> parse_pools(Settings& settings, std::string_view where, Report& report)
     for (const auto& [name, given] : settings.engine_given) settings.engine_pools.push_back(name);
     for (const auto& [name, given] : settings.rados_given) {
         const auto no = [&](std::string_view why) {
-            return report.fail(Code::invalid, fmt::format("{}: pools: '{}' {}", where, name, why));
+            return report.fail(Code::invalid, "{}: pools: '{}' {}", where, name, why);
         };
         if (!object::is_valid_label(name)) return no("is not 1 to 127 of A-Z a-z 0-9 . _ -");
         const auto text = [&given](const char* key, std::string otherwise) {
@@ -171,21 +171,21 @@ Result<> parse_pools(Settings& settings, std::string_view where, Report& report)
 Result<> check_length(const std::string& path, std::string_view where, Report& report) {
     constexpr size_t most = sizeof(sockaddr_un::sun_path) - 1 - listener_suffix_bytes;
     if (path.size() <= most) return {};
-    return report.fail(Code::invalid,
-                       fmt::format("{}: 'data: listen' has the path {}, which is too long by "
-                                   "{} bytes: the name of a tenant is appended to it, and the "
-                                   "kernel limits the path of a socket",
-                                   where, path, path.size() - most));
+    return report.fail(
+        Code::invalid,
+        "{}: 'data: listen' has the path {}, which is too long by {} bytes: the name of a tenant "
+        "is appended to it, and the kernel limits the path of a socket",
+        where, path, path.size() - most);
 }
 
 // Each tenant's listener has one of the following ports.
 Result<> check_port(const daemon::Listen& place, std::string_view where, Report& report) {
     if (listener_address(place, "anybody")) return {};
-    return report.fail(
-        Code::invalid,
-        fmt::format("{}: 'data: listen' has the address {} for {}, which is not IP:PORT "
-                    "or [IPv6]:PORT with {} further ports for tenants: choose a port up to {}",
-                    where, place.address, place.provider, listener_ports, 65535 - listener_ports));
+    return report.fail(Code::invalid,
+                       "{}: 'data: listen' has the address {} for {}, which is not IP:PORT or "
+                       "[IPv6]:PORT with {} further ports for tenants: choose a port up to {}",
+                       where, place.address, place.provider, listener_ports,
+                       65535 - listener_ports);
 }
 
 }  // namespace
@@ -195,16 +195,15 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     ROS2S_TRY(config::parse(yaml, where, describe(settings), report));
     const auto want = [&](const std::string& text, std::string_view name) -> Result<> {
         if (!daemon::parts_of(text).empty()) return {};
-        return report.fail(Code::invalid, fmt::format("{}: '{}' is empty", where, name));
+        return report.fail(Code::invalid, "{}: '{}' is empty", where, name);
     };
     ROS2S_TRY(parse_pools(settings, where, report));
     std::vector<std::string> pools = settings.engine_pools;
     for (const auto& [name, pool] : settings.rados_pools) pools.push_back(name);
     if (pools.empty() && settings.directories.empty() && settings.daos.empty()) {
-        return report.fail(
-            Code::invalid,
-            fmt::format("{}: there is nothing to serve: set 'pools', 'directories', or both",
-                        where));
+        return report.fail(Code::invalid,
+                           "{}: there is nothing to serve: set 'pools', 'directories', or both",
+                           where);
     }
     if (!settings.engine_pools.empty()) {
         ROS2S_TRY(want(settings.engine, "engine: control"));
@@ -220,20 +219,20 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     for (const std::string& pool : settings.engine_pools) {
         for (const auto& [subject, given] : settings.access_given) {
             if (!settings.is_delegated() || !settings.access.sees_pool(subject, pool)) continue;
-            return report.fail(Code::invalid,
-                               fmt::format("{}: access: '{}' names the pool '{}', whose rights "
-                                           "come from tenants alone with 'engine: access: "
-                                           "delegated'; make it a subject of a tenant",
-                                           where, subject, pool));
+            return report.fail(
+                Code::invalid,
+                "{}: access: '{}' names the pool '{}', whose rights come from tenants alone with "
+                "'engine: access: delegated'; make it a subject of a tenant",
+                where, subject, pool);
         }
     }
     ROS2S_TRY_ASSIGN(settings.allowances,
                      daemon::parse_limits(settings.limits_given, where, report));
     if (settings.keys.empty() && !settings.new_container_key.empty()) {
         return report.fail(Code::invalid,
-                           fmt::format("{}: 'encryption: new_containers' names a key, and "
-                                       "'encryption: keys' no place that has it",
-                                       where));
+                           "{}: 'encryption: new_containers' names a key, and 'encryption: keys' "
+                           "no place that has it",
+                           where);
     }
     ROS2S_TRY(want(settings.control, "control: listen"));
     ROS2S_TRY_ASSIGN(
@@ -248,11 +247,10 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
             ROS2S_TRY(check_port(place, where, report));
             continue;
         }
-        return report.fail(
-            Code::invalid,
-            fmt::format("{}: 'data: listen' has {}, which is for trusted peers only, and hosts "
-                        "are not trusted: use shm, tls or ofi+verbs",
-                        where, place.provider));
+        return report.fail(Code::invalid,
+                           "{}: 'data: listen' has {}, which is for trusted peers only, and hosts "
+                           "are not trusted: use shm, tls or ofi+verbs",
+                           where, place.provider);
     }
     return settings;
 }

@@ -175,8 +175,7 @@ Task<Result<std::string>> TenantDomains::open(const session::Session& session, s
         tenant.sessions.insert(session.id);
         co_return each.address;
     }
-    co_return report.fail(Code::unsupported,
-                          fmt::format("the provider {} is not offered here", provider));
+    co_return report.fail(Code::unsupported, "the provider {} is not offered here", provider);
 }
 
 TenantDomains::Tenant& TenantDomains::tenant_of(const session::Session& session) {

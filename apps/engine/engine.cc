@@ -35,10 +35,10 @@ Result<> Engine::start_reactors(Report& report) {
     const uint32_t cpus = usable_cpus();
     const uint32_t count = choose_reactors(settings_.reactors, cpus);
     if (count > cpus) {
-        environment_.log.warning(fmt::format(
-            "{} reactors share {} CPUs, which is slower than fewer reactors: see 'reactors' in "
-            "the settings",
-            count, cpus));
+        environment_.log.warning(
+            "{} reactors share {} CPUs, which is slower than fewer reactors: see 'reactors' in the "
+            "settings",
+            count, cpus);
     }
     ROS2S_TRY(reactors_.start(count - 1, settings_.common.poll, report));
     environment_.more_reactors = reactors_.list();

@@ -279,9 +279,9 @@ Task<Result<uint64_t>> IssuedCapabilities::revoke(std::string pool, std::string 
         ++sessions;
     }
     if (sessions == 0 && !other_tenant.empty()) {
-        co_return report.fail(
-            Code::invalid, fmt::format("the capability {} is of the tenant '{}', and not of '{}'",
-                                       capability.to_string(), other_tenant, tenant));
+        co_return report.fail(Code::invalid,
+                              "the capability {} is of the tenant '{}', and not of '{}'",
+                              capability.to_string(), other_tenant, tenant);
     }
     ROS2S_CO_TRY(co_await pools_.tenants(pool)->revoke_capability(std::move(tenant), capability,
                                                                   revoked, report));

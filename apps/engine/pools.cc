@@ -26,9 +26,9 @@ Task<Result<>> Pools::open(Environment environment, std::string directory, Repor
             environment, directory, {.program = std::string(pool::engine_program)}, owner, report));
     if (const auto same = pools_.find(pool->name()); same != pools_.end()) {
         report.say(
-            fmt::format("the pools in {} and {} are both named '{}'. Clients use pools by "
-                        "name: change 'pool' in one config.yaml",
-                        same->second->directory(), directory, pool->name()));
+            "the pools in {} and {} are both named '{}'. Clients use pools by name: change 'pool' "
+            "in one config.yaml",
+            same->second->directory(), directory, pool->name());
         co_await pool->close();
         co_return fail(Code::exists);
     }
@@ -39,8 +39,7 @@ Task<Result<>> Pools::open(Environment environment, std::string directory, Repor
         co_return fail(tenants.error());
     }
     tenants_.emplace(pool->name(), std::move(*tenants));
-    environment.log.info(
-        fmt::format("serving the pool '{}' in {}: {}", pool->name(), directory, pool->path()));
+    environment.log.info("serving the pool '{}' in {}: {}", pool->name(), directory, pool->path());
     reactor_ = &environment.reactor;
     const std::string name = pool->name();
     pools_.emplace(name, std::move(pool));

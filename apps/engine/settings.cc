@@ -87,11 +87,10 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     Settings settings;
     ROS2S_TRY(config::parse(yaml, where, describe(settings), report));
     if (settings.pool_directories().empty()) {
-        return report.fail(Code::invalid, fmt::format("{}: 'pools' names no directory", where));
+        return report.fail(Code::invalid, "{}: 'pools' names no directory", where);
     }
     if (settings.control_addresses().empty()) {
-        return report.fail(Code::invalid,
-                           fmt::format("{}: 'control: listen' names no address", where));
+        return report.fail(Code::invalid, "{}: 'control: listen' names no address", where);
     }
     ROS2S_TRY_ASSIGN(settings.administrators,
                      session::parse_subjects(settings.administrators_given,

@@ -133,20 +133,20 @@ Result<> Server::mount(Report& report) {
 void Server::note_failure(fs::NodeId node, const Error& error) {
     constexpr uint32_t lines_max = 100;
     if (error.code != Code::corrupt || ++corrupt_ > lines_max) return;
-    options_.log.error(fmt::format(
-        "inode {0} on {1}: {2}; `find {1} -xdev -inum {0}` names the file: restore it from a "
-        "copy, and check the disk",
-        node.value, options_.mount_point, describe(error)));
+    options_.log.error(
+        "inode {0} on {1}: {2}; `find {1} -xdev -inum {0}` names the file: restore it from a copy, "
+        "and check the disk",
+        node.value, options_.mount_point, describe(error));
 }
 
 void Server::note_cut_time(fs::NodeId node, int64_t set, int64_t kept) {
     constexpr uint32_t lines_max = 100;
     if (++cut_times_ > lines_max) return;
     options_.log.warning(
-        fmt::format("inode {} on {}: a time was set to {} s from 1970 and became {} s, the nearest "
-                    "one that can be stored{}",
-                    node.value, options_.mount_point, set, kept,
-                    cut_times_ == lines_max ? " (further ones are not logged)" : ""));
+        "inode {} on {}: a time was set to {} s from 1970 and became {} s, the nearest one that "
+        "can be stored{}",
+        node.value, options_.mount_point, set, kept,
+        cut_times_ == lines_max ? " (further ones are not logged)" : "");
 }
 
 void Server::unmount() noexcept {

@@ -38,11 +38,10 @@ config::Table describe(Settings& settings) {
 Result<Settings> read_settings(const std::string& path, std::string_view what, Report& report) {
     std::ifstream file(path);
     if (!file) {
-        return report.fail(
-            Code::not_found,
-            fmt::format("{}: {} cannot be read. Set {} to a base URI, such as "
-                        "ros2s+local:///POOL?dir=DIR, or to a file of labels (docs/daos.md)",
-                        what, path, variable));
+        return report.fail(Code::not_found,
+                           "{}: {} cannot be read. Set {} to a base URI, such as "
+                           "ros2s+local:///POOL?dir=DIR, or to a file of labels (docs/daos.md)",
+                           what, path, variable);
     }
     std::stringstream text;
     text << file.rdbuf();
@@ -73,10 +72,10 @@ Result<ContainerUris> find_in_file(const std::string& path, std::string_view lab
         }
     }
     if (!settings.base.empty()) return uris_in(settings.base, path, label, report);
-    return report.fail(Code::not_found,
-                       fmt::format("pool '{}': {} has neither this label under pools nor a "
-                                   "default. Add one of them",
-                                   label, path));
+    return report.fail(
+        Code::not_found,
+        "pool '{}': {} has neither this label under pools nor a default. Add one of them", label,
+        path);
 }
 
 }  // namespace
@@ -90,25 +89,23 @@ Result<ContainerUris> uris_in(std::string_view base_uri, std::string_view where,
     const auto path = before.find('/', scheme + scheme_end.size());
     if (scheme == std::string_view::npos ||
         (path != std::string::npos && before.find('/', path + 1) != std::string::npos)) {
-        return report.fail(
-            Code::invalid,
-            fmt::format("{}: '{}' is not a base URI. Write one without a container, such as "
-                        "ros2s+local:///POOL?dir=DIR",
-                        where, base_uri));
+        return report.fail(Code::invalid,
+                           "{}: '{}' is not a base URI. Write one without a container, such as "
+                           "ros2s+local:///POOL?dir=DIR",
+                           where, base_uri);
     }
     if (path == std::string::npos) before += "/" + std::string(label);
     ContainerUris uris(std::move(before), std::string(base_uri.substr(query)));
     Report details;
     if (!api::Uri::parse(uris.uri_of("container"), details)) {
-        return report.fail(Code::invalid, fmt::format("{}: {}", where, details.text()));
+        return report.fail(Code::invalid, "{}: {}", where, details.text());
     }
     return uris;
 }
 
 Result<ContainerUris> find_pool(std::string_view label, Report& report) {
     if (!object::is_valid_label(label)) {
-        return report.fail(Code::not_found,
-                           fmt::format("pool '{}': no pool can have this label", label));
+        return report.fail(Code::not_found, "pool '{}': no pool can have this label", label);
     }
     const std::string set = setting();
     return set.find(scheme_end) == std::string::npos ? find_in_file(set, label, report)

@@ -22,10 +22,9 @@ Json shown(const pki::IssuedCertificate& issued) {
 
 void say_where_to_copy(const CommandContext& context, const pki::IssuedCertificate& issued,
                        const std::string& directory, std::string_view machine) {
-    context.session.say(fmt::format("{:<10} until {}; copy to {}:", issued.name,
-                                    pki::to_string(issued.expires), machine));
-    context.session.say(
-        fmt::format("  {}/ca.crt  {}  {}", directory, issued.certificate_file, issued.key_file));
+    context.session.say("{:<10} until {}; copy to {}:", issued.name, pki::to_string(issued.expires),
+                        machine);
+    context.session.say("  {}/ca.crt  {}  {}", directory, issued.certificate_file, issued.key_file);
 }
 
 }  // namespace
@@ -54,16 +53,15 @@ Task<Result<>> certs_init(CommandContext context, CertificateOptions options) {
     ROS2S_CO_TRY_ASSIGN(const auto issued, pki::make_authority(options.directory, request,
                                                                now_by(context), context.report));
     context.session.say(
-        fmt::format("a development authority in {} (until {}); {} signs more and stays "
-                    "here: a person who has it can issue certificates for any name",
-                    options.directory, pki::to_string(issued[0].expires), issued[0].key_file));
+        "a development authority in {} (until {}); {} signs more and stays here: a person who has "
+        "it can issue certificates for any name",
+        options.directory, pki::to_string(issued[0].expires), issued[0].key_file);
     say_where_to_copy(context, issued[1], options.directory,
                       "the machine of the engine or DPU daemon");
-    context.session.say(fmt::format("  reached as {}", fmt::join(names, ", ")));
+    context.session.say("  reached as {}", fmt::join(names, ", "));
     say_where_to_copy(context, issued[2], options.directory, "the machines of those who use it");
-    context.session.say(
-        fmt::format("one certificate for each program is better: ros2store certs issue {} NAME",
-                    shell_word(options.directory)));
+    context.session.say("one certificate for each program is better: ros2store certs issue {} NAME",
+                        shell_word(options.directory));
     std::vector<Json> all;
     for (const auto& each : issued) all.push_back(shown(each));
     context.session.answer(
@@ -91,14 +89,13 @@ Task<Result<>> certs_show(CommandContext context, CertificateOptions options) {
     const std::string_view state = time < facts.begins    ? "not valid yet"
                                    : time > facts.expires ? "expired"
                                                           : "valid";
-    context.session.say(
-        fmt::format("subject  {}{}", facts.subject, facts.authority ? " (an authority)" : ""));
-    context.session.say(fmt::format("issuer   {}", facts.issuer));
+    context.session.say("subject  {}{}", facts.subject, facts.authority ? " (an authority)" : "");
+    context.session.say("issuer   {}", facts.issuer);
     if (!facts.alternative_names.empty()) {
-        context.session.say(fmt::format("names    {}", fmt::join(facts.alternative_names, ", ")));
+        context.session.say("names    {}", fmt::join(facts.alternative_names, ", "));
     }
-    context.session.say(fmt::format("{:<8} {} to {}", state, pki::to_string(facts.begins),
-                                    pki::to_string(facts.expires)));
+    context.session.say("{:<8} {} to {}", state, pki::to_string(facts.begins),
+                        pki::to_string(facts.expires));
     std::vector<Json> names(facts.alternative_names.begin(), facts.alternative_names.end());
     context.session.answer(Json::object({{"subject", facts.subject},
                                          {"issuer", facts.issuer},

@@ -95,11 +95,9 @@ Task<> end_child(Reactor& reactor, pid_t child) {
 
 std::unexpected<Error> did_not_start(const DaemonPaths& paths, Report& report) {
     const std::string words = last_words(paths);
-    return report.fail(
-        Error{Code::io},
-        fmt::format("{} did not start: {} (its log: {}; its settings: {})", paths.program,
-                    words.empty() ? "it exited without an error message" : words, paths.log,
-                    paths.settings));
+    return report.fail(Error{Code::io}, "{} did not start: {} (its log: {}; its settings: {})",
+                       paths.program, words.empty() ? "it exited without an error message" : words,
+                       paths.log, paths.settings);
 }
 
 // Returns when the child is ready or has ended.
@@ -118,10 +116,10 @@ Task<Result<std::vector<std::string>>> wait_until_ready(CommandContext context,
         if (!go_on) {
             co_await end_child(reactor, child);
             if (go_on.error().code == Code::deadline) {
-                context.report.say(fmt::format(
+                context.report.say(
                     "{} was not ready after {} minutes, and was ended; its log is {}",
                     paths.program, std::chrono::floor<std::chrono::minutes>(start_max).count(),
-                    paths.log));
+                    paths.log);
             }
             co_return fail(go_on.error());
         }
@@ -132,8 +130,7 @@ Task<Result<std::vector<std::string>>> wait_until_ready(CommandContext context,
 
 std::unexpected<Error> cannot_start(const DaemonPaths& paths, const Error& error,
                                     std::string_view what, Report& report) {
-    return report.fail(
-        error, fmt::format("cannot start {}: {}: {}", paths.program, what, describe(error)));
+    return report.fail(error, "cannot start {}: {}: {}", paths.program, what, describe(error));
 }
 
 // Each start begins a new log and keeps the previous one.
@@ -143,7 +140,7 @@ Result<RunLock> take_lock(const DaemonPaths& paths, Report& report) {
     auto lock = RunLock::take(paths.pid);
     if (lock) return lock;
     if (lock.error().code == Code::busy) {
-        return report.fail(Code::busy, fmt::format("{} runs already", paths.program));
+        return report.fail(Code::busy, "{} runs already", paths.program);
     }
     return cannot_start(paths, lock.error(), paths.pid, report);
 }
@@ -159,11 +156,10 @@ Task<Result<>> wait_for_end(CommandContext context, const DaemonPaths& paths,
         if (reactor.now() > until) {
             co_return context.report.fail(
                 Code::busy,
-                fmt::format("{} (process {}) has not ended within {} seconds; its log is {}; "
-                            "`ros2store down --kill` ends it at once, and nothing that was "
-                            "acknowledged is lost",
-                            paths.program, holder.pid(),
-                            std::chrono::floor<std::chrono::seconds>(stop_max).count(), paths.log));
+                "{} (process {}) has not ended within {} seconds; its log is {}; `ros2store down "
+                "--kill` ends it at once, and nothing that was acknowledged is lost",
+                paths.program, holder.pid(),
+                std::chrono::floor<std::chrono::seconds>(stop_max).count(), paths.log);
         }
         waiting.update();
         co_await sleep_for(reactor, poll_interval, context.call.stop);
@@ -185,10 +181,9 @@ Result<std::string> daemon_program(const std::string& name, Report& report) {
     std::string program = directory + "/" + name;
     if (::access(program.c_str(), X_OK) == 0) return program;
     return report.fail(Code::not_found,
-                       fmt::format("there is no program {} in {}, where this one is: build it, or "
-                                   "install the package; a pool without daemons is made by "
-                                   "`ros2store up --no-daemons`",
-                                   name, directory));
+                       "there is no program {} in {}, where this one is: build it, or install the "
+                       "package; a pool without daemons is made by `ros2store up --no-daemons`",
+                       name, directory);
 }
 
 Task<Result<Running>> start_daemon(CommandContext context, DaemonPaths paths) {
@@ -227,9 +222,8 @@ Task<Result<bool>> stop_daemon(CommandContext context, DaemonPaths paths, bool k
     if (holder && !sent && sent.error().code == Code::not_found) sent = {};
     if (!sent && sent.error().code == Code::not_found) co_return false;
     if (!sent) {
-        co_return context.report.fail(
-            sent.error(), fmt::format("cannot stop {} ({}); who it is: fuser -v {}", paths.program,
-                                      describe(sent.error()), paths.pid));
+        co_return context.report.fail(sent.error(), "cannot stop {} ({}); who it is: fuser -v {}",
+                                      paths.program, describe(sent.error()), paths.pid);
     }
     ROS2S_CO_TRY(co_await wait_for_end(context, paths, *holder));
     co_return true;

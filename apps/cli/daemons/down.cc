@@ -28,16 +28,14 @@ Task<Result<>> unmount(CommandContext context, const std::string& mount_point, b
     const int failure = umount2(mount_point.c_str(), flags) == 0 ? 0 : errno;
     if (failure == 0) co_return Result<>{};
     if (failure == EBUSY) {
-        co_return context.report.fail(
-            Code::busy,
-            fmt::format("{0} is in use (open files, or a shell whose working directory is in it); "
-                        "`fuser -vm {0}` lists the processes",
-                        shell_word(mount_point)));
+        co_return context.report.fail(Code::busy,
+                                      "{0} is in use (open files, or a shell whose working "
+                                      "directory is in it); `fuser -vm {0}` lists the processes",
+                                      shell_word(mount_point));
     }
     if (failure != EPERM) {
-        co_return context.report.fail(
-            Error{Code::io, failure},
-            fmt::format("cannot unmount {}: {}", mount_point, std::strerror(failure)));
+        co_return context.report.fail(Error{Code::io, failure}, "cannot unmount {}: {}",
+                                      mount_point, std::strerror(failure));
     }
     std::vector<std::string> helper{"fusermount3", "-u"};
     if (lazily) helper.emplace_back("-z");
@@ -50,8 +48,7 @@ Task<Result<>> unmount(CommandContext context, const std::string& mount_point, b
     }
     if (said->status != 0) {
         co_return context.report.fail(
-            Code::io,
-            fmt::format("fusermount3 could not unmount {} (its message is above)", mount_point));
+            Code::io, "fusermount3 could not unmount {} (its message is above)", mount_point);
     }
     co_return Result<>{};
 }
@@ -97,13 +94,12 @@ Task<Result<>> end_mounts(CommandContext context, const std::string& directory,
                           const pool::OwnerRecord& owner, PoolMounts mounts, Ended& ended) {
     for (const auto& mount_point : mounts.dead) {
         ROS2S_CO_TRY(co_await unmount(context, mount_point, true));
-        context.session.say(
-            fmt::format("unmounted {}, whose process had ended without doing so", mount_point));
+        context.session.say("unmounted {}, whose process had ended without doing so", mount_point);
     }
     ended.dead = std::move(mounts.dead);
     for (const auto& mount_point : mounts.silent) {
         ROS2S_CO_TRY(co_await unmount(context, mount_point, true));
-        context.session.say(fmt::format("unmounted {}, which did not answer", mount_point));
+        context.session.say("unmounted {}, which did not answer", mount_point);
         ended.unmounted.push_back(mount_point);
     }
     // The owner's record counts if the kernel's table is the one of another namespace.
@@ -115,7 +111,7 @@ Task<Result<>> end_mounts(CommandContext context, const std::string& directory,
         if (owner.mount_point == mount_point) {
             ROS2S_CO_TRY(co_await wait_until_free(context, directory));
         }
-        context.session.say(fmt::format("unmounted {}", mount_point));
+        context.session.say("unmounted {}", mount_point);
         ended.unmounted.push_back(mount_point);
     }
     co_return Result<>{};
@@ -144,19 +140,17 @@ Task<Result<>> end_services(CommandContext context, const std::string& directory
     ROS2S_CO_TRY_ASSIGN(ended.services, co_await stop_services(context, directory, kill));
     for (const Service& service : std::views::reverse(ended.services)) {
         if (service.changed) {
-            context.session.say(fmt::format("{} {} (process {})", kill ? "killed" : "stopped",
-                                            service.paths.program, service.running.pid));
+            context.session.say("{} {} (process {})", kill ? "killed" : "stopped",
+                                service.paths.program, service.running.pid);
         } else if (service.running.ended != 0) {
-            context.session.say(fmt::format("{} had ended before (process {}): {}",
-                                            service.paths.program, service.running.ended,
-                                            how_it_ended(service.paths)));
+            context.session.say("{} had ended before (process {}): {}", service.paths.program,
+                                service.running.ended, how_it_ended(service.paths));
         }
         // An empty record shows that this end was wanted.
         if (const auto lock = RunLock::take(service.paths.pid); !lock) {
-            co_return context.report.fail(
-                lock.error(),
-                fmt::format("cannot note in {} that {} has ended: {}", service.paths.pid,
-                            service.paths.program, describe(lock.error())));
+            co_return context.report.fail(lock.error(), "cannot note in {} that {} has ended: {}",
+                                          service.paths.pid, service.paths.program,
+                                          describe(lock.error()));
         }
     }
     remove_sockets(paths);
@@ -190,12 +184,11 @@ Task<Result<>> down(CommandContext context, DownOptions options) {
     if (owner.pid != 0) {
         co_return context.report.fail(
             Code::busy,
-            fmt::format("{} is open in process {} ({}), which is not a mount and was not "
-                        "started by `ros2store up`; end that program, for example "
-                        "with: kill {}",
-                        pool.directory, owner.pid, owner.program, owner.pid));
+            "{} is open in process {} ({}), which is not a mount and was not started by `ros2store "
+            "up`; end that program, for example with: kill {}",
+            pool.directory, owner.pid, owner.program, owner.pid);
     }
-    context.session.say(fmt::format("no process has {} open", pool.directory));
+    context.session.say("no process has {} open", pool.directory);
     std::vector<Json> unmounted(ended.unmounted.begin(), ended.unmounted.end());
     context.session.answer(
         Json::object({{"directory", pool.directory},

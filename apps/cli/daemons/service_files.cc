@@ -28,8 +28,8 @@ namespace {
 
 std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, int cause,
                               Report& report) {
-    return report.fail(fail_errno(cause).error(),
-                       fmt::format("cannot {} {}: {}", do_what, path, std::strerror(cause)));
+    return report.fail(fail_errno(cause).error(), "cannot {} {}: {}", do_what, path,
+                       std::strerror(cause));
 }
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
@@ -53,9 +53,9 @@ Result<> renew_certificates(const CommandContext& context, const std::string& di
         ROS2S_TRY_ASSIGN(const auto facts, pki::read_certificate(file, context.report));
         if (facts.expires - now > soon) continue;
         ROS2S_TRY(pki::issue(directory, request, true, now, context.report));
-        context.session.say(fmt::format("{}: renewed; the old certificate {} on {}", file,
-                                        facts.expires > now ? "expires" : "expired",
-                                        pki::to_string(facts.expires)));
+        context.session.say("{}: renewed; the old certificate {} on {}", file,
+                            facts.expires > now ? "expires" : "expired",
+                            pki::to_string(facts.expires));
     }
     return {};
 }
@@ -155,13 +155,13 @@ Result<> write_settings(const DaemonPaths& daemon, const std::string& wish, Repo
     const auto said = run_program({program, "--config", wished, "--print-config"});
     ::unlink(wished.c_str());
     if (!said) {
-        return report.fail(said.error(),
-                           fmt::format("cannot run {}: {}", program, describe(said.error())));
+        return report.fail(said.error(), "cannot run {}: {}", program, describe(said.error()));
     }
     if (said->status != 0) {
-        return report.fail(Code::io, fmt::format("{} wrote no settings (its message is above); is "
-                                                 "it of the same version as this program?",
-                                                 program));
+        return report.fail(Code::io,
+                           "{} wrote no settings (its message is above); is it of the same version "
+                           "as this program?",
+                           program);
     }
     return replace_file(daemon.settings, said->output, report);
 }
@@ -223,27 +223,26 @@ Result<> set_providers(const CommandContext& context, const DaemonPaths& engine,
         text += line + '\n';
     }
     if (before.empty()) {
-        return context.report.fail(
-            Code::invalid, fmt::format("{} has no line `{}…`: set 'providers' of 'engine' there "
-                                       "yourself, and leave --provider out",
-                                       dpu.settings, key));
+        return context.report.fail(Code::invalid,
+                                   "{} has no line `{}…`: set 'providers' of 'engine' there "
+                                   "yourself, and leave --provider out",
+                                   dpu.settings, key);
     }
     if (before == config::quoted(providers)) return {};
     ROS2S_TRY_ASSIGN(const Running running, find_running(dpu.pid));
     if (running.pid != 0) {
-        return context.report.fail(
-            Code::busy, fmt::format("{} runs with the providers {}; stop it first: ros2store down",
-                                    dpu.program, before));
+        return context.report.fail(Code::busy,
+                                   "{} runs with the providers {}; stop it first: ros2store down",
+                                   dpu.program, before);
     }
     if (const auto edits = edits_for(providers, engine, dpu); !edits.empty()) {
-        return context.report.fail(
-            Code::invalid,
-            fmt::format("the settings of the daemons do not allow the providers {} yet: {}; then "
-                        "repeat the command",
-                        providers, fmt::join(edits, "; ")));
+        return context.report.fail(Code::invalid,
+                                   "the settings of the daemons do not allow the providers {} yet: "
+                                   "{}; then repeat the command",
+                                   providers, fmt::join(edits, "; "));
     }
-    context.session.say(fmt::format("{}: the providers are now {}; they were {}", dpu.settings,
-                                    config::quoted(providers), before));
+    context.session.say("{}: the providers are now {}; they were {}", dpu.settings,
+                        config::quoted(providers), before);
     return replace_file(dpu.settings, text, context.report);
 }
 
@@ -277,10 +276,9 @@ Result<> check_service_directory(const std::string& directory, Report& report) {
     if (longest > most) {
         return report.fail(
             Code::invalid,
-            fmt::format("{} is too long by {} bytes for the daemons' sockets, whose paths have {} "
-                        "at most: choose a shorter directory (a link to it does not help), or "
-                        "--no-daemons",
-                        directory, longest - most, most));
+            "{} is too long by {} bytes for the daemons' sockets, whose paths have {} at most: "
+            "choose a shorter directory (a link to it does not help), or --no-daemons",
+            directory, longest - most, most);
     }
     // Settings list directories on one line, separated by commas with spaces around them.
     const bool plain = std::ranges::all_of(directory, [](char c) {
@@ -288,28 +286,25 @@ Result<> check_service_directory(const std::string& directory, Report& report) {
         return byte >= 0x20 && byte != 0x7f && c != ',';
     });
     if (plain && !directory.ends_with(' ')) return {};
-    return report.fail(Code::invalid,
-                       fmt::format("'{}' contains a comma or a control character, or ends with a "
-                                   "space. The daemons' settings cannot represent such a path: "
-                                   "choose another directory, or use --no-daemons",
-                                   directory));
+    return report.fail(
+        Code::invalid,
+        "'{}' contains a comma or a control character, or ends with a space. The daemons' settings "
+        "cannot represent such a path: choose another directory, or use --no-daemons",
+        directory);
 }
 
 Result<> check_providers(std::string_view providers, bool trusted_network, Report& report) {
     for (const std::string& name : names_in(providers)) {
         if (!fabric::is_provider(name)) {
-            return report.fail(Code::invalid,
-                               fmt::format("there is no provider '{}'; the providers are {}", name,
-                                           fabric::provider_names()));
+            return report.fail(Code::invalid, "there is no provider '{}'; the providers are {}",
+                               name, fabric::provider_names());
         }
         if (fabric::trusts_its_network(name) && !trusted_network) {
-            return report.fail(
-                Code::invalid,
-                fmt::format(
-                    "the provider {} lets everyone who can reach its port, including every "
-                    "user of this machine, write into the daemons' memory: leave it out, or "
-                    "add --trusted-network if you trust them all",
-                    name));
+            return report.fail(Code::invalid,
+                               "the provider {} lets everyone who can reach its port, including "
+                               "every user of this machine, write into the daemons' memory: leave "
+                               "it out, or add --trusted-network if you trust them all",
+                               name);
         }
     }
     return {};

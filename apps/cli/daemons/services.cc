@@ -51,9 +51,8 @@ bool is_known(const DaemonPaths& paths) {
 Result<Running> running_of(const DaemonPaths& paths, Report& report) {
     const auto running = find_running(paths.pid);
     if (running) return running;
-    return report.fail(running.error(),
-                       fmt::format("cannot tell whether {} runs: {}: {}", paths.program, paths.pid,
-                                   describe(running.error())));
+    return report.fail(running.error(), "cannot tell whether {} runs: {}: {}", paths.program,
+                       paths.pid, describe(running.error()));
 }
 
 }  // namespace
@@ -61,9 +60,8 @@ Result<Running> running_of(const DaemonPaths& paths, Report& report) {
 Task<Result<RunLock>> take_turn(CommandContext context, std::string directory) {
     const std::string run = api::ServicePaths(directory).run;
     if (::mkdir(run.c_str(), 0700) != 0 && errno != EEXIST) {
-        co_return context.report.fail(
-            fail_errno(errno).error(),
-            fmt::format("cannot make the directory {}: {}", run, std::strerror(errno)));
+        co_return context.report.fail(fail_errno(errno).error(), "cannot make the directory {}: {}",
+                                      run, std::strerror(errno));
     }
     const std::string path = run + "/turn";
     Reactor& reactor = context.environment.reactor;
@@ -75,16 +73,16 @@ Task<Result<RunLock>> take_turn(CommandContext context, std::string directory) {
             co_return std::move(*lock);
         }
         if (lock.error().code != Code::busy) {
-            co_return context.report.fail(
-                lock.error(), fmt::format("cannot lock {}: {}", path, describe(lock.error())));
+            co_return context.report.fail(lock.error(), "cannot lock {}: {}", path,
+                                          describe(lock.error()));
         }
         ROS2S_CO_TRY(context.call.check(reactor.now()));
         if (reactor.now() > until) {
             const auto other = find_running(path);
-            co_return context.report.fail(
-                Code::busy, fmt::format("another ros2store up, down or pool destroy works in {} "
-                                        "(process {}): wait until it ends",
-                                        directory, other ? other->pid : -1));
+            co_return context.report.fail(Code::busy,
+                                          "another ros2store up, down or pool destroy works in {} "
+                                          "(process {}): wait until it ends",
+                                          directory, other ? other->pid : -1);
         }
         co_await sleep_for(reactor, 10ms, context.call.stop);
     }
@@ -168,20 +166,20 @@ void report_services(const Session& session, const std::vector<Service>& service
                             : fmt::format("daemon      {} has ended (process {}): {}", name,
                                           running.ended, how_it_ended(service.paths)));
         } else {
-            session.say(fmt::format("daemon      {}: process {}{}{}", name, running.pid,
-                                    since_text(running), sessions_text(service)));
+            session.say("daemon      {}: process {}{}{}", name, running.pid, since_text(running),
+                        sessions_text(service));
             if (!service.trouble.empty()) {
-                session.say(fmt::format("            trouble: {}", service.trouble));
+                session.say("            trouble: {}", service.trouble);
             }
             for (const auto& address : running.addresses) {
-                session.say(fmt::format("            at {}", address));
+                session.say("            at {}", address);
             }
         }
-        session.say(fmt::format("            its log: {}", service.paths.log));
+        session.say("            its log: {}", service.paths.log);
     }
     if (any_missing) {
-        session.say(fmt::format("            start what does not run with: ros2store up {}",
-                                shell_word(directory)));
+        session.say("            start what does not run with: ros2store up {}",
+                    shell_word(directory));
     }
 }
 

@@ -44,18 +44,17 @@ void propose(const Session& session, const pool::PoolDirectory& pool, api::Uri u
     const std::string container = uri.to_string();
     uri.path = "include";
     session.say("Next, for example:");
-    session.say(fmt::format("  ros2store cp -r /usr/include {}", shell_word(uri.to_string())));
-    session.say(fmt::format("  ros2store ls -l {}", shell_word(uri.to_string())));
-    session.say(fmt::format("  mkdir -p /mnt/ros2s && ros2store mount {} /mnt/ros2s",
-                            shell_word(container)));
+    session.say("  ros2store cp -r /usr/include {}", shell_word(uri.to_string()));
+    session.say("  ros2store ls -l {}", shell_word(uri.to_string()));
+    session.say("  mkdir -p /mnt/ros2s && ros2store mount {} /mnt/ros2s", shell_word(container));
     if (const std::string plugin = fio_plugin(); !plugin.empty()) {
         session.say(
-            fmt::format("  fio --ioengine=external:{} --thread --uri={} --name=r "
-                        "--filename=f --size={} --rw=randread --bs=4k --iodepth=32",
-                        shell_word(plugin), shell_word(container), fio_size(pool)));
+            "  fio --ioengine=external:{} --thread --uri={} --name=r --filename=f --size={} "
+            "--rw=randread --bs=4k --iodepth=32",
+            shell_word(plugin), shell_word(container), fio_size(pool));
     }
-    session.say(fmt::format("  ros2store down {0} && ros2store pool destroy --yes {0}",
-                            shell_word(pool.directory)));
+    session.say("  ros2store down {0} && ros2store pool destroy --yes {0}",
+                shell_word(pool.directory));
 }
 
 Task<Result<>> up_without_daemons(CommandContext context, UpOptions options) {
@@ -70,9 +69,9 @@ Task<Result<>> up_without_daemons(CommandContext context, UpOptions options) {
                                  {"container", label},
                                  {"bytes", pool.device_bytes},
                                  {"devices", Json::array(device_list(pool))}}));
-    session.say(fmt::format("Pool '{}' with container '{}' is ready: {} in {}\n", pool.config.pool,
-                            label, devices_text(pool), pool.directory));
-    session.say(fmt::format("  {}\n", container));
+    session.say("Pool '{}' with container '{}' is ready: {} in {}\n", pool.config.pool, label,
+                devices_text(pool), pool.directory);
+    session.say("  {}\n", container);
     propose(session, pool, uri);
     warn_of_memory(session, pool);
     co_return Result<>{};
@@ -83,9 +82,8 @@ Result<> check_wishes(const UpOptions& options, const pool::PoolDirectory& pool,
     const auto refuse = [&](std::string_view option, const std::string& remedy) {
         return report.fail(
             Code::exists,
-            fmt::format("there is a pool in {} already ('{}', {}), and {} is for a "
-                        "new one: leave it out{}",
-                        pool.directory, pool.config.pool, devices_text(pool), option, remedy));
+            "there is a pool in {} already ('{}', {}), and {} is for a new one: leave it out{}",
+            pool.directory, pool.config.pool, devices_text(pool), option, remedy);
     };
     if (options.pool && *options.pool != pool.config.pool) return refuse("--pool", "");
     if (options.devices && *options.devices != pool.devices.size()) return refuse("--devices", "");
@@ -129,11 +127,10 @@ Task<Result<std::string>> choose_container(CommandContext context, UpOptions opt
         if (each.properties.label == wanted) co_return wanted;
     }
     if (options.container) {
-        co_return context.report.fail(
-            Code::not_found, fmt::format("the daemons run, but the pool in {} has no container "
-                                         "'{}': ros2store container create, or leave --container "
-                                         "out",
-                                         options.directory, wanted));
+        co_return context.report.fail(Code::not_found,
+                                      "the daemons run, but the pool in {} has no container '{}': "
+                                      "ros2store container create, or leave --container out",
+                                      options.directory, wanted);
     }
     co_return containers->empty() ? wanted : containers->front().properties.label;
 }
@@ -161,17 +158,14 @@ void report_up(const Session& session, const std::string& container, const PoolT
          {"devices", Json::array(device_list(pool))},
          {"made", served.made},
          {"daemons", value_of(services)}}));
-    session.say(fmt::format("Pool '{}' is {}: {} in {}", pool.config.pool,
-                            served.made ? "ready" : "there", devices_text(pool), pool.directory));
+    session.say("Pool '{}' is {}: {} in {}", pool.config.pool, served.made ? "ready" : "there",
+                devices_text(pool), pool.directory);
     for (const Service& service : services) {
-        session.say(fmt::format("{:<17} {} process {}", service.paths.program,
-                                service.changed ? "started," : "ran already,",
-                                service.running.pid));
+        session.say("{:<17} {} process {}", service.paths.program,
+                    service.changed ? "started," : "ran already,", service.running.pid);
     }
-    session.say(
-        fmt::format("\n  {}   through the DPU daemon\n  {}       straight to the engine\n  "
-                    "{}\n",
-                    offload.to_string(), direct, local));
+    session.say("\n  {}   through the DPU daemon\n  {}       straight to the engine\n  {}\n",
+                offload.to_string(), direct, local);
     propose(session, pool, offload);
     warn_of_memory(session, pool);
 }

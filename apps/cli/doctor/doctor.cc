@@ -31,9 +31,8 @@ std::string_view word(Grade grade) {
 }
 
 void say(const CommandContext& context, const Finding& finding) {
-    context.session.say(
-        fmt::format("{:<8} {:<15} {}", word(finding.grade), finding.what, finding.found));
-    if (!finding.remedy.empty()) context.session.say(fmt::format("{:25}→ {}", "", finding.remedy));
+    context.session.say("{:<8} {:<15} {}", word(finding.grade), finding.what, finding.found);
+    if (!finding.remedy.empty()) context.session.say("{:25}→ {}", "", finding.remedy);
 }
 
 Json shown(const Finding& finding) {
@@ -62,9 +61,9 @@ Result<> conclude(const CommandContext& context, const std::vector<Finding>& fin
                                           : "nothing is missing; see the warnings above");
         return {};
     }
-    return context.report.fail(
-        Code::unsupported, fmt::format("{} thing{} missing or wrong; the remedies are listed above",
-                                       problems, problems == 1 ? " is" : "s are"));
+    return context.report.fail(Code::unsupported,
+                               "{} thing{} missing or wrong; the remedies are listed above",
+                               problems, problems == 1 ? " is" : "s are");
 }
 
 }  // namespace

@@ -143,8 +143,7 @@ Result<std::vector<std::string>> names_in(const Directory& in, Report& report) {
         if (path.extension() == ".crt" && path.stem() != "ca") names.push_back(path.stem());
     }
     if (error) {
-        return report.fail(fail_errno(error.value()).error(),
-                           fmt::format("{}: {}", in.path, error.message()));
+        return report.fail(fail_errno(error.value()).error(), "{}: {}", in.path, error.message());
     }
     std::ranges::sort(names);
     return names;

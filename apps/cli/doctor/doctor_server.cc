@@ -37,8 +37,8 @@ Result<std::vector<std::string>> addresses_of(const std::string& address, Report
     const int failed =
         getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &wanted, &found);
     if (failed != 0) {
-        return report.fail(Code::not_found,
-                           fmt::format("'{}' is not known here: {}", host, gai_strerror(failed)));
+        return report.fail(Code::not_found, "'{}' is not known here: {}", host,
+                           gai_strerror(failed));
     }
     std::vector<std::string> all;
     for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
@@ -65,7 +65,7 @@ Task<Result<fabric::Descriptor>> connect(CommandContext context, std::string add
     if (!socket && socket.error().code == Code::cancelled) {
         socket = deadline.error();
         if (deadline.passed()) {
-            report.say(fmt::format("{} does not answer within {} s", address, patience.count()));
+            report.say("{} does not answer within {} s", address, patience.count());
         }
     }
     co_await deadline.finish();

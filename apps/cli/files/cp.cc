@@ -34,12 +34,10 @@ Task<Result<Target>> find_target(CommandContext context, Locations& locations,
         target.is_directory = true;
         target.node = there->node;
     } else if (options.locations.size() > 2) {
-        co_return context.report.fail(
-            Code::not_directory,
-            fmt::format(
-                "{} is not a directory, and several files cannot have one name; make it first: "
-                "ros2store mkdir {}",
-                target.location.shown, shell_word(target.location.shown)));
+        co_return context.report.fail(Code::not_directory,
+                                      "{} is not a directory, and several files cannot have one "
+                                      "name; make it first: ros2store mkdir {}",
+                                      target.location.shown, shell_word(target.location.shown));
     }
     co_return target;
 }
@@ -65,20 +63,19 @@ Task<Result<>> copy_one(CommandContext context, const Location& from, const Targ
     }
     ROS2S_CO_TRY_ASSIGN(const fs::Attributes source, co_await find(context, from, Follow::no));
     if (S_ISDIR(source.mode) && !options.recursive) {
-        co_return context.report.fail(
-            Code::is_directory, fmt::format("{} is a directory; `cp -r` copies it", from.shown));
+        co_return context.report.fail(Code::is_directory, "{} is a directory; `cp -r` copies it",
+                                      from.shown);
     }
     if (S_ISDIR(source.mode) && is_inside(from, target.location)) {
-        co_return context.report.fail(
-            Code::invalid, fmt::format("{} lies in {}: a tree cannot be copied into itself",
-                                       target.location.shown, from.shown));
+        co_return context.report.fail(Code::invalid,
+                                      "{} lies in {}: a tree cannot be copied into itself",
+                                      target.location.shown, from.shown);
     }
     if (S_ISDIR(source.mode) && target.is_there && !target.is_directory) {
-        co_return context.report.fail(
-            Code::not_directory,
-            fmt::format("{} is not a directory, so the tree {} cannot become it: name a directory, "
-                        "or a new name",
-                        target.location.shown, from.shown));
+        co_return context.report.fail(Code::not_directory,
+                                      "{} is not a directory, so the tree {} cannot become it: "
+                                      "name a directory, or a new name",
+                                      target.location.shown, from.shown);
     }
     if (!S_ISDIR(source.mode) && !target.is_there) {
         ROS2S_CO_TRY(check_slash_of_new(context, target.location));
@@ -101,9 +98,8 @@ Task<Result<>> copy_one(CommandContext context, const Location& from, const Targ
             ROS2S_CO_TRY_ASSIGN(to_slot, co_await find_new_entry(context, target.location));
         }
         if (same_on_host(from, target.location, target.is_directory ? from_slot.name : "")) {
-            co_return context.report.fail(
-                Code::invalid,
-                fmt::format("{} and {} are the same file", from.shown, target.location.shown));
+            co_return context.report.fail(Code::invalid, "{} and {} are the same file", from.shown,
+                                          target.location.shown);
         }
         done = co_await tree.copy(std::move(from_slot), source, std::move(to_slot));
     }
@@ -169,12 +165,12 @@ Task<Result<>> cp_all(CommandContext context, Locations& locations, const FileOp
                                          {"bytes", counts.bytes},
                                          {"seconds", seconds}}));
     if (failures.any()) co_return failures.result();
-    context.session.say(fmt::format(
+    context.session.say(
         "copied {} file{}{}{}{}{}: {} in {:.1f} s", counts.files, counts.files == 1 ? "" : "s",
         counted(counts.directories, "directory", "directories"),
         counted(counts.symbolic_links, "symbolic link", "symbolic links"),
         counted(counts.hard_links, "hard link", "hard links"),
-        counted(counts.others, "other", "others"), human_bytes(counts.bytes), seconds));
+        counted(counts.others, "other", "others"), human_bytes(counts.bytes), seconds);
     co_return Result<>{};
 }
 

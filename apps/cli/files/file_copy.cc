@@ -50,16 +50,16 @@ Task<Result<>> TreeCopy::copy_file(size_t index, fs::NodeId source) {
     const auto there = co_await target.lookup(context_.call, directory, name);
     if (there) target.forget(there->node, 1);
     if (there && S_ISDIR(there->mode)) {
-        co_return context_.report.fail(
-            Code::is_directory, fmt::format("copying {}: a directory has its name in {}, and stays",
-                                            path_of(index), to_.shown));
+        co_return context_.report.fail(Code::is_directory,
+                                       "copying {}: a directory has its name in {}, and stays",
+                                       path_of(index), to_.shown);
     }
     if (there && !S_ISREG(there->mode)) {
         co_return context_.report.fail(
             Code::unsupported,
-            fmt::format("copying {0} to {1}: '{2}' exists there and is not a regular file, and "
-                        "stays. Remove it first, or write to it with: ros2store cat {3} > FILE",
-                        path_of(index), to_.shown, name, shell_word(path_of(index))));
+            "copying {0} to {1}: '{2}' exists there and is not a regular file, and stays. Remove "
+            "it first, or write to it with: ros2store cat {3} > FILE",
+            path_of(index), to_.shown, name, shell_word(path_of(index)));
     }
     const std::string first_name = fmt::format(".ros2store-{:016x}-{}", mark_, index);
 

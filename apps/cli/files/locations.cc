@@ -177,9 +177,8 @@ Task<Result<fs::Attributes>> find(CommandContext context, const Location& locati
     auto found = co_await find_if_there(context, location, follow);
     if (!found && found.error().code == Code::not_found && !location.local) {
         co_return context.report.fail(
-            found.error(),
-            fmt::format("{}: {}; `ros2store ls {}` shows what is there", location.shown,
-                        describe(found.error()), shell_word(directory_above(location))));
+            found.error(), "{}: {}; `ros2store ls {}` shows what is there", location.shown,
+            describe(found.error()), shell_word(directory_above(location)));
     }
     if (!found) co_return explain(context, location.shown, found.error());
     ROS2S_CO_TRY(check_slash(context, location, *found));
@@ -190,18 +189,16 @@ Result<> check_slash(const CommandContext& context, const Location& location,
                      const fs::Attributes& there) {
     if (!location.names_directory || S_ISDIR(there.mode)) return {};
     return context.report.fail(
-        Code::not_directory,
-        fmt::format("{} is not a directory: leave out the '/' at its end", location.shown));
+        Code::not_directory, "{} is not a directory: leave out the '/' at its end", location.shown);
 }
 
 Result<> check_slash_of_new(const CommandContext& context, const Location& location) {
     if (!location.names_directory) return {};
-    return context.report.fail(
-        Code::not_found,
-        fmt::format("there is no directory {}; make it first: {} -p {}, or leave out the '/' at "
-                    "its end to give a file that name",
-                    location.shown, location.local ? "mkdir" : "ros2store mkdir",
-                    shell_word(written_as(location, location.path))));
+    return context.report.fail(Code::not_found,
+                               "there is no directory {}; make it first: {} -p {}, or leave out "
+                               "the '/' at its end to give a file that name",
+                               location.shown, location.local ? "mkdir" : "ros2store mkdir",
+                               shell_word(written_as(location, location.path)));
 }
 
 namespace {
@@ -211,9 +208,8 @@ Task<Result<Entry>> entry_of(CommandContext context, const Location& location) {
                                          context.call, location.path, fs::LastLink::keep));
     if (walked.name.empty()) {
         co_return context.report.fail(
-            Code::invalid,
-            fmt::format("{} is the root, which always exists; name a file or directory in it",
-                        location.shown));
+            Code::invalid, "{} is the root, which always exists; name a file or directory in it",
+            location.shown);
     }
     co_return Entry{.directory = walked.parent, .name = std::move(walked.name)};
 }
@@ -233,16 +229,13 @@ Task<Result<Entry>> find_new_entry(CommandContext context, const Location& locat
     const Error& error = entry.error();
     if (error.code == Code::not_found) {
         co_return context.report.fail(
-            error,
-            fmt::format(
-                "{}: {}: the directory that it is to be in is missing; make it first: {} -p {}",
-                location.shown, describe(error), location.local ? "mkdir" : "ros2store mkdir",
-                shell_word(above)));
+            error, "{}: {}: the directory that it is to be in is missing; make it first: {} -p {}",
+            location.shown, describe(error), location.local ? "mkdir" : "ros2store mkdir",
+            shell_word(above));
     }
     if (error.code == Code::not_directory) {
-        co_return context.report.fail(
-            error,
-            fmt::format("{}: it cannot be in {}, which is not a directory", location.shown, above));
+        co_return context.report.fail(error, "{}: it cannot be in {}, which is not a directory",
+                                      location.shown, above);
     }
     co_return explain(context, location.shown, error);
 }
@@ -296,10 +289,10 @@ Task<Result<ConstBytes>> read_piece(CommandContext context, const Location& loca
 Result<> check_new_name(const CommandContext& context, const Location& from, const Location& into,
                         const std::string& name, std::set<std::string>& names) {
     if (names.insert(name).second) return {};
-    return context.report.fail(
-        Code::exists, fmt::format("{} would replace the '{}' that this command has just put into "
-                                  "{}; it stays where it is: give it another name there",
-                                  from.shown, name, into.shown));
+    return context.report.fail(Code::exists,
+                               "{} would replace the '{}' that this command has just put into {}; "
+                               "it stays where it is: give it another name there",
+                               from.shown, name, into.shown);
 }
 
 void Failures::add(const Error& error) {
@@ -370,10 +363,10 @@ std::string what_starts_it(std::string_view uri) {
 std::unexpected<Error> explain(CommandContext context, std::string_view what, const Error& error,
                                std::string_view local) {
     if ((error.code == Code::no_space || error.code == Code::over_cap) && !local.empty()) {
-        return context.report.fail(
-            error, fmt::format("{}: no space is left where {} is, on this machine (no pool is "
-                               "full); make room there, or write to another place",
-                               what, local));
+        return context.report.fail(error,
+                                   "{}: no space is left where {} is, on this machine (no pool is "
+                                   "full); make room there, or write to another place",
+                                   what, local);
     }
     std::string remedy;
     switch (error.code) {
@@ -396,7 +389,7 @@ std::unexpected<Error> explain(CommandContext context, std::string_view what, co
         case Code::disconnected: remedy = "; " + what_starts_it(what); break;
         default: break;
     }
-    return context.report.fail(error, fmt::format("{}: {}{}", what, describe(error), remedy));
+    return context.report.fail(error, "{}: {}{}", what, describe(error), remedy);
 }
 
 }  // namespace ros2s::cli

@@ -25,10 +25,10 @@ Task<Result<>> show(CommandContext context, const Location& location,
         target = std::move(*read);
     }
     if (listing.options.long_form) {
-        context.session.say(fmt::format(
-            "{} {:>3} {:<8} {:<8} {:>10} {} {}{}", mode_text(attributes.mode), attributes.links,
-            user_text(attributes.uid), group_text(attributes.gid), human_bytes(attributes.size),
-            time_text(attributes.modified), name, target.empty() ? "" : " -> " + target));
+        context.session.say("{} {:>3} {:<8} {:<8} {:>10} {} {}{}", mode_text(attributes.mode),
+                            attributes.links, user_text(attributes.uid), group_text(attributes.gid),
+                            human_bytes(attributes.size), time_text(attributes.modified), name,
+                            target.empty() ? "" : " -> " + target);
     } else {
         context.session.say(name + (S_ISDIR(attributes.mode) ? "/" : ""));
     }
@@ -82,7 +82,7 @@ Task<Result<>> list_directory(CommandContext context, const Location& location, 
         }
     }
     for (const auto& [name, child] : below) {
-        context.session.say(fmt::format("\n{}:", heading(location, name)));
+        context.session.say("\n{}:", heading(location, name));
         ROS2S_CO_TRY(co_await list_directory(context, location, child, name, listing));
         file_system.forget(child, 1);
     }
@@ -103,7 +103,7 @@ Task<Result<>> ls_all(CommandContext context, Locations& locations, const FileOp
         // Below a URI, paths are printed from the container's root; below a directory, from itself.
         const std::string path = location.local ? location.shown : "/" + location.path;
         if (options.locations.size() > 1 || options.recursive) {
-            context.session.say(fmt::format("{}:", heading(location, path)));
+            context.session.say("{}:", heading(location, path));
         }
         ROS2S_CO_TRY(co_await list_directory(context, location, attributes.node, path, listing));
     }

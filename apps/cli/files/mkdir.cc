@@ -28,9 +28,9 @@ Task<Result<>> make(CommandContext context, const Location& location, bool may_e
     if (may_exist && made.error().code == Code::exists) {
         ROS2S_CO_TRY_ASSIGN(const auto there, co_await find(context, location, Follow::yes));
         if (S_ISDIR(there.mode)) co_return Result<>{};
-        co_return context.report.fail(
-            Code::not_directory,
-            fmt::format("{} exists and is not a directory; choose another name", location.shown));
+        co_return context.report.fail(Code::not_directory,
+                                      "{} exists and is not a directory; choose another name",
+                                      location.shown);
     }
     co_return explain(context, location.shown, made.error(), location.local ? location.shown : "");
 }

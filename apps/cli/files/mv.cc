@@ -16,17 +16,16 @@ Task<Result<Entry>> destination(CommandContext context, const Location& to, cons
     if (there && S_ISDIR(there->mode)) co_return Entry{.directory = there->node, .name = name};
     if (there) ROS2S_CO_TRY(check_slash(context, to, *there));
     if (there && S_ISDIR(source.mode)) {
-        co_return context.report.fail(
-            Code::not_directory,
-            fmt::format("{} is not a directory, so a directory cannot take its place: name a "
-                        "directory, or a new name",
-                        to.shown));
+        co_return context.report.fail(Code::not_directory,
+                                      "{} is not a directory, so a directory cannot take its "
+                                      "place: name a directory, or a new name",
+                                      to.shown);
     }
     if (!there && !S_ISDIR(source.mode)) ROS2S_CO_TRY(check_slash_of_new(context, to));
     if (must_be_directory) {
         co_return context.report.fail(
-            Code::not_directory,
-            fmt::format("{} is not a directory, and several files cannot have one name", to.shown));
+            Code::not_directory, "{} is not a directory, and several files cannot have one name",
+            to.shown);
     }
     co_return co_await find_new_entry(context, to);
 }
@@ -41,11 +40,10 @@ Task<Result<>> mv_all(CommandContext context, Locations& locations, const FileOp
                                           "both are local paths; the system's own mv moves them");
         }
         if (from.file_system != to.file_system) {
-            co_return context.report.fail(
-                Code::unsupported,
-                fmt::format("a rename stays within one container; use: ros2store cp -r {0} {1} && "
-                            "ros2store rm -r {0}",
-                            shell_word(from.shown), shell_word(to.shown)));
+            co_return context.report.fail(Code::unsupported,
+                                          "a rename stays within one container; use: ros2store cp "
+                                          "-r {0} {1} && ros2store rm -r {0}",
+                                          shell_word(from.shown), shell_word(to.shown));
         }
         const auto moved = co_await find_if_there(context, from, Follow::no);
         if (!moved) co_return explain(context, from.shown, moved.error());
@@ -60,8 +58,8 @@ Task<Result<>> mv_all(CommandContext context, Locations& locations, const FileOp
         const auto done = co_await from.file_system->rename(
             context.call, source.directory, source.name, target.directory, target.name, {});
         if (!done && done.error().code == Code::loop) {
-            co_return context.report.fail(
-                done.error(), fmt::format("{} cannot go into itself ({})", from.shown, to.shown));
+            co_return context.report.fail(done.error(), "{} cannot go into itself ({})", from.shown,
+                                          to.shown);
         }
         if (!done) co_return explain(context, from.shown, done.error());
     }

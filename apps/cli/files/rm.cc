@@ -102,10 +102,9 @@ Task<Result<>> remove(CommandContext context, const Location& location, const Fi
         co_return Result<>{};
     }
     if (!options.recursive) {
-        co_return context.report.fail(
-            Code::is_directory,
-            fmt::format("{} is a directory; `rm -r` removes it with everything in it",
-                        location.shown));
+        co_return context.report.fail(Code::is_directory,
+                                      "{} is a directory; `rm -r` removes it with everything in it",
+                                      location.shown);
     }
     Removal removal(context, location);
     co_await removal.empty_directory(found->node);

@@ -20,14 +20,14 @@ Task<Result<>> stat_all(CommandContext context, Locations& locations, const File
             if (!read) co_return explain(context, location.shown, read.error());
             target = std::move(*read);
         }
-        context.session.say(fmt::format(
+        context.session.say(
             "  path     {}{}\n  type     {}, inode {}, {} link{}\n  size     {} bytes, {} on the "
             "media\n  mode     {:04o} {}, {}:{}\n  modified {}\n  accessed {}\n  changed  {}",
             location.shown, target.empty() ? "" : " -> " + target, type_text(found.mode),
             found.node.value, found.links, found.links == 1 ? "" : "s", found.size,
             found.bytes_used, found.mode & fs::permission_bits, mode_text(found.mode),
             user_text(found.uid), group_text(found.gid), time_text(found.modified, true),
-            time_text(found.accessed, true), time_text(found.changed, true)));
+            time_text(found.accessed, true), time_text(found.changed, true));
         values.push_back(attributes_value(location.shown, found, target));
     }
     context.session.answer(Json::object({{"files", Json::array(values)}}));

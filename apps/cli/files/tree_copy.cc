@@ -31,8 +31,8 @@ Task<Result<>> TreeCopy::copy(Entry from_slot, fs::Attributes source, Entry to_s
         const auto there =
             co_await to_.file_system->lookup(context_.call, to_slot_.directory, to_slot_.name);
         if (there && there->node == source.node) {
-            co_return context_.report.fail(
-                Code::invalid, fmt::format("{} and {} are the same file", from_.shown, to_.shown));
+            co_return context_.report.fail(Code::invalid, "{} and {} are the same file",
+                                           from_.shown, to_.shown);
         }
     }
     items_.push_back({.name = from_slot_.name, .source = source});
@@ -55,9 +55,8 @@ Task<Result<>> TreeCopy::run() {
     release_nodes();
     if (done && failures_ > 0) {
         co_return context_.report.fail(
-            first_failure_,
-            fmt::format("{} failure{} in copying {}, named above; the rest of it was copied",
-                        failures_, failures_ == 1 ? "" : "s", from_.shown));
+            first_failure_, "{} failure{} in copying {}, named above; the rest of it was copied",
+            failures_, failures_ == 1 ? "" : "s", from_.shown);
     }
     co_return done;
 }
@@ -147,12 +146,10 @@ Task<> TreeCopy::make_directory(size_t index) {
         made = co_await target.lookup(context_.call, parent, name);
         if (made && !S_ISDIR(made->mode)) {
             target.forget(made->node, 1);
-            made = context_.report.fail(
-                Code::not_directory,
-                fmt::format(
-                    "copying {}: {} in {} exists and is not a directory; it was not changed. "
-                    "Move it away, or copy to another place",
-                    path_of(index), name, to_.shown));
+            made = context_.report.fail(Code::not_directory,
+                                        "copying {}: {} in {} exists and is not a directory; it "
+                                        "was not changed. Move it away, or copy to another place",
+                                        path_of(index), name, to_.shown);
         }
     }
     if (!made) {
@@ -238,10 +235,9 @@ Task<Result<>> TreeCopy::copy_special(size_t index) {
     Item& item = items_[index];
     if (S_ISBLK(item.source.mode) || S_ISCHR(item.source.mode)) {
         // FileSystem does not return the device number of a node.
-        co_return context_.report.fail(
-            Code::unsupported,
-            fmt::format("{} is a device node, which cannot be copied; leave it out",
-                        path_of(index)));
+        co_return context_.report.fail(Code::unsupported,
+                                       "{} is a device node, which cannot be copied; leave it out",
+                                       path_of(index));
     }
     ROS2S_CO_TRY(co_await clear_name(index));
     ROS2S_CO_TRY_ASSIGN(
@@ -270,8 +266,8 @@ Task<Result<>> TreeCopy::link_names() {
         const size_t first = first_names_.at(source.node);
         if (first == index) continue;
         if (items_[first].made.value == 0) {
-            context_.report.say(fmt::format("copying {}: it is the same file as {}, which failed",
-                                            path_of(index), path_of(first)));
+            context_.report.say("copying {}: it is the same file as {}, which failed",
+                                path_of(index), path_of(first));
             note(index, items_[first].failure);
         } else {
             co_await nursery.spawn(link_name(index, items_[first].made));

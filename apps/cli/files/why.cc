@@ -34,16 +34,15 @@ Json value_of(const api::RequestTrace& request) {
 }
 
 void say(const Session& session, std::string_view what, const api::RequestTrace& request) {
-    session.say(fmt::format("\n{}: {:.1f} µs", what, microseconds(request.whole)));
+    session.say("\n{}: {:.1f} µs", what, microseconds(request.whole));
     if (request.steps.empty()) {
         session.say("  (no step was recorded below this layer)");
         return;
     }
-    session.say(fmt::format("{:>10} {:>10}  step", "from µs", "takes µs"));
+    session.say("{:>10} {:>10}  step", "from µs", "takes µs");
     for (const auto& step : request.steps) {
-        session.say(fmt::format("{:>10.1f} {:>10.1f}  {:{}}{}", microseconds(step.begin),
-                                microseconds(step.takes), "", static_cast<size_t>(step.depth) * 2,
-                                step.name));
+        session.say("{:>10.1f} {:>10.1f}  {:{}}{}", microseconds(step.begin),
+                    microseconds(step.takes), "", static_cast<size_t>(step.depth) * 2, step.name);
     }
 }
 
@@ -63,18 +62,18 @@ struct Shown {
 
 void tell(const Session& session, const WhyOptions& options, const Shown& shown) {
     const api::FileTrace& trace = shown.trace;
-    session.say(fmt::format("{}, {} bytes", shown.location.shown, shown.size));
-    session.say(fmt::format("opened    {}\nI/O path  {}", shown.travels(), trace.io.path));
+    session.say("{}, {} bytes", shown.location.shown, shown.size);
+    session.say("opened    {}\nI/O path  {}", shown.travels(), trace.io.path);
     if (!shown.location.limits.empty()) session.say("weaker    " + shown.location.limits);
     if (shown.around) {
         session.say(
-            fmt::format("the steps are those of the mount's process; the kernel and FUSE added "
-                        "{:.1f} µs to the request for them",
-                        microseconds(*shown.around)));
+            "the steps are those of the mount's process; the kernel and FUSE added {:.1f} µs to "
+            "the request for them",
+            microseconds(*shown.around));
     }
     if (trace.read.bytes == 0) {
-        session.say(fmt::format("there is nothing to read at {}: the file has {} bytes",
-                                options.offset, shown.size));
+        session.say("there is nothing to read at {}: the file has {} bytes", options.offset,
+                    shown.size);
     }
     say(session, fmt::format("one read of {} bytes at {}", trace.read.bytes, options.offset),
         trace.read);
@@ -104,9 +103,8 @@ Result<> write_trace_file(const CommandContext& context, const std::string& path
     file.close();
     if (file) return {};
     const int cause = errno;
-    return context.report.fail(
-        Error{Code::io, cause},
-        fmt::format("cannot write the trace file {}: {}", path, std::strerror(cause)));
+    return context.report.fail(Error{Code::io, cause}, "cannot write the trace file {}: {}", path,
+                               std::strerror(cause));
 }
 
 struct MountedTrace {
@@ -164,17 +162,17 @@ Task<Result<std::optional<MountedTrace>>> trace_through_mount(CommandContext con
         if (location.local) co_return std::optional<MountedTrace>();  // a foreign mount, or none
         co_return context.report.fail(
             asked.error(),
-            fmt::format("{}: the process that has it mounted is of another version and cannot say "
-                        "how I/O on it travels; unmount it (ros2store down) and ask again",
-                        location.shown));
+            "{}: the process that has it mounted is of another version and cannot say how I/O on "
+            "it travels; unmount it (ros2store down) and ask again",
+            location.shown);
     }
     if (!asked) co_return explain(context, location.shown, asked.error());
     if (options.write) {
         co_return context.report.fail(
             Code::busy,
-            fmt::format("{}: a write is traced only while no process has it mounted, because "
-                        "another program may be writing there; ask without --write, or unmount it",
-                        location.shown));
+            "{}: a write is traced only while no process has it mounted, because another program "
+            "may be writing there; ask without --write, or unmount it",
+            location.shown);
     }
     co_return std::move(*asked);
 }
@@ -183,12 +181,10 @@ Task<Result<>> why_one(CommandContext context, Locations& locations, const WhyOp
     ROS2S_CO_TRY_ASSIGN(const Location location, co_await locations.open(options.location));
     ROS2S_CO_TRY_ASSIGN(const fs::Attributes found, co_await find(context, location, Follow::yes));
     if (!S_ISREG(found.mode)) {
-        co_return context.report.fail(
-            Code::invalid,
-            fmt::format(
-                "{} is not a regular file; name one to trace a read of it, for example one that "
-                "`ros2store ls -R {}` shows",
-                location.shown, shell_word(location.shown)));
+        co_return context.report.fail(Code::invalid,
+                                      "{} is not a regular file; name one to trace a read of it, "
+                                      "for example one that `ros2store ls -R {}` shows",
+                                      location.shown, shell_word(location.shown));
     }
     ROS2S_CO_TRY_ASSIGN(const auto mounted,
                         co_await trace_through_mount(context, location, found.node, options));

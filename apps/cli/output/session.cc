@@ -53,8 +53,8 @@ bool Session::finish() const {
     const bool failed_before = std::ferror(stdout) != 0;
     const int failure = std::fflush(stdout) != 0 ? errno : 0;
     if (!failed_before && failure == 0) return true;
-    complain(fmt::format("standard output: {}; the answer is not complete",
-                         failure != 0 ? std::strerror(failure) : "it could not be written"));
+    complain("standard output: {}; the answer is not complete",
+             failure != 0 ? std::strerror(failure) : "it could not be written");
     return false;
 }
 
@@ -65,14 +65,12 @@ Result<uint64_t> size_of(std::string_view text, Report& report) {
     if (bytes) return *bytes;
     if (bytes.error().code == Code::too_large) {
         return report.fail(bytes.error(),
-                           fmt::format("'{}' is more than any disk has; name a smaller size, as in "
-                                       "512M or 4G",
-                                       text));
+                           "'{}' is more than any disk has; name a smaller size, as in 512M or 4G",
+                           text);
     }
     return report.fail(
         bytes.error(),
-        fmt::format("'{}' is not a size; write a whole number and K, M, G or T, as in 512M or 4G",
-                    text));
+        "'{}' is not a size; write a whole number and K, M, G or T, as in 512M or 4G", text);
 }
 
 std::string shell_word(std::string_view text) {

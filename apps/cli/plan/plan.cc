@@ -25,9 +25,8 @@ Result<std::string> text_of(const std::string& file, std::string_view what, Repo
     if (text) return text;
     return report.fail(
         text.error(),
-        fmt::format(
-            "{}: {}; name {} of your own, or leave the option out for the one of this build", file,
-            describe(text.error()), what));
+        "{}: {}; name {} of your own, or leave the option out for the one of this build", file,
+        describe(text.error()), what);
 }
 
 Result<Hardware> hardware_of(const std::string& file, Report& report) {
@@ -76,7 +75,7 @@ struct Made {
 void say_machines(const Session& out, const Made& made) {
     const Plan& plan = made.plan;
     const auto row = [&](std::string_view name, uint64_t count, const std::string& what) {
-        out.say(fmt::format("  {:<8} {:>7}  {}", name, grouped(static_cast<double>(count)), what));
+        out.say("  {:<8} {:>7}  {}", name, grouped(static_cast<double>(count)), what);
     };
     out.say("needs");
     row("hosts", plan.hosts, fmt::format("with {} GPUs", made.hardware.host_gpus));
@@ -104,55 +103,50 @@ void say_memory(const Session& out, const Made& made) {
     const auto scattered = of("index_bytes_per_gib_scattered");
     if (in_order && scattered) {
         out.say(
-            fmt::format("index of a full server: {} if written in order, {} if overwritten at "
-                        "random, on its disk",
-                        decimal(*in_order * gib, "B"), decimal(*scattered * gib, "B")));
+            "index of a full server: {} if written in order, {} if overwritten at random, on its "
+            "disk",
+            decimal(*in_order * gib, "B"), decimal(*scattered * gib, "B"));
     }
     const auto engine = of("engine_resident_bytes"), dpu = of("dpu_resident_bytes");
     if (engine && dpu) {
-        out.say(fmt::format("memory after load: {} for an engine, {} for a DPU daemon",
-                            decimal(*engine, "B"), decimal(*dpu, "B")));
+        out.say("memory after load: {} for an engine, {} for a DPU daemon", decimal(*engine, "B"),
+                decimal(*dpu, "B"));
     }
 }
 
 void say_plan(const Session& out, const Made& made) {
     const Plan& plan = made.plan;
-    out.say(fmt::format("B = G·r·s = {} GPUs × {} samples/s × {} = {}",
-                        grouped(static_cast<double>(made.demand.gpus)),
-                        fmt::format("{:.6g}", made.demand.rate),
-                        decimal(static_cast<double>(made.demand.sample_bytes), "B"),
-                        decimal(plan.bytes_per_s, "B/s")));
-    out.say(fmt::format("{} requests/s of {}, {} per sample; behind the DPUs: {} over {}",
-                        grouped(plan.requests_per_s), decimal(plan.request.bytes, "B"),
-                        grouped(plan.requests_per_sample), planning::name(made.backend),
-                        made.options.provider));
+    out.say("B = G·r·s = {} GPUs × {} samples/s × {} = {}",
+            grouped(static_cast<double>(made.demand.gpus)), fmt::format("{:.6g}", made.demand.rate),
+            decimal(static_cast<double>(made.demand.sample_bytes), "B"),
+            decimal(plan.bytes_per_s, "B/s"));
+    out.say("{} requests/s of {}, {} per sample; behind the DPUs: {} over {}",
+            grouped(plan.requests_per_s), decimal(plan.request.bytes, "B"),
+            grouped(plan.requests_per_sample), planning::name(made.backend), made.options.provider);
     say_machines(out, made);
-    out.say(fmt::format("share of each resource in use (planned up to {:.2f})",
-                        made.hardware.utilisation_percent / 100.0));
+    out.say("share of each resource in use (planned up to {:.2f})",
+            made.hardware.utilisation_percent / 100.0);
     for (const Resource& each : plan.resources) {
-        out.say(fmt::format("  {:<26} {:>6.3f}  {} of {}",
-                            fmt::format("{}: {}", each.of, each.name), each.share(),
-                            quantity(each.asked, each.unit), quantity(each.available, each.unit)));
+        out.say("  {:<26} {:>6.3f}  {} of {}", fmt::format("{}: {}", each.of, each.name),
+                each.share(), quantity(each.asked, each.unit), quantity(each.available, each.unit));
     }
     const Resource& first = plan.resources.front();
-    out.say(fmt::format("full first: {} of the {}s, at {}", first.name, first.of,
-                        decimal(plan.bytes_per_s / first.share(), "B/s")));
+    out.say("full first: {} of the {}s, at {}", first.name, first.of,
+            decimal(plan.bytes_per_s / first.share(), "B/s"));
     if (plan.look_ups) {
         out.say(
-            fmt::format("if each sample is a file of its own: {} more cores of DPUs, {} of "
-                        "servers, to find them",
-                        fmt::format("{:.3g}", plan.look_ups->dpu_cores),
-                        fmt::format("{:.3g}", plan.look_ups->server_cores)));
+            "if each sample is a file of its own: {} more cores of DPUs, {} of servers, to find "
+            "them",
+            fmt::format("{:.3g}", plan.look_ups->dpu_cores),
+            fmt::format("{:.3g}", plan.look_ups->server_cores));
     }
     say_memory(out, made);
-    out.say(
-        fmt::format("a request costs: host {:.3g} µs, DPU {:.3g} µs, server {:.3g} µs, {} on "
-                    "the network",
-                    plan.request.host_us, plan.request.dpu_us, plan.request.server_us,
-                    decimal(plan.request.network_bytes, "B")));
+    out.say("a request costs: host {:.3g} µs, DPU {:.3g} µs, server {:.3g} µs, {} on the network",
+            plan.request.host_us, plan.request.dpu_us, plan.request.server_us,
+            decimal(plan.request.network_bytes, "B"));
     out.say("source of these costs: " + sources(made.costs, made.backend, made.options.provider));
-    out.say(fmt::format("costs: {} ({}; {}; revision {}; load {})", made.costs_file,
-                        made.costs.machine, made.costs.date, made.costs.commit, made.costs.load));
+    out.say("costs: {} ({}; {}; revision {}; load {})", made.costs_file, made.costs.machine,
+            made.costs.date, made.costs.commit, made.costs.load);
     out.say(
         "not in this plan: writes, other traffic, latency, a second copy. It was never checked on "
         "such a cluster.");
@@ -202,9 +196,8 @@ Result<Made> make_plan(const PlanOptions& options, Report& report) {
                      planning::parse_demand(options.gpus, options.rate, options.sample, report));
     const auto backend = planning::backend_named(options.backend);
     if (!backend) {
-        return report.fail(
-            Code::invalid,
-            fmt::format("--backend takes engine, rados or daos, not '{}'", options.backend));
+        return report.fail(Code::invalid, "--backend takes engine, rados or daos, not '{}'",
+                           options.backend);
     }
     ROS2S_TRY_ASSIGN(const Hardware hardware, hardware_of(options.hardware, report));
     std::string file = options.costs;

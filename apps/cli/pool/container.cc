@@ -84,9 +84,8 @@ Result<std::unique_ptr<cipher::KeyProvider>> key_provider(Report& report) {
 
 Result<> check_encryption(const ContainerOptions& options, Report& report) {
     if (options.encryption != "none" && options.encryption != "aes-256-gcm") {
-        return report.fail(Code::invalid,
-                           fmt::format("there is no encryption '{}': give none or aes-256-gcm",
-                                       options.encryption));
+        return report.fail(Code::invalid, "there is no encryption '{}': give none or aes-256-gcm",
+                           options.encryption);
     }
     if ((options.encryption == "none") == options.key.empty()) return {};
     return report.fail(Code::invalid, options.key.empty()
@@ -110,9 +109,9 @@ Task<> say_if_plain(CommandContext context, PoolAccess& pool, std::string label)
         if (each.properties.label != label) continue;
         if (co_await encryption_of(afterwards, pool, each) != "none") co_return;
         context.report.say(
-            fmt::format("'{}' is not encrypted: if its creation with a key was "
-                        "interrupted, remove it with 'ros2store container destroy'",
-                        label));
+            "'{}' is not encrypted: if its creation with a key was interrupted, remove it with "
+            "'ros2store container destroy'",
+            label);
     }
 }
 
@@ -145,9 +144,9 @@ Task<Result<object::ContainerRecord>> create_in(CommandContext context, PoolAcce
     // `context.call`.
     const Call undoing{.deadline = context.environment.reactor.now() + undoing_max};
     if (!co_await pool.destroy(undoing, label)) {
-        context.report.say(fmt::format(
+        context.report.say(
             "'{}' was created and is not encrypted: remove it with 'ros2store container destroy'",
-            label));
+            label);
     }
     co_return fail(encrypted.error());
 }
@@ -167,8 +166,8 @@ Task<Result<std::string>> rekey_in(CommandContext context, PoolAccess& pool,
     const auto done = co_await cipher::replace_keys(context.call, *store, container.id, found.epoch,
                                                     std::move(keys));
     if (done) co_return before;
-    co_return context.report.fail(done.error(), fmt::format("the keys of {} cannot be replaced: {}",
-                                                            shown, describe(done.error())));
+    co_return context.report.fail(done.error(), "the keys of {} cannot be replaced: {}", shown,
+                                  describe(done.error()));
 }
 
 // The URI of the pool that a directory or the URI of a container names: without a container.
@@ -197,7 +196,7 @@ Task<Result<>> container_create(CommandContext context, ContainerOptions options
         options);
     co_await pool->close();
     ROS2S_CO_TRY(made);
-    context.session.say(fmt::format("container '{}' is ready: {}", uri.container, uri.to_string()));
+    context.session.say("container '{}' is ready: {}", uri.container, uri.to_string());
     context.session.answer(value_of(*made, uri.to_string(), options.encryption));
     co_return Result<>{};
 }
@@ -209,9 +208,9 @@ Task<Result<>> container_rekey(CommandContext context, ContainerOptions options)
     const auto done = co_await rekey_in(context, *pool, *provider, uri.container, options.key);
     co_await pool->close();
     ROS2S_CO_TRY(done);
-    context.session.say(fmt::format(
+    context.session.say(
         "container '{}' needs the key '{}' now; the key '{}' is not needed for it any more",
-        uri.container, options.key, *done));
+        uri.container, options.key, *done);
     context.session.answer(
         Json::object({{"container", uri.container}, {"key", options.key}, {"key_before", *done}}));
     co_return Result<>{};
@@ -230,7 +229,7 @@ Task<Result<>> container_set(CommandContext context, ContainerOptions options) {
     if (now) encryption = co_await encryption_of(context, *pool, *now);
     co_await pool->close();
     ROS2S_CO_TRY(now);
-    context.session.say(fmt::format("container '{}': {}", uri.container, use_text(*now)));
+    context.session.say("container '{}': {}", uri.container, use_text(*now));
     context.session.answer(value_of(*now, uri.to_string(), encryption));
     co_return Result<>{};
 }
@@ -252,9 +251,9 @@ Task<Result<>> container_list(CommandContext context, ContainerOptions options) 
         const auto& container = (*containers)[i];
         shown.container = container.properties.label;
         const std::string uri = shown.to_string();
-        context.session.say(fmt::format("{:<16} {}  {:<32} {:<12} {}", container.properties.label,
-                                        time_text(container.created), use_text(container),
-                                        encryption_text(encryptions[i]), uri));
+        context.session.say("{:<16} {}  {:<32} {:<12} {}", container.properties.label,
+                            time_text(container.created), use_text(container),
+                            encryption_text(encryptions[i]), uri);
         values.push_back(value_of(container, uri, encryptions[i]));
     }
     context.session.answer(Json::object({{"containers", Json::array(values)}}));
@@ -271,11 +270,11 @@ Task<Result<>> container_query(CommandContext context, ContainerOptions options)
     ROS2S_CO_TRY(container);
     const std::string& owner = container->properties.owner;
     context.session.say(
-        fmt::format("container   {}\nid          {}\nchunks      {}\ncreated     {}\n"
-                    "encryption  {}\nowner       {}\nused        {}",
-                    container->properties.label, container->id.uuid.to_string(),
-                    human_bytes(container->properties.chunk_bytes), time_text(container->created),
-                    encryption, owner.empty() ? "administrators" : owner, use_text(*container)));
+        "container   {}\nid          {}\nchunks      {}\ncreated     {}\nencryption  {}\nowner     "
+        "  {}\nused        {}",
+        container->properties.label, container->id.uuid.to_string(),
+        human_bytes(container->properties.chunk_bytes), time_text(container->created), encryption,
+        owner.empty() ? "administrators" : owner, use_text(*container));
     context.session.answer(value_of(*container, uri.to_string(), encryption));
     co_return Result<>{};
 }
@@ -283,17 +282,16 @@ Task<Result<>> container_query(CommandContext context, ContainerOptions options)
 Task<Result<>> container_destroy(CommandContext context, ContainerOptions options) {
     ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.location, context.report));
     if (!options.yes) {
-        co_return context.report.fail(
-            Code::denied,
-            fmt::format("this removes the container '{}' of pool '{}' and every file in "
-                        "it; if that is what you want, add --yes",
-                        uri.container, uri.pool));
+        co_return context.report.fail(Code::denied,
+                                      "this removes the container '{}' of pool '{}' and every file "
+                                      "in it; if that is what you want, add --yes",
+                                      uri.container, uri.pool);
     }
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, uri));
     const auto done = co_await pool->destroy(context.call, uri.container);
     co_await pool->close();
     ROS2S_CO_TRY(done);
-    context.session.say(fmt::format("removed the container '{}'", uri.container));
+    context.session.say("removed the container '{}'", uri.container);
     context.session.answer(Json::object({{"container", uri.container}}));
     co_return Result<>{};
 }
@@ -309,9 +307,9 @@ Task<Result<>> container_check(CommandContext context, ContainerOptions options)
     Result<fs::Leaks> leaks = fail(Code::unsupported);
     if (dfs == nullptr) {
         context.report.say(
-            fmt::format("{} is {}, which gives no access to objects: unmount the container, "
-                        "or use the engine's URI (ros2s://…)",
-                        options.location, opened->path()));
+            "{} is {}, which gives no access to objects: unmount the container, or use the "
+            "engine's URI (ros2s://…)",
+            options.location, opened->path());
     } else {
         if (options.free) {
             const auto swept = co_await opened->sweep(context.call, uri.container, context.report);
@@ -322,19 +320,19 @@ Task<Result<>> container_check(CommandContext context, ContainerOptions options)
         }
         leaks = co_await dfs->check(context.call, options.free);
         if (!leaks) {
-            context.report.say(fmt::format("cannot check the container '{}': {}", uri.container,
-                                           describe(leaks.error())));
+            context.report.say("cannot check the container '{}': {}", uri.container,
+                               describe(leaks.error()));
         }
     }
     co_await opened->close();
     ROS2S_CO_TRY(leaks);
     if (leaks->objects == 0) {
-        context.session.say(fmt::format("every object of '{}' has its inode", uri.container));
+        context.session.say("every object of '{}' has its inode", uri.container);
     } else {
-        context.session.say(fmt::format(
+        context.session.say(
             "{} {} without an inode, {}: {}", leaks->objects,
             leaks->objects == 1 ? "object" : "objects", human_bytes(leaks->bytes),
-            options.free ? "freed" : "no name leads to them; --free gives their space back"));
+            options.free ? "freed" : "no name leads to them; --free gives their space back");
     }
     context.session.answer(Json::object({{"container", uri.container},
                                          {"objects", leaks->objects},

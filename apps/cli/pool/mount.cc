@@ -19,16 +19,15 @@ std::unexpected<Error> cannot_run(const CommandContext& context, const std::stri
                                   int failure) {
     return context.report.fail(
         Error{Code::not_found, failure},
-        fmt::format("cannot run {}: {}; build or install ros2store-fuse beside "
-                    "this program",
-                    program, std::strerror(failure)));
+        "cannot run {}: {}; build or install ros2store-fuse beside this program", program,
+        std::strerror(failure));
 }
 
 Result<> check_order(const CommandContext& context, const MountOptions& options) {
     if (is_uri(options.uri) || !is_uri(options.mount_point)) return {};
-    return context.report.fail(
-        Code::invalid, fmt::format("the URI comes first, then the directory: ros2store mount {} {}",
-                                   shell_word(options.mount_point), shell_word(options.uri)));
+    return context.report.fail(Code::invalid,
+                               "the URI comes first, then the directory: ros2store mount {} {}",
+                               shell_word(options.mount_point), shell_word(options.uri));
 }
 
 // One line, without the program's name.
@@ -45,10 +44,10 @@ Task<Result<>> mount_and_answer(CommandContext context, MountOptions options,
                                 std::vector<std::string> arguments) {
     for (const std::string& each : options.further) {
         if (each != "-f" && each != "--foreground") continue;
-        co_return context.report.fail(
-            Code::invalid, fmt::format("--json answers when the mount is in the background, and {} "
-                                       "keeps it in the foreground: leave one of them out",
-                                       each));
+        co_return context.report.fail(Code::invalid,
+                                      "--json answers when the mount is in the background, and {} "
+                                      "keeps it in the foreground: leave one of them out",
+                                      each);
     }
     arguments.insert(arguments.begin() + 1, "--print-pid");
     const auto said = co_await context.environment.blocking.run(

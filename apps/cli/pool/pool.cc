@@ -21,10 +21,9 @@ namespace {
 Result<std::vector<std::string>> subdirectories(const std::string& directory, Report& report) {
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(directory.c_str()), closedir);
     if (stream == nullptr) {
-        return report.fail(
-            Error{Code::not_found, errno},
-            fmt::format("cannot read the directory {}: {}; name one in or below which pools are",
-                        directory, std::strerror(errno)));
+        return report.fail(Error{Code::not_found, errno},
+                           "cannot read the directory {}: {}; name one in or below which pools are",
+                           directory, std::strerror(errno));
     }
     std::vector<std::string> names;
     while (const dirent* entry = readdir(stream.get())) {
@@ -75,9 +74,8 @@ Task<Result<>> destroy_with_services(CommandContext context, std::string directo
     for (const Service& service : services) {
         if (service.running.pid == 0) continue;
         co_return context.report.fail(
-            Code::busy, fmt::format("{} (process {}) serves {}; stop it first: ros2store down {}",
-                                    service.paths.program, service.running.pid, directory,
-                                    shell_word(directory)));
+            Code::busy, "{} (process {}) serves {}; stop it first: ros2store down {}",
+            service.paths.program, service.running.pid, directory, shell_word(directory));
     }
     co_return pool::destroy_pool(directory, context.report,
                                  [&] { return remove_service_files(directory, context.report); });
@@ -99,9 +97,8 @@ Task<Result<>> pool_list(CommandContext context, PoolOptions options) {
         ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner,
                             owner_if_any(pool->directory, context.report));
         const auto [state, words] = state_of(*pool, owner);
-        context.session.say(fmt::format("{:<16} {:>10}  {}  {}",
-                                        pool->pool.empty() ? "?" : pool->pool,
-                                        human_bytes(pool->bytes), pool->directory, words));
+        context.session.say("{:<16} {:>10}  {}  {}", pool->pool.empty() ? "?" : pool->pool,
+                            human_bytes(pool->bytes), pool->directory, words);
         const std::vector<Json> missing(pool->missing.begin(), pool->missing.end());
         pools.push_back(
             Json::object({{"pool", pool->pool.empty() ? Json() : Json(pool->pool)},
@@ -114,8 +111,8 @@ Task<Result<>> pool_list(CommandContext context, PoolOptions options) {
                           {"mount_point", owner.mount_point}}));
     }
     if (pools.empty()) {
-        context.session.say(fmt::format(
-            "no pool in {} or directly below it; make one: ros2store up DIR", directory));
+        context.session.say("no pool in {} or directly below it; make one: ros2store up DIR",
+                            directory);
     }
     context.session.answer(Json::object({{"pools", Json::array(pools)}}));
     co_return Result<>{};
@@ -132,17 +129,15 @@ Task<Result<>> pool_destroy(CommandContext context, PoolOptions options) {
     }
     const std::string lost = pool.missing.empty() ? "" : "; missing of it: " + all_of(pool.missing);
     if (!options.yes) {
-        co_return context.report.fail(
-            Code::denied,
-            fmt::format("this removes {} in {} ({}{}) and every file in it; if that is "
-                        "what you want: ros2store pool destroy --yes {}",
-                        name_of(pool), pool.directory, human_bytes(pool.bytes), lost,
-                        shell_word(pool.directory)));
+        co_return context.report.fail(Code::denied,
+                                      "this removes {} in {} ({}{}) and every file in it; if that "
+                                      "is what you want: ros2store pool destroy --yes {}",
+                                      name_of(pool), pool.directory, human_bytes(pool.bytes), lost,
+                                      shell_word(pool.directory));
     }
     ROS2S_CO_TRY(co_await destroy_with_services(context, pool.directory));
-    context.session.say(
-        fmt::format("removed {} from {}{}{}", name_of(pool), pool.directory, lost,
-                    lost.empty() ? "" : "; what of that is on another disk is still there"));
+    context.session.say("removed {} from {}{}{}", name_of(pool), pool.directory, lost,
+                        lost.empty() ? "" : "; what of that is on another disk is still there");
     const std::vector<Json> missing(pool.missing.begin(), pool.missing.end());
     context.session.answer(Json::object({{"directory", pool.directory},
                                          {"pool", pool.pool.empty() ? Json() : Json(pool.pool)},

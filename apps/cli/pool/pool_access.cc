@@ -56,8 +56,7 @@ class OnStore : public PoolAccess {
 
   private:
     std::unexpected<Error> failed(std::string_view what, const Error& error) {
-        return context_.report.fail(error,
-                                    fmt::format("{} cannot {}: {}", name_, what, describe(error)));
+        return context_.report.fail(error, "{} cannot {}: {}", name_, what, describe(error));
     }
 };
 
@@ -103,11 +102,9 @@ class InCluster final : public OnStore {
     std::unexpected<Error> no_caps() {
         return context_.report.fail(
             Code::unsupported,
-            fmt::format(
-                "{} does not count what a container uses: caps (--space, --files) and "
-                "changes of the owner need a ros2store-engine. Limit the RADOS pool instead "
-                "(ceph osd pool set-quota)",
-                name_));
+            "{} does not count what a container uses: caps (--space, --files) and changes of the "
+            "owner need a ros2store-engine. Limit the RADOS pool instead (ceph osd pool set-quota)",
+            name_);
     }
     std::unique_ptr<api::Deployment> opened_;
 };

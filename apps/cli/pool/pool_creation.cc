@@ -29,9 +29,8 @@ Result<> check_outside_pools(const std::string& directory, Report& report) {
         const auto outer = pool::read_pool_directory(inner.parent_path(), none);
         if (!outer) continue;
         return report.fail(Code::invalid,
-                           fmt::format("{} is inside the directory of the pool '{}', {}: choose "
-                                       "one outside it",
-                                       directory, outer->config.pool, outer->directory));
+                           "{} is inside the directory of the pool '{}', {}: choose one outside it",
+                           directory, outer->config.pool, outer->directory);
     }
     return {};
 }
@@ -87,11 +86,10 @@ Task<Result<>> pool_create(CommandContext context, UpOptions options) {
                                          {"pool", pool.config.pool},
                                          {"bytes", pool.device_bytes},
                                          {"devices", Json::array(device_list(pool))}}));
-    context.session.say(fmt::format("Pool '{}' is ready: {} in {}", pool.config.pool,
-                                    devices_text(pool), pool.directory));
+    context.session.say("Pool '{}' is ready: {} in {}", pool.config.pool, devices_text(pool),
+                        pool.directory);
     const api::Uri uri{.pool = pool.config.pool, .container = "NAME", .dir = pool.directory};
-    context.session.say(
-        fmt::format("Next: ros2store container create {}", shell_word(uri.to_string())));
+    context.session.say("Next: ros2store container create {}", shell_word(uri.to_string()));
     warn_of_memory(context.session, pool);
     co_return Result<>{};
 }
@@ -120,11 +118,9 @@ Task<Result<>> pool_grow(CommandContext context, GrowOptions options) {
                                        : " --device-dir " + shell_word(options.device_directory);
         co_return context.report.fail(
             Code::busy,
-            fmt::format(
-                "the pool in {0} is served by process {1} ({2}), and grows only while no process "
-                "has "
-                "it open: ros2store down {3} && ros2store pool grow {3}{4}{5} && ros2store up {3}",
-                before.directory, owner.pid, owner.program, location, size, device));
+            "the pool in {0} is served by process {1} ({2}), and grows only while no process has "
+            "it open: ros2store down {3} && ros2store pool grow {3}{4}{5} && ros2store up {3}",
+            before.directory, owner.pid, owner.program, location, size, device);
     }
     {
         Progress progress("writing the new device file once", Progress::Unit::bytes,
@@ -144,8 +140,8 @@ Task<Result<>> pool_grow(CommandContext context, GrowOptions options) {
                                          {"added_bytes", added},
                                          {"bytes", pool.device_bytes},
                                          {"devices", Json::array(device_list(pool))}}));
-    context.session.say(fmt::format("Pool '{}' has grown by {}: {} in {}", pool.config.pool,
-                                    human_bytes(added), devices_text(pool), pool.directory));
+    context.session.say("Pool '{}' has grown by {}: {} in {}", pool.config.pool, human_bytes(added),
+                        devices_text(pool), pool.directory);
     co_return Result<>{};
 }
 

@@ -21,20 +21,18 @@ Result<api::Uri> container_uri(std::string_view text, Report& report) {
     ROS2S_TRY_ASSIGN(api::Uri uri, api::Uri::parse(text, report));
     if (!uri.path.empty()) {
         const std::string path = std::exchange(uri.path, {});
-        return report.fail(
-            Code::invalid,
-            fmt::format("'{}' names '{}' in a container, and this command is about the whole: "
-                        "leave it out, as in {}",
-                        text, path, uri.to_string()));
+        return report.fail(Code::invalid,
+                           "'{}' names '{}' in a container, and this command is about the whole: "
+                           "leave it out, as in {}",
+                           text, path, uri.to_string());
     }
     const bool is_here = uri.transport == api::Uri::Transport::local ||
                          uri.transport == api::Uri::Transport::rados || !uri.dir.empty();
     if (is_here) return uri;
     return report.fail(
         Code::unsupported,
-        fmt::format("'{}' is on a server. This command is for pools in a directory of this "
-                    "machine, like {}",
-                    text, api::example_of(api::Uri::Transport::local)));
+        "'{}' is on a server. This command is for pools in a directory of this machine, like {}",
+        text, api::example_of(api::Uri::Transport::local));
 }
 
 Result<std::string> pool_directory_of(std::string_view location, Report& report) {
@@ -42,9 +40,9 @@ Result<std::string> pool_directory_of(std::string_view location, Report& report)
     ROS2S_TRY_ASSIGN(const api::Uri uri, container_uri(location, report));
     if (uri.transport == api::Uri::Transport::rados) {
         return report.fail(Code::unsupported,
-                           fmt::format("'{}' is in a Ceph cluster, and this command is for pools "
-                                       "in a directory of this machine, like {}",
-                                       location, api::example_of(api::Uri::Transport::local)));
+                           "'{}' is in a Ceph cluster, and this command is for pools in a "
+                           "directory of this machine, like {}",
+                           location, api::example_of(api::Uri::Transport::local));
     }
     Report ignored;
     const auto found = pool::read_pool_directory(uri.dir, ignored);
@@ -54,8 +52,7 @@ Result<std::string> pool_directory_of(std::string_view location, Report& report)
 
 Result<std::string> absolute_directory(const std::string& directory, Report& report) {
     if (is_uri(directory)) {
-        return report.fail(Code::invalid,
-                           fmt::format("'{}' is a URI; name the pool's directory", directory));
+        return report.fail(Code::invalid, "'{}' is a URI; name the pool's directory", directory);
     }
     std::error_code failed;
     auto whole = std::filesystem::absolute(directory, failed).lexically_normal().string();
@@ -87,8 +84,8 @@ Result<std::unique_ptr<OsReactor>> reactor_for(const std::vector<std::string>& l
 Result<pool::OwnerRecord> owner_of(const std::string& directory, Report& report) {
     const auto owner = pool::find_owner(directory);
     if (owner) return owner;
-    return report.fail(owner.error(), fmt::format("cannot tell who has {} open: {}", directory,
-                                                  describe(owner.error())));
+    return report.fail(owner.error(), "cannot tell who has {} open: {}", directory,
+                       describe(owner.error()));
 }
 
 Task<Result<std::unique_ptr<pool::EmbeddedPool>>> open_pool(CommandContext context,

@@ -100,41 +100,39 @@ Task<Result<Content>> look_or_say_why(CommandContext context, const pool::PoolDi
 
 void report_status(const Session& session, const pool::PoolDirectory& pool,
                    const pool::OwnerRecord& owner, const Content& content) {
-    session.say(fmt::format("pool        {} in {}", pool.config.pool, pool.directory));
-    for (const auto& device : pool.devices) session.say(fmt::format("device      {}", device));
+    session.say("pool        {} in {}", pool.config.pool, pool.directory);
+    for (const auto& device : pool.devices) session.say("device      {}", device);
     if (content.space) {
         const uint64_t used = content.space->total_bytes - content.space->free_bytes;
-        session.say(fmt::format("space       {} for data, {} used, {} free",
-                                human_bytes(content.space->total_bytes), human_bytes(used),
-                                human_bytes(content.space->free_bytes)));
+        session.say("space       {} for data, {} used, {} free",
+                    human_bytes(content.space->total_bytes), human_bytes(used),
+                    human_bytes(content.space->free_bytes));
     }
     if (content.index_bytes) {
-        session.say(fmt::format("index       {} on disk, beside that space",
-                                human_bytes(*content.index_bytes)));
+        session.say("index       {} on disk, beside that space", human_bytes(*content.index_bytes));
     }
     if (content.known) {
-        session.say(fmt::format("containers  {}", content.names.empty() ? "none" : content.names));
+        session.say("containers  {}", content.names.empty() ? "none" : content.names);
     }
     if (!content.trouble.empty()) {
-        session.say(fmt::format("containers  unknown: {}", content.trouble));
+        session.say("containers  unknown: {}", content.trouble);
     }
-    if (content.targets) session.say(fmt::format("targets     {}", *content.targets));
+    if (content.targets) session.say("targets     {}", *content.targets);
     if (content.read_only) {
-        session.say(fmt::format("state       {}", content.read_only->empty()
-                                                      ? "takes reads and writes"
-                                                      : "read-only: " + *content.read_only));
+        session.say("state       {}", content.read_only->empty()
+                                          ? "takes reads and writes"
+                                          : "read-only: " + *content.read_only);
     }
     if (owner.pid == 0) {
         session.say("open by     no process");
     } else if (owner.program == pool::engine_program) {
-        session.say(fmt::format("open by     process {} ({})", owner.pid, owner.program));
+        session.say("open by     process {} ({})", owner.pid, owner.program);
     } else if (owner.mount_point.empty()) {
-        session.say(fmt::format("open by     {}", pool::describe_owner(pool.directory, owner)));
+        session.say("open by     {}", pool::describe_owner(pool.directory, owner));
     } else {
-        session.say(fmt::format("open by     process {} ({}): container '{}' is mounted at {}",
-                                owner.pid, owner.program, owner.container, owner.mount_point));
-        session.say(
-            fmt::format("            end it with: ros2store down {}", shell_word(pool.directory)));
+        session.say("open by     process {} ({}): container '{}' is mounted at {}", owner.pid,
+                    owner.program, owner.container, owner.mount_point);
+        session.say("            end it with: ros2store down {}", shell_word(pool.directory));
     }
 }
 
@@ -142,16 +140,16 @@ void report_mounts(const Session& session, const std::string& directory,
                    const pool::OwnerRecord& owner, const PoolMounts& mounts) {
     for (const auto& mount_point : mounts.living) {
         if (mount_point == owner.mount_point) continue;  // the owner's was reported
-        session.say(fmt::format("mount       {}", mount_point));
+        session.say("mount       {}", mount_point);
     }
     for (const auto& mount_point : mounts.silent) {
-        session.say(fmt::format("mount       {}: it does not answer", mount_point));
+        session.say("mount       {}: it does not answer", mount_point);
     }
     for (const auto& mount_point : mounts.dead) {
         session.say(
-            fmt::format("dead mount  {}: its process has ended without unmounting it; "
-                        "remove it with: ros2store down {}",
-                        mount_point, shell_word(directory)));
+            "dead mount  {}: its process has ended without unmounting it; remove it with: "
+            "ros2store down {}",
+            mount_point, shell_word(directory));
     }
 }
 
@@ -187,7 +185,7 @@ Task<Result<>> status(CommandContext context, StatusOptions options) {
     if (services) {
         report_services(context.session, *services, pool.directory);
     } else {
-        context.session.say(fmt::format("daemons     unknown: {}", trouble.text()));
+        context.session.say("daemons     unknown: {}", trouble.text());
     }
     const std::vector<Json> devices(pool.devices.begin(), pool.devices.end());
     context.session.answer(Json::object(

@@ -31,11 +31,10 @@ Result<Engine> engine_of(const CommandContext& context, const std::string& locat
     if (is_uri(location)) {
         ROS2S_TRY_ASSIGN(const api::Uri uri, api::Uri::parse(location, report));
         if (uri.transport != api::Uri::Transport::direct) {
-            return report.fail(
-                Code::invalid,
-                fmt::format("'{}' does not name an engine, which keeps the tenants; "
-                            "write ros2s://HOST:PORT/POOL/CONTAINER, or the directory of `up`",
-                            location));
+            return report.fail(Code::invalid,
+                               "'{}' does not name an engine, which keeps the tenants; write "
+                               "ros2s://HOST:PORT/POOL/CONTAINER, or the directory of `up`",
+                               location);
         }
         ROS2S_TRY_ASSIGN(server, api::server_address(uri, report));
         pool = uri.pool;
@@ -43,9 +42,8 @@ Result<Engine> engine_of(const CommandContext& context, const std::string& locat
         ROS2S_TRY_ASSIGN(const auto directory, pool::read_pool_directory(location, report));
         server = api::server_in(location, api::Uri::Transport::direct);
         if (!api::is_running(server)) {
-            return report.fail(Code::not_found,
-                               fmt::format("no engine serves {}; start it: ros2store up {}",
-                                           location, shell_word(location)));
+            return report.fail(Code::not_found, "no engine serves {}; start it: ros2store up {}",
+                               location, shell_word(location));
         }
         pool = directory.config.pool;
     }
@@ -86,8 +84,8 @@ Task<Result<>> change(CommandContext context, tenancy::Change what, TenantOption
     ROS2S_CO_TRY_ASSIGN(const auto seen, co_await engine.control->change_tenant(
                                              bounded(context), engine.pool, what, options.name,
                                              std::move(options.settings), context.report));
-    context.session.say(fmt::format("tenant {} of the pool '{}': {}, generation {}",
-                                    seen.tenant.name, engine.pool, done, seen.tenant.generation));
+    context.session.say("tenant {} of the pool '{}': {}, generation {}", seen.tenant.name,
+                        engine.pool, done, seen.tenant.generation);
     context.session.answer(json_of(seen));
     co_return Result<>{};
 }
@@ -103,20 +101,20 @@ Task<Result<tenancy::SeenTenants>> read(CommandContext context, const TenantOpti
 Task<Result<>> revoke_one(CommandContext context, TenantOptions options) {
     const auto id = Uuid::parse(options.capability);
     if (!id) {
-        co_return context.report.fail(id.error(),
-                                      fmt::format("'{}' is not the id of a capability; `ros2store "
-                                                  "tenant show` lists those in use",
-                                                  options.capability));
+        co_return context.report.fail(
+            id.error(),
+            "'{}' is not the id of a capability; `ros2store tenant show` lists those in use",
+            options.capability);
     }
     ROS2S_CO_TRY_ASSIGN(const Engine engine,
                         engine_of(context, options.location, options.certificates));
     ROS2S_CO_TRY_ASSIGN(const uint64_t sessions,
                         co_await engine.control->revoke_capability(
                             bounded(context), engine.pool, options.name, *id, context.report));
-    context.session.say(fmt::format(
+    context.session.say(
         "capability {} of the tenant {}: revoked; {}", id->to_string(), options.name,
         sessions == 0 ? "no session uses it now"
-                      : fmt::format("{} session{} ended", sessions, sessions == 1 ? "" : "s")));
+                      : fmt::format("{} session{} ended", sessions, sessions == 1 ? "" : "s"));
     context.session.answer(Json::object({{"capability", id->to_string()}, {"sessions", sessions}}));
     co_return Result<>{};
 }
@@ -138,8 +136,8 @@ Task<std::vector<Json>> show_capabilities(CommandContext context, TenantOptions 
         const std::string expires = fmt::format("{:%FT%TZ}", until);
         const std::string from =
             each.first == each.last ? "" : fmt::format(", made from {}", each.first.to_string());
-        context.session.say(fmt::format("  capability {}: {}; shown by {} until {}{}",
-                                        each.last.to_string(), what, each.shown_by, expires, from));
+        context.session.say("  capability {}: {}; shown by {} until {}{}", each.last.to_string(),
+                            what, each.shown_by, expires, from);
         all.push_back(Json::object({{"id", each.last.to_string()},
                                     {"made_from", each.first.to_string()},
                                     {"use", what},
@@ -168,9 +166,9 @@ Task<Result<>> tenant_rotate_key(CommandContext context, TenantOptions options) 
     ROS2S_CO_TRY(co_await engine.control->rotate_capability_key(bounded(context), engine.pool,
                                                                 context.report));
     context.session.say(
-        fmt::format("a new key signs the capabilities of the pool '{}'; what earlier "
-                    "ones signed is valid until it expires",
-                    engine.pool));
+        "a new key signs the capabilities of the pool '{}'; what earlier ones signed is valid "
+        "until it expires",
+        engine.pool);
     context.session.answer(Json::object({{"pool", engine.pool}}));
     co_return Result<>{};
 }
@@ -179,8 +177,8 @@ Task<Result<>> tenant_list(CommandContext context, TenantOptions options) {
     ROS2S_CO_TRY_ASSIGN(const auto tenants, co_await read(context, options));
     std::vector<Json> all;
     for (const auto& [name, seen] : tenants) {
-        context.session.say(fmt::format("{:<20} {:<8} {}", name, state_of(seen),
-                                        fmt::join(seen.tenant.subjects, ", ")));
+        context.session.say("{:<20} {:<8} {}", name, state_of(seen),
+                            fmt::join(seen.tenant.subjects, ", "));
         all.push_back(json_of(seen));
     }
     if (tenants.empty()) {
@@ -196,13 +194,12 @@ Task<Result<>> tenant_show(CommandContext context, TenantOptions options) {
     ROS2S_CO_TRY_ASSIGN(const auto tenants, co_await read(context, options));
     const auto found = tenants.find(options.name);
     if (found == tenants.end()) {
-        co_return context.report.fail(Code::not_found,
-                                      fmt::format("there is no tenant '{}'", options.name));
+        co_return context.report.fail(Code::not_found, "there is no tenant '{}'", options.name);
     }
-    context.session.say(fmt::format("{}: {}, generation {}", options.name, state_of(found->second),
-                                    found->second.tenant.generation));
+    context.session.say("{}: {}, generation {}", options.name, state_of(found->second),
+                        found->second.tenant.generation);
     for (const auto& [key, text] : found->second.tenant.settings) {
-        context.session.say(fmt::format("  {:<9} {}", key, text));
+        context.session.say("  {:<9} {}", key, text);
     }
     const std::vector<Json> capabilities = co_await show_capabilities(context, options);
     context.session.answer(json_of(found->second, &capabilities));

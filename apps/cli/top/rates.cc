@@ -188,14 +188,14 @@ Result<DaemonCounts> counts_in(const std::vector<Sample>& samples, Report& repor
     for (const Gauge& each : gauges) {
         const auto found = std::ranges::find(samples, each.name, &Sample::name);
         if (found == samples.end() || !is_count(found->value)) {
-            return report.fail(Code::corrupt, fmt::format("it has no {}", each.name));
+            return report.fail(Code::corrupt, "it has no {}", each.name);
         }
         counts.*each.count = found->value;
     }
     const auto wrong = std::ranges::find_if_not(
         samples, [&](const Sample& each) { return count_tenant(each, counts); });
     if (wrong == samples.end()) return counts;
-    return report.fail(Code::corrupt, fmt::format("{} has no tenant, bound or count", wrong->name));
+    return report.fail(Code::corrupt, "{} has no tenant, bound or count", wrong->name);
 }
 
 std::vector<TenantRates> rates_between(const DaemonCounts& before, const DaemonCounts& now,

@@ -82,7 +82,7 @@ Result<std::vector<Sample>> parse_samples(std::string_view page, Report& report)
         page.remove_prefix(std::min(page.size(), end + 1));
         if (line.empty() || line.starts_with('#')) continue;
         if (!parse_line(line, samples.emplace_back())) {
-            return report.fail(Code::corrupt, fmt::format("line {} is not a metric", number));
+            return report.fail(Code::corrupt, "line {} is not a metric", number);
         }
     }
     return samples;

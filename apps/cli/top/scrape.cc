@@ -28,11 +28,11 @@ Result<std::string> password_in(const std::string& file, Report& report) {
     std::string line;
     if (std::getline(stream, line) && !line.empty()) return line;
     const int failed = errno;
-    return report.fail(failed == 0 ? Error{.code = Code::not_found} : fail_errno(failed).error(),
-                       fmt::format("cannot read the password of the metrics in {}: {}; name the "
-                                   "file that 'metrics: password_file' in the daemon's settings "
-                                   "names, or a copy, with --password-file",
-                                   file, failed == 0 ? "it is empty" : std::strerror(failed)));
+    return report.fail(
+        failed == 0 ? Error{.code = Code::not_found} : fail_errno(failed).error(),
+        "cannot read the password of the metrics in {}: {}; name the file that 'metrics: "
+        "password_file' in the daemon's settings names, or a copy, with --password-file",
+        file, failed == 0 ? "it is empty" : std::strerror(failed));
 }
 
 // Everything until the peer hangs up.
@@ -85,7 +85,7 @@ Result<std::string_view> page_in(std::string_view reply, Report& report) {
     (void)std::from_chars(reply.data() + status_at, reply.data() + end, status);
     if (status == 401) return report.fail(Code::denied, "it refuses the password");
     if (status != 200) {
-        return report.fail(Code::corrupt, fmt::format("it replies with HTTP status {}", status));
+        return report.fail(Code::corrupt, "it replies with HTTP status {}", status);
     }
     const std::string_view head = reply.substr(0, end), page = reply.substr(end + 4);
     size_t size = 0;
@@ -116,9 +116,9 @@ Task<Result<std::string>> scrape(CommandContext context, MetricsServer location)
         if (page) co_return std::string(*page);
         if (page.error().code == Code::denied) {
             why.say(
-                fmt::format("it is not the first line of {}: name the file that 'metrics: "
-                            "password_file' in its settings names, with --password-file",
-                            location.password_file));
+                "it is not the first line of {}: name the file that 'metrics: password_file' in "
+                "its settings names, with --password-file",
+                location.password_file);
         }
         co_return context.report.fail(page.error(), why.text());
     }
@@ -127,9 +127,9 @@ Task<Result<std::string>> scrape(CommandContext context, MetricsServer location)
                                       why.empty() ? describe(reply.error()) : why.text());
     }
     if (!late) co_return fail(Code::cancelled);
-    co_return context.report.fail(
-        Code::deadline, fmt::format("it does not answer within {} s; it may hang: see its log",
-                                    scrape_max.count()));
+    co_return context.report.fail(Code::deadline,
+                                  "it does not answer within {} s; it may hang: see its log",
+                                  scrape_max.count());
 }
 
 }  // namespace ros2s::cli

@@ -44,17 +44,15 @@ Result<Watched> daemon_at(const std::string& url, const TopOptions& options, Rep
     const std::string path = address.substr(slash);
     address.resize(slash);
     if (address.empty() || (!path.empty() && path != "/" && path != "/metrics")) {
-        return report.fail(Code::invalid,
-                           fmt::format("'{}' is not an address of metrics; write it as in "
-                                       "http://127.0.0.1:9400",
-                                       url));
+        return report.fail(
+            Code::invalid,
+            "'{}' is not an address of metrics; write it as in http://127.0.0.1:9400", url);
     }
     if (options.password_file.empty()) {
         return report.fail(Code::invalid,
-                           fmt::format("{} needs a password: name the file that 'metrics: "
-                                       "password_file' in the daemon's settings names, or a copy, "
-                                       "with --password-file",
-                                       url));
+                           "{} needs a password: name the file that 'metrics: password_file' in "
+                           "the daemon's settings names, or a copy, with --password-file",
+                           url);
     }
     return Watched{
         .program = "", .location = url, .metrics = {std::move(address), options.password_file}};
@@ -173,7 +171,7 @@ Task<Result<>> look(CommandContext context, const TopOptions& options,
 Result<> check_any(const std::vector<Watched>& daemons, Report& report) {
     if (std::ranges::any_of(daemons, &std::string::empty, &Watched::trouble)) return {};
     for (const Watched& each : daemons) {
-        report.say(fmt::format("{}: {}", each.name(), each.trouble));
+        report.say("{}: {}", each.name(), each.trouble);
     }
     return fail(Code::disconnected);
 }

@@ -121,9 +121,9 @@ Task<Result<>> SubtreeView::check_areas(const Call& call, std::string container,
             if (!above && above.error().code == Code::stale) {
                 co_return report.fail(
                     Code::unsupported,
-                    fmt::format("{} is a directory of the server, of which no part can be given; "
-                                "the server's 'directories' setting can name that part",
-                                container));
+                    "{} is a directory of the server, of which no part can be given; the server's "
+                    "'directories' setting can name that part",
+                    container);
             }
             if (!above) co_return fail(above.error());
             continue;
@@ -142,9 +142,9 @@ Task<Result<>> SubtreeView::check_areas(const Call& call, std::string container,
                 container, path);
         } else {
             co_return report.fail(
-                error, fmt::format("cannot look up {}/{}, to which the server's settings give "
-                                   "rights; try again",
-                                   container, path));
+                error,
+                "cannot look up {}/{}, to which the server's settings give rights; try again",
+                container, path);
         }
     }
     if (found == 0) co_return report.fail(error, why);

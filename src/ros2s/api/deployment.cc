@@ -33,9 +33,8 @@ Result<> check_mounted(const std::string& mount_point, const std::string& refusa
     const bool found =
         ::statfs(mount_point.c_str(), &status) == 0 && ::stat(mount_point.c_str(), &root) == 0;
     if (found && status.f_type == FUSE_SUPER_MAGIC && root.st_ino == fs::root_node.value) return {};
-    return report.fail(Code::busy,
-                       fmt::format("{} (nothing is mounted there now: {})", refusal,
-                                   found ? "no FUSE file system's root" : std::strerror(errno)));
+    return report.fail(Code::busy, "{} (nothing is mounted there now: {})", refusal,
+                       found ? "no FUSE file system's root" : std::strerror(errno));
 }
 
 bool is_mount_of(const pool::OwnerRecord& owner, const Uri& uri) {
@@ -170,7 +169,7 @@ Task<Result<>> Deployment::network(const Call& call, Uri uri, Report& report) {
     }
     // A killed daemon leaves its sockets, so it seemed to run.
     if (opened.error().code == Code::disconnected && !uri.dir.empty()) {
-        report.say(fmt::format("start what does not run: ros2store up {}", uri.dir));
+        report.say("start what does not run: ros2store up {}", uri.dir);
     }
     co_return opened;
 }
@@ -217,9 +216,9 @@ Task<Result<>> Deployment::open_container(const Call& call, std::string where, R
 Task<Result<>> Deployment::offload(Uri uri, Report& report) {
     if (uri.container.empty()) {
         co_return report.fail(Code::unsupported,
-                              fmt::format("the pool '{}' is behind a DPU, which serves single "
-                                          "containers; ask the engine (ros2s://)",
-                                          uri.pool));
+                              "the pool '{}' is behind a DPU, which serves single containers; ask "
+                              "the engine (ros2s://)",
+                              uri.pool);
     }
     ROS2S_CO_TRY_ASSIGN(connection::ServerAccess dpu, server_access(uri, options_, report));
     ROS2S_CO_TRY_ASSIGN(auto* const host,
@@ -269,9 +268,8 @@ Task<Result<>> Deployment::sweep(const Call& call, std::string container, Report
                                                call, *store_, path_, std::move(container), report));
     const auto swept = co_await rados_->sweep(call, record.id);
     if (swept) co_return swept;
-    co_return report.fail(
-        swept.error(), fmt::format("cannot remove the remains of crashed clients in {}: {}", path_,
-                                   describe(swept.error())));
+    co_return report.fail(swept.error(), "cannot remove the remains of crashed clients in {}: {}",
+                          path_, describe(swept.error()));
 }
 
 namespace {
@@ -283,8 +281,8 @@ Result<Duration> poll_of_process(Report& report) {
     if (text == nullptr || *text == '\0') return OsReactorOptions::poll_for_default;
     const auto parsed = config::parse_duration(text);
     if (parsed && *parsed <= most) return *parsed;
-    return report.fail(Code::invalid,
-                       fmt::format("ROS2STORE_POLL is '{}', not a duration from 0 to 10ms", text));
+    return report.fail(Code::invalid, "ROS2STORE_POLL is '{}', not a duration from 0 to 10ms",
+                       text);
 }
 
 }  // namespace
@@ -304,9 +302,8 @@ Result<> check_pool_name(const Uri& uri, const std::string& name, Report& report
     if (uri.pool == name) return {};
     Uri right = uri;
     right.pool = name;
-    return report.fail(Code::not_found,
-                       fmt::format("the pool in {} is named '{}', not '{}'; its URI is {}", uri.dir,
-                                   name, uri.pool, right.to_string()));
+    return report.fail(Code::not_found, "the pool in {} is named '{}', not '{}'; its URI is {}",
+                       uri.dir, name, uri.pool, right.to_string());
 }
 
 bool is_served(const std::string& directory, const pool::OwnerRecord& owner) {

@@ -49,20 +49,18 @@ Result<ServerAddress> server_address(const Uri& uri, Report& report) {
     const bool dpu = uri.transport == Uri::Transport::dpu;
     const int ways = int(!uri.host.empty()) + int(!uri.socket.empty()) + int(!uri.dir.empty());
     if (ways != 1) {
-        return report.fail(
-            Code::invalid,
-            fmt::format("'{}' names {}: write its host and port in front of the pool, or add "
-                        "?socket=PATH of its control plane, or ?dir=DIR of `ros2store up DIR`",
-                        uri.to_string(), ways == 0 ? "no server" : "more than one server"));
+        return report.fail(Code::invalid,
+                           "'{}' names {}: write its host and port in front of the pool, or add "
+                           "?socket=PATH of its control plane, or ?dir=DIR of `ros2store up DIR`",
+                           uri.to_string(), ways == 0 ? "no server" : "more than one server");
     }
     if (!uri.dir.empty()) {
         ServerAddress address = server_in(uri.dir, uri.transport);
         if (is_running(address)) return address;
-        return report.fail(
-            Code::not_found,
-            fmt::format("no {} of {} is running (there is no {}); start it: ros2store up {}",
-                        dpu ? "DPU daemon" : "engine", uri.dir,
-                        address.control.substr(unix_socket.size()), uri.dir));
+        return report.fail(Code::not_found,
+                           "no {} of {} is running (there is no {}); start it: ros2store up {}",
+                           dpu ? "DPU daemon" : "engine", uri.dir,
+                           address.control.substr(unix_socket.size()), uri.dir);
     }
     if (!uri.socket.empty()) {
         return ServerAddress{.control = std::string(unix_socket) + uri.socket,
@@ -96,10 +94,10 @@ Result<DataWay> data_way(const ServerAddress& server, const Uri& uri, Report& re
     }
     if (device.empty() && way.providers.front() != "shm" && way.providers.front() != "tls") {
         return report.fail(Code::invalid,
-                           fmt::format("name the network device by which {} is reached in the "
-                                       "environment: ROS2STORE_UCX_DEVICE=eth0, or mlx5_0:1 for "
-                                       "RDMA; `ip -brief address` lists those of this machine",
-                                       server.control));
+                           "name the network device by which {} is reached in the environment: "
+                           "ROS2STORE_UCX_DEVICE=eth0, or mlx5_0:1 for RDMA; `ip -brief address` "
+                           "lists those of this machine",
+                           server.control);
     }
     return way;
 }

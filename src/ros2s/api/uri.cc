@@ -60,8 +60,8 @@ class Parser {
   private:
     std::unexpected<Error> wrong(size_t at, std::string_view what) {
         return report_.fail(Code::invalid,
-                            fmt::format("bad URI '{}': {} (at character {}); it is written like {}",
-                                        text_, what, at + 1, example_of(uri_.transport)));
+                            "bad URI '{}': {} (at character {}); it is written like {}", text_,
+                            what, at + 1, example_of(uri_.transport));
     }
 
     std::unexpected<Error> too_long(size_t length) {

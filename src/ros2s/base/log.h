@@ -4,6 +4,8 @@
 // Thread rule: say() may be called from any thread. A sink gets whole lines and does its own
 // locking.
 #pragma once
+#include <fmt/core.h>
+
 #include <functional>
 #include <string>
 #include <string_view>
@@ -26,6 +28,19 @@ class Log {
     void info(std::string_view line) const { say(LogLevel::info, line); }
     void warning(std::string_view line) const { say(LogLevel::warning, line); }
     void error(std::string_view line) const { say(LogLevel::error, line); }
+    // The same with fmt::format()'s arguments, at least one beside the format.
+    template <class First, class... More>
+    void info(fmt::format_string<First, More...> format, First&& first, More&&... more) const {
+        info(fmt::format(format, std::forward<First>(first), std::forward<More>(more)...));
+    }
+    template <class First, class... More>
+    void warning(fmt::format_string<First, More...> format, First&& first, More&&... more) const {
+        warning(fmt::format(format, std::forward<First>(first), std::forward<More>(more)...));
+    }
+    template <class First, class... More>
+    void error(fmt::format_string<First, More...> format, First&& first, More&&... more) const {
+        error(fmt::format(format, std::forward<First>(first), std::forward<More>(more)...));
+    }
 
   private:
     Sink sink_;

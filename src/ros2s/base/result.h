@@ -5,6 +5,8 @@
 // take a Report&. The place that first knows the problem writes the sentence: what failed, on what,
 // and what to do.
 #pragma once
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <expected>
 #include <string>
@@ -90,6 +92,22 @@ class Report {
     void say(std::string sentence) {
         if (!text_.empty()) text_ += "; ";
         text_ += sentence;
+    }
+    // The same with fmt::format()'s arguments, at least one beside the format.
+    template <class First, class... More>
+    std::unexpected<Error> fail(const Error& error, fmt::format_string<First, More...> format,
+                                First&& first, More&&... more) {
+        return fail(error,
+                    fmt::format(format, std::forward<First>(first), std::forward<More>(more)...));
+    }
+    template <class First, class... More>
+    std::unexpected<Error> fail(Code code, fmt::format_string<First, More...> format, First&& first,
+                                More&&... more) {
+        return fail(Error{code}, format, std::forward<First>(first), std::forward<More>(more)...);
+    }
+    template <class First, class... More>
+    void say(fmt::format_string<First, More...> format, First&& first, More&&... more) {
+        say(fmt::format(format, std::forward<First>(first), std::forward<More>(more)...));
     }
     [[nodiscard]] const std::string& text() const { return text_; }
     [[nodiscard]] bool empty() const { return text_.empty(); }

@@ -81,24 +81,23 @@ Task<Result<std::unique_ptr<Issuer>>> Issuer::open(Environment environment, std:
         auto keys = parse(*text);
         if (!keys) {
             co_return report.fail(keys.error(),
-                                  fmt::format("{} is not a file of keys for capabilities. Move it "
-                                              "away: a new one is made at start, and earlier "
-                                              "capabilities become invalid",
-                                              self.path_));
+                                  "{} is not a file of keys for capabilities. Move it away: a new "
+                                  "one is made at start, and earlier capabilities become invalid",
+                                  self.path_);
         }
         for (const Kept& each : *keys) self.keys_.emplace_back(each.seed);
         self.kept_ = std::move(*keys);
         co_return issuer;
     }
     if (text.error().code == Code::denied && text.error().os_errno == 0) {
-        co_return report.fail(Code::denied,
-                              fmt::format("others may read the keys in {}. Remove the file, so "
-                                          "that new keys are made at start",
-                                          self.path_));
+        co_return report.fail(
+            Code::denied,
+            "others may read the keys in {}. Remove the file, so that new keys are made at start",
+            self.path_);
     }
     if (text.error().code != Code::not_found) {
-        co_return report.fail(
-            text.error(), fmt::format("cannot read {}: {}", self.path_, describe(text.error())));
+        co_return report.fail(text.error(), "cannot read {}: {}", self.path_,
+                              describe(text.error()));
     }
     ROS2S_CO_TRY(co_await self.keep(
         {{.seed = SigningKey::make_seed(self.environment_.reactor.secrets())}}, report));
@@ -110,8 +109,8 @@ Task<Result<>> Issuer::keep(std::vector<Kept> keys, Report& report) {
     const auto written = co_await environment_.blocking.run(
         environment_.reactor, [this, &text] { return replace_file(path_, text, 0600); });
     if (!written) {
-        co_return report.fail(written.error(),
-                              fmt::format("cannot write {}: {}", path_, describe(written.error())));
+        co_return report.fail(written.error(), "cannot write {}: {}", path_,
+                              describe(written.error()));
     }
     keys_.clear();
     for (const Kept& each : keys) keys_.emplace_back(each.seed);
@@ -150,9 +149,9 @@ Task<Result<>> Issuer::rotate(Report& report) {
     }
     if (next.size() > keys_max) {
         co_return report.fail(Code::busy,
-                              fmt::format("there were {} keys in the last hour; wait until "
-                                          "capabilities of the oldest have expired",
-                                          keys_max));
+                              "there were {} keys in the last hour; wait until capabilities of the "
+                              "oldest have expired",
+                              keys_max);
     }
     co_return co_await keep(std::move(next), report);
 }

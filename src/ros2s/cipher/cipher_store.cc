@@ -82,14 +82,13 @@ Task<Result<>> CipherStore::check_keys(const Call& call) {
         if (is_lost && !lost_since_) {
             lost_since_ = reactor_.now();
             log_.warning(
-                fmt::format("the key of the container {} is no longer available; it is "
-                            "used for another {} s",
-                            container_.uuid.to_string(),
-                            std::chrono::floor<std::chrono::seconds>(keep_).count()));
+                "the key of the container {} is no longer available; it is used for another {} s",
+                container_.uuid.to_string(),
+                std::chrono::floor<std::chrono::seconds>(keep_).count());
         }
         if (confirmed && lost_since_) {
-            log_.info(fmt::format("the key of the container {} is available again",
-                                  container_.uuid.to_string()));
+            log_.info("the key of the container {} is available again",
+                      container_.uuid.to_string());
             lost_since_.reset();
         }
     }

@@ -52,15 +52,14 @@ class Decryption final : public StoreLayers {
         if (!found) co_return report.fail(found.error(), trouble.text());
         if (found->record.layout == Layout::seals && !store.features().seals) {
             co_return report.fail(Code::unsupported,
-                                  fmt::format("{} is encrypted in a way that its store does not "
-                                              "support; use a newer release there",
-                                              shown));
+                                  "{} is encrypted in a way that its store does not support; use a "
+                                  "newer release there",
+                                  shown);
         }
         auto keys = unwrap_all(found->record, *provider_, trouble);
         if (!keys) {
-            co_return report.fail(
-                keys.error(), fmt::format("{} is encrypted, and its key cannot be had: {}", shown,
-                                          trouble.text()));
+            co_return report.fail(keys.error(), "{} is encrypted, and its key cannot be had: {}",
+                                  shown, trouble.text());
         }
         auto layer = std::make_shared<CipherStore>(reactor, store, record.id, std::move(*keys),
                                                    log_, memory_);
@@ -127,11 +126,11 @@ Task<Result<FoundKeys>> find_keys(const Call& call, ObjectStore& store, Containe
     const auto done = co_await store.fetch(call, container, {&item, 1});
     const Result<> fetched = done ? item.status : done;
     if (!fetched && fetched.error().code == Code::not_found) {
-        co_return report.fail(fetched.error(), fmt::format("{} is not encrypted", shown));
+        co_return report.fail(fetched.error(), "{} is not encrypted", shown);
     }
     if (!fetched) {
-        co_return report.fail(fetched.error(), fmt::format("the keys of {} cannot be read: {}",
-                                                           shown, describe(fetched.error())));
+        co_return report.fail(fetched.error(), "the keys of {} cannot be read: {}", shown,
+                              describe(fetched.error()));
     }
     auto record = item.is_value
                       ? decode_key_record(as_bytes(bytes).first(std::min(item.size, bytes.size())))

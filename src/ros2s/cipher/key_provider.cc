@@ -16,9 +16,8 @@ Result<std::unique_ptr<KeyProvider>> open_keys(const std::string& place, Report&
 
 Result<> check_key_name(const std::string& name, Report& report) {
     if (object::is_valid_label(name)) return {};
-    return report.fail(
-        Code::invalid,
-        fmt::format("'{}' is not the name of a key: 1 to 127 of A-Z a-z 0-9 . _ -", name));
+    return report.fail(Code::invalid,
+                       "'{}' is not the name of a key: 1 to 127 of A-Z a-z 0-9 . _ -", name);
 }
 
 std::unexpected<Error> reject_key(Report& report, std::string sentence) {

@@ -99,9 +99,9 @@ Result<> Pkcs11Keys::parse(Report& report) {
     }
     if (!trouble.empty()) {
         return report.fail(Code::invalid,
-                           fmt::format("'{}' does not name a token: {}. An example: "
-                                       "pkcs11:token=acme?pin-source=/etc/ros2store/pin",
-                                       shown_, trouble));
+                           "'{}' does not name a token: {}. An example: "
+                           "pkcs11:token=acme?pin-source=/etc/ros2store/pin",
+                           shown_, trouble);
     }
     if (const char* source = p11_kit_uri_get_pin_source(uri_)) pin_source_ = source;
     if (pin_source_.starts_with("file:")) pin_source_.erase(0, std::string_view("file:").size());

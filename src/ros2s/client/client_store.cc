@@ -183,11 +183,11 @@ void ClientStore::withhold(FetchItem& item, uint64_t detail) {
 void ClientStore::say_corrupt(ContainerId container, const FetchItem& item, Extent bad) const {
     const uint64_t number = metrics_.corrupt.value() + 1;
     if (number > corrupt_lines_max) return;
-    log_.error(fmt::format(
+    log_.error(
         "corrupt data was not returned: {}: the data from the store does not match its checksum; "
         "check the memory and the disk of this machine, then restore the file from a copy{}",
         location_text(container, item, bad),
-        number == corrupt_lines_max ? " (further ones are only counted)" : ""));
+        number == corrupt_lines_max ? " (further ones are only counted)" : "");
 }
 
 // ---- update --------------------------------------------------------------------------------

@@ -105,10 +105,10 @@ Task<> RadosPool::keep_sweeping(RadosPool& self) {
         self.sweeps_.add();
         if (swept || call.stop.stop_requested()) continue;
         self.failed_sweeps_.add();
-        self.environment_.log.warning(fmt::format(
+        self.environment_.log.warning(
             "cannot remove the remains of crashed clients in {} ({}): the next attempt is in {} s",
             self.path(), describe(swept.error()),
-            std::chrono::duration_cast<std::chrono::seconds>(pause).count()));
+            std::chrono::duration_cast<std::chrono::seconds>(pause).count());
     }
 }
 

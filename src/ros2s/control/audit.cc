@@ -36,7 +36,7 @@ struct AuditedProcess {
             if (refusal) {
                 audit->refuse(text.substr(failed.size()));
             } else {
-                audit->log_.error(fmt::format("grpc: {}", text));
+                audit->log_.error("grpc: {}", text);
             }
         }
     }
@@ -102,9 +102,8 @@ void Audit::refuse(std::string_view why) {
     const std::string more =
         unsaid_ == 0 ? "" : fmt::format(" ({} earlier ones were refused and not logged)", unsaid_);
     unsaid_ = 0;
-    log_.warning(fmt::format("audit: a connection to the control plane was refused: {}{}{}",
-                             why_refused(why),
-                             certificate.empty() ? "" : fmt::format(" ({})", certificate), more));
+    log_.warning("audit: a connection to the control plane was refused: {}{}{}", why_refused(why),
+                 certificate.empty() ? "" : fmt::format(" ({})", certificate), more);
 }
 
 }  // namespace ros2s::control

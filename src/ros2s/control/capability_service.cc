@@ -16,8 +16,7 @@ Result<Capabilities::Description> CapabilityService::find(Served& served,
     if (!capabilities->may_show(served.subject, pool)) ROS2S_TRY(state_.permit(served, pool));
     auto description = capabilities->describe(pool);
     if (description) return std::move(*description);
-    return served.report.fail(Code::unsupported,
-                              fmt::format("the pool '{}' has no capabilities here", pool));
+    return served.report.fail(Code::unsupported, "the pool '{}' has no capabilities here", pool);
 }
 
 Task<Result<>> CapabilityService::describe(Served& served,

@@ -188,10 +188,9 @@ void Connections::starve(int error) {
     without_descriptors_.add();
     if (!std::exchange(is_starved_, true)) {
         log_.error(
-            fmt::format("control plane: a connection cannot be accepted ({}). It waits; "
-                        "connections without a certificate are closed to make room. If this "
-                        "repeats, raise LimitNOFILE=",
-                        std::strerror(error)));
+            "control plane: a connection cannot be accepted ({}). It waits; connections without a "
+            "certificate are closed to make room. If this repeats, raise LimitNOFILE=",
+            std::strerror(error));
     }
     const std::lock_guard lock(mutex_);
     end_one();

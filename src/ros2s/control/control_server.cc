@@ -167,8 +167,7 @@ Task<Result<std::unique_ptr<ControlServer>>> ControlServer::start(ControlParts g
     const auto built = co_await parts->state.parts.blocking.run(
         reactor, [&parts, &report] { return parts->build(report); });
     if (!built) co_return fail(built.error());
-    parts->state.parts.log.info(
-        fmt::format("control plane on {}", fmt::join(parts->addresses, ", ")));
+    parts->state.parts.log.info("control plane on {}", fmt::join(parts->addresses, ", "));
     ROS2S_CHECK(
         parts->background.try_spawn(parts->state.parts.sessions.reap(parts->stopping.token())) &&
         parts->background.try_spawn(parts->trust.watch(parts->stopping.token())) &&

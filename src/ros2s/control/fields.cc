@@ -12,14 +12,13 @@ namespace {
 Result<> check_text(std::string_view field, std::string_view text, size_t bytes_max,
                     Report& report) {
     if (text.size() > bytes_max) {
-        return report.fail(Code::invalid, fmt::format("{} has {} bytes; the limit is {}", field,
-                                                      text.size(), bytes_max));
+        return report.fail(Code::invalid, "{} has {} bytes; the limit is {}", field, text.size(),
+                           bytes_max);
     }
     const bool printable = std::ranges::all_of(text, [](char c) { return c >= ' ' && c != 0x7f; });
     if (!printable) {
-        return report.fail(
-            Code::invalid,
-            fmt::format("{} has characters that cannot be printed; give plain text", field));
+        return report.fail(Code::invalid,
+                           "{} has characters that cannot be printed; give plain text", field);
     }
     return {};
 }
@@ -32,22 +31,20 @@ int64_t count_of(WallTime time) { return time.time_since_epoch().count(); }
 
 Result<> check_label(std::string_view field, std::string_view label, Report& report) {
     if (object::is_valid_label(label)) return {};
-    return report.fail(Code::invalid,
-                       fmt::format("{} is not a label: give 1 to {} of A-Z a-z 0-9 . _ -", field,
-                                   label_bytes_max));
+    return report.fail(Code::invalid, "{} is not a label: give 1 to {} of A-Z a-z 0-9 . _ -", field,
+                       label_bytes_max);
 }
 
 Result<> check_size(std::string_view field, std::string_view bytes, size_t most, Report& report) {
     if (!bytes.empty() && bytes.size() <= most) return {};
-    return report.fail(Code::invalid,
-                       fmt::format("{} has {} bytes; give 1 to {}", field, bytes.size(), most));
+    return report.fail(Code::invalid, "{} has {} bytes; give 1 to {}", field, bytes.size(), most);
 }
 
 Result<capability::Chain> decode(const google::protobuf::RepeatedPtrField<std::string>& chain,
                                  Report& report) {
     if (chain.empty() || chain.size() > capability::depth_max) {
-        return report.fail(Code::invalid, fmt::format("chain has {} capabilities; give 1 or {}",
-                                                      chain.size(), capability::depth_max));
+        return report.fail(Code::invalid, "chain has {} capabilities; give 1 or {}", chain.size(),
+                           capability::depth_max);
     }
     for (const std::string& link : chain) {
         ROS2S_TRY(
@@ -61,10 +58,9 @@ Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request, st
     session::SessionRequest wanted{
         .subject = std::move(subject), .pool = request.pool(), .program = request.program()};
     if (request.client().size() != wanted.client.bytes.size()) {
-        return report.fail(
-            Code::invalid,
-            fmt::format("client has {} bytes; give the 16 random bytes of the opened library",
-                        request.client().size()));
+        return report.fail(Code::invalid,
+                           "client has {} bytes; give the 16 random bytes of the opened library",
+                           request.client().size());
     }
     std::ranges::copy(request.client(), wanted.client.bytes.begin());
     if (wanted.client.is_nil()) {
@@ -74,17 +70,15 @@ Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request, st
         case v1::PURPOSE_STORE: wanted.purpose = session::Purpose::store; break;
         case v1::PURPOSE_LINK: wanted.purpose = session::Purpose::link; break;
         default:
-            return report.fail(
-                Code::invalid,
-                fmt::format("purpose is {}; give PURPOSE_STORE (1) or PURPOSE_LINK (2)",
-                            static_cast<int>(request.purpose())));
+            return report.fail(Code::invalid,
+                               "purpose is {}; give PURPOSE_STORE (1) or PURPOSE_LINK (2)",
+                               static_cast<int>(request.purpose()));
     }
     ROS2S_TRY(check_label("pool", request.pool(), report));
     ROS2S_TRY(check_text("program", request.program(), program_bytes_max, report));
     if (request.providers_size() == 0 || request.providers_size() > providers_max) {
-        return report.fail(Code::invalid,
-                           fmt::format("providers has {} entries; name 1 to {}, best first",
-                                       request.providers_size(), providers_max));
+        return report.fail(Code::invalid, "providers has {} entries; name 1 to {}, best first",
+                           request.providers_size(), providers_max);
     }
     for (const std::string& provider : request.providers()) {
         ROS2S_TRY(check_text("a name in providers", provider, provider_bytes_max, report));
@@ -94,8 +88,8 @@ Result<session::SessionRequest> decode(const v1::OpenSessionRequest& request, st
 
 Result<fs::UserClaim> decode(const v1::User& user, Report& report) {
     if (static_cast<size_t>(user.groups_size()) > fs::caller_groups_max) {
-        return report.fail(Code::invalid, fmt::format("the user has {} groups; the limit is {}",
-                                                      user.groups_size(), fs::caller_groups_max));
+        return report.fail(Code::invalid, "the user has {} groups; the limit is {}",
+                           user.groups_size(), fs::caller_groups_max);
     }
     return fs::UserClaim{.uid = user.uid(),
                          .gid = user.gid(),
@@ -127,9 +121,8 @@ Result<fs::SetXattr> decode(v1::XattrChange how, Report& report) {
         case v1::XATTR_CHANGE_CREATE: return fs::SetXattr::create;
         case v1::XATTR_CHANGE_REPLACE: return fs::SetXattr::replace;
         default:
-            return report.fail(Code::invalid,
-                               fmt::format("how is {}; give 0 (any), 1 (create) or 2 (replace)",
-                                           static_cast<int>(how)));
+            return report.fail(Code::invalid, "how is {}; give 0 (any), 1 (create) or 2 (replace)",
+                               static_cast<int>(how));
     }
 }
 

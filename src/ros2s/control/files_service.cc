@@ -37,20 +37,19 @@ Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Context&
     ROS2S_CO_TRY(co_await turn.begin(served.call));
     auto mount = state.parts.mounts->find(*session, {context.mount()});
     if (!mount) {
-        co_return served.report.fail(mount.error(),
-                                     fmt::format("session {} has no mount {}; it was unmounted, "
-                                                 "or belongs to another session",
-                                                 context.session(), context.mount()));
+        co_return served.report.fail(
+            mount.error(),
+            "session {} has no mount {}; it was unmounted, or belongs to another session",
+            context.session(), context.mount());
     }
     if (for_user) {
         ROS2S_CO_TRY_ASSIGN(served.user, control::decode(context.user(), served.report));
         auto caller = (*mount)->caller_for(served.user);
         if (!caller) {
-            co_return served.report.fail(
-                caller.error(),
-                fmt::format("{} may not act for user {}; 'users' in the settings of "
-                            "the server or of its tenant can allow it",
-                            served.subject, context.user().uid()));
+            co_return served.report.fail(caller.error(),
+                                         "{} may not act for user {}; 'users' in the settings of "
+                                         "the server or of its tenant can allow it",
+                                         served.subject, context.user().uid());
         }
         served.caller = *caller;
         served.call.caller = &served.caller;
@@ -73,9 +72,9 @@ Result<> name_update(Served& served, const session::Session& session, const Requ
     const v1::UpdateName& name = context.update();
     if (name.slot() >= UpdateName::slots_max || name.sequence() == 0) {
         return served.report.fail(
-            Code::invalid, fmt::format("an update has slot {} and sequence {}; slots are below "
-                                       "{}, and sequences begin at 1",
-                                       name.slot(), name.sequence(), UpdateName::slots_max));
+            Code::invalid,
+            "an update has slot {} and sequence {}; slots are below {}, and sequences begin at 1",
+            name.slot(), name.sequence(), UpdateName::slots_max);
     }
     served.update = {.client = session.request.client,
                      .slot = name.slot(),
@@ -333,9 +332,8 @@ Task<Result<>> FileService::read_directory(Served& served, const v1::ReadDirecto
 Task<Result<>> FileService::forget(Served& served, const v1::ForgetRequest& request,
                                    v1::EmptyReply&) {
     if (request.nodes_size() > forgets_max) {
-        co_return served.report.fail(Code::invalid,
-                                     fmt::format("nodes has {} entries; the limit is {}",
-                                                 request.nodes_size(), forgets_max));
+        co_return served.report.fail(Code::invalid, "nodes has {} entries; the limit is {}",
+                                     request.nodes_size(), forgets_max);
     }
     ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context(), false));
     for (const auto& each : request.nodes()) {

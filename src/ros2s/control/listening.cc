@@ -26,9 +26,8 @@ Socket new_socket(int family) {
 std::unexpected<Error> no(const std::string& address, const Error& error, std::string_view why,
                           Report& report) {
     return report.fail(
-        error,
-        fmt::format("the control plane cannot listen on {}: {} ('control: listen' in the settings)",
-                    address, why));
+        error, "the control plane cannot listen on {}: {} ('control: listen' in the settings)",
+        address, why);
 }
 
 std::string why_not(const std::string& host, int failed) {
@@ -170,10 +169,9 @@ Result<> check_form(const std::string& address, Report& report) {
     const bool numeric =
         whole && address.find_first_not_of("0123456789", colon + 1) == address.npos;
     if (whole && (numeric || is_path(address))) return {};
-    return report.fail(Code::invalid,
-                       fmt::format("'{}' is not an address to listen on; give HOST:PORT, "
-                                   "[IPv6]:PORT or unix:PATH",
-                                   address));
+    return report.fail(
+        Code::invalid,
+        "'{}' is not an address to listen on; give HOST:PORT, [IPv6]:PORT or unix:PATH", address);
 }
 
 }  // namespace

@@ -38,9 +38,9 @@ void ServedCall::begin() {
     served_.subject = subject_of(*context_.auth_context());
     if (const auto room = gate_.arrivals.begin(*this, served_.subject); !room) {
         arrival_ = served_.report.fail(
-            room.error(), fmt::format("{} requests are being received, which is the server's "
-                                      "limit; wait for some of them",
-                                      room.error().detail));
+            room.error(),
+            "{} requests are being received, which is the server's limit; wait for some of them",
+            room.error().detail);
         return arrive(share()).post_to(gate_.reactor);
     }
     read();
@@ -57,10 +57,8 @@ void ServedCall::arrived(bool whole) {
 void ServedCall::too_late() {
     gate_.refused_late.add();
     end(served_.report.fail(
-        Code::deadline,
-        fmt::format(
-            "the request was not complete within {} s",
-            std::chrono::round<std::chrono::seconds>(gate_.arrivals.bounds().time_max).count())));
+        Code::deadline, "the request was not complete within {} s",
+        std::chrono::round<std::chrono::seconds>(gate_.arrivals.bounds().time_max).count()));
 }
 
 void ServedCall::give_up() { stop(share()).post_to(gate_.reactor); }
@@ -87,17 +85,16 @@ Result<> ServedCall::check_caller() {
     if (const auto fits = gate_.connections.proven(served_.peer, served_.subject); !fits) {
         gate_.refused_busy.add();
         return served_.report.fail(
-            fits.error(),
-            fmt::format("{} has {} connections, which is the server's limit; close some of them",
-                        served_.subject, fits.error().detail));
+            fits.error(), "{} has {} connections, which is the server's limit; close some of them",
+            served_.subject, fits.error().detail);
     }
     const auto running = gate_.by_subject.find(served_.subject);
     if (running != gate_.by_subject.end() && running->second >= gate_.subject_max) {
         gate_.refused_busy.add();
         return served_.report.fail(
-            Code::busy, fmt::format("{} has {} calls in progress, which is the server's limit; "
-                                    "wait for some of them",
-                                    served_.subject, running->second));
+            Code::busy,
+            "{} has {} calls in progress, which is the server's limit; wait for some of them",
+            served_.subject, running->second);
     }
     return {};
 }

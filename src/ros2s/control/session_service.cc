@@ -27,10 +27,10 @@ Result<session::SessionUse> ServerState::session(Served& served, uint64_t number
         if (shown.chain != served.credential.chain) shown = served.credential;
         return found;
     }
-    return served.report.fail(found.error(),
-                              fmt::format("{} has no session {}; it ended, or belongs to "
-                                          "another client. Open a new one",
-                                          served.subject, number));
+    return served.report.fail(
+        found.error(),
+        "{} has no session {}; it ended, or belongs to another client. Open a new one",
+        served.subject, number);
 }
 
 namespace {
@@ -45,10 +45,10 @@ Result<> refuse(const ServerState& state, Served& served, std::string_view what,
     state.parts.sessions.count_refusal(served.subject);
     state.parts.sessions.audit().not_allowed(served.subject, served.peer, what, object, setting,
                                              fields_of(served));
-    return served.report.fail(
-        Code::denied, fmt::format("{} may not {} {}, or it does not exist; the administrator "
-                                  "of the server can allow it under 'access' in its settings",
-                                  served.subject, what, object));
+    return served.report.fail(Code::denied,
+                              "{} may not {} {}, or it does not exist; the administrator of the "
+                              "server can allow it under 'access' in its settings",
+                              served.subject, what, object);
 }
 
 }  // namespace
@@ -78,9 +78,8 @@ Result<> ServerState::permit_administration(Served& served, std::string_view her
                     served.subject, served.peer, here, pool, served.subject),
         log_fields({{"tenant", served.subject}, {"peer", served.peer}}));
     return served.report.fail(
-        Code::denied,
-        fmt::format("{} may not {}; the engine's settings name who may, under 'administrators'",
-                    served.subject, what));
+        Code::denied, "{} may not {}; the engine's settings name who may, under 'administrators'",
+        served.subject, what);
 }
 
 std::vector<std::string> ServerState::pools_for(const Served& served) const {
@@ -105,19 +104,17 @@ Result<const DataAddress*> SessionService::choose(const v1::OpenSessionRequest& 
     }
     std::vector<std::string> ours;
     for (const DataAddress& each : state_.options.data) ours.push_back(each.provider);
-    return report.fail(
-        Code::unsupported,
-        fmt::format("none of the providers {} is offered here; available: {}",
-                    fmt::join(request.providers(), ", "),
-                    ours.empty() ? "none" : fmt::format("{}", fmt::join(ours, ", "))));
+    return report.fail(Code::unsupported, "none of the providers {} is offered here; available: {}",
+                       fmt::join(request.providers(), ", "),
+                       ours.empty() ? "none" : fmt::format("{}", fmt::join(ours, ", ")));
 }
 
 Result<> SessionService::give_ticket(Served& served, const session::Session& session,
                                      v1::Ticket& into) {
     const auto issued = state_.parts.sessions.issue_ticket(session);
     if (!issued && issued.error().code == Code::stale) {
-        return served.report.fail(
-            Code::stale, fmt::format("session {} is ending. Open a new one", session.id.value));
+        return served.report.fail(Code::stale, "session {} is ending. Open a new one",
+                                  session.id.value);
     }
     if (!issued) {
         return served.report.fail(issued.error(),
@@ -140,28 +137,26 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
                               "runs again");
     }
     if (wanted.purpose != state_.options.purpose) {
-        co_return report.fail(
-            Code::unsupported,
-            fmt::format("this server has sessions for {}, not for {}; use an engine's address "
-                        "for store and a DPU's for link",
-                        session::to_string(state_.options.purpose),
-                        session::to_string(wanted.purpose)));
+        co_return report.fail(Code::unsupported,
+                              "this server has sessions for {}, not for {}; use an engine's "
+                              "address for store and a DPU's for link",
+                              session::to_string(state_.options.purpose),
+                              session::to_string(wanted.purpose));
     }
     const Capabilities* const capabilities = state_.parts.capabilities;
     const bool may_show = request.shows_capability() && capabilities != nullptr &&
                           capabilities->may_show(served.subject, wanted.pool);
     if (!may_show) ROS2S_CO_TRY(state_.permit(served, wanted.pool));
     if (request.shows_capability() && !may_show) {
-        co_return report.fail(
-            Code::denied, fmt::format("{} may not show capabilities here; the engine's settings "
-                                      "name who may, under 'capabilities: delegates'",
-                                      served.subject));
+        co_return report.fail(Code::denied,
+                              "{} may not show capabilities here; the engine's settings name who "
+                              "may, under 'capabilities: delegates'",
+                              served.subject);
     }
     const PoolCatalog& pools = state_.parts.pools;
     if (!pools.has(wanted.pool)) {
-        co_return report.fail(Code::not_found,
-                              fmt::format("there is no pool '{}' here; available: {}", wanted.pool,
-                                          fmt::join(state_.pools_for(served), ", ")));
+        co_return report.fail(Code::not_found, "there is no pool '{}' here; available: {}",
+                              wanted.pool, fmt::join(state_.pools_for(served), ", "));
     }
     ROS2S_CO_TRY_ASSIGN(const DataAddress* const address, choose(request, report));
     const std::string shows_over = may_show ? address->provider : std::string();
@@ -206,10 +201,9 @@ Result<SessionService::Entered> SessionService::enter(Served& served,
     const auto opened = state_.parts.sessions.open(std::move(wanted));
     if (!opened) {
         return served.report.fail(
-            opened.error(),
-            fmt::format("cannot open a session for {}: {}", served.subject,
-                        opened.error().code == Code::closed ? "the server is stopping"
-                                                            : "there are too many; close some"));
+            opened.error(), "cannot open a session for {}: {}", served.subject,
+            opened.error().code == Code::closed ? "the server is stopping"
+                                                : "there are too many; close some");
     }
     (*opened)->credential = served.credential;
     if (!shows_over.empty()) {

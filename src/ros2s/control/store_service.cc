@@ -19,15 +19,13 @@ Result<> check_pool(const ServerState& state, Served& served, const std::string&
     if (!state.parts.pools.directories(pool).empty()) {
         return served.report.fail(
             Code::unsupported,
-            fmt::format("the containers of '{}' are directories of the server: its settings "
-                        "name them, and they cannot be created, removed or queried over the "
-                        "network",
-                        pool));
+            "the containers of '{}' are directories of the server: its settings name them, and "
+            "they cannot be created, removed or queried over the network",
+            pool);
     }
     if (state.parts.pools.has(pool)) return {};
-    return served.report.fail(Code::not_found,
-                              fmt::format("there is no pool '{}' here; available: {}", pool,
-                                          fmt::join(state.pools_for(served), ", ")));
+    return served.report.fail(Code::not_found, "there is no pool '{}' here; available: {}", pool,
+                              fmt::join(state.pools_for(served), ", "));
 }
 
 // From now on the call is for the subject's tenant in the pool.
@@ -75,9 +73,8 @@ const object::ContainerRecord* with_label(const Records& all, const std::string&
 
 Result<> no_container(Served& served, const std::string& pool, const std::string& label) {
     return served.report.fail(Code::not_found,
-                              fmt::format("there is no container '{}' in pool '{}'; list "
-                                          "the pool's containers",
-                                          label, pool));
+                              "there is no container '{}' in pool '{}'; list the pool's containers",
+                              label, pool);
 }
 
 // Whether the caller owns it, and therefore has every right in it.
@@ -153,10 +150,10 @@ Result<> name_change(Served& served, const Request& request) {
         change.slot() >= UpdateName::slots_max) {
         return served.report.fail(
             Code::invalid,
-            fmt::format("a change has a client of {} bytes, slot {} and sequence {}; a client "
-                        "has {} bytes, slots are below {}, and sequences begin at 1",
-                        change.client().size(), change.slot(), change.sequence(),
-                        name.client.bytes.size(), UpdateName::slots_max));
+            "a change has a client of {} bytes, slot {} and sequence {}; a client has {} bytes, "
+            "slots are below {}, and sequences begin at 1",
+            change.client().size(), change.slot(), change.sequence(), name.client.bytes.size(),
+            UpdateName::slots_max);
     }
     std::ranges::copy(change.client(), name.client.bytes.begin());
     name.slot = change.slot();
@@ -189,9 +186,8 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
     ROS2S_CO_TRY(state_.permit(served, session::Right::create, request.pool(), request.label()));
     const auto owned_by = state_.parts.pools.owner_of(request.pool(), served.subject);
     if (!owned_by) {
-        co_return served.report.fail(
-            Code::denied,
-            fmt::format("the tenant of {} is revoked or has expired", served.subject));
+        co_return served.report.fail(Code::denied, "the tenant of {} is revoked or has expired",
+                                     served.subject);
     }
     object::ContainerProperties properties{
         .label = request.label(),
@@ -201,17 +197,15 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
     if (properties.chunk_bytes % block_bytes != 0 ||
         properties.chunk_bytes > object::transaction_bytes_max) {
         co_return served.report.fail(
-            Code::invalid,
-            fmt::format("chunk_bytes is {}; give a multiple of {} up to {}", properties.chunk_bytes,
-                        block_bytes, object::transaction_bytes_max));
+            Code::invalid, "chunk_bytes is {}; give a multiple of {} up to {}",
+            properties.chunk_bytes, block_bytes, object::transaction_bytes_max);
     }
     served.user = {.uid = request.uid(), .gid = request.gid()};
     const auto owner =
         state_.parts.access.users_of(served.subject, request.pool()).caller_for(served.user);
     if (!owner) {
-        co_return served.report.fail(
-            owner.error(),
-            fmt::format("{} may not create containers for user {}", served.subject, request.uid()));
+        co_return served.report.fail(owner.error(), "{} may not create containers for user {}",
+                                     served.subject, request.uid());
     }
     be_for_tenant(state_, served, request.pool());
     ROS2S_CO_TRY_ASSIGN(NameTurn turn, co_await take_turn(state_, served));
@@ -308,9 +302,8 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
     if (found == nullptr) co_return no_container(served, request.pool(), request.label());
     const session::Mounts* const mounts = state_.parts.mounts;
     if (mounts != nullptr && mounts->in_use(request.pool(), request.label())) {
-        co_return served.report.fail(
-            Code::busy,
-            fmt::format("container '{}' is mounted; unmount it first", request.label()));
+        co_return served.report.fail(Code::busy, "container '{}' is mounted; unmount it first",
+                                     request.label());
     }
     ROS2S_CO_TRY(co_await used.store->destroy_container(served.call, found->id));
     state_.audit(served, fmt::format("destroyed the container {}/{} ({})", request.pool(),

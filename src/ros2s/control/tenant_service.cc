@@ -32,8 +32,8 @@ Result<tenancy::Change> change_of(const v1::ChangeTenantRequest& request, Report
             if (request.settings().empty()) return tenancy::Change::revoke;
             return report.fail(Code::invalid, "a revocation has no settings");
         default:
-            return report.fail(Code::invalid, fmt::format("there is no change of kind {}",
-                                                          static_cast<int>(request.kind())));
+            return report.fail(Code::invalid, "there is no change of kind {}",
+                               static_cast<int>(request.kind()));
     }
 }
 
@@ -50,7 +50,7 @@ Result<tenancy::TenantRegistry*> TenantService::registry(Served& served,
     }
     if (tenancy::TenantRegistry* const found = state_.parts.pools.tenants(pool)) return found;
     if (!state_.parts.pools.has(pool)) {
-        return served.report.fail(Code::not_found, fmt::format("there is no pool '{}' here", pool));
+        return served.report.fail(Code::not_found, "there is no pool '{}' here", pool);
     }
     return served.report.fail(
         Code::unsupported,

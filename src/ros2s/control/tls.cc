@@ -89,7 +89,7 @@ class WatchedFiles {
                                               .cert_chain = pem.certificate.c_str()};
         *config = grpc_ssl_server_certificate_config_create(pem.authority.c_str(), &pair, 1);
         if (loaded_) {
-            log_.info(fmt::format("tls: {} was read again", identity_.identity().certificate_file));
+            log_.info("tls: {} was read again", identity_.identity().certificate_file);
         }
         loaded_ = true;
         next_context_is_ours = true;

@@ -31,10 +31,9 @@ Result<WallTime> Trust::check(const std::string& subject, const std::string& cha
                               Report& report) {
     if (chain.size() > chain_bytes_max) {
         return report.fail(Code::denied,
-                           fmt::format("the certificate of {} came with other certificates, {} "
-                                       "bytes, more than {} in all; send only the client's "
-                                       "certificate",
-                                       subject, chain.size(), chain_bytes_max));
+                           "the certificate of {} came with other certificates, {} bytes, more "
+                           "than {} in all; send only the client's certificate",
+                           subject, chain.size(), chain_bytes_max);
     }
     const Known& known = know(chain);
     // WallTime ends in 2262.
@@ -42,10 +41,8 @@ Result<WallTime> Trust::check(const std::string& subject, const std::string& cha
     const WallTime until(std::min<pki::Seconds>(known.until, last));
     if (reactor_.wall_time() < until) return until;
     return report.fail(
-        Code::denied,
-        fmt::format("the certificate of {} is no longer valid here: {}; get a new one", subject,
-                    known.why_not.empty() ? "it expired at " + pki::to_string(known.until)
-                                          : known.why_not));
+        Code::denied, "the certificate of {} is no longer valid here: {}; get a new one", subject,
+        known.why_not.empty() ? "it expired at " + pki::to_string(known.until) : known.why_not);
 }
 
 Task<> Trust::watch(StopToken stop) {

@@ -42,18 +42,18 @@ Result<> read_settings(const Program& program, const std::string& path, Report& 
     text << file.rdbuf();
     if (!file) {
         return report.fail(Code::not_found,
-                           fmt::format("cannot read the settings in {}; `{} --print-config` "
-                                       "writes a file with all settings and their defaults",
-                                       path, program.name));
+                           "cannot read the settings in {}; `{} --print-config` writes a file with "
+                           "all settings and their defaults",
+                           path, program.name);
     }
     ROS2S_TRY(program.read(text.str(), path, report));
     const CommonSettings common = program.common();
     if (common.metrics.empty() || !common.metrics_password_file.empty()) return {};
-    return report.fail(Code::invalid,
-                       fmt::format("{}: 'metrics: listen' needs 'password_file': without a "
-                                   "password every user of this machine could read the "
-                                   "metrics. If the file does not exist, it is created",
-                                   path));
+    return report.fail(
+        Code::invalid,
+        "{}: 'metrics: listen' needs 'password_file': without a password every user of this "
+        "machine could read the metrics. If the file does not exist, it is created",
+        path);
 }
 
 // In this thread and those that it starts, so that sigwait() receives them.
@@ -89,10 +89,9 @@ void say_well(CoreWatch& cores, const Daemon& daemon, uint64_t& rounds, const Lo
     const uint64_t now = daemon.control_rounds();
     const bool accepts = std::exchange(rounds, now) != now;
     if (stuck) {
-        log.error(fmt::format("reactor {} does not run any more; {}", *stuck, consequence));
+        log.error("reactor {} does not run any more; {}", *stuck, consequence);
     } else if (!accepts) {
-        log.error(
-            fmt::format("the control plane does not accept connections any more; {}", consequence));
+        log.error("the control plane does not accept connections any more; {}", consequence);
     } else {
         ::sd_notify(0, "WATCHDOG=1");
     }
@@ -147,7 +146,7 @@ Result<> run_until_stopped(OsReactor& reactor, BlockingPool& blocking, Daemon& d
     run_blocking(reactor, [&] { return memory.begin(); });
     const int signal = wait_for_signal(CoreWatch(std::move(cores)), daemon, signals, log);
     ::sd_notify(0, "STOPPING=1");
-    log.info(fmt::format("told to stop (signal {}): draining", signal));
+    log.info("told to stop (signal {}): draining", signal);
     run_blocking(reactor, [&] { return memory.stop(); });
     if (metrics) {
         run_blocking(reactor, [&] { return metrics->stop(); });

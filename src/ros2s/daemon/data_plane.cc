@@ -63,7 +63,7 @@ Task<Result<>> DataPlane::listen(Listen where, ProviderNeeds needs, const Log& l
     }
     port->server = std::move(*server);
     if (sessions_gate_ != nullptr) sessions_gate_->add(*port->server);
-    log.info(fmt::format("data plane: {} at {}", where.provider, port->server->address()));
+    log.info("data plane: {} at {}", where.provider, port->server->address());
     ports_.push_back(std::move(port));
     co_return Result<>{};
 }

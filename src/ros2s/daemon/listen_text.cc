@@ -27,19 +27,18 @@ Result<std::vector<Listen>> parse_listen(std::string_view text, std::string_view
         const std::string provider = part.substr(0, space);
         if (!fabric::is_provider(provider)) {
             return report.fail(Code::invalid,
-                               fmt::format("{}: '{}' is not a provider; the providers are {}: {}",
-                                           where, part, fabric::provider_names(), example));
+                               "{}: '{}' is not a provider; the providers are {}: {}", where, part,
+                               fabric::provider_names(), example);
         }
         if (space == part.npos) {
-            return report.fail(
-                Code::invalid,
-                fmt::format("{}: the provider '{}' has no address: {}", where, provider, example));
+            return report.fail(Code::invalid, "{}: the provider '{}' has no address: {}", where,
+                               provider, example);
         }
         found.push_back(
             {.provider = provider, .address = std::string(without_spaces(part.substr(space)))});
     }
     if (found.empty()) {
-        return report.fail(Code::invalid, fmt::format("{} names no provider: {}", where, example));
+        return report.fail(Code::invalid, "{} names no provider: {}", where, example);
     }
     return found;
 }

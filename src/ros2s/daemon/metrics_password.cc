@@ -17,9 +17,8 @@ constexpr size_t bytes_max = 256;
 
 std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, Report& report) {
     const int cause = errno;
-    return report.fail(fail_errno(cause).error(),
-                       fmt::format("cannot {} {}, the password of the metrics: {}", do_what, path,
-                                   std::strerror(cause)));
+    return report.fail(fail_errno(cause).error(), "cannot {} {}, the password of the metrics: {}",
+                       do_what, path, std::strerror(cause));
 }
 
 Result<std::string> make(const std::string& path, Report& report) {
@@ -59,17 +58,16 @@ Result<std::string> metrics_password(const std::string& path, Report& report) {
     ::close(file);
     if ((facts.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
         return report.fail(Code::denied,
-                           fmt::format("{}, the password of the metrics, is open to others: chmod "
-                                       "g-w,o= {}",
-                                       path, path));
+                           "{}, the password of the metrics, is open to others: chmod g-w,o= {}",
+                           path, path);
     }
     std::string password(text, static_cast<size_t>(size));
     password.resize(std::min(password.find('\n'), password.size()));
     if (!password.empty()) return password;
     return report.fail(Code::invalid,
-                       fmt::format("{}: the first line, the password of the metrics, is empty; "
-                                   "remove the file, and a new one is created",
-                                   path));
+                       "{}: the first line, the password of the metrics, is empty; remove the "
+                       "file, and a new one is created",
+                       path);
 }
 
 }  // namespace ros2s::daemon

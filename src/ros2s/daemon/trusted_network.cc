@@ -44,20 +44,18 @@ Result<> check_trust(std::string_view trusted_network, const std::vector<Listen>
         if (trusted_network != yes) {
             return report.fail(
                 Code::invalid,
-                fmt::format("{} has {}. Any peer that reaches the port of its library can "
-                            "write into this process without a ticket. Use shm, tls or ofi+verbs; "
-                            "or, if all machines of that network and all users of this machine "
-                            "are trusted, set 'trusted_network: yes'",
-                            where, described(place)));
+                "{} has {}. Any peer that reaches the port of its library can write into this "
+                "process without a ticket. Use shm, tls or ofi+verbs; or, if all machines of that "
+                "network and all users of this machine are trusted, set 'trusted_network: yes'",
+                where, described(place));
         }
         if (is_on_loopback(place, devices)) {
-            return report.fail(
-                Code::invalid,
-                fmt::format("{} has {} (device {}), which every user of this machine can "
-                            "reach. 'trusted_network: yes' is for a separate network: give an "
-                            "address and a device of it, or, if every user of this machine may "
-                            "write into this process, set 'trusted_network: loopback'",
-                            where, described(place), devices));
+            return report.fail(Code::invalid,
+                               "{} has {} (device {}), which every user of this machine can reach. "
+                               "'trusted_network: yes' is for a separate network: give an address "
+                               "and a device of it, or, if every user of this machine may write "
+                               "into this process, set 'trusted_network: loopback'",
+                               where, described(place), devices);
         }
     }
     return {};

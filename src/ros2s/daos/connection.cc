@@ -54,8 +54,8 @@ Task<Result<std::unique_ptr<DaosPool>>> DaosPool::connect(Reactor& reactor, Bloc
 Result<> Connection::begin(Report& report) {
     const auto no = [&](int rc, std::string_view what) {
         const auto error = checked_der(rc);
-        return report.fail(error.error(),
-                           fmt::format("DAOS: {}: {}. {}", what, describe_der(rc), remedy_of(rc)));
+        return report.fail(error.error(), "DAOS: {}: {}. {}", what, describe_der(rc),
+                           remedy_of(rc));
     };
     if (const int rc = dfs.daos_init(); rc != 0) return no(rc, "libdaos cannot start");
     is_initialized_ = true;

@@ -65,19 +65,17 @@ Result<std::unique_ptr<DaosFileSystem>> DaosFileSystem::mount(Connection& connec
                                           &self->handle_, nullptr, nullptr);
         rc != 0) {
         self->handle_ = {};
-        return report.fail(
-            checked_der(rc).error(),
-            fmt::format("DAOS: the container '{}' of the pool '{}' cannot be opened: {}. List the "
-                        "containers: daos container list {}",
-                        container, options.pool, describe_der(rc), options.pool));
+        return report.fail(checked_der(rc).error(),
+                           "DAOS: the container '{}' of the pool '{}' cannot be opened: {}. List "
+                           "the containers: daos container list {}",
+                           container, options.pool, describe_der(rc), options.pool);
     }
     const auto no = [&](int rc, std::string_view what) {
         const Error error = checked(rc).error();
         (void)self->unmount();
-        return report.fail(error,
-                           fmt::format("DAOS: the container '{}' of the pool '{}' {}: {}. It "
-                                       "must be one of type POSIX",
-                                       container, options.pool, what, describe(error)));
+        return report.fail(
+            error, "DAOS: the container '{}' of the pool '{}' {}: {}. It must be one of type POSIX",
+            container, options.pool, what, describe(error));
     };
     if (const int rc = dfs.dfs_mount(connection.handle(), self->handle_, O_RDWR, &self->mount_);
         rc != 0) {

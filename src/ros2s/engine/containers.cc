@@ -292,9 +292,9 @@ Task<> Containers::resume_purges() {
         const Result<> purged = co_await purge(id);
         if (!purged) {
             home_.env.log.warning(
-                fmt::format("removing what a destroyed container held failed: {}; it "
-                            "is tried again when the pool is opened next",
-                            describe(purged.error())));
+                "removing what a destroyed container held failed: {}; it is tried again when the "
+                "pool is opened next",
+                describe(purged.error()));
         }
     }
 }

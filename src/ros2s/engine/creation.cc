@@ -19,8 +19,8 @@ constexpr std::string_view index_directory = "index";
 Result<Superblock> plan_pool(const Env& env, std::span<device::BlockDevice* const> devices,
                              const CreateOptions& options, Report& report) {
     if (devices.empty() || devices.size() > pool_devices_max) {
-        return report.fail(Code::invalid, fmt::format("a pool has 1 to {} devices, not {}",
-                                                      pool_devices_max, devices.size()));
+        return report.fail(Code::invalid, "a pool has 1 to {} devices, not {}", pool_devices_max,
+                           devices.size());
     }
     const uint64_t first_bytes = devices[0]->size();
     const uint64_t journal_bytes =
@@ -45,12 +45,11 @@ Result<Superblock> plan_pool(const Env& env, std::span<device::BlockDevice* cons
         const auto number = static_cast<uint32_t>(pool.devices.size() - 1);
         if (pool.journal_blocks < journal_blocks_least ||
             pool.data_first(number) + 16 > pool.data_end(number)) {
-            return report.fail(
-                Code::invalid,
-                fmt::format("{}: {} bytes are too few: a pool's first device needs {} bytes for "
-                            "its journal, at least {} KiB, and room for data. Give it more",
-                            device->name(), device->size(), journal_bytes,
-                            journal_blocks_least * block_bytes / 1024));
+            return report.fail(Code::invalid,
+                               "{}: {} bytes are too few: a pool's first device needs {} bytes for "
+                               "its journal, at least {} KiB, and room for data. Give it more",
+                               device->name(), device->size(), journal_bytes,
+                               journal_blocks_least * block_bytes / 1024);
         }
     }
     return pool;
@@ -66,8 +65,8 @@ Task<Result<>> EngineStore::create(const Env& env, std::span<device::BlockDevice
         if (options.progress) options.progress(done, steps);
     };
     const auto failed = [&](const device::BlockDevice& device, const Error& error) {
-        return report.fail(error, fmt::format("{}: writing the new pool failed: {}", device.name(),
-                                              describe(error)));
+        return report.fail(error, "{}: writing the new pool failed: {}", device.name(),
+                           describe(error));
     };
     step(0);
     // The index first, the superblocks last: a pool that is made only in part is no pool.
@@ -129,11 +128,10 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
     if (!reason.empty()) {
         result = report.fail(Code::read_only, "the pool cannot grow: " + reason);
     } else if (grown.devices.size() == pool_devices_max) {
-        result = report.fail(Code::too_large,
-                             fmt::format("a pool has at most {} devices", pool_devices_max));
+        result = report.fail(Code::too_large, "a pool has at most {} devices", pool_devices_max);
     } else if (blocks_of(*device) < 32) {
-        result = report.fail(Code::invalid, fmt::format("{}: {} bytes are too few for a device",
-                                                        device->name(), device->size()));
+        result = report.fail(Code::invalid, "{}: {} bytes are too few for a device", device->name(),
+                             device->size());
     }
     if (!result) {
         co_await device->close();

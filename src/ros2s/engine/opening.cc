@@ -75,11 +75,11 @@ Task<Result<>> Opening::relieve(const Committer::Chain& chain, Recovered& recove
     if (writes || !cores.is_dirty_beyond(cores.home().cache_bytes_max)) co_return Result<>();
     co_return report.fail(
         Code::no_memory,
-        fmt::format("replaying the journal needs more memory than the {} MiB for caches in "
-                    "engine.memory, because nothing may be written to the pool. Raise "
-                    "engine.memory in config.yaml{}; nothing was changed",
-                    pool_.options.cache_share() >> 20,
-                    recovered.read_only_reason.empty() ? ", or open the pool for writing" : ""));
+        "replaying the journal needs more memory than the {} MiB for caches in engine.memory, "
+        "because nothing may be written to the pool. Raise engine.memory in config.yaml{}; nothing "
+        "was changed",
+        pool_.options.cache_share() >> 20,
+        recovered.read_only_reason.empty() ? ", or open the pool for writing" : "");
 }
 
 }  // namespace ros2s::engine

@@ -139,9 +139,9 @@ void log_corrupt(Core& core, object::ContainerId container, const object::FetchI
         core.metrics.fetch_corrupt.value() > corrupt_lines_max) {
         return;
     }
-    core.env.log.error(fmt::format(
+    core.env.log.error(
         "corrupt data was not returned: {}; check the disk and restore the file from a copy",
-        object::location_text(container, item, object::damaged(item))));
+        object::location_text(container, item, object::damaged(item)));
 }
 
 // The bytes in the caller's memory do not match. That memory may have been changed meanwhile, so
@@ -230,9 +230,9 @@ Task<Result<>> read_verified(Core& core, Trace* trace, std::span<const BlockRef>
         if (good < count) {
             core.metrics.fetch_corrupt.add();
             if (core.metrics.fetch_corrupt.value() <= corrupt_lines_max) {
-                core.env.log.error(fmt::format(
-                    "{}: the 4 KiB at byte {} are not what was written there",
-                    core.devices[first.device()]->name(), (first.block() + good) * block_bytes));
+                core.env.log.error("{}: the 4 KiB at byte {} are not what was written there",
+                                   core.devices[first.device()]->name(),
+                                   (first.block() + good) * block_bytes);
             }
             co_return fail(Code::corrupt, (at + good + 1) * block_bytes);
         }

@@ -83,9 +83,8 @@ Task<Result<>> RecoveredPool::open_handles(size_t first, Report& report) {
             if (handle) {
                 handles.push_back(std::move(*handle));
             } else {
-                result = report.fail(handle.error(),
-                                     fmt::format("{}: cannot be used by a second core: {}",
-                                                 devices[d]->name(), describe(handle.error())));
+                result = report.fail(handle.error(), "{}: cannot be used by a second core: {}",
+                                     devices[d]->name(), describe(handle.error()));
             }
         }
         co_await at(cores[i], cores.home(), add_handles(cores[i], std::move(handles)));

@@ -16,10 +16,8 @@ constexpr uint64_t read_blocks_max = 256;
 std::unexpected<Error> io_error(Report& report, const device::BlockDevice& device,
                                 std::string_view doing, const Error& error) {
     return report.fail(
-        error,
-        fmt::format(
-            "{} {} failed: {}. Nothing was changed; check the device and open the pool again",
-            doing, device.name(), describe(error)));
+        error, "{} {} failed: {}. Nothing was changed; check the device and open the pool again",
+        doing, device.name(), describe(error));
 }
 
 }  // namespace
@@ -56,11 +54,10 @@ Task<Result<CheckpointSlot>> Recovery::newest_checkpoint(Report& report) {
         if (!read) co_return io_error(report, *devices_[0], "reading", read.error());
         const Result<CheckpointSlot> slot = decode_checkpoint(block.bytes());
         if (!slot && slot.error().code == Code::bad_version) {
-            co_return report.fail(
-                slot.error(),
-                fmt::format("{}: its checkpoint has format version {}, which this program does not "
-                            "know. Use the version of ros2store that wrote it",
-                            devices_[0]->name(), slot.error().detail));
+            co_return report.fail(slot.error(),
+                                  "{}: its checkpoint has format version {}, which this program "
+                                  "does not know. Use the version of ros2store that wrote it",
+                                  devices_[0]->name(), slot.error().detail);
         }
         const bool ours = slot && slot->pool == pool_.pool && slot->position < journal_.blocks();
         if (!ours) continue;
@@ -69,37 +66,38 @@ Task<Result<CheckpointSlot>> Recovery::newest_checkpoint(Report& report) {
         checkpoint_block_ = pool_.checkpoint_first + i;
     }
     if (!newest) {
-        co_return report.fail(
-            Code::corrupt, fmt::format("{}: both checkpoint slots are damaged, so that the journal "
-                                       "cannot be followed. Restore the pool from a copy",
-                                       devices_[0]->name()));
+        co_return report.fail(Code::corrupt,
+                              "{}: both checkpoint slots are damaged, so that the journal cannot "
+                              "be followed. Restore the pool from a copy",
+                              devices_[0]->name());
     }
     co_return *newest;
 }
 
 Task<Result<>> Recovery::load_index(Report& report) {
     const auto broken = [&](const Error& error) {
-        return report.fail(error, fmt::format("the pool's index (directory {}) cannot be used: {}. "
-                                              "Restore it together with the devices",
-                                              pool_.index_directory, describe(error)));
+        return report.fail(error,
+                           "the pool's index (directory {}) cannot be used: {}. Restore it "
+                           "together with the devices",
+                           pool_.index_directory, describe(error));
     };
     const auto raw =
         co_await env_.blocking.run(env_.reactor, [&] { return index_.get(meta_key().view()); });
     if (!raw) co_return broken(raw.error());
     if (!raw->has_value()) {
         co_return report.fail(Code::corrupt,
-                              fmt::format("the pool's index (directory {}) is empty or another "
-                                          "program's. Restore it together with the devices",
-                                          pool_.index_directory));
+                              "the pool's index (directory {}) is empty or another program's. "
+                              "Restore it together with the devices",
+                              pool_.index_directory);
     }
     const Result<MetaValue> meta = decode_meta(**raw);
     if (!meta) co_return broken(meta.error());
     if (meta->pool != pool_.pool) {
-        co_return report.fail(
-            Code::corrupt,
-            fmt::format("the index in directory {} belongs to pool {}, the "
-                        "devices to pool {}. Put the right one in its place",
-                        pool_.index_directory, meta->pool.to_string(), pool_.pool.to_string()));
+        co_return report.fail(Code::corrupt,
+                              "the index in directory {} belongs to pool {}, the devices to pool "
+                              "{}. Put the right one in its place",
+                              pool_.index_directory, meta->pool.to_string(),
+                              pool_.pool.to_string());
     }
     state_.pool = pool_.pool;
     state_.applied = meta->applied;
@@ -340,9 +338,9 @@ Task<Result<Recovered>> Recovery::run(Report& report) {
     if (state_.applied < slot.applied) {
         co_return report.fail(
             Code::corrupt,
-            fmt::format("the pool's index (directory {}) is older than the devices: it ends with "
-                        "group {}, the checkpoint with {}. Restore both from the same moment",
-                        pool_.index_directory, state_.applied, slot.applied));
+            "the pool's index (directory {}) is older than the devices: it ends with group {}, the "
+            "checkpoint with {}. Restore both from the same moment",
+            pool_.index_directory, state_.applied, slot.applied);
     }
     ROS2S_CO_TRY(co_await follow_chain(slot, report));
 
@@ -391,10 +389,9 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
             const auto match = co_await data_match(*record, Matching::compare);
             if (!match) {
                 co_return report.fail(match.error(),
-                                      fmt::format("reading data of journal group {} failed: {}. "
-                                                  "Nothing was changed; check the device and open "
-                                                  "the pool again",
-                                                  header.sequence, describe(match.error())));
+                                      "reading data of journal group {} failed: {}. Nothing was "
+                                      "changed; check the device and open the pool again",
+                                      header.sequence, describe(match.error()));
             }
             if (!*match) break;  // the torn tail
         }
@@ -406,10 +403,9 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
             const Result<> applied = co_await apply(*record);
             if (!applied) {
                 co_return report.fail(applied.error(),
-                                      fmt::format("journal group {} cannot be replayed: {}. "
-                                                  "Nothing was changed; check the index and the "
-                                                  "devices",
-                                                  header.sequence, describe(applied.error())));
+                                      "journal group {} cannot be replayed: {}. Nothing was "
+                                      "changed; check the index and the devices",
+                                      header.sequence, describe(applied.error()));
             }
             ++out.replayed_groups;
             record.reset();

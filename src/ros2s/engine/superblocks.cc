@@ -27,8 +27,8 @@ Task<Result<Superblock>> read_superblock(device::BlockDevice& device, Report& re
     for (const uint64_t at : {uint64_t{0}, blocks_of(device) - 1}) {
         const Result<> read = co_await device.read(at * block_bytes, block.bytes());
         if (!read) {
-            co_return report.fail(read.error(), fmt::format("{}: reading its superblock failed: {}",
-                                                            device.name(), describe(read.error())));
+            co_return report.fail(read.error(), "{}: reading its superblock failed: {}",
+                                  device.name(), describe(read.error()));
         }
         const Result<Superblock> found = decode_superblock(block.bytes());
         if (found) {
@@ -40,31 +40,28 @@ Task<Result<Superblock>> read_superblock(device::BlockDevice& device, Report& re
     if (newest) {
         const uint64_t expected = newest->devices[newest->device_number].blocks;
         if (expected > blocks_of(device)) {
-            co_return report.fail(
-                Code::corrupt,
-                fmt::format("{}: it has {} bytes, and had {} when the pool was made: it was "
-                            "truncated. Restore it from a copy",
-                            device.name(), device.size(), expected * block_bytes));
+            co_return report.fail(Code::corrupt,
+                                  "{}: it has {} bytes, and had {} when the pool was made: it was "
+                                  "truncated. Restore it from a copy",
+                                  device.name(), device.size(), expected * block_bytes);
         }
         co_return *newest;
     }
     if (worst.code == Code::bad_version) {
-        co_return report.fail(worst, fmt::format("{}: pool format version {} or a feature of it is "
-                                                 "not known to this program. Use the version of "
-                                                 "ros2store that wrote it, or a newer one",
-                                                 device.name(), worst.detail));
+        co_return report.fail(worst,
+                              "{}: pool format version {} or a feature of it is not known to this "
+                              "program. Use the version of ros2store that wrote it, or a newer one",
+                              device.name(), worst.detail);
     }
     if (worst.code == Code::corrupt) {
         co_return report.fail(
-            worst,
-            fmt::format(
-                "{}: both copies of its superblock are damaged. Restore the device from a copy",
-                device.name()));
+            worst, "{}: both copies of its superblock are damaged. Restore the device from a copy",
+            device.name());
     }
-    co_return report.fail(
-        worst, fmt::format("{}: this is not a device of a ros2store pool. Make a pool with "
-                           "`ros2store up`, or name the right device",
-                           device.name()));
+    co_return report.fail(worst,
+                          "{}: this is not a device of a ros2store pool. Make a pool with "
+                          "`ros2store up`, or name the right device",
+                          device.name());
 }
 
 namespace {
@@ -101,33 +98,29 @@ Result<Superblock> match_devices(Devices& devices, const std::vector<Superblock>
         const uint32_t number = found[i].device_number;
         if (found[i].pool != newest.pool) {
             const auto other = static_cast<size_t>(newest_at - found.begin());
-            return report.fail(
-                Code::invalid,
-                fmt::format("{} belongs to pool {}, {} to pool {}. Name the devices of one pool",
-                            name, found[i].pool.to_string(), devices[other]->name(), pool));
+            return report.fail(Code::invalid,
+                               "{} belongs to pool {}, {} to pool {}. Name the devices of one pool",
+                               name, found[i].pool.to_string(), devices[other]->name(), pool);
         }
         if (number >= places.size() ||
             newest.devices[number].uuid != found[i].devices[number].uuid ||
             newest.devices[number].blocks != found[i].devices[number].blocks) {
-            return report.fail(Code::invalid,
-                               fmt::format("{} is no longer a device of pool {}", name, pool));
+            return report.fail(Code::invalid, "{} is no longer a device of pool {}", name, pool);
         }
         if (found[i].generation < newest.reached_generation && rules.refuse_old_copies) {
             return report.fail(
                 Code::invalid,
-                fmt::format("{} is device {} of pool {} as it was at generation {}; since then all "
-                            "devices were at generation {}. It was restored from an old copy, and "
-                            "what was written later is not on it. Attach the device that the pool "
-                            "was last used with, or restore all devices and the index from copies "
-                            "of one moment; nothing was changed",
-                            name, number, pool, found[i].generation, newest.reached_generation));
+                "{} is device {} of pool {} as it was at generation {}; since then all devices "
+                "were at generation {}. It was restored from an old copy, and what was written "
+                "later is not on it. Attach the device that the pool was last used with, or "
+                "restore all devices and the index from copies of one moment; nothing was changed",
+                name, number, pool, found[i].generation, newest.reached_generation);
         }
         if (places[number] != absent) {
             return report.fail(
                 Code::invalid,
-                fmt::format("{} and {} are both device {} of pool {}: one is a copy. "
-                            "Name each device once",
-                            devices[places[number]]->name(), name, number, pool));
+                "{} and {} are both device {} of pool {}: one is a copy. Name each device once",
+                devices[places[number]]->name(), name, number, pool);
         }
         places[number] = i;
     }
@@ -170,12 +163,11 @@ Result<> check_identities(const Devices& devices, Superblock& superblock, bool a
         if (recorded[0] != 0 && !accept_copies) {
             return report.fail(
                 Code::invalid,
-                fmt::format("{} is {}, and device {} of pool {} is {}: it is a copy, or the wrong "
-                            "disk. Name the original; or, where the copy is to take its place for "
-                            "good, write `io: {{accept_copies: true}}` in config.yaml for one "
-                            "opening",
-                            devices[i]->name(), devices[i]->identity().to_string(), i,
-                            superblock.pool.to_string(), identity_in(recorded).to_string()));
+                "{} is {}, and device {} of pool {} is {}: it is a copy, or the wrong disk. Name "
+                "the original; or, where the copy is to take its place for good, write `io: "
+                "{{accept_copies: true}}` in config.yaml for one opening",
+                devices[i]->name(), devices[i]->identity().to_string(), i,
+                superblock.pool.to_string(), identity_in(recorded).to_string());
         }
         recorded = found;
     }
@@ -217,9 +209,8 @@ Task<Result<>> renew_copies(Reactor& reactor, const Devices& devices, const Supe
         const Error error = results[i].error();
         co_return report.fail(
             error,
-            fmt::format(
-                "{}: renewing its superblock failed: {}. Check the device and open the pool again",
-                devices[i]->name(), describe(error)));
+            "{}: renewing its superblock failed: {}. Check the device and open the pool again",
+            devices[i]->name(), describe(error));
     }
     co_return Result<>();
 }

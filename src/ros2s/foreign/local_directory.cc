@@ -43,8 +43,8 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Re
         return found_by(std::move(there));
     });
     if (!root) {
-        co_return report.fail(root.error(), fmt::format("the directory {} cannot be opened: {}",
-                                                        path, describe(root.error())));
+        co_return report.fail(root.error(), "the directory {} cannot be opened: {}", path,
+                              describe(root.error()));
     }
     // Without an end: what fails here is /proc.
     const auto proc =

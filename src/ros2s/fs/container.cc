@@ -12,17 +12,16 @@ Task<Result<object::ContainerRecord>> find_container(const Call& call, object::O
                                                      Report& report) {
     auto listed = co_await store.list_containers(call);
     if (!listed) {
-        co_return report.fail(listed.error(), fmt::format("cannot list the containers of {}: {}",
-                                                          where, describe(listed.error())));
+        co_return report.fail(listed.error(), "cannot list the containers of {}: {}", where,
+                              describe(listed.error()));
     }
     std::string others;
     for (auto& record : *listed) {
         if (record.properties.label == label) co_return std::move(record);
         others += (others.empty() ? "" : ", ") + record.properties.label;
     }
-    co_return report.fail(Code::not_found,
-                          fmt::format("{} has no container '{}'; it has: {}", where, label,
-                                      others.empty() ? "none" : others));
+    co_return report.fail(Code::not_found, "{} has no container '{}'; it has: {}", where, label,
+                          others.empty() ? "none" : others);
 }
 
 Task<Result<std::unique_ptr<FileSystem>>> open_container(const Call& call, Reactor& reactor,
@@ -81,9 +80,8 @@ Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor
                                                        const object::Operation* keys) {
     auto created = co_await store.create_container(call, properties);
     if (!created) {
-        co_return report.fail(created.error(),
-                              fmt::format("cannot create the container '{}': {}", properties.label,
-                                          why_not_created(properties, created.error())));
+        co_return report.fail(created.error(), "cannot create the container '{}': {}",
+                              properties.label, why_not_created(properties, created.error()));
     }
     Report refusal;
     const auto formatted =
@@ -105,9 +103,9 @@ Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor
     const auto undone = co_await store.destroy_container(undoing, created->id);
     if (!undone) {
         report.say(
-            fmt::format("the container '{}' was created and cannot be opened; remove it: "
-                        "ros2store container destroy",
-                        created->properties.label));
+            "the container '{}' was created and cannot be opened; remove it: ros2store container "
+            "destroy",
+            created->properties.label);
     }
     co_return fail(formatted.error());
 }
@@ -117,8 +115,7 @@ Task<Result<>> require_decryption(const Call& call, object::ObjectStore& store,
                                   Report& report) {
     const std::string shown = fmt::format("the container '{}'", record.properties.label);
     const auto cannot = [&](const Error& error) {
-        return report.fail(error,
-                           fmt::format("{} cannot be encrypted: {}", shown, describe(error)));
+        return report.fail(error, "{} cannot be encrypted: {}", shown, describe(error));
     };
     Superblock superblock;
     FetchItem item =
@@ -128,13 +125,12 @@ Task<Result<>> require_decryption(const Call& call, object::ObjectStore& store,
     }
     if (const auto known = record_of(item, superblock); !known) co_return cannot(known.error());
     if ((superblock.features_needed & Superblock::needs_decryption) != 0) {
-        co_return report.fail(Code::exists, fmt::format("{} is encrypted already", shown));
+        co_return report.fail(Code::exists, "{} is encrypted already", shown);
     }
     if (superblock.chunk_bytes > encrypted_chunk_bytes_max) {
         co_return report.fail(
-            Code::too_large,
-            fmt::format("{} has chunks of {} bytes; an encrypted one has chunks of at most {}",
-                        shown, superblock.chunk_bytes, encrypted_chunk_bytes_max));
+            Code::too_large, "{} has chunks of {} bytes; an encrypted one has chunks of at most {}",
+            shown, superblock.chunk_bytes, encrypted_chunk_bytes_max);
     }
     superblock.features_needed |= Superblock::needs_decryption;
     object::Transaction transaction;
@@ -155,8 +151,7 @@ Task<Result<>> require_decryption(const Call& call, object::ObjectStore& store,
     const auto done = co_await store.update(call, record.id, transaction);
     if (done) co_return Result<>();
     if (done.error().code != Code::condition_failed) co_return cannot(done.error());
-    co_return report.fail(Code::not_empty,
-                          fmt::format("{} has files already: encrypt an empty one", shown));
+    co_return report.fail(Code::not_empty, "{} has files already: encrypt an empty one", shown);
 }
 
 }  // namespace ros2s::fs

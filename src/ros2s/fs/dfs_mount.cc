@@ -12,15 +12,14 @@ namespace {
 Result<> check_features(const object::ObjectStore& store, Report& report) {
     const object::Features features = store.features();
     if (!features.multi_object_transactions || !features.conditions || !features.chains) {
-        return report.fail(
-            Code::unsupported,
-            fmt::format(
-                "the store \"{}\" has no {}, which a file system needs; use the same release "
-                "of ROS2 on both sides, or another store",
-                store.path(),
-                !features.conditions                  ? "conditional transactions"
-                : !features.multi_object_transactions ? "transactions over several objects"
-                                                      : "chained fetches"));
+        return report.fail(Code::unsupported,
+                           "the store \"{}\" has no {}, which a file system needs; use the same "
+                           "release of ROS2 on both sides, or another store",
+                           store.path(),
+                           !features.conditions ? "conditional transactions"
+                           : !features.multi_object_transactions
+                               ? "transactions over several objects"
+                               : "chained fetches");
     }
     return {};
 }
@@ -33,8 +32,8 @@ Task<Result<object::ContainerRecord>> container_record(const Call& call, object:
     for (const object::ContainerRecord& record : *all) {
         if (record.id == container) co_return record;
     }
-    co_return report.fail(Code::not_found,
-                          fmt::format("the pool has no container {}", container.uuid.to_string()));
+    co_return report.fail(Code::not_found, "the pool has no container {}",
+                          container.uuid.to_string());
 }
 
 }  // namespace
@@ -48,16 +47,15 @@ Task<Result<>> Dfs::format(const Call& call, object::ObjectStore& store,
     const uint64_t chunk_bytes = record.properties.chunk_bytes;
     if (chunk_bytes > object::transaction_bytes_max) {
         co_return report.fail(Code::too_large,
-                              fmt::format("the chunk size is {} bytes, more than one "
-                                          "transaction can carry; choose at most {} bytes",
-                                          chunk_bytes, object::transaction_bytes_max));
+                              "the chunk size is {} bytes, more than one transaction can carry; "
+                              "choose at most {} bytes",
+                              chunk_bytes, object::transaction_bytes_max);
     }
     if (keys != nullptr && chunk_bytes > encrypted_chunk_bytes_max) {
-        co_return report.fail(
-            Code::too_large,
-            fmt::format("the chunk size is {} bytes; an encrypted container has chunks of at most "
-                        "{} bytes: choose a smaller size",
-                        chunk_bytes, encrypted_chunk_bytes_max));
+        co_return report.fail(Code::too_large,
+                              "the chunk size is {} bytes; an encrypted container has chunks of at "
+                              "most {} bytes: choose a smaller size",
+                              chunk_bytes, encrypted_chunk_bytes_max);
     }
     const int64_t now = to_ns(reactor.wall_time());
     Superblock superblock{.chunk_bytes = chunk_bytes, .created_ns = now};
@@ -89,12 +87,11 @@ Task<Result<>> Dfs::format(const Call& call, object::ObjectStore& store,
     const auto done = co_await store.update(call, container, transaction);
     if (done) co_return Result<>();
     if (done.error().code == Code::condition_failed) {
-        co_return report.fail(Code::exists, fmt::format("container {} already has a file system",
-                                                        record.properties.label));
+        co_return report.fail(Code::exists, "container {} already has a file system",
+                              record.properties.label);
     }
-    co_return report.fail(done.error(),
-                          fmt::format("the file system of container {} cannot be written: {}",
-                                      record.properties.label, describe(done.error())));
+    co_return report.fail(done.error(), "the file system of container {} cannot be written: {}",
+                          record.properties.label, describe(done.error()));
 }
 
 Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectStore& store,
@@ -112,51 +109,48 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
             co_return report.fail(error, "the container has no file system; create one first");
         }
         if (error.code == Code::bad_version) {
-            co_return report.fail(error, fmt::format("the file system's superblock has version {}, "
-                                                     "this program knows {}; use a newer release",
-                                                     error.detail, record_version));
+            co_return report.fail(error,
+                                  "the file system's superblock has version {}, this program knows "
+                                  "{}; use a newer release",
+                                  error.detail, record_version);
         }
-        co_return report.fail(
-            error, fmt::format("the file system's superblock cannot be read: {}", describe(error)));
+        co_return report.fail(error, "the file system's superblock cannot be read: {}",
+                              describe(error));
     }
     if (superblock->format != format_version) {
         co_return report.fail(
             ros2s::fail(Code::bad_version, superblock->format).error(),
-            fmt::format("the file system has format {}, this program knows {}; use a newer release",
-                        superblock->format, format_version));
+            "the file system has format {}, this program knows {}; use a newer release",
+            superblock->format, format_version);
     }
     const bool encrypted = (superblock->features_needed & Superblock::needs_decryption) != 0;
     const uint32_t unknown = superblock->features_needed & ~Superblock::needs_decryption;
     if (unknown != 0) {
-        co_return report.fail(
-            ros2s::fail(Code::bad_version, unknown).error(),
-            fmt::format("the file system uses features ({:#x}) that this program does not know; "
-                        "use a newer release",
-                        unknown));
+        co_return report.fail(ros2s::fail(Code::bad_version, unknown).error(),
+                              "the file system uses features ({:#x}) that this program does not "
+                              "know; use a newer release",
+                              unknown);
     }
     if (encrypted && options.layer == nullptr) {
         co_return report.fail(
             fail_errno(EKEYREJECTED).error(),
-            fmt::format("{} is encrypted, and this side has no keys: name the directory that has "
-                        "them, for a program in ROS2STORE_KEYS, for a DPU in its settings "
-                        "(encryption: keys)",
-                        options.shown));
+            "{} is encrypted, and this side has no keys: name the directory that has them, for a "
+            "program in ROS2STORE_KEYS, for a DPU in its settings (encryption: keys)",
+            options.shown);
     }
     const uint64_t chunk = superblock->chunk_bytes;
     if (chunk == 0 || chunk % block_bytes != 0 || chunk > options.transaction_bytes_max) {
         co_return report.fail(
-            Code::corrupt,
-            fmt::format("the file system's superblock names an impossible chunk size, {} bytes",
-                        chunk));
+            Code::corrupt, "the file system's superblock names an impossible chunk size, {} bytes",
+            chunk);
     }
     auto mounted = std::make_unique<DfsMount>(store, container, reactor, options, *superblock);
     if (const auto reaped = co_await mounted->begin(call); !reaped) {
         // A pool that takes no writes is mounted all the same: reading must work.
         if (reaped.error().code != Code::read_only) {
             co_await mounted->close_all();
-            co_return report.fail(
-                reaped.error(),
-                fmt::format("cannot remove files that have no name: {}", describe(reaped.error())));
+            co_return report.fail(reaped.error(), "cannot remove files that have no name: {}",
+                                  describe(reaped.error()));
         }
     }
     co_return std::unique_ptr<Dfs>(std::move(mounted));
@@ -200,11 +194,11 @@ Task<Result<Commit>> DfsMount::commit(const Call& call, const OperationSlots::Le
     // Another client's request was done under a name that only this mount should know. The store's
     // replies for this mount's names can no longer be trusted.
     if (!done && done.error().code == Code::name_taken && own && !std::exchange(stopped_, true)) {
-        options_.log.error(fmt::format(
+        options_.log.error(
             "{}: another client made a request under a name of this mount, which is an attack or "
             "an error in a program. This mount changes nothing any more: changes fail with EIO. "
             "Mount it again; if that happens again, find out who uses the pool",
-            options_.shown));
+            options_.shown);
     }
     co_return done;
 }

@@ -26,7 +26,7 @@ constexpr std::chrono::hours clock_difference{1};
 constexpr std::chrono::days lifetime_max{36500};
 
 std::unexpected<Error> openssl_failed(std::string_view what, Report& report) {
-    return report.fail(Code::io, fmt::format("cannot {}: {}", what, openssl_error()));
+    return report.fail(Code::io, "cannot {}: {}", what, openssl_error());
 }
 
 bool is_name_character(char c) {
@@ -39,19 +39,16 @@ Result<> check(const CertificateRequest& request, Report& report) {
     if (name.empty() || name.size() > name_bytes_max ||
         !std::ranges::all_of(name, is_name_character) || name.front() == '.' ||
         name.front() == '-' || name == authority_name) {
-        return report.fail(
-            Code::invalid,
-            fmt::format(
-                "'{}' cannot be a certificate's name: it has 1 to {} of [A-Za-z0-9._-], does "
-                "not begin with '.' or '-', and is not 'ca'; for example engine-1",
-                name, name_bytes_max));
+        return report.fail(Code::invalid,
+                           "'{}' cannot be a certificate's name: it has 1 to {} of [A-Za-z0-9._-], "
+                           "does not begin with '.' or '-', and is not 'ca'; for example engine-1",
+                           name, name_bytes_max);
     }
     if (request.server && request.alternative_names.empty()) {
-        return report.fail(
-            Code::invalid,
-            fmt::format("the server '{}' needs the names and addresses under which clients reach "
-                        "it; for example: --name engine-1.example.org --name 192.0.2.7",
-                        name));
+        return report.fail(Code::invalid,
+                           "the server '{}' needs the names and addresses under which clients "
+                           "reach it; for example: --name engine-1.example.org --name 192.0.2.7",
+                           name);
     }
     for (const std::string& other : request.alternative_names) {
         in6_addr address{};
@@ -61,16 +58,14 @@ Result<> check(const CertificateRequest& request, Report& report) {
                             std::ranges::all_of(other.starts_with("*.") ? other.substr(2) : other,
                                                 is_name_character);
         if (!is_address && !is_dns) {
-            return report.fail(Code::invalid,
-                               fmt::format("'{}' is neither a DNS name nor an IP address; "
-                                           "leave out port and scheme",
-                                           other));
+            return report.fail(
+                Code::invalid,
+                "'{}' is neither a DNS name nor an IP address; leave out port and scheme", other);
         }
     }
     if (request.lifetime < std::chrono::days(1) || request.lifetime > lifetime_max) {
-        return report.fail(Code::invalid,
-                           fmt::format("a lifetime is 1 to {} days, not {}", lifetime_max.count(),
-                                       request.lifetime.count()));
+        return report.fail(Code::invalid, "a lifetime is 1 to {} days, not {}",
+                           lifetime_max.count(), request.lifetime.count());
     }
     return {};
 }
@@ -158,10 +153,9 @@ Result<Signed> sign(const CertificateRequest& request, const Signed& authority, 
     const Seconds last = to_seconds(X509_get0_notAfter(authority.certificate.get()));
     if (last <= now) {
         return report.fail(Code::deadline,
-                           fmt::format("the authority's certificate expired at {}; make a new "
-                                       "authority in another directory: ros2store certs init "
-                                       "DIR",
-                                       to_string(last)));
+                           "the authority's certificate expired at {}; make a new authority in "
+                           "another directory: ros2store certs init DIR",
+                           to_string(last));
     }
     Signed made{.certificate = Certificate(X509_new()), .key = Key(EVP_EC_gen("P-256"))};
     X509* certificate = made.certificate.get();
@@ -217,8 +211,8 @@ Result<> sync_directory(const std::string& directory, Report& report) {
     const int failure = errno;
     if (fd >= 0) close(fd);
     if (done) return {};
-    return report.fail(fail_errno(failure).error(),
-                       fmt::format("cannot sync {}: {}", directory, std::strerror(failure)));
+    return report.fail(fail_errno(failure).error(), "cannot sync {}: {}", directory,
+                       std::strerror(failure));
 }
 
 std::string parent_of(const std::string& path) {
@@ -274,9 +268,9 @@ Result<Signed> read_authority(const std::string& directory, Report& report) {
     const std::string stem = fmt::format("{}/{}", directory, authority_name);
     if (access((stem + ".key").c_str(), F_OK) != 0) {
         return report.fail(Code::not_found,
-                           fmt::format("there is no {}.key; certificates are issued where the "
-                                       "authority was made: ros2store certs init DIR makes one",
-                                       stem));
+                           "there is no {}.key; certificates are issued where the authority was "
+                           "made: ros2store certs init DIR makes one",
+                           stem);
     }
     Signed authority;
     ROS2S_TRY_ASSIGN(const std::string certificate, read_file(stem + ".crt", report));
@@ -284,7 +278,7 @@ Result<Signed> read_authority(const std::string& directory, Report& report) {
     ROS2S_TRY_ASSIGN(authority.certificate, parse_certificate(certificate, stem + ".crt", report));
     ROS2S_TRY_ASSIGN(authority.key, parse_key(key, stem + ".key", report));
     if (X509_check_private_key(authority.certificate.get(), authority.key.get()) != 1) {
-        return report.fail(Code::invalid, fmt::format("{0}.key is not the key of {0}.crt", stem));
+        return report.fail(Code::invalid, "{0}.key is not the key of {0}.crt", stem);
     }
     return authority;
 }
@@ -298,27 +292,24 @@ Result<std::vector<IssuedCertificate>> make_authority(const std::string& where,
     for (const auto& each : request.certificates) ROS2S_TRY(check(each, report));
     if (request.name.empty() || request.name.size() > name_bytes_max ||
         request.lifetime < std::chrono::days(1) || request.lifetime > lifetime_max) {
-        return report.fail(
-            Code::invalid,
-            fmt::format("an authority has a name of 1 to {} bytes and lives 1 to {} days",
-                        name_bytes_max, lifetime_max.count()));
+        return report.fail(Code::invalid,
+                           "an authority has a name of 1 to {} bytes and lives 1 to {} days",
+                           name_bytes_max, lifetime_max.count());
     }
     if (const std::string there = first_in(directory); !there.empty()) {
         return report.fail(
             Code::exists,
-            fmt::format("{0} is not empty ({1} is in it), and nothing is overwritten; choose a new "
-                        "directory, or issue one more certificate: ros2store certs issue {0} NAME",
-                        directory, there));
+            "{0} is not empty ({1} is in it), and nothing is overwritten; choose a new directory, "
+            "or issue one more certificate: ros2store certs issue {0} NAME",
+            directory, there);
     }
     std::string building = directory + ".XXXXXX";
     if (mkdtemp(building.data()) == nullptr) {
         const int failure = errno;
-        return report.fail(
-            fail_errno(failure).error(),
-            fmt::format("cannot make a directory in {}: {}; {}", parent_of(directory),
-                        std::strerror(failure),
-                        failure == ENOENT ? "make it first: mkdir -p " + parent_of(directory)
-                                          : "choose a directory that you may write to"));
+        return report.fail(fail_errno(failure).error(), "cannot make a directory in {}: {}; {}",
+                           parent_of(directory), std::strerror(failure),
+                           failure == ENOENT ? "make it first: mkdir -p " + parent_of(directory)
+                                             : "choose a directory that you may write to");
     }
     Scaffold scaffold(building);
     ROS2S_TRY_ASSIGN(const Signed authority, sign_authority(request, now, report));
@@ -333,8 +324,8 @@ Result<std::vector<IssuedCertificate>> make_authority(const std::string& where,
     ROS2S_TRY(sync_directory(building, report));
     if (rename(building.c_str(), directory.c_str()) != 0) {
         const int failure = errno;
-        return report.fail(fail_errno(failure).error(),
-                           fmt::format("cannot make {}: {}", directory, std::strerror(failure)));
+        return report.fail(fail_errno(failure).error(), "cannot make {}: {}", directory,
+                           std::strerror(failure));
     }
     scaffold.keep();
     ROS2S_TRY(sync_directory(parent_of(directory), report));
@@ -349,11 +340,10 @@ Result<IssuedCertificate> issue(const std::string& where, const CertificateReque
     const std::string stem = directory + "/" + request.name;
     for (const char* ending : {".crt", ".key"}) {
         if (!replace && access((stem + ending).c_str(), F_OK) == 0) {
-            return report.fail(
-                Code::exists,
-                fmt::format("{}{} already exists; choose another name, or --replace it "
-                            "(running programs use the new one automatically)",
-                            stem, ending));
+            return report.fail(Code::exists,
+                               "{}{} already exists; choose another name, or --replace it (running "
+                               "programs use the new one automatically)",
+                               stem, ending);
         }
     }
     ROS2S_TRY_ASSIGN(const Signed made, sign(request, authority, now, report));
@@ -364,9 +354,8 @@ Result<IssuedCertificate> issue(const std::string& where, const CertificateReque
     for (const char* ending : {".key", ".crt"}) {
         if (rename((stem + ending + ".new").c_str(), (stem + ending).c_str()) != 0) {
             const int failure = errno;
-            return report.fail(
-                fail_errno(failure).error(),
-                fmt::format("cannot make {}{}: {}", stem, ending, std::strerror(failure)));
+            return report.fail(fail_errno(failure).error(), "cannot make {}{}: {}", stem, ending,
+                               std::strerror(failure));
         }
     }
     ROS2S_TRY(sync_directory(directory, report));

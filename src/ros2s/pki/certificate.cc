@@ -76,18 +76,16 @@ Result<> check_chain(const Identity& identity, X509* own, const std::string& aut
     ROS2S_TRY_ASSIGN(const Store store, store_of(authorities, identity.authority_file, report));
     const StoreContext context(X509_STORE_CTX_new());
     if (context == nullptr || X509_STORE_CTX_init(context.get(), store.get(), own, nullptr) != 1) {
-        return report.fail(Code::io, fmt::format("OpenSSL: {}", openssl_error()));
+        return report.fail(Code::io, "OpenSSL: {}", openssl_error());
     }
     X509_STORE_CTX_set_time(context.get(), 0, now.time_since_epoch().count());
     if (X509_verify_cert(context.get()) == 1) return {};
     const int reason = X509_STORE_CTX_get_error(context.get());
-    return report.fail(
-        Code::invalid,
-        fmt::format(
-            "{} was not signed by the authority in {} ({}); use the ca.crt of the directory "
-            "where it was issued",
-            identity.certificate_file, identity.authority_file,
-            X509_verify_cert_error_string(reason)));
+    return report.fail(Code::invalid,
+                       "{} was not signed by the authority in {} ({}); use the ca.crt of the "
+                       "directory where it was issued",
+                       identity.certificate_file, identity.authority_file,
+                       X509_verify_cert_error_string(reason));
 }
 
 }  // namespace
@@ -121,12 +119,11 @@ Result<std::string> read_part(const std::string& path, const Identity& identity,
     if (text) return text;
     if (text.error().code != Code::not_found) return report.fail(text.error(), missing.text());
     const auto name = [](const std::string& file) { return file.substr(file.rfind('/') + 1); };
-    return report.fail(
-        text.error(),
-        fmt::format("{}; {}, {} and {} come from where the authority is: ros2store certs init DIR "
-                    "makes one with certificates; copy them here",
-                    missing.text(), name(identity.authority_file), name(identity.certificate_file),
-                    name(identity.key_file)));
+    return report.fail(text.error(),
+                       "{}; {}, {} and {} come from where the authority is: ros2store certs init "
+                       "DIR makes one with certificates; copy them here",
+                       missing.text(), name(identity.authority_file),
+                       name(identity.certificate_file), name(identity.key_file));
 }
 
 }  // namespace
@@ -142,9 +139,8 @@ Result<> check_identity(const Identity& identity, Seconds now, Report& report) {
     ROS2S_TRY_ASSIGN(const Key key, parse_key(key_text, identity.key_file, report));
     if (X509_check_private_key(own.get(), key.get()) != 1) {
         (void)openssl_error();
-        return report.fail(Code::invalid,
-                           fmt::format("{} is not the key of {}; use the two files of one name",
-                                       identity.key_file, identity.certificate_file));
+        return report.fail(Code::invalid, "{} is not the key of {}; use the two files of one name",
+                           identity.key_file, identity.certificate_file);
     }
     const Seconds begins = to_seconds(X509_get0_notBefore(own.get()));
     const Seconds expires = to_seconds(X509_get0_notAfter(own.get()));

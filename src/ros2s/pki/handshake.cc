@@ -72,7 +72,7 @@ Result<Settings> settings_for(const Identity& identity, Report& report) {
         SSL_CTX_use_PrivateKey_file(settings.get(), identity.key_file.c_str(), SSL_FILETYPE_PEM) !=
             1 ||
         SSL_CTX_set_alpn_protos(settings.get(), http2.data(), http2.size()) != 0) {
-        return report.fail(Code::invalid, fmt::format("OpenSSL: {}", openssl_error()));
+        return report.fail(Code::invalid, "OpenSSL: {}", openssl_error());
     }
     // The result is recorded, and the handshake continues.
     SSL_CTX_set_verify(settings.get(), SSL_VERIFY_NONE, nullptr);
@@ -112,7 +112,7 @@ std::unexpected<Error> explain(const Error& error, const std::string& why, bool 
                            "TLS server");
     }
     if (why.find("alert") != std::string::npos) {
-        return report.fail(Code::denied, fmt::format("it refuses us: {}", why));
+        return report.fail(Code::denied, "it refuses us: {}", why);
     }
     // gRPC's servers give no reason.
     if (met) {
@@ -133,7 +133,7 @@ Result<ServerShown> shake_hands(int socket, const Identity& identity, const std:
     ROS2S_TRY_ASSIGN(const Settings settings, settings_for(identity, report));
     const Connection tls(SSL_new(settings.get()));
     if (tls == nullptr || !expect_name(tls.get(), name)) {
-        return report.fail(Code::invalid, fmt::format("'{}' cannot be a server's name", name));
+        return report.fail(Code::invalid, "'{}' cannot be a server's name", name);
     }
     X509_VERIFY_PARAM_set_time(SSL_get0_param(tls.get()), now.time_since_epoch().count());
     Wire wire(socket, tls.get(), within);

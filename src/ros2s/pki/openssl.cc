@@ -67,11 +67,11 @@ Result<std::string> read_file(const std::string& path, Report& report) {
     struct stat facts{};
     if (file.get() < 0 || fstat(file.get(), &facts) != 0) {
         const int failure = errno;
-        return report.fail(fail_errno(failure).error(),
-                           fmt::format("cannot read {}: {}", path, std::strerror(failure)));
+        return report.fail(fail_errno(failure).error(), "cannot read {}: {}", path,
+                           std::strerror(failure));
     }
     if (!S_ISREG(facts.st_mode) || facts.st_size > file_bytes_max) {
-        return report.fail(Code::invalid, fmt::format("{} is not a certificate or key file", path));
+        return report.fail(Code::invalid, "{} is not a certificate or key file", path);
     }
     std::string text(static_cast<size_t>(facts.st_size), '\0');
     size_t done = 0;
@@ -94,7 +94,7 @@ Result<> create_file(const std::string& path, const std::string& text, int mode,
     if (written) return {};
     const std::string why = std::strerror(to_errno(written.error()));
     if (file.get() >= 0) unlink(path.c_str());
-    return report.fail(written.error(), fmt::format("cannot write {}: {}", path, why));
+    return report.fail(written.error(), "cannot write {}: {}", path, why);
 }
 
 Result<Certificate> parse_certificate(const std::string& text, const std::string& path,
@@ -102,8 +102,8 @@ Result<Certificate> parse_certificate(const std::string& text, const std::string
     const Memory memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
     Certificate certificate(PEM_read_bio_X509(memory.get(), nullptr, nullptr, nullptr));
     if (certificate == nullptr) {
-        return report.fail(Code::invalid, fmt::format("{} has no certificate in PEM form ({})",
-                                                      path, openssl_error()));
+        return report.fail(Code::invalid, "{} has no certificate in PEM form ({})", path,
+                           openssl_error());
     }
     return certificate;
 }
@@ -114,10 +114,9 @@ Result<Key> parse_key(const std::string& text, const std::string& path, Report& 
     Key key(PEM_read_bio_PrivateKey(
         memory.get(), nullptr, [](char*, int, int, void*) { return 0; }, nullptr));
     if (key == nullptr) {
-        return report.fail(
-            Code::invalid,
-            fmt::format("{} has no private key in PEM form without a pass phrase ({})", path,
-                        openssl_error()));
+        return report.fail(Code::invalid,
+                           "{} has no private key in PEM form without a pass phrase ({})", path,
+                           openssl_error());
     }
     return key;
 }

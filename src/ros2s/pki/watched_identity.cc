@@ -37,9 +37,9 @@ WatchedIdentity::Look WatchedIdentity::look(Pem& into) {
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     if (!check_identity(identity_, now, report)) {
         log_.warning(
-            fmt::format("tls: the certificate files changed and are not used, because {}; the "
-                        "previous ones stay in use",
-                        report.text()));
+            "tls: the certificate files changed and are not used, because {}; the previous ones "
+            "stay in use",
+            report.text());
         return Look::not_usable;
     }
     into = read_pem(identity_);

@@ -52,17 +52,17 @@ class Reader {
     Result<double> number(std::string_view key, std::string_view text) const {
         if (const auto value = number_in(text)) return *value;
         return report_.fail(Code::invalid,
-                            fmt::format("{}: {}: \"{}\" is not a cost; write a number from 0 to "
-                                        "1e15, or remove the key if it was not measured",
-                                        where_, config::shown(key), config::shown(text)));
+                            "{}: {}: \"{}\" is not a cost; write a number from 0 to 1e15, or "
+                            "remove the key if it was not measured",
+                            where_, config::shown(key), config::shown(text));
     }
     Result<Cost> cost(const std::string& key, const config::Entries& entries) const {
         if (!well_formed(key)) {
             return report_.fail(
                 Code::invalid,
-                fmt::format("{}: requests: \"{}\" names no request; write MODE/BACKEND/PROVIDER/"
-                            "WORK, as in offload/engine/ucx+tcp/read-4096",
-                            where_, config::shown(key)));
+                "{}: requests: \"{}\" names no request; write MODE/BACKEND/PROVIDER/WORK, as in "
+                "offload/engine/ucx+tcp/read-4096",
+                where_, config::shown(key));
         }
         Cost cost;
         for (const auto& [entry, text] : entries) {
@@ -75,9 +75,9 @@ class Reader {
         }
         if (!cost.source.empty()) return cost;
         return report_.fail(Code::invalid,
-                            fmt::format("{}: {}: it has no source; write \"source\": \"measured\", "
-                                        "or where the numbers are from",
-                                        where_, config::shown(key)));
+                            "{}: {}: it has no source; write \"source\": \"measured\", or where "
+                            "the numbers are from",
+                            where_, config::shown(key));
     }
 
   private:

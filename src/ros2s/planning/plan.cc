@@ -68,8 +68,8 @@ Result<Demand> parse_demand(std::string_view gpus, std::string_view rate, std::s
                             Report& report) {
     Demand demand;
     const auto wrong = [&](std::string_view option, std::string_view text, std::string what) {
-        return report.fail(Code::invalid,
-                           fmt::format("{} takes {}, not '{}'", option, what, config::shown(text)));
+        return report.fail(Code::invalid, "{} takes {}, not '{}'", option, what,
+                           config::shown(text));
     };
     const auto all = [](std::string_view text, auto& value) {
         const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -88,9 +88,9 @@ Result<Demand> parse_demand(std::string_view gpus, std::string_view rate, std::s
         static_cast<double>(demand.gpus) * demand.rate * static_cast<double>(demand.sample_bytes);
     if (product <= Demand::bytes_per_s_max) return demand;
     return report.fail(Code::invalid,
-                       fmt::format("GPUs, rate and sample make {:.3g} bytes per second, more than "
-                                   "any storage has; check the units",
-                                   product));
+                       "GPUs, rate and sample make {:.3g} bytes per second, more than any storage "
+                       "has; check the units",
+                       product);
 }
 
 Result<Request> request_of(double bytes, Backend backend, std::string_view provider,
@@ -100,10 +100,9 @@ Result<Request> request_of(double bytes, Backend backend, std::string_view provi
     for (size_t i = 0; i < std::size(works); ++i) {
         const auto at = costs.requests.find(Costs::key(backend, provider, works[i]));
         if (at == costs.requests.end()) {
-            return report.fail(
-                Code::not_found,
-                fmt::format("{} has no cost of {} with {} behind the DPU over {}{}", where,
-                            works[i], name(backend), provider, remedy(backend, costs)));
+            return report.fail(Code::not_found,
+                               "{} has no cost of {} with {} behind the DPU over {}{}", where,
+                               works[i], name(backend), provider, remedy(backend, costs));
         }
         found[i] = &at->second;
     }
@@ -112,10 +111,10 @@ Result<Request> request_of(double bytes, Backend backend, std::string_view provi
         const auto &small = found[0]->*each.cost, &large = found[1]->*each.cost;
         if (!small || !large) {
             return report.fail(Code::not_found,
-                               fmt::format("{} has no {} of {} with {} behind the DPU over {}; "
-                                           "measure it, or add it with its source",
-                                           where, each.name, small ? works[1] : works[0],
-                                           name(backend), provider));
+                               "{} has no {} of {} with {} behind the DPU over {}; measure it, or "
+                               "add it with its source",
+                               where, each.name, small ? works[1] : works[0], name(backend),
+                               provider);
         }
         request.*each.request = Line(*small, *large).at(bytes);
     }

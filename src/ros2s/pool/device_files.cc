@@ -30,12 +30,11 @@ class Room {
             return cannot("make a file in", directory, fail_errno(errno).error(), report);
         }
         if (!S_ISDIR(status.st_mode)) {
-            return report.fail(
-                Code::invalid,
-                fmt::format("{} is not a directory or a device that can hold a pool: name a "
-                            "directory, an NVMe namespace's character device (/dev/ng0n1, say) or "
-                            "a devdax device of persistent memory (not virtio-pmem)",
-                            directory));
+            return report.fail(Code::invalid,
+                               "{} is not a directory or a device that can hold a pool: name a "
+                               "directory, an NVMe namespace's character device (/dev/ng0n1, say) "
+                               "or a devdax device of persistent memory (not virtio-pmem)",
+                               directory);
         }
         struct statvfs space{};
         if (::statvfs(directory.c_str(), &space) != 0) {
@@ -46,12 +45,11 @@ class Room {
         uint64_t& sum = needed_[status.st_dev];
         sum += bytes;
         if (sum <= free_bytes) return {};
-        return report.fail(
-            Code::no_space,
-            fmt::format("{} needs {} of free space and has {}, {} too little: free some, "
-                        "choose another directory, or a smaller --size",
-                        directory, config::human_size(sum), config::human_size(free_bytes),
-                        config::human_size(sum - free_bytes)));
+        return report.fail(Code::no_space,
+                           "{} needs {} of free space and has {}, {} too little: free some, choose "
+                           "another directory, or a smaller --size",
+                           directory, config::human_size(sum), config::human_size(free_bytes),
+                           config::human_size(sum - free_bytes));
     }
 
   private:
@@ -67,16 +65,15 @@ Result<> check_raw_devices(const std::vector<DevicePath>& places, Report& report
     for (const auto& place : places) {
         if (place.raw_bytes == 0) continue;
         if (!seen.insert(std::filesystem::weakly_canonical(place.path)).second) {
-            return report.fail(Code::invalid,
-                               fmt::format("{} would be two devices of the pool: name each "
-                                           "once, and leave --devices out",
-                                           place.path));
+            return report.fail(
+                Code::invalid,
+                "{} would be two devices of the pool: name each once, and leave --devices out",
+                place.path);
         }
         if (place.raw_bytes < pool_bytes_min) {
-            return report.fail(Code::invalid,
-                               fmt::format("{} has {}, too little for a device: it needs {}",
-                                           place.path, config::human_size(place.raw_bytes),
-                                           config::human_size(pool_bytes_min)));
+            return report.fail(Code::invalid, "{} has {}, too little for a device: it needs {}",
+                               place.path, config::human_size(place.raw_bytes),
+                               config::human_size(pool_bytes_min));
         }
     }
     return {};
@@ -100,9 +97,9 @@ Task<Result<>> check_empty(Environment environment, std::string path, Report& re
     const bool empty =
         std::ranges::all_of(first.bytes(), [](std::byte byte) { return byte == std::byte{0}; });
     if (empty) co_return Result<>{};
-    co_return report.fail(
-        Code::exists, fmt::format("{} holds something, a pool perhaps: if it may go, clear it{}",
-                                  path, how_to_clear(path)));
+    co_return report.fail(Code::exists,
+                          "{} holds something, a pool perhaps: if it may go, clear it{}", path,
+                          how_to_clear(path));
 }
 
 }  // namespace

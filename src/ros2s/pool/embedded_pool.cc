@@ -35,8 +35,7 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
         co_return fail(begun.error());
     }
     if (const auto why = pool->read_only_reason(); !why.empty()) {
-        environment.log.warning(
-            fmt::format("the pool in {} is read-only: {}", pool->directory(), why));
+        environment.log.warning("the pool in {} is read-only: {}", pool->directory(), why);
     }
     co_return std::move(pool);
 }
@@ -72,9 +71,9 @@ Task<> EmbeddedPool::close() {
                               directory())
                 : describe(closed.error());
         environment_.log.warning(
-            fmt::format("the pool in {} was not closed cleanly ({}); nothing is lost, the next "
-                        "opening recovers it",
-                        directory(), cause));
+            "the pool in {} was not closed cleanly ({}); nothing is lost, the next opening "
+            "recovers it",
+            directory(), cause);
     }
 }
 
@@ -100,8 +99,8 @@ Task<Result<object::ContainerRecord>> EmbeddedPool::set_container(const Call& ca
                                                                   Report& report) {
     auto done = co_await engine_->set_container(call, container, change);
     if (done) co_return std::move(*done);
-    co_return report.fail(done.error(), fmt::format("the container of {} cannot be changed: {}",
-                                                    shown(), describe(done.error())));
+    co_return report.fail(done.error(), "the container of {} cannot be changed: {}", shown(),
+                          describe(done.error()));
 }
 
 void EmbeddedPool::set_owner_caps(const std::map<std::string, object::Amount>& caps) {

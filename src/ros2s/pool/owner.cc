@@ -118,9 +118,9 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
     if (descriptor < 0) {
         const int cause = errno;
         return report.fail(fail_errno(cause).error(),
-                           fmt::format("cannot open {} to take the pool ({}): check that the "
-                                       "directory exists and that you may write in it",
-                                       path, std::strerror(cause)));
+                           "cannot open {} to take the pool ({}): check that the directory exists "
+                           "and that you may write in it",
+                           path, std::strerror(cause));
     }
     // An earlier version made it readable by every user. The mode of another user's file stays as
     // it is.
@@ -134,9 +134,8 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
             return report.fail(Code::busy, describe_owner(directory, present));
         }
         return report.fail(fail_errno(cause).error(),
-                           fmt::format("cannot lock {} ({}): a pool needs a file system with "
-                                       "fcntl locks",
-                                       path, std::strerror(cause)));
+                           "cannot lock {} ({}): a pool needs a file system with fcntl locks", path,
+                           std::strerror(cause));
     }
     close_in_forked_child(descriptor);
     std::unique_ptr<Ownership> ownership(new Ownership(descriptor));
@@ -144,8 +143,8 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
     if (::ftruncate(descriptor, 0) != 0 ||
         ::pwrite(descriptor, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
         const int cause = errno;
-        return report.fail(fail_errno(cause).error(),
-                           fmt::format("cannot write {} ({})", path, std::strerror(cause)));
+        return report.fail(fail_errno(cause).error(), "cannot write {} ({})", path,
+                           std::strerror(cause));
     }
     return ownership;
 }

@@ -54,10 +54,9 @@ Result<PoolConfig> PoolConfig::parse(std::string_view yaml, std::string_view whe
     PoolConfig config;
     ROS2S_TRY(config::parse(yaml, where, describe(config), report));
     if (!object::is_valid_label(config.pool)) {
-        return report.fail(
-            Code::invalid,
-            fmt::format("{}: the pool name '{}' is not 1 to 127 of A-Z a-z 0-9 . _ -", where,
-                        config.pool));
+        return report.fail(Code::invalid,
+                           "{}: the pool name '{}' is not 1 to 127 of A-Z a-z 0-9 . _ -", where,
+                           config.pool);
     }
     return config;
 }

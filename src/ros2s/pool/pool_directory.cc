@@ -37,27 +37,23 @@ Result<> check_request(const PoolCreation& creation, Report& report) {
     for (const auto& [what, name] :
          {std::pair{"pool", creation.pool}, std::pair{"container", creation.container}}) {
         if (object::is_valid_label(name) || (what[0] == 'c' && name.empty())) continue;
-        return report.fail(
-            Code::invalid,
-            fmt::format("the {} name '{}' is not 1 to 127 of A-Z a-z 0-9 . _ -", what, name));
+        return report.fail(Code::invalid, "the {} name '{}' is not 1 to 127 of A-Z a-z 0-9 . _ -",
+                           what, name);
     }
     if (creation.devices < 1 || creation.devices > pool_devices_max) {
-        return report.fail(Code::invalid, fmt::format("a pool has 1 to {} devices, not {}",
-                                                      pool_devices_max, creation.devices));
+        return report.fail(Code::invalid, "a pool has 1 to {} devices, not {}", pool_devices_max,
+                           creation.devices);
     }
     if (creation.devices < creation.device_directories.size()) {
-        return report.fail(Code::invalid,
-                           fmt::format("{} places for {} device{}: name no more places than there "
-                                       "are devices",
-                                       creation.device_directories.size(), creation.devices,
-                                       creation.devices == 1 ? "" : "s"));
+        return report.fail(
+            Code::invalid, "{} places for {} device{}: name no more places than there are devices",
+            creation.device_directories.size(), creation.devices, creation.devices == 1 ? "" : "s");
     }
     if (creation.bytes / creation.devices < pool_bytes_min) {
-        return report.fail(
-            Code::invalid,
-            fmt::format("{} are too little for {} device{}: each needs {} at least",
-                        config::format_size(creation.bytes), creation.devices,
-                        creation.devices == 1 ? "" : "s", config::format_size(pool_bytes_min)));
+        return report.fail(Code::invalid,
+                           "{} are too little for {} device{}: each needs {} at least",
+                           config::format_size(creation.bytes), creation.devices,
+                           creation.devices == 1 ? "" : "s", config::format_size(pool_bytes_min));
     }
     return {};
 }
@@ -74,10 +70,9 @@ std::string lost_settings(const std::string& directory, const std::string& data)
 Result<> check_directory(const std::string& directory, Report& report) {
     if (exists(in(directory, config_name)) && !exists(in(directory, half_made_name))) {
         return report.fail(Code::exists,
-                           fmt::format("there is a pool in {} already: use it (`ros2store status "
-                                       "{}`), or remove it with all its data first: `ros2store "
-                                       "pool destroy {}`",
-                                       directory, directory, directory));
+                           "there is a pool in {} already: use it (`ros2store status {}`), or "
+                           "remove it with all its data first: `ros2store pool destroy {}`",
+                           directory, directory, directory);
     }
     const auto data = data_names(directory);
     if (!data) return cannot("list", directory, data.error(), report);
@@ -87,11 +82,10 @@ Result<> check_directory(const std::string& directory, Report& report) {
     const auto names = foreign_names(directory);
     if (!names) return cannot("list", directory, names.error(), report);
     if (!names->empty()) {
-        return report.fail(
-            Code::exists,
-            fmt::format("{} is not empty (it holds '{}', which does not belong to a pool): choose "
-                        "a new or empty directory",
-                        directory, names->front()));
+        return report.fail(Code::exists,
+                           "{} is not empty (it holds '{}', which does not belong to a pool): "
+                           "choose a new or empty directory",
+                           directory, names->front());
     }
     return {};
 }
@@ -169,8 +163,8 @@ Task<Result<>> make_pool(const Call& call, Environment environment, const PoolCr
     ROS2S_CO_TRY(co_await format_engine(environment, pool, report));
     ROS2S_CO_TRY(co_await make_container(call, environment, pool, creation.container, report));
     if (call.stop.stop_requested()) {
-        co_return report.fail(Code::cancelled,
-                              fmt::format("the creation of the pool in {} was stopped", directory));
+        co_return report.fail(Code::cancelled, "the creation of the pool in {} was stopped",
+                              directory);
     }
     const auto config = replace_file(in(directory, config_name), pool.config.document());
     if (!config) co_return cannot("write the settings in", directory, config.error(), report);
@@ -191,10 +185,9 @@ Result<std::string> growing_in(const std::string& directory, Report& report) {
     std::string name;
     if (!std::getline(file, name) || !is_device_name(name) || name.ends_with(".new")) {
         return report.fail(Code::corrupt,
-                           fmt::format("{} does not name the device file that is being added: "
-                                       "write its name there ({}, say), or remove {} where "
-                                       "none is",
-                                       path, device_name(1), path));
+                           "{} does not name the device file that is being added: write its name "
+                           "there ({}, say), or remove {} where none is",
+                           path, device_name(1), path);
     }
     return in(directory, name);
 }
@@ -206,11 +199,10 @@ Result<uint64_t> bytes_of_device(const std::string& device, Report& report) {
     std::error_code no_link;
     const auto target = std::filesystem::read_symlink(device, no_link).string();
     if (no_link) return cannot("open the device file", device, error, report);
-    return report.fail(
-        error, fmt::format("the device file {0} is a link to {1}, which cannot be opened ({2}): "
-                           "mount the disk that holds it, or link to where it is now: ln -sfn "
-                           "FILE {0}",
-                           device, target, describe(error)));
+    return report.fail(error,
+                       "the device file {0} is a link to {1}, which cannot be opened ({2}): mount "
+                       "the disk that holds it, or link to where it is now: ln -sfn FILE {0}",
+                       device, target, describe(error));
 }
 
 }  // namespace
@@ -238,8 +230,8 @@ Task<Result<>> create_pool(const Call& call, Environment environment, const Pool
     const auto made = co_await make_pool(call, environment, creation, directory, report);
     if (made) co_return {};
     if (const auto removed = remove_pool_files(directory); !removed) {
-        report.say(fmt::format("what was made in {} could not be removed: {}", directory,
-                               describe(removed.error())));
+        report.say("what was made in {} could not be removed: {}", directory,
+                   describe(removed.error()));
     }
     ::unlink(in(directory, owner_name).c_str());
     ownership.reset();
@@ -252,7 +244,7 @@ Result<> destroy_pool(const std::string& path, Report& report,
     ROS2S_TRY_ASSIGN(const std::string directory, absolute(path, report));
     const bool interrupted = exists(in(directory, half_made_name));
     if (!interrupted && !exists(in(directory, config_name))) {
-        return report.fail(Code::not_found, fmt::format("there is no pool in {}", directory));
+        return report.fail(Code::not_found, "there is no pool in {}", directory);
     }
     OwnerRecord present;
     const OwnerRecord self{.pid = ::getpid(), .program = ::program_invocation_short_name};
@@ -289,21 +281,19 @@ Result<PoolDirectory> read_pool_settings(const std::string& path, Report& report
         const int cause = missing != 0 ? missing : ENOTDIR;
         if (cause == ENOTDIR) {
             return report.fail(Code::not_directory,
-                               fmt::format("{} is not a directory; a pool is a directory: name the "
-                                           "directory that `ros2store up` made",
-                                           directory));
+                               "{} is not a directory; a pool is a directory: name the directory "
+                               "that `ros2store up` made",
+                               directory);
         }
         return report.fail(fail_errno(cause).error(),
-                           fmt::format("cannot open the pool directory {} ({}); `ros2store up {}` "
-                                       "makes one",
-                                       directory, std::strerror(cause), directory));
+                           "cannot open the pool directory {} ({}); `ros2store up {}` makes one",
+                           directory, std::strerror(cause), directory);
     }
     if (exists(in(directory, half_made_name))) {
-        return report.fail(
-            Code::not_found,
-            fmt::format("the pool in {} is incomplete: its creation or removal is under way or was "
-                        "interrupted; `ros2store up {}` clears it and makes a new one",
-                        directory, directory));
+        return report.fail(Code::not_found,
+                           "the pool in {} is incomplete: its creation or removal is under way or "
+                           "was interrupted; `ros2store up {}` clears it and makes a new one",
+                           directory, directory);
     }
     const auto config_path = in(directory, config_name);
     std::ifstream file(config_path);
@@ -340,10 +330,10 @@ Result<PoolDirectory> read_pool_directory(const std::string& path, Report& repor
         found.devices.push_back(device);
     }
     if (found.devices.empty()) {
-        return report.fail(Code::not_found,
-                           fmt::format("the pool in {} has lost its device files ({} …): put them "
-                                       "back where they were",
-                                       found.directory, device_name(0)));
+        return report.fail(
+            Code::not_found,
+            "the pool in {} has lost its device files ({} …): put them back where they were",
+            found.directory, device_name(0));
     }
     return found;
 }
@@ -356,9 +346,9 @@ Result<std::unique_ptr<OsReactor>> create_reactor(const PoolDirectory& pool, Rep
     if (reactor) return reactor;
     if (options.ring != RingChoice::io_uring) return report.fail(reactor.error(), refusal.text());
     return report.fail(reactor.error(),
-                       fmt::format("{}; {} demands io_uring: allow it, or write there `back_end: "
-                                   "auto`, which takes threads instead, slower",
-                                   refusal.text(), in(pool.directory, config_name)));
+                       "{}; {} demands io_uring: allow it, or write there `back_end: auto`, which "
+                       "takes threads instead, slower",
+                       refusal.text(), in(pool.directory, config_name));
 }
 
 }  // namespace ros2s::pool

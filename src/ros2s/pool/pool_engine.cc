@@ -133,8 +133,8 @@ Task<Result<std::unique_ptr<engine::EngineStore>>> open_engine(Environment envir
         refusal = {};
         engine = co_await open_as_it_is(environment, directory, role, refusal);
         if (engine) {
-            environment.log.info(fmt::format(
-                "a growth that was interrupted is finished: the pool has {} now", added));
+            environment.log.info("a growth that was interrupted is finished: the pool has {} now",
+                                 added);
         }
     } else if (engine) {
         if (const auto removed = remove_device(added, Removal::unfinished); !removed) {
@@ -142,8 +142,7 @@ Task<Result<std::unique_ptr<engine::EngineStore>>> open_engine(Environment envir
             co_return cannot("remove what an interrupted growth left:", added, removed.error(),
                              report);
         }
-        environment.log.info(
-            fmt::format("a growth that was interrupted is undone: {} is gone", added));
+        environment.log.info("a growth that was interrupted is undone: {} is gone", added);
     }
     if (!engine) co_return report.fail(engine.error(), refusal.text());
     if (const auto ended = end_growth(directory, report); !ended) {

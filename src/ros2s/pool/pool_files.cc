@@ -92,8 +92,8 @@ bool exists(const std::string& path) {
 
 std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, const Error& error,
                               Report& report) {
-    return report.fail(error, fmt::format("cannot {} {}: {}{}", do_what, path, describe(error),
-                                          remedy_for(error.code)));
+    return report.fail(error, "cannot {} {}: {}{}", do_what, path, describe(error),
+                       remedy_for(error.code));
 }
 
 Result<std::vector<std::string>> foreign_names(const std::string& directory) {

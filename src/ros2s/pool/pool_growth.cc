@@ -20,14 +20,12 @@ Result<DevicePath> plan(const PoolDirectory& pool, const PoolGrowth& growth,
                         const std::string& read_only_reason, const Secrets& secrets,
                         Report& report) {
     if (growth.bytes < pool_bytes_min && !raw_device_bytes(growth.device_directory)) {
-        return report.fail(
-            Code::invalid,
-            fmt::format("{} are too little for a device: it needs {} at least",
-                        config::format_size(growth.bytes), config::format_size(pool_bytes_min)));
+        return report.fail(Code::invalid, "{} are too little for a device: it needs {} at least",
+                           config::format_size(growth.bytes), config::format_size(pool_bytes_min));
     }
     if (!read_only_reason.empty()) {
-        return report.fail(Code::read_only, fmt::format("the pool in {} cannot grow: {}",
-                                                        pool.directory, read_only_reason));
+        return report.fail(Code::read_only, "the pool in {} cannot grow: {}", pool.directory,
+                           read_only_reason);
     }
     const auto is_taken = [&](size_t number) {
         return std::ranges::find(pool.devices, in(pool.directory, device_name(number))) !=
@@ -36,11 +34,10 @@ Result<DevicePath> plan(const PoolDirectory& pool, const PoolGrowth& growth,
     size_t number = 0;
     while (number < pool_devices_max && is_taken(number)) ++number;
     if (number == pool_devices_max) {
-        return report.fail(
-            Code::too_large,
-            fmt::format("the pool in {} has {} devices, and can have no more: make a larger one "
-                        "(`ros2store up`) and copy its files there (`ros2store cp -r`)",
-                        pool.directory, pool_devices_max));
+        return report.fail(Code::too_large,
+                           "the pool in {} has {} devices, and can have no more: make a larger one "
+                           "(`ros2store up`) and copy its files there (`ros2store cp -r`)",
+                           pool.directory, pool_devices_max);
     }
     auto place =
         device_path(pool.directory, pool.config.pool, number, growth.device_directory, secrets);
@@ -60,9 +57,8 @@ Task<Result<>> write_file(const Call& call, Environment environment, const PoolD
                                       pool.config.page_cache, progress, report));
     progress(bytes);
     if (call.stop.stop_requested()) {
-        co_return report.fail(
-            Code::cancelled,
-            fmt::format("the growth of the pool in {} was stopped", pool.directory));
+        co_return report.fail(Code::cancelled, "the growth of the pool in {} was stopped",
+                              pool.directory);
     }
     co_return {};
 }
@@ -79,9 +75,9 @@ Task<Result<>> grow(const Call& call, Environment environment, const PoolDirecto
     if (!written) {
         if (const auto removed = remove_device(device, Removal::unfinished); !removed) {
             report.say(
-                fmt::format("what was made of {} could not be removed: {}; the next "
-                            "opening of the pool tries again",
-                            device, describe(removed.error())));
+                "what was made of {} could not be removed: {}; the next opening of the pool tries "
+                "again",
+                device, describe(removed.error()));
             co_return written;
         }
         if (const auto ended = end_growth(pool, report); !ended) co_return ended;

@@ -89,43 +89,39 @@ Task<Result<>> RadosStore::open_pool(const Call& call, Report& report) {
     const Read read{.object = {pool_space, pool_object}, .keys = {format_key, clock_key}};
     const auto found = co_await metadata_.read(read);
     if (!found && found.error().code != Code::not_found) {
-        co_return report.fail(
-            found.error(),
-            fmt::format("cannot read {}: {}", metadata_.description(), describe(found.error())));
+        co_return report.fail(found.error(), "cannot read {}: {}", metadata_.description(),
+                              describe(found.error()));
     }
     if (found && found->values.contains(format_key)) {
         PoolRecord record;
         const auto known = decode(found->values.at(format_key), record);
         if (!known) {
-            co_return report.fail(
-                known.error(),
-                fmt::format("{} has a format that this version of ros2store does not know ({}); "
-                            "use the version that wrote it",
-                            metadata_.description(), describe(known.error())));
+            co_return report.fail(known.error(),
+                                  "{} has a format that this version of ros2store does not know "
+                                  "({}); use the version that wrote it",
+                                  metadata_.description(), describe(known.error()));
         }
         if (record.data != data_.name()) {
-            co_return report.fail(
-                Code::invalid,
-                fmt::format("the data of {} is in pool '{}', and '{}' was named for it: name that "
-                            "one (data={})",
-                            metadata_.description(), record.data, data_.name(), record.data));
+            co_return report.fail(Code::invalid,
+                                  "the data of {} is in pool '{}', and '{}' was named for it: name "
+                                  "that one (data={})",
+                                  metadata_.description(), record.data, data_.name(), record.data);
         }
         ClockRecord clock;
         const auto last = found->values.find(clock_key);
         if (last != found->values.end() && decode(last->second, clock)) last_epoch_ = clock.epoch;
         if (const auto finished = co_await finish_destroying(); !finished) {
             co_return report.fail(finished.error(),
-                                  fmt::format("cannot finish the removal of a container of {}: {}",
-                                              metadata_.description(), describe(finished.error())));
+                                  "cannot finish the removal of a container of {}: {}",
+                                  metadata_.description(), describe(finished.error()));
         }
         co_return Result<>{};
     }
     ROS2S_CO_TRY(co_await check_no_strangers(report));
     if (!options_.formats) {
-        co_return report.fail(Code::not_found,
-                              fmt::format("{} is empty: make a container in it (ros2store "
-                                          "container create URI)",
-                                          metadata_.description()));
+        co_return report.fail(
+            Code::not_found, "{} is empty: make a container in it (ros2store container create URI)",
+            metadata_.description());
     }
     ROS2S_CO_TRY(co_await format(report));
     // Another client may have been faster, with other data.
@@ -154,16 +150,14 @@ Task<Result<>> RadosStore::check_no_strangers(Report& report) {
         const auto listing = pool->list(std::string(all_spaces));
         const auto names = co_await listing->next();
         if (!names) {
-            co_return report.fail(
-                names.error(),
-                fmt::format("cannot list {}: {}", pool->description(), describe(names.error())));
+            co_return report.fail(names.error(), "cannot list {}: {}", pool->description(),
+                                  describe(names.error()));
         }
         if (names->empty()) continue;
-        co_return report.fail(
-            Code::exists,
-            fmt::format("{} has objects that are not ros2store's (one is '{}'): name an empty pool "
-                        "(ceph osd pool create NAME)",
-                        pool->description(), names->front()));
+        co_return report.fail(Code::exists,
+                              "{} has objects that are not ros2store's (one is '{}'): name an "
+                              "empty pool (ceph osd pool create NAME)",
+                              pool->description(), names->front());
     }
     co_return Result<>{};
 }

@@ -18,10 +18,9 @@ Task<Result<std::unique_ptr<RemoteStore>>> RemoteStore::open(const Call& call,
         channel, call, {.method = number(Method::describe), .repeatable = true, .report = &report},
         decode_description);
     if (!description) {
-        co_return report.fail(
-            description.error(),
-            fmt::format("the server at {} ({}) does not describe its store: {}", channel.address(),
-                        channel.provider(), describe(description.error())));
+        co_return report.fail(description.error(),
+                              "the server at {} ({}) does not describe its store: {}",
+                              channel.address(), channel.provider(), describe(description.error()));
     }
     co_return std::unique_ptr<RemoteStore>(new RemoteStore(channel, std::move(*description)));
 }

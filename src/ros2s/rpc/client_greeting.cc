@@ -26,15 +26,14 @@ Result<ClientConnection::Welcome> ClientConnection::read_verdict(ConstBytes verd
                                                                  Report& report) {
     const auto frame = decode_frame(verdict);
     if (!frame && frame.error().code == Code::bad_version) {
-        return report.fail(
-            frame.error(),
-            fmt::format("{} speaks version {} of the protocol, this program {}: "
-                        "use the same release on both sides",
-                        address, frame.error().detail, FrameHeader::current_version));
+        return report.fail(frame.error(),
+                           "{} speaks version {} of the protocol, this program {}: use the same "
+                           "release on both sides",
+                           address, frame.error().detail, FrameHeader::current_version);
     }
     if (frame && frame->header.kind == Kind::failure) {
         if (const auto failure = decode_failure(frame->body)) {
-            return report.fail(failure->error, fmt::format("{}: {}", address, failure->text));
+            return report.fail(failure->error, "{}: {}", address, failure->text);
         }
     }
     const bool is_welcome = frame && frame->header.kind == Kind::welcome;
@@ -42,8 +41,7 @@ Result<ClientConnection::Welcome> ClientConnection::read_verdict(ConstBytes verd
     if (!welcome || welcome->version != FrameHeader::current_version) {
         return report.fail(
             Code::corrupt,
-            fmt::format("the answer of {} is not a welcome: does a ros2store server listen there?",
-                        address));
+            "the answer of {} is not a welcome: does a ros2store server listen there?", address);
     }
     return Welcome{.body = *welcome, .session = frame->header.session};
 }

@@ -82,9 +82,9 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
     if (other_version) {
         metrics_.refused_version.add();
         return report.fail({.code = Code::bad_version, .detail = version},
-                           fmt::format("this server supports only version {} of the protocol: use "
-                                       "the same release on both sides",
-                                       version));
+                           "this server supports only version {} of the protocol: use the same "
+                           "release on both sides",
+                           version);
     }
     if (!hello) {
         metrics_.malformed.add();
@@ -95,17 +95,15 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
     if (hello->service != service_.number()) {
         return report.fail(
             {.code = Code::unsupported, .detail = hello->service},
-            fmt::format("the client asks for the {}, and this server is the {}: is "
-                        "this the right address?",
-                        service_name(hello->service), service_name(service_.number())));
+            "the client asks for the {}, and this server is the {}: is this the right address?",
+            service_name(hello->service), service_name(service_.number()));
     }
     // The ticket stays valid.
     if (connections_.running() + entrants_.size() >= connections_.limit()) {
         metrics_.refused_busy.add();
-        return report.fail(
-            Code::busy,
-            fmt::format("this server has reached its limit of {} connections: try again later",
-                        connections_.limit()));
+        return report.fail(Code::busy,
+                           "this server has reached its limit of {} connections: try again later",
+                           connections_.limit());
     }
     const auto guest = gate_.admit(*hello, peer);
     if (!guest) {
@@ -120,9 +118,9 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
         admission.count_refusal(guest->tenant);
         gate_.left(*guest);
         return report.fail(Code::busy,
-                           fmt::format("this server has as many connections as it takes, {} of one "
-                                       "tenant and {} in all: close some, or wait",
-                                       admission.limits().lines_of_one, admission.limits().lines));
+                           "this server has as many connections as it takes, {} of one tenant and "
+                           "{} in all: close some, or wait",
+                           admission.limits().lines_of_one, admission.limits().lines);
     }
     return *guest;
 }

@@ -14,9 +14,9 @@ namespace ros2s::session {
 Result<> check_subject(std::string_view subject, std::string_view where, Report& report) {
     if (subject.find('=') != subject.npos) return {};
     return report.fail(Code::invalid,
-                       fmt::format("{}: '{}' is not the subject of a certificate; `ros2store "
-                                   "certs show FILE.crt` prints it, for example CN={}",
-                                   where, subject, subject.empty() ? "alice" : subject));
+                       "{}: '{}' is not the subject of a certificate; `ros2store certs show "
+                       "FILE.crt` prints it, for example CN={}",
+                       where, subject, subject.empty() ? "alice" : subject);
 }
 
 Result<std::vector<std::string>> parse_subjects(std::string_view list, std::string_view where,
@@ -35,10 +35,10 @@ Result<std::vector<std::string>> parse_subjects(std::string_view list, std::stri
     for (const std::string& subject : subjects) {
         ROS2S_TRY(check_subject(subject, where, report));
         if (subject.find(", ") == subject.npos) continue;
-        return report.fail(Code::invalid,
-                           fmt::format("{}: '{}': write a ; between two subjects, and no space "
-                                       "after a comma in one",
-                                       where, subject));
+        return report.fail(
+            Code::invalid,
+            "{}: '{}': write a ; between two subjects, and no space after a comma in one", where,
+            subject);
     }
     return subjects;
 }
@@ -73,14 +73,13 @@ Result<AccessTable::PoolGrant> AccessTable::parse_grant(std::string_view text, R
         }
     }
     if (!why.empty()) {
-        return report.fail(Code::invalid, fmt::format("{}: '{}': {}", where, text, why));
+        return report.fail(Code::invalid, "{}: '{}': {}", where, text, why);
     }
-    return report.fail(
-        Code::invalid,
-        fmt::format("{}: '{}' is not of the form POOL/CONTAINER{}; a * at the end "
-                    "matches the rest of a name: pool/main, pool/run-*, pool/*",
-                    where, text,
-                    places == Scope::directories ? " or POOL/CONTAINER/DIRECTORY" : ""));
+    return report.fail(Code::invalid,
+                       "{}: '{}' is not of the form POOL/CONTAINER{}; a * at the end matches the "
+                       "rest of a name: pool/main, pool/run-*, pool/*",
+                       where, text,
+                       places == Scope::directories ? " or POOL/CONTAINER/DIRECTORY" : "");
 }
 
 Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_view where,
@@ -98,9 +97,8 @@ Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_vie
             const auto right = std::ranges::find(right_names, name);
             if (right == right_names.end()) {
                 return report.fail(Code::invalid,
-                                   fmt::format("{}: access: '{}': there is no right '{}'; the "
-                                               "rights are {}",
-                                               where, subject, name, fmt::join(right_names, ", ")));
+                                   "{}: access: '{}': there is no right '{}'; the rights are {}",
+                                   where, subject, name, fmt::join(right_names, ", "));
             }
             const std::string place = fmt::format("{}: access: '{}': {}", where, subject, name);
             for (const auto part : std::views::split(list, ',')) {

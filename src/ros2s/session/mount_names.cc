@@ -8,22 +8,19 @@ Result<> check_name(std::string_view field, std::string_view name, Report& repor
     const auto checked = fs::check_name(name);
     if (checked) return {};
     if (checked.error().code == Code::name_too_long) {
-        return report.fail(checked.error(),
-                           fmt::format("{} has {} bytes; the limit of a name is {}", field,
-                                       name.size(), fs::name_bytes_max));
+        return report.fail(checked.error(), "{} has {} bytes; the limit of a name is {}", field,
+                           name.size(), fs::name_bytes_max);
     }
-    return report.fail(checked.error(),
-                       fmt::format("{} is not a valid name: it is empty, \".\" or \"..\", or "
-                                   "contains '/' or NUL",
-                                   field));
+    return report.fail(
+        checked.error(),
+        "{} is not a valid name: it is empty, \".\" or \"..\", or contains '/' or NUL", field);
 }
 
 Result<> check_permissions(uint32_t mode, Report& report) {
     if ((mode & ~uint32_t{fs::permission_bits}) == 0) return {};
     return report.fail(Code::invalid,
-                       fmt::format("mode is 0{:o}; only permission and set-id bits are valid "
-                                   "here (0 to 07777)",
-                                   mode));
+                       "mode is 0{:o}; only permission and set-id bits are valid here (0 to 07777)",
+                       mode);
 }
 
 Result<> check_node_mode(uint32_t mode, Report& report) {
@@ -32,18 +29,16 @@ Result<> check_node_mode(uint32_t mode, Report& report) {
                        type == S_IFREG;
     if (known && (mode & ~uint32_t{S_IFMT | fs::permission_bits}) == 0) return {};
     return report.fail(Code::invalid,
-                       fmt::format("mode is 0{:o}; the type must be FIFO, socket, device or "
-                                   "regular file",
-                                   mode));
+                       "mode is 0{:o}; the type must be FIFO, socket, device or regular file",
+                       mode);
 }
 
 Result<> MountNames::check_may_change() {
     if (!mount_.read_only()) return {};
-    return report_.fail(
-        Code::read_only,
-        fmt::format("the container is mounted for reading only: the client requested it, or "
-                    "'access' in the server's settings lets {} only read",
-                    mount_.subject()));
+    return report_.fail(Code::read_only,
+                        "the container is mounted for reading only: the client requested it, or "
+                        "'access' in the server's settings lets {} only read",
+                        mount_.subject());
 }
 
 Result<> MountNames::check_may_change(std::string_view name) {

@@ -147,8 +147,8 @@ Result<> Mounts::check_room(const Session& session, Report& report) const {
     }
     const auto tenant = tenants_.find(session.tenant);
     if (tenant != tenants_.end() && tenant->second.mounts >= options_.tenant.mounts_max) {
-        return report.fail(Code::busy, fmt::format("{} has too many mounts; unmount some",
-                                                   session.request.subject));
+        return report.fail(Code::busy, "{} has too many mounts; unmount some",
+                           session.request.subject);
     }
     if (all_.mounts >= options_.all.mounts_max) {
         return report.fail(Code::busy, "the server has too many mounts; try again later");
@@ -173,10 +173,10 @@ Task<Result<>> Mounts::enter(const Call& call, std::string key, std::string auth
     Result<> entered = co_await wait_for_turn(call, shared.turn);
     if (!entered) {
         --shared.users;  // not the last one, which holds the turn
-        co_return report.fail(entered.error(),
-                              fmt::format("container '{}' is still being opened or closed for "
-                                          "other clients; try again later",
-                                          container));
+        co_return report.fail(
+            entered.error(),
+            "container '{}' is still being opened or closed for other clients; try again later",
+            container);
     }
     {
         const SemaphoreHold hold(shared.turn);

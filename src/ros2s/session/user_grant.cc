@@ -119,7 +119,7 @@ bool is_user_setting(std::string_view name) {
 Result<> UserGrant::set(std::string_view name, std::string_view text, std::string_view where,
                         Report& report) {
     const auto wrong = [&](std::string_view form) {
-        return report.fail(Code::invalid, fmt::format("{}: '{}' is not {}", where, text, form));
+        return report.fail(Code::invalid, "{}: '{}' is not {}", where, text, form);
     };
     if (name == "users" || name == "groups") {
         auto ranges = ranges_of(text);

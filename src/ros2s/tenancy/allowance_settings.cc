@@ -41,15 +41,13 @@ Result<admission::Allowance> parse_allowance(const config::Entries& entries, std
     for (const auto& [name, text] : entries) {
         const auto field = std::ranges::find(fields, name, &config::Field::name);
         if (field == fields.end()) {
-            return report.fail(Code::invalid,
-                               fmt::format("{}: there is no limit '{}'; the limits are {}", where,
-                                           name, fmt::join(limit_names(), ", ")));
+            return report.fail(Code::invalid, "{}: there is no limit '{}'; the limits are {}",
+                               where, name, fmt::join(limit_names(), ", "));
         }
         Report problem;
         const auto value = field->read(text, problem);
         if (!value) {
-            return report.fail(value.error(),
-                               fmt::format("{}: {}: {}", where, name, problem.text()));
+            return report.fail(value.error(), "{}: {}: {}", where, name, problem.text());
         }
         field->store(*value);
     }

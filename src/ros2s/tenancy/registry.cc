@@ -32,9 +32,8 @@ Task<Result<std::unique_ptr<TenantRegistry>>> TenantRegistry::open(Environment e
     if (text) {
         ROS2S_CO_TRY_ASSIGN(self.tenants_, parse_document(*text, self.path_, report));
     } else if (text.error().code != Code::not_found) {
-        co_return report.fail(
-            text.error(), fmt::format("cannot read the tenants of the pool in {}: {}", self.path_,
-                                      describe(text.error())));
+        co_return report.fail(text.error(), "cannot read the tenants of the pool in {}: {}",
+                              self.path_, describe(text.error()));
     }
     self.active_ = self.active();
     ROS2S_CHECK(self.time_.try_spawn(keep_time(self)));
@@ -75,16 +74,15 @@ Result<Tenant> TenantRegistry::changed(Change what, const std::string& name,
     const auto present = tenants_.find(name);
     if (what == Change::create && present != tenants_.end()) {
         return report.fail(Code::exists,
-                           fmt::format("there is a tenant '{}'{}; change it with `ros2store tenant "
-                                       "set`",
-                                       name, present->second.revoked ? ", which is revoked" : ""));
+                           "there is a tenant '{}'{}; change it with `ros2store tenant set`", name,
+                           present->second.revoked ? ", which is revoked" : "");
     }
     if (what != Change::create && present == tenants_.end()) {
-        return report.fail(Code::not_found, fmt::format("there is no tenant '{}'", name));
+        return report.fail(Code::not_found, "there is no tenant '{}'", name);
     }
     if (what == Change::create && tenants_.size() >= tenants_max) {
-        return report.fail(Code::too_large,
-                           fmt::format("the pool has {} tenants, which is the most", tenants_max));
+        return report.fail(Code::too_large, "the pool has {} tenants, which is the most",
+                           tenants_max);
     }
     Tenant tenant{.name = name};
     if (present != tenants_.end()) {
@@ -118,7 +116,7 @@ Task<Result<Tenant>> TenantRegistry::revoke_capability(std::string name, Uuid id
     const SemaphoreHold turn(turn_);
     const auto present = tenants_.find(name);
     if (present == tenants_.end()) {
-        co_return report.fail(Code::not_found, fmt::format("there is no tenant '{}'", name));
+        co_return report.fail(Code::not_found, "there is no tenant '{}'", name);
     }
     Tenant tenant = present->second;
     const WallTime now = environment_.reactor.wall_time();
@@ -131,9 +129,9 @@ Task<Result<Tenant>> TenantRegistry::revoke_capability(std::string name, Uuid id
     if (tenant.revoked_capabilities.size() > revoked_capabilities_max) {
         co_return report.fail(
             Code::too_large,
-            fmt::format("{} capabilities of the tenant '{}' were revoked in the last hour, which "
-                        "is the most. `ros2store tenant set` with any setting ends all of them",
-                        revoked_capabilities_max, name));
+            "{} capabilities of the tenant '{}' were revoked in the last hour, which is the most. "
+            "`ros2store tenant set` with any setting ends all of them",
+            revoked_capabilities_max, name);
     }
     ROS2S_CO_TRY(co_await keep(tenant, report));
     co_return tenant;
@@ -144,15 +142,15 @@ Task<Result<>> TenantRegistry::keep(Tenant tenant, Report& report) {
     next.insert_or_assign(tenant.name, std::move(tenant));
     const std::string text = document_of(next);
     if (text.size() > document_bytes_max) {
-        co_return report.fail(
-            Code::too_large,
-            fmt::format("the settings of all tenants have more than {} bytes", document_bytes_max));
+        co_return report.fail(Code::too_large,
+                              "the settings of all tenants have more than {} bytes",
+                              document_bytes_max);
     }
     const auto written = co_await environment_.blocking.run(
         environment_.reactor, [this, &text] { return replace_file(path_, text); });
     if (!written) {
-        co_return report.fail(written.error(),
-                              fmt::format("cannot write {}: {}", path_, describe(written.error())));
+        co_return report.fail(written.error(), "cannot write {}: {}", path_,
+                              describe(written.error()));
     }
     tenants_ = std::move(next);
     active_ = active();

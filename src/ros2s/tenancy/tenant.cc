@@ -46,9 +46,9 @@ Result<WallTime> parse_time(const std::string& text, std::string_view where, Rep
         return WallTime(std::chrono::seconds(::timegm(&fields)));
     }
     return report.fail(Code::invalid,
-                       fmt::format("{}: '{}' is not a time; write a day or a time in UTC up to the "
-                                   "year 2200, as in 2027-01-31 or 2027-01-31T18:00:00Z",
-                                   where, text));
+                       "{}: '{}' is not a time; write a day or a time in UTC up to the year 2200, "
+                       "as in 2027-01-31 or 2027-01-31T18:00:00Z",
+                       where, text);
 }
 
 bool is_text(std::string_view text) {
@@ -62,13 +62,13 @@ Result<> parse_right(Tenant& tenant, session::Right right, const std::string& li
         auto granted = session::parse_granted(each, why);
         if (granted) why = session::wrong_for(right, *granted);
         if (!why.empty()) {
-            return report.fail(Code::invalid, fmt::format("{}: '{}': {}", where, each, why));
+            return report.fail(Code::invalid, "{}: '{}': {}", where, each, why);
         }
         if (!granted) {
             return report.fail(Code::invalid,
-                               fmt::format("{}: '{}' is not the name of a container; a * at the "
-                                           "end matches the rest of a name: images, run-*, *",
-                                           where, each));
+                               "{}: '{}' is not the name of a container; a * at the end matches "
+                               "the rest of a name: images, run-*, *",
+                               where, each);
         }
         tenant.granted[static_cast<size_t>(right)].push_back(std::move(*granted));
     }
@@ -80,9 +80,8 @@ Result<> parse_right(Tenant& tenant, session::Right right, const std::string& li
 Result<uint64_t> parse_space_cap(const std::string& text, std::string_view where, Report& report) {
     const auto bytes = config::parse_size(text);
     if (bytes) return *bytes;
-    return report.fail(
-        Code::invalid,
-        fmt::format("{}: '{}' is not a size; write it as in 500GiB; 0: no cap", where, text));
+    return report.fail(Code::invalid, "{}: '{}' is not a size; write it as in 500GiB; 0: no cap",
+                       where, text);
 }
 
 Result<uint64_t> parse_files_cap(const std::string& text, std::string_view where, Report& report) {
@@ -91,25 +90,23 @@ Result<uint64_t> parse_files_cap(const std::string& text, std::string_view where
         return *files * object::values_of_file;
     }
     return report.fail(Code::invalid,
-                       fmt::format("{}: '{}' is not a number of files; write it as in 10M or "
-                                   "20000; 0: no cap",
-                                   where, text));
+                       "{}: '{}' is not a number of files; write it as in 10M or 20000; 0: no cap",
+                       where, text);
 }
 
 Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report) {
     if (!object::is_valid_label(tenant.name)) {
-        return report.fail(Code::invalid,
-                           fmt::format("{}: '{}' is not the name of a tenant; use 1 to 127 of "
-                                       "A-Z a-z 0-9 . _ -",
-                                       where, tenant.name));
+        return report.fail(
+            Code::invalid,
+            "{}: '{}' is not the name of a tenant; use 1 to 127 of A-Z a-z 0-9 . _ -", where,
+            tenant.name);
     }
     config::Entries limits;
     for (const auto& [name, text] : tenant.settings) {
         const std::string place = fmt::format("{}: {}", where, name);
         if (text.size() > setting_bytes_max || !is_text(text)) {
-            return report.fail(Code::invalid,
-                               fmt::format("{}: a setting has up to {} bytes, in one line", place,
-                                           setting_bytes_max));
+            return report.fail(Code::invalid, "{}: a setting has up to {} bytes, in one line",
+                               place, setting_bytes_max);
         }
         if (name == subjects_key) {
             ROS2S_TRY_ASSIGN(tenant.subjects, session::parse_subjects(text, place, report));
@@ -131,18 +128,17 @@ Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report) 
         } else {
             return report.fail(
                 Code::invalid,
-                fmt::format(
-                    "{}: there is no such setting; the settings are {}, {}, {}, {}, {}, {}, {}",
-                    place, subjects_key, fmt::join(session::right_names, ", "), until_key,
-                    space_key, files_key, fmt::join(limit_names(), ", "),
-                    fmt::join(session::user_setting_names, ", ")));
+                "{}: there is no such setting; the settings are {}, {}, {}, {}, {}, {}, {}", place,
+                subjects_key, fmt::join(session::right_names, ", "), until_key, space_key,
+                files_key, fmt::join(limit_names(), ", "),
+                fmt::join(session::user_setting_names, ", "));
         }
     }
     if (tenant.subjects.empty()) {
         return report.fail(Code::invalid,
-                           fmt::format("{}: '{}' names no certificate; `ros2store certs show "
-                                       "FILE.crt` prints its subject, for example CN={}",
-                                       where, subjects_key, tenant.name));
+                           "{}: '{}' names no certificate; `ros2store certs show FILE.crt` prints "
+                           "its subject, for example CN={}",
+                           where, subjects_key, tenant.name);
     }
     if (!limits.empty()) {
         ROS2S_TRY_ASSIGN(tenant.allowance, parse_allowance(limits, where, report));
@@ -156,9 +152,9 @@ Result<> check_subjects(const TenantsByName& tenants, const Tenant& changed, Rep
         for (const std::string& subject : changed.subjects) {
             if (std::ranges::find(other.subjects, subject) == other.subjects.end()) continue;
             return report.fail(Code::exists,
-                               fmt::format("'{}' is a subject of the tenant '{}', and a subject "
-                                           "has one tenant; remove it there first",
-                                           subject, name));
+                               "'{}' is a subject of the tenant '{}', and a subject has one "
+                               "tenant; remove it there first",
+                               subject, name);
         }
     }
     return {};
@@ -239,8 +235,7 @@ Result<> take(config::Entries& entries, const config::Field& field, std::string_
     Report problem;
     const auto value = field.read(found.mapped(), problem);
     if (!value) {
-        return report.fail(value.error(),
-                           fmt::format("{}: {}: {}", where, field.name(), problem.text()));
+        return report.fail(value.error(), "{}: {}: {}", where, field.name(), problem.text());
     }
     field.store(*value);
     return {};
@@ -291,12 +286,10 @@ Result<TenantsByName> parse_document(std::string_view yaml, std::string_view whe
         if (const auto revoked = entries.extract(std::string(revoked_capabilities_key))) {
             const auto parsed = parse_revoked(revoked.mapped(), tenant.revoked_capabilities);
             if (!parsed) {
-                return report.fail(
-                    parsed.error(),
-                    fmt::format("{}: {}: this is not a list of capabilities; without "
-                                "it, those that were revoked in the last hour are "
-                                "valid again",
-                                place, revoked_capabilities_key));
+                return report.fail(parsed.error(),
+                                   "{}: {}: this is not a list of capabilities; without it, those "
+                                   "that were revoked in the last hour are valid again",
+                                   place, revoked_capabilities_key);
             }
         }
         tenant.settings = std::move(entries);

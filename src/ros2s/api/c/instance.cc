@@ -98,9 +98,8 @@ Result<std::string> key_of(Uri uri, Report& report) {
     }
     const int cause = errno;
     return report.fail(fail_errno(cause).error(),
-                       fmt::format("cannot open the pool directory {} ({}); `ros2store up {}` "
-                                   "makes one",
-                                   uri.dir, std::strerror(cause), uri.dir));
+                       "cannot open the pool directory {} ({}); `ros2store up {}` makes one",
+                       uri.dir, std::strerror(cause), uri.dir);
 }
 
 // True if RocksDB or gRPC were used, which keep threads for the whole process. They are not used

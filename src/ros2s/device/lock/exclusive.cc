@@ -72,15 +72,14 @@ Task<Result<>> lock_exclusively(Reactor& reactor, int fd, std::string path, Repo
     while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) {
             const Error error = fail_errno(errno).error();
-            co_return report.fail(error,
-                                  fmt::format("{}: cannot lock it ({})", path, describe(error)));
+            co_return report.fail(error, "{}: cannot lock it ({})", path, describe(error));
         }
         const auto owner = lock_owner(fd);
         if (owner || reactor.now() >= give_up) {
-            co_return report.fail(
-                Code::busy, fmt::format("{}: in use by {}; a pool has one owner at a time: end "
-                                        "that process (unmount what it mounts), or work through it",
-                                        path, describe_owner(owner)));
+            co_return report.fail(Code::busy,
+                                  "{}: in use by {}; a pool has one owner at a time: end that "
+                                  "process (unmount what it mounts), or work through it",
+                                  path, describe_owner(owner));
         }
         co_await sleep_for(reactor, std::chrono::milliseconds(5));
     }

@@ -41,10 +41,10 @@ Result<std::unique_ptr<CommandRing>> CommandRing::create(Reactor& reactor, Abili
     }
     if (result < 0) {
         const Error error = fail_errno(-result).error();
-        return report.fail(error, fmt::format("NVMe passthrough needs io_uring, and io_uring_setup "
-                                              "failed ({}): allow it, or raise the limit on locked "
-                                              "memory",
-                                              describe(error)));
+        return report.fail(error,
+                           "NVMe passthrough needs io_uring, and io_uring_setup failed ({}): allow "
+                           "it, or raise the limit on locked memory",
+                           describe(error));
     }
     made->open_ = true;
     close_in_forked_child(made->ring_.ring_fd);

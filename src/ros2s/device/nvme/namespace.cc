@@ -119,22 +119,20 @@ std::unexpected<Error> cannot_open(const std::string& path, int error, Report& r
     switch (error) {
         case EACCES:
         case EPERM:
-            return report.fail(code, fmt::format("{}: user {} may not use the namespace; run as "
-                                                 "root, or give this user the character and the "
-                                                 "block device, and CAP_SYS_ADMIN",
-                                                 path, geteuid()));
+            return report.fail(code,
+                               "{}: user {} may not use the namespace; run as root, or give this "
+                               "user the character and the block device, and CAP_SYS_ADMIN",
+                               path, geteuid());
         case EBUSY:
-            return report.fail(code, fmt::format("{}: its block device is in use (mounted, part of "
-                                                 "a RAID or a volume, or somebody's pool): see "
-                                                 "lsblk, and free it first",
-                                                 path));
+            return report.fail(code,
+                               "{}: its block device is in use (mounted, part of a RAID or a "
+                               "volume, or somebody's pool): see lsblk, and free it first",
+                               path);
         case ENOENT:
         case ENODEV:
         case ENXIO:
-            return report.fail(
-                code, fmt::format("{}: there is no such namespace; see `nvme list`", path));
-        default:
-            return report.fail(code, fmt::format("{}: cannot open it ({})", path, describe(code)));
+            return report.fail(code, "{}: there is no such namespace; see `nvme list`", path);
+        default: return report.fail(code, "{}: cannot open it ({})", path, describe(code));
     }
 }
 
@@ -146,17 +144,17 @@ Result<int> claim_block_device(const std::string& path, const Directory& in_sysf
     const int fd = ::open(block.c_str(), O_RDWR | O_EXCL | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
         return report.fail(Code::not_found,
-                           fmt::format("{}: its block device {} is not here, which keeps others "
-                                       "from the namespace: give this process both",
-                                       path, block));
+                           "{}: its block device {} is not here, which keeps others from the "
+                           "namespace: give this process both",
+                           path, block);
     }
     if (fd < 0) return cannot_open(path, errno, report);
     // Unflushed writes through its page cache must not overwrite the pool later.
     if (::fsync(fd) != 0) {
         const Error error = fail_errno(errno).error();
         ::close(fd);
-        return report.fail(error, fmt::format("{}: flushing the page cache of {} failed: {}", path,
-                                              block, describe(error)));
+        return report.fail(error, "{}: flushing the page cache of {} failed: {}", path, block,
+                           describe(error));
     }
     close_in_forked_child(fd);
     return fd;
@@ -172,8 +170,8 @@ Result<> ask_controller(Namespace& space, Report& report) {
         const auto asked = identify(space.fd, space.number, what, answer);
         if (asked) continue;
         if (asked.error().code == Code::denied) return cannot_open(space.path, EPERM, report);
-        return report.fail(asked.error(), fmt::format("{}: the controller does not identify it: {}",
-                                                      space.path, describe(asked.error())));
+        return report.fail(asked.error(), "{}: the controller does not identify it: {}", space.path,
+                           describe(asked.error()));
     }
     ROS2S_TRY_ASSIGN(space.format, read_identify(space.path, space.number, of_namespace.bytes(),
                                                  of_controller.bytes(), report));
@@ -192,21 +190,20 @@ Result<NamespaceFormat> read_identify(const std::string& path, uint32_t number,
     const auto shift = at<uint8_t>(lba_format, 2);
     const auto lbas = at<uint64_t>(of_namespace, 0);
     if (metadata != 0) {
-        return report.fail(
-            Code::unsupported,
-            fmt::format("{}: its format has {} bytes of metadata per block; format it without "
-                        "(nvme id-ns shows the formats, nvme format --lbaf chooses)",
-                        path, metadata));
+        return report.fail(Code::unsupported,
+                           "{}: its format has {} bytes of metadata per block; format it without "
+                           "(nvme id-ns shows the formats, nvme format --lbaf chooses)",
+                           path, metadata);
     }
     if (shift < 9 || shift > 12) {
         return report.fail(Code::unsupported,
-                           fmt::format("{}: its blocks have 2^{} bytes; 512 to 4096 are usable "
-                                       "(nvme id-ns shows the formats, nvme format chooses)",
-                                       path, shift));
+                           "{}: its blocks have 2^{} bytes; 512 to 4096 are usable (nvme id-ns "
+                           "shows the formats, nvme format chooses)",
+                           path, shift);
     }
     if (lbas == 0 || lbas > (uint64_t{1} << 63) >> shift) {
-        return report.fail(Code::corrupt, fmt::format("{}: says that it has {} blocks of {} bytes",
-                                                      path, lbas, 1U << shift));
+        return report.fail(Code::corrupt, "{}: says that it has {} blocks of {} bytes", path, lbas,
+                           1U << shift);
     }
     NamespaceFormat format{.size = round_down<uint64_t>(lbas << shift, block_bytes),
                            .lba_bytes = uint32_t{1} << shift,
@@ -246,20 +243,18 @@ Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Repo
     }
     const KernelVersion kernel = KernelVersion::running();
     if (!kernel.reports_dropped_commands()) {
-        co_return report.fail(
-            Code::unsupported,
-            fmt::format("{}: this kernel (Linux {}) may call an NVMe command done that never "
-                        "reached the device; update it (6.1.63, 6.5.12, 6.6.2 and 6.7 are "
-                        "fixed), or make a file system on the namespace and the pool there",
-                        path, kernel.to_string()));
+        co_return report.fail(Code::unsupported,
+                              "{}: this kernel (Linux {}) may call an NVMe command done that never "
+                              "reached the device; update it (6.1.63, 6.5.12, 6.6.2 and 6.7 are "
+                              "fixed), or make a file system on the namespace and the pool there",
+                              path, kernel.to_string());
     }
     const auto block = block_device_of(*name);
     if (!block) {
-        co_return report.fail(
-            Code::not_found,
-            fmt::format("{}: {} shows no block device of it, whose exclusive opening keeps others "
-                        "from the namespace: is it going away just now?",
-                        path, parent_of(*name).string()));
+        co_return report.fail(Code::not_found,
+                              "{}: {} shows no block device of it, whose exclusive opening keeps "
+                              "others from the namespace: is it going away just now?",
+                              path, parent_of(*name).string());
     }
     Namespace space;
     space.path = path;

@@ -25,18 +25,15 @@ std::unexpected<Error> open_failed(const std::string& path, int error, Report& r
                          : error == EACCES || error == EPERM
                              ? "; run as its owner, or change its mode"
                              : "";
-    return report.fail(code,
-                       fmt::format("{}: cannot open it ({}){}", path, describe(code), remedy));
+    return report.fail(code, "{}: cannot open it ({}){}", path, describe(code), remedy);
 }
 
 std::unexpected<Error> no_memory_there(const std::string& path, Report& report) {
-    return report.fail(
-        Code::unsupported,
-        fmt::format(
-            "{}: is not persistent memory that programs can flush by themselves (virtio-pmem "
-            "is not). Name a devdax device of another region (`ndctl list -R`), or a "
-            "file on a file system that is mounted with -o dax",
-            path));
+    return report.fail(Code::unsupported,
+                       "{}: is not persistent memory that programs can flush by themselves "
+                       "(virtio-pmem is not). Name a devdax device of another region (`ndctl list "
+                       "-R`), or a file on a file system that is mounted with -o dax",
+                       path);
 }
 
 // Whether its memory is a region of NVDIMMs (or CXL memory, which the kernel presents as such), and
@@ -111,9 +108,8 @@ Result<LibPmem> LibPmem::load(Report& report) {
     const char* const cause = ::dlerror();
     return report.fail(
         Code::unsupported,
-        fmt::format(
-            "persistent memory needs {}, which cannot be loaded ({}): apt-get install libpmem1",
-            file, cause == nullptr ? "no reason is known" : cause));
+        "persistent memory needs {}, which cannot be loaded ({}): apt-get install libpmem1", file,
+        cause == nullptr ? "no reason is known" : cause);
 }
 
 Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
@@ -152,9 +148,9 @@ Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
     if (!made->is_memory && !options.ordinary_file) co_return no_memory_there(path, report);
     if (length == 0 || length % block_bytes != 0) {
         co_return report.fail(Code::corrupt,
-                              fmt::format("{}: has {} bytes, not a positive multiple of {}: it was "
-                                          "truncated. Restore it from a copy",
-                                          path, length, block_bytes));
+                              "{}: has {} bytes, not a positive multiple of {}: it was truncated. "
+                              "Restore it from a copy",
+                              path, length, block_bytes);
     }
     ::madvise(address, length, MADV_DONTFORK);
     co_return made;

@@ -27,7 +27,7 @@ std::string directory_of(const std::string& path) {
 std::unexpected<Error> failed(const std::string& path, std::string_view doing, int error,
                               Report& report) {
     const Error code = fail_errno(error).error();
-    return report.fail(code, fmt::format("{}: {} failed: {}", path, doing, describe(code)));
+    return report.fail(code, "{}: {} failed: {}", path, doing, describe(code));
 }
 
 Result<> check_free_space(const std::string& directory, uint64_t size, Report& report) {
@@ -38,9 +38,9 @@ Result<> check_free_space(const std::string& directory, uint64_t size, Report& r
     const uint64_t available = uint64_t{status.f_bavail} * status.f_frsize;
     if (available < size) {
         return report.fail(Code::no_space,
-                           fmt::format("{}: needs {} of free space, has {}; free some, choose "
-                                       "another directory, or a smaller size",
-                                       directory, describe_size(size), describe_size(available)));
+                           "{}: needs {} of free space, has {}; free some, choose another "
+                           "directory, or a smaller size",
+                           directory, describe_size(size), describe_size(available));
     }
     return {};
 }
@@ -115,8 +115,8 @@ Task<Result<>> build(Reactor& reactor, int fd, std::string path, uint64_t size, 
         if (filled.error().code == Code::cancelled) {
             co_return report.fail(Code::cancelled, path + ": its creation was stopped");
         }
-        co_return report.fail(filled.error(), fmt::format("{}: writing it failed: {}", path,
-                                                          describe(filled.error())));
+        co_return report.fail(filled.error(), "{}: writing it failed: {}", path,
+                              describe(filled.error()));
     }
     // The ring executes the flush of the data, which may take long. Then only metadata is left.
     if (const auto flushed = co_await reactor.ring()->fdatasync(fd); !flushed) {

@@ -43,9 +43,9 @@ Task<Result<std::unique_ptr<BlockDevice>>> FileDevice::open(Reactor& reactor, st
     const auto size = static_cast<uint64_t>(status.st_size);
     if (size == 0 || size % block_bytes != 0) {
         co_return report.fail(Code::corrupt,
-                              fmt::format("{}: has {} bytes, not a positive multiple of {}: it was "
-                                          "truncated, or is not a device of a pool",
-                                          path, size, block_bytes));
+                              "{}: has {} bytes, not a positive multiple of {}: it was truncated, "
+                              "or is not a device of a pool",
+                              path, size, block_bytes);
     }
     const int fd = file.take();
     co_return std::unique_ptr<BlockDevice>(

@@ -25,10 +25,8 @@ std::unexpected<Error> open_failed(const std::string& path, int error, bool dire
         case EACCES:
         case EPERM:
             return report.fail(
-                code,
-                fmt::format(
-                    "{}: user {} may not read and write it; run as its owner, or change its mode",
-                    path, geteuid()));
+                code, "{}: user {} may not read and write it; run as its owner, or change its mode",
+                path, geteuid());
         case EROFS:
             return report.fail(code, path +
                                          ": its file system is mounted read-only; remount it "
@@ -41,7 +39,7 @@ std::unexpected<Error> open_failed(const std::string& path, int error, bool dire
                                    "for buffered I/O by name");
         default: break;
     }
-    return report.fail(code, fmt::format("{}: cannot open it ({})", path, describe(code)));
+    return report.fail(code, "{}: cannot open it ({})", path, describe(code));
 }
 
 }  // namespace

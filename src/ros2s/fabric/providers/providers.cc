@@ -64,10 +64,10 @@ Result<std::string> choose_device(const std::string& provider, std::string_view 
         const std::string adapter = name.substr(0, name.find(':'));
         if (std::ranges::find(fit, adapter) != fit.end()) return name;
     }
-    return report.fail(Code::unsupported,
-                       fmt::format("provider {}: none of the devices {} suits it: set the device "
-                                   "(`ucx_device`) to one of {}",
-                                   provider, devices, fmt::join(fit, ", ")));
+    return report.fail(
+        Code::unsupported,
+        "provider {}: none of the devices {} suits it: set the device (`ucx_device`) to one of {}",
+        provider, devices, fmt::join(fit, ", "));
 }
 
 Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, const std::string& provider,
@@ -76,9 +76,8 @@ Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, const std::string&
     if (provider == "shm") return shm::open_domain(reactor, {.together = options.together});
     if (provider == "tls") return tls::open_domain(reactor, std::move(options.tls), report);
     if (!is_provider(provider)) {
-        return report.fail(
-            Code::unsupported,
-            fmt::format("there is no provider '{}': choose one of {}", provider, provider_names()));
+        return report.fail(Code::unsupported, "there is no provider '{}': choose one of {}",
+                           provider, provider_names());
     }
     std::string device = devices;
     if (devices.contains(',')) {

@@ -296,7 +296,7 @@ Result<Settings> make_settings(const pki::Pem& pem, Report& report) {
                                 reinterpret_cast<const unsigned char*>(protocol.data()),
                                 protocol.size()) != 0 ||
         !use_files(settings.get(), pem)) {
-        return report.fail(Code::invalid, fmt::format("OpenSSL: {}", openssl_error()));
+        return report.fail(Code::invalid, "OpenSSL: {}", openssl_error());
     }
     SSL_CTX_set_alpn_select_cb(settings.get(), choose_protocol, nullptr);
     SSL_CTX_set_verify(settings.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
@@ -347,8 +347,7 @@ class OpensslSockets final : public SecureSockets {
                                                   Report& report) override {
         ROS2S_TRY_ASSIGN(Connection tls, make_connection(report));
         if (!expect_name(tls.get(), server_name)) {
-            return report.fail(Code::invalid,
-                               fmt::format("'{}' cannot be a server's name", server_name));
+            return report.fail(Code::invalid, "'{}' cannot be a server's name", server_name);
         }
         SSL_set_connect_state(tls.get());
         return make_socket(fd, std::move(tls), report);

@@ -212,11 +212,10 @@ Task<Result<std::unique_ptr<Endpoint>>> TlsDomain::handshake(std::string address
     if (!hello) {
         if (!stream.secure().why().empty()) {
             report.say(
-                fmt::format("{} and this program do not accept each other (TLS: {}): both "
-                            "need certificates of one authority, the server's for '{}'; "
-                            "here are {} and {}",
-                            address, stream.secure().why(), options_.server_name,
-                            options_.identity.authority_file, options_.identity.certificate_file));
+                "{} and this program do not accept each other (TLS: {}): both need certificates of "
+                "one authority, the server's for '{}'; here are {} and {}",
+                address, stream.secure().why(), options_.server_name,
+                options_.identity.authority_file, options_.identity.certificate_file);
         }
         co_return fail(hello.error());
     }

@@ -126,23 +126,21 @@ std::unexpected<Error> Connected::refused(int code, Report& report) const {
         case ETIMEDOUT:
             return report.fail(
                 Code::deadline,
-                fmt::format("{} does not answer within {} s: check its monitors (ceph -s) and "
-                            "'mon host' there",
-                            cluster, limit_));
+                "{} does not answer within {} s: check its monitors (ceph -s) and 'mon host' there",
+                cluster, limit_);
         case ENOENT:
         case EACCES:
         case EPERM:
         case EINVAL:
         case EOPNOTSUPP:
-            return report.fail(
-                Code::denied,
-                fmt::format("{} refuses {} ({}): name its user, and a key ring with its key there "
-                            "('keyring = FILE')",
-                            cluster, options_.user, std::strerror(-code)));
+            return report.fail(Code::denied,
+                               "{} refuses {} ({}): name its user, and a key ring with its key "
+                               "there ('keyring = FILE')",
+                               cluster, options_.user, std::strerror(-code));
         default:
             return report.fail(failure(code).error(),
-                               fmt::format("cannot connect to {}: {}; check its monitors (ceph -s)",
-                                           cluster, std::strerror(-code)));
+                               "cannot connect to {}: {}; check its monitors (ceph -s)", cluster,
+                               std::strerror(-code));
     }
 }
 
@@ -177,9 +175,8 @@ Task<Result<>> Connected::connect(Report& report) {
     if (!is_read) {
         const Code code = *connected == -ENOENT ? Code::not_found : Code::invalid;
         co_return report.fail(
-            code,
-            fmt::format("cannot read the Ceph configuration {} ({}): name that of the cluster",
-                        options_.conf, std::strerror(-*connected)));
+            code, "cannot read the Ceph configuration {} ({}): name that of the cluster",
+            options_.conf, std::strerror(-*connected));
     }
     co_return refused(*connected, report);
 }

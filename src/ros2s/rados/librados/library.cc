@@ -17,15 +17,14 @@ Result<Librados> Librados::load(Report& report) {
 #undef ROS2S_RADOS_FUNCTION
         if (missing == nullptr) return found;
         return report.fail(Code::unsupported,
-                           fmt::format("{} has no function {}: it is older than Ceph 16. "
-                                       "Install the librados2 of a newer release",
-                                       file, missing));
+                           "{} has no function {}: it is older than Ceph 16. Install the librados2 "
+                           "of a newer release",
+                           file, missing);
     }
     const char* const cause = ::dlerror();
-    return report.fail(
-        Code::unsupported,
-        fmt::format("RADOS needs {}, which cannot be loaded ({}): apt-get install librados2", file,
-                    cause == nullptr ? "no reason is known" : cause));
+    return report.fail(Code::unsupported,
+                       "RADOS needs {}, which cannot be loaded ({}): apt-get install librados2",
+                       file, cause == nullptr ? "no reason is known" : cause);
 }
 
 }  // namespace ros2s::rados

@@ -316,13 +316,12 @@ Task<Result<>> EngineRig::try_copy(Report& report) {
     copy_.reset();
     plan_ = plan;
     if (opened) {
-        co_return report.fail(Code::invalid,
-                              fmt::format("an old copy of sim {} was taken", number));
+        co_return report.fail(Code::invalid, "an old copy of sim {} was taken", number);
     }
     if (wrote_refused_) {
-        co_return report.fail(Code::invalid, fmt::format("an old copy of sim {} was refused, but "
-                                                         "not before something was written",
-                                                         number));
+        co_return report.fail(
+            Code::invalid,
+            "an old copy of sim {} was refused, but not before something was written", number);
     }
     if (options_.totals != nullptr) ++options_.totals->copies_refused;
     co_return Result<>();

@@ -46,12 +46,11 @@ Result<const Library*> load(const char* name, const char* users, Report& report)
         library == nullptr ? nullptr : ::dlsym(library, fmt::format("ros2store_{}", name).c_str());
     if (entry != nullptr) return reinterpret_cast<const Library* (*)()>(entry)();
     const char* const cause = ::dlerror();
-    return report.fail(
-        Code::unsupported,
-        fmt::format("{} need {}, which cannot be loaded ({}). It belongs to libros2store: install "
-                    "the package ros2store {} again, and restart this program",
-                    users, file, cause == nullptr ? "no reason is known" : cause,
-                    ROS2STORE_VERSION));
+    return report.fail(Code::unsupported,
+                       "{} need {}, which cannot be loaded ({}). It belongs to libros2store: "
+                       "install the package ros2store {} again, and restart this program",
+                       users, file, cause == nullptr ? "no reason is known" : cause,
+                       ROS2STORE_VERSION);
 }
 
 Result<const RocksDbLibrary*> rocksdb(Report& report) {
