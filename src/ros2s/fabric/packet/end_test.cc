@@ -10,7 +10,7 @@
 namespace ros2s::fabric {
 namespace {
 
-constexpr uint64_t domain = 11, peer_domain = 12, session = 22;
+constexpr uint64_t our_domain = 31, its_domain = 32, its_session = 33;
 
 struct Written {
     WireUser* user = nullptr;
@@ -59,7 +59,7 @@ TEST(PacketEndpoint, MayEndWithTheAnswerToAGet) {
     Counters counters;
     Flusher flusher;
     Written written;
-    const Hello hello{.domain = peer_domain,
+    const Hello hello{.domain = its_domain,
                       .message_bytes_max = 20'000,
                       .incoming_bytes_max = 40'000,
                       .operations_max = 4};
@@ -70,8 +70,8 @@ TEST(PacketEndpoint, MayEndWithTheAnswerToAGet) {
     std::vector<std::byte> memory(4 * PacketEndpoint::frames_max * frame_bytes);
     PacketEndpoint endpoint(**reactor, counters, flusher, limits,
                             PacketSession{.provider = "slow",
-                                          .domain = domain,
-                                          .session = session,
+                                          .domain = our_domain,
+                                          .session = its_session,
                                           .peer = hello,
                                           .peer_name = "peer",
                                           .initiates = false},
