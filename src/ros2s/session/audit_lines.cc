@@ -35,7 +35,7 @@ void AuditLines::say(LogLevel level, std::string_view subject, std::string_view 
     const std::string more =
         unsaid_ == 0 ? "" : fmt::format(" ({} earlier ones were not logged)", unsaid_);
     unsaid_ = 0;
-    log_.say(level, "audit: {}{}{}", what, more, fields);
+    log_.say(level, fmt::format("audit: {}{}{}", what, more, fields));
 }
 
 }  // namespace ros2s::session
