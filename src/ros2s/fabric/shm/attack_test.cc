@@ -1,7 +1,6 @@
 // A hostile client: whatever it does costs only its own session, within its budget.
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -97,32 +96,6 @@ Task<> lies_while_all_is_quiet(Stage& stage) {
     co_await finish(attacker);
 }
 TEST(ShmAttack, lies_while_all_is_quiet) { Stage().run(lies_while_all_is_quiet); }
-
-// The client keeps the descriptor of its memory.
-int64_t kept_blocks(const Attacker& attacker) {
-    struct stat status{};
-    EXPECT_EQ(fstat(attacker.payload_descriptor.get(), &status), 0);
-    return status.st_blocks;
-}
-Task<> keeps_its_memory(Stage& stage) {
-    for (const bool client_ends : {true, false}) {
-        Attacker attacker;
-        co_await attack(stage, attacker, *stage.honest);
-        if (!attacker.victim) co_return;
-        std::memset(attacker.payload.data(), 1, attacker.payload.size());
-        EXPECT_GT(kept_blocks(attacker), 0);
-        if (client_ends) {
-            attacker.socket.reset();
-            (void)co_await how_it_ended(stage, *attacker.victim);
-        }
-        co_await attacker.victim->close();
-        // What the server ends, the client may still read for a while.
-        EXPECT_EQ(kept_blocks(attacker) == 0, client_ends);
-        EXPECT_EQ(attacker.payload[0], std::byte{client_ends ? uint8_t{0} : uint8_t{1}});
-        co_await finish(attacker);
-    }
-}
-TEST(ShmAttack, keeps_its_memory) { Stage().run(keeps_its_memory); }
 
 Task<> senseless_entries(Stage& stage) {
     using Type = Packet::Type;

@@ -19,8 +19,6 @@ void Segment::unmap() noexcept {
     memory_ = {};
 }
 
-void Segment::free_pages() noexcept { madvise(memory_.data(), memory_.size(), MADV_REMOVE); }
-
 Result<Segment> Segment::map(Descriptor descriptor, uint64_t size) {
     void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
     if (memory == MAP_FAILED) return fail_errno(errno);

@@ -39,9 +39,6 @@ class Segment {
     [[nodiscard]] int descriptor() const noexcept { return descriptor_.get(); }
     // After the peer has its copy. The mapping stays.
     void close_descriptor() noexcept { descriptor_.reset(); }
-    // Frees its pages, also for the peer, which may keep its descriptor: the kernel charges a page
-    // to the process that touched it first.
-    void free_pages() noexcept;
 
   private:
     Segment(Descriptor descriptor, Bytes memory) noexcept

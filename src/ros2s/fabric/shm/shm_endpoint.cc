@@ -45,28 +45,6 @@ Sessions::Room Sessions::take_room(uint64_t bytes) noexcept {
     return {*this, bytes};
 }
 
-void Sessions::free_later(Segment control, Segment payload, Room room) noexcept {
-    const bool started = freeing_.try_spawn(
-        free_in_time(*this, std::move(control), std::move(payload), std::move(room)));
-    ROS2S_CHECK(started);
-}
-
-// The room stays taken until then.
-Task<> Sessions::free_in_time(Sessions& self, Segment control, Segment payload, Room /*room*/) {
-    constexpr auto time_to_read = std::chrono::seconds(10);
-    const bool has_many = self.freeing_.running() == self.freeing_.limit();
-    if (!has_many) {
-        (void)co_await sleep_for(self.reactor_, time_to_read, StopToken(&self.closing_));
-    }
-    control.free_pages();
-    payload.free_pages();
-}
-
-Task<> Sessions::close() {
-    closing_.request_stop();
-    return freeing_.join();
-}
-
 void Sessions::Room::release() noexcept {
     if (sessions_ == nullptr) return;
     Sessions& sessions = *std::exchange(sessions_, nullptr);
@@ -278,19 +256,9 @@ Task<> ShmEndpoint::close() {
     if (closed_) co_return;
     co_await watching_.join();
     sessions_.remove(*this);
-    socket_.reset();
-    if (initiates()) free_memory();
-    closed_ = true;
-}
-
-void ShmEndpoint::free_memory() noexcept {
-    const bool may_still_read = ended() == End::closed_here || ended() == End::failed;
-    if (may_still_read) {
-        return sessions_.free_later(std::move(control_), std::move(payload_), std::move(memory_));
-    }
-    control_.free_pages();
-    payload_.free_pages();
     memory_.release();
+    socket_.reset();
+    closed_ = true;
 }
 
 }  // namespace ros2s::fabric::shm

@@ -35,7 +35,6 @@
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/message_endpoint.h"
 #include "ros2s/fabric/shm/shm.h"
-#include "ros2s/runtime/nursery.h"
 #include "segment.h"
 
 namespace ros2s::fabric::shm {
@@ -45,7 +44,7 @@ class ShmEndpoint;
 class Sessions final : public Poller {
   public:
     explicit Sessions(Reactor& reactor, Options options = {})
-        : reactor_(reactor), options_(options), freeing_(reactor, freed_later_max) {
+        : reactor_(reactor), options_(options) {
         reactor_.attach(*this);
     }
     Sessions(const Sessions&) = delete;
@@ -56,7 +55,6 @@ class Sessions final : public Poller {
     bool poll() noexcept override;
     bool prepare_sleep() noexcept override;
     void woke() noexcept override;
-    Task<> close();
 
     // Reserved memory for segments, until it is released.
     class [[nodiscard]] Room {
@@ -77,20 +75,13 @@ class Sessions final : public Poller {
     };
     // Empty if this would be too much.
     [[nodiscard]] Room take_room(uint64_t bytes) noexcept;
-    // Frees the memory of a session that this side ended when the client has had time to read the
-    // last replies.
-    void free_later(Segment control, Segment payload, Room room) noexcept;
 
   private:
-    static constexpr size_t freed_later_max = 1024;  // one more is freed at once
-    static Task<> free_in_time(Sessions& self, Segment control, Segment payload, Room room);
     Reactor& reactor_;
     const Options options_;
     uint64_t segments_bytes_ = 0;  // of those accepted
     std::vector<ShmEndpoint*> all_;
     size_t asked_ = 0;
-    StopSource closing_;
-    Nursery freeing_;
 };
 
 struct ShmSession {
@@ -131,7 +122,6 @@ class ShmEndpoint final : public MessageEndpoint {
     uint64_t outgoing_room() const noexcept override { return out_.room(); }
     void on_released(size_t size) noexcept override { held_ -= size + message_overhead; }
     void on_end() noexcept override;
-    void free_memory() noexcept;
     Result<Bytes> do_map(const RemoteKey& key, uint64_t offset, uint64_t count,
                          Rights right) override;
     void do_unmap(uint32_t slot) noexcept override;
