@@ -133,7 +133,7 @@ TEST_F(DoctorCertificates, that_are_none) {
     std::filesystem::remove_all(directory);
     EXPECT_THAT(look(), ElementsAre(about(Grade::missing, directory, "certs init")));
     std::filesystem::create_directory(directory);
-    EXPECT_THAT(look(), Contains(about(Grade::missing, "none but", "certs issue")));
+    EXPECT_THAT(look(), Contains(about(Grade::missing, "no certificate except", "certs issue")));
 }
 
 // As `ros2store up DIR` makes them, in addition to those of $ROS2STORE_CERTS.

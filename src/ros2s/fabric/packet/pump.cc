@@ -16,7 +16,7 @@ bool PacketEndpoint::flush() noexcept {
     dirty_ = false;
     if (!alive()) return false;
     pump();
-    if (open_ != nullptr) write_open();
+    if (open_ != nullptr && alive()) write_open();
     return true;
 }
 
