@@ -1,7 +1,5 @@
 #include "followed_tenants.h"
 
-#include <fmt/format.h>
-
 #include <set>
 
 namespace ros2s::dpud {

@@ -1,7 +1,5 @@
 #include "engine.h"
 
-#include <fmt/format.h>
-
 #include "ros2s/daemon/trusted_network.h"
 
 namespace ros2s::engined {

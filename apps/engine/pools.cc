@@ -1,6 +1,5 @@
 #include "pools.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

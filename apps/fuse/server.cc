@@ -1,7 +1,6 @@
 #include "server.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <linux/fuse.h>
 #include <sys/uio.h>
 #include <unistd.h>

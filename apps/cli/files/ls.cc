@@ -1,5 +1,4 @@
 // ls: directories, sorted by name, or single files.
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>

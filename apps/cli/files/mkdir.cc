@@ -1,5 +1,4 @@
 // mkdir: directories, with -p their parents too.
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,5 +1,4 @@
 // mv: renames within one container.
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <set>

@@ -1,6 +1,5 @@
 // rm: files, with -r whole trees. Many names are removed concurrently, because each removal is
 // durable when it returns and a group of them shares one flush.
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include "locations.h"

@@ -1,5 +1,4 @@
 // stat: all attributes of files. Symbolic links are not followed.
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include "locations.h"

@@ -25,7 +25,7 @@ class Session {
     void complain(std::string_view sentence) const;
     // A line on standard error about a problem that does not stop the command.
     void warn(std::string_view sentence) const;
-    // The same with fmt::format()'s arguments, at least one beside the format.
+    // say() and complain() with fmt::format()'s arguments, at least one beside the format.
     template <class First, class... More>
     void say(fmt::format_string<First, More...> format, First&& first, More&&... more) const {
         say(fmt::format(format, std::forward<First>(first), std::forward<More>(more)...));
@@ -33,10 +33,6 @@ class Session {
     template <class First, class... More>
     void complain(fmt::format_string<First, More...> format, First&& first, More&&... more) const {
         complain(fmt::format(format, std::forward<First>(first), std::forward<More>(more)...));
-    }
-    template <class First, class... More>
-    void warn(fmt::format_string<First, More...> format, First&& first, More&&... more) const {
-        warn(fmt::format(format, std::forward<First>(first), std::forward<More>(more)...));
     }
     // Call it before a successful exit. False, after a complaint, if standard output did not accept
     // everything.

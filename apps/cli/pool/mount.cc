@@ -1,6 +1,5 @@
 // mount: this process becomes ros2store-fuse. With --json it starts one, and prints the answer for
 // it.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

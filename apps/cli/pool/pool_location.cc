@@ -1,7 +1,5 @@
 #include "pool_location.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <map>
 #include <utility>

@@ -1,5 +1,4 @@
 // status: the contents of a pool directory and its owner, without disturbing the owner.
-#include <fmt/format.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 

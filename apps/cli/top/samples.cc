@@ -1,7 +1,5 @@
 #include "samples.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <optional>

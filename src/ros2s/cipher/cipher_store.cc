@@ -1,7 +1,6 @@
 #include "cipher_store.h"
 
 #include <errno.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 

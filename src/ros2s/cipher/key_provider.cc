@@ -1,7 +1,6 @@
 #include "key_provider.h"
 
 #include <errno.h>
-#include <fmt/format.h>
 
 #include "key_directory.h"
 #include "pkcs11_keys.h"

@@ -1,7 +1,5 @@
 #include "client_store.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "ros2s/object/checksum.h"

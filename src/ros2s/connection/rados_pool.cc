@@ -1,7 +1,5 @@
 #include "rados_pool.h"
 
-#include <fmt/format.h>
-
 #include <map>
 #include <utility>
 

@@ -1,7 +1,5 @@
 #include "capability_service.h"
 
-#include <fmt/format.h>
-
 #include "fields.h"
 
 namespace ros2s::control {

@@ -1,7 +1,5 @@
 #include "control_client.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "client_call.h"

@@ -1,7 +1,5 @@
 #include "fields.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "ros2s/object/object_store.h"

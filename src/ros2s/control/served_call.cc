@@ -1,7 +1,5 @@
 #include "served_call.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 
 #include "error_status.h"

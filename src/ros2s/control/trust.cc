@@ -1,7 +1,5 @@
 #include "trust.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
 

@@ -1,7 +1,5 @@
 #include "data_plane.h"
 
-#include <fmt/format.h>
-
 #include "ros2s/fabric/providers/providers.h"
 
 namespace ros2s::daemon {

@@ -1,7 +1,5 @@
 #include "listen_text.h"
 
-#include <fmt/format.h>
-
 #include "ros2s/base/text_parts.h"
 #include "ros2s/fabric/providers/providers.h"
 

@@ -1,5 +1,4 @@
 // Names of DaosFileSystem.
-#include <fmt/format.h>
 
 #include <algorithm>
 

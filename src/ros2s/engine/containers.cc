@@ -1,7 +1,5 @@
 #include "containers.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>

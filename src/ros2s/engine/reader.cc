@@ -1,7 +1,5 @@
 #include "reader.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "draft.h"

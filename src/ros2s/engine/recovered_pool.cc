@@ -1,7 +1,5 @@
 #include "recovered_pool.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "ros2s/base/check.h"

@@ -10,8 +10,7 @@
 //
 // Invariants
 // - A message arrives complete, once and in order, or the connection has ended. Messages that are
-// sent
-//   after a put returned arrive after the bytes of the put.
+//   sent after a put returned arrive after the bytes of the put.
 // - Memory for a slow peer is bounded by budgets (Limits): send() waits. A reply never waits: room
 //   for one of Limits::reply_bytes is reserved when the request is received.
 // - A connection ends once. Then all waiting operations fail with `disconnected`. Messages that had

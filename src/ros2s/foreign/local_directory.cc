@@ -2,7 +2,6 @@
 #include "local_directory.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>

@@ -1,7 +1,6 @@
 #include "dfs_mount.h"
 
 #include <errno.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,6 @@
 #include "openssl.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <sys/stat.h>

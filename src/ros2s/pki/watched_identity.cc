@@ -1,7 +1,5 @@
 #include "ros2s/pki/watched_identity.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <fstream>
 #include <iterator>

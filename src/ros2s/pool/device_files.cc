@@ -1,7 +1,6 @@
 #include "device_files.h"
 
 #include <errno.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>

@@ -1,7 +1,5 @@
 #include "ros2s/pool/pool_config.h"
 
-#include <fmt/format.h>
-
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::pool {

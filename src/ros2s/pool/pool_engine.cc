@@ -1,7 +1,6 @@
 #include "pool_engine.h"
 
 #include <errno.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <filesystem>

@@ -1,7 +1,6 @@
 #include "ros2s/pool/pool_growth.h"
 
 #include <errno.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

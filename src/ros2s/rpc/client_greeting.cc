@@ -1,5 +1,4 @@
 // How a ClientConnection is made: it connects with a hello that has a ticket, and gets a welcome.
-#include <fmt/format.h>
 
 #include "client_connection.h"
 #include "ros2s/base/check.h"

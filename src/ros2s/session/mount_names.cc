@@ -1,7 +1,5 @@
 #include "mount_names.h"
 
-#include <fmt/format.h>
-
 namespace ros2s::session {
 
 Result<> check_name(std::string_view field, std::string_view name, Report& report) {

@@ -1,6 +1,5 @@
 #include "command_ring.h"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
 

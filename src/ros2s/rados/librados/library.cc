@@ -1,7 +1,6 @@
 #include "library.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 namespace ros2s::rados {
 
