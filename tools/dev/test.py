@@ -124,10 +124,16 @@ def labelled(preset, label):
     return {each["name"] for each in json.loads(done.stdout)["tests"]} if done.stdout else set()
 
 
+TELLING = re.compile(r"FAILED\b|\[  FAILED  \]|\w*(Error|Exception|Expired)\b|.*: Failure$|FAIL: |seed \d+ FAILED|"
+                     r"SUMMARY: |.*: runtime error: |.*[Rr]eplay: ")
+
+
 def gist(output):
-    """Returns the lines of a failed test's output that say what failed, or its last lines if none does."""
+    """Returns the lines of a failed test's output that say what failed, or its last lines if none does. A line
+    ": Failure" comes with the one behind it. Of many, the first and the last."""
     lines = [line[:300] for line in output.splitlines() if line.strip()]
-    telling = [line for line in lines
-               if re.match(r"FAILED\b|\[  FAILED  \]|\w*(Error|Exception|Expired)\b|.*: Failure$|FAIL: |seed \d+ FAILED|"
-                           r"SUMMARY: |.*: runtime error: |.*[Rr]eplay: ", line)]
-    return "".join(f"     {line}\n" for line in (telling or lines)[-8:])
+    telling = [line for before, line in zip(["", *lines], lines)
+               if TELLING.match(line) or before.endswith(": Failure")]
+    if len(telling) > 16:
+        telling[8:-8] = ["[…]"]
+    return "".join(f"     {line}\n" for line in (telling or lines[-8:]))

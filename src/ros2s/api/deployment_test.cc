@@ -34,8 +34,8 @@ class DeploymentTest : public testing::Test {
     const std::string directory_ =
         fmt::format("{}deployment_test.{}", testing::TempDir(), getpid());
     Report report_;
-    ThreadPool blocking_{2};
     std::unique_ptr<OsReactor> reactor_ = *OsReactor::create({}, report_);
+    ThreadPool blocking_{2};
 };
 
 TEST_F(DeploymentTest, APoolDirectoryIsComposedAsTheArchitectureSays) {

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "ros2s/pool/embedded_pool.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -34,11 +35,12 @@ class PoolDirectoryTest : public testing::Test {
         auto made = OsReactor::create({}, report);
         ASSERT_TRUE(made) << report.text();
         reactor_ = std::move(*made);
+        blocking_.emplace(2);
     }
     PoolCreation creation() const { return {.directory = directory_, .bytes = pool_bytes_min}; }
     Result<> create(const PoolCreation& wanted) {
         report_ = {};
-        return reactor_->run(create_pool(call_, {*reactor_, blocking_}, wanted, report_));
+        return reactor_->run(create_pool(call_, {*reactor_, *blocking_}, wanted, report_));
     }
     void refuses(const PoolCreation& wanted, Code code, const std::string& sentence) {
         const auto made = create(wanted);
@@ -59,7 +61,8 @@ class PoolDirectoryTest : public testing::Test {
     }
     // In a child, which kills itself halfway.
     void is_killed_creating(PoolCreation wanted) {
-        reactor_.reset();  // a child of fork() has its own
+        blocking_.reset();  // a child of fork() has its own
+        reactor_.reset();
         const pid_t child = fork();
         if (child == 0) {
             start();
@@ -89,7 +92,7 @@ class PoolDirectoryTest : public testing::Test {
 
     std::string base_, directory_;
     std::unique_ptr<OsReactor> reactor_;
-    ThreadPool blocking_{2};
+    std::optional<ThreadPool> blocking_;
     StopSource stop_;
     Call call_{.stop = stop_.token()};
     Report report_;
@@ -125,7 +128,7 @@ TEST_F(PoolDirectoryTest, ACreatedPoolIsReady) {
     EXPECT_EQ(found->devices, std::vector{directory_ + "/device-0"});
     EXPECT_EQ(found->device_bytes, pool_bytes_min);
     const auto listed =
-        reactor_->run(list_containers(call_, {*reactor_, blocking_}, directory_, report_));
+        reactor_->run(list_containers(call_, {*reactor_, *blocking_}, directory_, report_));
     ASSERT_TRUE(listed) << report_.text();
     ASSERT_EQ(listed->size(), 1U);
     EXPECT_EQ(listed->front().properties.label, "c1");
@@ -172,7 +175,7 @@ TEST_F(PoolDirectoryTest, AnInterruptedCreationDoesNotNameAnotherPoolsFiles) {
     const auto is_whole = [&] {
         Report report;
         const auto listed =
-            reactor_->run(list_containers(call_, {*reactor_, blocking_}, whole.directory, report));
+            reactor_->run(list_containers(call_, {*reactor_, *blocking_}, whole.directory, report));
         return listed && listed->size() == 1;
     };
     ASSERT_NO_FATAL_FAILURE(is_killed_creating(interrupted));
@@ -207,7 +210,7 @@ TEST_F(PoolDirectoryTest, NamesOfEarlierBuildsAreOnlyRemovedWithTheirPool) {
     EXPECT_TRUE(destroy_pool(second, report_)) << report_.text();
     EXPECT_FALSE(files::exists(second));
     const auto listed =
-        reactor_->run(list_containers(call_, {*reactor_, blocking_}, directory_, report_));
+        reactor_->run(list_containers(call_, {*reactor_, *blocking_}, directory_, report_));
     EXPECT_TRUE(listed) << report_.text();
     EXPECT_TRUE(destroy_pool(directory_, report_)) << report_.text();
     EXPECT_TRUE(files::is_empty(base_ + "/disk"));
