@@ -1,5 +1,4 @@
-"""./dev check: runs lint, layers, package, sanitizers, simulation, fuzzing, lab and arm64. Each test is
-counted once."""
+"""./dev check: runs lint, package, sanitizers, fuzzing, lab and arm64. Each test is counted once."""
 
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ import lab
 import lint
 import package
 import test
+import tidy
 
 # ThreadSanitizer checks threads, mutexes and atomics. It runs on the modules that have them, and on the queue,
 # which callers' threads and the reactor's share. ./dev nightly also runs the whole C ABI. ThreadSanitizer does
@@ -28,12 +28,19 @@ LEAKS_OF_OTHERS = Path("tools/dev/lsan.supp").absolute()
 
 def add_arguments(parser):
     parser.add_argument("--seconds", type=int, default=10, help="for each fuzzer (10)")
+    parser.add_argument("--brief", action="store_true", help="without the lab and arm64")
     parser.add_argument("--minutes", type=int, default=24 * 60,
-                        help="begin neither the lab nor arm64 later than this (0: leave both out)")
+                        help="begin none of the parts that ./dev nightly has too later than this")
 
 
-def races_environment():
-    return {"TSAN_OPTIONS": f"suppressions={RACES_OF_OTHERS}"}
+def races(tally, *more):
+    """ThreadSanitizer on the modules with threads, and on `more` modules."""
+    modules = (*THREADED, *more)
+    threaded = [f"{module}_test" for module in (*modules, "engine")]
+    if tally.add("tsan build", build.make("tsan", threaded)):
+        environment = {"TSAN_OPTIONS": f"suppressions={RACES_OF_OTHERS}"}
+        test.ctest("tsan", tally, label="|".join(modules), environment=environment)
+        test.cases("tsan", "engine_test", SPREAD, tally, environment)
 
 
 def run(options):
@@ -41,34 +48,27 @@ def run(options):
     console.part("programs")
     tally.add("release build", build.make("release", ["programs"]))
     console.part("lint")
-    lint.all_checks(tally, tree=True)
+    lint.all_checks(tally)
     console.part("headers alone")
     tally.add("headers that no source includes first compile alone",
               build.make("release", ["all_verify_interface_header_sets"]))
     console.part("package")
     package.make(tally)
+    parts = [("tsan", races), ("clang-tidy on the product", tidy.check_product)]
     console.part("asan build")
     if tally.add("asan build", build.make("asan")):
         console.part("asan tests")
         test.ctest("asan", tally, exclude_labels=(test.NIGHTLY, test.PROGRAMS, test.CAMPAIGN),
                    environment={"LSAN_OPTIONS": f"suppressions={LEAKS_OF_OTHERS}:print_suppressions=0",
                                 "ASAN_OPTIONS": f"quarantine_size_mb={QUARANTINE_MIB}"})
-        console.part("fuzzers")
-        fuzz.fuzz_all(tally, options.seconds)
-    console.part("tsan")
-    threaded = [f"{module}_test" for module in (*THREADED, "engine")]
-    if tally.add("tsan build", build.make("tsan", threaded)):
-        environment = races_environment()
-        test.ctest("tsan", tally, label="|".join(THREADED), environment=environment)
-        test.cases("tsan", "engine_test", SPREAD, tally, environment)
-    if options.minutes == 0:
-        print("left out, as --minutes 0 asks: the lab and arm64; ./dev nightly runs both", flush=True)
-        return tally.close()
+        parts.insert(0, ("fuzzers", lambda tally: fuzz.fuzz_all(tally, options.seconds)))
+    if not options.brief:
+        parts += [("lab", lab.selection), ("arm64", arm64.selection)]
     give_up = console.started + options.minutes * 60
-    for title, selection in (("lab", lab.selection), ("arm64", arm64.selection)):
+    for title, do in parts:
         console.part(title)
         if time.monotonic() < give_up:
-            selection(tally)
+            do(tally)
         else:
-            print(f"not run: {title}: {options.minutes} minutes have passed", flush=True)
+            print(f"not run: {title}: {options.minutes} minutes have passed; ./dev nightly runs it", flush=True)
     return tally.close()

@@ -21,7 +21,7 @@ def run(options):
     return tally.close()
 
 
-def all_checks(tally, everything=False, tree=False):
+def all_checks(tally, everything=False):
     console.step("lint")
     files = sources()
     formatted(tally, files)
@@ -29,7 +29,7 @@ def all_checks(tally, everything=False, tree=False):
         if not tally.add(name, not complaints):
             print("\n".join(complaints))
     if tally.add("configure release", build.configure("release")):
-        tidy.check(tally, files, everything, tree)
+        tidy.check(tally, files, everything)
 
 
 def sources():

@@ -23,22 +23,29 @@ WHOLE_TREE = ("cppcoreguidelines-avoid-capturing-lambda-coroutines",
 OURS = r"/(src|apps|plugins|include)/"
 
 
-def check(tally, files, everything, tree):
-    """Runs the checks. Every complaint is an error. `everything`: every check on every source. `tree`: the
-    checks of WHOLE_TREE on unchanged sources."""
-    folder = build.folder("release")
-    compiled, unities = commands_of(folder)
+def check(tally, files, everything=False):
+    """Runs every check on the changed sources, or on all. Every complaint is an error."""
+    compiled, _ = commands_of(build.folder("release"))
     recent = changed()
-    alone = [path for path in map(str, files) if path in compiled and (everything or path in recent)]
-    looks = [(compiled[path], path, ()) for path in alone]
-    if tree and not everything:
-        looks += [(command, name, WHOLE_TREE) for name, command in unities.items()]
+    look_at(tally, "changed sources" if not everything else "sources",
+            [(compiled[path], path, ()) for path in map(str, files)
+             if path in compiled and (everything or path in recent)])
+
+
+def check_product(tally):
+    """Runs the checks of WHOLE_TREE on the product."""
+    _, unities = commands_of(build.folder("release"))
+    look_at(tally, "the product", [(command, name, WHOLE_TREE) for name, command in unities.items()])
+
+
+def look_at(tally, what, looks):
+    folder = build.folder("release")
     database = Path("build/tidy")
     database.mkdir(parents=True, exist_ok=True)
     entries = [{"directory": str(folder.absolute()), "file": str(Path(path).absolute()), "command": command}
                for command, path, _ in looks]
     (database / "compile_commands.json").write_text(json.dumps(entries), encoding="utf-8")
-    console.step(f"clang-tidy: {len(alone)} sources, {len(looks) - len(alone)} times several at once")
+    console.step(f"clang-tidy: {what}, {len(looks)} times")
 
     def look(item):
         _, path, checks = item
@@ -60,7 +67,7 @@ def check(tally, files, everything, tree):
                 print(f"[{number}/{len(looks)}] clang-tidy", flush=True)
     finally:
         pool.shutdown(cancel_futures=True)  # after Ctrl-C the rest is not looked at
-    tally.add(f"clang-tidy ({len(looks)} times)", failed == 0)
+    tally.add(f"clang-tidy: {what} ({len(looks)} times)", failed == 0)
 
 
 def commands_of(folder):
