@@ -27,13 +27,12 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
 }
 
 void forget(fuse_req_t request, fuse_ino_t node, uint64_t count) {
-    server_of(request).file_system().forget(node_of(node), count);
+    server_of(request).forget(node_of(node), count);
     fuse_reply_none(request);
 }
 void forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgotten) {
-    auto& file_system = server_of(request).file_system();
     for (size_t i = 0; i < count; ++i) {
-        file_system.forget(node_of(forgotten[i].ino), forgotten[i].nlookup);
+        server_of(request).forget(node_of(forgotten[i].ino), forgotten[i].nlookup);
     }
     fuse_reply_none(request);
 }

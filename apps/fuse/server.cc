@@ -205,6 +205,11 @@ void Server::note_attributes(const fs::Attributes& attributes) {
     }
 }
 
+void Server::forget(fs::NodeId node, uint64_t count) {
+    set_group_id_directories_.erase(node.value);
+    file_system_.forget(node, count);
+}
+
 std::optional<gid_t> Server::inherited_group(fs::NodeId parent) const {
     const auto found = set_group_id_directories_.find(parent.value);
     if (found == set_group_id_directories_.end()) return std::nullopt;

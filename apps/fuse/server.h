@@ -117,6 +117,8 @@ class Server {
     // leaves that to the file system and does not send the parent's mode. The attributes of every
     // directory pass here before a node is created in it.
     void note_attributes(const fs::Attributes& attributes);
+    // The kernel looks the node up again before it uses it.
+    void forget(fs::NodeId node, uint64_t count);
     [[nodiscard]] std::optional<gid_t> inherited_group(fs::NodeId parent) const;
 
   private:

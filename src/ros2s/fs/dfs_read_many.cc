@@ -150,15 +150,15 @@ Task<Result<>> DfsMount::fetch_contents(const Call& call, std::span<ManyFile* co
     for (ManyFile* file : files) {
         file->has_holes = false;
         if (!file->item->status) continue;
+        if (batch.full()) ROS2S_CO_TRY(co_await flush_many(call, batch));
         batch.add(*file,
                   record_item(object_of(file->at), record_dkey(), inode_akey(), file->inode));
         for (uint64_t done = 0; done < file->item->bytes;) {
+            if (batch.full()) ROS2S_CO_TRY(co_await flush_many(call, batch));
             const uint64_t count = within_chunk(done, file->item->bytes - done);
             batch.add(*file, data_item(file->at, file->item->window.slice(done, count), done));
             done += count;
-            if (batch.full()) ROS2S_CO_TRY(co_await flush_many(call, batch));
         }
-        if (batch.full()) ROS2S_CO_TRY(co_await flush_many(call, batch));
     }
     co_return co_await flush_many(call, batch);
 }

@@ -72,7 +72,6 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
     size_t next = 0;
     size_t taken = 0;
     while (!names.empty()) {
-        if (call.stop.stop_requested()) co_return fail(Code::cancelled);
         const std::string name = std::move(names.front());
         names.pop_front();
         ++taken;
@@ -87,6 +86,8 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
             co_return Walked{.parent = trail.take_last(), .name = name, .attributes = {}};
         }
         if (next == ahead.size()) {
+            // Nodes that were found ahead count as looked up: the walk gets to all of them.
+            if (call.stop.stop_requested()) co_return fail(Code::cancelled);
             std::vector<std::string_view> run{name};
             for (const std::string& after : names) {
                 if (after == ".." || run.size() == names_ahead_max) break;

@@ -136,6 +136,24 @@ constexpr Case read_many_table[] = {
          EXPECT_EQ(batch.contents(2), "");
          for (size_t i = 0; i < 3; ++i) EXPECT_OK(batch[i].status);
      }},
+    {"MoreThanAStoreFetchesAtOnce",
+     [](Fixture& f) -> Task<> {
+         // Each file is its record and its chunks: three items, then two each.
+         const string large = f.random_bytes(f.traits.chunk_bytes + 1);
+         co_await f.file(root_node, "two", large);
+         co_await f.file(root_node, "one", "1");
+         for (const size_t first : {0u, 1u}) {
+             Batch batch;
+             for (size_t i = 0; i < 512; ++i) {
+                 const bool is_large = i == first;
+                 batch.add(is_large ? "two" : "one", is_large ? large.size() : 1);
+             }
+             EXPECT_OK(co_await f.fs.read_many(f.call, root_node, batch.items()));
+             for (size_t i = 0; i < 512; ++i) {
+                 EXPECT_TRUE(batch.contents(i) == (i == first ? large : "1")) << i;
+             }
+         }
+     }},
     {"InWhatIsNoDirectory",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file");
