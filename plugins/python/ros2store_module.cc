@@ -10,6 +10,48 @@
 
 namespace py = pybind11;
 
+// A name as the functions of `os` take it: str, bytes or os.PathLike. Bytes that are not UTF-8 are
+// surrogates in a str.
+struct Name : std::string {};
+struct Names : std::vector<std::string> {};
+
+template <>
+struct pybind11::detail::type_caster<Name> {
+    PYBIND11_TYPE_CASTER(Name, const_name("os.PathLike"));
+    bool load(handle from, bool) {
+        const auto path = reinterpret_steal<object>(PyOS_FSPath(from.ptr()));
+        if (!path) return cannot();
+        const auto encoded = PyBytes_Check(path.ptr())
+                                 ? path
+                                 : reinterpret_steal<object>(PyUnicode_EncodeFSDefault(path.ptr()));
+        if (!encoded) return cannot();
+        value.assign(PyBytes_AS_STRING(encoded.ptr()),
+                     static_cast<size_t>(PyBytes_GET_SIZE(encoded.ptr())));
+        return true;
+    }
+
+  private:
+    static bool cannot() {
+        PyErr_Clear();
+        return false;
+    }
+};
+template <>
+struct pybind11::detail::type_caster<Names> {
+    PYBIND11_TYPE_CASTER(Names, const_name("list[os.PathLike]"));
+    bool load(handle from, bool converts) {
+        if (!isinstance<sequence>(from) || isinstance<str>(from) || isinstance<bytes>(from)) {
+            return false;
+        }
+        for (const auto& each : reinterpret_borrow<sequence>(from)) {
+            type_caster<Name> name;
+            if (!name.load(each, converts)) return false;
+            value.push_back(std::move(cast_op<Name&>(name)));
+        }
+        return true;
+    }
+};
+
 namespace {
 
 // Memory of a Python object, while this exists.
@@ -88,10 +130,10 @@ class PythonFile {
     std::optional<ros2store::File> file_;
 };
 
-// As the functions of `os` have names: bytes that are not UTF-8 become surrogates.
-py::object name_of(const std::string& name) {
+// As the functions of `os` do: bytes that are not UTF-8 become surrogates.
+py::object text_of(const std::string& text) {
     return py::reinterpret_steal<py::object>(
-        PyUnicode_DecodeFSDefaultAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+        PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
 }
 
 // As os.stat_result, with the fields that exist.
@@ -125,7 +167,7 @@ class PythonFileSystem {
         fs_.reset();
     }
 
-    PythonFile open(const std::string& path, const std::string& mode) {
+    PythonFile open(const Name& path, const std::string& mode) {
         int flags = 0;
         const bool plus = mode.find('+') != std::string::npos;
         switch (mode.empty() ? '\0' : mode[0]) {
@@ -142,19 +184,19 @@ class PythonFileSystem {
         const py::gil_scoped_release unlocked;
         return PythonFile(fs().open(path, flags));
     }
-    py::list list(const std::string& path) {
+    py::list list(const Name& path) {
         std::vector<std::string> names;
         {
             const py::gil_scoped_release unlocked;
             names = fs().list(path);
         }
         py::list out;
-        for (const std::string& name : names) out.append(name_of(name));
+        for (const std::string& name : names) out.append(text_of(name));
         return out;
     }
 
     // Names and attributes of all entries.
-    py::list scan(const std::string& path) {
+    py::list scan(const Name& path) {
         std::vector<ros2store::Directory::Entry> all;
         {
             const py::gil_scoped_release unlocked;
@@ -166,11 +208,11 @@ class PythonFileSystem {
         py::list out;
         for (const auto& [entry, attributes] : all) {
             if (attributes.st_nlink == 0) continue;
-            out.append(py::make_tuple(name_of(entry.name), to_stat_result(attributes)));
+            out.append(py::make_tuple(text_of(entry.name), to_stat_result(attributes)));
         }
         return out;
     }
-    py::list stat_many(const std::vector<std::string>& names, const std::string& directory) {
+    py::list stat_many(const Names& names, const Name& directory) {
         std::vector<struct stat> stats;
         std::vector<int> errors;
         {
@@ -186,16 +228,14 @@ class PythonFileSystem {
         }
         return out;
     }
-    void create_many(const std::vector<std::string>& names, const std::string& directory,
-                     mode_t mode) {
+    void create_many(const Names& names, const Name& directory, mode_t mode) {
         raise_first("create", names, fs().open_directory(directory).create_many(names, mode));
     }
-    void unlink_many(const std::vector<std::string>& names, const std::string& directory) {
+    void unlink_many(const Names& names, const Name& directory) {
         raise_first("unlink", names, fs().open_directory(directory).unlink_many(names));
     }
 
-    py::list read_many(const std::vector<std::string>& paths, const std::string& directory,
-                       uint64_t most) {
+    py::list read_many(const Names& paths, const Name& directory, uint64_t most) {
         std::vector<ros2s_read_item> items(paths.size());
         std::vector<std::vector<char>> memory(paths.size());
         {
@@ -258,8 +298,8 @@ class PythonFileSystem {
 
 // FileNotFoundError for ENOENT and so on: OSError picks its own subclass by errno.
 void raise_os_error(const ros2store::Error& error) {
-    const py::object made =
-        py::reinterpret_borrow<py::object>(PyExc_OSError)(error.code().value(), error.sentence());
+    const py::object made = py::reinterpret_borrow<py::object>(PyExc_OSError)(
+        error.code().value(), text_of(error.sentence()));
     PyErr_SetObject(py::type::of(made).ptr(), made.ptr());
 }
 
@@ -292,7 +332,15 @@ PYBIND11_MODULE(ros2store, m) {
             py::arg("bytes"), unlocked)
         .def("size", &PythonFile::size, unlocked)
         .def(
-            "path_report", [](PythonFile& self) { return self.file().path_report(); }, unlocked,
+            "path_report",
+            [](PythonFile& self) {
+                std::string report;
+                {
+                    const py::gil_scoped_release unlocked;
+                    report = self.file().path_report();
+                }
+                return text_of(report);
+            },
             "How this file's I/O travelled, with counters.")
         .def("close", &PythonFile::close)
         .def(
@@ -322,30 +370,29 @@ PYBIND11_MODULE(ros2store, m) {
              "Removes files. All names are tried; then the first error is raised.")
         .def(
             "stat",
-            [](PythonFileSystem& self, const std::string& path) {
+            [](PythonFileSystem& self, const Name& path) {
                 return to_stat_result(self.fs().stat(path));
             },
             py::arg("path"))
         .def(
             "exists",
-            [](PythonFileSystem& self, const std::string& path) { return self.fs().exists(path); },
+            [](PythonFileSystem& self, const Name& path) { return self.fs().exists(path); },
             py::arg("path"), unlocked)
         .def(
             "mkdir",
-            [](PythonFileSystem& self, const std::string& path, mode_t mode) {
+            [](PythonFileSystem& self, const Name& path, mode_t mode) {
                 self.fs().mkdir(path, mode);
             },
             py::arg("path"), py::arg("mode") = 0755, unlocked)
         .def(
-            "rmdir", [](PythonFileSystem& self, const std::string& path) { self.fs().rmdir(path); },
+            "rmdir", [](PythonFileSystem& self, const Name& path) { self.fs().rmdir(path); },
             py::arg("path"), unlocked)
         .def(
-            "unlink",
-            [](PythonFileSystem& self, const std::string& path) { self.fs().unlink(path); },
+            "unlink", [](PythonFileSystem& self, const Name& path) { self.fs().unlink(path); },
             py::arg("path"), unlocked)
         .def(
             "rename",
-            [](PythonFileSystem& self, const std::string& from, const std::string& to) {
+            [](PythonFileSystem& self, const Name& from, const Name& to) {
                 self.fs().rename(from, to);
             },
             py::arg("source"), py::arg("target"), unlocked)

@@ -3,6 +3,7 @@ programs that make the pool and its daemons."""
 import errno
 import multiprocessing
 import os
+import pathlib
 import shutil
 import stat
 import subprocess
@@ -114,8 +115,17 @@ class Embedded(unittest.TestCase):
         self.fs.create_many([name], "bytes")
         self.assertEqual([os.fsencode(each) for each in self.fs.listdir("bytes")], [name])
         self.assertEqual([os.fsencode(each) for each, _ in self.fs.scandir("bytes")], [name])
-        self.fs.unlink(b"bytes/" + name)
-        self.fs.rmdir("bytes")
+        for each, _ in self.fs.scandir("bytes"):
+            self.assertEqual(self.fs.stat("bytes/" + each).st_size, 0)
+            self.assertEqual(len(self.fs.stat_many([each], pathlib.Path("bytes"))), 1)
+            self.fs.unlink("bytes/" + each)
+        with self.assertRaises(FileNotFoundError) as raised:
+            self.fs.stat(b"bytes/" + name)
+        self.assertIn("bytes/\udcff", str(raised.exception))
+        for nothing in (None, 7, "no list"):
+            with self.assertRaises(TypeError):
+                self.fs.create_many(nothing)
+        self.fs.rmdir(pathlib.Path("bytes"))
 
     def test_names(self):
         self.fs.mkdir("d")
