@@ -181,10 +181,13 @@ Task<Result<uint64_t>> LocalDirectory::pwrite(const Call& call, FileHandle handl
     uint64_t done = 0;
     while (done < from.length) {
         const ConstBytes rest = ConstBytes(from.bytes()).subspan(done);
-        ROS2S_CO_TRY_ASSIGN(const size_t bytes,
-                            co_await write_some(call, *file, rest, offset + done));
-        if (bytes == 0) co_return fail(Code::io);
-        done += bytes;
+        const auto bytes = co_await write_some(call, *file, rest, offset + done);
+        if (bytes && *bytes > 0) {
+            done += *bytes;
+            continue;
+        }
+        if (done > 0) break;  // a call with the rest gets the error
+        co_return fail(bytes ? Error{Code::io} : bytes.error());
     }
     ++file->writes;
     file->written_bytes += done;

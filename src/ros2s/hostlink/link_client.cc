@@ -133,11 +133,12 @@ Task<Result<uint64_t>> LinkClient::pwrite(const Call& call, fs::FileHandle handl
         if (length > most) length = most - (offset + done + most) % cut_bytes;
         const ConstBytes part = whole.subspan(done, length);
         const FileBody body{.offset = offset + done, .crc = crc32c(part)};
-        ROS2S_CO_TRY_ASSIGN(const uint64_t bytes,
-                            co_await update(call, Method::write, handle, body, part));
-        if (bytes > part.size()) co_return fail(Code::corrupt);
-        done += bytes;
-        if (bytes < part.size()) break;  // the rest failed, as when space runs out
+        const auto bytes = co_await update(call, Method::write, handle, body, part);
+        if (!bytes && done > 0) break;  // a call with the rest gets the error
+        if (!bytes) co_return fail(bytes.error());
+        if (*bytes > part.size()) co_return fail(Code::corrupt);
+        done += *bytes;
+        if (*bytes < part.size()) break;  // the rest failed, as when space runs out
     } while (done < whole.size());
     if (const auto still = opened(handle)) {
         ++(*still)->report.writes;

@@ -209,7 +209,7 @@ Task<> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
 
 // A handle that was opened again starts with new cookies at the server. The client's cookies
 // continue after the last one that it returned. Entries behind an older cookie are found by its
-// name, because DFS lists in the order of names.
+// name if the server lists in the order of names, as DFS does; otherwise the handle is stale.
 Task<Result<LinkClient::Entries>> LinkClient::readdir(const Call& call, fs::FileHandle handle,
                                                       uint64_t cookie, size_t limit) {
     for (;;) {
@@ -261,9 +261,14 @@ Task<Result<LinkClient::Entries>> LinkClient::list(const Call& call, Where at, u
 
 Task<Result<LinkClient::Entries>> LinkClient::list_behind(const Call& call, Where at,
                                                           std::string name, size_t limit) {
+    std::string before;
     for (uint64_t cookie = 0;;) {
         ROS2S_CO_TRY_ASSIGN(auto entries, co_await list(call, at, cookie, readdir_entries_max));
         if (entries.empty()) co_return entries;
+        for (const fs::DirectoryEntry& entry : entries) {
+            if (entry.name <= before) co_return fail(Code::stale);
+            before = entry.name;
+        }
         cookie = entries.back().cookie;
         std::erase_if(entries, [&](const auto& entry) { return entry.name <= name; });
         if (entries.empty()) continue;

@@ -603,41 +603,119 @@ class OpenGate final : public rpc::Gate {
     void left(const rpc::Guest&) override {}
 };
 
-Task<> lied_to(Stage& stage) {
-    Liar service;
+// The host uses a link to another server than the stage's.
+template <class Use>
+Task<> with_server(Stage& stage, rpc::Service& service, session::MountLocator& locator, Use use) {
     OpenGate gate;
     Reactor& core = stage.world.core();
-    const auto domain = stage.network.open_domain(core, "liar");
+    const auto domain = stage.network.open_domain(core, "other");
     auto server =
-        co_await rpc::Server::listen(core, *domain, "liar", service, gate, {}, stage.dpu.report);
+        co_await rpc::Server::listen(core, *domain, "other", service, gate, {}, stage.dpu.report);
     EXPECT_TRUE(server);
-    auto channel = co_await rpc::Channel::open(core, *stage.host.domain, "liar", stage.host.tickets,
-                                               {.service = file_service}, stage.dpu.report);
+    auto channel =
+        co_await rpc::Channel::open(core, *stage.host.domain, "other", stage.host.tickets,
+                                    {.service = file_service}, stage.dpu.report);
     EXPECT_TRUE(channel);
     {
-        LinkClient link(core, **channel, *stage.host.locator,
-                        {.client = stage.host.client, .behind = ""});
-        const auto opened = co_await link.create({}, fs::root_node, "f", 0644, {.write = true}, {});
-        EXPECT_TRUE(opened);
-        std::array<std::byte, 4> memory{};
-        EXPECT_EQ(co_await link.pread({}, opened->handle, Window::local(Bytes(memory)), 0),
-                  Result<uint64_t>(fail(Code::corrupt)));
-        std::array<fs::ReadManyItem, 1> items{
-            {{.name = "f", .window = Window::local(Bytes(memory))}}};
-        EXPECT_TRUE(co_await link.read_many({}, fs::root_node, items));
-        EXPECT_EQ(items[0].status, Result<>(fail(Code::corrupt)));
-        EXPECT_EQ(items[0].bytes, 0U);
-        const auto listed = co_await link.readdir({}, opened->handle, 0, 2);
-        EXPECT_TRUE(!listed && listed.error().code == Code::corrupt);
-        const auto found = co_await link.readdir_many({}, fs::root_node, opened->handle, 0, 2);
-        EXPECT_TRUE(!found && found.error().code == Code::corrupt);
+        LinkClient link(core, **channel, locator, {.client = stage.host.client, .behind = ""});
+        co_await use(link);
         co_await link.close_all();
     }
     co_await (*channel)->close();
     co_await (*server)->close();
     co_await domain->close();
 }
+
+Task<> believe_nothing(LinkClient& link) {
+    const auto opened = co_await link.create({}, fs::root_node, "f", 0644, {.write = true}, {});
+    EXPECT_TRUE(opened);
+    std::array<std::byte, 4> memory{};
+    EXPECT_EQ(co_await link.pread({}, opened->handle, Window::local(Bytes(memory)), 0),
+              Result<uint64_t>(fail(Code::corrupt)));
+    std::array<fs::ReadManyItem, 1> items{{{.name = "f", .window = Window::local(Bytes(memory))}}};
+    EXPECT_TRUE(co_await link.read_many({}, fs::root_node, items));
+    EXPECT_EQ(items[0].status, Result<>(fail(Code::corrupt)));
+    EXPECT_EQ(items[0].bytes, 0U);
+    const auto listed = co_await link.readdir({}, opened->handle, 0, 2);
+    EXPECT_TRUE(!listed && listed.error().code == Code::corrupt);
+    const auto found = co_await link.readdir_many({}, fs::root_node, opened->handle, 0, 2);
+    EXPECT_TRUE(!found && found.error().code == Code::corrupt);
+}
+Task<> lied_to(Stage& stage) {
+    Liar service;
+    co_await with_server(stage, service, *stage.host.locator, believe_nothing);
+}
 TEST(HostLink, AServerThatLiesIsNotBelieved) { Stage().run(lied_to); }
+
+// ---- a walk whose handle was opened again -----------------------------------------------------
+
+// Lists names in its own order.
+class Lister final : public rpc::Service {
+  public:
+    std::vector<std::string> names;
+    [[nodiscard]] uint32_t number() const override { return file_service; }
+    Task<> serve(rpc::Request& request) override {
+        Buffer answer;
+        const auto method = static_cast<Method>(request.method());
+        if (method == Method::open) {
+            const fs::Opened opened{.handle = {1}};
+            co_await request.reply(rpc::build(answer, opened_fields, opened));
+        } else if (method == Method::readdir) {
+            const auto asked = decode_readdir(request.body());
+            EXPECT_TRUE(asked);
+            std::vector<fs::DirectoryEntry> entries;
+            for (size_t i = asked->cookie; i < names.size() && entries.size() < asked->limit; ++i) {
+                entries.push_back({.name = names[i], .type = S_IFREG, .cookie = i + 1});
+            }
+            co_await request.reply(rpc::build(answer, entries_fields, entries));
+        } else {
+            co_await request.reply({});
+        }
+    }
+};
+class MovingLocator final : public session::MountLocator {
+  public:
+    explicit MovingLocator(session::MountLocation at) : at_(at) {}
+    [[nodiscard]] session::MountLocation location() const override { return at_; }
+    Task<bool> moved(const Call&, session::MountLocation from) override { co_return from != at_; }
+    void move() { ++at_.mount.value; }
+
+  private:
+    session::MountLocation at_;
+};
+
+// Two names at a time; the mount moves after the first two.
+Task<Result<>> walk_over_a_move(LinkClient& link, MovingLocator& locator,
+                                std::vector<std::string>& walked) {
+    ROS2S_CO_TRY_ASSIGN(const fs::Opened opened, co_await link.open({}, fs::root_node, {}));
+    walked.clear();
+    for (uint64_t cookie = 0;;) {
+        ROS2S_CO_TRY_ASSIGN(const auto entries,
+                            co_await link.readdir({}, opened.handle, cookie, 2));
+        if (entries.empty()) co_return Result<>{};
+        for (const fs::DirectoryEntry& entry : entries) walked.push_back(entry.name);
+        cookie = entries.back().cookie;
+        if (walked.size() == 2) locator.move();
+    }
+}
+Task<> walk_in_two_orders(LinkClient& link, Lister& server, MovingLocator& locator) {
+    std::vector<std::string> walked;
+    server.names = {"a", "b", "c", "d", "e"};
+    EXPECT_TRUE(co_await walk_over_a_move(link, locator, walked));
+    EXPECT_EQ(walked, server.names);
+    // Which names come after the last one is unknown: some would be left out, others come twice.
+    server.names = {"d", "a", "c", "b", "e"};
+    EXPECT_EQ(co_await walk_over_a_move(link, locator, walked), Result<>(fail(Code::stale)));
+    EXPECT_EQ(walked, (std::vector<std::string>{"d", "a"}));
+}
+Task<> walks_over_moves(Stage& stage) {
+    Lister server;
+    MovingLocator locator(stage.host.locator->location());
+    co_await with_server(stage, server, locator, [&](LinkClient& link) {
+        return walk_in_two_orders(link, server, locator);
+    });
+}
+TEST(HostLink, AWalkGoesOnByNamesOnlyIfTheyAreInOrder) { Stage().run(walks_over_moves); }
 
 // ---- large requests -------------------------------------------------------------------------
 
@@ -658,6 +736,27 @@ Task<> larger_than_a_request(Stage& stage) {
               Result<uint64_t>(fail(Code::too_large, most)));
 }
 TEST(HostLink, MoreThanARequestTakes) { Stage().run(larger_than_a_request); }
+
+// A caller that got only the error would write the first part again.
+Task<> refused_in_the_middle(Stage& stage) {
+    WireToStore& wire = dynamic_cast<DfsSource&>(*stage.dpu.source).wire();
+    const FileHandle file = co_await stage.create("large", {.write = true});
+    const uint64_t most = stage.host.channel->welcome().payload_bytes_max;
+    const std::vector<std::byte> bytes(most + 3'000'001, std::byte{7});
+    const ConstBytes whole(bytes);
+    wire.room = most;
+    EXPECT_EQ(co_await stage.host.link->pwrite({}, file, Window::local(whole), 0),
+              Result<uint64_t>(most));
+    EXPECT_EQ(co_await stage.host.link->pwrite({}, file, Window::local(whole.subspan(most)), most),
+              Result<uint64_t>(fail(Code::no_space)));
+    const auto found = co_await stage.host.link->lookup({}, fs::root_node, "large");
+    EXPECT_TRUE(found && found->size == most);
+    wire.room = UINT64_MAX;
+    EXPECT_TRUE(co_await stage.host.link->close({}, file));
+}
+TEST(HostLink, AWriteThatIsRefusedInTheMiddleSaysHowMuchIsWritten) {
+    Stage().run(refused_in_the_middle);
+}
 
 }  // namespace
 }  // namespace ros2s::hostlink

@@ -18,13 +18,15 @@
 
 namespace ros2s::hostlink {
 
-// The way to a store, which can change the first byte of arrays' data, and hold up requests.
+// The way to a store, which can change the first byte of arrays' data, hold up requests, and run
+// out of space.
 class WireToStore final : public object::ForwardingStore {
   public:
     using ForwardingStore::ForwardingStore;
     bool flips_fetched = false, flips_written = false;
     bool has_checksums = true;
     uint64_t lists = 0;
+    uint64_t room = UINT64_MAX;  // for bytes of arrays; what is too much is refused
     Reactor* held_on = nullptr;  // if set, requests wait there for a minute, or until they stop
     static constexpr Duration held_for = std::chrono::minutes(1);
 
@@ -51,6 +53,12 @@ class WireToStore final : public object::ForwardingStore {
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
                                         const object::Transaction& transaction) override {
         ROS2S_CO_TRY(co_await hold(call));
+        uint64_t length = 0;
+        for (const object::Operation& operation : transaction.operations) {
+            if (operation.kind == object::Operation::Kind::write) length += operation.window.length;
+        }
+        if (length > room) co_return fail(Code::no_space);
+        room -= length;
         object::Transaction sent = transaction;
         std::vector<std::byte> bytes;
         for (object::Operation& operation : sent.operations) {

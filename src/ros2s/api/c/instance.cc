@@ -40,8 +40,8 @@ class Instances {
         Instances* found = current.load(std::memory_order_acquire);
         while (found == nullptr || found->mark_.in_forked_child()) {
             auto* made = new Instances;  // lives as long as the process
-            made->forked_from_user_ =
-                found != nullptr && (found->used_ || found->forked_from_user_);
+            made->forked_from_user_ = found != nullptr && (found->used_ || found->opening_ > 0 ||
+                                                           found->forked_from_user_);
             if (current.compare_exchange_strong(found, made)) return *made;
             delete made;
         }
@@ -59,7 +59,9 @@ class Instances {
     Result<Attachment> join(Shared instance, const Uri& uri, Report& report);
 
     ForkMark mark_;
-    bool used_ = false;  // uses_threads()
+    // Another thread may be opening while this one forks: read without the lock.
+    std::atomic<bool> used_ = false;  // uses_threads()
+    std::atomic<uint32_t> opening_ = 0;
     bool forked_from_user_ = false;
     std::mutex mutex_;
     std::map<std::string, Shared> instances_;  // by key_of()
@@ -128,12 +130,14 @@ Result<Attachment> Instances::open(const Uri& uri, const std::string& program,
     if (forked_from_user_) ROS2S_TRY(find_mount_for_forked_child(uri, report));
     ROS2S_TRY_ASSIGN(auto instance, start_instance(uri, report));
     const Call call;
+    ++opening_;
     auto opened = instance->run([&] {
         return Deployment::open(
             call, instance->environment(), uri,
             {.embedded = {.program = program}, .in_forked_child = forked_from_user_}, report);
     });
     used_ = used_ || uses_threads(uri, opened);
+    --opening_;
     if (!opened) return fail(opened.error());
     instance->deployment_ = std::move(*opened);
     // An instance that works through another owner is not shared: each opening looks for the owner
