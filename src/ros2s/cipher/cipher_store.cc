@@ -76,7 +76,9 @@ Task<Result<>> CipherStore::check_keys(const Call& call) {
     if (confirmation_ != nullptr && reactor_.now() >= next_check_) {
         // Requests that come meanwhile do not ask, too.
         next_check_ = reactor_.now() + key_check_interval;
-        const auto confirmed = co_await confirmation_->confirm(call);
+        // Not with the request's deadline and stop: who chooses them could keep the answer away.
+        const Call asking{.deadline = next_check_, .tenant = call.tenant};
+        const auto confirmed = co_await confirmation_->confirm(asking);
         const bool is_lost = !confirmed && confirmed.error().os_errno == EKEYREJECTED;
         if (is_lost && !lost_since_) {
             lost_since_ = reactor_.now();

@@ -146,6 +146,25 @@ TEST(KeyRecords, AnythingElseIsRefused) {
     EXPECT_EQ(decode_key_record(as_bytes(encode(record))).error().code, Code::corrupt);
 }
 
+// A store whose fetches take their time, if asked to.
+class SlowStore final : public object::ForwardingStore {
+  public:
+    SlowStore(ObjectStore& below, Reactor& reactor) : ForwardingStore(below), reactor_(reactor) {}
+    Task<Result<>> fetch(const Call& call, object::ContainerId container,
+                         std::span<object::FetchItem> items) override {
+        if (fetch_takes > Duration::zero()) {
+            (void)co_await sleep_for(reactor_,
+                                     std::min(fetch_takes, call.deadline - reactor_.now()));
+            ROS2S_CO_TRY(call.check(reactor_.now()));
+        }
+        co_return co_await below().fetch(call, container, items);
+    }
+    Duration fetch_takes{};
+
+  private:
+    Reactor& reactor_;
+};
+
 // A container in memory, and a file in it.
 class Containers : public Keys {
   public:
@@ -208,7 +227,8 @@ class Containers : public Keys {
     const Call call_{};
     const std::string text_ = "what nobody else should read";
     sim::World world_{1};
-    object::MemoryStore store_{world_.core()};
+    object::MemoryStore memory_{world_.core()};
+    SlowStore store_{memory_, world_.core()};
     object::ContainerRecord record_;
     std::vector<std::unique_ptr<object::StoreLayers>> layers_;
     Report report_;
@@ -290,6 +310,37 @@ TEST_F(Containers, AreUsedForATimeWhenTheirKeyIsGone) {
     EXPECT_EQ(read_after(std::chrono::seconds(1)), EKEYREJECTED);
     write_key("acme", digits_);
     EXPECT_EQ(read_after(std::chrono::minutes(1)), 0);
+}
+
+// Requests that end before the question about the key is answered do not keep the answer away.
+TEST_F(Containers, AreNotUsedLongerByRequestsWithShortDeadlines) {
+    encrypt("acme");
+    write_file();
+    auto opened = open(report_);
+    ASSERT_TRUE(opened.has_value());
+    std::filesystem::remove(path("acme"));
+    store_.fetch_takes = std::chrono::milliseconds(1);
+    const auto read = [&](Duration limit) {
+        return world_.run([](Containers& self, fs::FileSystem& files, Duration time) -> Task<int> {
+            const auto entry = co_await files.lookup(self.call_, fs::root_node, "file");
+            const auto file = co_await files.open(self.call_, entry->node, {});
+            std::array<std::byte, 100> into{};
+            const Call call{.deadline = self.world_.core().now() + time};
+            const auto read =
+                co_await files.pread(call, file->handle, object::Window::local(Bytes(into)), 0);
+            (void)co_await files.close(self.call_, file->handle);
+            co_return read.has_value() ? 0 : to_errno(read.error());
+        }(*this, **opened, limit));
+    };
+    int last = 0;
+    for (int i = 0; i < 40; ++i) {
+        world_.run([](Containers& self) -> Task<> {
+            (void)co_await sleep_for(self.world_.core(), std::chrono::seconds(10));
+        }(*this));
+        EXPECT_NE(read(std::chrono::microseconds(100)), 0);
+        last = read(std::chrono::minutes(1));
+    }
+    EXPECT_EQ(last, EKEYREJECTED);
 }
 
 TEST_F(Containers, WithFilesCannotBeEncryptedAfterwards) {

@@ -149,13 +149,16 @@ bool AccessTable::covers(const AccessTable& other, std::string_view subject,
     const Rights none{};
     const Rights* const found = rights_of(subject);
     const Rights& ours = found == nullptr ? none : *found;
-    for (size_t right = 0; right < right_names.size(); ++right) {
-        for (const PoolGrant& each : (*theirs)[right]) {
-            if (each.pool == pool && std::ranges::none_of(ours[right], [&](const PoolGrant& some) {
-                    return some.pool == pool && some.granted.has(each.granted);
-                })) {
-                return false;
-            }
+    const auto has = [&](Right right, const PoolGrant& wanted) {
+        return std::ranges::any_of(ours[static_cast<size_t>(right)], [&](const PoolGrant& some) {
+            return some.pool == pool && some.granted.has(wanted.granted);
+        });
+    };
+    for (size_t i = 0; i < right_names.size(); ++i) {
+        const auto right = static_cast<Right>(i);
+        for (const PoolGrant& each : (*theirs)[i]) {
+            if (each.pool != pool || has(right, each)) continue;
+            if (right != Right::read || !has(Right::write, each)) return false;
         }
     }
     return true;

@@ -71,6 +71,7 @@ TEST(Tenant, ABadSettingIsRefusedWithItsNameAndWhatToWrite) {
                 HasSubstr("tenant: read: 'po*l' is not the name of a container"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"until", "soon"}}), HasSubstr("2027-01-31"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"until", "9999-01-01"}}), HasSubstr("2200"));
+    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"until", "1027-01-31"}}), HasSubstr("1970"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"weight", "0"}}), HasSubstr("weight"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a, CN=b"}}), HasSubstr("write a ; between two"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a\nrevoked: no"}}), HasSubstr("one line"));
@@ -411,6 +412,10 @@ TEST(Policy, FewerContainersDoNotCoverMore) {
     EXPECT_FALSE(one.covers(narrow, "CN=a", "pool"));
     EXPECT_TRUE(one.covers(one, "CN=a", "pool"));
     EXPECT_TRUE(one.covers(wide, "CN=b", "pool"));
+    // Who may write may read.
+    const auto written = access_of({{"CN=a", {{"write", "pool/run-1"}}}});
+    EXPECT_TRUE(written.covers(one, "CN=a", "pool"));
+    EXPECT_FALSE(one.covers(written, "CN=a", "pool"));
 }
 
 }  // namespace

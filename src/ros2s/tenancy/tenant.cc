@@ -41,14 +41,16 @@ Result<WallTime> parse_time(const std::string& text, std::string_view where, Rep
     for (const char* const form : {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d"}) {
         std::tm fields{};
         const char* const end = ::strptime(text.c_str(), form, &fields);
-        // A WallTime ends in 2262.
-        if (end == nullptr || *end != '\0' || fields.tm_year > 2200 - 1900) continue;
+        // A WallTime begins in 1677 and ends in 2262.
+        const bool is_near = fields.tm_year >= 1970 - 1900 && fields.tm_year <= 2200 - 1900;
+        if (end == nullptr || *end != '\0' || !is_near) continue;
         return WallTime(std::chrono::seconds(::timegm(&fields)));
     }
-    return report.fail(Code::invalid,
-                       "{}: '{}' is not a time; write a day or a time in UTC up to the year 2200, "
-                       "as in 2027-01-31 or 2027-01-31T18:00:00Z",
-                       where, text);
+    return report.fail(
+        Code::invalid,
+        "{}: '{}' is not a time; write a day or a time in UTC from 1970 to 2200, as in "
+        "2027-01-31 or 2027-01-31T18:00:00Z",
+        where, text);
 }
 
 bool is_text(std::string_view text) {
