@@ -178,6 +178,38 @@ TEST_F(ServerTest, ServesWithoutIoUring) {
               0);
 }
 
+Task<> forget_a_directory(OsReactor& reactor, BlockingPool& blocking) {
+    Report report;
+    const TemporaryDirectory directory;
+    const std::string shared = directory.path() + "/shared";
+    EXPECT_EQ(::mkdir(shared.c_str(), 0755), 0);
+    EXPECT_EQ(::chmod(shared.c_str(), 02775), 0);
+    auto local = co_await foreign::open_local_fs(directory.path(), reactor, blocking, report);
+    EXPECT_TRUE(local) << report.text();
+    if (!local) co_return;
+    {
+        Server server(**local, reactor, {.mount_point = directory.path(), .source = "test"});
+        const auto found = co_await (*local)->lookup({}, fs::root_node, "shared");
+        EXPECT_TRUE(found);
+        server.note_attributes(*found);
+        EXPECT_EQ(server.inherited_group(found->node), std::optional(found->gid));
+        server.forget(found->node, 1);
+        EXPECT_EQ(server.inherited_group(found->node), std::nullopt);
+        EXPECT_EQ((co_await (*local)->get_attributes({}, found->node)).error().code, Code::stale);
+    }
+    co_await (*local)->close_all();
+    EXPECT_EQ(::rmdir(shared.c_str()), 0);
+}
+
+// Each one that was ever seen would otherwise be kept until the mount ends.
+TEST(Server, ForgetsDirectoriesThatTheKernelForgets) {
+    Report report;
+    auto reactor = OsReactor::create({}, report);
+    ASSERT_TRUE(reactor) << report.text();
+    ThreadPool blocking(1);
+    (*reactor)->run(forget_a_directory(**reactor, blocking));
+}
+
 TEST(MountPoint, SaysWhatIsWrong) {
     const auto refused = [](const std::string& path) {
         Report report;

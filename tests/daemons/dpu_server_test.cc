@@ -334,6 +334,32 @@ TEST_P(DpuServerOverShm, WhoMeetsADyingOneWaitsForTheNext) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
+Task<std::string> layers_of(const HostFiles& host) { co_return host.layers(); }
+
+// The end of the mount is not answered.
+TEST_P(DpuServerOverShm, ADaemonThatHangsKeepsNoHost) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    Report report;
+    auto host = open(report);
+    ASSERT_NE(host, nullptr) << report.text() << dpu.log();
+    ASSERT_EQ(::kill(dpu.pid(), SIGSTOP), 0);
+    std::thread leaving([&] { (void)run_blocking(*reactor, [&] { return host->close(); }); });
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(40);
+    bool is_unmounted = false;
+    while (!is_unmounted && std::chrono::steady_clock::now() < until) {
+        ::usleep(50'000);
+        const std::string layers = run_blocking(*reactor, [&] { return layers_of(*host); });
+        is_unmounted = layers.find("HostMountLocator") == layers.npos;
+    }
+    EXPECT_TRUE(is_unmounted) << "it waits for the daemon";
+    // The end of the session would wait as long again.
+    EXPECT_EQ(::kill(dpu.pid(), SIGCONT), 0);
+    leaving.join();
+    host.reset();
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
 TEST_P(DpuServerOverShm, WhatIsOpenStaysOpenWhenTheDpuIsKilled) { expect_what_is_open_stays(true); }
 TEST_P(DpuServerOverShm, WhatIsOpenStaysOpenWhenTheDpuIsStopped) {
     expect_what_is_open_stays(false);

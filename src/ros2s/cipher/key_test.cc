@@ -147,9 +147,10 @@ TEST(KeyRecords, AnythingElseIsRefused) {
 }
 
 // A store whose fetches take their time, if asked to.
-class SlowStore final : public object::ForwardingStore {
+class DelayingStore final : public object::ForwardingStore {
   public:
-    SlowStore(ObjectStore& below, Reactor& reactor) : ForwardingStore(below), reactor_(reactor) {}
+    DelayingStore(ObjectStore& below, Reactor& reactor)
+        : ForwardingStore(below), reactor_(reactor) {}
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items) override {
         if (fetch_takes > Duration::zero()) {
@@ -228,7 +229,7 @@ class Containers : public Keys {
     const std::string text_ = "what nobody else should read";
     sim::World world_{1};
     object::MemoryStore memory_{world_.core()};
-    SlowStore store_{memory_, world_.core()};
+    DelayingStore store_{memory_, world_.core()};
     object::ContainerRecord record_;
     std::vector<std::unique_ptr<object::StoreLayers>> layers_;
     Report report_;

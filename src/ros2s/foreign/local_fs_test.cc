@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -425,6 +427,60 @@ TEST(LocalFs, ALaterFileIsAnotherNode) {
     std::unique_ptr<fs::FileSystem> fs;
     world.run(open_into(directory.path(), world, fs, {.descriptors_max = 1}));
     world.run(replace_a_file(*fs, directory.path()));
+    world.run(fs->close_all());
+}
+
+// The process's files get no longer than that, as on a disk that is full.
+class FileBytesMax {
+  public:
+    explicit FileBytesMax(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+        EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &before_), 0);
+        const rlimit less{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+        EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &less), 0);
+    }
+    ~FileBytesMax() {
+        ::setrlimit(RLIMIT_FSIZE, &before_);
+        (void)std::signal(SIGXFSZ, handler_);
+    }
+    FileBytesMax(const FileBytesMax&) = delete;
+    FileBytesMax& operator=(const FileBytesMax&) = delete;
+
+  private:
+    void (*handler_)(int);
+    rlimit before_{};
+};
+
+Task<> append_more_than_fits(fs::FileSystem& fs) {
+    constexpr size_t most = 100 << 10;
+    const Call call;
+    const auto log =
+        co_await fs.create(call, fs::root_node, "log", 0644, {.write = true, .append = true}, {});
+    EXPECT_TRUE(log.has_value());
+    if (!log) co_return;
+    const std::string text(2 * most, 'x');
+    const auto append = [&](size_t from) {
+        const std::string_view rest = std::string_view(text).substr(from);
+        return fs.pwrite(call, log->handle, fs::Window::local(as_bytes(rest)), 0);
+    };
+    Result<uint64_t> whole, rest;
+    {
+        const FileBytesMax limit(most);
+        whole = co_await append(0);
+        rest = co_await append(most);
+    }
+    EXPECT_EQ(whole, Result<uint64_t>(most));
+    EXPECT_TRUE(!rest && rest.error().os_errno == EFBIG);
+    EXPECT_EQ((co_await fs.get_attributes(call, log->attributes.node))->size, most);
+    EXPECT_TRUE(co_await fs.close(call, log->handle));
+}
+
+// A caller that got only the error would append the beginning again.
+TEST(LocalFs, AWriteThatDoesNotFitSaysHowMuchIsWritten) {
+    const TemporaryDirectory directory;
+    sim::World world(1);
+    std::unique_ptr<fs::FileSystem> fs;
+    world.run(open_into(directory.path(), world, fs));
+    world.run(append_more_than_fits(*fs));
     world.run(fs->close_all());
 }
 

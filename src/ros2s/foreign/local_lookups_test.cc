@@ -234,5 +234,47 @@ TEST(LocalFs, OtherFileSystemsAreAskedOnThreads) {
     world.run(walk_in_proc(pool, world));
 }
 
+Task<> walk_into(fs::FileSystem& files, Call call, std::string path, Result<>& done) {
+    const auto walked = co_await files.walk(call, path, fs::LastLink::follow);
+    done = walked ? Result<>() : fail(walked.error());
+}
+
+// In /proc, where names are found ahead on a thread.
+Task<> stop_a_walk(CountedPool& pool, sim::World& world) {
+    Report report;
+    auto opened = co_await open_local_fs("/proc", world.core(), pool, report);
+    CO_ASSERT(opened);
+    fs::FileSystem& files = **opened;
+    const Call call;
+    const auto sys = co_await files.lookup(call, root_node, "sys");
+    CO_ASSERT(sys);
+    const auto kernel = co_await files.lookup(call, sys->node, "kernel");
+    CO_ASSERT(kernel);
+    StopSource stop;
+    Result<> done;
+    Nursery calls(world.core(), 1);
+    pool.hold();
+    // ".." ends the names that are found together: the walk would look up more after it.
+    co_await calls.spawn(
+        walk_into(files, {.stop = stop.token()}, "sys/kernel/../kernel/ostype", done));
+    (void)co_await sleep_for(world.core(), std::chrono::seconds(1));
+    stop.request_stop();
+    pool.let_go();
+    co_await calls.join();
+    EXPECT_EQ(done, Result<>(fail(Code::cancelled)));
+    files.forget(kernel->node, 1);
+    files.forget(sys->node, 1);
+    EXPECT_EQ((co_await files.get_attributes(call, kernel->node)).error().code, Code::stale);
+    EXPECT_EQ((co_await files.get_attributes(call, sys->node)).error().code, Code::stale);
+    co_await files.close_all();
+}
+
+// They would be kept until the process ends: nobody knows that they were looked up.
+TEST(LocalFs, AStoppedWalkGivesBackWhatItFoundAhead) {
+    sim::World world(1);
+    CountedPool pool(world.blocking());
+    world.run(stop_a_walk(pool, world));
+}
+
 }  // namespace
 }  // namespace ros2s::foreign

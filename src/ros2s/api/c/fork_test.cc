@@ -2,12 +2,16 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/inotify.h>
 #include <sys/wait.h>
 
 #include <array>
 #include <csignal>
 #include <functional>
+#include <thread>
 
+#include "ros2s/pool/owner.h"
 #include "test_pool.h"
 
 namespace ros2s::api::c {
@@ -90,16 +94,46 @@ TEST(Fork, AChildThatLivesOnHoldsNothingBack) {
     waitpid(lingering, nullptr, 0);
 }
 
-TEST(Fork, AChildOfOneThatOpenedAPoolIsToldToStartAnew) {
-    const TestPool pool;
-    ros2s_fs* fs = pool.open();
-    EXPECT_EQ(ros2s_close(fs), 0);
-    EXPECT_TRUE(in_child([&] {
+bool is_told_to_start_anew(const TestPool& pool) {
+    return in_child([&] {
         ros2s_fs* own = nullptr;
         char error[512];
         const int rc = ros2s_open(pool.uri().c_str(), nullptr, &own, error, sizeof error);
         return rc == -EOPNOTSUPP && std::string_view(error).contains("start method 'spawn'");
-    }));
+    });
+}
+
+TEST(Fork, AChildOfOneThatOpenedAPoolIsToldToStartAnew) {
+    const TestPool pool;
+    ros2s_fs* fs = pool.open();
+    EXPECT_EQ(ros2s_close(fs), 0);
+    EXPECT_TRUE(is_told_to_start_anew(pool));
+}
+
+// The threads of what a pool needs run from the beginning of its opening. Only in a process that
+// has opened nothing before: so ctest runs it.
+TEST(Fork, AChildOfOneThatIsOpeningAPoolIsToldToStartAnew) {
+    const TestPool pool;
+    // As if a command had the pool: an opening waits for its end, up to 5 s.
+    Report report;
+    pool::OwnerRecord present;
+    auto owner = pool::Ownership::take(pool.directory(),
+                                       {.pid = 1, .program = std::string(pool::command_program)},
+                                       present, report);
+    ASSERT_TRUE(owner) << report.text();
+    const int seen = inotify_init1(IN_CLOEXEC);
+    ASSERT_GE(inotify_add_watch(seen, (pool.directory() + "/owner").c_str(), IN_OPEN), 0);
+    ros2s_fs* fs = nullptr;
+    int rc = 0;
+    std::thread opening([&] { rc = ros2s_open(pool.uri().c_str(), nullptr, &fs, nullptr, 0); });
+    pollfd waits{.fd = seen, .events = POLLIN, .revents = 0};
+    EXPECT_EQ(poll(&waits, 1, 60'000), 1) << "it did not look who has the pool";
+    EXPECT_TRUE(is_told_to_start_anew(pool));
+    owner->reset();
+    opening.join();
+    close(seen);
+    ASSERT_EQ(rc, 0);
+    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 TEST(Owner, AnotherProcessIsNamedWithItsProgram) {
