@@ -71,6 +71,21 @@ TEST_F(Trusted, AReplacedAuthorityEndsWhatTheOldOneLetIn) {
     })) << report_.text();
 }
 
+// The server's new certificate is not valid yet when it comes. Later nothing changes but the time.
+TEST_F(Trusted, FilesThatWereRefusedAtFirstReplaceTheAuthorityToo) {
+    const auto client = rig_.client();
+    (void)rig_.open(*client);
+    const Certificates others;
+    // A certificate begins an hour before it is issued.
+    const auto soon = now() + std::chrono::hours(1) + std::chrono::seconds(2);
+    ASSERT_TRUE(pki::issue(others.directory(),
+                           {.name = "server", .alternative_names = {"127.0.0.1"}, .server = true},
+                           true, soon, report_))
+        << report_.text();
+    replace_authority(others);
+    EXPECT_TRUE(eventually(*rig_.client_reactor, [&] { return live() == 0; }));
+}
+
 TEST_F(Trusted, ARenewedAuthorityEndsNothing) {
     const auto client = rig_.client();
     const OpenedSession opened = rig_.open(*client);

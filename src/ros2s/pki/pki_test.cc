@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,9 +12,12 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 #include "ros2s/pki/authority.h"
 #include "ros2s/pki/certificate.h"
+#include "ros2s/pki/watched_identity.h"
 
 namespace ros2s::pki {
 namespace {
@@ -21,8 +25,10 @@ namespace {
 using std::chrono::days;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::SizeIs;
 
-// No test reads the clock; the openssl program gets the time as an argument.
+// No test reads the clock, except the one of WatchedIdentity, which reads it, too; the openssl
+// program gets the time as an argument.
 constexpr Seconds now{std::chrono::seconds(1'800'000'000)};
 
 class Pki : public testing::Test {
@@ -258,6 +264,44 @@ TEST_F(Pki, WhatCannotBeWrittenIsSaid) {
     EXPECT_EQ(make_authority(base_ + "/no/such/place", usual(), now, report_).error().code,
               Code::not_found);
     EXPECT_THAT(report_.text(), HasSubstr("make it first: mkdir -p " + base_ + "/no/such"));
+}
+
+// The descriptors run out while the files change. Nothing of the files shows that there are some
+// again.
+TEST_F(Pki, FilesThatCouldNotBeUsedAreTriedAgain) {
+    const auto today = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+    ASSERT_TRUE(make_authority(directory_, usual(), today, report_)) << report_.text();
+    std::vector<std::string> lines;
+    WatchedIdentity files(identity("engine"),
+                          Log([&](LogLevel, std::string_view line) { lines.emplace_back(line); }));
+    using Look = WatchedIdentity::Look;
+    Pem pem;
+    EXPECT_EQ(files.look(pem), Look::changed);
+    EXPECT_EQ(files.look(pem), Look::unchanged);
+    const std::string before = pem.certificate;
+    EXPECT_EQ(before, contents(identity("engine").certificate_file));
+
+    ASSERT_TRUE(issue(directory_, {.name = "engine", .server = true}, true, today, report_))
+        << report_.text();
+    rlimit all{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &all), 0);
+    const rlimit none{.rlim_cur = 0, .rlim_max = all.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const Look refused = files.look(pem), right_after = files.look(pem);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &all), 0);
+    EXPECT_EQ(refused, Look::not_usable);
+    EXPECT_EQ(right_after, Look::unchanged) << "each look would cost as much as a handshake";
+    EXPECT_EQ(pem.certificate, before);
+
+    Look later = Look::unchanged;
+    for (int i = 0; i < 1000 && later == Look::unchanged; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        later = files.look(pem);
+    }
+    EXPECT_EQ(later, Look::changed);
+    EXPECT_NE(pem.certificate, before);
+    EXPECT_EQ(pem.certificate, contents(identity("engine").certificate_file));
+    EXPECT_THAT(lines, SizeIs(1));
 }
 
 }  // namespace

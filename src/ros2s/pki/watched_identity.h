@@ -1,12 +1,14 @@
-// WatchedIdentity: the three files of an identity, read again when they have changed. If they do
-// not fit together (between the two renames of a rotation, or by mistake), the earlier contents
-// stay, and the log says so once.
+// WatchedIdentity: the three files of an identity, read again when they have changed. If they
+// cannot be used (they do not fit together between the two renames of a rotation, or may not be
+// read), the earlier contents stay, and the log says so once. They are tried again: the reason may
+// be gone without any change of the files.
 //
 // Used by one thread at a time. Blocks.
 #pragma once
 #include <sys/stat.h>
 
 #include <array>
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -26,23 +28,30 @@ class WatchedIdentity {
         : identity_(std::move(identity)), log_(std::move(log)) {}
 
     enum class Look : uint8_t { unchanged, changed, not_usable };
-    // `changed`: `into` has the current contents of the files. The first call always returns it.
+    // `changed`: `into` has the current contents of the files. `not_usable`: once for the same
+    // files, then `unchanged`.
     [[nodiscard]] Look look(Pem& into);
     [[nodiscard]] const Identity& identity() const { return identity_; }
 
   private:
-    // The properties of a file that change when another one replaces it.
+    // The properties of a file that change when another one replaces it, or its rights change.
     struct FileState {
         ino_t inode = 0;
         off_t size = 0;
-        int64_t seconds = 0, nanoseconds = 0;
+        int64_t modified_s = 0, modified_ns = 0;
+        int64_t changed_s = 0, changed_ns = 0;
         friend bool operator==(const FileState&, const FileState&) = default;
     };
+    using States = std::array<FileState, 3>;
     static FileState state_of(const std::string& path);
+    // Nothing: they cannot be used.
+    [[nodiscard]] std::optional<Pem> read_usable(Report& report) const;
 
     Identity identity_;
     Log log_;
-    std::array<FileState, 3> seen_;
+    States seen_;                    // of the contents in use
+    std::optional<States> refused_;  // of later ones that could not be used
+    std::chrono::steady_clock::time_point next_try_{};
 };
 
 }  // namespace ros2s::pki
