@@ -16,16 +16,16 @@ Engine::Engine(Environment environment, Settings settings)
       settings_(std::move(settings)),
       accounts_(environment_.reactor, settings_.allowances),
       limits_(pools_, settings_.allowances, accounts_),
+      group_(environment_.reactor, {.least = least_of_client, .lines_of_one = 256}, &accounts_),
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_, {.accounts = &accounts_}, environment_.log),
-      capabilities_(environment_, pools_, sessions_,
+      capabilities_(environment_, pools_, sessions_, group_.admission,
                     {.authority_file = settings_.capability_authority.empty()
                                            ? settings_.certificates + "/ca.crt"
                                            : settings_.capability_authority,
                      .delegates = settings_.delegates,
                      .life = settings_.capability_life}),
-      gate_(sessions_, session::Purpose::store),
-      group_(environment_.reactor, {.least = least_of_client, .lines_of_one = 256}, &accounts_) {}
+      gate_(sessions_, session::Purpose::store) {}
 
 Engine::~Engine() { ROS2S_CHECK(control_ == nullptr); }
 

@@ -58,11 +58,11 @@ class Engine final : public daemon::Daemon {
     Pools pools_;
     admission::Accounts accounts_;
     LiveLimits limits_;
+    rpc::ServerGroup group_;
     session::TicketTable tickets_;
     session::SessionTable sessions_;
     IssuedCapabilities capabilities_;
     session::SessionGate gate_;
-    rpc::ServerGroup group_;
     std::unique_ptr<StoreRouter> router_;
     std::unique_ptr<daemon::DataPlane> data_;
     std::unique_ptr<control::ControlServer> control_;

@@ -23,10 +23,12 @@ constexpr size_t verified_at_once = 2;
 }  // namespace
 
 IssuedCapabilities::IssuedCapabilities(Environment environment, Pools& pools,
-                                       session::SessionTable& sessions, Options options)
+                                       session::SessionTable& sessions,
+                                       admission::Admission& admission, Options options)
     : environment_(std::move(environment)),
       pools_(pools),
       sessions_(sessions),
+      admission_(admission),
       options_(std::move(options)),
       verifying_(environment_.reactor, verified_at_once) {}
 
@@ -95,6 +97,31 @@ Task<Result<IssuedCapabilities::Asked>> IssuedCapabilities::who_asks(
         });
 }
 
+Task<Result<bool>> IssuedCapabilities::is_owner(const Call& call, const std::string& pool,
+                                                const tenancy::Tenant& tenant,
+                                                const std::string& label) {
+    const uint64_t account = sessions_.account_of(tenant.name, pool)->number;
+    admission::Permit turn =
+        co_await lines_.try_emplace(account, admission_, account).first->second.enter(0, call.stop);
+    Result<bool> owns = fail(Code::cancelled);
+    if (turn) {
+        const auto all = co_await pools_.find(pool)->list_containers(call);
+        if (all) {
+            owns = std::ranges::any_of(*all, [&](const object::ContainerRecord& each) {
+                return each.properties.label == label && each.properties.owner == tenant.name;
+            });
+        } else {
+            owns = fail(all.error());
+        }
+        turn.settle(all ? admission::cost_ns_of_entries(all->size()) : 0);
+        turn.release();
+    }
+    // The line of a call that was stopped may be gone already.
+    const auto line = lines_.find(account);
+    if (line != lines_.end() && line->second.is_idle()) lines_.erase(line);
+    co_return owns;
+}
+
 Task<Result<capability::Use>> IssuedCapabilities::most_of(const Call& call, const std::string& pool,
                                                           const tenancy::Tenant& tenant,
                                                           capability::Use use) {
@@ -102,21 +129,18 @@ Task<Result<capability::Use>> IssuedCapabilities::most_of(const Call& call, cons
         capability::right_read | capability::right_write | capability::right_destroy;
     capability::Use whole{.rights = 0, .directories = false, .container = use.container};
     capability::Use parts{.rights = 0, .directories = true, .container = use.container};
-    bool is_owner = false;
-    if ((use.rights & of_owner) != 0 && !use.container.ends_with('*')) {
-        ROS2S_CO_TRY_ASSIGN(const auto all, co_await pools_.find(pool)->list_containers(call));
-        is_owner = std::ranges::any_of(all, [&](const object::ContainerRecord& each) {
-            return each.properties.label == use.container && each.properties.owner == tenant.name;
-        });
-    }
     for (const uint8_t right : {capability::right_read, capability::right_write,
                                 capability::right_create, capability::right_destroy}) {
         if ((use.rights & right) == 0) continue;
         capability::Use one{.rights = right, .directories = false, .container = use.container};
-        const bool given = tenancy::gives(tenant, one) || (is_owner && (right & of_owner) != 0);
+        if (tenancy::gives(tenant, one) && !use.directories) whole.rights |= right;
         one.directories = true;
-        if (given && !use.directories) whole.rights |= right;
         if (tenancy::gives(tenant, one)) parts.rights |= right;
+    }
+    const auto missing = static_cast<uint8_t>(use.rights & of_owner & ~whole.rights);
+    if (missing != 0 && !use.directories && !use.container.ends_with('*')) {
+        ROS2S_CO_TRY_ASSIGN(const bool owns, co_await is_owner(call, pool, tenant, use.container));
+        if (owns) whole.rights |= missing;
     }
     if (use.rights == 0) co_return whole;
     capability::Use& most = (parts.rights & ~whole.rights) != 0 ? parts : whole;
@@ -150,6 +174,7 @@ Task<Result<std::string>> IssuedCapabilities::issue(const Call& call, std::strin
         co_return refuse(asked->subject, what, "a capability of this program was revoked", report);
     }
     const auto use = co_await most_of(call, pool, tenant, wish->use);
+    if (!use && use.error().code != Code::denied) co_return fail(use.error());
     if (!use) {
         co_return refuse(
             asked->subject, what,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "pools.h"
+#include "ros2s/admission/admission.h"
 #include "ros2s/capability/issuer.h"
 #include "ros2s/control/capabilities.h"
 #include "ros2s/runtime/environment.h"
@@ -30,7 +31,7 @@ class IssuedCapabilities final : public control::Capabilities {
     };
     // All references outlive it.
     IssuedCapabilities(Environment environment, Pools& pools, session::SessionTable& sessions,
-                       Options options);
+                       admission::Admission& admission, Options options);
     // The pools are open. Errors: those of capability::Issuer::open().
     Task<Result<>> begin(Report& report);
     // Ends sessions whose capability is invalid now: their tenant was changed, revoked,
@@ -58,7 +59,11 @@ class IssuedCapabilities final : public control::Capabilities {
     // Verifies the certificate and the signature. Errors: denied, with a sentence.
     Task<Result<Asked>> who_asks(const control::SignedWish& wish, const std::string& pool,
                                  Report& report);
-    // What the tenant has of it. Errors: denied, those of listing containers.
+    // Whether it owns the container of that label. Waits for the tenant's turn: a listing looks at
+    // all containers of the pool. Errors: cancelled, those of listing containers.
+    Task<Result<bool>> is_owner(const Call& call, const std::string& pool,
+                                const tenancy::Tenant& tenant, const std::string& label);
+    // What the tenant has of it. Errors: denied, those of is_owner().
     Task<Result<capability::Use>> most_of(const Call& call, const std::string& pool,
                                           const tenancy::Tenant& tenant, capability::Use use);
     // What is wrong with a chain with this first and last link. Empty: nothing.
@@ -71,6 +76,9 @@ class IssuedCapabilities final : public control::Capabilities {
     Environment environment_;
     Pools& pools_;
     session::SessionTable& sessions_;
+    admission::Admission& admission_;
+    // By account. Each exists while a call of its tenant waits or lists.
+    std::map<uint64_t, admission::Line> lines_;
     const Options options_;
     Semaphore verifying_;
     std::map<std::string, std::unique_ptr<capability::Issuer>, std::less<>> issuers_;

@@ -64,15 +64,19 @@ bool StoreRouter::permits(const rpc::Request& request, object::ContainerId conta
     return found != known_.end() && found->second.may[index_of(use)];
 }
 
-Task<Result<>> StoreRouter::decide(const rpc::Request& request, object::ContainerId container,
-                                   Use use) {
+Task<Result<>> StoreRouter::decide(rpc::Request& request, object::ContainerId container, Use use) {
     const KnownKey key{request.guest().session, container.uuid};
     while (!known_.contains(key)) {
         const uint64_t changes = rights_changes_;
         const session::Session& session = session_of(request);
-        ROS2S_CO_TRY_ASSIGN(
-            const auto all,
-            co_await pools_.find(session.request.pool)->list_containers(request.call()));
+        object::ObjectStore& store = *pools_.find(session.request.pool);
+        // A listing looks at all containers. A client can name as many as it likes that do not
+        // exist, and nothing is kept of these: they are not listed.
+        if (container == object::ContainerId{}) co_return Result<>{};
+        const auto space = co_await store.space(request.call(), container);
+        if (!space && space.error().code == Code::not_found) co_return Result<>{};
+        ROS2S_CO_TRY_ASSIGN(const auto all, co_await store.list_containers(request.call()));
+        request.charge(admission::cost_ns_of_entries(all.size()));
         const auto record = std::ranges::find(all, container, &object::ContainerRecord::id);
         if (record == all.end()) co_return Result<>{};
         if (changes != rights_changes_) continue;

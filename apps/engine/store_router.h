@@ -51,8 +51,7 @@ class StoreRouter final : public rpc::Service,
 
     bool permits(const rpc::Request& request, object::ContainerId container,
                  Use use) const override;
-    Task<Result<>> decide(const rpc::Request& request, object::ContainerId container,
-                          Use use) override;
+    Task<Result<>> decide(rpc::Request& request, object::ContainerId container, Use use) override;
     Result<> permit_creation(const rpc::Request& request, const std::string& label) override;
     Result<> own(const rpc::Request& request, object::ContainerProperties& properties) override;
     bool shows(const rpc::Request& request,

@@ -22,8 +22,9 @@ class ContainerPolicy {
     [[nodiscard]] virtual bool permits(const rpc::Request& request, object::ContainerId container,
                                        Use use) const = 0;
     // Errors: denied, with an audit line; those of ObjectStore::list_containers(). No error for a
-    // container that does not exist: the store has the answer to that.
-    virtual Task<Result<>> decide(const rpc::Request& request, object::ContainerId container,
+    // container that does not exist: the store has the answer to that. Charges the request for what
+    // it looks at.
+    virtual Task<Result<>> decide(rpc::Request& request, object::ContainerId container,
                                   Use use) = 0;
     // Errors: denied, with an audit line.
     virtual Result<> permit_creation(const rpc::Request& request, const std::string& label) = 0;

@@ -34,8 +34,7 @@ struct AllOrNothing final : ContainerPolicy {
                  Use /*use*/) const override {
         return !denies;
     }
-    Task<Result<>> decide(const rpc::Request& /*request*/, ContainerId /*container*/,
-                          Use use) override {
+    Task<Result<>> decide(rpc::Request& /*request*/, ContainerId /*container*/, Use use) override {
         denied.push_back(use);
         co_return fail(Code::denied);
     }
@@ -61,7 +60,10 @@ struct AllOrNothing final : ContainerPolicy {
 
 struct Bench {
     explicit Bench(WireOptions options = {}, uint64_t seed = 1)
-        : world(seed), behind(world.core(), {}), wired(world, in(group, options)) {}
+        : world(seed),
+          group(world.core(), options.server.admission),
+          behind(world.core(), {}),
+          wired(world, in(group, options)) {}
     static WireOptions& in(rpc::ServerGroup& group, WireOptions& options) {
         options.server.group = &group;
         return options;
@@ -88,7 +90,7 @@ struct Bench {
     }
 
     sim::World world;
-    rpc::ServerGroup group{world.core()};
+    rpc::ServerGroup group;
     MemoryStore behind;
     AllOrNothing policy;
     Wired wired;
@@ -280,6 +282,59 @@ Task<> memory_of_lists(Bench& bench) {
     co_await serve(bench, bench.behind);
 }
 TEST(RemoteStore, ListsCountForTheMemoryOfTheirTenant) { Bench().run(memory_of_lists); }
+
+// Notes how many requests of another tenant had their turn before.
+struct NotesTurns final : ForwardingStore {
+    using ForwardingStore::ForwardingStore;
+    Task<Result<PoolSpace>> space(const Call& call, ContainerId container) override {
+        passed_before = passed;
+        co_return co_await below().space(call, container);
+    }
+    int passed = 0;
+    int passed_before = 0;
+};
+Task<> cost_of_containers(Bench& bench) {
+    constexpr int count = 1000, turns = 100;
+    for (int i = 1; i < count; ++i) {
+        EXPECT_TRUE(co_await bench.behind.create_container({}, {.label = std::to_string(i)}));
+    }
+    NotesTurns store(bench.behind);
+    co_await serve(bench, store);
+    // It may see none of them.
+    bench.policy.denies = true;
+    EXPECT_EQ((co_await bench.store().list_containers(bench.call))->size(), 0U);
+    bench.policy.denies = false;
+    {
+        // Another tenant's small requests and one of the client's wait. One at a time is inside.
+        const admission::Admission& admission = bench.group.admission;
+        admission::Line others(bench.group.admission, 7);
+        admission::Permit first = co_await others.enter(0, {});
+        Nursery nursery(bench.world.core(), turns + 1);
+        co_await nursery.spawn([](Bench& its) -> Task<> {
+            EXPECT_TRUE(co_await its.store().space(its.call, its.container));
+        }(bench));
+        for (int i = 0; i < turns; ++i) {
+            co_await nursery.spawn([](admission::Line& line, int& passed) -> Task<> {
+                const admission::Permit permit = co_await line.enter(0, {});
+                ++passed;
+            }(others, store.passed));
+        }
+        while (admission.metrics().waiting.value() <= turns) {
+            co_await sleep_for(bench.world.core(), std::chrono::microseconds(10));
+        }
+        first.release();
+        co_await nursery.join();
+    }
+    const auto cost_ns = static_cast<double>(admission::cost_ns_of_entries(count));
+    const auto look_ns = static_cast<double>(admission::cost_ns_of(admission::Work::look, 0));
+    EXPECT_NEAR(store.passed_before, cost_ns / look_ns, 3);
+    co_await serve(bench, bench.behind);
+}
+TEST(RemoteStore, AListingCostsByAllContainers) {
+    WireOptions options;
+    options.server.admission.all.requests = 1;
+    Bench(options).run(cost_of_containers);
+}
 
 Task<> owners(Bench& bench) {
     const ContainerProperties mine{.label = "mine", .caps = {.bytes = 1 << 20}};

@@ -274,6 +274,8 @@ Task<Result<>> StoreServer::list_containers(rpc::Request& request, Workspace& wo
     ROS2S_CO_TRY_ASSIGN(const std::string after, read(decode_list_containers(request.body())));
     ROS2S_CO_TRY_ASSIGN(std::vector<ContainerRecord> records,
                         co_await store_.list_containers(request.call()));
+    // Each page looks at all of them, however few the client may see.
+    request.charge(admission::cost_ns_of_entries(records.size()));
     if (policy_ != nullptr) {
         std::erase_if(records,
                       [&](const ContainerRecord& each) { return !policy_->shows(request, each); });
