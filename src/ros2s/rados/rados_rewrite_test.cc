@@ -1,6 +1,6 @@
 // A segment of many parts is written anew while others write to it and punch holes into it: what
-// they did stays. And updates that are too large for one change, and objects that have too many
-// bytes in their omap.
+// they did stays. And updates that are too large for one change, objects that have too many bytes
+// in their omap, and values that grow after they were read.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -197,6 +197,74 @@ TEST(RadosInline, APunchedObjectHasRoomAgain) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(fill_and_punch(world.core(), cluster));
+}
+
+// Counts the reads that ask for the head alone: the rest is known.
+class CountingPool final : public Pool {
+  public:
+    explicit CountingPool(Pool& pool) : pool_(pool) {}
+    size_t heads = 0;
+
+    [[nodiscard]] std::string name() const override { return pool_.name(); }
+    [[nodiscard]] std::string description() const override { return pool_.description(); }
+    Task<Result<>> apply(const Change& change) override { return pool_.apply(change); }
+    Task<Result<ReadReply>> read(const Read& read) override {
+        if (read.keys == std::vector<std::string>{head_key} && read.range.limit == 0) ++heads;
+        return pool_.read(read);
+    }
+    Task<Result<uint64_t>> read_data(const ObjectName& object, uint64_t offset,
+                                     Bytes into) override {
+        return pool_.read_data(object, offset, into);
+    }
+    [[nodiscard]] std::unique_ptr<Listing> list(std::string space) override {
+        return pool_.list(std::move(space));
+    }
+    Task<Result<object::PoolSpace>> space() override { return pool_.space(); }
+
+  private:
+    Pool& pool_;
+};
+
+Task<> read_absent_values_and_write_them(Reactor& reactor, SimRados& cluster) {
+    SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
+    CountingPool counting(pool);
+    Report report;
+    const auto store = opened(co_await RadosStore::open({}, reactor, counting, counting,
+                                                        {.keeps_replies = false}, report));
+    const auto container = co_await store->create_container({}, {.label = "c"});
+    co_await update(*store, container->id, Batch().put({{1, 1}, "d", "first"}, "v"), reactor, {});
+    constexpr uint64_t count = 300, known_max = (16U << 20) / (2 * object::value_bytes_max);
+    std::string bytes(object::value_bytes_max, '\0');
+    const auto read = [&](uint64_t i) -> Task<bool> {
+        object::FetchItem item{
+            .object = {1, 1},
+            .dkey = {"d"},
+            .akey = {"a" + std::to_string(i)},
+            .extent = {0, bytes.size()},
+            .window = object::Window::local(std::as_writable_bytes(std::span(bytes)))};
+        EXPECT_TRUE(co_await store->fetch({}, container->id, {&item, 1}));
+        co_return item.status.has_value();
+    };
+    for (uint64_t i = 0; i < count; ++i) EXPECT_FALSE(co_await read(i));
+    counting.heads = 0;
+    EXPECT_FALSE(co_await read(0));
+    EXPECT_EQ(counting.heads, 1U) << "what is absent is known as well";
+    for (uint64_t i = 0; i < count; ++i) {
+        Batch batch;
+        batch.put({{1, 1}, "d", "a" + std::to_string(i)}, std::string(bytes.size(), 'v'));
+        co_await update(*store, container->id, std::move(batch), reactor, {});
+    }
+    counting.heads = 0;
+    for (uint64_t i = 0; i < count; ++i) EXPECT_TRUE(co_await read(i));
+    EXPECT_LE(counting.heads, known_max);
+    co_await store->close();
+    co_await cluster.close();
+}
+
+TEST(RadosSeen, ValuesThatGrowCountAsTheyAre) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run(read_absent_values_and_write_them(world.core(), cluster));
 }
 
 }  // namespace

@@ -134,6 +134,7 @@ class RadosStore final : public object::ObjectStore {
     void remember_seen(const ObjectName& object, const std::string& head,
                        const std::vector<std::string>& keys, const Facts& facts);
     void update_seen(const ObjectName& object, const View& view, const Pending& stored);
+    void bound_seen();
     // All visible bytes of a segment within the extent. Errors: busy: it has changed; corrupt.
     Task<Result<>> read_visible(std::string space, object::ObjectId object, const Segment& segment,
                                 object::Extent extent, Bytes into);
@@ -162,6 +163,11 @@ class RadosStore final : public object::ObjectStore {
                               std::vector<DataId> data, const Orphans* seen, Orphans& still);
     void keep_recent(object::ObjectId object, const Orphans& seen, Orphans& still,
                      std::set<DataId>& orphans);
+    // Takes away from `orphans` what segments of the object name: each page of them at its time.
+    Task<Result<>> forget_named(const Call& call, std::string space, object::ObjectId object,
+                                std::set<DataId>& orphans);
+    // Changes the object's head, while it is not locked. False: others were faster each time.
+    Task<Result<bool>> touch(const Call& call, std::string space, object::ObjectId object);
     Task<Result<>> sweep_object(const Call& call, std::string space, object::ObjectId object);
     // The unnamed transactions of another store.
     Task<Result<>> sweep_log(const Call& call, std::string space, std::string log, WallTime before);

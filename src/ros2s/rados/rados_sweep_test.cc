@@ -1,4 +1,5 @@
-// A sweep beside a writer whose clock is hours behind: what was acknowledged is there.
+// A sweep beside writers, also one whose clock is hours behind: what was acknowledged is there, and
+// neither waits long for the other.
 #include <gtest/gtest.h>
 
 #include "ros2s/object/contract/batch.h"
@@ -16,11 +17,12 @@ using object::contract::Batch;
 
 const AkeyAddress file{{1, 1}, "0", "data"};
 
-// Its next change of keys waits.
+// Its next change of keys waits. Or the next ones fail, as if another client were faster each time.
 class HeldPool final : public Pool {
   public:
     HeldPool(Pool& pool, Reactor& reactor) : pool_(pool), arrived(reactor), released(reactor) {}
     void hold() { holds_ = true; }
+    void refuse(size_t count) { refusals_ = count; }
 
     [[nodiscard]] std::string name() const override { return pool_.name(); }
     [[nodiscard]] std::string description() const override { return pool_.description(); }
@@ -29,6 +31,10 @@ class HeldPool final : public Pool {
             holds_ = false;
             arrived.set();
             co_await released;
+        }
+        if (refusals_ > 0 && !change.set.empty()) {
+            --refusals_;
+            co_return fail(Code::condition_failed);
         }
         co_return co_await pool_.apply(change);
     }
@@ -45,6 +51,7 @@ class HeldPool final : public Pool {
   private:
     Pool& pool_;
     bool holds_ = false;
+    size_t refusals_ = 0;
 
   public:
     Event arrived, released;
@@ -142,17 +149,22 @@ TEST(RadosSweep, AWriterThatWasStoppedForAnHourPublishesNothing) {
     EXPECT_EQ(done.error().code, Code::deadline);
 }
 
+// Data that nothing names, of a client that died just now.
+Task<> leave_data(sim::World& world, Pool& pool, ContainerId container) {
+    const auto now = static_cast<uint64_t>(world.core().wall_time().time_since_epoch().count());
+    const DataId id{.time = now, .store = 77, .number = 1};
+    const std::string bytes(100, 'd');
+    EXPECT_TRUE(co_await pool.apply(
+        {.object = {space_of(container), data_name(file.object, id)}, .data = as_bytes(bytes)}));
+}
+
 Task<> sweep_what_a_dead_client_left(sim::World& world, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     Report report;
     const auto store = opened_for_sweeps(
         co_await RadosStore::open({}, world.core(), pool, pool, {.keeps_replies = false}, report));
     const auto container = co_await store->create_container({}, {.label = "c"});
-    const auto now = static_cast<uint64_t>(world.core().wall_time().time_since_epoch().count());
-    const DataId id{.time = now, .store = 77, .number = 1};
-    const std::string bytes(100, 'd');
-    EXPECT_TRUE(co_await pool.apply(
-        {.object = {space_of(container->id), data_name({1, 1}, id)}, .data = as_bytes(bytes)}));
+    co_await leave_data(world, pool, container->id);
     RadosStore::Orphans seen;
     for (const size_t left : {1, 1, 0}) {  // it is too young, is seen, and still there
         EXPECT_TRUE(co_await store->sweep({}, container->id, &seen));
@@ -167,6 +179,148 @@ TEST(RadosSweep, WhatADeadClientLeftGoesWhenItWasSeenForLong) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(sweep_what_a_dead_client_left(world, cluster));
+}
+
+// The keys of the object are many pages, and the other client changes it all the time.
+constexpr uint64_t keys_in_all = 16'000, keys_at_once = 1000;
+
+Task<> write_all_the_time(RadosStore& store, ContainerId container, Reactor& reactor, Time until,
+                          const bool& stop) {
+    while (!stop && reactor.now() < until) {
+        const Batch batch = Batch().put({file.object, "busy", "value"}, "v");
+        EXPECT_TRUE(co_await store.update({}, container, batch.transaction()));
+        co_await sleep_for(reactor, std::chrono::milliseconds(5));
+    }
+}
+
+Task<> sweep_and_note(RadosStore& store, ContainerId container, Reactor& reactor, Time& ended) {
+    EXPECT_TRUE(co_await store.sweep({}, container));
+    ended = reactor.now();
+}
+
+Task<> sweep_a_busy_object(sim::World& world, SimRados& cluster) {
+    Reactor& reactor = world.core();
+    SimPool pool(cluster, {.delay_max = std::chrono::milliseconds(2), .dies_at = {}});
+    Report report;
+    const auto store = opened_for_sweeps(
+        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report));
+    const auto other = opened_for_sweeps(
+        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report));
+    const auto container = co_await store->create_container({}, {.label = "c"});
+    const std::string bytes(40'000, 'n');
+    Result<object::Commit> done = fail(Code::io);
+    co_await write_file(*store, container->id, bytes, done);
+    EXPECT_TRUE(done);
+    for (uint64_t first = 0; first < keys_in_all; first += keys_at_once) {
+        Batch batch;
+        for (uint64_t i = first; i < first + keys_at_once; ++i) {
+            batch.put({file.object, "k" + std::to_string(i), "value"}, "v");
+        }
+        EXPECT_TRUE(co_await store->update({}, container->id, batch.transaction()));
+    }
+    co_await leave_data(world, pool, container->id);
+    EXPECT_EQ(data_in(cluster), 2U);
+    co_await sleep_for(reactor, std::chrono::hours(2));
+    const Time start = reactor.now(), until = start + std::chrono::seconds(10);
+    const Duration soon = std::chrono::seconds(3);
+    Time swept{};
+    bool stop = false;
+    Nursery writing(reactor, 1), sweeping(reactor, 1);
+    co_await writing.spawn(write_all_the_time(*other, container->id, reactor, until, stop));
+    co_await sweeping.spawn(sweep_and_note(*store, container->id, reactor, swept));
+    co_await sleep_for(reactor, std::chrono::milliseconds(30));
+    const Batch batch = Batch().put({file.object, "own", "value"}, "v");
+    EXPECT_TRUE(co_await store->update({}, container->id, batch.transaction()));
+    EXPECT_LT(reactor.now() - start, soon) << "a writer waits for the sweep";
+    co_await sweeping.join();
+    EXPECT_LT(swept - start, soon) << "the sweep waits for a writer";
+    stop = true;
+    co_await writing.join();
+    EXPECT_EQ(data_in(cluster), 1U) << "that of the file";
+    EXPECT_EQ((co_await read_file(*other, container->id, bytes.size())).value_or(""), bytes);
+    co_await store->close();
+    co_await other->close();
+    co_await cluster.close();
+}
+
+TEST(RadosSweep, ItEndsAlthoughAnotherClientWritesAllTheTime) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run(sweep_a_busy_object(world, cluster));
+}
+
+// When the sweep has looked for the data and found no name, its writer publishes it.
+Task<> publish_during_a_sweep(sim::World& world, SimRados& cluster) {
+    Reactor& reactor = world.core();
+    SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
+    HeldPool writing(pool, reactor), sweeping(pool, reactor);
+    Report report;
+    const auto writer = opened_for_sweeps(
+        co_await RadosStore::open({}, reactor, writing, writing, {.keeps_replies = false}, report));
+    const auto sweeper = opened_for_sweeps(co_await RadosStore::open(
+        {}, reactor, sweeping, sweeping, {.keeps_replies = false}, report));
+    const auto container = co_await writer->create_container({}, {.label = "c"});
+    const std::string old(100, 'o'), bytes(40'000, 'n');
+    Result<object::Commit> done = fail(Code::io);
+    co_await write_file(*writer, container->id, old, done);
+    Time swept{};
+    {
+        Nursery nursery(reactor, 2);
+        done = fail(Code::io);
+        writing.hold();
+        co_await nursery.spawn(write_file(*writer, container->id, bytes, done));
+        co_await writing.arrived;
+        world.step_clock(std::chrono::hours(2));
+        sweeping.hold();
+        co_await nursery.spawn(sweep_and_note(*sweeper, container->id, reactor, swept));
+        co_await sweeping.arrived;
+        writing.released.set();
+        co_await sleep_for(reactor, std::chrono::milliseconds(1));
+        EXPECT_TRUE(done);
+        sweeping.released.set();
+        co_await nursery.join();
+    }
+    EXPECT_EQ((co_await read_file(*sweeper, container->id, bytes.size())).value_or(""), bytes);
+    co_await writer->close();
+    co_await sweeper->close();
+    co_await cluster.close();
+}
+
+TEST(RadosSweep, WhatAWriterPublishesMeanwhileStays) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run(publish_during_a_sweep(world, cluster));
+}
+
+// The object cannot be changed: its data is left to the next sweep, which removes it at once.
+Task<> sweep_an_object_that_others_change(sim::World& world, SimRados& cluster) {
+    SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
+    HeldPool held(pool, world.core());
+    Report report;
+    const auto store = opened_for_sweeps(
+        co_await RadosStore::open({}, world.core(), held, held, {.keeps_replies = false}, report));
+    const auto container = co_await store->create_container({}, {.label = "c"});
+    Result<object::Commit> done = fail(Code::io);
+    co_await write_file(*store, container->id, "x", done);
+    co_await leave_data(world, pool, container->id);
+    co_await sleep_for(world.core(), std::chrono::minutes(61));
+    RadosStore::Orphans seen;
+    EXPECT_TRUE(co_await store->sweep({}, container->id, &seen));
+    co_await sleep_for(world.core(), std::chrono::minutes(61));
+    held.refuse(1000);
+    EXPECT_TRUE(co_await store->sweep({}, container->id, &seen));
+    EXPECT_EQ(data_in(cluster), 1U);
+    held.refuse(0);
+    EXPECT_TRUE(co_await store->sweep({}, container->id, &seen));
+    EXPECT_EQ(data_in(cluster), 0U);
+    co_await store->close();
+    co_await cluster.close();
+}
+
+TEST(RadosSweep, AnObjectThatOthersChangeEachTimeIsLeftToTheNextOne) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run(sweep_an_object_that_others_change(world, cluster));
 }
 
 }  // namespace

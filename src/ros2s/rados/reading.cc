@@ -280,10 +280,7 @@ bool RadosStore::are_true(const ObjectName& object, const std::vector<std::strin
 
 void RadosStore::remember_seen(const ObjectName& object, const std::string& head,
                                const std::vector<std::string>& keys, const Facts& facts) {
-    if (seen_bytes_ > seen_bytes_max) {
-        seen_.clear();
-        seen_bytes_ = 0;
-    }
+    bound_seen();
     Seen& seen = seen_[object];
     if (seen.head != head) {
         seen_bytes_ -= seen.bytes;
@@ -308,17 +305,31 @@ void RadosStore::update_seen(const ObjectName& object, const View& view, const P
         const auto fact = seen.facts.find(key);
         if (fact == seen.facts.end()) return;
         const auto changed = fact_of(key, value);
-        if (changed) fact->second = *changed;
         is_known = is_known && changed;
+        if (!changed) return;
+        // What was no value may have become a large one.
+        seen.bytes += 2 * value.size();
+        seen.bytes -= 2 * fact->second->value.size();
+        seen_bytes_ += 2 * value.size();
+        seen_bytes_ -= 2 * fact->second->value.size();
+        fact->second = *changed;
     };
     for (const auto& [key, value] : stored.set) {
         if (key == head_key) seen.head = value;
         update(key, value);
     }
     for (const auto& [key] : stored.remove) update(key, {});
-    if (is_known) return;
-    seen_bytes_ -= seen.bytes;
-    seen_.erase(at);
+    if (!is_known) {
+        seen_bytes_ -= seen.bytes;
+        seen_.erase(at);
+    }
+    bound_seen();
+}
+
+void RadosStore::bound_seen() {
+    if (seen_bytes_ <= seen_bytes_max) return;
+    seen_.clear();
+    seen_bytes_ = 0;
 }
 
 Task<Result<bool>> RadosStore::fetch_once(const Call& call, std::string space, FetchItem& item) {

@@ -9,6 +9,7 @@ namespace ros2s::rados {
 namespace {
 
 constexpr size_t orphans_seen_max = 65536;  // the rest is seen when these are gone
+constexpr int touches_max = 16;             // of one object
 
 }  // namespace
 
@@ -127,64 +128,94 @@ void RadosStore::keep_recent(ObjectId object, const Orphans& seen, Orphans& stil
     });
 }
 
+Task<Result<>> RadosStore::forget_named(const Call& call, std::string space, ObjectId object,
+                                        std::set<DataId>& orphans) {
+    std::string after = "e";
+    while (!orphans.empty()) {
+        Head head;
+        const Read read{
+            .object = {space, object_name(object)},
+            .keys = {},
+            .range = {.prefix = "e", .after = after, .end = {}, .limit = keys_per_read}};
+        ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
+        for (const auto& [key, value] : page.values) {
+            const auto parsed = parse_entry_key(key);
+            if (!parsed || !parsed->segment) continue;
+            Segment segment;
+            ROS2S_CO_TRY(decode(value, segment));
+            for (const Run& run : segment.runs) orphans.erase(run.data);
+        }
+        if (!page.more) break;
+        after = page.last;
+        ROS2S_CO_TRY(co_await pace(call, 1));
+    }
+    co_return Result<>{};
+}
+
+// Writers of this store wait meanwhile, so the mutex is held for one attempt only.
+Task<Result<bool>> RadosStore::touch(const Call& call, std::string space, ObjectId object) {
+    const ObjectName name{space, object_name(object)};
+    for (int i = 0; i < touches_max; ++i) {
+        // Others that change it should not go on in step.
+        if (i > 0) {
+            const auto pause = std::chrono::microseconds(100 + reactor_.random().below(5000));
+            co_await sleep_for(reactor_, pause, call.stop);
+        }
+        const auto hold = co_await mutexes_.lock({space + name.name});
+        Head head;
+        const Read read{.object = name, .keys = {}};
+        ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await read_unlocked(call, read, head));
+        const auto bytes = found.values.find(head_key);
+        if (!head.lock.transaction.is_nil()) {
+            // It may publish the data.
+            ROS2S_CO_TRY(co_await coordinator_.settle(call, space, name.name, head, bytes->second));
+            continue;
+        }
+        head.change = reactor_.secrets().next();
+        Change change{.object = name, .set = {{head_key, encode(head)}}};
+        if (bytes == found.values.end()) {
+            change.expect = Change::Expect::absent;
+        } else {
+            change.equal = {{head_key, bytes->second}};
+        }
+        const auto changed = co_await metadata_.apply(change);
+        if (changed) co_return true;
+        if (changed.error().code != Code::condition_failed) co_return fail(changed.error());
+    }
+    co_return false;
+}
+
+// Others go on changing the object, so its pages are not of one instant. But data has one place:
+// the segment that it was written for. What that does not name any more, nothing names again.
+//
 // The object is changed before the data is removed. So a transaction that has planned to publish
-// the data, and was stopped for so long, fails.
+// the data, and was stopped for so long, fails; and one that plans afterwards publishes nothing
+// that is so old. What was published before the change is in the pages that are read after it.
 Task<Result<>> RadosStore::sweep_data(const Call& call, std::string space, ObjectId object,
                                       std::vector<DataId> data, const Orphans* seen,
                                       Orphans& still) {
-    const auto hold = co_await mutexes_.lock({space + object_name(object)});
-    while (true) {
-        Head head;
-        std::set<DataId> orphans(data.begin(), data.end());
-        std::string after = "e", head_bytes;
-        bool is_same = true;
-        while (is_same) {
-            const Read read{
-                .object = {space, object_name(object)},
-                .keys = {},
-                .range = {.prefix = "e", .after = after, .end = {}, .limit = keys_per_read}};
-            ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
-            const auto bytes = page.values.find(head_key);
-            if (bytes == page.values.end()) break;
-            if (!head.lock.transaction.is_nil()) {
-                // It may publish the data.
-                ROS2S_CO_TRY(co_await coordinator_.settle(call, space, object_name(object), head,
-                                                          bytes->second));
-                is_same = false;
-                break;
-            }
-            is_same = head_bytes.empty() || head_bytes == bytes->second;
-            head_bytes = bytes->second;
-            for (const auto& [key, value] : page.values) {
-                const auto parsed = parse_entry_key(key);
-                if (!parsed || !parsed->segment) continue;
-                Segment segment;
-                ROS2S_CO_TRY(decode(value, segment));
-                for (const Run& run : segment.runs) orphans.erase(run.data);
-            }
-            if (!page.more) break;
-            after = page.last;
-        }
-        if (!is_same) continue;
-        if (seen != nullptr) keep_recent(object, *seen, still, orphans);
-        if (orphans.empty()) co_return Result<>{};
-        head.change = reactor_.secrets().next();
-        Change touch{.object = {space, object_name(object)}, .set = {{head_key, encode(head)}}};
-        if (head_bytes.empty()) {
-            touch.expect = Change::Expect::absent;
-        } else {
-            touch.equal = {{head_key, head_bytes}};
-        }
-        const auto touched = co_await metadata_.apply(touch);
-        if (!touched && touched.error().code == Code::condition_failed) continue;
-        ROS2S_CO_TRY(touched);
+    std::set<DataId> orphans(data.begin(), data.end());
+    ROS2S_CO_TRY(co_await forget_named(call, space, object, orphans));
+    if (seen != nullptr) keep_recent(object, *seen, still, orphans);
+    if (orphans.empty()) co_return Result<>{};
+    ROS2S_CO_TRY_ASSIGN(const bool is_touched, co_await touch(call, space, object));
+    if (!is_touched) {
+        // The next sweep tries again, and need not wait anew.
         for (const DataId& id : orphans) {
-            const Change remove{.object = {space, data_name(object, id)}, .remove_object = true};
-            const auto removed = co_await data_.apply(remove);
-            if (!removed && removed.error().code != Code::not_found) co_return removed;
+            if (seen == nullptr || still.size() >= orphans_seen_max) break;
+            if (const auto before = seen->find({object, id}); before != seen->end()) {
+                still.insert(*before);
+            }
         }
         co_return Result<>{};
     }
+    ROS2S_CO_TRY(co_await forget_named(call, space, object, orphans));
+    for (const DataId& id : orphans) {
+        const Change remove{.object = {space, data_name(object, id)}, .remove_object = true};
+        const auto removed = co_await data_.apply(remove);
+        if (!removed && removed.error().code != Code::not_found) co_return removed;
+    }
+    co_return Result<>{};
 }
 
 // Removes what its garbage records name, and the object if nothing is known of it any more.

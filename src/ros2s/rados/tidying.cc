@@ -30,20 +30,21 @@ void RadosStore::drop(const std::string& space, std::map<ObjectId, std::vector<D
 }
 
 void RadosStore::start_tidying(std::string space, ObjectId object, const Pending& pending) {
-    // An object without entries has none of its akeys' facts either if it was punched, or if a
-    // condition alone has made it.
-    bool has_facts = false;
+    // An object without entries has none of its akeys' facts either if it was punched, or if
+    // conditions alone have made it: then nothing was ever changed in it, and it has no epoch.
+    bool has_facts = false, is_unchanged = false;
     Leftovers left;
     for (const auto& [key, value] : pending.set) {
         has_facts = has_facts || key.starts_with('c');
         if (key.starts_with(garbage_tag)) left.garbage.push_back(key);
         Head head;
-        if (key == head_key && decode(value, head) && head.entries == 0) left.dead_head = value;
+        if (key != head_key || !decode(value, head) || head.entries != 0) continue;
+        left.dead_head = value;
+        is_unchanged = head.epoch == 0;
     }
     const bool was_punched = std::ranges::any_of(
         pending.remove, [](const Pending::Key& each) { return each.key.starts_with('c'); });
-    const bool is_bare = pending.set.size() == 1 && pending.remove.empty();
-    if (has_facts || !(was_punched || is_bare)) left.dead_head.clear();
+    if (has_facts || !(was_punched || is_unchanged)) left.dead_head.clear();
     if (left.garbage.empty() && left.dead_head.empty()) return;
     leave({std::move(space), object_name(object)}, std::move(left));
 }

@@ -204,6 +204,22 @@ Task<> query_follows_every_change(Probe& probe) {
     EXPECT_EQ(query.last_time, WallTime{});
 }
 
+// The object has no entries any more, and a transaction only asks for that. What it leaves behind
+// may be removed a little later.
+Task<> a_condition_forgets_nothing(Probe& probe) {
+    const AkeyAddress gone{listed, "d", "data"};
+    co_await probe.must(Batch().put(gone, "x"));
+    const Commit commit = co_await probe.must(Batch().punch_akey(gone));
+    co_await probe.must(Batch().absent(gone).put({one, "d", "data"}, "y"));
+    for (int i = 0; i < 20; ++i) {
+        const QueryReply query = co_await probe.query(listed, "data");
+        EXPECT_FALSE(query.exists);
+        EXPECT_EQ(query.last_epoch, commit.epoch);
+        EXPECT_EQ(query.last_time, commit.time);
+        co_await yield(probe.reactor());
+    }
+}
+
 Task<> come_and_go(Probe& probe, uint64_t seed, const bool& stop) {
     Random random(seed);
     while (!stop) {
@@ -249,6 +265,7 @@ std::vector<Case> list_cases() {
             {"AkeysAndObjects", akeys_and_objects},
             {"ALargeDirectory", a_large_directory},
             {"QueryFollowsEveryChange", query_follows_every_change},
+            {"AConditionForgetsNothing", a_condition_forgets_nothing, {}, has_transactions},
             {"ListsAreWholeUnderChange", lists_are_whole_under_change}};
 }
 
