@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "daos_errno.h"
+
 namespace ros2s::daos {
 namespace {
 
@@ -105,6 +107,17 @@ std::optional<ContainerSettings> decode_settings(std::string_view bytes) {
                              .directory_class = stored->directory_class,
                              .file_class = stored->file_class,
                              .hints = std::string(hints)};
+}
+
+int settings_from(int rc, std::string_view bytes, ContainerSettings& settings) {
+    settings = {};
+    if (rc == -DER_NONEXIST) return 0;
+    if (rc == -DER_REC2BIG) return -DER_DF_INVAL;
+    if (rc != 0) return rc;
+    auto decoded = decode_settings(bytes);
+    if (!decoded) return -DER_DF_INVAL;
+    settings = std::move(*decoded);
+    return 0;
 }
 
 }  // namespace ros2s::daos

@@ -59,5 +59,8 @@ inline constexpr size_t hint_bytes_max = 127;
 inline constexpr size_t settings_bytes = 168;
 [[nodiscard]] std::string encode(const ContainerSettings& settings);
 [[nodiscard]] std::optional<ContainerSettings> decode_settings(std::string_view bytes);
+// What reading them gave: `rc`, and the bytes if it is 0. The defaults are for -DER_NONEXIST alone.
+// Returns 0 or -DER_; -DER_DF_INVAL: the bytes are not in this format.
+[[nodiscard]] int settings_from(int rc, std::string_view bytes, ContainerSettings& settings);
 
 }  // namespace ros2s::daos

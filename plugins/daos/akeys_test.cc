@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "daos_errno.h"
 #include "ros2s/base/random.h"
 
 namespace ros2s::daos {
@@ -68,6 +69,24 @@ TEST(ContainerSettings, HaveAFormat) {
     std::string endless = bytes;
     std::fill(endless.begin() + 40, endless.end(), 'h');
     EXPECT_EQ(decode_settings(endless), std::nullopt);
+}
+
+// Whoever took the defaults then would store them over what was kept.
+TEST(ContainerSettings, AreTheDefaultsOnlyIfNothingWasKept) {
+    const ContainerSettings kept{.layout = 2, .mode = 4, .hints = "file:max"};
+    const std::string bytes = encode(kept);
+    ContainerSettings settings;
+    EXPECT_EQ(settings_from(0, bytes, settings), 0);
+    EXPECT_EQ(settings, kept);
+    EXPECT_EQ(settings_from(-DER_NONEXIST, {}, settings), 0);
+    EXPECT_EQ(settings, ContainerSettings());
+    for (const int failure : {-DER_TIMEDOUT, -DER_UNREACH, -DER_IO, -DER_CSUM}) {
+        EXPECT_EQ(settings_from(failure, {}, settings), failure);
+    }
+    EXPECT_EQ(settings_from(-DER_REC2BIG, {}, settings), -DER_DF_INVAL);
+    for (const auto& other : {""s, "abc"s, bytes.substr(1), "X" + bytes.substr(1)}) {
+        EXPECT_EQ(settings_from(0, other, settings), -DER_DF_INVAL) << other;
+    }
 }
 
 TEST(ReservedObjects, HaveIdsThatNobodyElseMakes) {

@@ -43,8 +43,9 @@ struct Cells {
     Bytes memory;
 };
 
-// Cuts the ranges to chunks and, if there is a list, to its buffers. As in DAOS, iov_len is what is
-// read or written of a buffer. Errors: -DER_INVAL, -DER_IO_INVAL (not as many bytes as cells).
+// Cuts the ranges to chunks and, if there is a list, to its buffers and to what one transaction can
+// write. As in DAOS, iov_len is what is read or written of a buffer. Errors: -DER_INVAL,
+// -DER_IO_INVAL (not as many bytes as cells).
 int cut(const ArrayObject& array, const daos_array_iod_t* iod, const d_sg_list_t* list,
         std::vector<Cells>& parts) {
     if (iod == nullptr || (iod->arr_rgs == nullptr && iod->arr_nr > 0)) return -DER_INVAL;
@@ -71,7 +72,7 @@ int cut(const ArrayObject& array, const daos_array_iod_t* iod, const d_sg_list_t
                     used = 0;
                 }
                 if (iov == list->sg_nr) return -DER_IO_INVAL;
-                count = std::min(count, room());
+                count = std::min({count, room(), uint64_t{object::transaction_bytes_max}});
                 address = static_cast<std::byte*>(list->sg_iovs[iov].iov_buf) + used;
                 used += count;
             }

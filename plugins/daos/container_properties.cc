@@ -71,7 +71,12 @@ int fill(const std::shared_ptr<Container>& container, daos_prop_entry& entry) {
                        : principal_of(root->gid, daos_acl_gid_to_principal);
             break;
         }
-        case DAOS_PROP_CO_LAYOUT_TYPE: entry.dpe_val = settings_of(container).layout; return 0;
+        case DAOS_PROP_CO_LAYOUT_TYPE: {
+            ContainerSettings settings;
+            const int rc = settings_of(container, settings);
+            entry.dpe_val = settings.layout;
+            return rc;
+        }
         case DAOS_PROP_CO_LAYOUT_VER:
         case DAOS_PROP_CO_REDUN_LVL:
         case DAOS_PROP_CO_EC_PDA:
@@ -163,16 +168,20 @@ int set_owner(daos_handle_t handle, const char* user, const char* group) {
 
 }  // namespace
 
-ContainerSettings settings_of(const std::shared_ptr<Container>& container) {
+// What could not be read has no defaults: a caller would keep them in its place.
+int settings_of(const std::shared_ptr<Container>& container, ContainerSettings& settings) {
+    settings = {};
     StoreObject object;
-    if (why_without_objects(*container) != nullptr || open_kept(container, object) != 0) return {};
+    if (why_without_objects(*container) != nullptr) return 0;
+    if (const int rc = open_kept(container, object); rc != 0) return rc;
     std::string bytes(settings_bytes, '\0');
     object::FetchItem item{
         .dkey = settings_key,
         .window = object::Window::local(std::as_writable_bytes(std::span(bytes)))};
     daos_size_t size = 0;
-    if (get_value(object, item, size) != 0 || size != bytes.size()) return {};
-    return decode_settings(bytes).value_or(ContainerSettings());
+    const int rc = get_value(object, item, size);
+    if (rc == 0) bytes.resize(size);
+    return settings_from(rc, bytes, settings);
 }
 
 // Behind a DPU, and where containers may be encrypted, nothing is kept.
@@ -225,7 +234,8 @@ int daos_cont_set_prop(daos_handle_t coh, daos_prop_t* prop, daos_event_t* ev) {
     }
     const auto* const layout = daos_prop_entry_get(prop, DAOS_PROP_CO_LAYOUT_TYPE);
     if (layout == nullptr) return finish_call(ev, 0);
-    auto settings = settings_of(container);
+    ContainerSettings settings;
+    if (const int rc = settings_of(container, settings); rc != 0) return finish_call(ev, rc);
     settings.layout = static_cast<uint32_t>(layout->dpe_val);
     return finish_call(ev, keep_settings(container, settings));
 }

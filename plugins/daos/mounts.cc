@@ -62,7 +62,7 @@ int mount(daos_handle_t pool, daos_handle_t handle, int flags, dfs_t** out) {
     if (container == nullptr) return EINVAL;
     if ((flags & O_ACCMODE) != O_RDONLY && container->is_read_only()) return EPERM;
     auto made = std::make_unique<dfs_t>();
-    made->settings = settings_of(container);
+    if (const int rc = settings_of(container, made->settings); rc != 0) return errno_of_der(rc);
     if (const int rc = check_settings(made->settings, flags); rc != 0) return rc;
     made->container = std::move(container);
     made->flags = flags;

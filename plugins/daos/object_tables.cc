@@ -84,7 +84,9 @@ int list_handle(daos_handle_t handle, daos_obj_id_t* ids, uint32_t* count, daos_
 // find none of them, and say that all went well.
 int check_has_objects_only(const std::shared_ptr<Container>& container) {
     if (container == nullptr) return -DER_NO_HDL;
-    if (settings_of(container).layout != DAOS_PROP_CO_LAYOUT_POSIX) return 0;
+    ContainerSettings settings;
+    if (const int rc = settings_of(container, settings); rc != 0) return rc;
+    if (settings.layout != DAOS_PROP_CO_LAYOUT_POSIX) return 0;
     say_once("container '" + container->label +
              "': has files, which are not listed as objects. Copy them as files (daos filesystem "
              "copy), and check them with ros2store container check");

@@ -539,6 +539,36 @@ static void arrays_in_pieces(void) {
     CHECK_EQUAL(daos_array_close(array, NULL), 0);
 }
 
+/* More bytes of one chunk than a transaction has. */
+static void arrays_of_large_chunks(void) {
+    enum { bytes = 65 << 20, chunk = 256 << 20 };
+    char* const written = malloc(bytes);
+    char* const back = calloc(1, bytes);
+    daos_handle_t array;
+    daos_size_t size = 0;
+    daos_range_t range = {.rg_idx = 1000, .rg_len = bytes};
+    daos_array_iod_t iod = {.arr_nr = 1, .arr_rgs = &range};
+    d_iov_t iov;
+    d_sg_list_t list = {.sg_nr = 1, .sg_iovs = &iov};
+    CHECK(written != NULL && back != NULL);
+    for (int i = 0; i < bytes; i++) written[i] = (char)(i * 7 + (i >> 12));
+    CHECK_EQUAL(daos_array_create(container, id_of(62, DAOS_OT_ARRAY), DAOS_TX_NONE, 1, chunk,
+                                  &array, NULL),
+                0);
+    d_iov_set(&iov, written, bytes);
+    CHECK_EQUAL(daos_array_write(array, DAOS_TX_NONE, &iod, &list, NULL), 0);
+    CHECK_EQUAL(daos_array_get_size(array, DAOS_TX_NONE, &size, NULL), 0);
+    CHECK_EQUAL(size, 1000 + bytes);
+    d_iov_set(&iov, back, bytes);
+    CHECK_EQUAL(daos_array_read(array, DAOS_TX_NONE, &iod, &list, NULL), 0);
+    CHECK_EQUAL(iod.arr_nr_read, bytes);
+    CHECK_EQUAL(memcmp(back, written, bytes), 0);
+    CHECK_EQUAL(daos_array_destroy(array, DAOS_TX_NONE, NULL), 0);
+    CHECK_EQUAL(daos_array_close(array, NULL), 0);
+    free(written);
+    free(back);
+}
+
 static void refusals(void) {
     daos_handle_t object, none = DAOS_HDL_INVAL, event_queue;
     daos_obj_id_t id = {.lo = 1, .hi = 0x44465301}; /* the root of DFS, without a class */
@@ -587,6 +617,7 @@ int main(int count, char** arguments) {
         key_values();
         arrays();
         arrays_in_pieces();
+        arrays_of_large_chunks();
         refusals();
     }
     CHECK_EQUAL(daos_cont_close(container, NULL), 0);
