@@ -62,6 +62,7 @@ Result<> check_options(const ControlOptions& options, pki::Seconds now, Report& 
 Task<> end_late(ServerCalls& gate, StopToken stop) {
     while (co_await sleep_for(gate.reactor, std::chrono::seconds(1), stop)) {
         gate.arrivals.end_late();
+        while (gate.answers.end_late()) co_await yield(gate.reactor);
     }
 }
 

@@ -14,7 +14,8 @@
 // Invariants
 // - Every request runs on the core, with its caller's deadline. A cancelled one is stopped.
 // - Bounded: connections in all and per subject, messages, requests being received and calls in all
-//   and per subject, streams per connection, the time for a handshake and for receiving a request.
+//   and per subject, streams per connection, the time for a handshake, for receiving a request and
+//   until its reply is taken. A call counts until its reply is taken.
 // - It accepts connections as long as it lives, whatever resource runs out (connections.h).
 // - The log has one line for each refused connection (audit), bounded per second.
 #pragma once
@@ -154,12 +155,13 @@ struct ControlOptions {
     uint32_t message_bytes_max = 128 << 10;  // of a request; the largest is an attribute of 64 KiB
     uint32_t requests_max = 2048;            // being received, of all subjects; for one subject:
                                              // the same limit as for calls
-    Duration request_max = std::chrono::seconds(10);  // for receiving a request completely
+    Duration request_max = std::chrono::seconds(10);  // for receiving a request completely, and
+                                                      // again until the client has its reply
     // In all. If the process may have fewer than eight times as many descriptors: an eighth of
     // them.
     uint32_t connections_max = 4096;
     uint32_t connections_per_subject_max = 256;
-    static constexpr uint32_t calls_max = 4096;  // in progress, of all subjects
+    static constexpr uint32_t calls_max = 4096;  // until the client has the reply; of all subjects
     uint32_t calls_per_subject_max = 256;
     static constexpr uint32_t streams_per_connection_max = 256;
     Duration handshake_max = std::chrono::seconds(10);

@@ -1,5 +1,5 @@
-// Requests that are begun and never finished: they take only their sender's resources. The
-// attacker's HTTP/2 is written by hand.
+// Requests that are begun and never finished, and replies that are never taken: they take only
+// their client's resources. The attacker's HTTP/2 is written by hand.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -19,7 +19,9 @@ namespace {
 // One connection with a valid certificate, and streams on it.
 class HalfSender {
   public:
-    HalfSender(int port, const pki::Identity& identity) {
+    // `reply_window`: how many bytes of each reply the server may send.
+    static constexpr uint32_t window_default = 65'535;
+    HalfSender(int port, const pki::Identity& identity, uint32_t reply_window = window_default) {
         context_ = SSL_CTX_new(TLS_client_method());
         SSL_CTX_use_certificate_chain_file(context_, identity.certificate_file.c_str());
         SSL_CTX_use_PrivateKey_file(context_, identity.key_file.c_str(), SSL_FILETYPE_PEM);
@@ -35,7 +37,10 @@ class HalfSender {
         SSL_set_fd(ssl_, socket_);
         EXPECT_EQ(SSL_connect(ssl_), 1);
         write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-        frame(settings, 0, 0, "");
+        std::string window("\0\4\0\0\0\0", 6);  // INITIAL_WINDOW_SIZE
+        reply_window = htonl(reply_window);
+        window.replace(2, 4, reinterpret_cast<const char*>(&reply_window), 4);
+        frame(settings, 0, 0, window);
     }
     HalfSender(const HalfSender&) = delete;
     HalfSender& operator=(const HalfSender&) = delete;
@@ -47,32 +52,19 @@ class HalfSender {
 
     // Begins a request of `bytes`, and sends none of them yet.
     void begin(const std::string& path, uint32_t bytes) {
-        const uint32_t stream = next_stream_;
-        next_stream_ += 2;
-        std::string headers;
-        const auto add = [&headers](std::string_view name, std::string_view value) {
-            headers += '\0';  // a literal, not to be indexed
-            headers += static_cast<char>(name.size());
-            headers += name;
-            headers += static_cast<char>(value.size());
-            headers += value;
-        };
-        add(":method", "POST");
-        add(":scheme", "https");
-        add(":path", path);
-        add(":authority", "localhost");
-        add("te", "trailers");
-        add("content-type", "application/grpc");
-        constexpr uint8_t end_headers = 4;
-        frame(1, end_headers, stream, headers);
-        std::string prefix(5, '\0');
-        const uint32_t length = htonl(bytes);
-        prefix.replace(1, 4, reinterpret_cast<const char*>(&length), 4);
-        frame(data, 0, stream, prefix);
+        const uint32_t stream = open(path);
+        frame(data, 0, stream, prefix_of(bytes));
         Stream& sending = streams_[stream];
         sending.left = bytes - 1;  // one byte is never sent
         sending.window -= 5;
         window_ -= 5;
+    }
+    // Sends a complete request, which is short.
+    void ask(const std::string& path, const std::string& message = "") {
+        const uint32_t stream = open(path);
+        frame(data, end_stream, stream, prefix_of(static_cast<uint32_t>(message.size())) + message);
+        streams_[stream];
+        window_ -= static_cast<int64_t>(5 + message.size());
     }
     // Sends what the server accepts, until it accepts no more for a while, or closes the
     // connection.
@@ -104,10 +96,40 @@ class HalfSender {
   private:
     static constexpr uint8_t data = 0, headers = 1, reset = 3, settings = 4, go_away = 7,
                              window_update = 8;
+    static constexpr uint8_t end_stream = 1;  // a flag
     struct Stream {
         int64_t left = 0;
         int64_t window = 65'535;
     };
+    // The length of a message, as gRPC has it.
+    static std::string prefix_of(uint32_t bytes) {
+        std::string prefix(5, '\0');
+        const uint32_t length = htonl(bytes);
+        prefix.replace(1, 4, reinterpret_cast<const char*>(&length), 4);
+        return prefix;
+    }
+    // Sends the headers of a call. Returns its stream.
+    uint32_t open(const std::string& path) {
+        const uint32_t stream = next_stream_;
+        next_stream_ += 2;
+        std::string headers;
+        const auto add = [&headers](std::string_view name, std::string_view value) {
+            headers += '\0';  // a literal, not to be indexed
+            headers += static_cast<char>(name.size());
+            headers += name;
+            headers += static_cast<char>(value.size());
+            headers += value;
+        };
+        add(":method", "POST");
+        add(":scheme", "https");
+        add(":path", path);
+        add(":authority", "localhost");
+        add("te", "trailers");
+        add("content-type", "application/grpc");
+        constexpr uint8_t end_headers = 4;
+        frame(1, end_headers, stream, headers);
+        return stream;
+    }
     void write(std::string_view bytes) {
         while (!ended_ && !bytes.empty()) {
             const int done = SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size()));
@@ -168,6 +190,9 @@ class HalfSender {
                 break;
             }
             case headers:
+                // Others are those before a reply.
+                if ((head[4] & end_stream) != 0) refused_ += streams_.erase(stream);
+                break;
             case reset: refused_ += streams_.erase(stream); break;
             case go_away: ended_ = true; break;
             case settings:
@@ -233,6 +258,56 @@ TEST_F(HalfSent, ARequestThatIsNotWholeInTimeEnds) {
     EXPECT_TRUE(eventually(*rig.client_reactor, [&] { return sender.refused() == 5; }));
     EXPECT_TRUE(
         eventually(*rig.client_reactor, [&] { return rig.server->counters().refused_late == 5; }));
+    EXPECT_EQ(calls_of_bystander(rig, 1), 1);
+}
+
+// gRPC keeps a reply until it is taken, and calls used to count until their handlers were done: one
+// tenant could have replies for all its streams in memory.
+TEST_F(HalfSent, CallsCountUntilTheirRepliesAreTakenWhichIsLimited) {
+    constexpr uint64_t most = 8, asked = 200;
+    // Long enough to ask all of it before the first are ended.
+    Rig rig({.control = {.request_max = 5s, .calls_per_subject_max = most}});
+    std::vector<std::unique_ptr<HalfSender>> senders;
+    for (int i = 0; i < 2; ++i) {
+        HalfSender& sender = *senders.emplace_back(
+            std::make_unique<HalfSender>(rig.port(), rig.certificates.of("mallory"), 0));
+        for (uint64_t k = 0; k < asked / 2; ++k) sender.ask("/ros2s.control.v1.Pools/List");
+    }
+    const auto counters = [&] { return rig.server->counters(); };
+    EXPECT_TRUE(eventually(*rig.client_reactor,
+                           [&] { return counters().served + counters().refused_busy >= asked; }));
+    EXPECT_GT(counters().served, 0u);
+    EXPECT_LE(counters().served, most);
+    EXPECT_GE(counters().refused_busy, asked - most);
+    EXPECT_EQ(calls_of_bystander(rig, 1), 1);
+    EXPECT_TRUE(eventually(*rig.client_reactor,
+                           [&] { return senders[0]->refused() + senders[1]->refused() == asked; }));
+    // They do not count any more.
+    const auto again = rig.client("mallory");
+    EXPECT_TRUE(eventually(*rig.client_reactor, [&] {
+        const Call call{.deadline = rig.client_reactor->now() + 20s};
+        Report report;
+        return rig.here([&] { return again->list_pools(call, report); }).has_value();
+    }));
+}
+
+TEST_F(HalfSent, ServersEndWhileRepliesAreNotTaken) {
+    Rig rig;
+    HalfSender sender(rig.port(), rig.certificates.of("mallory"), 0);
+    for (int i = 0; i < 5; ++i) sender.ask("/ros2s.control.v1.Pools/List");
+    EXPECT_TRUE(
+        eventually(*rig.client_reactor, [&] { return rig.server->counters().served == 5; }));
+    rig.there([&] { return rig.server->stop(10ms); });
+}
+
+TEST_F(HalfSent, AnAnswerOfReflectionThatIsNotTakenEnds) {
+    Rig rig({.control = {.request_max = 1s}});
+    HalfSender sender(rig.port(), rig.certificates.of("mallory"), 0);
+    // ServerReflectionRequest.list_services = "*"
+    for (int i = 0; i < 20; ++i) {
+        sender.ask("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "\x3a\x01*");
+    }
+    EXPECT_TRUE(eventually(*rig.client_reactor, [&] { return sender.refused() == 20; }));
     EXPECT_EQ(calls_of_bystander(rig, 1), 1);
 }
 

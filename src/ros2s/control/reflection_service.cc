@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.pb.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "tls.h"
 
@@ -12,15 +13,23 @@ namespace {
 using google::protobuf::DescriptorPool;
 using google::protobuf::FileDescriptor;
 
+// Of a request that is repeated in its answer. Nothing here has a name that long.
+constexpr size_t echo_bytes_max = 1024;
+
 }  // namespace
 
 // The questions of one client, one after the other. While it waits for one, it counts as a request
-// being received. A client that asks nothing for long is disconnected.
+// being received, and it does until the answer is written: a client takes no more than one at a
+// time (gRPC keeps it until it is taken). A client that asks nothing for long, or does not take its
+// answer, is disconnected.
 class ReflectionService::Talk final : public Arriving,
                                       public grpc::ServerBidiReactor<Request, Reply> {
   public:
     Talk(ServerCalls& gate, grpc::CallbackServerContext& context, const ReflectionService& service)
-        : gate_(gate), subject_(subject_of(*context.auth_context())), service_(service) {}
+        : gate_(gate),
+          context_(context),
+          subject_(subject_of(*context.auth_context())),
+          service_(service) {}
     void begin() {
         self_ = shared_from_this();
         read();
@@ -28,32 +37,59 @@ class ReflectionService::Talk final : public Arriving,
 
   private:
     void read() {
+        // Nothing of the last question is kept: the talk may not count any more.
+        Request().Swap(&request_);
+        Reply().Swap(&reply_);
+        writing_ = false;
         if (subject_.empty() || !gate_.arrivals.begin(*this, subject_)) {
-            return Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
-                           "too many requests are being received; try again later"});
+            return end({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                        "too many requests are being received; try again later"});
         }
         StartRead(&request_);
     }
     void OnReadDone(bool whole) override {
-        if (!gate_.arrivals.end(*this)) return;
-        if (!whole) return Finish(grpc::Status::OK);
+        if (!whole) {
+            if (gate_.arrivals.end(*this)) end(grpc::Status::OK);
+            return;
+        }
         reply_ = service_.answer(request_);
+        // gRPC takes no answer after the end, which may come at any time.
+        const std::lock_guard lock(mutex_);
+        if (ended_) return;
+        writing_ = true;
         StartWrite(&reply_);
     }
     void OnWriteDone(bool written) override {
-        if (!written) return Finish(grpc::Status::OK);
+        if (!gate_.arrivals.end(*this)) return;
+        if (!written) return end(grpc::Status::OK);
         read();
     }
     void too_late() override {
-        Finish({grpc::StatusCode::DEADLINE_EXCEEDED, "no request came for some time"});
+        std::unique_lock lock(mutex_);
+        ended_ = true;
+        lock.unlock();
+        // The status would wait until the client has taken the answer.
+        if (writing_) context_.TryCancel();
+        end({grpc::StatusCode::DEADLINE_EXCEEDED, "no request came for some time"});
     }
-    void OnDone() override { self_.reset(); }
+    void end(const grpc::Status& status) {
+        gate_.answers.begin(context_);
+        Finish(status);
+    }
+    void OnDone() override {
+        gate_.answers.end(context_);
+        self_.reset();
+    }
 
     ServerCalls& gate_;
+    grpc::CallbackServerContext& context_;
     const std::string subject_;
     const ReflectionService& service_;
     Request request_;
     Reply reply_;
+    std::mutex mutex_;      // of the start of a write and too_late(), with the two flags
+    bool ended_ = false;    // by too_late()
+    bool writing_ = false;  // read() changes it while there is no too_late()
     std::shared_ptr<Arriving> self_;
 };
 
@@ -66,8 +102,10 @@ ReflectionService::ReflectionService(ServerCalls& gate, std::vector<std::string>
 
 ReflectionService::Reply ReflectionService::answer(const Request& request) const {
     Reply reply;
-    reply.set_valid_host(request.host());
-    *reply.mutable_original_request() = request;
+    if (request.ByteSizeLong() <= echo_bytes_max) {
+        reply.set_valid_host(request.host());
+        *reply.mutable_original_request() = request;
+    }
     const DescriptorPool& pool = *DescriptorPool::generated_pool();
     const FileDescriptor* file = nullptr;
     switch (request.message_request_case()) {

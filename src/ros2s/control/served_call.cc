@@ -61,6 +61,12 @@ void ServedCall::too_late() {
 
 void ServedCall::give_up() { stop(share()).post_to(gate_.reactor); }
 
+void ServedCall::done() {
+    gate_.answers.end(context_);
+    if (!counted_) return self_.reset();
+    leave(std::move(self_)).post_to(gate_.reactor);
+}
+
 ServedCall::Crossing ServedCall::arrive(std::shared_ptr<ServedCall> call) {
     call->admit();
     co_return;
@@ -68,6 +74,14 @@ ServedCall::Crossing ServedCall::arrive(std::shared_ptr<ServedCall> call) {
 
 ServedCall::Crossing ServedCall::stop(std::shared_ptr<ServedCall> call) {
     call->stop_.request_stop();
+    co_return;
+}
+
+ServedCall::Crossing ServedCall::leave(std::shared_ptr<ServedCall> call) {
+    ServerCalls& gate = call->gate_;
+    --gate.calls;
+    const auto of_subject = gate.by_subject.find(call->served_.subject);
+    if (--of_subject->second == 0) gate.by_subject.erase(of_subject);
     co_return;
 }
 
@@ -94,40 +108,53 @@ Result<> ServedCall::check_caller() {
             "{} has {} calls in progress, which is the server's limit; wait for some of them",
             served_.subject, running->second);
     }
+    if (gate_.calls >= gate_.nursery.limit()) {
+        gate_.refused_busy.add();
+        return served_.report.fail(Code::busy,
+                                   "the server has too many calls in progress; try again later");
+    }
     return {};
+}
+
+void ServedCall::count() {
+    counted_ = true;
+    ++gate_.calls;
+    ++gate_.by_subject[served_.subject];
 }
 
 void ServedCall::admit() {
     if (!arrival_) {
         if (arrival_.error().code == Code::busy) gate_.refused_busy.add();
-        return end(arrival_);
+        return refuse(arrival_);
     }
-    if (const auto fit = check_caller(); !fit) return end(fit);
+    if (const auto fit = check_caller(); !fit) return refuse(fit);
     const auto now = std::chrono::system_clock::now();
     served_.call.stop = stop_.token();
     if (context_.deadline() < now + std::chrono::hours(24 * 365)) {
         served_.call.deadline = gate_.reactor.now() + (context_.deadline() - now);
     }
-    if (!gate_.nursery.try_spawn(run(share()))) {
-        gate_.refused_busy.add();
-        end(served_.report.fail(Code::busy,
-                                "the server has too many calls in progress; try again later"));
-    }
+    count();
+    // A call counts for longer than it runs.
+    ROS2S_CHECK(gate_.nursery.try_spawn(run(share())));
 }
 
 Task<> ServedCall::run(std::shared_ptr<ServedCall> call) {
-    uint32_t& running = call->gate_.by_subject[call->served_.subject];  // map elements do not move
-    ++running;
     const Time begun = call->gate_.reactor.now();
     Result<> result = call->served_.call.check(begun);
     if (result) result = co_await call->handle(call->served_);
     const Duration took = call->gate_.reactor.now() - begun;
     call->gate_.times[std::string(call->name())].add(static_cast<uint64_t>(took.count()));
-    if (--running == 0) call->gate_.by_subject.erase(call->served_.subject);
     call->end(result);
 }
 
+// It does not count, so it keeps little while its status is not taken.
+void ServedCall::refuse(const Result<>& why) {
+    drop_request();
+    end(why);
+}
+
 void ServedCall::end(const Result<>& result) {
+    gate_.answers.begin(context_);
     if (result) {
         gate_.served.add();
         return finish(grpc::Status::OK);

@@ -5,6 +5,10 @@
 //     arrived(): it is read ── post ────► admitted? ──► handler (a coroutine)
 //     give_up() ── post ────────────────► request_stop()
 //     done() ◄── gRPC ◄── finish() ◄───── its result
+//       └─ post ────────────────────────► leave(): it counts no longer
+//
+// A call counts until gRPC is done with it, and gRPC keeps the reply until the client has taken it.
+// A client that does not take it in time has the call cancelled (answers.h).
 //
 // To clients a method is unary. To gRPC it is a stream of one request and one reply: only then is a
 // request read when we ask for it, after its caller and the number of requests being received were
@@ -26,6 +30,7 @@
 #include <string>
 #include <string_view>
 
+#include "answers.h"
 #include "arrivals.h"
 #include "connections.h"
 #include "ros2s/base/latency_histogram.h"
@@ -47,6 +52,7 @@ struct ServerCalls {
           connections(come_over),
           trust(callers),
           arrivals(reading),
+          answers(reading.time_max),
           nursery(core, calls_max),
           subject_max(per_subject_max) {}
 
@@ -54,8 +60,10 @@ struct ServerCalls {
     Connections& connections;
     Trust& trust;
     Arrivals arrivals;
+    Answers answers;
     Nursery nursery;
     uint32_t subject_max;
+    size_t calls = 0;  // admitted, until gRPC is done with them
     std::map<std::string, uint32_t> by_subject;
     Counter served, failed, refused_busy, refused_late, cancelled;
     std::map<std::string, LatencyHistogram, std::less<>> times;  // by method; there are few
@@ -86,10 +94,12 @@ class ServedCall : public Arriving {
     // Called on gRPC's threads.
     void arrived(bool whole);
     void give_up();
-    void done() { self_.reset(); }
+    void done();
 
   private:
     virtual void read() = 0;
+    // Frees the request, which nobody reads or writes any more.
+    virtual void drop_request() = 0;
     [[nodiscard]] virtual Task<Result<>> handle(Served& served) = 0;
     // With the reply, if it succeeded.
     virtual void finish(const grpc::Status& status) = 0;
@@ -99,18 +109,22 @@ class ServedCall : public Arriving {
     class Crossing;
     static Crossing arrive(std::shared_ptr<ServedCall> call);
     static Crossing stop(std::shared_ptr<ServedCall> call);
+    static Crossing leave(std::shared_ptr<ServedCall> call);
     static Task<> run(std::shared_ptr<ServedCall> call);
     [[nodiscard]] std::shared_ptr<ServedCall> share() {
         return std::static_pointer_cast<ServedCall>(shared_from_this());
     }
     void admit();
+    void refuse(const Result<>& why);
     void end(const Result<>& result);
     [[nodiscard]] Result<> check_caller();
+    void count();
 
     ServerCalls& gate_;
     grpc::CallbackServerContext& context_;
     std::shared_ptr<ServedCall> self_;  // gRPC's share
     Result<> arrival_{};                // why there is no request
+    bool counted_ = false;              // does not change after finish()
     StopSource stop_;
     Served served_;
 };
@@ -129,6 +143,7 @@ class TypedCall : public ServedCall, public grpc::ServerBidiReactor<Request, Rep
     void OnCancel() override { give_up(); }
     void OnDone() override { done(); }
     void read() override { this->StartRead(&request_); }
+    void drop_request() override { Request().Swap(&request_); }
     void finish(const grpc::Status& status) override {
         if (!status.ok()) return this->Finish(status);
         this->StartWriteAndFinish(&reply_, {}, status);
