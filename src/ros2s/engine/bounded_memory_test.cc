@@ -35,14 +35,14 @@ struct LargePool : PoolBench {
             EXPECT_OK(co_await store->update(call, container, transaction));
         }
     }
-    Task<Result<>> write_far(uint64_t segment) {
+    Task<Result<>> write_far(uint64_t segment, uint64_t offset = 0) {
         const AlignedBuffer block(block_bytes);
         object::Transaction transaction;
         transaction.operations.push_back({.kind = object::Operation::Kind::write,
                                           .object = {1, 9},
                                           .dkey = {"array"},
                                           .akey = {"a"},
-                                          .extent = {segment << 20, block_bytes},
+                                          .extent = {(segment << 20) + offset, block_bytes},
                                           .window = object::Window::local(block.bytes())});
         const auto done = co_await store->update(call, container, transaction);
         co_return done ? Result<>() : fail(done.error());
@@ -141,6 +141,42 @@ Task<> remove_in_steps(LargePool& pool) {
 TEST(BoundedMemory, AnObjectIsRemovedInSteps) {
     LargePool pool;
     pool.world.run(remove_in_steps(pool));
+}
+
+// Each segment of an array is in memory while a hole is cut out of it.
+Task<> cut_wide_holes(LargePool& pool) {
+    constexpr uint64_t segments = 1500, step = 250, segment_bytes = 1 << 20;
+    co_await pool.start();
+    for (uint64_t i = 0; i < segments; ++i) {
+        // The last block, so that the segment's map is as large as it gets.
+        EXPECT_OK(co_await pool.write_far(i, segment_bytes - block_bytes));
+    }
+    EXPECT_OK(co_await pool.reopen());
+    pool.watch();
+    using Kind = object::Operation::Kind;
+    const auto cut = [&pool](Kind kind, object::Extent extent) -> Task<Result<>> {
+        object::Transaction transaction;
+        transaction.operations.push_back(
+            {.kind = kind, .object = {1, 9}, .dkey = {"array"}, .akey = {"a"}, .extent = extent});
+        const auto done = co_await pool.store->update(pool.call, pool.container, transaction);
+        co_return done ? Result<>() : fail(done.error());
+    };
+    const object::Extent all{0, segments * segment_bytes};
+    for (const Kind kind : {Kind::set_size, Kind::punch_akey}) {
+        EXPECT_EQ(co_await cut(kind, {}), Result<>(fail(Code::no_memory)));
+    }
+    EXPECT_EQ(co_await cut(Kind::punch_extent, all), Result<>(fail(Code::no_memory)));
+    for (uint64_t i = 0; i < segments; i += step) {
+        const object::Extent some{i * segment_bytes, step * segment_bytes};
+        EXPECT_OK(co_await cut(Kind::punch_extent, some));
+    }
+    EXPECT_OK(co_await cut(Kind::punch_akey, {}));
+    EXPECT_LE(pool.peak, 3 * cache_share);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(BoundedMemory, WideHolesAreCutInStepsOrRefused) {
+    LargePool pool;
+    pool.world.run(cut_wide_holes(pool));
 }
 
 // A loss of power, with all of it only in the journal.

@@ -100,7 +100,7 @@ Task<Result<>> Loader::prepare_entries(object::ContainerId container, Change& ch
     switch (change.kind) {
         case Kind::array:
         case Kind::put:
-        case Kind::punch_akey: return prepare_entry(container, change, pins);
+        case Kind::punch_akey: return prepare_entry(container, change, pins, bytes_max);
         case Kind::move: return prepare_segment(container, change, pins);
         case Kind::punch_dkey:
             from.string(change.dkey);
@@ -154,7 +154,8 @@ Task<Result<>> Loader::prepare_segment(object::ContainerId container, Change& ch
     co_return Result<>();
 }
 
-Task<Result<>> Loader::prepare_entry(object::ContainerId container, Change& change, Pins& pins) {
+Task<Result<>> Loader::prepare_entry(object::ContainerId container, Change& change, Pins& pins,
+                                     size_t bytes_max) {
     const auto segment_key = [&](uint64_t segment) {
         return entry_key(container, change.object, change.dkey, change.akey,
                          static_cast<uint32_t>(segment));
@@ -177,7 +178,7 @@ Task<Result<>> Loader::prepare_entry(object::ContainerId container, Change& chan
         if (!rules_.cut_all_segments) end = first + few_segments;
         // Most of a wide range may not exist: a scan finds the existing keys.
         ROS2S_CO_TRY(co_await prepare_range(segment_key(first).take(), segment_key(end).take(),
-                                            pins, SIZE_MAX, nullptr));
+                                            pins, bytes_max, nullptr));
     } else {
         for (uint64_t segment = first; segment < end; ++segment) {
             ROS2S_CO_TRY(co_await pin(segment_key(segment), pins));

@@ -113,7 +113,8 @@ class Loader {
     void index_changed() { ++generation_; }
 
   private:
-    Task<Result<>> prepare_entry(object::ContainerId container, Change& change, Pins& pins);
+    Task<Result<>> prepare_entry(object::ContainerId container, Change& change, Pins& pins,
+                                 size_t bytes_max);
     // Of a move.
     Task<Result<>> prepare_segment(object::ContainerId container, Change& change, Pins& pins);
     Task<Result<>> prepare_summary(object::ContainerId container, Change& change, Pins& pins);

@@ -257,6 +257,21 @@ TEST_F(DfsMountTest, AttributesOfANodeAreBounded) {
     unmount();
 }
 
+// Whoever has rights to the container at the engine can put anything where an attribute is.
+TEST_F(DfsMountTest, AnArrayIsNoAttribute) {
+    start();
+    const NodeId node = create("file").attributes.node;
+    object::Transaction transaction;
+    transaction.operations.push_back({.kind = object::Operation::Kind::set_size,
+                                      .object = object_of(node),
+                                      .dkey = record_dkey(),
+                                      .akey = {"user.x"},
+                                      .size = object::array_bytes_max});
+    ASSERT_TRUE(world_.run(store_.update(call_, container_, transaction)));
+    EXPECT_EQ(outcome_of(world_.run(fs_->get_xattr(call_, node, "user.x"))), Code::corrupt);
+    unmount();
+}
+
 TEST_F(DfsMountTest, ReadManyIsAFewBatches) {
     start();
     std::vector<ReadManyItem> items(100);

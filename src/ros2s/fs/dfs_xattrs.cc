@@ -45,13 +45,19 @@ Task<Result<std::string>> DfsMount::get_xattr(const Call& call, NodeId node,
         }
         const Result<>& status = items[1].status;
         if (!status && status.error().code == Code::too_small) {
-            value.resize(status.error().detail);
+            // Others with rights to the container may have put anything there.
+            const uint64_t needed = status.error().detail;
+            if (needed <= value.size() || needed > object::value_bytes_max) {
+                co_return fail(Code::corrupt);
+            }
+            value.resize(needed);
             continue;
         }
         if (!status) {
             co_return status.error().code == Code::not_found ? fail(Code::no_attribute)
                                                              : fail(status.error());
         }
+        if (!items[1].is_value || items[1].size > value.size()) co_return fail(Code::corrupt);
         value.resize(items[1].size);
         co_return value;
     }
