@@ -59,10 +59,17 @@ Result<> decode_record(char tag, std::string_view value, Record& record) {
     return in.done() ? Result<>() : fail(Code::corrupt);
 }
 
-// What readers of a segment rely on: runs have as many checksums as pieces and lie in one segment;
-// the visible parts are ascending and within their runs.
+// What readers rely on: a value is as long as its size says, and an array has none.
+bool is_sound(const Entry& entry) {
+    if (!entry.is_array) return entry.size == entry.value.size();
+    return entry.value.empty() && entry.size <= object::array_bytes_max;
+}
+
+// What readers of a segment rely on: runs have as many checksums as pieces and lie in one segment,
+// all in the same; the visible parts are ascending and within their runs.
 bool is_sound(const Segment& segment) {
     for (const Run& run : segment.runs) {
+        if (run.offset / segment_bytes != segment.runs[0].offset / segment_bytes) return false;
         if (run.length == 0 || run.length > segment_bytes) return false;
         if (run.offset > object::array_bytes_max - run.length) return false;
         if (run.offset / segment_bytes != (run.offset + run.length - 1) / segment_bytes)
@@ -100,7 +107,10 @@ Result<> decode(std::string_view value, Column& record) {
 Result<> decode(std::string_view value, InlineBytes& record) {
     return decode_record('B', value, record);
 }
-Result<> decode(std::string_view value, Entry& record) { return decode_record('E', value, record); }
+Result<> decode(std::string_view value, Entry& record) {
+    ROS2S_TRY(decode_record('E', value, record));
+    return is_sound(record) ? Result<>() : fail(Code::corrupt);
+}
 Result<> decode(std::string_view value, Segment& record) {
     ROS2S_TRY(decode_record('S', value, record));
     return is_sound(record) ? Result<>() : fail(Code::corrupt);

@@ -145,8 +145,21 @@ TEST(RadosRecords, SegmentsThatWouldMisleadReadersAreCorrupt) {
              with([](Segment& s) { s.visible[0].length = 8193; }),
              with([](Segment& s) { s.visible[0] = {UINT64_MAX, 8192, 0}; }),
              with([](Segment& s) { s.visible = {{4096, 10, 0}, {4100, 10, 0}}; }),
+             with([&run](Segment& s) {
+                 s.runs.push_back(run);
+                 s.runs[1].offset += segment_bytes;
+             }),
          }) {
         EXPECT_EQ(code_of(bad), Code::corrupt);
+    }
+}
+
+TEST(RadosRecords, EntriesThatWouldMisleadReadersAreCorrupt) {
+    for (const Entry& bad : {Entry{.size = 2, .value = "abc"}, Entry{.size = 4, .value = "abc"},
+                             Entry{.is_array = true, .size = 3, .value = "abc"},
+                             Entry{.is_array = true, .size = object::array_bytes_max + 1}}) {
+        Entry read;
+        EXPECT_EQ(decode(encode(bad), read).error().code, Code::corrupt);
     }
 }
 

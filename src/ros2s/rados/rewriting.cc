@@ -90,6 +90,7 @@ Result<> RadosStore::apply(View& view, Rewrite& rewrite) {
             const auto row = std::ranges::find_if(rewrite.anew.runs, [&part](const Run& each) {
                 return part.offset >= each.offset && part.offset < each.offset + each.length;
             });
+            if (row == rewrite.anew.runs.end()) return fail(Code::condition_failed);
             moved.run = static_cast<uint32_t>(row - rewrite.anew.runs.begin());
             is_used = true;
         } else {

@@ -167,6 +167,8 @@ Task<Result<std::vector<ContainerRecord>>> RemoteStore::list_containers(const Ca
             (all.records.size() == before || all.records.back().properties.label <= after)) {
             co_return fail(Code::corrupt);
         }
+        // A false server could promise more for ever.
+        if (all.records.size() > containers_max) co_return fail(Code::corrupt);
     } while (all.more);
     co_return std::move(all.records);
 }
