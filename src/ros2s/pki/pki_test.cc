@@ -272,17 +272,16 @@ TEST_F(Pki, FilesThatCouldNotBeUsedAreTriedAgain) {
     const auto today = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     ASSERT_TRUE(make_authority(directory_, usual(), today, report_)) << report_.text();
     std::vector<std::string> lines;
-    WatchedIdentity files(identity("engine"),
+    WatchedIdentity files(identity("host-1"),
                           Log([&](LogLevel, std::string_view line) { lines.emplace_back(line); }));
     using Look = WatchedIdentity::Look;
     Pem pem;
     EXPECT_EQ(files.look(pem), Look::changed);
     EXPECT_EQ(files.look(pem), Look::unchanged);
     const std::string before = pem.certificate;
-    EXPECT_EQ(before, contents(identity("engine").certificate_file));
+    EXPECT_EQ(before, contents(identity("host-1").certificate_file));
 
-    ASSERT_TRUE(issue(directory_, {.name = "engine", .server = true}, true, today, report_))
-        << report_.text();
+    ASSERT_TRUE(issue(directory_, {.name = "host-1"}, true, today, report_)) << report_.text();
     rlimit all{};
     ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &all), 0);
     const rlimit none{.rlim_cur = 0, .rlim_max = all.rlim_max};
@@ -300,7 +299,7 @@ TEST_F(Pki, FilesThatCouldNotBeUsedAreTriedAgain) {
     }
     EXPECT_EQ(later, Look::changed);
     EXPECT_NE(pem.certificate, before);
-    EXPECT_EQ(pem.certificate, contents(identity("engine").certificate_file));
+    EXPECT_EQ(pem.certificate, contents(identity("host-1").certificate_file));
     EXPECT_THAT(lines, SizeIs(1));
 }
 
