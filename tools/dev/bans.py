@@ -17,6 +17,8 @@ THREADED = (
     "src/ros2s/engine/allocation_test.cc",  # counts in operator new, which any thread calls
     "src/ros2s/control/audit.cc",     # gRPC's threads log
     "src/ros2s/control/arrivals.",  # requests begin on gRPC's threads
+    "src/ros2s/control/answers.",     # and end there
+    "src/ros2s/control/reflection_service.cc",  # the same
     "src/ros2s/control/connections.",  # accepts for gRPC, whose handshakes begin on the accepting thread
     "src/ros2s/control/test_rig",     # and so do its tests' servers
     "src/ros2s/api/",             # the application's threads
