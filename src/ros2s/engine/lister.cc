@@ -153,18 +153,20 @@ Task<Result<QueryReply>> Lister::query(const Call& call, object::ContainerId con
     ROS2S_CO_TRY(object::validate(akey));
     ROS2S_CO_TRY(call.check(home.env.reactor.now()));
     if (!state_.has_container(container)) co_return fail(Code::not_found);
-    co_return co_await query_object(container, object, akey);
+    co_return co_await query_object(call, container, object, akey);
 }
 
 // After the highest dkey was punched the next one is not known: finds it, and stores it if the
 // summary has not changed meanwhile. It is derived from the entries, so no record contains it.
-Task<Result<>> Lister::find_highest(object::ContainerId container, object::ObjectId object,
-                                    const object::Akey& akey, Node& summary) {
+Task<Result<>> Lister::find_highest(const Call& call, object::ContainerId container,
+                                    object::ObjectId object, const object::Akey& akey,
+                                    Node& summary) {
     const object::Epoch epoch = summary.summary()->last_epoch;
     KeyBuilder prefix(Table::entries);
     prefix.container(container).object(object);
     std::string to = prefix_end(prefix.view());
     for (bool more = true; more;) {
+        ROS2S_CO_TRY(call.check(cores_.home().env.reactor.now()));
         ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
                             co_await cores_.scan(prefix.take(), to, 64, true));
         const SummaryValue* const now = summary.summary();
@@ -208,12 +210,12 @@ Task<> unlock(LocksHeld& locked) {
 
 // Looks without locks at first. If the object changes too fast for that, it is locked on every
 // core.
-Task<Result<QueryReply>> Lister::query_object(object::ContainerId container,
+Task<Result<QueryReply>> Lister::query_object(const Call& call, object::ContainerId container,
                                               object::ObjectId object, const object::Akey& akey) {
     constexpr int looks_max = 3;
     for (int look = 0; look < looks_max; ++look) {
         ROS2S_CO_TRY_ASSIGN(const std::optional<QueryReply> reply,
-                            co_await look_at(container, object, akey));
+                            co_await look_at(call, container, object, akey));
         if (reply) co_return *reply;
     }
     const uint64_t name = Draft::lock_name(container, object);
@@ -223,7 +225,7 @@ Task<Result<QueryReply>> Lister::query_object(object::ContainerId container,
         co_await at(cores_[i], cores_.home(), locked.lock({{name, LockMode::shared}}));
     }
     Result<std::optional<QueryReply>> reply;
-    while (reply && !*reply) reply = co_await look_at(container, object, akey);
+    while (reply && !*reply) reply = co_await look_at(call, container, object, akey);
     for (uint32_t i = 0; i < cores_.size(); ++i) {
         co_await at(cores_[i], cores_.home(), unlock(locks[i]));
     }
@@ -232,7 +234,8 @@ Task<Result<QueryReply>> Lister::query_object(object::ContainerId container,
 }
 
 // Nothing: look again.
-Task<Result<std::optional<QueryReply>>> Lister::look_at(object::ContainerId container,
+Task<Result<std::optional<QueryReply>>> Lister::look_at(const Call& call,
+                                                        object::ContainerId container,
                                                         object::ObjectId object,
                                                         const object::Akey& akey) {
     Core& home = cores_.home();
@@ -247,7 +250,7 @@ Task<Result<std::optional<QueryReply>>> Lister::look_at(object::ContainerId cont
                      .bytes_used = summary.blocks * block_bytes};
     if (summary.entries == 0) co_return reply;
     if (!summary.highest_known) {
-        ROS2S_CO_TRY(co_await find_highest(container, object, akey, *node));
+        ROS2S_CO_TRY(co_await find_highest(call, container, object, akey, *node));
         co_return std::optional<QueryReply>();
     }
     Core& core = cores_.of(container, object, summary.highest);

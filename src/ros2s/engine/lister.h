@@ -27,14 +27,15 @@ class Lister {
                                                  const object::ListRequest& request);
     Task<Result<object::ListReply>> list_entries(const Call& call, object::ContainerId container,
                                                  const object::ListRequest& request);
-    Task<Result<object::QueryReply>> query_object(object::ContainerId container,
+    Task<Result<object::QueryReply>> query_object(const Call& call, object::ContainerId container,
                                                   object::ObjectId object,
                                                   const object::Akey& akey);
-    Task<Result<std::optional<object::QueryReply>>> look_at(object::ContainerId container,
+    Task<Result<std::optional<object::QueryReply>>> look_at(const Call& call,
+                                                            object::ContainerId container,
                                                             object::ObjectId object,
                                                             const object::Akey& akey);
-    Task<Result<>> find_highest(object::ContainerId container, object::ObjectId object,
-                                const object::Akey& akey, Node& summary);
+    Task<Result<>> find_highest(const Call& call, object::ContainerId container,
+                                object::ObjectId object, const object::Akey& akey, Node& summary);
 
     Cores& cores_;
     const State& state_;

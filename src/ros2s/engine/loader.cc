@@ -214,6 +214,7 @@ Result<bool> Loader::adopt(const Item& item, Pins& pins) {
 
 Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pins, size_t bytes_max,
                                      std::vector<std::string>* summaries) {
+    size_t different = 0;  // of the summaries, when it was last looked
     for (bool more = true; more;) {
         ROS2S_CO_TRY_ASSIGN(Page page, co_await scan(std::move(from), to, page_limit));
         std::vector<std::string> waiting;
@@ -232,9 +233,12 @@ Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pin
         // Nodes that are in memory for others make room first.
         if (cache_.bytes() > bytes_max) cache_.shrink_fully(bytes_max / 2);
         if (cache_.bytes() > bytes_max) co_return fail(Code::no_memory);
-        if (summaries != nullptr) {
+        // Not for each page: all of them may be different.
+        if (summaries != nullptr &&
+            (!page.more || summaries->size() > 2 * different + page_limit)) {
             std::ranges::sort(*summaries);
             summaries->erase(std::ranges::unique(*summaries).begin(), summaries->end());
+            different = summaries->size();
         }
         more = page.more;
         from = std::move(page.next);

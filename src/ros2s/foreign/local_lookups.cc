@@ -88,7 +88,11 @@ Task<Result<NodeUse>> LocalDirectory::use_to_add(const Call& call, NodeId id) {
 
 size_t LocalDirectory::depth_of(const LocalNode& node) {
     size_t depth = 0;
-    for (const LocalNode* above = &node; above != nullptr; above = above->parent) ++depth;
+    // What was moved may be deeper by far: that is not counted.
+    for (const LocalNode* above = &node; above != nullptr && depth <= depth_max;
+         above = above->parent) {
+        ++depth;
+    }
     return depth;
 }
 

@@ -39,6 +39,7 @@ Task<Result<>> DfsMount::check_no_loop(const Call& call, NodeId moved, NodeId ne
     NodeId at = new_parent;
     // Deeper than any path: only a damaged tree reaches it.
     for (int depth = 0; depth < 100'000; ++depth) {
+        if (call.names_walked != nullptr) ++*call.names_walked;
         if (at == moved) co_return fail(Code::loop);
         if (at == root_node) co_return Result<>();
         const auto inode = co_await fetch_inode(call, at);

@@ -5,14 +5,6 @@
 #include "ros2s/base/check.h"
 
 namespace ros2s::object {
-namespace {
-
-bool has(const std::vector<Holder>& holders, const Holder& holder) {
-    return std::ranges::find(holders, holder) != holders.end();
-}
-
-}  // namespace
-
 uint64_t PinTable::limit_met(const Holder& holder, size_t more) const {
     if (count_ + more > pins_max) return pins_max;
     if (holder.session == 0) return 0;
@@ -29,9 +21,9 @@ uint64_t PinTable::limit_met(const Holder& holder, size_t more) const {
 Result<> PinTable::add(ContainerId container, ObjectId object, const Holder& holder) {
     const Key key{container, object};
     const auto found = objects_.find(key);
-    if (found != objects_.end() && has(found->second.holders, holder)) return {};
+    if (found != objects_.end() && found->second.holders.contains(holder)) return {};
     if (const uint64_t limit = limit_met(holder, 1)) return fail(Code::no_memory, limit);
-    objects_[key].holders.push_back(holder);
+    objects_[key].holders.insert(holder);
     Session& session = sessions_[holder.session];
     session.owner = holder.owner;
     session.pins.emplace(key, holder.client);
@@ -42,7 +34,7 @@ Result<> PinTable::add(ContainerId container, ObjectId object, const Holder& hol
 
 bool PinTable::drop(const Key& key, const Holder& holder) {
     const auto found = objects_.find(key);
-    if (found == objects_.end() || std::erase(found->second.holders, holder) == 0) return false;
+    if (found == objects_.end() || found->second.holders.erase(holder) == 0) return false;
     --count_;
     const auto owner = owners_.find(holder.owner);
     if (--owner->second == 0) owners_.erase(owner);
@@ -79,7 +71,7 @@ Result<> PinTable::judge(ContainerId container, const Transaction& transaction, 
         const auto found = objects_.find({container, condition.object});
         if (condition.kind == Condition::Kind::pinned) {
             const bool holds =
-                found != objects_.end() && has(found->second.holders, transaction.holder);
+                found != objects_.end() && found->second.holders.contains(transaction.holder);
             if (!holds) return fail(Code::condition_failed, i);
         } else if (found != objects_.end() && !is_free(found->second, transaction.holder, now)) {
             found->second.is_wanted = true;

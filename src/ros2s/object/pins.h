@@ -16,6 +16,7 @@
 #pragma once
 #include <map>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include "ros2s/object/object_store.h"
@@ -44,9 +45,14 @@ class PinTable {
 
   private:
     using Key = std::pair<ContainerId, ObjectId>;
+    struct ByFields {
+        bool operator()(const Holder& a, const Holder& b) const {
+            return std::tie(a.client, a.session, a.owner) < std::tie(b.client, b.session, b.owner);
+        }
+    };
     struct Object {
-        std::vector<Holder> holders;
-        bool is_wanted = false;  // a punch was refused
+        std::set<Holder, ByFields> holders;  // clients name themselves: there may be very many
+        bool is_wanted = false;              // a punch was refused
     };
     struct Session {
         Uuid owner;

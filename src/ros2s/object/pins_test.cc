@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 namespace ros2s::object {
 namespace {
 
@@ -21,6 +23,19 @@ size_t fill(PinTable& pins, uint8_t owner, uint64_t first) {
         for (uint64_t i = 0; pins.add(container, {session, i}, holder); ++i) ++got;
     }
     return got;
+}
+
+// Clients name themselves. With a search through all of them this took a minute.
+TEST(Pins, VeryManyClientsOfOneObject) {
+    PinTable pins;
+    Holder holder{{}, 1, named(1)};
+    for (uint64_t i = 0; i < PinTable::session_pins_max; ++i) {
+        std::memcpy(holder.client.bytes.data(), &i, sizeof i);
+        ASSERT_TRUE(pins.add(container, {1, 1}, holder));
+    }
+    pins.session_ended(1, {}, {});
+    pins.session_ended(1, {}, {});
+    EXPECT_EQ(pins.count(), 0U);
 }
 
 TEST(Pins, AnOwnerWithManySessionsLeavesAsManyFree) {

@@ -403,7 +403,8 @@ Task<Result<>> StoreServer::send_fetched(rpc::Request& request, Workspace& work,
 Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     Transaction& transaction = work.transaction;
     ROS2S_CO_TRY(read(decode_update(request.body(), work.container, transaction)));
-    request.charge(cost_of_parts(transaction.operations.size()));
+    request.charge(
+        cost_of_parts(std::max(transaction.operations.size(), transaction.conditions.size())));
     if (!permits(request, work.container, Use::write))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::write));
     const rpc::OperationId id = request.operation();
