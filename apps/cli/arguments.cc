@@ -262,8 +262,9 @@ void add_container(CLI::App& app, Arguments& arguments) {
     with_caps(create);
     auto set = add("set", "change a container's caps or owner", container_set, uri);
     with_caps(set);
-    set.app.add_option("--owner", set.options->owner,
-                       "the tenant, or the subject of a certificate, that owns it; empty: nobody");
+    set.app.add_option(
+        "--owner", set.options->owner,
+        "the tenant, or the subject of a certificate, that owns it; '': administrators");
     auto rekey =
         add("rekey", "protect an encrypted container with another key", container_rekey, uri);
     rekey.app.add_option("--key", rekey.options->key, "the new key, as for create")->required();

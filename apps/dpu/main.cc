@@ -4,15 +4,15 @@
 namespace {
 
 constexpr const char* description =
-    R"(Runs the storage client for hosts that are not trusted: file systems of an engine's containers,
-containers of DAOS, and directories of this machine.
+    R"(Runs the storage client for hosts that are not trusted: file systems of containers of an
+engine, of a Ceph cluster and of DAOS, and directories of this machine.
 
 Hosts come in by the control plane (gRPC over mutual TLS) and move bytes over shared memory, RDMA or TLS. The
 engine's address, certificates and keys stay here. SIGTERM and SIGINT drain.)";
 
 constexpr const char* more = R"(
 EXAMPLES
-  ros2store-dpu --print-config > /etc/ros2store/dpu.yaml   # then set `pools` or `directories`
+  ros2store-dpu --print-config > /etc/ros2store/dpu.yaml   # then set `pools` or `directories`, `engine` and `access`
   ros2store-dpu --config /etc/ros2store/dpu.yaml
 
 EXIT STATUS

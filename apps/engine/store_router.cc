@@ -124,10 +124,13 @@ Result<> StoreRouter::own(const rpc::Request& request, object::ContainerProperti
         properties.owner = *owner;
         return {};
     }
-    const std::string what =
-        fmt::format("create the container '{}' for '{}' in", properties.label, properties.owner);
-    sessions_.audit().not_allowed(who.subject, who.from, what, "the pool " + who.pool,
-                                  "administrators: " + who.subject, session::fields_of(session));
+    sessions_.audit().refused(
+        who.subject,
+        fmt::format("{} ({}) may not create the container '{}' for '{}' in the pool {}: refused; "
+                    "to allow it, the settings need: administrators: \"{}\"",
+                    who.subject, who.from, properties.label, properties.owner, who.pool,
+                    who.subject),
+        session::fields_of(session));
     return fail(Code::denied);
 }
 

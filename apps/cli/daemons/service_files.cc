@@ -231,9 +231,9 @@ Result<> set_providers(const CommandContext& context, const DaemonPaths& engine,
     if (before == config::quoted(providers)) return {};
     ROS2S_TRY_ASSIGN(const Running running, find_running(dpu.pid));
     if (running.pid != 0) {
-        return context.report.fail(Code::busy,
-                                   "{} runs with the providers {}; stop it first: ros2store down",
-                                   dpu.program, before);
+        return context.report.fail(
+            Code::busy, "{} runs with the providers {}; stop it first: ros2store down DIR",
+            dpu.program, before);
     }
     if (const auto edits = edits_for(providers, engine, dpu); !edits.empty()) {
         return context.report.fail(Code::invalid,

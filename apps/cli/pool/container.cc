@@ -307,8 +307,8 @@ Task<Result<>> container_check(CommandContext context, ContainerOptions options)
     Result<fs::Leaks> leaks = fail(Code::unsupported);
     if (dfs == nullptr) {
         context.report.say(
-            "{} is {}, which gives no access to objects: unmount the container, or use the "
-            "engine's URI (ros2s://…)",
+            "{} is {}, which gives no access to objects: unmount the container, or use "
+            "ros2s:///POOL/CONTAINER?dir=DIR on the engine's machine",
             options.location, opened->path());
     } else {
         if (options.free) {
