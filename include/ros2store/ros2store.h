@@ -53,8 +53,8 @@
  * PATHS. UTF-8 or any bytes except NUL. A path with a leading '/' starts at the container's root,
  * any other path at the URI's path. Symbolic links are followed within the container. Permission
  * bits are stored and returned. With ros2s+dpu: the DPU enforces them for the process's user; else
- * they are not enforced: a process that can open the pool can read every file. New files belong to the effective uid and gid of the process. `mode` is used without the
- * umask.
+ * they are not enforced: a process that can open the pool can read every file. New files belong to
+ * the effective uid and gid of the process. `mode` is used without the umask.
  *
  * ENVIRONMENT. ROS2STORE_LOG=debug|info|warning|error|off: the level of the library's log on
  * standard error; default: warning. ROS2STORE_CERTS: the directory with ca.crt, client.crt and
@@ -62,7 +62,8 @@
  * ROS2STORE_UCX_DEVICE: the network device of the ucx and ofi providers, such as eth0 or mlx5_0:1.
  * In a list with commas, each provider uses the first device that it supports. ROS2STORE_POLL: how
  * long a thread that waits for a server polls before it sleeps, 0 to 10ms; default: 100us. It polls
- * less often if that finds nothing, and 0 means never. For ros2s+local:, `io: poll` in DIR/config.yaml.
+ * less often if that finds nothing, and 0 means never. For ros2s+local:, `io: poll` in
+ * DIR/config.yaml.
  *
  * STABILITY. Structs that may grow begin with `struct_bytes`: set it to sizeof. Reserved fields are
  * zero. Within one SONAME, functions and fields are added and never removed.
