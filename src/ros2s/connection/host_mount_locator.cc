@@ -96,7 +96,7 @@ Task<> HostMountLocator::stop() {
 
 Task<> HostMountLocator::close() {
     // The other one was stopped. A daemon that hangs keeps nobody.
-    const Call call{.deadline = reactor_.now() + control::SessionTickets::answer_max};
+    const Call call = tickets_.bounded();
     Report ignored;
     (void)co_await control_.unmount(call, place_.session, place_.mount, ignored);
 }
@@ -131,10 +131,8 @@ Task<bool> HostMountLocator::moved(const Call& call, session::MountLocation from
     if (place_ != from) co_return true;
     if (tickets_.session() == from.session) {
         Report ignored;
-        const Call bounded{.deadline = std::min(
-                               call.deadline, reactor_.now() + control::SessionTickets::answer_max),
-                           .stop = call.stop};
-        const auto alive = co_await control_.keep_alive(bounded, from.session, ignored);
+        const auto alive =
+            co_await control_.keep_alive(tickets_.bounded(call), from.session, ignored);
         // The session exists; what the call asked for does not.
         if (alive) co_return place_ != from;
     }

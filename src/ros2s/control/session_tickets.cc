@@ -1,14 +1,12 @@
 #include "session_tickets.h"
 
-#include <algorithm>
-
 namespace ros2s::control {
 
 SessionTickets::SessionTickets(Reactor& reactor, ControlClient& control, SessionWish wish)
     : reactor_(reactor), control_(control), wish_(std::move(wish)), opened_(reactor) {}
 
 Task<Result<OpenedSession>> SessionTickets::open(const Call& caller, Report& report) {
-    const Call call{.deadline = std::min(caller.deadline, bounded().deadline), .stop = caller.stop};
+    const Call call = bounded(caller);
     auto attempt = co_await control_.open_session(call, wish_, report);
     is_refused_ = !attempt && attempt.error().code == Code::denied;
     ROS2S_CO_TRY_ASSIGN(auto opened, std::move(attempt));

@@ -3,6 +3,7 @@
 //
 // Owned by the composing code; the client outlives it. Used on the client's core.
 #pragma once
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -18,6 +19,11 @@ class SessionTickets final : public rpc::TicketSource {
 
     // Each call below has this time at most.
     static constexpr Duration answer_max = std::chrono::seconds(10);
+    // As the caller's, and of at most this time.
+    [[nodiscard]] Call bounded(const Call& caller = {}) const {
+        return {.deadline = std::min(caller.deadline, reactor_.now() + answer_max),
+                .stop = caller.stop};
+    }
 
     // Errors: those of ControlClient::open_session().
     Task<Result<OpenedSession>> open(const Call& caller, Report& report);
@@ -36,7 +42,6 @@ class SessionTickets final : public rpc::TicketSource {
     [[nodiscard]] Event& opened() { return opened_; }
 
   private:
-    [[nodiscard]] Call bounded() const { return {.deadline = reactor_.now() + answer_max}; }
     Task<Result<>> show_within(const Call& call, Report& report);
 
     Reactor& reactor_;

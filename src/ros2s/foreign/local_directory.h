@@ -210,8 +210,8 @@ class LocalDirectory final : public fs::FileSystem {
     // it.
     Task<Result<NodeUse>> use_to_add(const Call& call, NodeId id);
     static constexpr size_t depth_max = 1024;
-    [[nodiscard]] static size_t depth_of(
-        const LocalNode& node);  // the root's is 1; at most depth_max + 1
+    // The root's is 1. At most depth_max + 1.
+    [[nodiscard]] static size_t depth_of(const LocalNode& node);
     // Records that a file was moved to `name`.
     void moved(const struct stat& status, LocalNode& parent, const std::string& name);
     [[nodiscard]] Result<fs::Opened> add_handle(LocalNode& node, Descriptor descriptor,
