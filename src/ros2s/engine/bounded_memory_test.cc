@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "pool_test_support.h"
+#include "ros2s/runtime/nursery.h"
 
 namespace ros2s::engine {
 namespace {
@@ -84,6 +85,33 @@ Task<> destroy(LargePool& pool) {
     EXPECT_OK(co_await pool.close());
 }
 TEST(BoundedMemory, AContainerIsDestroyedInSteps) { on_one_and_several_cores(destroy); }
+
+// The destruction of a large container keeps nobody from making and changing others.
+Task<> make_while_one_is_destroyed(LargePool& pool) {
+    co_await pool.start();
+    co_await pool.fill({1, 1}, 0, entries);
+    EXPECT_OK(co_await pool.reopen());
+    Nursery nursery(pool.world.core(), 1);
+    bool is_destroyed = false;
+    co_await nursery.spawn([](LargePool& its, bool& done) -> Task<> {
+        EXPECT_OK(co_await its.store->destroy_container(its.call, its.container));
+        done = true;
+    }(pool, is_destroyed));
+    while (!(co_await pool.store->list_containers(pool.call))->empty()) {
+        co_await sleep_for(pool.world.core(), std::chrono::microseconds(10));
+    }
+    const auto made = co_await pool.store->create_container(pool.call, {.label = "other"});
+    EXPECT_OK(made);
+    if (made) EXPECT_OK(co_await pool.store->set_container(pool.call, made->id, {.values = 7}));
+    EXPECT_FALSE(is_destroyed);
+    co_await nursery.join();
+    EXPECT_TRUE(is_destroyed);
+    EXPECT_EQ((co_await pool.store->list_containers(pool.call))->size(), 1U);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(BoundedMemory, OthersAreMadeWhileALargeContainerIsDestroyed) {
+    on_one_and_several_cores(make_while_one_is_destroyed);
+}
 
 // A crash in the middle leaves an invisible container; the next opening continues.
 Task<> destroy_and_crash(LargePool& pool) {
@@ -290,6 +318,55 @@ Task<> list_nothing(LargePool& pool) {
 TEST(BoundedMemory, AListEndsAtItsDeadline) {
     LargePool pool;
     pool.world.run(list_nothing(pool));
+}
+
+// However many entries are in memory, a short list looks at few of them, and all pages together
+// have each entry once.
+Task<> list_what_is_in_memory(LargePool& pool) {
+    const uint64_t few = pool.options.more_reactors.size() * 1100 + 1100;
+    pool.options.memory_bytes = 256 << 20;
+    co_await pool.start();
+    co_await pool.fill({1, 1}, 0, entries);
+    uint64_t looked = 0;
+    Call call = pool.call;
+    call.entries_looked = &looked;
+    object::ListRequest request{
+        .what = object::ListRequest::What::dkeys, .object = {1, 1}, .limit = 1};
+    EXPECT_EQ((co_await pool.store->list(call, pool.container, request))->entries.size(), 1U);
+    EXPECT_LE(looked, few);
+    request.limit = 1000;
+    uint64_t seen = 0;
+    for (bool more = true; more;) {
+        const auto reply = co_await pool.store->list(call, pool.container, request);
+        EXPECT_OK(reply);
+        if (!reply || reply->entries.empty()) break;
+        for (const object::ListEntry& entry : reply->entries) {
+            EXPECT_EQ(entry.key, object::Dkey::integer(seen++).bytes);
+        }
+        request.after = reply->entries.back().key;
+        more = reply->more;
+    }
+    EXPECT_EQ(seen, entries);
+    // The highest dkey is searched for backwards, over what is no longer there.
+    for (uint64_t i = 2000; i < entries; i += 1000) {
+        object::Transaction transaction;
+        for (uint64_t k = i; k < i + 1000; ++k) {
+            transaction.operations.push_back({.kind = object::Operation::Kind::punch_dkey,
+                                              .object = {1, 1},
+                                              .dkey = object::Dkey::integer(k)});
+        }
+        EXPECT_OK(co_await pool.store->update(pool.call, pool.container, transaction));
+    }
+    looked = 0;
+    const auto highest = co_await pool.store->query(call, pool.container, {1, 1}, {"v"});
+    EXPECT_TRUE(highest && highest->exists);
+    if (highest) EXPECT_EQ(highest->highest_dkey.bytes, object::Dkey::integer(1999).bytes);
+    EXPECT_GE(looked, entries - 2000);
+    EXPECT_LE(looked, entries + few);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(BoundedMemory, AListLooksAtFewOfTheEntriesInMemory) {
+    on_one_and_several_cores(list_what_is_in_memory);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
@@ -77,10 +78,22 @@ class NodeCache {
     void modify(Node& node);
 
     using Order = std::set<Node*, struct ByKey>;
-    // Calls visit(Node&) in key order for the nodes with from <= key < to (an empty `to`: no end)
-    // that are in memory and not loading.
+    // A part of the nodes that are in memory: from <= key < to (an empty `to`: no end), the first
+    // `most` of them in the order of the keys, or the last ones in reverse order.
+    struct Range {
+        std::string_view from, to;
+        size_t most;
+        bool reverse = false;
+    };
+    // Calls visit(Node&) for those of the range that are not loading. Returns the node after them
+    // that has its keys but was one too many; null: there is none.
     template <class Visit>
-    void for_range(std::string_view from, std::string_view to, Visit visit);
+    Node* visit(const Range& range, Visit visit);
+    // The same for all nodes between two keys, in their order.
+    template <class Visit>
+    void for_range(std::string_view from, std::string_view to, Visit each) {
+        visit({.from = from, .to = to, .most = SIZE_MAX}, each);
+    }
 
     // Receives a node of the cut; an absent node has no value.
     using Sink = std::function<void(const Node&)>;
@@ -127,12 +140,19 @@ struct ByKey {
 };
 
 template <class Visit>
-void NodeCache::for_range(std::string_view from, std::string_view to, Visit visit) {
-    for (auto at = order_->lower_bound(from); at != order_->end(); ++at) {
-        Node& node = **at;
-        if (!to.empty() && node.key >= to) return;
-        if (!node.loading) visit(node);
-    }
+Node* NodeCache::visit(const Range& range, Visit visit) {
+    const auto first = order_->lower_bound(range.from);
+    const auto end = range.to.empty() ? order_->end() : order_->lower_bound(range.to);
+    size_t left = range.most;
+    const auto visit_all = [&](auto at, const auto last) -> Node* {
+        for (; at != last; ++at, --left) {
+            if (left == 0) return *at;
+            if (!(*at)->loading) visit(**at);
+        }
+        return nullptr;
+    };
+    if (!range.reverse) return visit_all(first, end);
+    return visit_all(std::make_reverse_iterator(end), std::make_reverse_iterator(first));
 }
 
 }  // namespace ros2s::engine

@@ -12,6 +12,9 @@ using object::ContainerRecord;
 
 namespace {
 
+// At a time: each has a page of entries in memory.
+constexpr size_t purges_max = 4;
+
 // The name of a creation or destruction, so that it is done once; nil: none.
 object::OperationId name_of(const Call& call) {
     if (call.update == nullptr) return {};
@@ -40,6 +43,7 @@ ContainerRecord record_of(object::ContainerId id, const State::Container& contai
 Containers::Containers(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
                        const Journal& journal)
     : turn(cores.home().env.reactor, 1),
+      purges_(cores.home().env.reactor, purges_max),
       cores_(cores),
       state_(state),
       committer_(committer),
@@ -52,10 +56,10 @@ Task<Result<ContainerRecord>> Containers::create(const Call& call,
                                                  const object::ContainerProperties& properties) {
     const RequestCount::Hold hold(home_.requests);
     ROS2S_CO_TRY(object::validate(properties));
-    ROS2S_CO_TRY(call.check(reactor_.now()));
     // Labels are unique: creations go one by one.
     co_await turn.acquire();
     const SemaphoreHold held(turn);
+    ROS2S_CO_TRY(call.check(reactor_.now()));
     ROS2S_CO_TRY_ASSIGN(const auto reply,
                         stored_answer(state_.replies, call, reactor_.wall_time()));
     if (reply) {
@@ -89,9 +93,9 @@ Task<Result<ContainerRecord>> Containers::create(const Call& call,
 Task<Result<ContainerRecord>> Containers::set(const Call& call, object::ContainerId container,
                                               const object::ContainerChange& change) {
     const RequestCount::Hold hold(home_.requests);
-    ROS2S_CO_TRY(call.check(reactor_.now()));
     co_await turn.acquire();
     const SemaphoreHold held(turn);
+    ROS2S_CO_TRY(call.check(reactor_.now()));
     if (!committer_.read_only_reason().empty()) co_return fail(Code::read_only);
     if (!state_.has_container(container)) co_return fail(Code::not_found);
     object::ContainerProperties properties = state_.containers[container].value.properties;
@@ -108,14 +112,24 @@ Task<Result<ContainerRecord>> Containers::set(const Call& call, object::Containe
 
 Task<Result<>> Containers::destroy(const Call& call, object::ContainerId container) {
     const RequestCount::Hold hold(home_.requests);
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY_ASSIGN(const bool is_done, co_await retire(call, container));
+    if (is_done) co_return Result<>();
+    // It is invisible to all; its space is freed step by step. A crash in between leaves a retired
+    // container. The next opening continues to purge it.
+    co_await purges_.acquire();
+    const SemaphoreHold purging(purges_);
+    co_return co_await purge(container);
+}
+
+Task<Result<bool>> Containers::retire(const Call& call, object::ContainerId container) {
     co_await turn.acquire();
     const SemaphoreHold held(turn);
+    ROS2S_CO_TRY(call.check(reactor_.now()));
     ROS2S_CO_TRY_ASSIGN(const auto reply,
                         stored_answer(state_.replies, call, reactor_.wall_time()));
     if (reply) {
         home_.metrics.replays.add();
-        co_return Result<>();
+        co_return true;
     }
     if (!committer_.read_only_reason().empty()) co_return fail(Code::read_only);
     if (!state_.has_container(container)) co_return fail(Code::not_found);
@@ -129,9 +143,7 @@ Task<Result<>> Containers::destroy(const Call& call, object::ContainerId contain
         co_await cores_.share_containers(state_.visible_containers());
         co_return fail(retired.error());
     }
-    // It is invisible to all; its space is freed step by step. A crash in between leaves a retired
-    // container. The next opening continues to purge it.
-    co_return co_await purge(container);
+    co_return false;
 }
 
 // ---- purging -------------------------------------------------------------------------------

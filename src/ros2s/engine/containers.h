@@ -2,7 +2,7 @@
 // in steps that need little memory each. Part of an open pool, which owns it. Used on core 0.
 //
 // Invariants
-// - Labels are unique: creations and destructions run one after the other.
+// - Labels are unique: creations and retirements run one after the other.
 // - A destroyed container is first retired, so that no client finds it. Then its contents are
 //   removed. After a crash in between, resume_purges() removes the rest.
 #pragma once
@@ -29,16 +29,19 @@ class Containers {
     Task<Result<object::PoolSpace>> space(const Call& call, object::ContainerId container);
     // Continues destructions that a crash interrupted. Spawned by the pool.
     Task<> resume_purges();
-    // Held during a change of the whole pool: a creation, a destruction, a growth.
+    // Held during a change of the whole pool: a creation, a retirement, a growth.
     Semaphore turn;
 
   private:
+    // True: an earlier request with the call's name has done it.
+    Task<Result<bool>> retire(const Call& call, object::ContainerId container);
     Task<Result<>> purge(object::ContainerId container);
     Task<Result<>> commit_steps(object::ContainerId container, std::vector<Change> changes);
     // The reply is stored under `id`, unless it is nil.
     Task<Result<object::Commit>> commit_change(object::ContainerId container, Change change,
                                                const object::OperationId& id = {});
 
+    Semaphore purges_;
     Cores& cores_;
     State& state_;
     Committer& committer_;

@@ -8,11 +8,14 @@
 namespace ros2s::engine {
 namespace {
 
+// Of changes that must be made.
+const Call unlimited;
+
 Task<Result<>> prepare_at(Core& core, object::ContainerId container, Change& change,
                           std::vector<Node*>& nodes, std::vector<std::string>& summaries) {
     Pins pins(core.cache);
-    ROS2S_CO_TRY(
-        co_await core.loader.prepare_entries(container, change, pins, SIZE_MAX, summaries));
+    ROS2S_CO_TRY(co_await core.loader.prepare_entries(container, change, pins, {.call = unlimited},
+                                                      summaries));
     const Pins::Nodes taken = pins.take();
     nodes.insert(nodes.end(), taken.begin(), taken.end());
     co_return Result<>();
@@ -108,7 +111,8 @@ Task<Result<>> Cores::prepare(object::ContainerId container, Change& change,
     }
     Pins at_home(home().cache);
     if (result) {
-        result = co_await home().loader.prepare_summaries(container, change, at_home, SIZE_MAX);
+        result = co_await home().loader.prepare_summaries(container, change, at_home,
+                                                          {.call = unlimited});
     }
     if (result) {
         result = co_await home().loader.prepare_keys(std::move(summaries), at_home);
@@ -157,6 +161,7 @@ Task<Result<Loader::Page>> Cores::scan(std::string from, std::string to, size_t 
     Loader::Page all;
     for (Result<Loader::Page>& of_core : pages) {
         ROS2S_CO_TRY_ASSIGN(Loader::Page page, std::move(of_core));
+        all.looked += page.looked;
         if (page.more) {
             const bool nearer = reverse ? page.next > all.next : page.next < all.next;
             if (!all.more || nearer) all.next = page.next;

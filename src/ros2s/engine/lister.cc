@@ -73,6 +73,7 @@ Task<Result<ListReply>> Lister::list_objects(const Call& call, object::Container
         ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
                             co_await cores_.home().loader.scan(from, prefix_end(prefix.view()),
                                                                page_size(request)));
+        page.count_for(call);
         for (const Loader::Item& item : page.items) {
             ROS2S_CO_TRY_ASSIGN(const SummaryValue summary, summary_of(item));
             if (summary.entries == 0) continue;
@@ -113,6 +114,7 @@ Task<Result<ListReply>> Lister::list_entries(const Call& call, object::Container
         ROS2S_CO_TRY_ASSIGN(
             const Loader::Page page,
             co_await cores_.scan(from, prefix_end(prefix.view()), page_size(request)));
+        page.count_for(call);
         for (const Loader::Item& item : page.items) {
             auto key = parse_entry_key(item.key);
             if (!key) co_return fail(Code::corrupt);
@@ -169,6 +171,7 @@ Task<Result<>> Lister::find_highest(const Call& call, object::ContainerId contai
         ROS2S_CO_TRY(call.check(cores_.home().env.reactor.now()));
         ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
                             co_await cores_.scan(prefix.take(), to, 64, true));
+        page.count_for(call);
         const SummaryValue* const now = summary.summary();
         if (now == nullptr || now->last_epoch != epoch || now->highest_known) {
             co_return Result<>();

@@ -20,6 +20,9 @@ Result<> decode_into(Node& node, std::string_view raw) {
 
 constexpr size_t page_limit = 512;
 constexpr uint64_t few_segments = 16;
+constexpr size_t summary_key_bytes = 128;  // memory of one, about
+// Nodes in memory that a scan looks at, beside its limit: about 0.1 ms of the core.
+constexpr size_t nodes_more = 1024;
 
 Task<Result<>> nothing() { co_return Result<>(); }
 
@@ -92,7 +95,7 @@ bool Loader::prepare_resident_summary(object::ContainerId container, Change& cha
 }
 
 Task<Result<>> Loader::prepare_entries(object::ContainerId container, Change& change, Pins& pins,
-                                       size_t bytes_max, std::vector<std::string>& summaries) {
+                                       const Limits& limits, std::vector<std::string>& summaries) {
     using Kind = Change::Kind;
     KeyBuilder from(Table::entries), to(Table::entries);
     from.container(container).object(change.object);
@@ -100,7 +103,7 @@ Task<Result<>> Loader::prepare_entries(object::ContainerId container, Change& ch
     switch (change.kind) {
         case Kind::array:
         case Kind::put:
-        case Kind::punch_akey: return prepare_entry(container, change, pins, bytes_max);
+        case Kind::punch_akey: return prepare_entry(container, change, pins, limits);
         case Kind::move: return prepare_segment(container, change, pins);
         case Kind::punch_dkey:
             from.string(change.dkey);
@@ -116,15 +119,15 @@ Task<Result<>> Loader::prepare_entries(object::ContainerId container, Change& ch
         case Kind::punch_object: end = prefix_end(from.view()); break;
         default: return nothing();
     }
-    return prepare_range(from.take(), std::move(end), pins, bytes_max, &summaries);
+    return prepare_range(from.take(), std::move(end), pins, limits, &summaries);
 }
 
 Task<Result<>> Loader::prepare_summaries(object::ContainerId container, Change& change, Pins& pins,
-                                         size_t bytes_max) {
+                                         const Limits& limits) {
     if (change.kind == Change::Kind::punch_object) {
         KeyBuilder all(Table::summaries);
         all.container(container).object(change.object);
-        return prepare_range(all.take(), prefix_end(all.view()), pins, bytes_max, nullptr);
+        return prepare_range(all.take(), prefix_end(all.view()), pins, limits, nullptr);
     }
     if (change.akey.empty() || change.kind == Change::Kind::move) return nothing();
     return prepare_summary(container, change, pins);
@@ -155,7 +158,7 @@ Task<Result<>> Loader::prepare_segment(object::ContainerId container, Change& ch
 }
 
 Task<Result<>> Loader::prepare_entry(object::ContainerId container, Change& change, Pins& pins,
-                                     size_t bytes_max) {
+                                     const Limits& limits) {
     const auto segment_key = [&](uint64_t segment) {
         return entry_key(container, change.object, change.dkey, change.akey,
                          static_cast<uint32_t>(segment));
@@ -178,7 +181,7 @@ Task<Result<>> Loader::prepare_entry(object::ContainerId container, Change& chan
         if (!rules_.cut_all_segments) end = first + few_segments;
         // Most of a wide range may not exist: a scan finds the existing keys.
         ROS2S_CO_TRY(co_await prepare_range(segment_key(first).take(), segment_key(end).take(),
-                                            pins, bytes_max, nullptr));
+                                            pins, limits, nullptr));
     } else {
         for (uint64_t segment = first; segment < end; ++segment) {
             ROS2S_CO_TRY(co_await pin(segment_key(segment), pins));
@@ -212,11 +215,13 @@ Result<bool> Loader::adopt(const Item& item, Pins& pins) {
     return true;
 }
 
-Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pins, size_t bytes_max,
-                                     std::vector<std::string>* summaries) {
+Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pins,
+                                     const Limits& limits, std::vector<std::string>* summaries) {
     size_t different = 0;  // of the summaries, when it was last looked
     for (bool more = true; more;) {
+        ROS2S_CO_TRY(limits.call.check(env_.reactor.now()));
         ROS2S_CO_TRY_ASSIGN(Page page, co_await scan(std::move(from), to, page_limit));
+        page.count_for(limits.call);
         std::vector<std::string> waiting;
         for (const Item& item : page.items) {
             ROS2S_CO_TRY_ASSIGN(const bool adopted, adopt(item, pins));
@@ -231,8 +236,11 @@ Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pin
             pins.adopt(*node);
         }
         // Nodes that are in memory for others make room first.
-        if (cache_.bytes() > bytes_max) cache_.shrink_fully(bytes_max / 2);
-        if (cache_.bytes() > bytes_max) co_return fail(Code::no_memory);
+        if (cache_.bytes() > limits.bytes_max) cache_.shrink_fully(limits.bytes_max / 2);
+        const size_t keys = summaries == nullptr ? 0 : summaries->size();
+        if (cache_.bytes() + keys * summary_key_bytes > limits.bytes_max) {
+            co_return fail(Code::no_memory);
+        }
         // Not for each page: all of them may be different.
         if (summaries != nullptr &&
             (!page.more || summaries->size() > 2 * different + page_limit)) {
@@ -258,9 +266,9 @@ Result<> Loader::drop_foreign(std::vector<IndexEntry>& entries) const {
     return sound ? Result<>() : fail(Code::corrupt);
 }
 
-bool Loader::is_held(std::string_view from, std::string_view to) {
+bool Loader::is_held(const NodeCache::Range& range) {
     bool held = false;
-    cache_.for_range(from, to, [&](const Node& node) { held |= node.held; });
+    cache_.visit(range, [&](const Node& node) { held |= node.held; });
     return held;
 }
 
@@ -272,6 +280,11 @@ Task<Result<Loader::Page>> Loader::scan(std::string from, std::string to, size_t
     counters.scans.add();
     IndexPage found;
     Page page;
+    // A page is one piece of work for the core, however many nodes of the range are in memory.
+    const auto nodes = [&] {
+        return NodeCache::Range{
+            .from = from, .to = to, .most = limit + nodes_more, .reverse = reverse};
+    };
     for (bool again = true; again;) {
         const uint64_t generation = generation_;
         ROS2S_CO_TRY_ASSIGN(
@@ -285,27 +298,33 @@ Task<Result<Loader::Page>> Loader::scan(std::string from, std::string to, size_t
             page.next = reverse ? last : last + '\0';
             (reverse ? from : to) = page.next;
         }
-        while (partition_.cores > 1 && is_held(from, to)) co_await loaded_;
+        while (partition_.cores > 1 && is_held(nodes())) co_await loaded_;
         again = generation != generation_;
     }
+    page.looked = found.entries.size();
     ROS2S_CO_TRY(drop_foreign(found.entries));
-    if (reverse) std::ranges::reverse(found.entries);
     auto at = found.entries.begin();
-    const auto take_below = [&](std::string_view key) {
-        for (; at != found.entries.end() && at->key < key; ++at) {
+    const auto take_before = [&](std::string_view key) {
+        for (; at != found.entries.end() && (reverse ? at->key > key : at->key < key); ++at) {
             page.items.push_back({std::move(at->key), nullptr, std::move(at->value)});
         }
     };
-    cache_.for_range(from, to, [&](const Node& node) {
+    const Node* const left_out = cache_.visit(nodes(), [&](const Node& node) {
+        ++page.looked;
         if (!node.dirty && !node.writing) return;
-        take_below(node.key);
+        take_before(node.key);
         if (at != found.entries.end() && at->key == node.key) ++at;
         if (!node.is_absent()) page.items.push_back({node.key, &node, {}});
     });
+    if (left_out != nullptr) {
+        take_before(left_out->key);
+        page.more = true;
+        page.next = reverse ? left_out->key + '\0' : left_out->key;
+        co_return page;
+    }
     for (; at != found.entries.end(); ++at) {
         page.items.push_back({std::move(at->key), nullptr, std::move(at->value)});
     }
-    if (reverse) std::ranges::reverse(page.items);
     co_return page;
 }
 

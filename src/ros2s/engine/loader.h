@@ -78,6 +78,11 @@ class Loader {
     // Coroutines that wait for held nodes look again.
     void published() { loaded_.wake_all(); }
 
+    // For whom nodes are loaded, and how much memory they may need.
+    struct Limits {
+        const Call& call;
+        size_t bytes_max = SIZE_MAX;
+    };
     // The usual case of prepare_entries() or prepare_summaries(), without suspending: the node is
     // in memory. False: it is not, or the change needs more than the first segment.
     [[nodiscard]] bool prepare_resident_entry(object::ContainerId container, Change& change,
@@ -85,14 +90,14 @@ class Loader {
     [[nodiscard]] bool prepare_resident_summary(object::ContainerId container, Change& change,
                                                 Pins& pins);
     // Loads and pins this core's entries that `change` affects, and sets change.head; and those
-    // summaries that only the entries can name. Errors as load(); no_memory if that is more than
-    // `bytes_max` (a punch of very many keys at once may need it).
+    // summaries that only the entries can name. Errors as load(); no_memory, cancelled, deadline (a
+    // change of very many keys at once may need much of both).
     Task<Result<>> prepare_entries(object::ContainerId container, Change& change, Pins& pins,
-                                   size_t bytes_max, std::vector<std::string>& summaries);
+                                   const Limits& limits, std::vector<std::string>& summaries);
     // The summaries of the change, on the core that owns them (sets change.summary); the others by
     // their keys.
     Task<Result<>> prepare_summaries(object::ContainerId container, Change& change, Pins& pins,
-                                     size_t bytes_max);
+                                     const Limits& limits);
     Task<Result<>> prepare_keys(std::vector<std::string> keys, Pins& pins);
 
     // One item of a merged scan: a node of the cache, or else a raw value of the index.
@@ -104,9 +109,14 @@ class Loader {
     struct Page {
         std::vector<Item> items;  // in the order of the scan; nodes are valid until one suspends
         bool more = false;
-        std::string next;  // forward: `from` of the next page; reverse: its `to`
+        std::string next;   // forward: `from` of the next page; reverse: its `to`
+        size_t looked = 0;  // keys that were looked at, in memory and in the index
+        void count_for(const Call& call) const {
+            if (call.entries_looked != nullptr) *call.entries_looked += looked;
+        }
     };
-    // Keys from <= key < to; an empty `to` means no end.
+    // Keys from <= key < to; an empty `to` means no end. A page has what `limit` keys of the index
+    // and some more nodes in memory contribute: any number of items up to that, also none.
     Task<Result<Page>> scan(std::string from, std::string to, size_t limit, bool reverse = false);
 
     // A checkpoint was written: nodes that were dirty may be clean now, and evicted.
@@ -114,11 +124,11 @@ class Loader {
 
   private:
     Task<Result<>> prepare_entry(object::ContainerId container, Change& change, Pins& pins,
-                                 size_t bytes_max);
+                                 const Limits& limits);
     // Of a move.
     Task<Result<>> prepare_segment(object::ContainerId container, Change& change, Pins& pins);
     Task<Result<>> prepare_summary(object::ContainerId container, Change& change, Pins& pins);
-    Task<Result<>> prepare_range(std::string from, std::string to, Pins& pins, size_t bytes_max,
+    Task<Result<>> prepare_range(std::string from, std::string to, Pins& pins, const Limits& limits,
                                  std::vector<std::string>* summaries);
     Task<Result<Node*>> pin(KeyBuilder key, Pins& pins);
     [[nodiscard]] Node* changeable(std::string_view key) {
@@ -127,7 +137,7 @@ class Loader {
     }
     [[nodiscard]] Result<bool> adopt(const Item& item, Pins& pins);
     [[nodiscard]] Result<> drop_foreign(std::vector<IndexEntry>& entries) const;
-    [[nodiscard]] bool is_held(std::string_view from, std::string_view to);
+    [[nodiscard]] bool is_held(const NodeCache::Range& range);
 
     const Env& env_;
     Index& index_;

@@ -116,7 +116,10 @@ Task<Result<>> Recovery::load_index(Report& report) {
         more = page->more;
         if (more) from = page->entries.back().key + '\0';
     }
-    state_.replies.finish_load(meta->replies_dropped_upto);
+    uint64_t dropped_upto = meta->replies_dropped_upto;
+    // Replies that were stored under other names are not found: their repetitions are `expired`.
+    if (!meta->by_sender) dropped_upto = std::max(dropped_upto, meta->next_epoch);
+    state_.replies.finish_load(dropped_upto);
     for (auto& [id, container] : state_.containers) {
         if (container.value.counted) continue;
         const Result<> counted = co_await count_container(id, container);

@@ -27,7 +27,7 @@ Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id
     const uint64_t dropped = known_owner != nullptr ? known_owner->dropped_upto : dropped_upto_;
     const bool all_kept = client != nullptr ? client->whole : dropped == 0;
     if (!is_new && !all_kept && options_.expire_unknown) return fail(Code::expired);
-    if (!has_room(known_owner, now)) return fail(Code::busy, options_.per_owner_max);
+    if (!has_room(id.owner, known_owner, now)) return fail(Code::busy, options_.per_owner_max);
     return std::nullopt;
 }
 
@@ -39,13 +39,40 @@ bool Replies::is_over(const Owner& owner, WallTime now) const {
     return age >= options_.lease || age <= -options_.lease || !options_.keep_for_lease;
 }
 
-// Room is what is free and what trim() would free. An owner leaves as many slots free as it has. So
-// n owners that take all they get leave a share of 1/(n + 1), and another one always finds room.
-bool Replies::has_room(const Owner* owner, WallTime now) const {
-    if (owner != nullptr && owner->slots >= options_.per_owner_max) return is_over(*owner, now);
-    return count_ + (owner == nullptr ? 0 : owner->slots) < options_.slots_max ||
-           std::ranges::any_of(
-               owners_, [&](const auto& each) { return is_over(each.second, now); });
+// A sender leaves as many slots free as it has, and an owner as many to its sender. So n senders
+// that take all they get leave a share of 1/(n + 1), and another one always finds room. So does
+// another owner of the same sender.
+bool Replies::leaves_enough(size_t all, size_t of_sender, size_t of_owner) const {
+    return all + of_sender + 2 * of_owner < options_.slots_max;
+}
+
+// Room is what is free and what trim() would free.
+bool Replies::has_room(const Uuid& owner, const Owner* known, WallTime now) const {
+    if (known != nullptr && known->slots >= options_.per_owner_max) return is_over(*known, now);
+    const auto sender = senders_.find(sender_of(owner));
+    return leaves_enough(count_, sender == senders_.end() ? 0 : sender->second,
+                         known == nullptr ? 0 : known->slots) ||
+           find_over(now) != nullptr;
+}
+
+// Looks at the owners with the oldest and the newest oldest client.
+const Uuid* Replies::find_over(WallTime now) const {
+    if (by_age_.empty()) return nullptr;
+    for (const Uuid* owner : {&by_age_.begin()->second, &by_age_.rbegin()->second}) {
+        if (is_over(owners_.at(*owner), now)) return owner;
+    }
+    return nullptr;
+}
+
+// An active owner with one client is not moved with each update.
+void Replies::set_age(const Uuid& id, Owner& owner) {
+    const WallTime oldest = owner.clients.at(owner.oldest_first.front()).last;
+    const Duration moved = oldest - owner.age;
+    if (!owner.is_new && moved < options_.lease / 16 && moved > -options_.lease / 16) return;
+    by_age_.erase({owner.age, id});
+    by_age_.insert({oldest, id});
+    owner.age = oldest;
+    owner.is_new = false;
 }
 
 void Replies::store(const ReplyKey& key, ReplyValue reply) {
@@ -57,6 +84,7 @@ void Replies::store(const ReplyKey& key, ReplyValue reply) {
     }
     auto [known, client_is_new] = owner.clients.try_emplace(key.client);
     Client& client = known->second;
+    const bool was_oldest = !client_is_new && client.place == owner.oldest_first.begin();
     if (client_is_new) {
         client.whole = owner.dropped_upto == 0;
         client.place = owner.oldest_first.insert(owner.oldest_first.end(), key.client);
@@ -64,10 +92,12 @@ void Replies::store(const ReplyKey& key, ReplyValue reply) {
         owner.oldest_first.splice(owner.oldest_first.end(), owner.oldest_first, client.place);
     }
     client.last = reply.time;
+    if (was_oldest || owner_is_new) set_age(key.owner, owner);
     reply.whole = client.whole;
     auto [slot, slot_is_new] = client.slots.try_emplace({key.container, key.slot});
     if (slot_is_new) {
         ++owner.slots;
+        ++senders_[sender_of(key.owner)];
         ++count_;
     }
     slot->second.reply = reply;
@@ -92,11 +122,11 @@ void Replies::trim(const Uuid& owner, WallTime now) {
         drop_oldest(own);
     }
     // Without the new slot, as has_room() counts.
-    while (count_ - 1 + own->second.slots - 1 >= options_.slots_max) {
-        const auto over = std::ranges::find_if(
-            owners_, [&](const auto& each) { return is_over(each.second, now); });
-        if (over == owners_.end()) break;
-        drop_oldest(over);
+    const size_t& of_sender = senders_.at(sender_of(owner));
+    while (!leaves_enough(count_ - 1, of_sender - 1, own->second.slots - 1)) {
+        const Uuid* const over = find_over(now);
+        if (over == nullptr) break;
+        drop_oldest(owners_.find(*over));
     }
 }
 
@@ -108,12 +138,19 @@ void Replies::drop_oldest(std::map<Uuid, Owner>::iterator at) {
         if (stored.changed) continue;
         changed_.push_back({at->first, client->first, slot.first, slot.second});
     }
-    owner.slots -= client->second.slots.size();
-    count_ -= client->second.slots.size();
+    const size_t slots = client->second.slots.size();
+    owner.slots -= slots;
+    count_ -= slots;
+    const auto sender = senders_.find(sender_of(at->first));
+    if ((sender->second -= slots) == 0) senders_.erase(sender);
     owner.oldest_first.pop_front();
     owner.clients.erase(client);
     changed_owners_.push_back(at->first);
-    if (!owner.clients.empty()) return;
+    if (!owner.clients.empty()) {
+        set_age(at->first, owner);
+        return;
+    }
+    by_age_.erase({owner.age, at->first});
     dropped_upto_ = std::max(dropped_upto_, owner.dropped_upto);
     owners_.erase(at);
 }
@@ -125,6 +162,7 @@ void Replies::load(const ReplyKey& key, const ReplyValue& reply) {
     client.last = std::max(client.last, reply.time);
     client.whole = reply.whole;
     ++owner.slots;
+    ++senders_[sender_of(key.owner)];
     ++count_;
 }
 
@@ -145,6 +183,7 @@ void Replies::finish_load(uint64_t dropped_upto) {
     }
     // A mark without clients is not stored.
     std::erase_if(owners_, [](const auto& each) { return each.second.clients.empty(); });
+    for (auto& [id, owner] : owners_) set_age(id, owner);
 }
 
 }  // namespace ros2s::engine

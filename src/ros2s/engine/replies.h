@@ -2,12 +2,13 @@
 // instead of a second execution.
 //
 // Names belong to owners: clients of different owners are different, and do not use each other's
-// share. A client's replies are kept together, for at least `lease` after its last update by the
-// pool's own wall time, and longer while there is room. Then all of them are dropped at once. A
-// later request of that owner from an unknown client that may be a repetition is `expired`: it may
-// have been done. An owner that has used up its share, with all clients within their lease, gets no
-// new slots (`busy`). Neither does an owner that has more slots than are free. So an owner with few
-// slots always finds room.
+// share. Owners whose UUIDs begin with the same bytes (object::sender_bytes) are of one sender,
+// which names as many of them as it likes. A client's replies are kept together, for at least
+// `lease` after its last update by the pool's own wall time, and longer while there is room. Then
+// all of them are dropped at once. A later request of that owner from an unknown client that may be
+// a repetition is `expired`: it may have been done. An owner that has used up its share, with all
+// clients within their lease, gets no new slots (`busy`). Neither do the owners of a sender that
+// has more slots than are free. So a sender with few slots always finds room.
 //
 // Changed only when a group is applied, so that recovery arrives at the same replies. Does not
 // suspend.
@@ -19,9 +20,11 @@
 // - When an owner loses its last client, the mark of its dropped replies applies to all unknown
 //   owners.
 #pragma once
+#include <cstring>
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "ros2s/engine/format/keys.h"
@@ -100,15 +103,29 @@ class Replies {
         std::list<Uuid> oldest_first;  // of the clients
         size_t slots = 0;
         uint64_t dropped_upto = 0;  // the greatest epoch of its dropped replies
+        WallTime age{};             // its place in by_age_, if it is not new
+        bool is_new = true;
     };
+    [[nodiscard]] static uint64_t sender_of(const Uuid& owner) {
+        uint64_t sender = 0;
+        static_assert(sizeof sender == object::sender_bytes);
+        std::memcpy(&sender, owner.bytes.data(), sizeof sender);
+        return sender;
+    }
     [[nodiscard]] Stored* find(const ReplyKey& key);
     [[nodiscard]] bool is_over(const Owner& owner, WallTime now) const;
-    [[nodiscard]] bool has_room(const Owner* owner, WallTime now) const;
+    [[nodiscard]] bool has_room(const Uuid& owner, const Owner* known, WallTime now) const;
+    [[nodiscard]] bool leaves_enough(size_t all, size_t of_sender, size_t of_owner) const;
+    [[nodiscard]] const Uuid* find_over(WallTime now) const;
+    void set_age(const Uuid& id, Owner& owner);
     void trim(const Uuid& owner, WallTime now);
     void drop_oldest(std::map<Uuid, Owner>::iterator owner);
 
     RepliesOptions options_;
     std::map<Uuid, Owner> owners_;
+    // By the last update of their oldest client, up to a sixteenth of the lease too early.
+    std::set<std::pair<WallTime, Uuid>> by_age_;
+    std::map<uint64_t, size_t> senders_;  // slots of their owners
     size_t count_ = 0;
     std::vector<ReplyKey> changed_;
     std::vector<Uuid> changed_owners_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "pool_test_support.h"
+#include "ros2s/base/crc32c.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::engine {
@@ -19,6 +20,12 @@ Uuid named(uint8_t kind, uint32_t number) {
     return uuid;
 }
 Uuid owner(uint32_t number) { return named('o', number); }
+// An owner of a sender that has many.
+Uuid owner_of(uint32_t sender, uint32_t number) {
+    Uuid uuid = owner(sender);
+    std::memcpy(uuid.bytes.data() + object::sender_bytes, &number, sizeof number);
+    return uuid;
+}
 object::OperationId id(uint32_t whose, uint32_t client, uint32_t slot = 0, uint64_t sequence = 1) {
     return {named('c', client), slot, sequence, owner(whose), 77};
 }
@@ -84,6 +91,33 @@ TEST(Replies, ANeighbourTakesNobodysPlace) {
     EXPECT_EQ(kept.ask(id(3, 1)), "done");
     // Its own slots still work.
     EXPECT_EQ(kept.ask(id(2, 0, 0, 2)), "done");
+}
+
+// A client may name any number of owners that it serves.
+TEST(Replies, ASenderWithManyOwnersTakesNobodysPlace) {
+    const auto ask = [](Kept& kept, uint32_t sender, uint32_t number, uint32_t slot = 0) {
+        object::OperationId asked = id(0, 1, slot);
+        asked.owner = owner_of(sender, number);
+        return kept.ask(asked);
+    };
+    Kept kept({.per_owner_max = 1000, .slots_max = 4000, .lease = lease});
+    for (int round = 0; round < 3; ++round) {
+        // In the second round the leases of the first one are over, and its slots are used again.
+        uint32_t done = 0;
+        for (uint32_t i = 0; i < 5000; ++i) done += ask(kept, 1, 5000 * round + i) == "done";
+        EXPECT_GE(done, 1990U);
+        EXPECT_LE(done, 2000U);
+        EXPECT_EQ(ask(kept, 2, 5000 * round), "done");
+        kept.reopen();
+        EXPECT_EQ(ask(kept, 1, 5000 * round + 5000), busy);
+        EXPECT_EQ(ask(kept, 3, 5000 * round), "done");
+        EXPECT_LE(kept.replies.count(), 4000U);
+        kept.now += lease;
+    }
+    // One of its owners leaves room for its others.
+    Kept other({.per_owner_max = 4000, .slots_max = 4000, .lease = lease});
+    for (uint32_t i = 0; i < 4000; ++i) ask(other, 1, 1, i);
+    EXPECT_EQ(ask(other, 1, 2), "done");
 }
 
 TEST(Replies, AClientIsForgottenWholeAfterItsLeaseAndNeverDoneTwice) {
@@ -254,6 +288,39 @@ TEST(RepliesOfAPool, WhatWasDroppedStaysDroppedOverCrashes) {
     AnsweringPool pool(1);
     pool.options.replies_per_owner = 2;
     pool.world.run(dropped_and_recovered(pool));
+}
+
+// A program that wrote version 1 of meta named the owners of a DPU's hosts differently. What they
+// repeat cannot be found, so it is not done a second time.
+Task<> of_an_earlier_program(AnsweringPool& pool) {
+    co_await pool.start();
+    EXPECT_TRUE(co_await pool.add(id(1, 1), true, "a"));
+    EXPECT_TRUE(co_await pool.close());
+    {
+        const auto index = pool.index_medium.open();
+        std::string meta = *index->get(meta_key().view()).value();
+        meta[1] = 1;
+        meta.resize(meta.size() - sizeof(uint32_t));
+        const uint32_t crc = crc32c(as_bytes(meta));
+        meta.append(as_text(object_bytes(crc)));
+        IndexBatch batch;
+        batch.put(meta_key().view(), meta);
+        EXPECT_TRUE(index->apply(std::move(batch)));
+        EXPECT_TRUE(index->flush());
+    }
+    EXPECT_TRUE(co_await pool.open());
+    for (int round = 0; round < 2; ++round) {
+        EXPECT_EQ((co_await pool.add(id(2, 1), false, "a")).error().code, Code::expired);
+        const auto known = co_await pool.add(id(1, 1), false, "a");
+        EXPECT_TRUE(known && known->replayed);
+        EXPECT_TRUE(co_await pool.reopen());
+    }
+    EXPECT_TRUE(co_await pool.add(id(2, 1), true, "b"));
+    EXPECT_TRUE(co_await pool.close());
+}
+TEST(RepliesOfAPool, WhatAnEarlierProgramMayHaveDoneIsNotDoneAgain) {
+    AnsweringPool pool(1);
+    pool.world.run(of_an_earlier_program(pool));
 }
 
 }  // namespace

@@ -118,7 +118,11 @@ class State {
 
     // For checkpoints: everything but nodes and space.
     [[nodiscard]] MetaValue meta() const {
-        return {pool, applied, next_epoch, wall_time_ns, replies.dropped_upto()};
+        return {.pool = pool,
+                .applied = applied,
+                .next_epoch = next_epoch,
+                .wall_time_ns = wall_time_ns,
+                .replies_dropped_upto = replies.dropped_upto()};
     }
 
   private:

@@ -225,7 +225,7 @@ static std::string keys_of_dkey(object::ContainerId container, const object::Con
         .take();
 }
 
-static Task<Result<bool>> holds(Core& core, object::ContainerId container,
+static Task<Result<bool>> holds(const Call& call, Core& core, object::ContainerId container,
                                 const object::Condition& condition) {
     using Kind = object::Condition::Kind;
     if (condition.kind == Kind::no_dkeys) {
@@ -239,7 +239,9 @@ static Task<Result<bool>> holds(Core& core, object::ContainerId container,
         const std::string to = prefix_end(from);
         bool exists = false;
         for (bool more = true; more && !exists;) {
+            ROS2S_CO_TRY(call.check(core.env.reactor.now()));
             ROS2S_CO_TRY_ASSIGN(const Loader::Page page, co_await core.loader.scan(from, to, 16));
+            page.count_for(call);
             exists = !page.items.empty();
             more = page.more;
             from = page.next;
@@ -273,7 +275,8 @@ Task<Result<>> Writer::judge_at(Update& update, Visit& visit) {
                 ? core.number == 0
                 : update.draft.is_on(core.number, condition.object, condition.dkey.bytes);
         if (!here) continue;
-        ROS2S_CO_TRY_ASSIGN(const bool held, co_await holds(core, update.container, condition));
+        ROS2S_CO_TRY_ASSIGN(const bool held,
+                            co_await holds(update.call, core, update.container, condition));
         if (!held) co_return fail(Code::condition_failed, i);
     }
     co_return Result<>();
@@ -303,7 +306,8 @@ Task<Result<>> Writer::plan_at(Update& update, Visit& visit) {
         if (!draft.is_on(core.number, change)) continue;
         if (core.loader.prepare_resident_entry(update.container, change, visit.pins)) continue;
         ROS2S_CO_TRY(co_await core.loader.prepare_entries(
-            update.container, change, visit.pins, 2 * core.cache_bytes_max, visit.summaries));
+            update.container, change, visit.pins,
+            {.call = update.call, .bytes_max = 2 * core.cache_bytes_max}, visit.summaries));
     }
     ROS2S_CO_TRY(draft.plan(core.number, core.cache));
     if (update.has_caps) draft.measure(core.number);
@@ -406,8 +410,9 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
     Pins& summaries = !visits.empty() && &visits[0].core == &home ? visits[0].pins : apart;
     for (Change& change : draft.changes()) {
         if (home.loader.prepare_resident_summary(update.container, change, summaries)) continue;
-        ROS2S_CO_TRY(co_await home.loader.prepare_summaries(update.container, change, summaries,
-                                                            2 * home.cache_bytes_max));
+        ROS2S_CO_TRY(co_await home.loader.prepare_summaries(
+            update.container, change, summaries,
+            {.call = update.call, .bytes_max = 2 * home.cache_bytes_max}));
     }
     for (Visit& visit : visits) {
         if (visit.summaries.empty()) continue;

@@ -283,19 +283,50 @@ Task<> memory_of_lists(Bench& bench) {
 }
 TEST(RemoteStore, ListsCountForTheMemoryOfTheirTenant) { Bench().run(memory_of_lists); }
 
-// Notes how many requests of another tenant had their turn before.
+// Notes how many requests of another tenant had their turn before. A query looks at many entries.
 struct NotesTurns final : ForwardingStore {
     using ForwardingStore::ForwardingStore;
     Task<Result<PoolSpace>> space(const Call& call, ContainerId container) override {
         passed_before = passed;
         co_return co_await below().space(call, container);
     }
+    Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
+                                   const Akey& akey) override {
+        *call.entries_looked += entries;
+        co_return co_await below().query(call, container, object, akey);
+    }
+    static constexpr int entries = 1000;
     int passed = 0;
     int passed_before = 0;
 };
+// The client has sent something that costs as much as looking at so many entries.
+Task<> expect_charged(Bench& bench, NotesTurns& store) {
+    constexpr int turns = 100;
+    // Another tenant's small requests and one of the client's wait. One at a time is inside.
+    const admission::Admission& admission = bench.group.admission;
+    admission::Line others(bench.group.admission, 7);
+    admission::Permit first = co_await others.enter(0, {});
+    Nursery nursery(bench.world.core(), turns + 1);
+    co_await nursery.spawn([](Bench& its) -> Task<> {
+        EXPECT_TRUE(co_await its.store().space(its.call, its.container));
+    }(bench));
+    for (int i = 0; i < turns; ++i) {
+        co_await nursery.spawn([](admission::Line& line, int& passed) -> Task<> {
+            const admission::Permit permit = co_await line.enter(0, {});
+            ++passed;
+        }(others, store.passed));
+    }
+    while (admission.metrics().waiting.value() <= turns) {
+        co_await sleep_for(bench.world.core(), std::chrono::microseconds(10));
+    }
+    first.release();
+    co_await nursery.join();
+    const auto cost_ns = static_cast<double>(admission::cost_ns_of_entries(NotesTurns::entries));
+    const auto look_ns = static_cast<double>(admission::cost_ns_of(admission::Work::look, 0));
+    EXPECT_NEAR(store.passed_before, cost_ns / look_ns, 3);
+}
 Task<> cost_of_containers(Bench& bench) {
-    constexpr int count = 1000, turns = 100;
-    for (int i = 1; i < count; ++i) {
+    for (int i = 1; i < NotesTurns::entries; ++i) {
         EXPECT_TRUE(co_await bench.behind.create_container({}, {.label = std::to_string(i)}));
     }
     NotesTurns store(bench.behind);
@@ -304,37 +335,23 @@ Task<> cost_of_containers(Bench& bench) {
     bench.policy.denies = true;
     EXPECT_EQ((co_await bench.store().list_containers(bench.call))->size(), 0U);
     bench.policy.denies = false;
-    {
-        // Another tenant's small requests and one of the client's wait. One at a time is inside.
-        const admission::Admission& admission = bench.group.admission;
-        admission::Line others(bench.group.admission, 7);
-        admission::Permit first = co_await others.enter(0, {});
-        Nursery nursery(bench.world.core(), turns + 1);
-        co_await nursery.spawn([](Bench& its) -> Task<> {
-            EXPECT_TRUE(co_await its.store().space(its.call, its.container));
-        }(bench));
-        for (int i = 0; i < turns; ++i) {
-            co_await nursery.spawn([](admission::Line& line, int& passed) -> Task<> {
-                const admission::Permit permit = co_await line.enter(0, {});
-                ++passed;
-            }(others, store.passed));
-        }
-        while (admission.metrics().waiting.value() <= turns) {
-            co_await sleep_for(bench.world.core(), std::chrono::microseconds(10));
-        }
-        first.release();
-        co_await nursery.join();
-    }
-    const auto cost_ns = static_cast<double>(admission::cost_ns_of_entries(count));
-    const auto look_ns = static_cast<double>(admission::cost_ns_of(admission::Work::look, 0));
-    EXPECT_NEAR(store.passed_before, cost_ns / look_ns, 3);
+    co_await expect_charged(bench, store);
     co_await serve(bench, bench.behind);
 }
-TEST(RemoteStore, AListingCostsByAllContainers) {
+Task<> cost_of_entries(Bench& bench) {
+    NotesTurns store(bench.behind);
+    co_await serve(bench, store);
+    EXPECT_TRUE(co_await bench.store().query(bench.call, bench.container, {1, 1}, {"a"}));
+    co_await expect_charged(bench, store);
+    co_await serve(bench, bench.behind);
+}
+WireOptions one_inside() {
     WireOptions options;
     options.server.admission.all.requests = 1;
-    Bench(options).run(cost_of_containers);
+    return options;
 }
+TEST(RemoteStore, AListingCostsByAllContainers) { Bench(one_inside()).run(cost_of_containers); }
+TEST(RemoteStore, WhatARequestLooksAtIsCharged) { Bench(one_inside()).run(cost_of_entries); }
 
 Task<> owners(Bench& bench) {
     const ContainerProperties mine{.label = "mine", .caps = {.bytes = 1 << 20}};

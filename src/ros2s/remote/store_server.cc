@@ -145,6 +145,7 @@ size_t StoreServer::kept_bytes() const {
 Task<> StoreServer::serve(rpc::Request& request) {
     const Borrowed work(*this);
     const Result<> served = co_await answer(request, *work);
+    request.charge(admission::cost_ns_of_entries(*request.call().entries_looked));
     if (served) co_return;
     co_await request.fail(served.error(), describe(served.error()));
 }
@@ -170,7 +171,8 @@ Holder holder_of(const rpc::Request& request) {
 }  // namespace
 
 // If two subjects serve clients of the same name, those clients have different owners. None of
-// these owners equals a subject's own.
+// these owners equals a subject's own, and all of a subject's begin as its own does: they share its
+// part of the stored replies.
 Uuid StoreServer::owner_of(const rpc::Request& request, const Uuid& served) {
     const Uuid& guest = request.guest().owner;
     if (served.is_nil()) return guest;
@@ -180,6 +182,7 @@ Uuid StoreServer::owner_of(const rpc::Request& request, const Uuid& served) {
         std::string both(as_text(object_bytes(guest)));
         both += as_text(object_bytes(served));
         known->second = pki::fingerprint(both);
+        std::copy_n(guest.bytes.begin(), object::sender_bytes, known->second.bytes.begin());
     }
     return known->second;
 }
@@ -448,7 +451,9 @@ Task<Result<>> StoreServer::list(rpc::Request& request, Workspace& work) {
     work.list.limit = std::min(work.list.limit, list_entries_max);
     ROS2S_CO_TRY_ASSIGN(const ListReply reply,
                         co_await store_.list(request.call(), work.container, work.list));
-    request.charge(admission::cost_ns_of_entries(reply.entries.size()));
+    // At least, if the store does not count.
+    uint64_t& looked = *request.call().entries_looked;
+    looked = std::max<uint64_t>(looked, reply.entries.size());
     co_await request.reply(encode_listed(work.body, reply, request.reply_body_bytes_max()));
     co_return Result<>{};
 }

@@ -29,10 +29,10 @@ void Request::begin(fabric::Message message, const Frame& frame, bool sampled) {
     frame_ = frame;
     body_ = frame.body;
     answered_ = refused_ = false;
-    charged_ns_ = charged_names_ = 0;
+    charged_ns_ = charged_names_ = entries_looked_ = 0;
     arrived_ = environment_.endpoint.reactor().now();
     stop_.emplace();
-    call_ = {.stop = stop_->token(), .tenant = guest_.tenant};
+    call_ = {.stop = stop_->token(), .tenant = guest_.tenant, .entries_looked = &entries_looked_};
     const uint64_t remaining = frame.header.remaining_ns;
     sampled_ = sampled;
     const bool traced = sampled || client_wants_trace();

@@ -57,7 +57,8 @@ class Request {
     [[nodiscard]] OperationId operation() const { return frame_.header.operation(); }
     // It was sent before, and may have been done.
     [[nodiscard]] bool repeated() const { return frame_.header.has(Flag::repeated); }
-    // Its deadline, stop token and tenant; a trace, if the client requests one or it is a sample.
+    // Its deadline, stop token and tenant; a counter of entries that it looks at; a trace, if the
+    // client requests one or it is a sample.
     [[nodiscard]] const Call& call() const { return call_; }
     [[nodiscard]] ConstBytes body() const { return body_; }
     // Also of a body that has not arrived yet.
@@ -169,6 +170,7 @@ class Request {
     bool sampled_ = false;
     uint64_t charged_ns_ = 0;
     uint64_t charged_names_ = 0;
+    uint64_t entries_looked_ = 0;
     std::vector<std::byte> head_;  // of the reply; its memory is reused, unless it is large
 };
 

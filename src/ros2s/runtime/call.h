@@ -36,7 +36,9 @@ struct Call {
     Trace* trace = nullptr;
     const UpdateName* update = nullptr;  // null: the caller will not repeat the request
     const fs::Caller* caller = nullptr;  // for its user; null: for the program itself
-    uint64_t* names_walked = nullptr;    // counts the names of paths; null: nobody needs it
+    // What a request made others look at; null: nobody needs it.
+    uint64_t* names_walked = nullptr;    // names of paths
+    uint64_t* entries_looked = nullptr;  // keys of a store, of lists and queries and conditions
 
     // For points where a request can still be abandoned without harm. Errors: cancelled, deadline.
     [[nodiscard]] Result<> check(Time now) const {

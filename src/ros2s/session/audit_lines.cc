@@ -16,14 +16,14 @@ void AuditLines::not_allowed(std::string_view subject, std::string_view peer, st
             fields);
 }
 
-void AuditLines::say(LogLevel level, std::string_view subject, std::string_view what,
+void AuditLines::say(Kind kind, std::string_view subject, std::string_view what,
                      std::string_view fields) {
-    count_.add();
+    if (kind != Kind::session) count_.add();
     const int64_t second =
         std::chrono::floor<std::chrono::seconds>(reactor_.now().time_since_epoch()).count();
     if (second != second_) lines_.clear();
     second_ = second;
-    auto& by_subject = lines_[level];
+    auto& by_subject = lines_[kind];
     auto lines = by_subject.find(subject);
     if (lines == by_subject.end()) {
         lines = by_subject.emplace(by_subject.size() < audit_subjects_max ? subject : "", 0).first;
@@ -35,7 +35,8 @@ void AuditLines::say(LogLevel level, std::string_view subject, std::string_view 
     const std::string more =
         unsaid_ == 0 ? "" : fmt::format(" ({} earlier ones were not logged)", unsaid_);
     unsaid_ = 0;
-    log_.say(level, fmt::format("audit: {}{}{}", what, more, fields));
+    log_.say(kind == Kind::refusal ? LogLevel::warning : LogLevel::info,
+             fmt::format("{}{}{}{}", kind == Kind::session ? "" : "audit: ", what, more, fields));
 }
 
 }  // namespace ros2s::session

@@ -1,5 +1,6 @@
 // AuditLines: lines "audit: …" in the log. A warning records an attempt to use something of another
-// subject. An info line records a change: a mount, a container created or destroyed. At most
+// subject. An info line records a change: a mount, a container created or destroyed. Lines about
+// sessions that were opened or have ended are a kind of their own, without "audit: ". At most
 // `audit_lines_per_second_max` lines of each kind and subject are written in a second. The rest is
 // counted, and the next line has the number. A flood of one subject therefore does not hide lines
 // of another one, and a flood of refusals does not hide what the same subject did.
@@ -25,7 +26,7 @@ class AuditLines {
     AuditLines(Reactor& reactor, Log log) : reactor_(reactor), log_(std::move(log)) {}
     // A refusal to that subject (empty: unknown). `fields`: from log_fields().
     void refused(std::string_view subject, std::string_view what, std::string_view fields = {}) {
-        say(LogLevel::warning, subject, what, fields);
+        say(Kind::refusal, subject, what, fields);
     }
     // A refusal that the settings under `access` could change: `what` the subject wanted of
     // `object`, and the right that is missing ("read: pool/images").
@@ -33,19 +34,23 @@ class AuditLines {
                      std::string_view object, std::string_view right, std::string_view fields);
     // An action of that subject.
     void done(std::string_view subject, std::string_view what, std::string_view fields = {}) {
-        say(LogLevel::info, subject, what, fields);
+        say(Kind::action, subject, what, fields);
+    }
+    // A session of that subject was opened or has ended. Not in count().
+    void session(std::string_view subject, std::string_view what, std::string_view fields) {
+        say(Kind::session, subject, what, fields);
     }
     // Includes lines that were not written.
     [[nodiscard]] uint64_t count() const { return count_.value(); }
 
   private:
-    void say(LogLevel level, std::string_view subject, std::string_view what,
-             std::string_view fields);
+    enum class Kind : uint8_t { refusal, action, session };
+    void say(Kind kind, std::string_view subject, std::string_view what, std::string_view fields);
     Reactor& reactor_;
     Log log_;
     Counter count_;
     int64_t second_ = -1;  // the second of the lines counted so far
-    std::map<LogLevel, std::map<std::string, uint32_t, std::less<>>> lines_;  // by subject
+    std::map<Kind, std::map<std::string, uint32_t, std::less<>>> lines_;  // by subject
     uint64_t unsaid_ = 0;
 };
 

@@ -31,6 +31,21 @@ TEST(AuditLines, AFloodIsCountedAndNotWritten) {
     EXPECT_EQ(audit.count(), 1002U);
 }
 
+TEST(AuditLines, SessionsOfOneSubjectDoNotHideOtherLines) {
+    sim::World world(1);
+    std::vector<std::string> lines;
+    AuditLines audit(world.core(),
+                     Log([&lines](LogLevel, std::string_view line) { lines.emplace_back(line); }));
+    for (int i = 0; i < 1000; ++i) audit.session("CN=bob", "session 1 opened by CN=bob", "");
+    EXPECT_EQ(lines.size(), audit_lines_per_second_max);
+    EXPECT_EQ(lines.front(), "session 1 opened by CN=bob");
+    audit.done("CN=bob", "bob destroyed it");
+    EXPECT_EQ(lines.back(), "audit: bob destroyed it (980 earlier ones were not logged)");
+    audit.session("CN=alice", "session 2 opened by CN=alice", "");
+    EXPECT_EQ(lines.back(), "session 2 opened by CN=alice");
+    EXPECT_EQ(audit.count(), 1U);
+}
+
 TEST(AuditLines, AFloodDoesNotHideWhatAnotherDoes) {
     sim::World world(1);
     std::vector<std::string> lines;

@@ -34,8 +34,7 @@ SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options optio
     : reactor_(reactor),
       tickets_(tickets),
       options_(options),
-      log_(std::move(log)),
-      audit_(reactor, log_),
+      audit_(reactor, std::move(log)),
       own_accounts_(reactor),
       accounts_(options.accounts != nullptr ? *options.accounts : own_accounts_),
       ended_(reactor),
@@ -71,9 +70,11 @@ Result<SessionUse> SessionTable::open(SessionRequest request) {
     Session& opened = *sessions_.emplace(id, std::move(session)).first->second;
     metrics_.opened.add();
     metrics_.live.add();
-    log_.info("session {} opened by {} for {} of pool {} ({}){}", id.value, opened.request.subject,
-              to_string(opened.request.purpose), opened.request.pool, opened.request.program,
-              fields_of(opened));
+    audit_.session(opened.request.subject,
+                   fmt::format("session {} opened by {} for {} of pool {} ({})", id.value,
+                               opened.request.subject, to_string(opened.request.purpose),
+                               opened.request.pool, opened.request.program),
+                   fields_of(opened));
     return SessionUse(opened);
 }
 
@@ -155,8 +156,9 @@ Task<> SessionTable::end(Session& session) {
     while (session.in_use_ > 0) co_await session.idle_;
     // By index: watchers may be added or removed meanwhile.
     for (size_t i = 0; i < watchers_.size(); ++i) co_await watchers_[i]->session_ending(session);
-    log_.info("session {} of {} ended{}", session.id.value, session.request.subject,
-              fields_of(session));
+    audit_.session(session.request.subject,
+                   fmt::format("session {} of {} ended", session.id.value, session.request.subject),
+                   fields_of(session));
     const auto subject = by_subject_.find(session.request.subject);
     if (--subject->second == 0) by_subject_.erase(subject);
     sessions_.erase(session.id);

@@ -238,7 +238,6 @@ class SessionTable {
     Reactor& reactor_;
     TicketTable& tickets_;
     Options options_;
-    Log log_;
     AuditLines audit_;
     bool draining_ = false;
     admission::Accounts own_accounts_;

@@ -69,6 +69,9 @@ constexpr std::string_view container_golden =
 #include "golden/container_v2.txt"
     ;
 constexpr std::string_view meta_golden =
+#include "golden/meta_v2.txt"
+    ;
+constexpr std::string_view meta_before_golden =
 #include "golden/meta_v1.txt"
     ;
 constexpr std::string_view space_golden =
@@ -272,6 +275,10 @@ TEST(Format, ValuesOfEarlierVersionsAreRead) {
     EXPECT_TRUE(container->retired);
     EXPECT_FALSE(container->counted);
     EXPECT_EQ(container->used, object::Amount{});
+    const auto meta = decode_meta(from_golden(meta_before_golden));
+    ASSERT_TRUE(meta);
+    EXPECT_FALSE(meta->by_sender);
+    EXPECT_EQ(meta->next_epoch, samples::meta().next_epoch);
 }
 
 // A move names the blocks of one segment, so that it needs one node.

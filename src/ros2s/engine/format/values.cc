@@ -9,7 +9,7 @@ namespace ros2s::engine {
 namespace {
 
 constexpr uint8_t version_value = 1;
-constexpr uint8_t container_version = 2;
+constexpr uint8_t container_version = 2, meta_version = 2;
 constexpr uint8_t tag_summary = 4, tag_container = 6, tag_meta = 7, tag_space = 8;
 // 5 was a reply without a digest, of pools of version 1.
 constexpr uint8_t tag_reply = 9, tag_owner = 10;
@@ -54,7 +54,9 @@ Result<Opened> open(std::string_view value) {
     FieldReader fields(as_bytes(value));
     const auto tag = fields.number<uint8_t>();
     const auto version = fields.number<uint8_t>();
-    const uint8_t newest = tag == tag_container ? container_version : version_value;
+    const uint8_t newest = tag == tag_container ? container_version
+                           : tag == tag_meta    ? meta_version
+                                                : version_value;
     if (version < version_value || version > newest) return fail(Code::bad_version, version);
     return Opened{tag, version, fields};
 }
@@ -233,9 +235,14 @@ Result<ContainerValue> decode_container(std::string_view value) {
     return old;
 }
 
-std::string encode(const MetaValue& meta) { return encode_fields(tag_meta, meta, meta_fields); }
+std::string encode(const MetaValue& meta) {
+    return encode_fields(tag_meta, meta, meta_fields, meta_version);
+}
 Result<MetaValue> decode_meta(std::string_view value) {
-    return decode_fields<MetaValue>(tag_meta, value, meta_fields);
+    ROS2S_TRY_ASSIGN(const Opened opened, open(value));
+    ROS2S_TRY_ASSIGN(MetaValue meta, decode_fields<MetaValue>(tag_meta, value, meta_fields));
+    meta.by_sender = opened.version == meta_version;
+    return meta;
 }
 
 std::string encode_space(std::string_view bits) {

@@ -80,6 +80,8 @@ struct MetaValue {
     int64_t wall_time_ns = 0;  // of that group
     // The greatest epoch of the replies that were dropped with the last of their owner's clients.
     uint64_t replies_dropped_upto = 0;
+    // Not stored; false: of a program that named the owners of served clients differently.
+    bool by_sender = true;
     friend bool operator==(const MetaValue&, const MetaValue&) = default;
 };
 [[nodiscard]] std::string encode(const MetaValue& meta);
