@@ -222,6 +222,10 @@ Task<> descend(fs::FileSystem& fs, size_t& depth) {
     EXPECT_TRUE(shallow);
     EXPECT_EQ((co_await fs.rename(call, fs::root_node, "shallow", node, "s", {})).error().code,
               Code::name_too_long);
+    const fs::FileSystem::RenameFlags exchange{.exchange = true};
+    EXPECT_EQ(
+        (co_await fs.rename(call, node, "d", fs::root_node, "shallow", exchange)).error().code,
+        Code::name_too_long);
     EXPECT_TRUE(co_await fs.lookup(call, fs::root_node, "shallow"));
     // What is there can be removed.
     EXPECT_EQ((co_await fs.rmdir(call, node, "d")).error().code, Code::not_empty);
