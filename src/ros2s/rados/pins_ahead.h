@@ -27,10 +27,10 @@ class PinsAhead {
         ROS2S_TRY(table_.judge(container, transaction, now));
         for (const object::Condition& condition : transaction.conditions) {
             if (condition.kind != object::Condition::Kind::pin) continue;
-            const size_t before = table_.count();
-            ROS2S_TRY(table_.add(container, condition.object, transaction.holder));
-            if (table_.count() == before) continue;
-            taken_.emplace_back(container, condition.object, transaction.holder);
+            const object::Holder& holder = transaction.holder;
+            const bool had = table_.has(container, condition.object, holder);
+            ROS2S_TRY(table_.add(container, condition.object, holder));
+            if (!had) taken_.emplace_back(container, condition.object, holder);
         }
         return {};
     }
