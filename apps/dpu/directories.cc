@@ -8,13 +8,15 @@
 
 #include "ros2s/foreign/local_fs.h"
 #include "ros2s/object/object_store.h"
+#include "ros2s/session/mounts.h"
 
 namespace ros2s::dpud {
 namespace {
 
 // A host reaches only this directory. It owns its files as far as the kernel permits, and gets no
 // power over this machine, whatever user this process runs as. Nodes that hosts only looked up have
-// a quarter of the process's descriptors, in all directories together.
+// a quarter of the process's descriptors, in all directories together. Mounts bound the nodes that
+// hosts have looked up; a directory above many of them is one node more.
 foreign::LocalFsOptions for_hosts(size_t directories, ThreadTurns& turns) {
     rlimit descriptors{};
     ::getrlimit(RLIMIT_NOFILE, &descriptors);
@@ -22,6 +24,7 @@ foreign::LocalFsOptions for_hosts(size_t directories, ThreadTurns& turns) {
             .keeps_what_it_may_not_give = true,
             .gives_no_power = true,
             .descriptors_max = descriptors.rlim_cur / 4 / std::max<size_t>(directories, 1),
+            .nodes_max = 2 * session::MountBounds().all.nodes_max,
             .turns = &turns};
 }
 

@@ -2,6 +2,10 @@
 // exceed them and nothing else.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
+#include <set>
+
 #include "pool_test_support.h"
 #include "ros2s/base/codec.h"
 #include "ros2s/base/crc32c.h"
@@ -63,6 +67,11 @@ Task<Result<object::Commit>> change(Pool& pool, std::vector<object::Operation> o
     object::Transaction transaction;
     transaction.operations = std::move(operations);
     co_return co_await pool.store->update(pool.call, pool.container, transaction);
+}
+// Nothing: it was done.
+Task<std::optional<Code>> code_of(Pool& pool, std::vector<object::Operation> operations) {
+    const auto done = co_await change(pool, std::move(operations));
+    co_return done ? std::nullopt : std::optional(done.error().code);
 }
 object::Operation put(const std::string& dkey, std::string& value) {
     return {.kind = Kind::put,
@@ -271,6 +280,122 @@ TEST(Caps, WritesInFlightDoNotExceedThem) {
     for (const size_t cores : {1, 2}) {
         Pool pool(4, 1, 16 << 20, cores);
         pool.world.run(race(pool));
+    }
+}
+
+// What operations on arrays plan to add, and what the arrays have afterwards, block by block.
+struct GrowthModel {
+    static constexpr int64_t key_bytes = object::akey_bytes + 8 + 1;
+    std::map<std::string, std::set<uint64_t>> arrays;  // their blocks, by dkey
+    int64_t planned_blocks = 0, planned_bytes = 0;
+
+    void apply(const object::Operation& operation) {
+        const auto found = arrays.find(operation.dkey.bytes);
+        const bool is_there = found != arrays.end();
+        if (operation.kind == Kind::punch_akey) {
+            if (!is_there) return;
+            planned_bytes -= key_bytes;
+            arrays.erase(found);
+            return;
+        }
+        if (operation.kind == Kind::punch_extent && !is_there) return;
+        if (!is_there) planned_bytes += key_bytes;
+        std::set<uint64_t>& blocks = arrays[operation.dkey.bytes];
+        const object::Extent& extent = operation.extent;
+        if (operation.kind == Kind::write) {
+            const uint64_t end = round_up(extent.end(), block_bytes) / block_bytes;
+            for (uint64_t block = extent.offset / block_bytes; block < end; ++block) {
+                if (blocks.insert(block).second) ++planned_blocks;
+            }
+            return;
+        }
+        const bool is_size = operation.kind == Kind::set_size;
+        const uint64_t from = is_size ? operation.size : extent.offset;
+        const uint64_t to = is_size ? UINT64_MAX : extent.end() / block_bytes;
+        std::erase_if(blocks, [&](uint64_t block) {
+            return block >= round_up(from, block_bytes) / block_bytes && block < to;
+        });
+    }
+    [[nodiscard]] int64_t planned() const {
+        return planned_blocks * static_cast<int64_t>(block_bytes) + planned_bytes;
+    }
+    [[nodiscard]] uint64_t bytes() const {
+        uint64_t sum = 0;
+        for (const auto& [dkey, blocks] : arrays) sum += key_bytes + blocks.size() * block_bytes;
+        return sum;
+    }
+};
+
+// Near others, so that they overlap, in three segments of three arrays.
+object::Operation random_change(Random& random, Bytes payload, bool removes) {
+    object::Operation operation{.object = {1, 1},
+                                .dkey = object::Dkey::integer(random.below(3)),
+                                .akey = {"a"},
+                                .extent = {random.below(600 * block_bytes),
+                                           1 + random.below(payload.size() - block_bytes)}};
+    if (random.one_in(2)) {
+        operation.extent = {round_up(operation.extent.offset, block_bytes),
+                            round_up(operation.extent.length, block_bytes)};
+    }
+    switch (removes ? random.below(12) : UINT64_MAX) {
+        case 0: operation.kind = Kind::punch_akey; break;
+        case 1:
+            operation.kind = Kind::set_size;
+            operation.size = operation.extent.end();
+            break;
+        case 2:
+        case 3:
+        case 4: operation.kind = Kind::punch_extent; break;
+        default:
+            operation.kind = Kind::write;
+            operation.window = object::Window::local(payload.first(operation.extent.length));
+    }
+    if (operation.kind == Kind::punch_akey || operation.kind == Kind::set_size) {
+        operation.extent = {};
+    }
+    return operation;
+}
+
+// A cap that is just too small refuses the transaction, and the next larger one does not.
+Task<> plan_growth(Pool& pool, uint64_t seed) {
+    pool.create_options.journal_bytes = 4 << 20;
+    co_await pool.start();
+    Random random(seed);
+    const AlignedBuffer payload(6 * block_bytes);
+    std::memset(payload.data(), 5, payload.size());
+    GrowthModel model;
+    for (int step = 0; step < 40 && !testing::Test::HasFailure(); ++step) {
+        const bool removes = step % 2 == 1;
+        const uint64_t count = step % 10 > 7 ? 300 : 1 + random.below(30);
+        const uint64_t used = model.bytes();
+        model.planned_blocks = model.planned_bytes = 0;
+        std::vector<object::Operation> operations;
+        for (uint64_t i = 0; i < count; ++i) {
+            operations.push_back(random_change(random, payload.bytes(), removes));
+            model.apply(operations.back());
+        }
+        const auto growth = static_cast<uint64_t>(std::max<int64_t>(model.planned(), 0));
+        if (model.planned_blocks > 0 && growth > 1) {
+            const uint64_t cap = used + growth - 1;
+            EXPECT_OK(
+                co_await pool.store->set_container(pool.call, pool.container, {.bytes = cap}));
+            EXPECT_EQ(co_await code_of(pool, operations), Code::over_cap) << "step " << step;
+        }
+        const uint64_t cap = std::max<uint64_t>(used + growth, 1);
+        EXPECT_OK(co_await pool.store->set_container(pool.call, pool.container, {.bytes = cap}));
+        EXPECT_EQ(co_await code_of(pool, operations), std::nullopt) << "step " << step;
+        const Amount now = (co_await record_of(pool)).used;
+        EXPECT_EQ(now.bytes, model.bytes()) << "step " << step;
+        if (!removes) EXPECT_EQ(now.bytes - used, growth) << "step " << step;
+        if (step % 10 > 7) EXPECT_EQ(now, co_await recount(pool)) << "step " << step;
+    }
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Caps, GrowthIsPlannedAsItIsCounted) {
+    for (uint64_t seed = 1; seed <= 4 && !HasFailure(); ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        Pool pool(seed, 1, 64 << 20, seed % 2 == 0 ? 3 : 1);
+        pool.world.run(plan_growth(pool, seed));
     }
 }
 

@@ -46,6 +46,37 @@ bool whole_blocks(const object::Operation& operation) {
 
 }  // namespace
 
+// The blocks of a piece that no change looked at so far has decided. Taking them all takes linear
+// time, however many changes overlap.
+class Draft::UndecidedBlocks {
+  public:
+    explicit UndecidedBlocks(uint32_t count) : next_(count + 1), left_(count) {
+        for (uint32_t i = 0; i <= count; ++i) next_[i] = i;
+    }
+    [[nodiscard]] bool empty() const { return left_ == 0; }
+    [[nodiscard]] bool has(uint32_t block) const { return next_[block] == block; }
+    // Those of [from, to) are decided now. Returns how many they are.
+    uint32_t take(uint32_t from, uint32_t to) {
+        uint32_t taken = 0;
+        for (uint32_t at = find(from); at < to; at = find(at)) {
+            next_[at] = at + 1;
+            ++taken;
+        }
+        left_ -= taken;
+        return taken;
+    }
+
+  private:
+    // The first one from `block` on. Each look-up halves the path of later ones.
+    uint32_t find(uint32_t block) {
+        while (next_[block] != block) block = next_[block] = next_[next_[block]];
+        return block;
+    }
+
+    std::vector<uint32_t> next_;  // itself, or one that is nearer to the next undecided block
+    uint32_t left_;
+};
+
 uint64_t Draft::lock_name(object::ContainerId container, object::ObjectId object) {
     const uint64_t seed = hash_text(as_text(object_bytes(container.uuid.bytes)), 1);
     return hash_mix(hash_mix(seed, object.high), object.low);
@@ -346,20 +377,9 @@ Result<> Draft::plan(uint32_t core, NodeCache& nodes) {
         } else if (kind == Kind::punch_extent || kind == Kind::set_size) {
             plan_zeroes(i);
         }
-        if (in_place_ && fills_holes(i)) return fail(Code::no_space);
+        if (in_place_ && holes_to_fill(i) > 0) return fail(Code::no_space);
     }
     return {};
-}
-
-bool Draft::fills_holes(uint32_t index) const {
-    const Change& change = record_.changes[index];
-    for (uint8_t p = 0; p < change.piece_count; ++p) {
-        const Change::Piece& piece = change.pieces[p];
-        for (uint64_t block = piece.first; block < piece.first + piece.count; ++block) {
-            if (locate(index, block).from == Source::From::hole) return true;
-        }
-    }
-    return false;
 }
 
 // ---- measure -------------------------------------------------------------------------------
@@ -377,19 +397,43 @@ std::optional<size_t> Draft::value_before(size_t index) const {
     return entry->single.size();
 }
 
+// From the last operation back: the last one that changes a block decides.
+int64_t Draft::holes_made_before(size_t index, const Change::Piece& piece,
+                                 UndecidedBlocks& blocks) const {
+    const Change& change = record_.changes[index];
+    const auto take = [&](uint64_t first, uint64_t count) -> int64_t {
+        const uint64_t from = std::max(first, piece.first);
+        const uint64_t to = std::min(first + count, piece.first + piece.count);
+        if (from >= to) return 0;
+        return blocks.take(static_cast<uint32_t>(from - piece.first),
+                           static_cast<uint32_t>(to - piece.first));
+    };
+    int64_t holes = 0;
+    for (size_t i = index; i-- > 0 && !blocks.empty();) {
+        const Change& before = record_.changes[i];
+        if (dropped_[i] != 0 || !touches(before, change)) continue;
+        if (before.kind != Change::Kind::array) return holes + take(piece.first, piece.count);
+        for (uint8_t p = 0; p < before.piece_count; ++p) {
+            take(before.pieces[p].first, before.pieces[p].count);
+        }
+        holes += take(before.hole_first, before.hole_count);
+    }
+    return holes;
+}
+
 int64_t Draft::holes_to_fill(size_t index) const {
     const Change& change = record_.changes[index];
     const bool again = touched_before(index);
     int64_t holes = 0;
     for (uint8_t p = 0; p < change.piece_count; ++p) {
         const Change::Piece& piece = change.pieces[p];
+        std::optional<UndecidedBlocks> blocks;
+        if (again) holes += holes_made_before(index, piece, blocks.emplace(piece.count));
         const EntryValue* entry = nullptr;
         uint64_t segment = UINT64_MAX;
-        for (uint64_t block = piece.first; block < piece.first + piece.count; ++block) {
-            if (again) {
-                holes += locate(index, block).from == Source::From::hole ? 1 : 0;
-                continue;
-            }
+        for (uint32_t i = 0; i < piece.count; ++i) {
+            if (blocks && !blocks->has(i)) continue;
+            const uint64_t block = piece.first + i;
             if (block / segment_blocks != segment) {
                 segment = block / segment_blocks;
                 entry = visible(change, segment);

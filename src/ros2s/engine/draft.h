@@ -116,8 +116,13 @@ class Draft {
     void plan_write(uint32_t index);
     void plan_zeroes(uint32_t index);
     void add_edge(uint32_t index, uint64_t block);
-    [[nodiscard]] bool fills_holes(uint32_t index) const;
     void measure_removal(size_t index);
+    class UndecidedBlocks;
+    // Takes those blocks of the piece that earlier operations of the transaction have changed.
+    // Returns how many of them are holes now.
+    [[nodiscard]] int64_t holes_made_before(size_t index, const Change::Piece& piece,
+                                            UndecidedBlocks& blocks) const;
+    // Blocks of the operation that hold nothing just before it.
     [[nodiscard]] int64_t holes_to_fill(size_t index) const;
     // The bytes of the single value that the operation finds; nothing: there is none.
     [[nodiscard]] std::optional<size_t> value_before(size_t index) const;

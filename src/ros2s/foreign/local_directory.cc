@@ -83,8 +83,13 @@ LocalDirectory::LocalDirectory(std::string path, Found root, bool in_memory, Rea
       tenant_(tenant),
       in_memory_(in_memory ? std::optional(root.status.st_dev) : std::nullopt),
       closing_(reactor, 1),
-      nodes_(reactor.secrets().next(), options.descriptors_max,
-             [this](Descriptor path) { close_path(std::move(path)); }) {
+      dropping_(reactor, 1),
+      nodes_(
+          reactor.secrets().next(), {options.descriptors_max, options.nodes_max},
+          [this](Descriptor path) { close_path(std::move(path)); },
+          [this] {
+              if (!is_closed_) (void)dropping_.try_spawn(drop_unused_nodes());
+          }) {
     nodes_.add_root(std::move(root));
 }
 LocalDirectory::~LocalDirectory() { ROS2S_CHECK(files_.empty()); }
@@ -92,6 +97,7 @@ LocalDirectory::~LocalDirectory() { ROS2S_CHECK(files_.empty()); }
 Task<> LocalDirectory::close_all() {
     const Call call{.tenant = tenant_};
     while (!files_.empty()) (void)co_await close(call, FileHandle{files_.begin()->first});
+    co_await dropping_.join();
     is_closed_ = true;
     co_await closing_.join();
 }
@@ -115,6 +121,11 @@ Task<> LocalDirectory::close_removed() {
             return {};
         });
     }
+}
+
+Task<> LocalDirectory::drop_unused_nodes() {
+    do co_await yield(reactor_);
+    while (nodes_.drop_some());
 }
 
 // Returns whether `owner` has it now.
@@ -176,6 +187,12 @@ Attributes LocalDirectory::add(Found found, LocalNode& parent, const std::string
     return attributes_of(nodes_.add(std::move(found), &parent, name).id, status);
 }
 
+Result<Attributes> LocalDirectory::add_found(Found found, LocalNode& parent,
+                                             const std::string& name) {
+    ROS2S_TRY(nodes_.check_room(found));
+    return add(std::move(found), parent, name);
+}
+
 void LocalDirectory::moved(const struct stat& status, LocalNode& parent, const std::string& name) {
     LocalNode* const node = nodes_.find(status.st_dev, status.st_ino);
     if (node != nullptr) nodes_.found_at(*node, &parent, name);
@@ -202,6 +219,7 @@ Task<Result<Attributes>> LocalDirectory::mkdir(const Call& call, NodeId parent,
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
+    ROS2S_CO_TRY(nodes_.check_room());
     const std::string owned(name);
     mode = allowed(S_IFDIR, mode);
     ROS2S_CO_TRY_ASSIGN(
@@ -224,6 +242,7 @@ Task<Result<Attributes>> LocalDirectory::mknod(const Call& call, NodeId parent,
     if (options_.gives_no_power && (S_ISCHR(mode) || S_ISBLK(mode))) co_return fail_errno(EPERM);
     mode = allowed(mode, mode);
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
+    ROS2S_CO_TRY(nodes_.check_room());
     const std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(
         Found found, co_await on_thread(call, [&]() -> Result<Found> {
@@ -240,6 +259,7 @@ Task<Result<Attributes>> LocalDirectory::symlink(const Call& call, NodeId parent
     ROS2S_CO_TRY(check_name(name));
     if (target.find('\0') != target.npos) co_return fail(Code::invalid);
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
+    ROS2S_CO_TRY(nodes_.check_room());
     const std::string owned(name);
     const std::string owned_target(target);
     ROS2S_CO_TRY_ASSIGN(
@@ -325,6 +345,8 @@ Task<Result<>> LocalDirectory::rename(const Call& call, NodeId parent, std::stri
     ROS2S_CO_TRY(check_name(new_name));
     if (flags.exchange && flags.no_replace) co_return fail(Code::invalid);
     ROS2S_CO_TRY_ASSIGN(const NodeUse from, co_await use_above(call, parent));
+    // An exchange adds a name there, too, and recording it looks at all directories above.
+    if (flags.exchange && depth_of(*from) > depth_max) co_return fail(Code::name_too_long);
     ROS2S_CO_TRY_ASSIGN(const NodeUse to, co_await use_to_add(call, new_parent));
     const std::string owned(name);
     const std::string owned_new(new_name);

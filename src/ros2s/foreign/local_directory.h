@@ -198,7 +198,13 @@ class LocalDirectory final : public fs::FileSystem {
     Task<> read_item(const Call& call, int directory, fs::ReadManyItem& item);
     void close_path(Descriptor path);
     Task<> close_removed();
+    Task<> drop_unused_nodes();
+    // For a file that was made: its maker has asked for room, and what others took meanwhile does
+    // not matter.
     Attributes add(Found found, LocalNode& parent, const std::string& name);
+    // Errors: busy.
+    [[nodiscard]] Result<Attributes> add_found(Found found, LocalNode& parent,
+                                               const std::string& name);
     // The node, with a descriptor. Errors: stale (no such node, or its name belongs to another
     // file).
     Task<Result<NodeUse>> use(const Call& call, NodeId id);
@@ -230,6 +236,7 @@ class LocalDirectory final : public fs::FileSystem {
     const std::optional<dev_t> in_memory_;  // the root's device, if its file system answers at once
     Nursery closing_;                  // one close_removed(), while there is something to close
     std::vector<Descriptor> removed_;  // of removed files
+    Nursery dropping_;                 // one drop_unused_nodes(), while there are any
     bool is_closed_ = false;
     LocalNodes nodes_;
     // Names that were read ahead for all open directories. Beyond the limit a directory is read

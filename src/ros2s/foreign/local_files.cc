@@ -73,6 +73,7 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(fs::check_name(name));
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
+    ROS2S_CO_TRY(nodes_.check_room());
     const std::string owned(name);
     mode = allowed(S_IFREG, mode);
     constexpr int attempts_max = 100;  // the name may appear and disappear meanwhile

@@ -14,6 +14,7 @@
 // those names lead to another file. A file that loses its name, or is moved by another program, can
 // therefore be reached by its number as long as it is open, and otherwise only for a while.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -38,6 +39,9 @@ struct LocalFsOptions {
     bool gives_no_power = false;
     // Descriptors of nodes that no call and no open file uses.
     size_t descriptors_max = 1024;
+    // Nodes in all: those that were looked up, and the directories above them. Beyond this no other
+    // file is found or made (`busy`).
+    size_t nodes_max = SIZE_MAX;
     // Of tenants (Call::tenant) that share the helper threads; null: there is one. It outlives the
     // file system.
     ThreadTurns* turns = nullptr;

@@ -222,6 +222,10 @@ Task<> descend(fs::FileSystem& fs, size_t& depth) {
     EXPECT_TRUE(shallow);
     EXPECT_EQ((co_await fs.rename(call, fs::root_node, "shallow", node, "s", {})).error().code,
               Code::name_too_long);
+    const fs::FileSystem::RenameFlags exchange{.exchange = true};
+    EXPECT_EQ(
+        (co_await fs.rename(call, node, "d", fs::root_node, "shallow", exchange)).error().code,
+        Code::name_too_long);
     EXPECT_TRUE(co_await fs.lookup(call, fs::root_node, "shallow"));
     // What is there can be removed.
     EXPECT_EQ((co_await fs.rmdir(call, node, "d")).error().code, Code::not_empty);
@@ -251,6 +255,52 @@ TEST(LocalFs, ATreeHasABoundedDepth) {
     size_t depth = 0;
     world.run(descend(*fs, depth));
     EXPECT_EQ(depth, 1024U);
+}
+
+// The root and three others.
+Task<> find_more_than_fits(fs::FileSystem& fs, const std::string& path) {
+    const Call call;
+    std::vector<fs::NodeId> found;
+    for (const char* const name : {"0", "1", "2"}) {
+        const auto there = co_await fs.lookup(call, fs::root_node, name);
+        EXPECT_TRUE(there);
+        if (there) found.push_back(there->node);
+    }
+    EXPECT_EQ(found.size(), 3U);
+    if (found.size() != 3) co_return;
+    const auto refused = co_await fs.lookup(call, fs::root_node, "3");
+    EXPECT_EQ(refused.error().code, Code::busy);
+    EXPECT_EQ(refused.error().detail, 4U);
+    const std::vector<std::string_view> names{"3"};
+    EXPECT_EQ((co_await fs.lookup_many(call, fs::root_node, names))[0].error().code, Code::busy);
+    EXPECT_EQ((co_await fs.look_up_names(call, fs::root_node, names))[0].error().code, Code::busy);
+    // What has a node is found, and gets another name.
+    EXPECT_TRUE(co_await fs.lookup(call, fs::root_node, "1"));
+    EXPECT_TRUE(co_await fs.link(call, found[0], fs::root_node, "linked"));
+    // Nothing is made that could not be named.
+    EXPECT_EQ((co_await fs.mkdir(call, fs::root_node, "new", 0755, {})).error().code, Code::busy);
+    EXPECT_EQ((co_await fs.mknod(call, fs::root_node, "new", S_IFREG, 0, {})).error().code,
+              Code::busy);
+    EXPECT_EQ((co_await fs.symlink(call, fs::root_node, "new", "0", {})).error().code, Code::busy);
+    EXPECT_EQ(
+        (co_await fs.create(call, fs::root_node, "new", 0644, {.write = true}, {})).error().code,
+        Code::busy);
+    EXPECT_FALSE(std::filesystem::exists(path + "/new"));
+    fs.forget(found[2], 1);
+    EXPECT_TRUE(co_await fs.mkdir(call, fs::root_node, "new", 0755, {}));
+    co_await fs.close_all();
+}
+
+// Directories above those that a client refers to are counted nowhere else.
+TEST(LocalFs, HasABoundedNumberOfNodes) {
+    const TemporaryDirectory directory;
+    for (const char* const name : {"0", "1", "2", "3"}) {
+        std::ofstream(directory.path() + "/" + name) << name;
+    }
+    sim::World world(1);
+    std::unique_ptr<fs::FileSystem> fs;
+    world.run(open_into(directory.path(), world, fs, {.nodes_max = 4}));
+    world.run(find_more_than_fits(*fs, directory.path()));
 }
 
 Task<> read_past_a_swapped_link(fs::FileSystem& fs, const std::string& path) {

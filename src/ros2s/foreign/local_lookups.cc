@@ -144,7 +144,7 @@ Task<Result<Attributes>> LocalDirectory::lookup(const Call& call, NodeId parent,
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
     const std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(Found found, co_await find_name(call, directory, owned));
-    co_return add(std::move(found), *directory, owned);
+    co_return add_found(std::move(found), *directory, owned);
 }
 
 // The names that the kernel has in memory are found at once, and the rest of them in one job.
@@ -183,8 +183,9 @@ Task<std::vector<Result<Attributes>>> LocalDirectory::look_up_names(
     }
     LocalNode* last = &**directory;
     for (size_t i = 0; i < found.size(); ++i) {
-        if (!found[i]) {
-            results.emplace_back(fail(found[i].error()));
+        const auto may_be_added = found[i] ? nodes_.check_room(*found[i]) : fail(found[i].error());
+        if (!may_be_added) {
+            results.emplace_back(fail(may_be_added.error()));
             break;
         }
         const struct stat status = found[i]->status;
@@ -216,17 +217,16 @@ Task<std::vector<Result<Attributes>>> LocalDirectory::lookup_many(
             rest.push_back(std::move(name));
             places.push_back(i);
         } else {
-            results[i] = *found ? Result<Attributes>(add(std::move(**found), **directory, name))
-                                : fail(found->error());
+            results[i] =
+                *found ? add_found(std::move(**found), **directory, name) : fail(found->error());
         }
     }
     std::vector<Result<Found>> found(rest.size());
     co_await on_threads(call, rest, std::span(found),
                         [&](const std::string& name) { return find(directory->fd(), name); });
     for (size_t i = 0; i < rest.size(); ++i) {
-        results[places[i]] =
-            found[i] ? Result<Attributes>(add(std::move(*found[i]), **directory, rest[i]))
-                     : fail(found[i].error());
+        results[places[i]] = found[i] ? add_found(std::move(*found[i]), **directory, rest[i])
+                                      : fail(found[i].error());
     }
     co_return results;
 }

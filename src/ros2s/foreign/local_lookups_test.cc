@@ -195,6 +195,43 @@ class LocalFsInMemory : public testing::Test {
         fs->forget(made->attributes.node, 1);
         EXPECT_EQ(pool.jobs(), 1U);
     }
+    // Directories inside each other, of which only the deepest is referred to.
+    Task<> make_chain(std::vector<fs::NodeId>& chain) {
+        const Call call;
+        chain.push_back(root_node);
+        for (int i = 0; i < 500; ++i) {
+            const auto made = co_await fs->mkdir(call, chain.back(), "d", 0755, {});
+            CO_ASSERT(made);
+            chain.push_back(made->node);
+        }
+        for (size_t i = 1; i + 1 < chain.size(); ++i) fs->forget(chain[i], 1);
+    }
+    Task<> lets_go_of_a_chain() {
+        std::vector<fs::NodeId> chain;
+        co_await make_chain(chain);
+        CO_ASSERT(chain.size() == 501);
+        const Call call;
+        fs->forget(chain.back(), 1);
+        const auto is_there = [&](size_t at) { return fs->get_attributes(call, chain[at]); };
+        EXPECT_FALSE(co_await is_there(500));
+        EXPECT_FALSE(co_await is_there(436));
+        EXPECT_TRUE(co_await is_there(435)) << "all were dropped in one piece";
+        // What is used again stays, and so does what is above it.
+        const auto again = co_await fs->lookup(call, root_node, "d");
+        CO_ASSERT(again);
+        EXPECT_EQ(again->node, chain[1]);
+        (void)co_await sleep_for(world.core(), std::chrono::seconds(1));
+        EXPECT_FALSE(co_await is_there(2));
+        EXPECT_TRUE(co_await is_there(1));
+        fs->forget(again->node, 1);
+        EXPECT_FALSE(co_await is_there(1));
+    }
+    // TearDown() closes the file system, whose task is not done then.
+    Task<> forgets_a_chain() {
+        std::vector<fs::NodeId> chain;
+        co_await make_chain(chain);
+        fs->forget(chain.back(), 1);
+    }
 };
 
 TEST_F(LocalFsInMemory, NeedsNoThread) { world.run(finds_without_threads()); }
@@ -205,6 +242,9 @@ TEST_F(LocalFsInMemory, LooksUpNothingBehindLinks) { world.run(stops_at_links())
 TEST_F(LocalFsInMemory, RefusesNamesThatAreNone) { world.run(refuses_names()); }
 // Its blocks may have to be freed.
 TEST_F(LocalFsInMemory, ARemovedFileIsClosedOnAThread) { world.run(removes_and_forgets()); }
+// A host makes chains of any length by moving one to the end of another.
+TEST_F(LocalFsInMemory, AChainOfDirectoriesIsDroppedInSlices) { world.run(lets_go_of_a_chain()); }
+TEST_F(LocalFsInMemory, AChainIsDroppedBeforeTheFileSystemEnds) { world.run(forgets_a_chain()); }
 TEST_F(LocalFsInMemory, ManyNamesAreOneJob) { world.run(counts_jobs()); }
 
 Task<> walk_in_proc(CountedPool& pool, sim::World& world) {

@@ -42,15 +42,22 @@ void LocalNodes::found_at(LocalNode& node, LocalNode* parent, const std::string&
 }
 
 void LocalNodes::close_idle() {
-    while (idle_.size() > descriptors_max_) {
+    while (idle_.size() > bounds_.descriptors_max) {
         close_(std::exchange(idle_.front()->path, Descriptor()));
         idle_.pop_front();
     }
 }
 
-void LocalNodes::drop_if_unused(LocalNode& node) {
+size_t LocalNodes::drop_unused(LocalNode& node, size_t most) {
     LocalNode* each = &node;
-    while (each->references == 0 && each->uses == 0 && each->children == 0) {
+    size_t dropped = 0;
+    while (each->is_unused()) {
+        if (dropped == most) {
+            unused_.push_back(each->id);
+            drop_later_();
+            break;
+        }
+        ++dropped;
         LocalNode* const parent = each->parent;
         if (each->is_open()) {
             idle_.erase(each->idle);
@@ -59,10 +66,20 @@ void LocalNodes::drop_if_unused(LocalNode& node) {
         const auto id = ids_.find(each->inode);
         if (id != ids_.end() && id->second == each->id.value) ids_.erase(id);
         nodes_.erase(each->id.value);
-        if (parent == nullptr) return;
+        if (parent == nullptr) break;
         --parent->children;
         each = parent;
     }
+    return dropped;
+}
+
+bool LocalNodes::drop_some() {
+    for (size_t left = slice_of_nodes; left > 0 && !unused_.empty();) {
+        LocalNode* const node = find(unused_.back());
+        unused_.pop_back();
+        left -= std::max<size_t>(node == nullptr ? 0 : drop_unused(*node, left), 1);
+    }
+    return !unused_.empty();
 }
 
 }  // namespace ros2s::foreign

@@ -5,8 +5,10 @@
 // one; the least recently used is closed first. The directory opens nodes again by their names.
 //
 // Invariant: a node exists while it has references (lookups not yet forgotten), uses (calls and
-// handles) or nodes that were found in it. Ids increase and are never reused. Except for the
-// root's, they start at a random value, so ids of an earlier process are not valid here.
+// handles) or nodes that were found in it. A client can make a chain of directories of any length,
+// whose nodes all become unused with the last one, so they are dropped in slices. Ids increase and
+// are never reused. Except for the root's, they start at a random value, so ids of an earlier
+// process are not valid here.
 #pragma once
 #include <sys/stat.h>
 
@@ -18,6 +20,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "descriptor.h"
 #include "ros2s/base/check.h"
@@ -47,6 +50,7 @@ struct LocalNode {
     std::list<LocalNode*>::iterator idle{};  // valid if uses == 0 and there is a descriptor
 
     [[nodiscard]] bool is_open() const { return path.get() >= 0; }
+    [[nodiscard]] bool is_unused() const { return references == 0 && uses == 0 && children == 0; }
     [[nodiscard]] bool is(const Found& found) const {
         return inode == std::pair{found.status.st_dev, found.status.st_ino} &&
                fingerprint == found.fingerprint;
@@ -55,18 +59,37 @@ struct LocalNode {
 
 class LocalNodes {
   public:
-    // `close` closes the descriptor of a node that is not in use any more.
-    LocalNodes(uint64_t random, size_t descriptors_max, std::function<void(Descriptor)> close)
+    static constexpr size_t slice_of_nodes = 64;
+
+    struct Bounds {
+        size_t descriptors_max;  // of nodes that are not in use
+        size_t nodes_max;
+    };
+    // `close` closes the descriptor of a node that is not in use any more. `drop_later` is called
+    // when there is something for drop_some().
+    LocalNodes(uint64_t random, Bounds bounds, std::function<void(Descriptor)> close,
+               std::function<void()> drop_later)
         : first_(fs::root_node.value + 1 + (random >> 16)),
-          descriptors_max_(descriptors_max),
-          close_(std::move(close)) {}
+          bounds_(bounds),
+          close_(std::move(close)),
+          drop_later_(std::move(drop_later)) {}
     LocalNodes(const LocalNodes&) = delete;
     LocalNodes& operator=(const LocalNodes&) = delete;
 
+    [[nodiscard]] size_t count() const { return nodes_.size(); }
+    // Whether there is room for another node. Errors: busy (detail: the limit).
+    [[nodiscard]] Result<> check_room() const {
+        return count() < bounds_.nodes_max ? Result<>() : fail(Code::busy, bounds_.nodes_max);
+    }
+    // Whether the file has a node, or may get one. Errors: busy.
+    [[nodiscard]] Result<> check_room(const Found& found) const {
+        const LocalNode* node = find(found.status.st_dev, found.status.st_ino);
+        return node != nullptr && node->is(found) ? Result<>() : check_room();
+    }
     // The root, which is always in use.
     void add_root(Found found) { ++add(std::move(found), nullptr, {}).references; }
     // The node for `name` in `parent`, with one more reference. It may lose its descriptor at once,
-    // unless the caller begins to use it.
+    // unless the caller begins to use it. check_room() is asked first.
     LocalNode& add(Found found, LocalNode* parent, const std::string& name);
     // Records a new name of the node, after a move or after it was found again.
     void found_at(LocalNode& node, LocalNode* parent, const std::string& name);
@@ -108,17 +131,26 @@ class LocalNodes {
         if (!node.is_open()) node.path = std::move(path);
     }
 
+    // Drops a slice of the nodes that are not used any more. False: there are no others.
+    bool drop_some();
+
   private:
     void close_idle();
-    void drop_if_unused(LocalNode& node);
+    // The node, and a slice of those above it.
+    void drop_if_unused(LocalNode& node) { (void)drop_unused(node, 1 + slice_of_nodes); }
+    // The node and those above it, as far as they are unused. Returns how many were dropped. What
+    // is left is drop_some()'s.
+    size_t drop_unused(LocalNode& node, size_t most);
 
     const uint64_t first_;
-    const size_t descriptors_max_;
+    const Bounds bounds_;
     const std::function<void(Descriptor)> close_;
+    const std::function<void()> drop_later_;
     uint64_t next_ = fs::root_node.value;  // the root is added first
     std::map<std::pair<dev_t, ino_t>, uint64_t> ids_;
     std::unordered_map<uint64_t, std::unique_ptr<LocalNode>> nodes_;  // never iterated
-    std::list<LocalNode*> idle_;  // open and unused; the least recently used is first
+    std::list<LocalNode*> idle_;      // open and unused; the least recently used is first
+    std::vector<fs::NodeId> unused_;  // for drop_some(), unless they are used again
 };
 
 // A use of a node by a call. Empty if there is no such node.

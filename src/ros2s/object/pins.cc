@@ -18,10 +18,15 @@ uint64_t PinTable::limit_met(const Holder& holder, size_t more) const {
     return owned + more > owner_pins_max ? owner_pins_max : 0;
 }
 
+bool PinTable::has(ContainerId container, ObjectId object, const Holder& holder) const {
+    const auto found = objects_.find({container, object});
+    return found != objects_.end() && found->second.holders.contains(holder);
+}
+
 Result<> PinTable::add(ContainerId container, ObjectId object, const Holder& holder) {
+    drop_some();
     const Key key{container, object};
-    const auto found = objects_.find(key);
-    if (found != objects_.end() && found->second.holders.contains(holder)) return {};
+    if (has(container, object, holder)) return {};
     if (const uint64_t limit = limit_met(holder, 1)) return fail(Code::no_memory, limit);
     objects_[key].holders.insert(holder);
     Session& session = sessions_[holder.session];
@@ -48,18 +53,35 @@ bool PinTable::remove(ContainerId container, ObjectId object, const Holder& hold
     const Key key{container, object};
     if (const auto session = sessions_.find(holder.session); session != sessions_.end()) {
         session->second.pins.erase({key, holder.client});
-        if (session->second.pins.empty()) sessions_.erase(session);
+        if (session->second.pins.empty()) {
+            ended_.erase({session->second.until, session->first});
+            sessions_.erase(session);
+        }
     }
     return drop(key, holder);
 }
 
-bool PinTable::is_free(Object& object, const Holder& holder, Time now) {
-    return std::ranges::none_of(object.holders, [&](const Holder& other) {
-        return other != holder && sessions_.at(other.session).until > now;
-    });
+// Asks once for each session: clients name themselves, so one may hold the object very many times.
+bool PinTable::is_free(const Object& object, const Holder& holder, Time now) const {
+    auto each = object.holders.begin();
+    while (each != object.holders.end()) {
+        const uint64_t session = each->session;
+        if (*each == holder) {
+            ++each;
+        } else if (sessions_.at(session).until > now) {
+            return false;
+        } else if (session == UINT64_MAX) {
+            return true;
+        } else {
+            each = object.holders.lower_bound({{}, session + 1, {}});
+        }
+    }
+    return true;
 }
 
 Result<> PinTable::judge(ContainerId container, const Transaction& transaction, Time now) {
+    now_ = std::max(now_, now);
+    drop_some();
     size_t taken = 0;
     for (size_t i = 0; i < transaction.conditions.size(); ++i) {
         const Condition& condition = transaction.conditions[i];
@@ -70,8 +92,8 @@ Result<> PinTable::judge(ContainerId container, const Transaction& transaction, 
         }
         const auto found = objects_.find({container, condition.object});
         if (condition.kind == Condition::Kind::pinned) {
-            const bool holds =
-                found != objects_.end() && found->second.holders.contains(transaction.holder);
+            const bool holds = has(container, condition.object, transaction.holder) &&
+                               sessions_.at(transaction.holder.session).until > now;
             if (!holds) return fail(Code::condition_failed, i);
         } else if (found != objects_.end() && !is_free(found->second, transaction.holder, now)) {
             found->second.is_wanted = true;
@@ -93,17 +115,28 @@ void PinTable::take(ContainerId container, const Transaction& transaction) {
 }
 
 void PinTable::session_ended(uint64_t ended, Time now, Time until) {
+    now_ = std::max(now_, now);
     if (const auto found = sessions_.find(ended); found != sessions_.end()) {
+        ended_.erase({found->second.until, ended});
+        ended_.emplace(until, ended);
         found->second.until = until;
     }
-    for (auto each = sessions_.begin(); each != sessions_.end();) {
-        auto& [number, session] = *each;
-        if (session.until > now) {
-            ++each;
-            continue;
+    drop_some();
+}
+
+void PinTable::drop_some() {
+    size_t left = slice_of_pins;
+    while (left > 0 && !ended_.empty() && ended_.begin()->first <= now_) {
+        const auto over = sessions_.find(ended_.begin()->second);
+        Session& session = over->second;
+        for (; left > 0 && !session.pins.empty(); --left) {
+            const auto [key, client] = *session.pins.begin();
+            session.pins.erase(session.pins.begin());
+            drop(key, {client, over->first, session.owner});
         }
-        for (const auto& [key, client] : session.pins) drop(key, {client, number, session.owner});
-        each = sessions_.erase(each);
+        if (!session.pins.empty()) return;
+        ended_.erase(ended_.begin());
+        sessions_.erase(over);
     }
 }
 

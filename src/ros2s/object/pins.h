@@ -10,6 +10,9 @@
 // another session and pin again. For the same reason a store that was just opened, and has lost all
 // pins, refuses `unpinned` for a while (the grace period).
 //
+// A session that is over may leave very many pins. They bind nobody, and are dropped in slices: by
+// session_ended(), add() and judge(), so that they go faster than new ones come.
+//
 // Used on one core. Nothing suspends. Bounded in all, per session, and per owner: an owner with
 // many sessions has no more pins than it leaves free, so n owners that take all they get leave 1/(n
 // + 1). The bounds of sessions and owners do not apply to this process.
@@ -27,11 +30,13 @@ class PinTable {
   public:
     static constexpr size_t pins_max = size_t{1} << 20;
     static constexpr size_t session_pins_max = size_t{1} << 18;
+    static constexpr size_t slice_of_pins = 256;
 
     // The condition `unpinned` fails until this time.
     void begin_grace(Time until) { grace_until_ = until; }
     // Idempotent. Errors: no_memory (detail: the limit).
     [[nodiscard]] Result<> add(ContainerId container, ObjectId object, const Holder& holder);
+    [[nodiscard]] bool has(ContainerId container, ObjectId object, const Holder& holder) const;
     // True: it was the last pin, and a punch had been refused because of it.
     bool remove(ContainerId container, ObjectId object, const Holder& holder);
     // Checks the transaction's conditions about pins. Errors: condition_failed (detail = the
@@ -39,20 +44,21 @@ class PinTable {
     [[nodiscard]] Result<> judge(ContainerId container, const Transaction& transaction, Time now);
     // Adds those that the transaction pins. Nothing may change between judge() and this.
     void take(ContainerId container, const Transaction& transaction);
-    // The session's pins stay until `until`.
+    // The session's pins bind others until `until`.
     void session_ended(uint64_t session, Time now, Time until);
+    // With those that are to be dropped.
     [[nodiscard]] size_t count() const { return count_; }
 
   private:
     using Key = std::pair<ContainerId, ObjectId>;
-    struct ByFields {
+    struct BySession {
         bool operator()(const Holder& a, const Holder& b) const {
-            return std::tie(a.client, a.session, a.owner) < std::tie(b.client, b.session, b.owner);
+            return std::tie(a.session, a.client, a.owner) < std::tie(b.session, b.client, b.owner);
         }
     };
     struct Object {
-        std::set<Holder, ByFields> holders;  // clients name themselves: there may be very many
-        bool is_wanted = false;              // a punch was refused
+        std::set<Holder, BySession> holders;  // clients name themselves: there may be very many
+        bool is_wanted = false;               // a punch was refused
     };
     struct Session {
         Uuid owner;
@@ -61,14 +67,17 @@ class PinTable {
     };
     // The limit that `more` pins of the holder's session would exceed; 0: none.
     [[nodiscard]] uint64_t limit_met(const Holder& holder, size_t more) const;
-    [[nodiscard]] bool is_free(Object& object, const Holder& holder, Time now);
+    [[nodiscard]] bool is_free(const Object& object, const Holder& holder, Time now) const;
     bool drop(const Key& key, const Holder& holder);
+    void drop_some();
 
     Time grace_until_{};
+    Time now_{};  // as the owner said last
     size_t count_ = 0;
     std::map<Key, Object> objects_;
     std::map<uint64_t, Session> sessions_;
-    std::map<Uuid, size_t> owners_;  // their pins
+    std::set<std::pair<Time, uint64_t>> ended_;  // of them, by `until`
+    std::map<Uuid, size_t> owners_;              // their pins
 };
 
 }  // namespace ros2s::object

@@ -3,6 +3,7 @@
 #include <deque>
 #include <ranges>
 
+#include "pins_ahead.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/validate.h"
 #include "segment.h"
@@ -275,6 +276,7 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
     if (!completed && completed.error().code == Code::busy) co_return false;
     if (!completed) co_return end_all(completed.error());
     std::vector<Member*> done;
+    PinsAhead pins(pins_);
     for (Member* each : members) {
         if (!each->verdict) {
             if (is_guess) co_return false;
@@ -292,7 +294,7 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
         if (reactor_.now() - each->payload.started > options_.orphan_age / 2) {
             ready = fail(Code::deadline);
         }
-        if (ready) ready = pins_.judge(each->container, each->transaction, reactor_.now());
+        if (ready) ready = pins.take(each->container, each->transaction, reactor_.now());
         if (!ready) {
             each->result = fail(ready.error());
             co_return is_alone;
@@ -310,9 +312,9 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
     }
     // What did not hold may have been changed by one before it in the group.
     if (!published) co_return end_all(published.error());
+    pins.keep();
     for (Member* each : members) {
         if (each->verdict) {
-            pins_.take(each->container, each->transaction);
             each->result = each->commit;
             for (const auto& [object, key] : each->plan.long_segments()) {
                 start_rewriting(space, object, key);
