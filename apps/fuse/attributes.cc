@@ -28,8 +28,7 @@ void note_if_cut(Server& server, fs::NodeId node, std::optional<time_t> set, Wal
 
 Task<> getattr_task(Server& server, fuse_req_t request, fs::NodeId node) {
     const UserCall user(server, request);
-    const Call& call = user.call;
-    reply_attributes(request, co_await server.file_system().get_attributes(call, node));
+    reply_attributes(request, co_await server.file_system().get_attributes(user.call, node));
 }
 void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
     Server& server = server_of(request);
@@ -39,8 +38,7 @@ void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
 Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node, fs::SetAttributes changes,
                     TimesSet times) {
     const UserCall user(server, request);
-    const Call& call = user.call;
-    const auto changed = co_await server.file_system().set_attributes(call, node, changes);
+    const auto changed = co_await server.file_system().set_attributes(user.call, node, changes);
     if (changed) {
         note_if_cut(server, node, times.accessed, changed->accessed);
         note_if_cut(server, node, times.modified, changed->modified);
@@ -73,8 +71,7 @@ void setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int which
 
 Task<> statfs_task(Server& server, fuse_req_t request) {
     const UserCall user(server, request);
-    const Call& call = user.call;
-    const auto space = co_await server.file_system().space(call);
+    const auto space = co_await server.file_system().space(user.call);
     if (!space) {
         reply_error(request, space.error());
         co_return;
@@ -121,8 +118,7 @@ Task<Result<std::string>> value_of(Server& server, fuse_req_t request, fs::NodeI
         co_return server.options().status();
     }
     const UserCall user(server, request);
-    const Call& call = user.call;
-    co_return co_await server.file_system().get_xattr(call, node, name);
+    co_return co_await server.file_system().get_xattr(user.call, node, name);
 }
 
 Task<> getxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::string name,
@@ -155,9 +151,8 @@ void getxattr(fuse_req_t request, fuse_ino_t node, const char* name, size_t room
 Task<> setxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::string name,
                      std::string value, fs::SetXattr how) {
     const UserCall user(server, request);
-    const Call& call = user.call;
     const auto result =
-        co_await server.file_system().set_xattr(call, node, name, as_bytes(value), how);
+        co_await server.file_system().set_xattr(user.call, node, name, as_bytes(value), how);
     if (!result && result.error().code == Code::too_large) {
         fuse_reply_err(request, E2BIG);
         co_return;
@@ -179,8 +174,7 @@ void setxattr(fuse_req_t request, fuse_ino_t node, const char* name, const char*
 
 Task<> listxattr_task(Server& server, fuse_req_t request, fs::NodeId node, size_t room) {
     const UserCall user(server, request);
-    const Call& call = user.call;
-    const auto names = co_await server.file_system().list_xattrs(call, node);
+    const auto names = co_await server.file_system().list_xattrs(user.call, node);
     if (!names) {
         reply_error(request, names.error());
         co_return;
@@ -204,8 +198,7 @@ void listxattr(fuse_req_t request, fuse_ino_t node, size_t room) {
 
 Task<> removexattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::string name) {
     const UserCall user(server, request);
-    const Call& call = user.call;
-    reply(request, co_await server.file_system().remove_xattr(call, node, name));
+    reply(request, co_await server.file_system().remove_xattr(user.call, node, name));
 }
 void removexattr(fuse_req_t request, fuse_ino_t node, const char* name) {
     if (is_refused(name)) {

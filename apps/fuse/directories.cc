@@ -16,9 +16,8 @@ constexpr uint64_t dots = 2;
 
 Task<> opendir_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
     const UserCall user(server, request);
-    const Call& call = user.call;
     auto& file_system = server.file_system();
-    const auto opened = co_await file_system.open(call, node, {});
+    const auto opened = co_await file_system.open(user.call, node, {});
     if (!opened) {
         reply_error(request, opened.error());
         co_return;
@@ -27,7 +26,7 @@ Task<> opendir_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_fi
     // but cookies belong to their handle.
     file.fh = opened->handle.value;
     if (fuse_reply_open(request, &file) != 0) {
-        std::ignore = co_await file_system.close(call, opened->handle);
+        std::ignore = co_await file_system.close(user.call, opened->handle);
     }
 }
 void opendir(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {

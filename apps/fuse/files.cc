@@ -39,10 +39,9 @@ void fill_opened(Server& server, const fs::Caller& user, fs::FileHandle handle,
 Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                    mode_t mode, fuse_file_info file) {
     const UserCall user(server, request);
-    const Call& call = user.call;
     auto& file_system = server.file_system();
     const auto opened = co_await file_system.create(
-        call, parent, name, mode, to_flags(server, file.flags), owner_of(request, parent));
+        user.call, parent, name, mode, to_flags(server, file.flags), owner_of(request, parent));
     if (!opened) {
         reply_error(request, opened.error());
         co_return;
@@ -51,7 +50,7 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
     const fuse_entry_param entry = to_entry(server, opened->attributes);
     if (fuse_reply_create(request, &entry, &file) != 0) {
         // The caller was killed: it has neither the reference nor the handle.
-        std::ignore = co_await server.write_handles().close(call, opened->handle);
+        std::ignore = co_await server.write_handles().close(user.call, opened->handle);
         file_system.forget(opened->attributes.node, 1);
     }
 }
@@ -63,16 +62,15 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
 
 Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
     const UserCall user(server, request);
-    const Call& call = user.call;
     auto& file_system = server.file_system();
-    const auto opened = co_await file_system.open(call, node, to_flags(server, file.flags));
+    const auto opened = co_await file_system.open(user.call, node, to_flags(server, file.flags));
     if (!opened) {
         reply_error(request, opened.error());
         co_return;
     }
     fill_opened(server, user.caller, opened->handle, file);
     if (fuse_reply_open(request, &file) != 0) {
-        std::ignore = co_await server.write_handles().close(call, opened->handle);
+        std::ignore = co_await server.write_handles().close(user.call, opened->handle);
     }
 }
 void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
@@ -164,13 +162,12 @@ Task<Result<>> reach(Server& server, const Call& call, fs::NodeId node, fuse_fil
 Task<> punch_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
                   uint64_t offset, uint64_t length, bool keep_size) {
     const UserCall user(server, request);
-    const Call& call = user.call;
     // The size first: the byte that this overwrites is in the range. Afterwards, it could be one of
     // a block that another client has written since the range was punched.
     Result<> done;
-    if (!keep_size) done = co_await reach(server, call, node, file, offset + length);
+    if (!keep_size) done = co_await reach(server, user.call, node, file, offset + length);
     if (done) {
-        done = co_await server.file_system().punch_hole(call, handle_of(file), offset, length);
+        done = co_await server.file_system().punch_hole(user.call, handle_of(file), offset, length);
     }
     reply(request, done);
 }

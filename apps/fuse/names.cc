@@ -11,8 +11,7 @@ namespace {
 
 Task<> lookup_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
     const UserCall user(server, request);
-    const Call& call = user.call;
-    const auto result = co_await server.file_system().lookup(call, parent, name);
+    const auto result = co_await server.file_system().lookup(user.call, parent, name);
     if (!result && result.error().code == Code::not_found && server.cache_seconds() > 0) {
         fuse_entry_param absent{};  // node 0: the kernel remembers that the name does not exist
         absent.entry_timeout = server.cache_seconds();
@@ -40,8 +39,7 @@ void forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgotten)
 Task<> mknod_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                   mode_t mode, dev_t device) {
     const UserCall user(server, request);
-    const Call& call = user.call;
-    reply_entry(request, co_await server.file_system().mknod(call, parent, name, mode, device,
+    reply_entry(request, co_await server.file_system().mknod(user.call, parent, name, mode, device,
                                                              owner_of(request, parent)));
 }
 void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
@@ -52,9 +50,8 @@ void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
 Task<> mkdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                   mode_t mode) {
     const UserCall user(server, request);
-    const Call& call = user.call;
     if (server.inherited_group(parent)) mode |= S_ISGID;
-    reply_entry(request, co_await server.file_system().mkdir(call, parent, name, mode,
+    reply_entry(request, co_await server.file_system().mkdir(user.call, parent, name, mode,
                                                              owner_of(request, parent)));
 }
 void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
@@ -64,8 +61,7 @@ void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode)
 
 Task<> unlink_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
     const UserCall user(server, request);
-    const Call& call = user.call;
-    reply(request, co_await server.file_system().unlink(call, parent, name));
+    reply(request, co_await server.file_system().unlink(user.call, parent, name));
 }
 void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
     Server& server = server_of(request);
@@ -74,8 +70,7 @@ void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
 
 Task<> rmdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
     const UserCall user(server, request);
-    const Call& call = user.call;
-    reply(request, co_await server.file_system().rmdir(call, parent, name));
+    reply(request, co_await server.file_system().rmdir(user.call, parent, name));
 }
 void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
     Server& server = server_of(request);
@@ -85,8 +80,7 @@ void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
 Task<> symlink_task(Server& server, fuse_req_t request, std::string target, fs::NodeId parent,
                     std::string name) {
     const UserCall user(server, request);
-    const Call& call = user.call;
-    reply_entry(request, co_await server.file_system().symlink(call, parent, name, target,
+    reply_entry(request, co_await server.file_system().symlink(user.call, parent, name, target,
                                                                owner_of(request, parent)));
 }
 void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
@@ -97,8 +91,7 @@ void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const ch
 Task<> link_task(Server& server, fuse_req_t request, fs::NodeId node, fs::NodeId parent,
                  std::string name) {
     const UserCall user(server, request);
-    const Call& call = user.call;
-    reply_entry(request, co_await server.file_system().link(call, node, parent, name));
+    reply_entry(request, co_await server.file_system().link(user.call, node, parent, name));
 }
 void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const char* name) {
     Server& server = server_of(request);
@@ -108,9 +101,8 @@ void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const char* na
 Task<> rename_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                    fs::NodeId new_parent, std::string new_name, fs::FileSystem::RenameFlags flags) {
     const UserCall user(server, request);
-    const Call& call = user.call;
     const auto result =
-        co_await server.file_system().rename(call, parent, name, new_parent, new_name, flags);
+        co_await server.file_system().rename(user.call, parent, name, new_parent, new_name, flags);
     if (!result && result.error().code == Code::loop) {
         fuse_reply_err(request, EINVAL);
         co_return;
@@ -131,8 +123,7 @@ void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t 
 
 Task<> readlink_task(Server& server, fuse_req_t request, fs::NodeId node) {
     const UserCall user(server, request);
-    const Call& call = user.call;
-    const auto target = co_await server.file_system().readlink(call, node);
+    const auto target = co_await server.file_system().readlink(user.call, node);
     if (!target) {
         reply_error(request, target.error());
         co_return;

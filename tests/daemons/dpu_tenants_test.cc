@@ -15,6 +15,7 @@
 #include "ros2s/base/crc32c.h"
 #include "ros2s/fabric/shm/shm.h"
 #include "ros2s/fs/caller.h"
+#include "ros2s/hostlink/fields.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
 
@@ -100,7 +101,7 @@ Task<Result<>> read_file(Tenant& tenant, hostlink::FileBody file) {
     const Bytes sink[] = {memory};
     ReadNothing reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(hostlink::Method::read),
-                                   .body = hostlink::encode_file(body, file),
+                                   .body = rpc::build(body, hostlink::file_fields, file),
                                    .sink = sink,
                                    .reply_body_bytes_max = 64};
     co_return co_await tenant.connection->channel().call(call, request, reader);
@@ -220,8 +221,8 @@ Task<Result<>> Raw::ask(const fabric::RemoteKey& key, hostlink::FileBody file) {
     header.session = session;
     header.request = 1U << 16;
     header.sink_bytes = mib;
-    EXPECT_TRUE(co_await endpoint->send(
-        rpc::encode_frame(header, {}, {&window, 1}, hostlink::encode_file(body, file), memory)));
+    EXPECT_TRUE(co_await endpoint->send(rpc::encode_frame(
+        header, {}, {&window, 1}, rpc::build(body, hostlink::file_fields, file), memory)));
     const auto answer = co_await endpoint->receive();
     if (!answer) co_return fail(answer.error());
     const auto frame = rpc::decode_frame(answer->bytes());
@@ -277,10 +278,11 @@ Task<Result<>> change_file(Tenant& tenant, hostlink::Method method, fs::FileHand
     const rpc::CallRequest request{
         .method = static_cast<uint16_t>(method),
         .id = {.client = tenant.connection->client(), .slot = 4000, .sequence = 1},
-        .body = hostlink::encode_file(body, {.mount = tenant.location().mount,
-                                             .handle = handle,
-                                             .length = content.size(),
-                                             .crc = writes ? crc32c(payload[0]) : 0}),
+        .body = rpc::build(body, hostlink::file_fields,
+                           hostlink::FileBody{.mount = tenant.location().mount,
+                                              .handle = handle,
+                                              .length = content.size(),
+                                              .crc = writes ? crc32c(payload[0]) : 0}),
         .payload = writes ? std::span<const ConstBytes>(payload) : std::span<const ConstBytes>(),
         .reply_body_bytes_max = 64};
     co_return co_await tenant.connection->channel().call(call, request, reader);

@@ -13,6 +13,7 @@
 #include "dpu_tenant.h"
 #include "raw_connection.h"
 #include "ros2s/fabric/shm/shm.h"
+#include "ros2s/hostlink/fields.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
@@ -56,7 +57,7 @@ Task<> read_by_hand(Tenant& tenant, rpc::Channel& channel, const std::atomic<boo
     ReadNothing reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(hostlink::Method::read),
                                    .repeatable = true,
-                                   .body = hostlink::encode_file(body, body_of(tenant)),
+                                   .body = rpc::build(body, hostlink::file_fields, body_of(tenant)),
                                    .sink = sink,
                                    .reply_body_bytes_max = 64};
     while (!stop) {
@@ -132,7 +133,8 @@ Task<> no_windows_once(fabric::Domain& domain, Tenant& bob, const std::atomic<bo
     rpc::FrameHeader header;
     header.method = static_cast<uint16_t>(hostlink::Method::read);
     header.sink_bytes = 64 * mib;
-    co_await repeat(raw, header, {}, hostlink::encode_file(body, body_of(bob)), stop, done);
+    co_await repeat(raw, header, {}, rpc::build(body, hostlink::file_fields, body_of(bob)), stop,
+                    done);
     co_await raw.close();
 }
 
@@ -154,8 +156,8 @@ Task<> late_writes_once(fabric::Domain& domain, Tenant& bob, const std::atomic<b
     header.set(rpc::Flag::in_source);
     header.payload_bytes = memory->size();
     header.remaining_ns = 1'000'000;
-    co_await repeat(raw, header, {&window, 1}, hostlink::encode_file(body, body_of(bob)), stop,
-                    done);
+    co_await repeat(raw, header, {&window, 1},
+                    rpc::build(body, hostlink::file_fields, body_of(bob)), stop, done);
     co_await region->revoke();
     raw.endpoint->free(*memory);
     co_await raw.close();

@@ -6,6 +6,7 @@
 #include "raw_connection.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/fabric/shm/shm.h"
+#include "ros2s/hostlink/fields.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::tests {
@@ -216,10 +217,11 @@ Task<> use_file_of(HostileTenant& self, hostlink::Method method, session::MountI
         .id = {.client = self.tenant.connection->client(),
                .slot = 4000,
                .sequence = self.attempts + 1},
-        .body = hostlink::encode_file(body, {.mount = mount,
-                                             .handle = handle,
-                                             .length = reads ? 0 : content.size(),
-                                             .crc = writes ? crc32c(payload[0]) : 0}),
+        .body = rpc::build(body, hostlink::file_fields,
+                           hostlink::FileBody{.mount = mount,
+                                              .handle = handle,
+                                              .length = reads ? 0 : content.size(),
+                                              .crc = writes ? crc32c(payload[0]) : 0}),
         .payload = writes ? std::span<const ConstBytes>(payload) : std::span<const ConstBytes>(),
         .sink = reads ? std::span<const Bytes>(sink) : std::span<const Bytes>(),
         .reply_body_bytes_max = 64,
@@ -239,11 +241,12 @@ Task<> list_by_handle_of(HostileTenant& self, const KnownTenant& victim) {
         const rpc::CallRequest request{
             .method = static_cast<uint16_t>(hostlink::Method::readdir),
             .repeatable = true,
-            .body = hostlink::encode_readdir(body,
-                                             {.mount = mount,
-                                              .handle = victim.handle,
-                                              .cookie = self.random.next() >> self.random.below(64),
-                                              .limit = hostlink::readdir_entries_max}),
+            .body = rpc::build(
+                body, hostlink::readdir_fields,
+                hostlink::ReaddirBody{.mount = mount,
+                                      .handle = victim.handle,
+                                      .cookie = self.random.next() >> self.random.below(64),
+                                      .limit = hostlink::readdir_entries_max}),
             .reply_body_bytes_max = 64 << 10,
             .report = &report};
         expect_refused(
@@ -333,7 +336,7 @@ Task<bool> ask_for_much(HostileTenant& self, RawConnection& raw, const fabric::R
         const std::span<const rpc::WindowDescriptor> windows(&window, 1), none;
         const ConstBytes frame =
             rpc::encode_frame(header, writes ? windows : none, writes ? none : windows,
-                              hostlink::encode_file(body, file), memory);
+                              rpc::build(body, hostlink::file_fields, file), memory);
         if (!self.count(co_await raw.endpoint->send(frame))) co_return false;
         if (!self.random.one_in(3)) continue;
         rpc::FrameHeader cancel;
@@ -394,7 +397,7 @@ ConstBytes spoiled(HostileTenant& self, rpc::FrameHeader header, Bytes memory) {
     if (random.one_in(4)) file.offset = number;
     if (random.one_in(4)) file.length = number;
     std::vector<std::byte> bytes;
-    std::ranges::copy(hostlink::encode_file(body, file), std::back_inserter(bytes));
+    std::ranges::copy(rpc::build(body, hostlink::file_fields, file), std::back_inserter(bytes));
     if (random.one_in(4)) bytes.resize(random.below(200), std::byte{0x5a});
     std::vector<rpc::WindowDescriptor> windows(random.below(3));
     for (auto& window : windows) {

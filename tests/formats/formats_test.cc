@@ -281,11 +281,11 @@ TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {
         row("status", field_text<Result<>>(rpc::status_fields)),
         row("object", field_text<ObjectId>(s::object_fields)),
 
-        row("1 describe", "empty", field_text<uint64_t, std::string>(s::description_fields)),
+        row("1 describe", "empty", field_text<s::Description>(s::description_fields)),
         row("2 fetch", field_text<ContainerId, std::vector<FetchItem>>(s::fetch_fields), fetched),
         row("3 update", field_text<ContainerId, Transaction>(s::update_fields),
             field_text<Commit>(s::commit_fields)),
-        row("4 list", field_text<ContainerId, ListRequest, bool, std::string>(s::list_fields),
+        row("4 list", field_text<ContainerId, ListRequest>(s::list_fields),
             field_text<std::vector<ListEntry>, bool>(s::listed_fields)),
         row("5 query", field_text<ContainerId, ObjectId, Akey>(s::query_fields),
             field_text<QueryReply>(s::queried_fields)),

@@ -96,7 +96,6 @@ class DaosFileSystem final : public fs::FileSystem {
         uint32_t in_flight = 0;
         Event idle;
     };
-    class FileUse;
     class NodeUse;
     // Semaphores that are held until it is destroyed.
     class Locks;
@@ -214,20 +213,6 @@ class [[nodiscard]] DaosFileSystem::NodeUse {
   private:
     Nodes* nodes_;
     Node* node_;
-};
-
-// A use of an open file by a call.
-class [[nodiscard]] DaosFileSystem::FileUse {
-  public:
-    explicit FileUse(OpenFile& file) : file_(file) { ++file_.in_flight; }
-    FileUse(const FileUse&) = delete;
-    FileUse& operator=(const FileUse&) = delete;
-    ~FileUse() {
-        if (--file_.in_flight == 0) file_.idle.wake_all();
-    }
-
-  private:
-    OpenFile& file_;
 };
 
 [[nodiscard]] Attributes attributes_of(NodeId node, const struct stat& status);

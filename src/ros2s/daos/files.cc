@@ -6,6 +6,7 @@
 #include "file_system.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/fs/caller.h"
+#include "ros2s/fs/file_use.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::daos {
@@ -109,7 +110,7 @@ Task<Result<uint64_t>> DaosFileSystem::pread(const Call&, FileHandle handle, fs:
                                              uint64_t offset) {
     ROS2S_CO_TRY_ASSIGN(OpenFile* const file, find_open(handle, false));
     if (!into.is_local()) co_return fail(Code::unsupported);
-    const FileUse use(*file);
+    const fs::FileUse use(file);
     const ObjectRef object = file->node.object;
     Buffer buffer(into.bytes());
     daos_size_t bytes = 0;
@@ -138,7 +139,7 @@ Task<Result<uint64_t>> DaosFileSystem::pwrite(const Call& call, FileHandle handl
     ROS2S_CO_TRY_ASSIGN(OpenFile* const file, find_open(handle, true));
     if (file->flags.append) ROS2S_CO_TRY(check_first(call));
     if (!from.is_local()) co_return fail(Code::unsupported);
-    const FileUse use(*file);
+    const fs::FileUse use(file);
     Locks locks;
     if (file->flags.append) {
         ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
@@ -174,7 +175,7 @@ Task<Result<>> DaosFileSystem::punch_hole(const Call& call, FileHandle handle, u
     if (length == 0 || offset > INT64_MAX || length > INT64_MAX - offset) {
         co_return fail(Code::invalid);
     }
-    const FileUse use(*file);
+    const fs::FileUse use(file);
     ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
     Locks locks;
     co_await lock_size(locks, file->node.id, true);
@@ -249,7 +250,7 @@ Task<Result<std::vector<fs::DirectoryEntry>>> DaosFileSystem::readdir(const Call
                                                                       size_t limit) {
     ROS2S_CO_TRY_ASSIGN(OpenFile* const file, find_file(handle));
     if (!S_ISDIR(file->node.mode)) co_return fail(Code::not_directory);
-    const FileUse use(*file);
+    const fs::FileUse use(file);
     co_await file->reading_names.acquire();
     const SemaphoreHold hold(file->reading_names);
     ROS2S_CO_TRY(co_await fill_names(call, *file, cookie));

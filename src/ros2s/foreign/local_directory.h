@@ -115,7 +115,6 @@ class LocalDirectory final : public fs::FileSystem {
         uint32_t in_flight = 0;
         Event idle;
     };
-    class FileUse;
     class KeptNames;
 
     // The result of an update that was sent before is unknown, because there are no stored replies.
@@ -264,26 +263,6 @@ class [[nodiscard]] LocalDirectory::KeptNames {
   private:
     LocalDirectory& directory_;
     OpenFile& file_;
-};
-
-// A use of an open file by a call. Empty if the handle is stale.
-class [[nodiscard]] LocalDirectory::FileUse {
-  public:
-    explicit FileUse(OpenFile* file) : file_(file) {
-        if (file_ != nullptr) ++file_->in_flight;
-    }
-    FileUse(const FileUse&) = delete;
-    FileUse& operator=(const FileUse&) = delete;
-    ~FileUse() {
-        if (file_ != nullptr && --file_->in_flight == 0) file_->idle.wake_all();
-    }
-    explicit operator bool() const { return file_ != nullptr; }
-    [[nodiscard]] int fd() const { return file_->descriptor.get(); }
-    OpenFile* operator->() const { return file_; }
-    OpenFile& operator*() const { return *file_; }
-
-  private:
-    OpenFile* file_;
 };
 
 }  // namespace ros2s::foreign

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "local_directory.h"
+#include "ros2s/fs/file_use.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::foreign {
@@ -147,7 +148,7 @@ Task<Result<size_t>> LocalDirectory::write_some(const Call& call, OpenFile& file
 
 Task<Result<uint64_t>> LocalDirectory::pread(const Call& call, FileHandle handle, fs::Window into,
                                              uint64_t offset) {
-    const FileUse file(find_file(handle));
+    const fs::FileUse file(find_file(handle));
     if (!file) co_return fail(Code::stale);
     if (S_ISDIR(file->node.type)) co_return fail(Code::is_directory);
     if (!file->flags.read) co_return fail(Code::denied);
@@ -170,7 +171,7 @@ Task<Result<uint64_t>> LocalDirectory::pread(const Call& call, FileHandle handle
 
 Task<Result<uint64_t>> LocalDirectory::pwrite(const Call& call, FileHandle handle, fs::Window from,
                                               uint64_t offset) {
-    const FileUse file(find_file(handle));
+    const fs::FileUse file(find_file(handle));
     if (!file) co_return fail(Code::stale);
     if (S_ISDIR(file->node.type)) co_return fail(Code::is_directory);
     if (!file->flags.write && !file->flags.append) co_return fail(Code::denied);
@@ -196,14 +197,14 @@ Task<Result<uint64_t>> LocalDirectory::pwrite(const Call& call, FileHandle handl
 }
 
 Task<Result<>> LocalDirectory::fsync(const Call& call, FileHandle handle) {
-    const FileUse file(find_file(handle));
+    const fs::FileUse file(find_file(handle));
     if (!file) co_return fail(Code::stale);
-    co_return co_await on_thread(call, [&] { return checked(::fsync(file.fd())); });
+    co_return co_await on_thread(call, [&] { return checked(::fsync(file->descriptor.get())); });
 }
 
 Task<Result<>> LocalDirectory::punch_hole(const Call& call, FileHandle handle, uint64_t offset,
                                           uint64_t length) {
-    const FileUse file(find_file(handle));
+    const fs::FileUse file(find_file(handle));
     if (!file) co_return fail(Code::stale);
     if (S_ISDIR(file->node.type)) co_return fail(Code::is_directory);
     if (!file->flags.write && !file->flags.append) co_return fail(Code::denied);
@@ -211,7 +212,8 @@ Task<Result<>> LocalDirectory::punch_hole(const Call& call, FileHandle handle, u
         co_return fail(Code::invalid);
     }
     co_return co_await on_thread(call, [&] {
-        return checked(::fallocate(file.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+        return checked(::fallocate(file->descriptor.get(),
+                                   FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                    static_cast<off_t>(offset), static_cast<off_t>(length)));
     });
 }
@@ -269,7 +271,7 @@ Task<Result<std::vector<fs::DirectoryEntry>>> LocalDirectory::readdir(const Call
                                                                       FileHandle handle,
                                                                       uint64_t cookie,
                                                                       size_t limit) {
-    const FileUse file(find_file(handle));
+    const fs::FileUse file(find_file(handle));
     if (!file) co_return fail(Code::stale);
     if (!S_ISDIR(file->node.type)) co_return fail(Code::not_directory);
     co_await file->reading_names.acquire();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "file_system.h"
+#include "file_use.h"
 #include "node_table.h"
 #include "readdir_cookies.h"
 #include "ros2s/base/metrics.h"
@@ -82,25 +83,6 @@ class HandleTable {
     }
     std::vector<Entry> slots_;
     std::vector<uint32_t> free_;
-};
-
-// A call that uses an open file.
-class [[nodiscard]] FileUse {
-  public:
-    explicit FileUse(OpenFile* file) : file_(file) {
-        if (file_ != nullptr) ++file_->in_flight;
-    }
-    FileUse(const FileUse&) = delete;
-    FileUse& operator=(const FileUse&) = delete;
-    ~FileUse() {
-        if (file_ != nullptr && --file_->in_flight == 0) file_->idle.wake_all();
-    }
-    explicit operator bool() const { return file_ != nullptr; }
-    OpenFile* operator->() const { return file_; }
-    OpenFile& operator*() const { return *file_; }
-
-  private:
-    OpenFile* file_;
 };
 
 }  // namespace ros2s::fs

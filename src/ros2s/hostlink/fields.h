@@ -1,7 +1,8 @@
-// This header declares the fields of the bodies of wire.h.
+// This header declares the fields of the bodies of wire.h. They are written and read with
+// rpc::build() and rpc::read_body().
 #pragma once
 #include "ros2s/base/fields.h"
-#include "wire.h"
+#include "ros2s/hostlink/wire.h"
 
 namespace ros2s::hostlink {
 

@@ -23,7 +23,8 @@ class ReadMoved final : public rpc::ReplyReader {
   public:
     explicit ReadMoved(Bytes into) : into_(into) {}
     Result<> read(const rpc::Reply& reply) override {
-        ROS2S_TRY_ASSIGN(const MovedBody moved, decode_moved(reply.body));
+        ROS2S_TRY_ASSIGN(const MovedBody moved,
+                         rpc::read_body<MovedBody>(reply.body, moved_fields));
         if (moved.bytes != reply.payload_bytes || moved.bytes > into_.size()) {
             return fail(Code::corrupt);
         }
@@ -112,7 +113,8 @@ Task<Result<uint64_t>> LinkClient::read_part(const Call& call, fs::FileHandle ha
                                    .sink = sink,
                                    .reply_body_bytes_max = sizeof(uint64_t) + sizeof(uint32_t)};
     const auto encode = [&](const Where& at) {
-        return encode_file(body, {.mount = at.place.mount, .handle = at.handle, .offset = offset});
+        return rpc::build(body, file_fields,
+                          FileBody{.mount = at.place.mount, .handle = at.handle, .offset = offset});
     };
     ROS2S_CO_TRY(co_await ask(call, handle, request, reader, encode));
     co_return reader.bytes;
@@ -168,7 +170,7 @@ Task<Result<uint64_t>> LinkClient::update(const Call& call, Method method, fs::F
     const auto encode = [&](const Where& at) {
         file.mount = at.place.mount;
         file.handle = at.handle;
-        return encode_file(body, file);
+        return rpc::build(body, file_fields, file);
     };
     ROS2S_CO_TRY(co_await ask(call, handle, request, reader, encode));
     co_return reader.value.bytes;
@@ -180,7 +182,8 @@ Task<Result<>> LinkClient::fsync(const Call& call, fs::FileHandle handle) {
     const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::sync),
                                    .repeatable = true};
     const auto encode = [&](const Where& at) {
-        return encode_file(body, {.mount = at.place.mount, .handle = at.handle});
+        return rpc::build(body, file_fields,
+                          FileBody{.mount = at.place.mount, .handle = at.handle});
     };
     ROS2S_CO_TRY_ASSIGN(Open* const file, opened(handle));
     file->unsynced = false;

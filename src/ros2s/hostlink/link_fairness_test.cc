@@ -1,4 +1,5 @@
 // Work that a host must not be able to cause on its DPU at no cost.
+#include "fields.h"
 #include "link_test_support.h"
 
 namespace ros2s::hostlink {
@@ -115,7 +116,8 @@ Task<> no_window(ChargedStage& stage) {
     header.method = static_cast<uint16_t>(Method::read);
     header.sink_bytes = 64 * mib;
     Buffer body;
-    const ConstBytes asked = encode_file(body, {.mount = stage.host.mount, .handle = made->handle});
+    const ConstBytes asked =
+        rpc::build(body, file_fields, FileBody{.mount = stage.host.mount, .handle = made->handle});
     for (uint64_t number = 1; number <= 5; ++number) {
         header.request = number << 16;
         EXPECT_TRUE(co_await endpoint.send(rpc::encode_frame(header, {}, {}, asked, memory)));

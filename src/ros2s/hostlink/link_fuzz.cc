@@ -72,18 +72,22 @@ void read(unsigned kind, ConstBytes body) {
     Buffer buffer;
     switch (kind) {
         case 0:
-            if (const auto it = decode_file(body)) same(encode_file(buffer, *it), body);
+            if (const auto it = rpc::read_body<FileBody>(body, file_fields))
+                same(rpc::build(buffer, file_fields, *it), body);
             break;
         case 1:
-            if (const auto it = decode_moved(body)) same(encode_moved(buffer, *it), body);
+            if (const auto it = rpc::read_body<MovedBody>(body, moved_fields))
+                same(encode_moved(buffer, *it), body);
             break;
         case 2: return read_request<NodeBody>(body, node_fields);
         case 3: return read_again<fs::Attributes>(body, attributes_fields);
         case 4:
-            if (const auto it = decode_readdir(body)) same(encode_readdir(buffer, *it), body);
+            if (const auto it = rpc::read_body<ReaddirBody>(body, readdir_fields))
+                same(rpc::build(buffer, readdir_fields, *it), body);
             break;
         case 5:
-            if (const auto it = decode_entries(body)) {
+            if (const auto it =
+                    rpc::read_body<std::vector<fs::DirectoryEntry>>(body, entries_fields)) {
                 same(encode_entries(buffer, *it, body.size()), body);
             }
             break;
@@ -92,7 +96,7 @@ void read(unsigned kind, ConstBytes body) {
             fs::UserClaim claim;
             if (const auto it = decode_read_many(body, claim, items)) {
                 const fs::Caller user{.uid = claim.uid, .gid = claim.gid, .groups = claim.groups};
-                same(encode_read_many(buffer, user, *it, items), body);
+                same(rpc::build(buffer, with_user(read_many_fields), user, *it, items), body);
             }
             break;
         }

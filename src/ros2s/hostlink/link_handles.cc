@@ -253,7 +253,7 @@ Task<Result<LinkClient::Entries>> LinkClient::list(const Call& call, Where at, u
         .limit = static_cast<uint32_t>(std::min<size_t>(limit, readdir_entries_max))};
     const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::readdir),
                                    .repeatable = true,
-                                   .body = encode_readdir(buffer, asked)};
+                                   .body = rpc::build(buffer, readdir_fields, asked)};
     ROS2S_CO_TRY(co_await channel_.call(call, request, reader));
     if (reader.value.size() > asked.limit) co_return fail(Code::corrupt);
     co_return std::move(reader.value);

@@ -88,8 +88,8 @@ Task<Result<>> LinkClient::read_batch(const Call& call, NodeId directory,
                                    .reply_body_bytes_max = items.size() * read_many_answer_bytes};
     const fs::Caller user = user_of(call);
     const auto encode = [&](const Where& at) {
-        return encode_read_many(body, user, {.mount = at.place.mount, .directory = directory},
-                                items);
+        return rpc::build(body, with_user(read_many_fields), user,
+                          ReadManyBody{.mount = at.place.mount, .directory = directory}, items);
     };
     co_return co_await ask(call, {}, request, reader, encode);
 }

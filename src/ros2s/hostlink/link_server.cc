@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fields.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/base/digest.h"
 #include "ros2s/object/checksum.h"
@@ -115,7 +116,7 @@ Result<LinkServer::Using> LinkServer::enter(const rpc::Request& request, const F
 }
 
 Task<Result<>> LinkServer::read(rpc::Request& request, Scratch& scratch) {
-    ROS2S_CO_TRY_ASSIGN(const FileBody file, decode_file(request.body()));
+    ROS2S_CO_TRY_ASSIGN(const FileBody file, rpc::read_body<FileBody>(request.body(), file_fields));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
     ROS2S_CO_TRY_ASSIGN(Payload payload, co_await sink(request));
     Trace* const trace = payload.in_place() ? request.call().trace : nullptr;
@@ -159,7 +160,7 @@ Digest digest_of(const rpc::Request& request, const FileBody& file) {
 }  // namespace
 
 Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
-    ROS2S_CO_TRY_ASSIGN(const FileBody file, decode_file(request.body()));
+    ROS2S_CO_TRY_ASSIGN(const FileBody file, rpc::read_body<FileBody>(request.body(), file_fields));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
     if (entered.mount->read_only()) co_return fail(Code::read_only);
     const rpc::OperationId id = request.operation();
@@ -293,7 +294,7 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const Using&
 }
 
 Task<Result<>> LinkServer::sync(rpc::Request& request) {
-    ROS2S_CO_TRY_ASSIGN(const FileBody file, decode_file(request.body()));
+    ROS2S_CO_TRY_ASSIGN(const FileBody file, rpc::read_body<FileBody>(request.body(), file_fields));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
     ROS2S_CO_TRY(co_await entered.fs().fsync(request.call(), file.handle));
     co_await request.reply({});

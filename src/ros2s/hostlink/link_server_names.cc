@@ -174,7 +174,7 @@ uint64_t LinkServer::reply_memory_bytes(const rpc::Request& request) const {
         sizeof(FoundName) + sizeof(Result<fs::Attributes>) + 2 * sizeof(fs::Attributes);
     switch (static_cast<Method>(request.method())) {
         case Method::readdir: {
-            const auto asked = decode_readdir(request.body());
+            const auto asked = rpc::read_body<ReaddirBody>(request.body(), readdir_fields);
             const uint64_t entries = asked ? asked->limit : readdir_entries_max;
             return entries * listed_bytes +
                    2 * std::min(entries * entry_bytes_max(), request.reply_body_bytes_max());
@@ -270,7 +270,8 @@ Task<Result<>> LinkServer::changes(rpc::Request& request, Scratch& scratch) {
 }
 
 Task<Result<>> LinkServer::readdir(rpc::Request& request, Scratch& scratch) {
-    ROS2S_CO_TRY_ASSIGN(const ReaddirBody asked, decode_readdir(request.body()));
+    ROS2S_CO_TRY_ASSIGN(const ReaddirBody asked,
+                        rpc::read_body<ReaddirBody>(request.body(), readdir_fields));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
     Report report;
     MountNames names(*entered.mount, report);

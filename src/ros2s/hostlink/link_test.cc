@@ -187,7 +187,8 @@ Task<> slots_of_updates(Stage& stage) {
             .method = static_cast<uint16_t>(Method::punch_hole),
             .id = {.client = client, .slot = slot, .sequence = sequence},
             .body =
-                encode_file(body, {.mount = stage.host.mount, .handle = file, .length = length})};
+                rpc::build(body, file_fields,
+                           FileBody{.mount = stage.host.mount, .handle = file, .length = length})};
     };
     rpc::Channel& channel = *stage.host.channel;
     const Uuid own = stage.host.client;
@@ -228,7 +229,9 @@ Task<> anothers_instance(Stage& stage) {
             .id = {.client = thief.client,
                    .slot = static_cast<uint32_t>(size),
                    .sequence = ~uint64_t{0}},
-            .body = encode_file(body, {.mount = thief.mount, .handle = loot->handle, .length = 1})};
+            .body =
+                rpc::build(body, file_fields,
+                           FileBody{.mount = thief.mount, .handle = loot->handle, .length = 1})};
         (void)co_await thief.channel->call({}, leap, reader);
     }
     EXPECT_TRUE(co_await thief.link->close({}, loot->handle));
@@ -278,17 +281,18 @@ Task<> somebody_elses(Stage& stage) {
     Buffer body;
     const FileBody there{.mount = stage.host.mount, .handle = file};
     // The other host knows the numbers, which mean nothing in its session.
-    EXPECT_EQ(co_await ask(stage.other, Method::read, encode_file(body, there)),
+    EXPECT_EQ(co_await ask(stage.other, Method::read, rpc::build(body, file_fields, there)),
               Result<>(fail(Code::stale)));
     const FileBody own_mount{.mount = stage.other.mount, .handle = file};
-    EXPECT_EQ(co_await ask(stage.other, Method::read, encode_file(body, own_mount)),
+    EXPECT_EQ(co_await ask(stage.other, Method::read, rpc::build(body, file_fields, own_mount)),
               Result<>(fail(Code::stale)));
-    EXPECT_EQ(co_await ask(stage.other, Method::sync, encode_file(body, own_mount)),
+    EXPECT_EQ(co_await ask(stage.other, Method::sync, rpc::build(body, file_fields, own_mount)),
               Result<>(fail(Code::stale)));
     EXPECT_EQ(co_await ask(stage.other, Method::readdir,
-                           encode_readdir(body, {.mount = stage.other.mount, .handle = file})),
+                           rpc::build(body, readdir_fields,
+                                      ReaddirBody{.mount = stage.other.mount, .handle = file})),
               Result<>(fail(Code::stale)));
-    EXPECT_TRUE(co_await ask(stage.host, Method::read, encode_file(body, there)));
+    EXPECT_TRUE(co_await ask(stage.host, Method::read, rpc::build(body, file_fields, there)));
 }
 TEST(HostLink, AnothersMountsAndHandlesAreNotThere) { Stage().run(somebody_elses); }
 
@@ -465,10 +469,11 @@ Task<> nonsense(Stage& stage) {
     Buffer body;
     std::vector<fs::ReadManyItem> items(1);
     items[0] = {.name = "x", .window = {.length = 101}};  // more than the sink has
-    EXPECT_EQ(co_await ask(stage.host, Method::read_many,
-                           encode_read_many(body, fs::Caller{.uid = 0, .gid = 0},
-                                            {stage.host.mount, fs::root_node}, items)),
-              Result<>(fail(Code::invalid)));
+    EXPECT_EQ(
+        co_await ask(stage.host, Method::read_many,
+                     rpc::build(body, with_user(read_many_fields), fs::Caller{.uid = 0, .gid = 0},
+                                ReadManyBody{stage.host.mount, fs::root_node}, items)),
+        Result<>(fail(Code::invalid)));
     EXPECT_EQ(stage.host.channel->metrics().connections.value(), 1U);
 }
 TEST(HostLink, NonsenseIsRefusedAndTheConnectionLives) { Stage().run(nonsense); }
@@ -477,7 +482,7 @@ Task<> changed_on_the_way_there(Stage& stage) {
     const FileHandle file = co_await stage.create_there("f");
     Buffer body;
     const FileBody wrong{.mount = stage.host.mount, .handle = file, .crc = 1};
-    EXPECT_EQ(co_await ask(stage.host, Method::write, encode_file(body, wrong)),
+    EXPECT_EQ(co_await ask(stage.host, Method::write, rpc::build(body, file_fields, wrong)),
               Result<>(fail(Code::corrupt)));
     EXPECT_EQ(stage.dpu.service.metrics().bad_checksums.value(), 1U);
     const auto attributes = co_await stage.host.link->lookup({}, fs::root_node, "f");
@@ -554,7 +559,7 @@ Task<> changed_block(Stage& stage) {
     const rpc::CallRequest request{
         .method = static_cast<uint16_t>(Method::write),
         .id = {.client = stage.host.client, .slot = LinkClient::update_slots, .sequence = 1},
-        .body = encode_file(body, wrong),
+        .body = rpc::build(body, file_fields, wrong),
         .payload = payload};
     EXPECT_EQ(co_await stage.host.channel->call({}, request, reader),
               Result<>(fail(Code::corrupt)));
@@ -661,7 +666,7 @@ class Lister final : public rpc::Service {
             const fs::Opened opened{.handle = {1}};
             co_await request.reply(rpc::build(answer, opened_fields, opened));
         } else if (method == Method::readdir) {
-            const auto asked = decode_readdir(request.body());
+            const auto asked = rpc::read_body<ReaddirBody>(request.body(), readdir_fields);
             EXPECT_TRUE(asked);
             std::vector<fs::DirectoryEntry> entries;
             for (size_t i = asked->cookie; i < names.size() && entries.size() < asked->limit; ++i) {

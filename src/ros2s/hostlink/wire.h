@@ -1,6 +1,6 @@
 // This header declares the methods of the host link, and the bodies of requests and replies about
 // the bytes of files, nodes and directories (docs/formats/rpc.md). names_wire.h has those about
-// names.
+// names, fields.h has the fields.
 //
 // encode_…() replaces the contents of a buffer that its owner reuses, and returns a view of it.
 // decode_…() accepts any bytes; a decoded value is within the limits below. Errors of every
@@ -86,8 +86,6 @@ struct FileBody {
     uint32_t crc = 0;  // CRC32C of the payload
     friend bool operator==(const FileBody&, const FileBody&) = default;
 };
-ConstBytes encode_file(Buffer& buffer, const FileBody& body);
-[[nodiscard]] Result<FileBody> decode_file(ConstBytes body);
 
 // The reply to each of these: the number of bytes moved, and the CRC32C of the data that was read.
 struct MovedBody {
@@ -96,7 +94,6 @@ struct MovedBody {
 };
 // A call in every build: tests kill a daemon that enters it (tests/daemons/strike.h).
 [[gnu::noinline]] ConstBytes encode_moved(Buffer& buffer, MovedBody body);
-[[nodiscard]] Result<MovedBody> decode_moved(ConstBytes body);
 
 // With a name: lookup, unlink, remove_directory; get_xattr and remove_xattr, which have the name of
 // the attribute. Without one: get_attributes, read_link, list_xattrs.
@@ -113,12 +110,9 @@ struct ReaddirBody {
     uint32_t limit = 0;
 };
 inline constexpr uint32_t readdir_entries_max = 4096;
-ConstBytes encode_readdir(Buffer& buffer, const ReaddirBody& body);
-[[nodiscard]] Result<ReaddirBody> decode_readdir(ConstBytes body);
 // As many entries as fit into `bytes_max`, but at least one if there is one.
 ConstBytes encode_entries(Buffer& buffer, std::span<const fs::DirectoryEntry> entries,
                           size_t bytes_max);
-[[nodiscard]] Result<std::vector<fs::DirectoryEntry>> decode_entries(ConstBytes body);
 
 // References to a node that the host drops.
 struct Forgotten {
@@ -135,8 +129,6 @@ struct ReadManyBody {
     session::MountId mount{};
     fs::NodeId directory{};
 };
-ConstBytes encode_read_many(Buffer& buffer, const fs::Caller& user, ReadManyBody head,
-                            std::span<const fs::ReadManyItem> items);
 // Windows get their lengths and no address.
 [[nodiscard]] Result<ReadManyBody> decode_read_many(ConstBytes body, fs::UserClaim& user,
                                                     std::vector<fs::ReadManyItem>& items);

@@ -26,8 +26,14 @@ void refuses_other_lengths(ConstBytes body, Decode decode) {
 
 TEST(LinkWire, Files) {
     Buffer buffer;
+    const auto decode_file = [](ConstBytes bytes) {
+        return rpc::read_body<FileBody>(bytes, file_fields);
+    };
+    const auto decode_moved = [](ConstBytes bytes) {
+        return rpc::read_body<MovedBody>(bytes, moved_fields);
+    };
     const FileBody body{.mount = {1}, .handle = {2}, .offset = ~0ULL, .length = 4, .crc = 5};
-    const ConstBytes bytes = encode_file(buffer, body);
+    const ConstBytes bytes = rpc::build(buffer, file_fields, body);
     EXPECT_EQ(decode_file(bytes), Result<FileBody>(body));
     refuses_other_lengths(bytes, decode_file);
     const ConstBytes moved = encode_moved(buffer, {.bytes = 7, .crc = 8});
@@ -79,11 +85,18 @@ TEST(LinkWire, Nodes) {
 
 TEST(LinkWire, Directories) {
     Buffer buffer;
+    const auto decode_readdir = [](ConstBytes bytes) {
+        return rpc::read_body<ReaddirBody>(bytes, readdir_fields);
+    };
+    const auto decode_entries = [](ConstBytes bytes) {
+        return rpc::read_body<std::vector<fs::DirectoryEntry>>(bytes, entries_fields);
+    };
     const ConstBytes asked =
-        encode_readdir(buffer, {.mount = {1}, .handle = {2}, .cookie = 3, .limit = 4096});
+        rpc::build(buffer, readdir_fields,
+                   ReaddirBody{.mount = {1}, .handle = {2}, .cookie = 3, .limit = 4096});
     EXPECT_EQ(decode_readdir(asked)->cookie, 3U);
     refuses_other_lengths(asked, decode_readdir);
-    EXPECT_FALSE(decode_readdir(encode_readdir(buffer, {.limit = 4097})));
+    EXPECT_FALSE(decode_readdir(rpc::build(buffer, readdir_fields, ReaddirBody{.limit = 4097})));
 
     std::vector<fs::DirectoryEntry> entries;
     for (uint64_t i = 1; i <= 10; ++i) {
@@ -104,8 +117,8 @@ TEST(LinkWire, ManyReads) {
                                         {.name = "", .window = {.length = 0}}};
     const std::vector<uint32_t> groups{6, 7};
     const fs::Caller user{.uid = 4, .gid = 5, .groups = groups};
-    const ConstBytes asked =
-        encode_read_many(buffer, user, {.mount = {1}, .directory = {2}}, items);
+    const ConstBytes asked = rpc::build(buffer, with_user(read_many_fields), user,
+                                        ReadManyBody{.mount = {1}, .directory = {2}}, items);
     EXPECT_EQ(asked.size(),
               40 + read_many_request_bytes(items[0]) + read_many_request_bytes(items[1]));
     std::vector<fs::ReadManyItem> back;
@@ -316,11 +329,12 @@ TEST(LinkWire, Golden) {
         }
         lines += '\n';
     };
-    add(0, encode_file(buffer, {.mount = {0x0102030405060708},
-                                .handle = {2},
-                                .offset = 4096,
-                                .length = 8192,
-                                .crc = 0xaabbccdd}));
+    add(0, rpc::build(buffer, file_fields,
+                      FileBody{.mount = {0x0102030405060708},
+                               .handle = {2},
+                               .offset = 4096,
+                               .length = 8192,
+                               .crc = 0xaabbccdd}));
     add(1, encode_moved(buffer, {.bytes = 4096, .crc = 0xaabbccdd}));
     const std::vector<uint32_t> groups{6, 7};
     const fs::Caller user{.uid = 4, .gid = 5, .groups = groups};
@@ -340,13 +354,15 @@ TEST(LinkWire, Golden) {
                                      .accessed = WallTime{Duration{-1}},
                                      .modified = WallTime{Duration{9}},
                                      .changed = WallTime{Duration{10}}}));
-    add(4, encode_readdir(buffer, {.mount = {1}, .handle = {2}, .cookie = 3, .limit = 4096}));
+    add(4, rpc::build(buffer, readdir_fields,
+                      ReaddirBody{.mount = {1}, .handle = {2}, .cookie = 3, .limit = 4096}));
     const fs::DirectoryEntry entries[] = {
         {.name = "a", .node = {5}, .type = S_IFREG, .cookie = 6},
         {.name = "directory", .node = {7}, .type = S_IFDIR, .cookie = 8}};
     add(5, encode_entries(buffer, entries, 1000));
     fs::ReadManyItem items[] = {{.name = "a/b", .window = {.length = 1000}}, {.name = ""}};
-    add(6, encode_read_many(buffer, user, {.mount = {1}, .directory = {2}}, items));
+    add(6, rpc::build(buffer, with_user(read_many_fields), user,
+                      ReadManyBody{.mount = {1}, .directory = {2}}, std::span(items)));
     items[0].bytes = 10;
     items[0].size = 12;
     items[1].status = fail(Error{Code::not_found, 2, 3});

@@ -28,37 +28,9 @@ template <>
 constexpr uint8_t newest_version<Segment> = version_in_omap;
 
 template <class Record>
-std::string encode_record(char tag, const Record& record) {
-    const auto fields = fields_of(&record);
-    std::string value(measured(fields, record) + 2 + sizeof(uint32_t), '\0');
-    const Bytes memory = std::as_writable_bytes(std::span(value.data(), value.size()));
-    FieldWriter<Encoder> out(memory);
-    out.number(tag);
-    out.number(version_of(record));
-    fields(out, record);
-    out.number(crc32c(memory.first(out.size())));
-    return value;
+bool is_sound(const Record& /*record*/) {
+    return true;
 }
-
-template <class Record>
-Result<> decode_record(char tag, std::string_view value, Record& record) {
-    uint32_t crc = 0;
-    if (value.size() < 2 + sizeof crc) return fail(Code::corrupt);
-    std::memcpy(&crc, value.data() + value.size() - sizeof crc, sizeof crc);
-    value.remove_suffix(sizeof crc);
-    if (crc32c(as_bytes(value)) != crc) return fail(Code::corrupt);
-    FieldReader in(as_bytes(value));
-    const bool is_ours = in.number<char>() == tag;
-    const auto version = in.number<uint8_t>();
-    if (!is_ours) return fail(Code::corrupt);
-    if (version < version_value || version > newest_version<Record>) {
-        return fail(Code::bad_version, version);
-    }
-    record = {};
-    fields_of (&record)(in, record);
-    return in.done() ? Result<>() : fail(Code::corrupt);
-}
-
 // What readers rely on: a value is as long as its size says, and an array has none.
 bool is_sound(const Entry& entry) {
     if (!entry.is_array) return entry.size == entry.value.size();
@@ -89,46 +61,57 @@ bool is_sound(const Segment& segment) {
 
 }  // namespace
 
-std::string encode(const Head& record) { return encode_record('H', record); }
-std::string encode(const Column& record) { return encode_record('C', record); }
-std::string encode(const InlineBytes& record) { return encode_record('B', record); }
-std::string encode(const Entry& record) { return encode_record('E', record); }
-std::string encode(const Segment& record) { return encode_record('S', record); }
-std::string encode(const Pending& record) { return encode_record('P', record); }
-std::string encode(const Coordination& record) { return encode_record('T', record); }
-std::string encode(const PoolRecord& record) { return encode_record('R', record); }
-std::string encode(const ClockRecord& record) { return encode_record('K', record); }
-std::string encode(const ContainerValue& record) { return encode_record('N', record); }
+template <class Record>
+std::string encode(const Record& record) {
+    const auto fields = fields_of(&record);
+    std::string value(measured(fields, record) + 2 + sizeof(uint32_t), '\0');
+    const Bytes memory = std::as_writable_bytes(std::span(value.data(), value.size()));
+    FieldWriter<Encoder> out(memory);
+    out.number(Record::tag);
+    out.number(version_of(record));
+    fields(out, record);
+    out.number(crc32c(memory.first(out.size())));
+    return value;
+}
 
-Result<> decode(std::string_view value, Head& record) { return decode_record('H', value, record); }
-Result<> decode(std::string_view value, Column& record) {
-    return decode_record('C', value, record);
+template <class Record>
+Result<> decode(std::string_view value, Record& record) {
+    uint32_t crc = 0;
+    if (value.size() < 2 + sizeof crc) return fail(Code::corrupt);
+    std::memcpy(&crc, value.data() + value.size() - sizeof crc, sizeof crc);
+    value.remove_suffix(sizeof crc);
+    if (crc32c(as_bytes(value)) != crc) return fail(Code::corrupt);
+    FieldReader in(as_bytes(value));
+    const bool is_ours = in.number<char>() == Record::tag;
+    const auto version = in.number<uint8_t>();
+    if (!is_ours) return fail(Code::corrupt);
+    if (version < version_value || version > newest_version<Record>) {
+        return fail(Code::bad_version, version);
+    }
+    record = {};
+    fields_of (&record)(in, record);
+    return in.done() && is_sound(record) ? Result<>() : fail(Code::corrupt);
 }
-Result<> decode(std::string_view value, InlineBytes& record) {
-    return decode_record('B', value, record);
-}
-Result<> decode(std::string_view value, Entry& record) {
-    ROS2S_TRY(decode_record('E', value, record));
-    return is_sound(record) ? Result<>() : fail(Code::corrupt);
-}
-Result<> decode(std::string_view value, Segment& record) {
-    ROS2S_TRY(decode_record('S', value, record));
-    return is_sound(record) ? Result<>() : fail(Code::corrupt);
-}
-Result<> decode(std::string_view value, Pending& record) {
-    return decode_record('P', value, record);
-}
-Result<> decode(std::string_view value, Coordination& record) {
-    return decode_record('T', value, record);
-}
-Result<> decode(std::string_view value, PoolRecord& record) {
-    return decode_record('R', value, record);
-}
-Result<> decode(std::string_view value, ClockRecord& record) {
-    return decode_record('K', value, record);
-}
-Result<> decode(std::string_view value, ContainerValue& record) {
-    return decode_record('N', value, record);
-}
+
+template std::string encode(const Head&);
+template Result<> decode(std::string_view, Head&);
+template std::string encode(const Column&);
+template Result<> decode(std::string_view, Column&);
+template std::string encode(const InlineBytes&);
+template Result<> decode(std::string_view, InlineBytes&);
+template std::string encode(const Entry&);
+template Result<> decode(std::string_view, Entry&);
+template std::string encode(const Segment&);
+template Result<> decode(std::string_view, Segment&);
+template std::string encode(const Pending&);
+template Result<> decode(std::string_view, Pending&);
+template std::string encode(const Coordination&);
+template Result<> decode(std::string_view, Coordination&);
+template std::string encode(const PoolRecord&);
+template Result<> decode(std::string_view, PoolRecord&);
+template std::string encode(const ClockRecord&);
+template Result<> decode(std::string_view, ClockRecord&);
+template std::string encode(const ContainerValue&);
+template Result<> decode(std::string_view, ContainerValue&);
 
 }  // namespace ros2s::rados

@@ -23,6 +23,7 @@ struct Lock {
 // Of every object. Each change gives it other bytes, so that "the head is still X" means that
 // nothing changed.
 struct Head {
+    static constexpr char tag = 'H';
     uint64_t epoch = 0;    // of the last change
     uint64_t change = 0;   // random
     uint64_t entries = 0;  // of all akeys; 0: only what the next sweep removes
@@ -31,6 +32,7 @@ struct Head {
 
 // One akey name over all dkeys of an object.
 struct Column {
+    static constexpr char tag = 'C';
     uint64_t entries = 0;
     uint64_t blocks = 0;
     uint64_t last_epoch = 0;
@@ -39,10 +41,12 @@ struct Column {
 
 // The bytes of arrays that an object's omap has.
 struct InlineBytes {
+    static constexpr char tag = 'B';
     uint64_t bytes = 0;
 };
 
 struct Entry {
+    static constexpr char tag = 'E';
     bool is_array = false;
     uint64_t epoch = 0;
     uint64_t size = 0;    // of the array or value
@@ -66,12 +70,14 @@ struct Visible {
 };
 // The bytes of one 4 MiB segment of an array.
 struct Segment {
+    static constexpr char tag = 'S';
     std::vector<Run> runs;
     std::vector<Visible> visible;  // ascending, disjoint
 };
 
 // The changes of one object that a transaction makes if it commits.
 struct Pending {
+    static constexpr char tag = 'P';
     struct Set {
         std::string key, value;
     };
@@ -84,6 +90,7 @@ struct Pending {
 
 // The state of a transaction, and afterwards the reply to it.
 struct Coordination {
+    static constexpr char tag = 'T';
     enum class State : uint8_t { pending, committed };
     struct Participant {
         std::string name;
@@ -100,41 +107,29 @@ struct Coordination {
 
 // Of the pool.
 struct PoolRecord {
+    static constexpr char tag = 'R';
     Uuid id;
     std::string data;  // the name of its RADOS pool for data
 };
 // The greatest epoch of a store that was closed: the next one's are greater, even if its clock is
 // behind.
 struct ClockRecord {
+    static constexpr char tag = 'K';
     uint64_t epoch = 0;
 };
 struct ContainerValue {
+    static constexpr char tag = 'N';
     Uuid id;
     uint64_t chunk_bytes = 0;
     WallTime created{};
     std::string owner;
 };
 
-[[nodiscard]] std::string encode(const Head& record);
-[[nodiscard]] std::string encode(const Column& record);
-[[nodiscard]] std::string encode(const InlineBytes& record);
-[[nodiscard]] std::string encode(const Entry& record);
-[[nodiscard]] std::string encode(const Segment& record);
-[[nodiscard]] std::string encode(const Pending& record);
-[[nodiscard]] std::string encode(const Coordination& record);
-[[nodiscard]] std::string encode(const PoolRecord& record);
-[[nodiscard]] std::string encode(const ClockRecord& record);
-[[nodiscard]] std::string encode(const ContainerValue& record);
+// Of each of these that has a tag.
+template <class Record>
+[[nodiscard]] std::string encode(const Record& record);
 // Errors: corrupt, bad_version (detail = the version).
-[[nodiscard]] Result<> decode(std::string_view value, Head& record);
-[[nodiscard]] Result<> decode(std::string_view value, Column& record);
-[[nodiscard]] Result<> decode(std::string_view value, InlineBytes& record);
-[[nodiscard]] Result<> decode(std::string_view value, Entry& record);
-[[nodiscard]] Result<> decode(std::string_view value, Segment& record);
-[[nodiscard]] Result<> decode(std::string_view value, Pending& record);
-[[nodiscard]] Result<> decode(std::string_view value, Coordination& record);
-[[nodiscard]] Result<> decode(std::string_view value, PoolRecord& record);
-[[nodiscard]] Result<> decode(std::string_view value, ClockRecord& record);
-[[nodiscard]] Result<> decode(std::string_view value, ContainerValue& record);
+template <class Record>
+[[nodiscard]] Result<> decode(std::string_view value, Record& record);
 
 }  // namespace ros2s::rados

@@ -1,6 +1,6 @@
 // A request without payload, and a reader that decodes its reply's body.
 #pragma once
-#include "ros2s/remote/wire.h"
+#include "fields.h"
 #include "ros2s/rpc/channel.h"
 
 namespace ros2s::remote {
@@ -19,13 +19,13 @@ class ReadBody final : public rpc::ReplyReader {
     Decode decode_;
 };
 
-// `decode` is a plain function: Result<T>(ConstBytes).
+// The reply is one value with these fields.
 template <class T>
 Task<Result<T>> ask(rpc::Channel& channel, const Call& call, rpc::CallRequest request,
-                    Result<T> (*decode)(ConstBytes)) {
+                    auto fields) {
     Result<T> answer = fail(Code::corrupt);
-    ReadBody reader([&answer, decode](ConstBytes body) -> Result<> {
-        answer = decode(body);
+    ReadBody reader([&answer, fields](ConstBytes body) -> Result<> {
+        answer = rpc::read_body<T>(body, fields);
         if (!answer) return fail(answer.error());
         return {};
     });

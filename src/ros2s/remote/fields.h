@@ -1,4 +1,8 @@
-// The bodies of wire.h, field by field.
+// The bodies of requests and replies, field by field. They are written and read with rpc::build(),
+// rpc::read() and rpc::read_body(). A reader accepts any bytes and reuses the memory of its parts;
+// a value that was read is within the object model's limits of counts and keys. Windows are not
+// written: payload follows in the order of operations, or of a fetch's items. A window that was
+// read has its length and no address; the caller sets the address.
 #pragma once
 #include <algorithm>
 
@@ -59,6 +63,7 @@ inline bool is_plausible(const object::FetchItem& item) {
     if (item.is_value) return item.size <= item.extent.length && item.extent.offset == 0;
     return true;
 }
+// Payload: the extent or the value of an item without an error; none of other items.
 inline constexpr auto fetched_item_fields = [](auto& io, auto& item) {
     io.part("status", item.status, rpc::status_fields);
     io("is a value", item.is_value);
@@ -73,6 +78,7 @@ inline constexpr auto fetched_fields = [](auto& io, auto& items) {
     if (io.has("where seals were wanted", want_seals(items))) io.each(items, seals_fields);
 };
 
+// A fetch of one item by a holder. The reply is the one of a fetch.
 inline constexpr auto pin_fields = [](auto& io, auto& container, auto& holder, auto& item) {
     io("container", container.uuid);
     io("holder", holder);
@@ -98,6 +104,7 @@ inline constexpr auto link_fields = [](auto& io, auto& link) {
     io("mask", link.mask);
     io("value", link.value);
 };
+// Items and links are as many.
 inline constexpr auto chain_fields = []<class Io>(Io& io, auto& container, auto& holder,
                                                   auto& items, auto& links) {
     io("container", container.uuid);
@@ -145,8 +152,14 @@ inline bool carry_seals(std::span<const object::Operation> operations) {
 inline bool names_holder(const object::Transaction& transaction) {
     return std::ranges::any_of(transaction.conditions, &object::Condition::is_about_pins);
 }
-inline constexpr auto update_fields = [](auto& io, auto& container, auto& transaction) {
+// Client, slot and sequence of the operation id are in the frame's header. Its digest and owner are
+// here.
+inline constexpr auto update_fields = []<class Io>(Io& io, auto& container, auto& transaction) {
     constexpr uint64_t most = object::transaction_operations_max;
+    if constexpr (Io::reads) {
+        transaction.id = {};
+        transaction.holder = {};
+    }
     io("container", container.uuid);
     io("owner (nil: the sender's own)", transaction.id.owner);
     io("digest of the request (0: the transaction's)", transaction.id.digest);
@@ -168,8 +181,11 @@ inline constexpr auto commit_fields = [](auto& io, auto& commit) {
 
 // ---- list, query ----------------------------------------------------------------------------
 
-inline constexpr auto list_fields = [](auto& io, auto& container, auto& request, auto& has_after,
-                                       auto& after) {
+inline constexpr auto list_fields = []<class Io>(Io& io, auto& container, auto& request) {
+    // No key is longer, so the bytes after the cut do not affect any comparison.
+    bool has_after = request.after.has_value();
+    std::string_view after;
+    if (has_after) after = std::string_view(*request.after).substr(0, object::key_bytes_max + 1);
     io("container", container.uuid);
     io.choice("what", request.what, object::ListRequest::What::akeys);
     io.part("object", request.object, object_fields);
@@ -179,6 +195,10 @@ inline constexpr auto list_fields = [](auto& io, auto& container, auto& request,
     io.text("that key", after, object::key_bytes_max + 1);
     io("limit", request.limit);
     io.refuse_when(!has_after && !after.empty());
+    if constexpr (Io::reads) {
+        request.after.reset();
+        if (has_after) request.after.emplace(after);
+    }
 };
 
 inline constexpr auto list_entry_fields = [](auto& io, auto& entry) {
@@ -186,8 +206,8 @@ inline constexpr auto list_entry_fields = [](auto& io, auto& entry) {
     io.text("value", entry.value, object::value_bytes_max);
     io("epoch", entry.epoch.value);
 };
-// Elements, and whether there are more. A page that promises more but is empty is invalid: its
-// client would ask forever.
+// Elements, to which a reader appends, and whether there are more. A page that promises more but is
+// empty is invalid: its client would ask forever.
 inline constexpr auto page_fields = [](auto& io, auto& elements, auto& more, auto fields) {
     const size_t count = io.append("entries", elements, fields);
     io("more", more);
@@ -254,6 +274,7 @@ inline constexpr auto containers_fields = [](auto& io, auto& records, auto& more
     page_fields(io, records, more, container_fields);
 };
 
+// Of the pool, if the container is nil.
 inline constexpr auto space_request_fields = [](auto& io, auto& container) {
     io("container, or nil", container.uuid);
 };
@@ -263,9 +284,35 @@ inline constexpr auto space_fields = [](auto& io, auto& space) {
     io("values at most", space.total_values);
     io("values that may be added", space.free_values);
 };
-inline constexpr auto description_fields = [](auto& io, auto& features, auto& path) {
-    io("features", features);
+// The bit of a feature, which never changes. Bits that this program does not know are ignored.
+struct FeatureBit {
+    bool object::Features::* member;
+    uint64_t bit;
+};
+inline constexpr FeatureBit feature_bits[] = {
+    {&object::Features::multi_object_transactions, 1},
+    {&object::Features::conditions, 2},
+    {&object::Features::stored_replies, 4},
+    {&object::Features::checksums, 8},
+    {&object::Features::durable, 16},
+    {&object::Features::chains, 32},
+    {&object::Features::caps, 64},
+    {&object::Features::seals, 128},
+};
+inline constexpr auto description_fields = []<class Io>(Io& io, auto& description) {
+    uint64_t bits = 0;
+    for (const auto& [member, bit] : feature_bits) {
+        if (description.features.*member) bits |= bit;
+    }
+    auto path = std::string_view(description.path).substr(0, path_bytes_max);
+    io("features", bits);
     io.text("path", path, path_bytes_max);
+    if constexpr (Io::reads) {
+        for (const auto& [member, bit] : feature_bits) {
+            description.features.*member = (bits & bit) != 0;
+        }
+        description.path = path;
+    }
 };
 
 }  // namespace ros2s::remote

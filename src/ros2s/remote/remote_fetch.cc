@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ask.h"
+#include "fields.h"
 #include "remote_store.h"
 #include "ros2s/object/chain.h"
 #include "ros2s/object/validate.h"
@@ -31,8 +32,8 @@ class FetchReader final : public rpc::ReplyReader {
     FetchReader(std::span<FetchItem> items, std::span<Link> links) : items_(items), links_(links) {}
 
     Result<> read(const rpc::Reply& reply) override {
-        ROS2S_TRY(links_.empty() ? decode_fetched(reply.body, items_)
-                                 : decode_chained(reply.body, items_, links_));
+        ROS2S_TRY(links_.empty() ? rpc::read(reply.body, fetched_fields, items_)
+                                 : rpc::read(reply.body, chained_fields, items_, links_));
         uint64_t expected = 0;
         for (const FetchItem& item : items_) expected += payload_bytes(item);
         if (expected != reply.payload_bytes) return fail(Code::corrupt);
@@ -111,8 +112,8 @@ size_t RemoteStore::batch_size(std::span<const FetchItem> items) const {
 Task<Result<>> RemoteStore::fetch_batch(const Call& call, ContainerId container,
                                         std::span<FetchItem> items) {
     Buffer body;
-    co_return co_await fetch_as(call, Method::fetch, encode_fetch(body, container, items), items,
-                                {});
+    co_return co_await fetch_as(call, Method::fetch,
+                                rpc::build(body, fetch_fields, container, items), items, {});
 }
 
 Task<Result<>> RemoteStore::pin(const Call& call, ContainerId container, const Holder& holder,
@@ -120,7 +121,8 @@ Task<Result<>> RemoteStore::pin(const Call& call, ContainerId container, const H
     if (is_refused(item)) co_return Result<>{};
     if (item.extent.length > payload_bytes_max()) co_return fail(Code::too_large);
     Buffer body;
-    co_return co_await fetch_as(call, Method::pin, encode_pin(body, container, holder.client, item),
+    co_return co_await fetch_as(call, Method::pin,
+                                rpc::build(body, pin_fields, container, holder.client, item),
                                 {&item, 1}, {});
 }
 
@@ -130,9 +132,9 @@ Task<Result<>> RemoteStore::fetch_chain(const Call& call, ContainerId container,
     ROS2S_CO_TRY(validate(items, links));
     if (items.empty()) co_return co_await fetch_batch(call, container, items);
     Buffer body;
-    ROS2S_CO_TRY(co_await fetch_as(call, Method::fetch_chain,
-                                   encode_chain(body, container, holder.client, items, links),
-                                   items, links));
+    ROS2S_CO_TRY(co_await fetch_as(
+        call, Method::fetch_chain,
+        rpc::build(body, chain_fields, container, holder.client, items, links), items, links));
     // The server resolved the references. What it claims to have found must fit.
     for (size_t i = 0; i < items.size(); ++i) {
         if (items[i].status && !resolve(items, links, i)) co_return fail(Code::corrupt);

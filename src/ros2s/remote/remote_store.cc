@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ask.h"
+#include "fields.h"
 #include "ros2s/object/validate.h"
 
 namespace ros2s::remote {
@@ -16,7 +17,7 @@ Task<Result<std::unique_ptr<RemoteStore>>> RemoteStore::open(const Call& call,
                                                              Report& report) {
     auto description = co_await ask<Description>(
         channel, call, {.method = number(Method::describe), .repeatable = true, .report = &report},
-        decode_description);
+        description_fields);
     if (!description) {
         co_return report.fail(description.error(),
                               "the server at {} ({}) does not describe its store: {}",
@@ -50,9 +51,9 @@ Task<Result<Commit>> RemoteStore::update(const Call& call, ContainerId container
                                            .slot = transaction.id.slot,
                                            .sequence = transaction.id.sequence},
                                     .repeated = !transaction.is_new,
-                                    .body = encode_update(body, container, transaction),
+                                    .body = rpc::build(body, update_fields, container, transaction),
                                     .payload = payload},
-                                   decode_commit);
+                                   commit_fields);
 }
 
 // ---- list, query ----------------------------------------------------------------------------
@@ -63,14 +64,16 @@ Task<Result<ListReply>> RemoteStore::list(const Call& call, ContainerId containe
     ListRequest page = request;
     ListReply all;
     Buffer body;
-    ReadBody reader([&all](ConstBytes bytes) { return decode_listed(bytes, all); });
+    ReadBody reader([&all](ConstBytes bytes) {
+        return rpc::read(bytes, listed_fields, all.entries, all.more);
+    });
     do {
         page.limit = request.limit - static_cast<uint32_t>(all.entries.size());
         if (!all.entries.empty()) page.after = all.entries.back().key;
         const size_t before = all.entries.size();
         const rpc::CallRequest wanted{.method = number(Method::list),
                                       .repeatable = true,
-                                      .body = encode_list(body, container, page)};
+                                      .body = rpc::build(body, list_fields, container, page)};
         ROS2S_CO_TRY(co_await channel_.call(call, wanted, reader));
         // A false server could promise more for ever, or send more than was requested.
         const size_t came = all.entries.size() - before;
@@ -92,21 +95,23 @@ Task<Result<QueryReply>> RemoteStore::query(const Call& call, ContainerId contai
                                             ObjectId object, const Akey& akey) {
     ROS2S_CO_TRY(validate(akey));
     Buffer body;
-    co_return co_await ask<QueryReply>(channel_, call,
-                                       {.method = number(Method::query),
-                                        .repeatable = true,
-                                        .body = encode_query(body, container, object, akey)},
-                                       decode_queried);
+    co_return co_await ask<QueryReply>(
+        channel_, call,
+        {.method = number(Method::query),
+         .repeatable = true,
+         .body = rpc::build(body, query_fields, container, object, akey)},
+        queried_fields);
 }
 
 Task<Result<bool>> RemoteStore::unpin(const Call& call, ContainerId container, const Holder& holder,
                                       ObjectId object) {
     Buffer body;
-    co_return co_await ask<bool>(channel_, call,
-                                 {.method = number(Method::unpin),
-                                  .repeatable = true,
-                                  .body = encode_unpin(body, container, holder.client, object)},
-                                 decode_unpinned);
+    co_return co_await ask<bool>(
+        channel_, call,
+        {.method = number(Method::unpin),
+         .repeatable = true,
+         .body = rpc::build(body, unpin_fields, container, holder.client, object)},
+        unpinned_fields);
 }
 
 // ---- containers, space ----------------------------------------------------------------------
@@ -130,12 +135,13 @@ Task<Result<ContainerRecord>> RemoteStore::create_container(const Call& call,
                                                             const ContainerProperties& properties) {
     ROS2S_CO_TRY(validate(properties));
     Buffer body;
-    rpc::CallRequest request{
-        .method = number(Method::create_container),
-        .body = encode_create(
-            body, {.properties = properties, .owner = owner_in(call), .digest = digest_in(call)})};
+    rpc::CallRequest request{.method = number(Method::create_container),
+                             .body = rpc::build(body, create_fields,
+                                                Creation{.properties = properties,
+                                                         .owner = owner_in(call),
+                                                         .digest = digest_in(call)})};
     name(request, call);
-    co_return co_await ask<ContainerRecord>(channel_, call, request, decode_created);
+    co_return co_await ask<ContainerRecord>(channel_, call, request, container_fields);
 }
 
 Task<Result<>> RemoteStore::destroy_container(const Call& call, ContainerId container) {
@@ -144,10 +150,11 @@ Task<Result<>> RemoteStore::destroy_container(const Call& call, ContainerId cont
         if (!bytes.empty()) return fail(Code::corrupt);
         return {};
     });
-    rpc::CallRequest request{
-        .method = number(Method::destroy_container),
-        .body = encode_destroy(
-            body, {.container = container, .owner = owner_in(call), .digest = digest_in(call)})};
+    rpc::CallRequest request{.method = number(Method::destroy_container),
+                             .body = rpc::build(body, destroy_fields,
+                                                Destruction{.container = container,
+                                                            .owner = owner_in(call),
+                                                            .digest = digest_in(call)})};
     name(request, call);
     co_return co_await channel_.call(call, request, reader);
 }
@@ -155,12 +162,14 @@ Task<Result<>> RemoteStore::destroy_container(const Call& call, ContainerId cont
 Task<Result<std::vector<ContainerRecord>>> RemoteStore::list_containers(const Call& call) {
     ContainerPage all;
     Buffer body;
-    ReadBody reader([&all](ConstBytes bytes) { return decode_containers(bytes, all); });
+    ReadBody reader([&all](ConstBytes bytes) {
+        return rpc::read(bytes, containers_fields, all.records, all.more);
+    });
     do {
         const std::string after = all.records.empty() ? "" : all.records.back().properties.label;
         const rpc::CallRequest request{.method = number(Method::list_containers),
                                        .repeatable = true,
-                                       .body = encode_list_containers(body, after)};
+                                       .body = rpc::build(body, list_containers_fields, after)};
         const size_t before = all.records.size();
         ROS2S_CO_TRY(co_await channel_.call(call, request, reader));
         if (all.more &&
@@ -177,8 +186,8 @@ Task<Result<PoolSpace>> RemoteStore::space(const Call& call, ContainerId contain
     Buffer body;
     const rpc::CallRequest request{.method = number(Method::space),
                                    .repeatable = true,
-                                   .body = encode_space_request(body, container)};
-    co_return co_await ask<PoolSpace>(channel_, call, request, decode_space);
+                                   .body = rpc::build(body, space_request_fields, container)};
+    co_return co_await ask<PoolSpace>(channel_, call, request, space_fields);
 }
 
 }  // namespace ros2s::remote

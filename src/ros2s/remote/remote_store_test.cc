@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "fields.h"
 #include "remote_test_support.h"
 #include "ros2s/client/client_store.h"
 #include "ros2s/object/checksum.h"
@@ -529,7 +530,7 @@ Task<> contradictions(Bench& bench) {
     std::string bytes(3000, 'x');
     const Batch batch = Batch().write({first_object, "d", "a"}, 0, bytes);
     Buffer buffer;
-    const ConstBytes body = encode_update(buffer, bench.container, batch.transaction());
+    const ConstBytes body = rpc::build(buffer, update_fields, bench.container, batch.transaction());
     const std::string long_payload(3001, 'y'), short_payload(2999, 'z');
     for (const std::string& text : {long_payload, short_payload, std::string()}) {
         const std::array<ConstBytes, 1> payload{as_bytes(text)};
@@ -547,7 +548,10 @@ Task<> contradictions(Bench& bench) {
     Buffer fetch;
     const std::array<Bytes, 1> sink{std::as_writable_bytes(std::span(bytes)).first(8)};
     const Result<> called = co_await bench.wired.channel().call(
-        {}, {.method = 2, .body = encode_fetch(fetch, bench.container, items), .sink = sink},
+        {},
+        {.method = 2,
+         .body = rpc::build(fetch, fetch_fields, bench.container, items),
+         .sink = sink},
         reader);
     EXPECT_EQ(called, Result<>(fail(Code::invalid)));
 }
@@ -574,7 +578,7 @@ Task<> large_operations(Bench& bench) {
         } else {
             operation.checksums.assign(1 << 18, 1);
         }
-        const ConstBytes body = encode_update(buffer, bench.container, transaction);
+        const ConstBytes body = rpc::build(buffer, update_fields, bench.container, transaction);
         EXPECT_FALSE(co_await bench.wired.channel().call({}, {.method = 3, .body = body}, reader));
         operation = small;
     }

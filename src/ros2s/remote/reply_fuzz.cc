@@ -1,8 +1,8 @@
 // Any bytes as the body of any reply: refused, or decoded, encoded and decoded as the same.
 #include <algorithm>
 
+#include "fields.h"
 #include "ros2s/base/check.h"
-#include "wire.h"
 
 using namespace ros2s;
 using namespace ros2s::remote;
@@ -15,12 +15,13 @@ void same(ConstBytes written, ConstBytes body) { ROS2S_CHECK(std::ranges::equal(
 void read_fetched(size_t count, ConstBytes body) {
     std::vector<FetchItem> items(count);
     for (size_t i = 0; i < count; ++i) items[i].extent = {0, i * 5000};
-    if (!decode_fetched(body, items)) return;
+    if (!rpc::read(body, fetched_fields, items)) return;
     for (const FetchItem& item : items) ROS2S_CHECK(payload_bytes(item) <= item.extent.length);
     Buffer once, twice;
-    encode_fetched(once, items);
-    ROS2S_CHECK(decode_fetched(once, items).has_value());
-    same(encode_fetched(twice, items), once);  // an unknown code became `io` the first time
+    rpc::build(once, fetched_fields, items);
+    ROS2S_CHECK(rpc::read(once, fetched_fields, items).has_value());
+    same(rpc::build(twice, fetched_fields, items),
+         once);  // an unknown code became `io` the first time
 }
 
 // Every second item is a query.
@@ -34,12 +35,12 @@ void read_chained(size_t count, ConstBytes body) {
             items[i].extent = {0, i * 5000};
         }
     }
-    if (!decode_chained(body, items, links)) return;
+    if (!rpc::read(body, chained_fields, items, links)) return;
     for (const FetchItem& item : items) ROS2S_CHECK(payload_bytes(item) <= item.extent.length);
     Buffer once, twice;
-    encode_chained(once, items, links);
-    ROS2S_CHECK(decode_chained(once, items, links).has_value());
-    same(encode_chained(twice, items, links), once);
+    rpc::build(once, chained_fields, items, links);
+    ROS2S_CHECK(rpc::read(once, chained_fields, items, links).has_value());
+    same(rpc::build(twice, chained_fields, items, links), once);
 }
 
 void read(Method method, ConstBytes body) {
@@ -47,38 +48,45 @@ void read(Method method, ConstBytes body) {
     switch (method) {
         case Method::describe: {
             Buffer again;
-            if (const auto it = decode_description(body)) {
-                encode_description(buffer, *it);  // unknown features were dropped
-                same(encode_description(again, *decode_description(buffer)), buffer);
+            if (const auto it = rpc::read_body<Description>(body, description_fields)) {
+                rpc::build(buffer, description_fields, *it);  // unknown features were dropped
+                same(rpc::build(again, description_fields,
+                                *rpc::read_body<Description>(buffer, description_fields)),
+                     buffer);
             }
             break;
         }
         case Method::update:
-            if (const auto it = decode_commit(body)) same(encode_commit(buffer, *it), body);
+            if (const auto it = rpc::read_body<Commit>(body, commit_fields))
+                same(encode_commit(buffer, *it), body);
             break;
         case Method::list: {
             ListReply reply;
-            if (decode_listed(body, reply)) {
+            if (rpc::read(body, listed_fields, reply.entries, reply.more)) {
                 same(encode_listed(buffer, reply, body.size()), body);
             }
             break;
         }
         case Method::query:
-            if (const auto it = decode_queried(body)) same(encode_queried(buffer, *it), body);
+            if (const auto it = rpc::read_body<QueryReply>(body, queried_fields))
+                same(rpc::build(buffer, queried_fields, *it), body);
             break;
         case Method::create_container:
-            if (const auto it = decode_created(body)) same(encode_created(buffer, *it), body);
+            if (const auto it = rpc::read_body<ContainerRecord>(body, container_fields))
+                same(rpc::build(buffer, container_fields, *it), body);
             break;
         case Method::list_containers: {
             ContainerPage page;
-            static_cast<void>(decode_containers(body, page));
+            static_cast<void>(rpc::read(body, containers_fields, page.records, page.more));
             break;
         }
         case Method::space:
-            if (const auto it = decode_space(body)) same(encode_space(buffer, *it), body);
+            if (const auto it = rpc::read_body<PoolSpace>(body, space_fields))
+                same(rpc::build(buffer, space_fields, *it), body);
             break;
         case Method::unpin:
-            if (const auto it = decode_unpinned(body)) same(encode_unpinned(buffer, *it), body);
+            if (const auto it = rpc::read_body<bool>(body, unpinned_fields))
+                same(rpc::build(buffer, unpinned_fields, *it), body);
             break;
         default: break;
     }

@@ -1,9 +1,9 @@
 // Any bytes as the body of any request: refused, or decoded, encoded and decoded as the same.
 #include <algorithm>
 
+#include "fields.h"
 #include "ros2s/base/check.h"
 #include "ros2s/object/validate.h"
-#include "wire.h"
 
 using namespace ros2s;
 using namespace ros2s::remote;
@@ -19,16 +19,16 @@ void read(Method method, ConstBytes body) {
     switch (method) {
         case Method::fetch: {
             std::vector<FetchItem> items;
-            if (decode_fetch(body, container, items)) {
-                same(encode_fetch(buffer, container, items), body);
+            if (rpc::read(body, fetch_fields, container, items)) {
+                same(rpc::build(buffer, fetch_fields, container, items), body);
             }
             break;
         }
         case Method::pin: {
             Uuid holder;
-            std::vector<FetchItem> items;
-            if (decode_pin(body, container, holder, items)) {
-                same(encode_pin(buffer, container, holder, items.front()), body);
+            FetchItem item;
+            if (rpc::read(body, pin_fields, container, holder, item)) {
+                same(rpc::build(buffer, pin_fields, container, holder, item), body);
             }
             break;
         }
@@ -36,55 +36,57 @@ void read(Method method, ConstBytes body) {
             Uuid holder;
             std::vector<FetchItem> items;
             std::vector<Link> links;
-            if (!decode_chain(body, container, holder, items, links)) break;
-            same(encode_chain(buffer, container, holder, items, links), body);
+            if (!rpc::read(body, chain_fields, container, holder, items, links)) break;
+            same(rpc::build(buffer, chain_fields, container, holder, items, links), body);
             (void)validate(items, links);
             break;
         }
         case Method::unpin: {
             Uuid holder;
             ObjectId object;
-            if (decode_unpin(body, container, holder, object)) {
-                same(encode_unpin(buffer, container, holder, object), body);
+            if (rpc::read(body, unpin_fields, container, holder, object)) {
+                same(rpc::build(buffer, unpin_fields, container, holder, object), body);
             }
             break;
         }
         case Method::update: {
             Transaction transaction;
-            if (decode_update(body, container, transaction)) {
-                same(encode_update(buffer, container, transaction), body);
+            if (rpc::read(body, update_fields, container, transaction)) {
+                same(rpc::build(buffer, update_fields, container, transaction), body);
             }
             break;
         }
         case Method::list: {
             ListRequest request;
-            if (decode_list(body, container, request)) {
-                same(encode_list(buffer, container, request), body);
+            if (rpc::read(body, list_fields, container, request)) {
+                same(rpc::build(buffer, list_fields, container, request), body);
             }
             break;
         }
         case Method::query: {
             ObjectId object;
             Akey akey;
-            if (decode_query(body, container, object, akey)) {
-                same(encode_query(buffer, container, object, akey), body);
+            if (rpc::read(body, query_fields, container, object, akey)) {
+                same(rpc::build(buffer, query_fields, container, object, akey), body);
             }
             break;
         }
         case Method::create_container:
-            if (const auto it = decode_create(body)) same(encode_create(buffer, *it), body);
+            if (const auto it = rpc::read_body<Creation>(body, create_fields))
+                same(rpc::build(buffer, create_fields, *it), body);
             break;
         case Method::destroy_container:
-            if (const auto it = decode_destroy(body)) same(encode_destroy(buffer, *it), body);
+            if (const auto it = rpc::read_body<Destruction>(body, destroy_fields))
+                same(rpc::build(buffer, destroy_fields, *it), body);
             break;
         case Method::list_containers:
-            if (const auto it = decode_list_containers(body)) {
-                same(encode_list_containers(buffer, *it), body);
+            if (const auto it = rpc::read_body<std::string>(body, list_containers_fields)) {
+                same(rpc::build(buffer, list_containers_fields, *it), body);
             }
             break;
         case Method::space:
-            if (decode_space_request(body, container)) {
-                same(encode_space_request(buffer, container), body);
+            if (rpc::read(body, space_request_fields, container)) {
+                same(rpc::build(buffer, space_request_fields, container), body);
             }
             break;
         default: break;

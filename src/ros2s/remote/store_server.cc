@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "fields.h"
 #include "ros2s/pki/fingerprint.h"
 
 namespace ros2s::remote {
@@ -51,7 +52,7 @@ uint64_t reply_memory_bytes_of(const rpc::Request& request) {
         case Method::list: {
             object::ContainerId container;
             object::ListRequest asked{.limit = list_entries_max};
-            (void)decode_list(request.body(), container, asked);
+            (void)rpc::read(request.body(), list_fields, container, asked);
             held = std::min(asked.limit, list_entries_max) *
                    (sizeof(object::ListEntry) + object::key_bytes_max);
             if (!asked.akey.bytes.empty()) held += object::list_value_bytes_max;
@@ -221,18 +222,19 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
 
 Task<Result<>> StoreServer::describe_store(rpc::Request& request, Workspace& work) {
     co_await request.reply(
-        encode_description(work.body, {.features = store_.features(), .path = store_.path()}));
+        rpc::build(work.body, description_fields,
+                   Description{.features = store_.features(), .path = store_.path()}));
     co_return Result<>{};
 }
 
 Task<Result<>> StoreServer::space(rpc::Request& request, Workspace& work) {
-    ROS2S_CO_TRY(read(decode_space_request(request.body(), work.container)));
+    ROS2S_CO_TRY(read(rpc::read(request.body(), space_request_fields, work.container)));
     const bool of_pool = work.container == ContainerId{};
     if (!of_pool && !permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const PoolSpace space,
                         co_await store_.space(request.call(), work.container));
-    co_await request.reply(encode_space(work.body, space));
+    co_await request.reply(rpc::build(work.body, space_fields, space));
     co_return Result<>{};
 }
 
@@ -247,7 +249,8 @@ UpdateName StoreServer::name_of(const rpc::Request& request, const Uuid& served,
 }
 
 Task<Result<>> StoreServer::create_container(rpc::Request& request, Workspace& work) {
-    ROS2S_CO_TRY_ASSIGN(Creation creation, read(decode_create(request.body())));
+    ROS2S_CO_TRY_ASSIGN(Creation creation,
+                        read(rpc::read_body<Creation>(request.body(), create_fields)));
     if (policy_ != nullptr) {
         ROS2S_CO_TRY(policy_->permit_creation(request, creation.properties.label));
         ROS2S_CO_TRY(policy_->own(request, creation.properties));
@@ -257,12 +260,13 @@ Task<Result<>> StoreServer::create_container(rpc::Request& request, Workspace& w
         const ContainerRecord record,
         co_await store_.create_container(named(request.call(), name), creation.properties));
     if (policy_ != nullptr) policy_->made(request, record);
-    co_await request.reply(encode_created(work.body, record));
+    co_await request.reply(rpc::build(work.body, container_fields, record));
     co_return Result<>{};
 }
 
 Task<Result<>> StoreServer::destroy_container(rpc::Request& request) {
-    ROS2S_CO_TRY_ASSIGN(const Destruction destruction, read(decode_destroy(request.body())));
+    ROS2S_CO_TRY_ASSIGN(const Destruction destruction,
+                        read(rpc::read_body<Destruction>(request.body(), destroy_fields)));
     if (!permits(request, destruction.container, Use::destroy))
         ROS2S_CO_TRY(co_await policy_->decide(request, destruction.container, Use::destroy));
     const UpdateName name = name_of(request, destruction.owner, destruction.digest);
@@ -274,7 +278,8 @@ Task<Result<>> StoreServer::destroy_container(rpc::Request& request) {
 }
 
 Task<Result<>> StoreServer::list_containers(rpc::Request& request, Workspace& work) {
-    ROS2S_CO_TRY_ASSIGN(const std::string after, read(decode_list_containers(request.body())));
+    ROS2S_CO_TRY_ASSIGN(const std::string after,
+                        read(rpc::read_body<std::string>(request.body(), list_containers_fields)));
     ROS2S_CO_TRY_ASSIGN(std::vector<ContainerRecord> records,
                         co_await store_.list_containers(request.call()));
     // Each page looks at all of them, however few the client may see.
@@ -293,63 +298,67 @@ Task<Result<>> StoreServer::list_containers(rpc::Request& request, Workspace& wo
 Task<Result<>> StoreServer::query(rpc::Request& request, Workspace& work) {
     ObjectId object;
     Akey akey;
-    ROS2S_CO_TRY(read(decode_query(request.body(), work.container, object, akey)));
+    ROS2S_CO_TRY(read(rpc::read(request.body(), query_fields, work.container, object, akey)));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const QueryReply reply,
                         co_await store_.query(request.call(), work.container, object, akey));
-    co_await request.reply(encode_queried(work.body, reply));
+    co_await request.reply(rpc::build(work.body, queried_fields, reply));
     co_return Result<>{};
 }
 
 Task<Result<>> StoreServer::unpin(rpc::Request& request, Workspace& work) {
     Holder holder = holder_of(request);
     ObjectId object;
-    ROS2S_CO_TRY(read(decode_unpin(request.body(), work.container, holder.client, object)));
+    ROS2S_CO_TRY(
+        read(rpc::read(request.body(), unpin_fields, work.container, holder.client, object)));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const bool is_wanted,
                         co_await store_.unpin(request.call(), work.container, holder, object));
-    co_await request.reply(encode_unpinned(work.body, is_wanted));
+    co_await request.reply(rpc::build(work.body, unpinned_fields, is_wanted));
     co_return Result<>{};
 }
 
 // ---- fetch ----------------------------------------------------------------------------------
 
 Task<Result<>> StoreServer::fetch(rpc::Request& request, Workspace& work) {
-    ROS2S_CO_TRY(read(decode_fetch(request.body(), work.container, work.items)));
+    ROS2S_CO_TRY(read(rpc::read(request.body(), fetch_fields, work.container, work.items)));
     request.charge(cost_of_parts(work.items.size()));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
     ROS2S_CO_TRY(co_await store_.fetch(request.call(), work.container, work.items));
-    co_return co_await send_fetched(request, work, encode_fetched(work.body, work.items),
-                                    memory.bytes());
+    co_return co_await send_fetched(
+        request, work, rpc::build(work.body, fetched_fields, work.items), memory.bytes());
 }
 
 Task<Result<>> StoreServer::pin(rpc::Request& request, Workspace& work) {
     Holder holder = holder_of(request);
-    ROS2S_CO_TRY(read(decode_pin(request.body(), work.container, holder.client, work.items)));
+    work.items.resize(1);
+    ROS2S_CO_TRY(read(
+        rpc::read(request.body(), pin_fields, work.container, holder.client, work.items.front())));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
     ROS2S_CO_TRY(co_await store_.pin(request.call(), work.container, holder, work.items.front()));
-    co_return co_await send_fetched(request, work, encode_fetched(work.body, work.items),
-                                    memory.bytes());
+    co_return co_await send_fetched(
+        request, work, rpc::build(work.body, fetched_fields, work.items), memory.bytes());
 }
 
 Task<Result<>> StoreServer::fetch_chain(rpc::Request& request, Workspace& work) {
     Holder holder = holder_of(request);
-    ROS2S_CO_TRY(
-        read(decode_chain(request.body(), work.container, holder.client, work.items, work.links)));
+    ROS2S_CO_TRY(read(rpc::read(request.body(), chain_fields, work.container, holder.client,
+                                work.items, work.links)));
     request.charge(cost_of_parts(work.items.size()));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
     ROS2S_CO_TRY(co_await store_.fetch_chain(request.call(), work.container, holder, work.items,
                                              work.links));
-    co_return co_await send_fetched(
-        request, work, encode_chained(work.body, work.items, work.links), memory.bytes());
+    co_return co_await send_fetched(request, work,
+                                    rpc::build(work.body, chained_fields, work.items, work.links),
+                                    memory.bytes());
 }
 
 Result<rpc::PayloadMemory> StoreServer::give_windows(rpc::Request& request, Workspace& work) {
@@ -405,7 +414,7 @@ Task<Result<>> StoreServer::send_fetched(rpc::Request& request, Workspace& work,
 
 Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     Transaction& transaction = work.transaction;
-    ROS2S_CO_TRY(read(decode_update(request.body(), work.container, transaction)));
+    ROS2S_CO_TRY(read(rpc::read(request.body(), update_fields, work.container, transaction)));
     request.charge(
         cost_of_parts(std::max(transaction.operations.size(), transaction.conditions.size())));
     if (!permits(request, work.container, Use::write))
@@ -445,7 +454,7 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
 }
 
 Task<Result<>> StoreServer::list(rpc::Request& request, Workspace& work) {
-    ROS2S_CO_TRY(read(decode_list(request.body(), work.container, work.list)));
+    ROS2S_CO_TRY(read(rpc::read(request.body(), list_fields, work.container, work.list)));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     work.list.limit = std::min(work.list.limit, list_entries_max);

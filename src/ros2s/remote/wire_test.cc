@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "fields.h"
 #include "ros2s/base/random.h"
 #include "ros2s/object/checksum.h"
 
@@ -91,17 +92,16 @@ class Wire : public testing::TestWithParam<uint64_t> {
     }
     // For a body that is one value.
     template <class Body>
-    void expect_comes_back(const Body& body, ConstBytes (*encode)(Buffer&, const Body&),
-                           Result<Body> (*decode)(ConstBytes)) {
+    void expect_comes_back(const Body& body, auto fields) {
         Result<Body> read = fail(Code::io);
         expect_comes_back(
-            encode(buffer, body),
+            rpc::build(buffer, fields, body),
             [&](ConstBytes bytes) {
-                auto now = decode(bytes);
+                auto now = rpc::read_body<Body>(bytes, fields);
                 if (!read) read = now;
                 return now.has_value();
             },
-            [&] { return encode(buffer, *read); });
+            [&] { return rpc::build(buffer, fields, *read); });
     }
     Draw draw{Random(GetParam())};
     Buffer buffer;
@@ -112,57 +112,59 @@ class Wire : public testing::TestWithParam<uint64_t> {
 TEST_P(Wire, Fetch) {
     std::vector<FetchItem> items(draw.random.below(30));
     for (FetchItem& item : items) item = draw.item();
-    const ConstBytes body = encode_fetch(buffer, container, items);
+    const ConstBytes body = rpc::build(buffer, fetch_fields, container, items);
     uint64_t most = 20;
     for (const FetchItem& item : items) most += request_bytes_max(item);
     EXPECT_EQ(body.size(), most);
     std::vector<FetchItem> read(3);
-    ASSERT_TRUE(decode_fetch(body, read_container, read));
+    ASSERT_TRUE(rpc::read(body, fetch_fields, read_container, read));
     for (const FetchItem& item : read) {
         EXPECT_EQ(item.window.length, item.extent.length);
         EXPECT_EQ(item.window.address, 0U);
     }
     expect_comes_back(
         body,
-        [&](ConstBytes bytes) { return decode_fetch(bytes, read_container, read).has_value(); },
-        [&] { return encode_fetch(buffer, read_container, read); });
+        [&](ConstBytes bytes) {
+            return rpc::read(bytes, fetch_fields, read_container, read).has_value();
+        },
+        [&] { return rpc::build(buffer, fetch_fields, read_container, read); });
 }
 
 TEST_P(Wire, Seals) {
     std::vector<FetchItem> items(2 + draw.random.below(30));
     for (FetchItem& item : items) item = draw.item();
     items.front().wants_seals = true;
-    ConstBytes body = encode_fetch(buffer, container, items);
+    ConstBytes body = rpc::build(buffer, fetch_fields, container, items);
     std::vector<FetchItem> read;
-    ASSERT_TRUE(decode_fetch(body, read_container, read));
-    EXPECT_FALSE(decode_fetch(body.first(body.size() - 1), read_container, read));
-    ASSERT_TRUE(decode_fetch(body, read_container, read));
+    ASSERT_TRUE(rpc::read(body, fetch_fields, read_container, read));
+    EXPECT_FALSE(rpc::read(body.first(body.size() - 1), fetch_fields, read_container, read));
+    ASSERT_TRUE(rpc::read(body, fetch_fields, read_container, read));
     ASSERT_EQ(read.size(), items.size());
     for (size_t i = 0; i < items.size(); ++i) {
         EXPECT_EQ(read[i].wants_seals, items[i].wants_seals);
         if (draw.flag()) read[i].seals = draw.text(10 * seal_bytes);
     }
     const std::vector<FetchItem> sent = read;
-    body = encode_fetched(buffer, read);
-    ASSERT_TRUE(decode_fetched(body, items));
+    body = rpc::build(buffer, fetched_fields, read);
+    ASSERT_TRUE(rpc::read(body, fetched_fields, items));
     for (size_t i = 0; i < items.size(); ++i) EXPECT_EQ(items[i].seals, sent[i].seals);
-    EXPECT_FALSE(decode_fetched(body.first(body.size() - 1), items));
+    EXPECT_FALSE(rpc::read(body.first(body.size() - 1), fetched_fields, items));
     // Who has not asked is not told.
     for (FetchItem& item : items) item.wants_seals = false;
-    EXPECT_FALSE(decode_fetched(body, items));
+    EXPECT_FALSE(rpc::read(body, fetched_fields, items));
 
     Transaction transaction;
     transaction.operations.resize(1 + draw.random.below(5));
     for (Operation& operation : transaction.operations) operation = draw.operation();
     transaction.operations.back().seals = draw.text(seal_bytes) + "x";
-    body = encode_update(buffer, container, transaction);
+    body = rpc::build(buffer, update_fields, container, transaction);
     Transaction back;
-    ASSERT_TRUE(decode_update(body, read_container, back));
+    ASSERT_TRUE(rpc::read(body, update_fields, read_container, back));
     EXPECT_EQ(back.operations.back().seals, transaction.operations.back().seals);
-    EXPECT_FALSE(decode_update(body.first(body.size() - 1), read_container, back));
+    EXPECT_FALSE(rpc::read(body.first(body.size() - 1), update_fields, read_container, back));
     transaction.operations.back().seals.clear();
-    body = encode_update(buffer, container, transaction);
-    ASSERT_TRUE(decode_update(body, read_container, back));
+    body = rpc::build(buffer, update_fields, container, transaction);
+    ASSERT_TRUE(rpc::read(body, update_fields, read_container, back));
     EXPECT_TRUE(back.operations.back().seals.empty());
 }
 
@@ -178,23 +180,25 @@ TEST_P(Wire, Fetched) {
         if (item.is_value && item.status) item.size = draw.random.below(item.extent.length + 1);
         if (item.status) item.checksums = draw.checksums(item.is_value ? 1 : 33);
     }
-    const ConstBytes body = encode_fetched(buffer, items);
+    const ConstBytes body = rpc::build(buffer, fetched_fields, items);
     std::vector<FetchItem> read(items.size());
     for (size_t i = 0; i < items.size(); ++i) read[i].extent = items[i].extent;
-    ASSERT_TRUE(decode_fetched(body, read));
+    ASSERT_TRUE(rpc::read(body, fetched_fields, read));
     for (size_t i = 0; i < items.size(); ++i) {
         EXPECT_EQ(read[i].status, items[i].status);
         EXPECT_EQ(payload_bytes(read[i]), payload_bytes(items[i]));
     }
     expect_comes_back(
-        body, [&](ConstBytes bytes) { return decode_fetched(bytes, read).has_value(); },
-        [&] { return encode_fetched(buffer, read); });
+        body, [&](ConstBytes bytes) { return rpc::read(bytes, fetched_fields, read).has_value(); },
+        [&] { return rpc::build(buffer, fetched_fields, read); });
     // A reply for another number of items, or a value larger than requested.
-    encode_fetched(buffer, items);
+    rpc::build(buffer, fetched_fields, items);
     read.emplace_back();
-    EXPECT_FALSE(decode_fetched(buffer, read).has_value());
+    EXPECT_FALSE(rpc::read(buffer, fetched_fields, read).has_value());
     FetchItem value{.extent = {0, 10}, .is_value = true, .size = 11};
-    EXPECT_FALSE(decode_fetched(encode_fetched(buffer, {&value, 1}), {&value, 1}).has_value());
+    std::span<FetchItem> one(&value, 1);
+    EXPECT_FALSE(
+        rpc::read(rpc::build(buffer, fetched_fields, one), fetched_fields, one).has_value());
 }
 
 TEST_P(Wire, Update) {
@@ -211,39 +215,46 @@ TEST_P(Wire, Update) {
     Transaction read;
     read.operations.resize(40);
     read.id = {.client = container.uuid, .slot = 1, .sequence = 2};
-    const ConstBytes body = encode_update(buffer, container, transaction);
-    ASSERT_TRUE(decode_update(body, read_container, read));
+    const ConstBytes body = rpc::build(buffer, update_fields, container, transaction);
+    ASSERT_TRUE(rpc::read(body, update_fields, read_container, read));
     EXPECT_EQ(read.id, transaction.id);
     EXPECT_EQ(read.holder, transaction.holder);
     expect_comes_back(
         body,
-        [&](ConstBytes bytes) { return decode_update(bytes, read_container, read).has_value(); },
-        [&] { return encode_update(buffer, read_container, read); });
+        [&](ConstBytes bytes) {
+            return rpc::read(bytes, update_fields, read_container, read).has_value();
+        },
+        [&] { return rpc::build(buffer, update_fields, read_container, read); });
 }
 
 TEST_P(Wire, Pins) {
     const Uuid holder = draw.container().uuid;
     const FetchItem item = draw.item();
     Uuid read_holder;
-    std::vector<FetchItem> read;
+    FetchItem read;
     expect_comes_back(
-        encode_pin(buffer, container, holder, item),
+        rpc::build(buffer, pin_fields, container, holder, item),
         [&](ConstBytes bytes) {
-            return decode_pin(bytes, read_container, read_holder, read).has_value();
+            return rpc::read(bytes, pin_fields, read_container, read_holder, read).has_value();
         },
-        [&] { return encode_pin(buffer, read_container, read_holder, read.at(0)); });
+        [&] { return rpc::build(buffer, pin_fields, read_container, read_holder, read); });
     ObjectId object;
     expect_comes_back(
-        encode_unpin(buffer, container, holder, item.object),
+        rpc::build(buffer, unpin_fields, container, holder, item.object),
         [&](ConstBytes bytes) {
-            return decode_unpin(bytes, read_container, read_holder, object).has_value();
+            return rpc::read(bytes, unpin_fields, read_container, read_holder, object).has_value();
         },
-        [&] { return encode_unpin(buffer, read_container, read_holder, object); });
+        [&] { return rpc::build(buffer, unpin_fields, read_container, read_holder, object); });
     for (const bool is_wanted : {false, true}) {
         expect_comes_back(
-            encode_unpinned(buffer, is_wanted),
-            [](ConstBytes bytes) { return decode_unpinned(bytes).has_value(); },
-            [&] { return encode_unpinned(buffer, *decode_unpinned(Buffer(buffer))); });
+            rpc::build(buffer, unpinned_fields, is_wanted),
+            [](ConstBytes bytes) {
+                return rpc::read_body<bool>(bytes, unpinned_fields).has_value();
+            },
+            [&] {
+                return rpc::build(buffer, unpinned_fields,
+                                  *rpc::read_body<bool>(Buffer(buffer), unpinned_fields));
+            });
     }
 }
 
@@ -263,11 +274,14 @@ TEST_P(Wire, Chains) {
     std::vector<FetchItem> read(3);
     std::vector<Link> read_links;
     expect_comes_back(
-        encode_chain(buffer, container, holder, items, links),
+        rpc::build(buffer, chain_fields, container, holder, items, links),
         [&](ConstBytes bytes) {
-            return decode_chain(bytes, read_container, read_holder, read, read_links).has_value();
+            return rpc::read(bytes, chain_fields, read_container, read_holder, read, read_links)
+                .has_value();
         },
-        [&] { return encode_chain(buffer, read_container, read_holder, read, read_links); });
+        [&] {
+            return rpc::build(buffer, chain_fields, read_container, read_holder, read, read_links);
+        });
     for (size_t i = 0; i < items.size(); ++i) {
         items[i].extent = {0, draw.random.below(1 << 17)};
         items[i].status = draw.status();
@@ -282,12 +296,14 @@ TEST_P(Wire, Chains) {
     }
     read.resize(items.size());
     for (size_t i = 0; i < items.size(); ++i) read[i].extent = items[i].extent;
-    const ConstBytes reply = encode_chained(buffer, items, links);
+    const ConstBytes reply = rpc::build(buffer, chained_fields, items, links);
     EXPECT_LE(reply.size(), most);
     expect_comes_back(
         reply,
-        [&](ConstBytes bytes) { return decode_chained(bytes, read, read_links).has_value(); },
-        [&] { return encode_chained(buffer, read, read_links); });
+        [&](ConstBytes bytes) {
+            return rpc::read(bytes, chained_fields, read, read_links).has_value();
+        },
+        [&] { return rpc::build(buffer, chained_fields, read, read_links); });
 }
 
 TEST_P(Wire, List) {
@@ -299,13 +315,13 @@ TEST_P(Wire, List) {
     if (draw.flag()) request.after = draw.text(key_bytes_max + 1);
     ListRequest read{.after = "something"};
     const auto accepts = [&](ConstBytes bytes) {
-        return decode_list(bytes, read_container, read).has_value();
+        return rpc::read(bytes, list_fields, read_container, read).has_value();
     };
-    expect_comes_back(encode_list(buffer, container, request), accepts,
-                      [&] { return encode_list(buffer, read_container, read); });
+    expect_comes_back(rpc::build(buffer, list_fields, container, request), accepts,
+                      [&] { return rpc::build(buffer, list_fields, read_container, read); });
     // A position after all keys stays after all keys.
     request.after = std::string(1000, '\xff');
-    ASSERT_TRUE(accepts(encode_list(buffer, container, request)));
+    ASSERT_TRUE(accepts(rpc::build(buffer, list_fields, container, request)));
     EXPECT_TRUE(*read.after > std::string(key_bytes_max, '\xff'));
 }
 
@@ -322,7 +338,7 @@ TEST_P(Wire, ListedInPages) {
         const ConstBytes body = encode_listed(buffer, rest, 4000);
         EXPECT_LE(body.size(), 4000U);
         const size_t had = read.entries.size();
-        ASSERT_TRUE(decode_listed(body, read).has_value());
+        ASSERT_TRUE(rpc::read(body, listed_fields, read.entries, read.more).has_value());
         const auto got = static_cast<long>(read.entries.size() - had);
         rest.entries.erase(rest.entries.begin(), rest.entries.begin() + got);
     } while (!rest.entries.empty());
@@ -333,7 +349,7 @@ TEST_P(Wire, ListedInPages) {
         whole,
         [&](ConstBytes bytes) {
             read = {};
-            return decode_listed(bytes, read).has_value();
+            return rpc::read(bytes, listed_fields, read.entries, read.more).has_value();
         },
         [&] { return encode_listed(buffer, read, 1 << 20); });
 }
@@ -342,26 +358,25 @@ TEST_P(Wire, QueryAndItsReply) {
     ObjectId object;
     Akey akey;
     expect_comes_back(
-        encode_query(buffer, container, draw.object(), {draw.text(key_bytes_max)}),
+        rpc::build(buffer, query_fields, container, draw.object(), Akey{draw.text(key_bytes_max)}),
         [&](ConstBytes bytes) {
-            return decode_query(bytes, read_container, object, akey).has_value();
+            return rpc::read(bytes, query_fields, read_container, object, akey).has_value();
         },
-        [&] { return encode_query(buffer, read_container, object, akey); });
+        [&] { return rpc::build(buffer, query_fields, read_container, object, akey); });
     expect_comes_back(QueryReply{.exists = draw.flag(),
                                  .highest_dkey = {draw.text(key_bytes_max)},
                                  .size = draw.number(),
                                  .last_epoch = {draw.number()},
                                  .last_time = draw.time(),
                                  .bytes_used = draw.number()},
-                      encode_queried, decode_queried);
+                      queried_fields);
 }
 
 TEST_P(Wire, Containers) {
     expect_comes_back(Creation{draw.properties(), draw.container().uuid, draw.number()},
-                      encode_create, decode_create);
-    expect_comes_back(draw.record(), encode_created, decode_created);
-    expect_comes_back(Destruction{container, draw.container().uuid, draw.number()}, encode_destroy,
-                      decode_destroy);
+                      create_fields);
+    expect_comes_back(draw.record(), container_fields);
+    expect_comes_back(Destruction{container, draw.container().uuid, draw.number()}, destroy_fields);
 
     std::vector<ContainerRecord> records(draw.random.below(50));
     for (size_t i = 0; i < records.size(); ++i) {
@@ -371,24 +386,25 @@ TEST_P(Wire, Containers) {
     ContainerPage page;
     do {
         const std::string after = page.records.empty() ? "" : page.records.back().properties.label;
-        EXPECT_EQ(*decode_list_containers(encode_list_containers(buffer, after)), after);
+        EXPECT_EQ(*rpc::read_body<std::string>(rpc::build(buffer, list_containers_fields, after),
+                                               list_containers_fields),
+                  after);
         const ConstBytes body = encode_containers(buffer, records, after, 1000);
         EXPECT_LE(body.size(), 1000U);
-        ASSERT_TRUE(decode_containers(body, page).has_value());
+        ASSERT_TRUE(rpc::read(body, containers_fields, page.records, page.more).has_value());
     } while (page.more);
     ASSERT_EQ(page.records.size(), records.size());
     for (size_t i = 0; i < records.size(); ++i) EXPECT_EQ(page.records[i].id, records[i].id);
 }
 
 TEST_P(Wire, CommitSpaceDescription) {
-    expect_comes_back(Commit{{draw.number()}, draw.time(), draw.flag()}, encode_commit,
-                      decode_commit);
+    expect_comes_back(Commit{{draw.number()}, draw.time(), draw.flag()}, commit_fields);
     expect_comes_back(PoolSpace{draw.number(), draw.number(), draw.number(), draw.number()},
-                      encode_space, decode_space);
+                      space_fields);
     expect_comes_back(Description{{draw.flag(), draw.flag(), draw.flag(), draw.flag(), draw.flag(),
                                    draw.flag(), draw.flag()},
                                   draw.text(1024)},
-                      encode_description, decode_description);
+                      description_fields);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Wire, testing::Range<uint64_t>(1, 61));
@@ -427,15 +443,16 @@ TEST_F(WireGolden, Bodies) {
     ContainerId container;
     for (uint8_t i = 0; i < 16; ++i) container.uuid.bytes[i] = static_cast<uint8_t>(0x50 + i);
     reply(Method::describe,
-          encode_description(buffer, {{.conditions = true, .durable = true}, "memory"}));
+          rpc::build(buffer, description_fields,
+                     Description{{.conditions = true, .durable = true}, "memory"}));
     FetchItem item{.object = {1, 2}, .dkey = {"dk"}, .akey = {"a"}, .extent = {4096, 8192}};
-    request(Method::fetch, encode_fetch(buffer, container, {&item, 1}));
+    request(Method::fetch, rpc::build(buffer, fetch_fields, container, std::span(&item, 1)));
     item.size = 12288;
     item.epoch = {77};
     item.checksums = {0x01020304, 0x05060708};
-    reply(Method::fetch, encode_fetched(buffer, {&item, 1}), 1);
+    reply(Method::fetch, rpc::build(buffer, fetched_fields, std::span(&item, 1)), 1);
     const FetchItem missing{.status = fail(Error{Code::not_found, 2, 3})};
-    reply(Method::fetch, encode_fetched(buffer, {&missing, 1}), 1);
+    reply(Method::fetch, rpc::build(buffer, fetched_fields, std::span(&missing, 1)), 1);
     Transaction transaction;
     transaction.id = {.owner = container.uuid, .digest = 0x1122334455667788};
     transaction.conditions.push_back({Condition::Kind::size_equals, {1, 2}, {"d"}, {"a"}, 5});
@@ -447,35 +464,40 @@ TEST_F(WireGolden, Bodies) {
     operation.extent = {5, 3};
     operation.window.length = 3;
     operation.checksums = {0xaabbccdd};
-    request(Method::update, encode_update(buffer, container, transaction));
+    request(Method::update, rpc::build(buffer, update_fields, container, transaction));
     transaction.conditions = {{.kind = Condition::Kind::pinned, .object = {1, 2}}};
     transaction.operations.clear();
     transaction.holder.client = container.uuid;
-    request(Method::update, encode_update(buffer, container, transaction));
+    request(Method::update, rpc::build(buffer, update_fields, container, transaction));
     reply(Method::update, encode_commit(buffer, {{77}, WallTime{Duration{5}}, true}));
     ListRequest list{.what = ListRequest::What::dkeys, .object = {1, 2}, .akey = {"inode"}};
     list.after = "x";
-    request(Method::list, encode_list(buffer, container, list));
+    request(Method::list, rpc::build(buffer, list_fields, container, list));
     reply(Method::list, encode_listed(buffer, {{{"key", "value", {9}}}, true}, 100));
-    request(Method::query, encode_query(buffer, container, {1, 2}, {"data"}));
-    reply(Method::query,
-          encode_queried(buffer, {true, {"d"}, 5, {9}, WallTime{Duration{5}}, 4096}));
+    request(Method::query,
+            rpc::build(buffer, query_fields, container, ObjectId{1, 2}, Akey{"data"}));
+    reply(Method::query, rpc::build(buffer, queried_fields,
+                                    QueryReply{true, {"d"}, 5, {9}, WallTime{Duration{5}}, 4096}));
     const ContainerRecord record{container,
                                  {"main", 1 << 20, "CN=alice", {1 << 30, 2000}},
                                  WallTime{Duration{5}},
                                  {4096, 3}};
     request(Method::create_container,
-            encode_create(buffer, {record.properties, container.uuid, 0x1122334455667788}));
-    reply(Method::create_container, encode_created(buffer, record));
+            rpc::build(buffer, create_fields,
+                       Creation{record.properties, container.uuid, 0x1122334455667788}));
+    reply(Method::create_container, rpc::build(buffer, container_fields, record));
     request(Method::destroy_container,
-            encode_destroy(buffer, {container, container.uuid, 0x1122334455667788}));
-    request(Method::list_containers, encode_list_containers(buffer, "main"));
+            rpc::build(buffer, destroy_fields,
+                       Destruction{container, container.uuid, 0x1122334455667788}));
+    request(Method::list_containers,
+            rpc::build(buffer, list_containers_fields, std::string("main")));
     reply(Method::list_containers, encode_containers(buffer, {&record, 1}, "", 1000));
-    request(Method::space, encode_space_request(buffer, container));
-    reply(Method::space, encode_space(buffer, {1 << 30, 1 << 20, 2000, 1000}));
-    request(Method::pin, encode_pin(buffer, container, container.uuid, item));
-    request(Method::unpin, encode_unpin(buffer, container, container.uuid, {1, 2}));
-    reply(Method::unpin, encode_unpinned(buffer, true));
+    request(Method::space, rpc::build(buffer, space_request_fields, container));
+    reply(Method::space, rpc::build(buffer, space_fields, PoolSpace{1 << 30, 1 << 20, 2000, 1000}));
+    request(Method::pin, rpc::build(buffer, pin_fields, container, container.uuid, item));
+    request(Method::unpin,
+            rpc::build(buffer, unpin_fields, container, container.uuid, ObjectId{1, 2}));
+    reply(Method::unpin, rpc::build(buffer, unpinned_fields, true));
     std::vector<FetchItem> chain(2);
     chain[0] = {.object = {1, 2}, .dkey = {"dk"}, .akey = {"a"}, .extent = {0, 16}};
     chain[1] = {.object = {1, 0}, .akey = {"data"}};
@@ -485,13 +507,14 @@ TEST_F(WireGolden, Bodies) {
                 .when = {.item = 0, .offset = 2},
                 .mask = 0xf0,
                 .value = 0x80};
-    request(Method::fetch_chain, encode_chain(buffer, container, container.uuid, chain, links));
+    request(Method::fetch_chain,
+            rpc::build(buffer, chain_fields, container, container.uuid, chain, links));
     chain[0].is_value = true;
     chain[0].size = 16;
     chain[0].epoch = {77};
     chain[0].checksums = {0x01020304};
     links[1].facts = {true, {"d"}, 5, {9}, WallTime{Duration{5}}, 4096};
-    reply(Method::fetch_chain, encode_chained(buffer, chain, links), 2);
+    reply(Method::fetch_chain, rpc::build(buffer, chained_fields, chain, links), 2);
     EXPECT_EQ(requests_, golden_requests);
     EXPECT_EQ(replies_, golden_replies);
 }
