@@ -17,6 +17,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "ros2s/base/descriptor.h"
+
 namespace ros2s::fuse {
 namespace {
 
@@ -101,11 +103,10 @@ Result<> check_fuse(bool allow_other, Report& report) {
                            "--device /dev/fuse --cap-add SYS_ADMIN");
     }
     const bool is_root = ::geteuid() == 0;
-    const int descriptor = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    const Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
     const int error = errno;
-    if (descriptor >= 0) ::close(descriptor);
     const bool has_helper = is_program_installed("fusermount3");
-    if (descriptor < 0) {
+    if (device.get() < 0) {
         return report.fail(Code::denied, std::string("/dev/fuse cannot be opened (") +
                                              std::strerror(error) +
                                              "): in a container, start it with --device /dev/fuse "
@@ -141,21 +142,16 @@ Result<> unmount_cleanly(const std::string& mount_point) {
 Result<> set_read_ahead(const std::string& mount_point, uint64_t bytes) {
     const std::string setting =
         "/sys/class/bdi/" + find_mounted_on(mount_point).device + "/read_ahead_kb";
-    const int descriptor = ::open(setting.c_str(), O_WRONLY | O_CLOEXEC);
-    if (descriptor < 0) return fail_errno(errno);
+    const Descriptor file(::open(setting.c_str(), O_WRONLY | O_CLOEXEC));
+    if (file.get() < 0) return fail_errno(errno);
     const std::string value = std::to_string(bytes / 1024);
-    const auto written = ::write(descriptor, value.data(), value.size());
-    const int error = errno;
-    ::close(descriptor);
-    return written < 0 ? Result<>(fail_errno(error)) : Result<>{};
+    if (::write(file.get(), value.data(), value.size()) < 0) return fail_errno(errno);
+    return {};
 }
 
 Result<> write_back(const std::string& mount_point) {
-    const int descriptor = ::open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return fail_errno(errno);
-    const int failed = ::syncfs(descriptor) == 0 ? 0 : errno;
-    ::close(descriptor);
-    if (failed != 0) return fail_errno(failed);
+    const Descriptor root(::open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (root.get() < 0 || ::syncfs(root.get()) != 0) return fail_errno(errno);
     return {};
 }
 

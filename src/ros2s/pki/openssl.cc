@@ -10,25 +10,13 @@
 #include <cstring>
 #include <ctime>
 
+#include "ros2s/base/descriptor.h"
+
 namespace ros2s::pki {
 namespace {
 
 // Larger than any certificate or key.
 constexpr off_t file_bytes_max = off_t{1} << 20;
-
-class Descriptor {
-  public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() {
-        if (fd_ >= 0) close(fd_);
-    }
-    [[nodiscard]] int get() const { return fd_; }
-
-  private:
-    int fd_;
-};
 
 Result<> write_all(int fd, const std::string& text) {
     size_t done = 0;
