@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,8 +27,7 @@ std::unexpected<Error> cannot(std::string_view do_what, const std::string& path,
 Result<std::string> make(const std::string& path, Report& report) {
     unsigned char random[16];
     if (::getrandom(random, sizeof random, 0) != sizeof random) return cannot("draw", path, report);
-    std::string password;
-    for (const unsigned char byte : random) password += fmt::format("{:02x}", byte);
+    const std::string password = fmt::format("{:02x}", fmt::join(random, ""));
     const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (file.get() < 0) return cannot("make", path, report);
     const std::string line = password + '\n';

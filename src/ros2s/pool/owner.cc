@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "ros2s/base/descriptor.h"
+#include "ros2s/base/text_parts.h"
 #include "ros2s/pool/process_end.h"
 #include "ros2s/runtime/fork.h"
 
@@ -38,8 +39,7 @@ std::string decode_value(std::string_view value) {
     for (size_t i = 0; i < value.size(); ++i) {
         uint8_t byte = 0;
         if (value[i] == '%' && i + 3 <= value.size() &&
-            std::from_chars(value.data() + i + 1, value.data() + i + 3, byte, 16).ptr ==
-                value.data() + i + 3) {
+            parse_number(value.substr(i + 1, 2), byte, 16)) {
             out += static_cast<char>(byte);
             i += 2;
         } else {
