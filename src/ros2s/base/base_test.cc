@@ -162,8 +162,15 @@ TEST(Uuid, PrintsAndParses) {
     const auto parsed = Uuid::parse(uuid.to_string());
     ASSERT_TRUE(parsed);
     EXPECT_EQ(*parsed, uuid);
+    EXPECT_EQ(Uuid::parse("1B4E28BA-2fa1-4d2b-883f-0016d3cca427"),
+              Uuid::parse("1b4e28ba-2fa1-4d2b-883f-0016d3cca427"));
     EXPECT_FALSE(Uuid::parse("not-a-uuid"));
     EXPECT_FALSE(Uuid::parse(std::string(36, 'g')));
+    EXPECT_FALSE(Uuid::parse(std::string(36, '0')));
+    EXPECT_FALSE(Uuid::parse("1b4e28b-a2fa1-4d2b-883f-0016d3cca427"));
+    EXPECT_FALSE(Uuid::parse("1b4e28ba-2fa1-4d2b-883f-0016d3cca4 7"));
+    EXPECT_FALSE(Uuid::parse("1b4e28ba-2fa1-4d2b-883f-0016d3cca4-7"));
+    EXPECT_FALSE(Uuid::parse("0x4e28ba-2fa1-4d2b-883f-0016d3cca427"));
 }
 
 Result<int> half(int n) {
