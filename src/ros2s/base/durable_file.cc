@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 
 #include "descriptor.h"
 
@@ -39,7 +38,13 @@ Result<> replace_file(const std::string& path, std::string_view text, uint32_t m
     }
     if (::fsync(file.get()) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0)
         return fail_errno(errno);
-    return sync_directory(std::filesystem::path(path).parent_path());
+    return sync_directory(parent_of(path));
+}
+
+std::string parent_of(const std::string& path) {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return ".";
+    return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 Result<> sync_directory(const std::string& directory) {
