@@ -18,40 +18,17 @@
 #include <sstream>
 
 #include "ros2s/base/descriptor.h"
+#include "ros2s/base/mount_table.h"
 
 namespace ros2s::fuse {
 namespace {
 
-struct Mounted {
-    std::string type;    // "fuse.ros2store"; empty: nothing
-    std::string device;  // "0:53"
-};
-
-// The mount on exactly this path.
-Mounted find_mounted_on(const std::string& path) {
-    std::string escaped;  // the form of the table
-    for (const char c : path) {
-        switch (c) {
-            case ' ': escaped += "\\040"; break;
-            case '\t': escaped += "\\011"; break;
-            case '\n': escaped += "\\012"; break;
-            case '\\': escaped += "\\134"; break;
-            default: escaped += c;
-        }
-    }
+// The mount on exactly this path. No kind: there is none.
+MountEntry find_mounted_on(const std::string& path) {
     std::ifstream table("/proc/self/mountinfo");
-    std::string line;
-    Mounted found;
-    while (std::getline(table, line)) {
-        // 36 35 98:0 /root /mount/point options - type source …   (proc(5))
-        std::istringstream fields(line);
-        std::string id, parent, device, root, where, word;
-        fields >> id >> parent >> device >> root >> where;
-        while (fields >> word && word != "-") {
-        }
-        std::string type;
-        fields >> type;
-        if (where == escaped) found = {type, device};  // the last one is on top
+    MountEntry found;
+    for (MountEntry& each : read_mounts(table)) {
+        if (each.mount_point == path) found = std::move(each);
     }
     return found;
 }
@@ -187,7 +164,7 @@ Result<std::string> prepare_mount_point(const std::string& path, bool allow_othe
         return report.fail(Code::not_directory,
                            path + " is not a directory: a mount point must be one");
     }
-    const std::string mounted = find_mounted_on(absolute).type;
+    const std::string mounted = find_mounted_on(absolute).kind;
     if (!mounted.empty()) {
         return report.fail(Code::busy, path + " is a mount point already (" + mounted +
                                            "): unmount it with `fusermount3 -u " + absolute +
