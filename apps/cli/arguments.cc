@@ -4,10 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <memory>
 
 #include "pool/pool_location.h"
+#include "ros2s/base/text_parts.h"
 #include "ros2s/config/units.h"
 
 namespace ros2s::cli {
@@ -74,11 +74,7 @@ CLI::Validator interval() {
     return {[](std::string& word) -> std::string {
                 constexpr double least = 0.1, most = 3600;
                 double seconds = 0;
-                const char* const end = word.data() + word.size();
-                const auto [at, error] = std::from_chars(word.data(), end, seconds);
-                if (error == std::errc() && at == end && seconds >= least && seconds <= most) {
-                    return {};
-                }
+                if (parse_number(word, seconds) && seconds >= least && seconds <= most) return {};
                 return fmt::format(
                     "'{}' is not an interval; give a number of seconds from {} to {}", word, least,
                     most);

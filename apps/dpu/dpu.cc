@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include "ros2s/base/text_parts.h"
 #include "ros2s/daemon/trusted_network.h"
 
 namespace ros2s::dpud {
@@ -84,7 +85,7 @@ connection::DirectOptions Dpu::way_to(const std::string& pool) const {
                        .identity = pki::identity_in(settings_.engine_certificates, "client"),
                        .pool = pool,
                        .program = "ros2store-dpu",
-                       .providers = daemon::parts_of(settings_.engine_providers),
+                       .providers = parts_of(settings_.engine_providers),
                        .ucx_device = settings_.ucx_device},
             .requests_max = requests_to_engine_max,
             .absence_errno = rpc::absent_behind,
@@ -146,7 +147,7 @@ Task<Result<>> Dpu::open_directories(Report& report) {
 }
 
 control::ControlOptions Dpu::control_options() const {
-    return {.listen = daemon::parts_of(settings_.control),
+    return {.listen = parts_of(settings_.control),
             .identity = pki::identity_in(settings_.certificates, "server"),
             .purpose = session::Purpose::link,
             .data = front_.addresses(),

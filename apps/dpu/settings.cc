@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/un.h>
 
+#include "ros2s/base/text_parts.h"
 #include "ros2s/daemon/access.h"
 #include "ros2s/daemon/trusted_network.h"
 #include "ros2s/object/object_store.h"
@@ -134,7 +135,7 @@ config::Table describe(Settings& s) {
 constexpr uint64_t sweep_rate = 500;
 
 Result<> parse_pools(Settings& settings, std::string_view where, Report& report) {
-    settings.engine_pools = daemon::parts_of(settings.pools);
+    settings.engine_pools = parts_of(settings.pools);
     for (const auto& [name, given] : settings.engine_given) settings.engine_pools.push_back(name);
     for (const auto& [name, given] : settings.rados_given) {
         const auto no = [&](std::string_view why) {
@@ -194,7 +195,7 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     Settings settings;
     ROS2S_TRY(config::parse(yaml, where, describe(settings), report));
     const auto want = [&](const std::string& text, std::string_view name) -> Result<> {
-        if (!daemon::parts_of(text).empty()) return {};
+        if (!parts_of(text).empty()) return {};
         return report.fail(Code::invalid, "{}: '{}' is empty", where, name);
     };
     ROS2S_TRY(parse_pools(settings, where, report));
@@ -257,7 +258,7 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
 
 std::vector<daemon::Listen> Settings::ways_to_engine() const {
     std::vector<daemon::Listen> ways;
-    for (std::string& provider : daemon::parts_of(engine_providers)) {
+    for (std::string& provider : parts_of(engine_providers)) {
         ways.push_back({.provider = std::move(provider), .address = {}});
     }
     return ways;

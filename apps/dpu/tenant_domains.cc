@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include "ros2s/base/check.h"
 #include "ros2s/base/log_fields.h"
+#include "ros2s/base/text_parts.h"
 #include "ros2s/daemon/tenant_sources.h"
 
 namespace ros2s::dpud {
@@ -117,10 +117,8 @@ std::optional<std::string> listener_address(const daemon::Listen& place, std::st
     }
     const size_t colon = place.address.rfind(':');
     if (colon == std::string::npos || colon == 0) return std::nullopt;
-    const char* const end = place.address.data() + place.address.size();
     uint32_t port = 0;
-    const auto read = std::from_chars(place.address.data() + colon + 1, end, port);
-    if (read.ec != std::errc{} || read.ptr != end || port > 65535 - listener_ports)
+    if (!parse_number(place.address.substr(colon + 1), port) || port > 65535 - listener_ports)
         return std::nullopt;
     if (attempt >= (port == 0 ? 1 : listener_ports)) return std::nullopt;
     if (port == 0) return place.address;

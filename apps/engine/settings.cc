@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ros2s/base/text_parts.h"
 #include "ros2s/capability/capability.h"
 #include "ros2s/config/config.h"
 #include "ros2s/daemon/access.h"
@@ -116,8 +117,8 @@ std::string Settings::document() const {
     return config::document(table);
 }
 
-std::vector<std::string> Settings::pool_directories() const { return daemon::parts_of(pools); }
-std::vector<std::string> Settings::control_addresses() const { return daemon::parts_of(control); }
+std::vector<std::string> Settings::pool_directories() const { return parts_of(pools); }
+std::vector<std::string> Settings::control_addresses() const { return parts_of(control); }
 
 Result<std::vector<daemon::Listen>> Settings::data_addresses(std::string_view where,
                                                              Report& report) const {

@@ -17,39 +17,18 @@
 #include <fstream>
 #include <sstream>
 
+#include "ros2s/base/descriptor.h"
+#include "ros2s/base/mount_table.h"
+
 namespace ros2s::fuse {
 namespace {
 
-struct Mounted {
-    std::string type;    // "fuse.ros2store"; empty: nothing
-    std::string device;  // "0:53"
-};
-
-// The mount on exactly this path.
-Mounted find_mounted_on(const std::string& path) {
-    std::string escaped;  // the form of the table
-    for (const char c : path) {
-        switch (c) {
-            case ' ': escaped += "\\040"; break;
-            case '\t': escaped += "\\011"; break;
-            case '\n': escaped += "\\012"; break;
-            case '\\': escaped += "\\134"; break;
-            default: escaped += c;
-        }
-    }
+// The mount on exactly this path. No kind: there is none.
+MountEntry find_mounted_on(const std::string& path) {
     std::ifstream table("/proc/self/mountinfo");
-    std::string line;
-    Mounted found;
-    while (std::getline(table, line)) {
-        // 36 35 98:0 /root /mount/point options - type source …   (proc(5))
-        std::istringstream fields(line);
-        std::string id, parent, device, root, where, word;
-        fields >> id >> parent >> device >> root >> where;
-        while (fields >> word && word != "-") {
-        }
-        std::string type;
-        fields >> type;
-        if (where == escaped) found = {type, device};  // the last one is on top
+    MountEntry found;
+    for (MountEntry& each : read_mounts(table)) {
+        if (each.mount_point == path) found = std::move(each);
     }
     return found;
 }
@@ -101,11 +80,10 @@ Result<> check_fuse(bool allow_other, Report& report) {
                            "--device /dev/fuse --cap-add SYS_ADMIN");
     }
     const bool is_root = ::geteuid() == 0;
-    const int descriptor = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    const Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
     const int error = errno;
-    if (descriptor >= 0) ::close(descriptor);
     const bool has_helper = is_program_installed("fusermount3");
-    if (descriptor < 0) {
+    if (device.get() < 0) {
         return report.fail(Code::denied, std::string("/dev/fuse cannot be opened (") +
                                              std::strerror(error) +
                                              "): in a container, start it with --device /dev/fuse "
@@ -141,21 +119,16 @@ Result<> unmount_cleanly(const std::string& mount_point) {
 Result<> set_read_ahead(const std::string& mount_point, uint64_t bytes) {
     const std::string setting =
         "/sys/class/bdi/" + find_mounted_on(mount_point).device + "/read_ahead_kb";
-    const int descriptor = ::open(setting.c_str(), O_WRONLY | O_CLOEXEC);
-    if (descriptor < 0) return fail_errno(errno);
+    const Descriptor file(::open(setting.c_str(), O_WRONLY | O_CLOEXEC));
+    if (file.get() < 0) return fail_errno(errno);
     const std::string value = std::to_string(bytes / 1024);
-    const auto written = ::write(descriptor, value.data(), value.size());
-    const int error = errno;
-    ::close(descriptor);
-    return written < 0 ? Result<>(fail_errno(error)) : Result<>{};
+    if (::write(file.get(), value.data(), value.size()) < 0) return fail_errno(errno);
+    return {};
 }
 
 Result<> write_back(const std::string& mount_point) {
-    const int descriptor = ::open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return fail_errno(errno);
-    const int failed = ::syncfs(descriptor) == 0 ? 0 : errno;
-    ::close(descriptor);
-    if (failed != 0) return fail_errno(failed);
+    const Descriptor root(::open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (root.get() < 0 || ::syncfs(root.get()) != 0) return fail_errno(errno);
     return {};
 }
 
@@ -191,7 +164,7 @@ Result<std::string> prepare_mount_point(const std::string& path, bool allow_othe
         return report.fail(Code::not_directory,
                            path + " is not a directory: a mount point must be one");
     }
-    const std::string mounted = find_mounted_on(absolute).type;
+    const std::string mounted = find_mounted_on(absolute).kind;
     if (!mounted.empty()) {
         return report.fail(Code::busy, path + " is a mount point already (" + mounted +
                                            "): unmount it with `fusermount3 -u " + absolute +

@@ -3,26 +3,13 @@
 #include <cerrno>
 
 #include "request.h"
-#include "ros2s/runtime/timespec.h"
+#include "ros2s/fs/stat.h"
 
 namespace ros2s::fuse {
 
 struct stat to_stat(const fs::Attributes& attributes) noexcept {
-    struct stat status{};
-    status.st_ino = attributes.node.value;
-    status.st_mode = attributes.mode;
-    status.st_nlink = attributes.links;
-    status.st_uid = attributes.uid;
-    status.st_gid = attributes.gid;
-    status.st_rdev = attributes.device;
-    status.st_size = static_cast<off_t>(attributes.size);
-    status.st_blocks = static_cast<blkcnt_t>(attributes.bytes_used / 512);
     // stdio writes in pieces of this size, and each write is a durable commit, so large is better.
-    status.st_blksize = 128 * 1024;
-    status.st_atim = to_timespec(attributes.accessed);
-    status.st_mtim = to_timespec(attributes.modified);
-    status.st_ctim = to_timespec(attributes.changed);
-    return status;
+    return fs::to_stat(attributes, 128 * 1024);
 }
 
 void reply_error(fuse_req_t request, const Error& error) noexcept {

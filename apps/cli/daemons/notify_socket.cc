@@ -38,23 +38,22 @@ Result<NotifySocket> NotifySocket::open(std::string path) {
     ::unlink(path.c_str());  // left by an `up` that was killed
     NotifySocket made(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
                       std::move(path));
-    if (made.descriptor_ < 0 ||
-        ::bind(made.descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    if (made.descriptor_.get() < 0 ||
+        ::bind(made.descriptor_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) !=
+            0) {
         return fail_errno(errno);
     }
     return made;
 }
 
 NotifySocket::~NotifySocket() {
-    if (descriptor_ < 0) return;
-    ::close(descriptor_);
-    ::unlink(path_.c_str());
+    if (descriptor_.get() >= 0) ::unlink(path_.c_str());
 }
 
 std::optional<std::vector<std::string>> NotifySocket::ready() const {
     std::array<char, message_bytes_max> bytes;
     for (;;) {
-        const ssize_t got = ::recv(descriptor_, bytes.data(), bytes.size(), 0);
+        const ssize_t got = ::recv(descriptor_.get(), bytes.data(), bytes.size(), 0);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return std::nullopt;
         if (auto ready = addresses_if_ready({bytes.data(), static_cast<size_t>(got)})) return ready;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ros2s/base/descriptor.h"
 #include "ros2s/base/result.h"
 
 namespace ros2s::cli {
@@ -15,9 +16,7 @@ class NotifySocket {
   public:
     // `path` is for the environment's NOTIFY_SOCKET. Errors: those of socket(2) and bind(2).
     [[nodiscard]] static Result<NotifySocket> open(std::string path);
-    NotifySocket(NotifySocket&& other) noexcept
-        : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
-    NotifySocket& operator=(NotifySocket&&) = delete;
+    NotifySocket(NotifySocket&&) = default;
     ~NotifySocket();
 
     // The addresses, if the daemon has reported that it is ready. Does not wait.
@@ -26,7 +25,7 @@ class NotifySocket {
   private:
     NotifySocket(int descriptor, std::string path)
         : descriptor_(descriptor), path_(std::move(path)) {}
-    int descriptor_;
+    Descriptor descriptor_;
     std::string path_;
 };
 

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <string_view>
 
+#include "ros2s/base/descriptor.h"
+
 namespace ros2s::cli {
 
 std::string own_directory() {
@@ -33,37 +35,26 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 
 namespace {
 
-// A file in memory for a program's output.
-class MemoryFile {
-  public:
-    MemoryFile() : descriptor_(::memfd_create("ros2store", MFD_CLOEXEC)) {}
-    MemoryFile(const MemoryFile&) = delete;
-    MemoryFile& operator=(const MemoryFile&) = delete;
-    ~MemoryFile() {
-        if (descriptor_ >= 0) ::close(descriptor_);
-    }
-    [[nodiscard]] int descriptor() const { return descriptor_; }
-    [[nodiscard]] std::string text() const {
-        std::string text(64 << 10, '\0');
-        const ssize_t bytes = ::pread(descriptor_, text.data(), text.size(), 0);
-        text.resize(bytes > 0 ? static_cast<size_t>(bytes) : 0);
-        return text;
-    }
+// For a program's output.
+Descriptor memory_file() { return Descriptor(::memfd_create("ros2store", MFD_CLOEXEC)); }
 
-  private:
-    int descriptor_;
-};
+std::string text_in(const Descriptor& file) {
+    std::string text(64 << 10, '\0');
+    const ssize_t bytes = ::pread(file.get(), text.data(), text.size(), 0);
+    text.resize(bytes > 0 ? static_cast<size_t>(bytes) : 0);
+    return text;
+}
 
 }  // namespace
 
 Result<ProgramSaid> run_program(std::vector<std::string> arguments, ProgramErrors errors) {
-    const MemoryFile output, complaints;
-    if (output.descriptor() < 0 || complaints.descriptor() < 0) return fail_errno(errno);
+    const Descriptor output = memory_file(), complaints = memory_file();
+    if (output.get() < 0 || complaints.get() < 0) return fail_errno(errno);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, output.descriptor(), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, output.get(), STDOUT_FILENO);
     if (errors == ProgramErrors::kept) {
-        posix_spawn_file_actions_adddup2(&actions, complaints.descriptor(), STDERR_FILENO);
+        posix_spawn_file_actions_adddup2(&actions, complaints.get(), STDERR_FILENO);
     }
     pid_t child = 0;
     const int failed = posix_spawnp(&child, arguments[0].c_str(), &actions, nullptr,
@@ -75,8 +66,8 @@ Result<ProgramSaid> run_program(std::vector<std::string> arguments, ProgramError
         if (errno != EINTR) return fail_errno(errno);
     }
     return ProgramSaid{.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-                       .output = output.text(),
-                       .errors = complaints.text()};
+                       .output = text_in(output),
+                       .errors = text_in(complaints)};
 }
 
 }  // namespace ros2s::cli

@@ -56,17 +56,15 @@ Running decode_running(std::string_view text) {
 }
 
 Result<Running> find_running(const std::string& path) {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) {
         if (errno == ENOENT) return Running{};
         return fail_errno(errno);
     }
     struct flock lock = whole_file();
-    const int asked = ::fcntl(descriptor, F_OFD_GETLK, &lock) == 0 ? 0 : errno;
+    if (::fcntl(file.get(), F_OFD_GETLK, &lock) != 0) return fail_errno(errno);
     std::array<char, record_bytes_max> text;
-    const ssize_t size = ::pread(descriptor, text.data(), text.size(), 0);
-    ::close(descriptor);
-    if (asked != 0) return fail_errno(asked);
+    const ssize_t size = ::pread(file.get(), text.data(), text.size(), 0);
     Running found = decode_running({text.data(), size > 0 ? static_cast<size_t>(size) : 0});
     if (lock.l_type == F_UNLCK) return Running{.ended = found.pid};
     if (found.pid <= 0) found.pid = -1;
@@ -74,31 +72,24 @@ Result<Running> find_running(const std::string& path) {
 }
 
 Result<RunLock> RunLock::take(const std::string& path) {
-    const int opened = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (opened < 0) return fail_errno(errno);
-    const int descriptor = ::fcntl(opened, F_DUPFD_CLOEXEC, descriptor_least);
-    const int failed = errno;
-    ::close(opened);
-    if (descriptor < 0) return fail_errno(failed);
-    RunLock taken(descriptor);
+    const Descriptor opened(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (opened.get() < 0) return fail_errno(errno);
+    Descriptor file(::fcntl(opened.get(), F_DUPFD_CLOEXEC, descriptor_least));
+    if (file.get() < 0) return fail_errno(errno);
     struct flock lock = whole_file();
-    if (::fcntl(descriptor, F_OFD_SETLK, &lock) != 0) {
+    if (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0) {
         return errno == EAGAIN || errno == EACCES ? Result<RunLock>(fail(Code::busy))
                                                   : Result<RunLock>(fail_errno(errno));
     }
     // Removes the record of the previous process.
-    if (::ftruncate(descriptor, 0) != 0) return fail_errno(errno);
-    return taken;
-}
-
-RunLock::~RunLock() {
-    if (descriptor_ >= 0) ::close(descriptor_);
+    if (::ftruncate(file.get(), 0) != 0) return fail_errno(errno);
+    return RunLock(std::move(file));
 }
 
 Result<> RunLock::write(const Running& running) const {
     const std::string text = encode_running(running);
-    if (::ftruncate(descriptor_, 0) != 0) return fail_errno(errno);
-    const ssize_t written = ::pwrite(descriptor_, text.data(), text.size(), 0);
+    if (::ftruncate(descriptor_.get(), 0) != 0) return fail_errno(errno);
+    const ssize_t written = ::pwrite(descriptor_.get(), text.data(), text.size(), 0);
     if (written == static_cast<ssize_t>(text.size())) return {};
     return fail_errno(written < 0 ? errno : ENOSPC);
 }
@@ -108,26 +99,22 @@ Result<LockHolder> LockHolder::find(const std::string& path) {
     if (running.pid == 0) return fail(Code::not_found);
     if (running.pid < 0) return fail(Code::busy);
     // By number: the C library has these calls only since 2.36.
-    const auto process = static_cast<int>(::syscall(SYS_pidfd_open, running.pid, 0U));
-    if (process < 0) return errno == ESRCH ? fail(Code::not_found) : fail_errno(errno);
-    LockHolder holder(path, running.pid, process);
+    Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, running.pid, 0U)));
+    if (process.get() < 0) return errno == ESRCH ? fail(Code::not_found) : fail_errno(errno);
+    LockHolder holder(path, running.pid, std::move(process));
     // The process still has the lock, so it had the number when the descriptor was made.
     ROS2S_TRY_ASSIGN(const Running still, find_running(path));
     if (still.pid != running.pid || still.since != running.since) return fail(Code::not_found);
     return holder;
 }
 
-LockHolder::~LockHolder() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 Result<> LockHolder::signal(int number) const {
-    if (::syscall(SYS_pidfd_send_signal, descriptor_, number, nullptr, 0U) == 0) return {};
+    if (::syscall(SYS_pidfd_send_signal, descriptor_.get(), number, nullptr, 0U) == 0) return {};
     return errno == ESRCH ? fail(Code::not_found) : fail_errno(errno);
 }
 
 bool LockHolder::is_process_gone() const {
-    pollfd end{.fd = descriptor_, .events = POLLIN, .revents = 0};
+    pollfd end{.fd = descriptor_.get(), .events = POLLIN, .revents = 0};
     return ::poll(&end, 1, 0) > 0;
 }
 

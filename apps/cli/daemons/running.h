@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "ros2s/base/descriptor.h"
 #include "ros2s/base/result.h"
 
 namespace ros2s::cli {
@@ -42,17 +43,13 @@ class RunLock {
   public:
     // Errors: busy (it is held), denied, not_found, io.
     [[nodiscard]] static Result<RunLock> take(const std::string& path);
-    RunLock(RunLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-    RunLock& operator=(RunLock&&) = delete;
-    ~RunLock();
-
-    [[nodiscard]] int descriptor() const { return descriptor_; }
+    [[nodiscard]] int descriptor() const { return descriptor_.get(); }
     // Errors: those of write(2).
     [[nodiscard]] Result<> write(const Running& running) const;
 
   private:
-    explicit RunLock(int descriptor) : descriptor_(descriptor) {}
-    int descriptor_;
+    explicit RunLock(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
+    Descriptor descriptor_;
 };
 
 // The process that has the lock, never a later one with the same number.
@@ -61,13 +58,6 @@ class LockHolder {
     // Errors: not_found (no process has it), busy (the process has not written its number yet),
     // denied.
     [[nodiscard]] static Result<LockHolder> find(const std::string& path);
-    LockHolder(LockHolder&& other) noexcept
-        : path_(std::move(other.path_)),
-          pid_(other.pid_),
-          descriptor_(std::exchange(other.descriptor_, -1)) {}
-    LockHolder& operator=(LockHolder&&) = delete;
-    ~LockHolder();
-
     [[nodiscard]] pid_t pid() const { return pid_; }
     // Errors: not_found (it has ended), denied.
     [[nodiscard]] Result<> signal(int number) const;
@@ -77,12 +67,12 @@ class LockHolder {
     [[nodiscard]] bool has_ended() const;
 
   private:
-    LockHolder(std::string path, pid_t pid, int descriptor)
-        : path_(std::move(path)), pid_(pid), descriptor_(descriptor) {}
+    LockHolder(std::string path, pid_t pid, Descriptor descriptor)
+        : path_(std::move(path)), pid_(pid), descriptor_(std::move(descriptor)) {}
     [[nodiscard]] bool is_process_gone() const;
     std::string path_;
     pid_t pid_;
-    int descriptor_;
+    Descriptor descriptor_;
 };
 
 }  // namespace ros2s::cli

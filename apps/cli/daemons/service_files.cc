@@ -18,6 +18,7 @@
 #include "certificate_names.h"
 #include "daemon_process.h"
 #include "process.h"
+#include "ros2s/base/durable_file.h"
 #include "ros2s/config/config.h"
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/pki/authority.h"
@@ -138,20 +139,17 @@ std::string dpu_wish(const api::ServicePaths& paths, const ServiceFilesWish& wis
         config::quoted(paths.dpu_metrics));
 }
 
-Result<> replace_file(const std::string& path, const std::string& text, Report& report) {
-    const std::string fresh = path + ".new";
-    std::ofstream file(fresh, std::ios::trunc);
-    file << text;
-    file.close();
-    if (file && ::rename(fresh.c_str(), path.c_str()) == 0) return {};
-    return cannot("write", path, errno, report);
+Result<> write_file(const std::string& path, const std::string& text, Report& report) {
+    const auto replaced = replace_file(path, text, 0666);
+    if (replaced) return {};
+    return cannot("write", path, to_errno(replaced.error()), report);
 }
 
 // The daemon itself writes the file that people edit, with every setting and its documentation.
 Result<> write_settings(const DaemonPaths& daemon, const std::string& wish, Report& report) {
     ROS2S_TRY_ASSIGN(const std::string program, daemon_program(daemon.program, report));
     const std::string wished = daemon.log + ".wish";  // in DIR/run
-    ROS2S_TRY(replace_file(wished, wish, report));
+    ROS2S_TRY(write_file(wished, wish, report));
     const auto said = run_program({program, "--config", wished, "--print-config"});
     ::unlink(wished.c_str());
     if (!said) {
@@ -163,7 +161,7 @@ Result<> write_settings(const DaemonPaths& daemon, const std::string& wish, Repo
                            "as this program?",
                            program);
     }
-    return replace_file(daemon.settings, said->output, report);
+    return write_file(daemon.settings, said->output, report);
 }
 
 // The value of a setting in the form in which `up` wrote the file: "  KEY: VALUE" in its group. A
@@ -243,7 +241,7 @@ Result<> set_providers(const CommandContext& context, const DaemonPaths& engine,
     }
     context.session.say("{}: the providers are now {}; they were {}", dpu.settings,
                         config::quoted(providers), before);
-    return replace_file(dpu.settings, text, context.report);
+    return write_file(dpu.settings, text, context.report);
 }
 
 Result<> make_all(const CommandContext& context, const ServiceFilesWish& wish) {

@@ -16,6 +16,7 @@
 #include "daemons/process.h"
 #include "output/session.h"
 #include "ros2s/base/bytes.h"
+#include "ros2s/base/descriptor.h"
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/os_reactor.h"
 
@@ -89,8 +90,8 @@ Finding memlock() {
 
 Finding fuse() {
     Finding finding{.what = "fuse"};
-    const int descriptor = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-    if (descriptor < 0) {
+    const Descriptor device(open("/dev/fuse", O_RDWR | O_CLOEXEC));
+    if (device.get() < 0) {
         finding.grade = Grade::missing;
         finding.found = fmt::format("/dev/fuse: {}", std::strerror(errno));
         finding.remedy = errno == ENOENT
@@ -99,7 +100,6 @@ Finding fuse() {
                              : "sudo chmod 666 /dev/fuse, or run as root";
         return finding;
     }
-    close(descriptor);
     finding.found = "/dev/fuse opens";
     return finding;
 }
@@ -133,11 +133,10 @@ Finding helper(const char* name, const char* package) {
 // A file of its own, removed when its descriptor is closed.
 Finding direct_io(const std::string& directory) {
     Finding finding{.what = "O_DIRECT"};
-    const int descriptor = open(directory.c_str(), O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, 0600);
+    const Descriptor file(open(directory.c_str(), O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, 0600));
     struct statfs system{};
-    if (descriptor < 0 || fstatfs(descriptor, &system) != 0) {
+    if (file.get() < 0 || fstatfs(file.get(), &system) != 0) {
         const int failure = errno;
-        if (descriptor >= 0) close(descriptor);
         finding.grade = Grade::missing;
         finding.found =
             fmt::format("no O_DIRECT file in {}: {}", directory, std::strerror(failure));
@@ -153,10 +152,9 @@ Finding direct_io(const std::string& directory) {
     const AlignedBuffer block(block_bytes);
     std::memset(block.data(), 0, block.size());
     const bool works =
-        pwrite(descriptor, block.data(), block.size(), 0) == static_cast<ssize_t>(block.size()) &&
-        fdatasync(descriptor) == 0;
+        pwrite(file.get(), block.data(), block.size(), 0) == static_cast<ssize_t>(block.size()) &&
+        fdatasync(file.get()) == 0;
     const int failure = errno;
-    close(descriptor);
     if (!works) {
         finding.grade = Grade::missing;
         finding.found =

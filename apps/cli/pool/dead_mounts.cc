@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "ros2s/api/uri.h"
+#include "ros2s/base/mount_table.h"
 #include "ros2s/runtime/reactor.h"
 
 namespace ros2s::cli {
@@ -24,23 +25,6 @@ namespace {
 
 constexpr std::string_view type = "fuse.ros2store";
 constexpr Duration mount_answer_max = std::chrono::seconds(2);
-
-// The table writes bytes that would end a field as three octal digits: "\040".
-std::string unescape(std::string_view field) {
-    const auto is_octal = [](char c) { return c >= '0' && c <= '7'; };
-    std::string out;
-    for (size_t i = 0; i < field.size(); ++i) {
-        if (field[i] == '\\' && i + 3 < field.size() && is_octal(field[i + 1]) &&
-            is_octal(field[i + 2]) && is_octal(field[i + 3])) {
-            out += static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 +
-                                     (field[i + 3] - '0'));
-            i += 3;
-        } else {
-            out += field[i];
-        }
-    }
-    return out;
-}
 
 bool same_directory(const std::string& one, const std::string& other) {
     struct stat left{}, right{};
@@ -74,17 +58,10 @@ pid_t start_asking(const std::string& mount_point) {
 std::vector<TableMount> ros2store_mounts(std::string_view mountinfo) {
     std::vector<TableMount> found;
     std::istringstream table{std::string(mountinfo)};
-    std::string line;
-    while (std::getline(table, line)) {
-        // 36 35 98:0 /root /mount/point options [further…] - type source super-options
-        std::istringstream fields(line);
-        std::string word, mount_point, kind, source;
-        fields >> word >> word >> word >> word >> mount_point;
-        while (fields >> word && word != "-") {
-        }
-        if (fields >> kind >> source && kind == type) {
-            found.push_back({.mount_point = unescape(mount_point), .source = unescape(source)});
-        }
+    for (MountEntry& each : read_mounts(table)) {
+        if (each.kind != type) continue;
+        found.push_back(
+            {.mount_point = std::move(each.mount_point), .source = std::move(each.source)});
     }
     return found;
 }

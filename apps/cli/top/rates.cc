@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <ranges>
 #include <tuple>
+
+#include "ros2s/base/text_parts.h"
 
 namespace ros2s::cli {
 namespace {
@@ -50,8 +51,7 @@ std::optional<double> bound_of(const Sample& sample) {
     const std::string_view text = sample.label("le");
     if (text == "+Inf") return infinity;
     double bound = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bound);
-    if (error != std::errc() || end != text.data() + text.size() || !is_count(bound)) return {};
+    if (!parse_number(text, bound) || !is_count(bound)) return {};
     return bound;
 }
 

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
+
+#include "ros2s/base/text_parts.h"
 
 namespace ros2s::api {
 namespace {
@@ -51,8 +52,7 @@ std::optional<uint64_t> parse_question(std::string_view attribute) {
     if (!attribute.starts_with(attribute_prefix)) return {};
     attribute.remove_prefix(attribute_prefix.size());
     uint64_t offset = 0;
-    const auto parsed = std::from_chars(attribute.begin(), attribute.end(), offset);
-    if (parsed.ec != std::errc() || parsed.ptr != attribute.end()) return {};
+    if (!parse_number(attribute, offset)) return {};
     return offset;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "ros2s/base/text_parts.h"
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::api {
@@ -16,13 +17,6 @@ constexpr std::string_view safe_in_value = "-._~/:,;+";
 
 bool is_alphanumeric(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
 }
 
 std::string encode(std::string_view text, std::string_view safe) {
@@ -116,19 +110,10 @@ class Parser {
         uri_.host = host;
         if (!has_port) return {};
         const size_t port_at = begin + static_cast<size_t>(port.data() - authority.data());
-        uint32_t number = 0;
-        for (const char c : port) {
-            if (c < '0' || c > '9' || number > 65535) {
-                number = 65536;
-                break;
-            }
-            number = number * 10 + static_cast<uint32_t>(c - '0');
-        }
-        if (number == 0 || number > 65535) {
+        if (!parse_number(port, uri_.port) || uri_.port == 0) {
             return wrong(port_at,
                          fmt::format("the port '{}' is not a number from 1 to 65535", port));
         }
-        uri_.port = static_cast<uint16_t>(number);
         return {};
     }
 
@@ -285,19 +270,17 @@ class Parser {
                 out += c;
                 continue;
             }
-            const int high = hex_digit_at(i + 1, end);
-            const int low = hex_digit_at(i + 2, end);
-            if (high < 0 || low < 0) {
+            uint8_t byte = 0;
+            if (i + 2 >= end || !parse_number(text_.substr(i + 1, 2), byte, 16)) {
                 return wrong(i,
                              "'%' is not followed by two hexadecimal digits (write %25 for '%')");
             }
-            if (high == 0 && low == 0) return wrong(i, "it contains a NUL byte");
-            out += static_cast<char>(high * 16 + low);
+            if (byte == 0) return wrong(i, "it contains a NUL byte");
+            out += static_cast<char>(byte);
             i += 2;
         }
         return out;
     }
-    int hex_digit_at(size_t i, size_t end) const { return i < end ? hex_digit(text_[i]) : -1; }
 
     std::string_view text_;
     Report& report_;

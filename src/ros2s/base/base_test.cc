@@ -1,10 +1,14 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <memory>
+#include <utility>
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/crc32c.h"
+#include "ros2s/base/descriptor.h"
 #include "ros2s/base/digest.h"
 #include "ros2s/base/inline_vector.h"
 #include "ros2s/base/latency_histogram.h"
@@ -133,14 +137,40 @@ TEST(InlineVector, KeepsItsElementsInlineAndAllocated) {
     EXPECT_EQ(one.use_count(), 1);
 }
 
+TEST(Descriptor, ClosesOnlyWhatItOwns) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const auto is_open = [](int fd) { return ::fcntl(fd, F_GETFD) >= 0; };
+    Descriptor first(ends[0]);
+    {
+        const Descriptor none(-1);
+        Descriptor moved(std::move(first));
+        EXPECT_EQ(moved.get(), ends[0]);
+        first = std::move(moved);
+        Descriptor second(ends[1]);
+        EXPECT_EQ(second.release(), ends[1]);
+    }
+    EXPECT_TRUE(is_open(ends[0]) && is_open(ends[1]));
+    first = Descriptor(ends[1]);
+    EXPECT_FALSE(is_open(ends[0]));
+    EXPECT_TRUE(is_open(ends[1]));
+}
+
 TEST(Uuid, PrintsAndParses) {
     Random random(7);
     const Uuid uuid = Uuid::make(Secrets(random));
     const auto parsed = Uuid::parse(uuid.to_string());
     ASSERT_TRUE(parsed);
     EXPECT_EQ(*parsed, uuid);
+    EXPECT_EQ(Uuid::parse("1B4E28BA-2fa1-4d2b-883f-0016d3cca427"),
+              Uuid::parse("1b4e28ba-2fa1-4d2b-883f-0016d3cca427"));
     EXPECT_FALSE(Uuid::parse("not-a-uuid"));
     EXPECT_FALSE(Uuid::parse(std::string(36, 'g')));
+    EXPECT_FALSE(Uuid::parse(std::string(36, '0')));
+    EXPECT_FALSE(Uuid::parse("1b4e28b-a2fa1-4d2b-883f-0016d3cca427"));
+    EXPECT_FALSE(Uuid::parse("1b4e28ba-2fa1-4d2b-883f-0016d3cca4 7"));
+    EXPECT_FALSE(Uuid::parse("1b4e28ba-2fa1-4d2b-883f-0016d3cca4-7"));
+    EXPECT_FALSE(Uuid::parse("0x4e28ba-2fa1-4d2b-883f-0016d3cca427"));
 }
 
 Result<int> half(int n) {

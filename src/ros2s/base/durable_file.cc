@@ -5,24 +5,22 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
+
+#include "descriptor.h"
 
 namespace ros2s {
 
 Result<std::string> read_file(const std::string& path, size_t bytes_max) {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return fail_errno(errno);
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) return fail_errno(errno);
     std::string text(bytes_max + 1, '\0');
     size_t have = 0;
-    Result<> read;
-    while (read && have < text.size()) {
-        const ssize_t count = ::read(descriptor, text.data() + have, text.size() - have);
+    while (have < text.size()) {
+        const ssize_t count = ::read(file.get(), text.data() + have, text.size() - have);
         if (count == 0) break;
         if (count > 0) have += static_cast<size_t>(count);
-        if (count < 0 && errno != EINTR) read = fail_errno(errno);
+        if (count < 0 && errno != EINTR) return fail_errno(errno);
     }
-    ::close(descriptor);
-    ROS2S_TRY(read);
     if (have > bytes_max) return fail(Code::too_large, bytes_max);
     text.resize(have);
     return text;
@@ -31,28 +29,28 @@ Result<std::string> read_file(const std::string& path, size_t bytes_max) {
 Result<> replace_file(const std::string& path, std::string_view text, uint32_t mode) {
     const std::string fresh = path + ".new";
     ::unlink(fresh.c_str());  // one that was left may have another mode
-    const int descriptor = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-    if (descriptor < 0) return fail_errno(errno);
-    Result<> written;
-    while (written && !text.empty()) {
-        const ssize_t count = ::write(descriptor, text.data(), text.size());
+    const Descriptor file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
+    if (file.get() < 0) return fail_errno(errno);
+    while (!text.empty()) {
+        const ssize_t count = ::write(file.get(), text.data(), text.size());
         if (count > 0) text.remove_prefix(static_cast<size_t>(count));
-        if (count < 0 && errno != EINTR) written = fail_errno(errno);
+        if (count < 0 && errno != EINTR) return fail_errno(errno);
     }
-    if (written && ::fsync(descriptor) != 0) written = fail_errno(errno);
-    ::close(descriptor);
-    ROS2S_TRY(written);
-    if (::rename(fresh.c_str(), path.c_str()) != 0) return fail_errno(errno);
-    return sync_directory(std::filesystem::path(path).parent_path());
+    if (::fsync(file.get()) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0)
+        return fail_errno(errno);
+    return sync_directory(parent_of(path));
+}
+
+std::string parent_of(const std::string& path) {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return ".";
+    return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 Result<> sync_directory(const std::string& directory) {
-    const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return fail_errno(errno);
-    Result<> synced;
-    if (::fsync(descriptor) != 0) synced = fail_errno(errno);
-    ::close(descriptor);
-    return synced;
+    const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (opened.get() < 0 || ::fsync(opened.get()) != 0) return fail_errno(errno);
+    return {};
 }
 
 }  // namespace ros2s

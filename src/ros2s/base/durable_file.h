@@ -13,6 +13,8 @@ namespace ros2s {
 // bits, less the umask. Errors: those of the file system.
 [[nodiscard]] Result<> replace_file(const std::string& path, std::string_view text,
                                     uint32_t mode = 0644);
+// The directory that has the name; "." for a path without a slash.
+[[nodiscard]] std::string parent_of(const std::string& path);
 // Makes created and removed names in the directory durable.
 [[nodiscard]] Result<> sync_directory(const std::string& directory);
 

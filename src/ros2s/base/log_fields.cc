@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
+
+#include "text_parts.h"
 
 namespace ros2s {
 namespace {
@@ -50,8 +51,7 @@ std::optional<std::string> take_quoted(std::string_view& rest) {
         }
         unsigned byte = 0;
         const std::string_view digits = rest.substr(1, 2);
-        const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
-        if (read.ptr != digits.data() + 2) return std::nullopt;
+        if (digits.size() != 2 || !parse_number(digits, byte, 16)) return std::nullopt;
         value += static_cast<char>(byte);
         rest.remove_prefix(2);
     }

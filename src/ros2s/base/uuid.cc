@@ -4,12 +4,21 @@
 
 #include <cstring>
 
+#include "text_parts.h"
+
 namespace ros2s {
+namespace {
+
+constexpr bool is_after_hyphen(size_t byte) {
+    return byte == 4 || byte == 6 || byte == 8 || byte == 10;
+}
+
+}  // namespace
 
 std::string Uuid::to_string() const {
     std::string text;
     for (size_t i = 0; i < bytes.size(); ++i) {
-        if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+        if (is_after_hyphen(i)) text += '-';
         fmt::format_to(std::back_inserter(text), "{:02x}", bytes[i]);
     }
     return text;
@@ -29,26 +38,13 @@ Uuid Uuid::make(const Secrets& secrets) {
 Result<Uuid> Uuid::parse(std::string_view text) {
     if (text.size() != 36) return fail(Code::invalid);
     Uuid uuid;
-    size_t at = 0;
-    for (size_t i = 0; i < text.size(); ++i) {
-        if (i == 8 || i == 13 || i == 18 || i == 23) {
-            if (text[i] != '-') return fail(Code::invalid);
-            continue;
+    for (size_t i = 0; i < uuid.bytes.size(); ++i) {
+        if (is_after_hyphen(i)) {
+            if (!text.starts_with('-')) return fail(Code::invalid);
+            text.remove_prefix(1);
         }
-        const char c = text[i];
-        int digit = 0;
-        if (c >= '0' && c <= '9') {
-            digit = c - '0';
-        } else if (c >= 'a' && c <= 'f') {
-            digit = c - 'a' + 10;
-        } else if (c >= 'A' && c <= 'F') {
-            digit = c - 'A' + 10;
-        } else {
-            return fail(Code::invalid);
-        }
-        auto& byte = uuid.bytes[at / 2];
-        byte = static_cast<uint8_t>(at % 2 == 0 ? digit << 4 : byte | digit);
-        ++at;
+        if (!parse_number(text.substr(0, 2), uuid.bytes[i], 16)) return fail(Code::invalid);
+        text.remove_prefix(2);
     }
     return uuid;
 }

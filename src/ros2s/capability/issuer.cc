@@ -1,29 +1,17 @@
 #include "issuer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
-#include <charconv>
-
 #include "ros2s/base/durable_file.h"
+#include "ros2s/base/text_parts.h"
 
 namespace ros2s::capability {
 namespace {
 
 constexpr std::string_view first_line = "ros2store capability keys, version 1\n";
 constexpr size_t document_bytes_max = 4096;
-
-std::string hex_of(const Seed& seed) {
-    std::string text;
-    for (const uint8_t byte : seed) text += fmt::format("{:02x}", byte);
-    return text;
-}
-
-template <class Number>
-bool parse_number(std::string_view text, int base, Number& into) {
-    const auto read = std::from_chars(text.data(), text.data() + text.size(), into, base);
-    return read.ec == std::errc{} && read.ptr == text.data() + text.size();
-}
 
 Result<std::string> read_private(const std::string& path) {
     struct stat facts{};
@@ -42,7 +30,8 @@ Issuer::Issuer(Environment environment, std::string path)
 std::string Issuer::document_of(const std::vector<Kept>& keys) {
     std::string text(first_line);
     for (const Kept& each : keys) {
-        text += fmt::format("{} {}\n", hex_of(each.seed), each.retired.time_since_epoch().count());
+        text += fmt::format("{:02x} {}\n", fmt::join(each.seed, ""),
+                            each.retired.time_since_epoch().count());
     }
     return text;
 }
@@ -58,9 +47,9 @@ Result<std::vector<Issuer::Kept>> Issuer::parse(std::string_view text) {
         }
         Kept key;
         int64_t retired = 0;
-        bool is_valid = parse_number(line.substr(65), 10, retired);
+        bool is_valid = parse_number(line.substr(65), retired);
         for (size_t i = 0; i < key.seed.size(); ++i) {
-            is_valid = is_valid && parse_number(line.substr(2 * i, 2), 16, key.seed[i]);
+            is_valid = is_valid && parse_number(line.substr(2 * i, 2), key.seed[i], 16);
         }
         if (!is_valid) return fail(Code::invalid);
         key.retired = WallTime(Duration(retired));

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "key_provider.h"
+#include "ros2s/base/descriptor.h"
 
 namespace ros2s::cipher {
 namespace {
@@ -41,12 +42,12 @@ std::string_view PrivateText::text() const {
 }
 
 Result<> read_private_file(const std::string& path, PrivateText& into, Report& report) {
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (file < 0) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (file.get() < 0) {
         return reject_key(report, fmt::format("{} cannot be read: {}", path, std::strerror(errno)));
     }
     struct stat facts{};
-    std::string trouble = ::fstat(file, &facts) == 0
+    std::string trouble = ::fstat(file.get(), &facts) == 0
                               ? trouble_with(path, facts)
                               : fmt::format("{} cannot be read: {}", path, std::strerror(errno));
     if (trouble.empty() && facts.st_size > static_cast<off_t>(PrivateText::bytes_max)) {
@@ -54,11 +55,10 @@ Result<> read_private_file(const std::string& path, PrivateText& into, Report& r
                               facts.st_size, PrivateText::bytes_max);
     }
     if (trouble.empty()) {
-        const ssize_t size = ::read(file, into.bytes_.data(), into.bytes_.size());
+        const ssize_t size = ::read(file.get(), into.bytes_.data(), into.bytes_.size());
         if (size < 0) trouble = fmt::format("{} cannot be read: {}", path, std::strerror(errno));
         into.size_ = static_cast<size_t>(std::max<ssize_t>(size, 0));
     }
-    ::close(file);
     if (trouble.empty()) return {};
     return reject_key(report, std::move(trouble));
 }

@@ -73,15 +73,15 @@ Connections::~Connections() { ROS2S_CHECK(!thread_.joinable()); }
 
 Result<std::string> Connections::listen(const std::string& address, Report& report) {
     ROS2S_TRY_ASSIGN(Listening listening, open_listening(address, report));
-    for (Socket& socket : listening.sockets) listening_.push_back(std::move(socket));
+    for (Descriptor& socket : listening.sockets) listening_.push_back(std::move(socket));
     if (address.starts_with(unix_scheme)) paths_.push_back(address.substr(unix_scheme.size()));
     return listening.address;
 }
 
 Result<> Connections::start(std::function<void(int descriptor)> take) {
     take_ = std::move(take);
-    poll_ = Socket(::epoll_create1(EPOLL_CLOEXEC));
-    wake_ = Socket(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    poll_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
+    wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (poll_.get() < 0 || wake_.get() < 0) return fail_errno(errno);
     const auto watch = [this](int descriptor) -> Result<> {
         epoll_event event{.events = EPOLLIN, .data = {.u64 = static_cast<uint64_t>(descriptor)}};
@@ -91,7 +91,7 @@ Result<> Connections::start(std::function<void(int descriptor)> take) {
         return {};
     };
     ROS2S_TRY(watch(wake_.get()));
-    for (const Socket& socket : listening_) ROS2S_TRY(watch(socket.get()));
+    for (const Descriptor& socket : listening_) ROS2S_TRY(watch(socket.get()));
     ROS2S_TRY_ASSIGN(thread_, start_thread("ros2s-accept", [this] { run(); }));
     return {};
 }
@@ -152,7 +152,7 @@ void Connections::look_at(uint64_t tag) {
 }
 
 bool Connections::accept_one(int listening) {
-    Socket socket(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Descriptor socket(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket.get() < 0) {
         const int error = errno;
         if (error == EAGAIN) return false;
@@ -165,7 +165,7 @@ bool Connections::accept_one(int listening) {
         starve(error);
         return false;
     }
-    Socket watched(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+    Descriptor watched(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     if (watched.get() < 0) {
         starve(errno);
         return false;

@@ -67,7 +67,7 @@ class Connections {
 
   private:
     struct Connection {
-        Socket watched;       // the duplicate
+        Descriptor watched;   // the duplicate
         std::string address;  // as gRPC writes it; empty for Unix sockets, which all have the same
         std::string peer;
         std::string subject;  // empty: unproven. For Unix sockets it is the peer
@@ -98,9 +98,9 @@ class Connections {
     const Bounds bounds_;
     const Log log_;
     std::function<void(int descriptor)> take_;
-    std::vector<Socket> listening_;
+    std::vector<Descriptor> listening_;
     std::vector<std::string> paths_;  // of Unix sockets, to remove
-    Socket poll_{-1}, wake_{-1};
+    Descriptor poll_, wake_;
     std::thread thread_;
     // Used by the accepting thread: descriptors ran out, and it waits.
     bool is_starved_ = false;

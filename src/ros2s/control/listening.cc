@@ -12,15 +12,14 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
-#include <string_view>
 
 namespace ros2s::control {
 namespace {
 
 constexpr int pending_connections = 4096;  // the kernel has a limit of its own
 
-Socket new_socket(int family) {
-    return Socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Descriptor new_socket(int family) {
+    return Descriptor(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 std::unexpected<Error> no(const std::string& address, const Error& error, std::string_view why,
@@ -62,7 +61,7 @@ Result<sockaddr_un> name_of(const std::string& address, Report& report) {
                   report);
     }
     path.copy(name.sun_path, path.size());
-    const Socket probe = new_socket(AF_UNIX);
+    const Descriptor probe = new_socket(AF_UNIX);
     if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0 ||
         errno == EAGAIN) {
         return no(address, {.code = Code::busy},
@@ -77,7 +76,7 @@ Result<Listening> listen_at_path(const std::string& address, Report& report) {
     ROS2S_TRY_ASSIGN(const sockaddr_un name, name_of(address, report));
     struct stat there{};
     if (::lstat(name.sun_path, &there) == 0 && S_ISSOCK(there.st_mode)) ::unlink(name.sun_path);
-    Socket socket = new_socket(AF_UNIX);
+    Descriptor socket = new_socket(AF_UNIX);
     if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
         ::listen(socket.get(), pending_connections) != 0) {
         const int failed = errno;
@@ -96,7 +95,7 @@ uint16_t port_of(const sockaddr* address) {
                      : reinterpret_cast<const sockaddr_in*>(address)->sin_port);
 }
 
-Result<Socket> listen_at(const addrinfo& place, uint16_t port) {
+Result<Descriptor> listen_at(const addrinfo& place, uint16_t port) {
     sockaddr_storage address{};
     std::memcpy(&address, place.ai_addr, place.ai_addrlen);
     if (place.ai_family == AF_INET6) {
@@ -104,7 +103,7 @@ Result<Socket> listen_at(const addrinfo& place, uint16_t port) {
     } else {
         reinterpret_cast<sockaddr_in&>(address).sin_port = htons(port);
     }
-    Socket socket = new_socket(place.ai_family);
+    Descriptor socket = new_socket(place.ai_family);
     const int on = 1;
     ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     // Accepted connections inherit it.
@@ -175,10 +174,6 @@ Result<> check_form(const std::string& address, Report& report) {
 }
 
 }  // namespace
-
-Socket::~Socket() {
-    if (fd_ >= 0) ::close(fd_);
-}
 
 Result<> check_listening(const std::string& address, Report& report) {
     ROS2S_TRY(check_form(address, report));

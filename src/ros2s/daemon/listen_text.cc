@@ -5,17 +5,6 @@
 
 namespace ros2s::daemon {
 
-std::vector<std::string> parts_of(std::string_view text) {
-    std::vector<std::string> parts;
-    while (!text.empty()) {
-        const size_t end = std::min(text.find(','), text.size());
-        if (const auto part = without_spaces(text.substr(0, end)); !part.empty())
-            parts.emplace_back(part);
-        text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    return parts;
-}
-
 Result<std::vector<Listen>> parse_listen(std::string_view text, std::string_view where,
                                          Report& report) {
     constexpr std::string_view example = "write it like 'ucx+tcp 192.0.2.1:7401'";

@@ -1,4 +1,4 @@
-// These functions read texts in the settings of daemons: lists, and the addresses of a data plane.
+// Addresses of a data plane in the settings of daemons.
 #pragma once
 #include <string>
 #include <string_view>
@@ -7,9 +7,6 @@
 #include "ros2s/base/result.h"
 
 namespace ros2s::daemon {
-
-// The parts between commas that are not empty, without surrounding spaces.
-[[nodiscard]] std::vector<std::string> parts_of(std::string_view text);
 
 struct Listen {
     std::string provider;  // "shm", "ucx+tcp"

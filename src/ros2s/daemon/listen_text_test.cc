@@ -5,11 +5,6 @@
 namespace ros2s::daemon {
 namespace {
 
-TEST(Places, Parts) {
-    EXPECT_EQ(parts_of("a, b,, c ,"), (std::vector<std::string>{"a", "b", "c"}));
-    EXPECT_TRUE(parts_of(" , ").empty());
-}
-
 TEST(Places, Listen) {
     Report report;
     EXPECT_EQ(parse_listen("shm /run/x , ucx+tcp 127.0.0.1:1,", "x", report),

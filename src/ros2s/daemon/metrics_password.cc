@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "ros2s/base/descriptor.h"
 
 namespace ros2s::daemon {
 namespace {
@@ -24,38 +27,29 @@ std::unexpected<Error> cannot(std::string_view do_what, const std::string& path,
 Result<std::string> make(const std::string& path, Report& report) {
     unsigned char random[16];
     if (::getrandom(random, sizeof random, 0) != sizeof random) return cannot("draw", path, report);
-    std::string password;
-    for (const unsigned char byte : random) password += fmt::format("{:02x}", byte);
-    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file < 0) return cannot("make", path, report);
+    const std::string password = fmt::format("{:02x}", fmt::join(random, ""));
+    const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (file.get() < 0) return cannot("make", path, report);
     const std::string line = password + '\n';
-    const bool written = ::write(file, line.data(), line.size()) == ssize_t(line.size());
-    if (!written) {
+    if (::write(file.get(), line.data(), line.size()) != ssize_t(line.size())) {
         auto failed = cannot("write", path, report);
-        ::close(file);
         ::unlink(path.c_str());
         return failed;
     }
-    ::close(file);
     return password;
 }
 
 }  // namespace
 
 Result<std::string> metrics_password(const std::string& path, Report& report) {
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0 && errno == ENOENT) return make(path, report);
-    if (file < 0) return cannot("read", path, report);
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0 && errno == ENOENT) return make(path, report);
+    if (file.get() < 0) return cannot("read", path, report);
     struct stat facts{};
     char text[bytes_max];
-    const bool known = ::fstat(file, &facts) == 0;
-    const ssize_t size = known ? ::read(file, text, sizeof text) : -1;
-    if (size < 0) {
-        auto failed = cannot("read", path, report);
-        ::close(file);
-        return failed;
-    }
-    ::close(file);
+    const bool known = ::fstat(file.get(), &facts) == 0;
+    const ssize_t size = known ? ::read(file.get(), text, sizeof text) : -1;
+    if (size < 0) return cannot("read", path, report);
     if ((facts.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
         return report.fail(Code::denied,
                            "{}, the password of the metrics, is open to others: chmod g-w,o= {}",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "ros2s/base/text_parts.h"
 #include "ros2s/fabric/providers/providers.h"
 
 namespace ros2s::daemon {

@@ -15,6 +15,7 @@
 
 #include "connection.h"
 #include "nodes.h"
+#include "ros2s/fs/stat.h"
 
 namespace ros2s::daos {
 
@@ -214,8 +215,6 @@ class [[nodiscard]] DaosFileSystem::NodeUse {
     Nodes* nodes_;
     Node* node_;
 };
-
-[[nodiscard]] Attributes attributes_of(NodeId node, const struct stat& status);
 
 template <class Work>
 auto DaosFileSystem::with_object(const ThreadTurns::Permit& thread, NodeId id, Work work)

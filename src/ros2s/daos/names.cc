@@ -5,7 +5,6 @@
 #include "file_system.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/timespec.h"
 
 namespace ros2s::daos {
 
@@ -25,19 +24,6 @@ bool is_below(const Node* node, const Node& above) {
 }
 
 }  // namespace
-
-Attributes attributes_of(NodeId node, const struct stat& status) {
-    return {.node = node,
-            .mode = status.st_mode,
-            .links = static_cast<uint32_t>(status.st_nlink),
-            .uid = status.st_uid,
-            .gid = status.st_gid,
-            .size = static_cast<uint64_t>(status.st_size),
-            .bytes_used = static_cast<uint64_t>(status.st_blocks) * 512,
-            .accessed = to_wall_time(status.st_atim),
-            .modified = to_wall_time(status.st_mtim),
-            .changed = to_wall_time(status.st_ctim)};
-}
 
 DaosFileSystem::DaosFileSystem(Connection& connection, std::string container, uint64_t tenant)
     : connection_(connection),

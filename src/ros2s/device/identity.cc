@@ -1,6 +1,7 @@
 #include "ros2s/device/identity.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cctype>
 #include <cstring>
@@ -10,9 +11,7 @@ namespace ros2s::device {
 namespace {
 
 std::string hexadecimal(std::string_view prefix, std::span<const uint8_t> bytes) {
-    std::string text(prefix);
-    for (const uint8_t byte : bytes) text += fmt::format("{:02x}", byte);
-    return text;
+    return fmt::format("{}{:02x}", prefix, fmt::join(bytes, ""));
 }
 
 }  // namespace

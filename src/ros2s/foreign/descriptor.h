@@ -1,34 +1,12 @@
-// A file descriptor that closes itself, and errno as a Result.
+// The results of system calls: errno as an Error, descriptors that are closed.
 #pragma once
-#include <unistd.h>
-
 #include <cerrno>
 #include <string>
-#include <utility>
 
+#include "ros2s/base/descriptor.h"
 #include "ros2s/base/result.h"
 
 namespace ros2s::foreign {
-
-class Descriptor {
-  public:
-    Descriptor() = default;
-    explicit Descriptor(int fd) : fd_(fd) {}
-    Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    Descriptor& operator=(Descriptor&& other) noexcept {
-        std::swap(fd_, other.fd_);
-        return *this;
-    }
-    ~Descriptor() {
-        if (fd_ >= 0) ::close(fd_);
-    }
-    [[nodiscard]] int get() const { return fd_; }
-    // The caller closes it.
-    [[nodiscard]] int release() { return std::exchange(fd_, -1); }
-
-  private:
-    int fd_ = -1;
-};
 
 // For calls that return -1 and errno.
 [[nodiscard]] inline Result<> checked(long result) {

@@ -7,7 +7,6 @@
 #include <sys/vfs.h>
 
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/timespec.h"
 
 namespace ros2s::foreign {
 
@@ -58,20 +57,6 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Re
     }
     co_return std::make_unique<LocalDirectory>(std::move(path), std::move(*root), in_memory,
                                                reactor, pool, options, call.tenant);
-}
-
-Attributes attributes_of(NodeId node, const struct stat& status) {
-    return {.node = node,
-            .mode = status.st_mode,
-            .links = static_cast<uint32_t>(status.st_nlink),
-            .uid = status.st_uid,
-            .gid = status.st_gid,
-            .size = static_cast<uint64_t>(status.st_size),
-            .bytes_used = static_cast<uint64_t>(status.st_blocks) * 512,
-            .device = status.st_rdev,
-            .accessed = to_wall_time(status.st_atim),
-            .modified = to_wall_time(status.st_mtim),
-            .changed = to_wall_time(status.st_ctim)};
 }
 
 LocalDirectory::LocalDirectory(std::string path, Found root, bool in_memory, Reactor& reactor,

@@ -11,6 +11,7 @@
 
 #include "local_fs.h"
 #include "local_nodes.h"
+#include "ros2s/fs/stat.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/ring.h"
 #include "ros2s/runtime/sync.h"
@@ -25,8 +26,6 @@ using fs::Owner;
 
 // Status and fingerprint of an O_PATH descriptor. Blocks.
 [[nodiscard]] Result<Found> found_by(Descriptor path);
-
-[[nodiscard]] Attributes attributes_of(NodeId node, const struct stat& status);
 
 class LocalDirectory final : public fs::FileSystem {
   public:

@@ -1,8 +1,6 @@
 #include "ros2s/pki/authority.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
@@ -14,8 +12,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "openssl.h"
+#include "ros2s/base/durable_file.h"
 #include "ros2s/pki/certificate.h"
 
 namespace ros2s::pki {
@@ -206,19 +206,10 @@ Result<> write_pair(const std::string& stem, const std::string& suffix, const Si
 }
 
 Result<> sync_directory(const std::string& directory, Report& report) {
-    const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool done = fd >= 0 && fsync(fd) == 0;
-    const int failure = errno;
-    if (fd >= 0) close(fd);
-    if (done) return {};
-    return report.fail(fail_errno(failure).error(), "cannot sync {}: {}", directory,
-                       std::strerror(failure));
-}
-
-std::string parent_of(const std::string& path) {
-    const size_t slash = path.rfind('/');
-    if (slash == std::string::npos) return ".";
-    return slash == 0 ? "/" : path.substr(0, slash);
+    const auto synced = ros2s::sync_directory(directory);
+    if (synced) return {};
+    return report.fail(synced.error(), "cannot sync {}: {}", directory,
+                       std::strerror(to_errno(synced.error())));
 }
 
 std::string without_trailing_slashes(std::string path) {
@@ -228,11 +219,12 @@ std::string without_trailing_slashes(std::string path) {
 
 // The first name in a directory, in alphabetical order; empty if there is none.
 std::string first_in(const std::string& directory) {
-    const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(directory.c_str()), closedir);
     std::string first;
-    while (const dirent* entry = stream == nullptr ? nullptr : readdir(stream.get())) {
-        const std::string_view name = entry->d_name;
-        if (name != "." && name != ".." && (first.empty() || name < first)) first = name;
+    std::error_code failed;
+    std::filesystem::directory_iterator entry(directory, failed);
+    for (; !failed && entry != std::filesystem::directory_iterator{}; entry.increment(failed)) {
+        const std::string name = entry->path().filename();
+        if (first.empty() || name < first) first = name;
     }
     return first;
 }
@@ -244,11 +236,8 @@ class Scaffold {
     Scaffold(const Scaffold&) = delete;
     Scaffold& operator=(const Scaffold&) = delete;
     ~Scaffold() {
-        if (path_.empty()) return;
-        for (std::string name = first_in(path_); !name.empty(); name = first_in(path_)) {
-            if (unlink((path_ + "/" + name).c_str()) != 0) break;
-        }
-        rmdir(path_.c_str());
+        std::error_code ignored;
+        if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
     }
     void keep() { path_.clear(); }
 

@@ -10,25 +10,14 @@
 #include <cstring>
 #include <ctime>
 
+#include "ros2s/base/descriptor.h"
+#include "ros2s/base/durable_file.h"
+
 namespace ros2s::pki {
 namespace {
 
 // Larger than any certificate or key.
-constexpr off_t file_bytes_max = off_t{1} << 20;
-
-class Descriptor {
-  public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() {
-        if (fd_ >= 0) close(fd_);
-    }
-    [[nodiscard]] int get() const { return fd_; }
-
-  private:
-    int fd_;
-};
+constexpr size_t file_bytes_max = size_t{1} << 20;
 
 Result<> write_all(int fd, const std::string& text) {
     size_t done = 0;
@@ -62,26 +51,15 @@ std::string name_text(const X509_NAME* name) {
 }
 
 Result<std::string> read_file(const std::string& path, Report& report) {
-    const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat facts{};
-    if (file.get() < 0 || fstat(file.get(), &facts) != 0) {
-        const int failure = errno;
-        return report.fail(fail_errno(failure).error(), "cannot read {}: {}", path,
-                           std::strerror(failure));
-    }
-    if (!S_ISREG(facts.st_mode) || facts.st_size > file_bytes_max) {
+    const bool is_other = stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode);
+    auto text = is_other ? fail(Code::too_large) : ros2s::read_file(path, file_bytes_max);
+    if (text) return text;
+    if (text.error().code == Code::too_large) {
         return report.fail(Code::invalid, "{} is not a certificate or key file", path);
     }
-    std::string text(static_cast<size_t>(facts.st_size), '\0');
-    size_t done = 0;
-    while (done < text.size()) {
-        const ssize_t got = read(file.get(), text.data() + done, text.size() - done);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) break;
-        done += static_cast<size_t>(got);
-    }
-    text.resize(done);
-    return text;
+    return report.fail(text.error(), "cannot read {}: {}", path,
+                       std::strerror(to_errno(text.error())));
 }
 
 Result<> create_file(const std::string& path, const std::string& text, int mode, Report& report) {

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <ranges>
 
+#include "ros2s/base/text_parts.h"
 #include "ros2s/config/config.h"
 #include "ros2s/config/shown.h"
 
@@ -30,9 +30,8 @@ constexpr Number numbers[] = {
 
 std::optional<double> number_in(std::string_view text) {
     double value = 0;
-    const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = error == std::errc() && at == text.data() + text.size();
-    if (!whole || !std::isfinite(value) || value < 0 || value > most) return std::nullopt;
+    if (!parse_number(text, value) || !std::isfinite(value) || value < 0 || value > most)
+        return std::nullopt;
     return value;
 }
 

@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include "ros2s/base/text_parts.h"
 #include "ros2s/config/shown.h"
 #include "ros2s/config/units.h"
 
@@ -71,13 +71,9 @@ Result<Demand> parse_demand(std::string_view gpus, std::string_view rate, std::s
         return report.fail(Code::invalid, "{} takes {}, not '{}'", option, what,
                            config::shown(text));
     };
-    const auto all = [](std::string_view text, auto& value) {
-        const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        return error == std::errc() && at == text.data() + text.size();
-    };
-    if (!all(gpus, demand.gpus) || demand.gpus == 0 || demand.gpus > Demand::gpus_max)
+    if (!parse_number(gpus, demand.gpus) || demand.gpus == 0 || demand.gpus > Demand::gpus_max)
         return wrong("--gpus", gpus, fmt::format("a number of GPUs, 1 to {}", Demand::gpus_max));
-    if (!all(rate, demand.rate) || !(demand.rate > 0 && demand.rate <= Demand::rate_max))
+    if (!parse_number(rate, demand.rate) || !(demand.rate > 0 && demand.rate <= Demand::rate_max))
         return wrong("--rate", rate, "samples per second of one GPU, above 0 and at most 1e9");
     const auto bytes = config::parse_size(sample);
     if (!bytes || *bytes == 0 || *bytes > Demand::sample_bytes_max)

@@ -11,6 +11,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "ros2s/base/descriptor.h"
+#include "ros2s/base/text_parts.h"
 #include "ros2s/pool/process_end.h"
 #include "ros2s/runtime/fork.h"
 
@@ -37,8 +39,7 @@ std::string decode_value(std::string_view value) {
     for (size_t i = 0; i < value.size(); ++i) {
         uint8_t byte = 0;
         if (value[i] == '%' && i + 3 <= value.size() &&
-            std::from_chars(value.data() + i + 1, value.data() + i + 3, byte, 16).ptr ==
-                value.data() + i + 3) {
+            parse_number(value.substr(i + 1, 2), byte, 16)) {
             out += static_cast<char>(byte);
             i += 2;
         } else {
@@ -114,8 +115,8 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
                                                    const OwnerRecord& self, OwnerRecord& present,
                                                    Report& report) {
     const std::string path = owner_path(directory);
-    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, owner_mode);
-    if (descriptor < 0) {
+    Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, owner_mode));
+    if (file.get() < 0) {
         const int cause = errno;
         return report.fail(fail_errno(cause).error(),
                            "cannot open {} to take the pool ({}): check that the directory exists "
@@ -124,12 +125,11 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
     }
     // An earlier version made it readable by every user. The mode of another user's file stays as
     // it is.
-    [[maybe_unused]] const int changed = ::fchmod(descriptor, owner_mode);
+    [[maybe_unused]] const int changed = ::fchmod(file.get(), owner_mode);
     struct flock lock = whole_file(F_WRLCK);
-    if (::fcntl(descriptor, F_OFD_SETLK, &lock) != 0) {
+    if (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0) {
         const int cause = errno;
-        present = read_record(descriptor);
-        ::close(descriptor);
+        present = read_record(file.get());
         if (cause == EAGAIN || cause == EACCES) {
             return report.fail(Code::busy, describe_owner(directory, present));
         }
@@ -137,7 +137,8 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
                            "cannot lock {} ({}): a pool needs a file system with fcntl locks", path,
                            std::strerror(cause));
     }
-    close_in_forked_child(descriptor);
+    close_in_forked_child(file.get());
+    const int descriptor = file.release();
     std::unique_ptr<Ownership> ownership(new Ownership(descriptor));
     const std::string text = encode(self);
     if (::ftruncate(descriptor, 0) != 0 ||
@@ -183,20 +184,16 @@ Ownership::~Ownership() {
 }
 
 Result<OwnerRecord> find_owner(const std::string& directory) {
-    const int descriptor = ::open(owner_path(directory).c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return fail_errno(errno);
+    const Descriptor file(::open(owner_path(directory).c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) return fail_errno(errno);
     struct flock lock = whole_file(F_WRLCK);
     OwnerRecord record;
-    Result<> asked;
-    if (::fcntl(descriptor, F_OFD_GETLK, &lock) != 0) {
-        asked = fail_errno(errno);
-    } else if (lock.l_type != F_UNLCK) {
-        record = read_record(descriptor);
+    if (::fcntl(file.get(), F_OFD_GETLK, &lock) != 0) return fail_errno(errno);
+    if (lock.l_type != F_UNLCK) {
+        record = read_record(file.get());
         // Between taking the lock and writing the record, or after a failed write.
         if (record.pid == 0) record.pid = -1;
     }
-    ::close(descriptor);
-    ROS2S_TRY(asked);
     return record;
 }
 

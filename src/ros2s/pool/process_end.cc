@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -10,6 +11,9 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "ros2s/base/mount_table.h"
 
 namespace ros2s::pool {
 namespace {
@@ -42,32 +46,13 @@ bool is_kill_pending(std::string_view line) {
     return (pending >> (SIGKILL - 1) & 1) != 0;
 }
 
-// In the form of the mount table.
-std::string escaped(std::string_view path) {
-    std::string out;
-    for (const char c : path) {
-        if (c == ' ' || c == '\t' || c == '\n' || c == '\\') {
-            out += fmt::format("\\{:03o}", static_cast<uint8_t>(c));
-        } else {
-            out += c;
-        }
-    }
-    return out;
-}
-
 }  // namespace
 
 bool is_unmounted(pid_t pid, const std::string& mount_point) {
     std::ifstream table(fmt::format("/proc/{}/mountinfo", pid));
-    const std::string wanted = escaped(mount_point);
-    bool is_known = false;
-    for (std::string line; std::getline(table, line); is_known = true) {
-        std::istringstream fields(line);
-        std::string id, parent, device, root, where;
-        fields >> id >> parent >> device >> root >> where;
-        if (where == wanted) return false;
-    }
-    return is_known;
+    const std::vector<MountEntry> mounts = read_mounts(table);
+    return !mounts.empty() &&
+           std::ranges::find(mounts, mount_point, &MountEntry::mount_point) == mounts.end();
 }
 
 bool is_ending(pid_t pid) {

@@ -4,11 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
-#include <ranges>
 
 #include "allowance_settings.h"
+#include "ros2s/base/text_parts.h"
 #include "ros2s/config/units.h"
 #include "ros2s/object/object_store.h"
 
@@ -25,17 +24,6 @@ constexpr std::string_view revoked_key = "revoked";
 constexpr std::string_view revocations_key = "revocations";
 constexpr std::string_view revoked_capabilities_key = "revoked_capabilities";
 constexpr uint64_t document_format = 1;
-
-std::vector<std::string> parts_of(std::string_view list) {
-    std::vector<std::string> parts;
-    for (const auto part : std::views::split(list, ',')) {
-        std::string_view text(part.begin(), part.end());
-        while (text.starts_with(' ')) text.remove_prefix(1);
-        while (text.ends_with(' ')) text.remove_suffix(1);
-        if (!text.empty()) parts.emplace_back(text);
-    }
-    return parts;
-}
 
 Result<WallTime> parse_time(const std::string& text, std::string_view where, Report& report) {
     for (const char* const form : {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d"}) {
@@ -175,12 +163,6 @@ std::string text_of(const RevokedCapabilities& revoked) {
     return text;
 }
 
-template <class Number>
-bool read_number(std::string_view text, int base, Number& into) {
-    const auto read = std::from_chars(text.data(), text.data() + text.size(), into, base);
-    return read.ec == std::errc{} && read.ptr == text.data() + text.size();
-}
-
 Result<> parse_revoked(std::string_view text, RevokedCapabilities& into) {
     for (const std::string& each : parts_of(text)) {
         std::string_view left = each;
@@ -191,13 +173,13 @@ Result<> parse_revoked(std::string_view text, RevokedCapabilities& into) {
         };
         ROS2S_TRY_ASSIGN(const Uuid id, Uuid::parse(word()));
         int64_t until = 0;
-        if (!read_number(word(), 10, until)) return fail(Code::invalid);
+        if (!parse_number(word(), until)) return fail(Code::invalid);
         RevokedCapability revoked{.until = WallTime(Duration(until))};
         if (const std::string_view key = word(); !key.empty()) {
             capability::PublicKey& program = revoked.program.emplace();
             if (key.size() != 2 * program.size()) return fail(Code::invalid);
             for (size_t i = 0; i < program.size(); ++i) {
-                if (!read_number(key.substr(2 * i, 2), 16, program[i])) return fail(Code::invalid);
+                if (!parse_number(key.substr(2 * i, 2), program[i], 16)) return fail(Code::invalid);
             }
         }
         if (!left.empty()) return fail(Code::invalid);

@@ -5,6 +5,7 @@
 
 #include "handles.h"
 #include "owner_of_new.h"
+#include "ros2s/fs/stat.h"
 #include "ros2s/runtime/timespec.h"
 #include "walk.h"
 
@@ -131,18 +132,7 @@ int check_call(ros2s_fs* fs, const char* what, const void* first, const void* se
 }  // namespace
 
 void to_stat(const fs::Attributes& attributes, struct stat& out) {
-    out = {};
-    out.st_ino = attributes.node.value;
-    out.st_mode = attributes.mode;
-    out.st_nlink = attributes.links;
-    out.st_uid = attributes.uid;
-    out.st_gid = attributes.gid;
-    out.st_size = static_cast<off_t>(attributes.size);
-    out.st_blksize = preferred_io_bytes;
-    out.st_blocks = static_cast<blkcnt_t>(attributes.bytes_used / 512);
-    out.st_atim = to_timespec(attributes.accessed);
-    out.st_mtim = to_timespec(attributes.modified);
-    out.st_ctim = to_timespec(attributes.changed);
+    out = fs::to_stat(attributes, preferred_io_bytes);
 }
 
 }  // namespace ros2s::api::c

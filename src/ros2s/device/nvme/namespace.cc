@@ -15,6 +15,7 @@
 #include <fstream>
 
 #include "kernel.h"
+#include "ros2s/base/descriptor.h"
 #include "ros2s/device/lock/exclusive.h"
 #include "ros2s/device/nvme/nvme_device.h"
 #include "ros2s/runtime/fork.h"
@@ -141,23 +142,22 @@ std::unexpected<Error> cannot_open(const std::string& path, int error, Report& r
 Result<int> claim_block_device(const std::string& path, const Directory& in_sysfs, Report& report) {
     const std::string block = "/dev/" + in_sysfs.filename().string();
     if (number_in(in_sysfs / "hidden") == 1) return -1;  // it cannot be opened
-    const int fd = ::open(block.c_str(), O_RDWR | O_EXCL | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) {
+    Descriptor claim(::open(block.c_str(), O_RDWR | O_EXCL | O_CLOEXEC));
+    if (claim.get() < 0 && errno == ENOENT) {
         return report.fail(Code::not_found,
                            "{}: its block device {} is not here, which keeps others from the "
                            "namespace: give this process both",
                            path, block);
     }
-    if (fd < 0) return cannot_open(path, errno, report);
+    if (claim.get() < 0) return cannot_open(path, errno, report);
     // Unflushed writes through its page cache must not overwrite the pool later.
-    if (::fsync(fd) != 0) {
+    if (::fsync(claim.get()) != 0) {
         const Error error = fail_errno(errno).error();
-        ::close(fd);
         return report.fail(error, "{}: flushing the page cache of {} failed: {}", path, block,
                            describe(error));
     }
-    close_in_forked_child(fd);
-    return fd;
+    close_in_forked_child(claim.get());
+    return claim.release();
 }
 
 Result<> ask_controller(Namespace& space, Report& report) {

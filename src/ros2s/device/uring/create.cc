@@ -8,6 +8,8 @@
 
 #include "locked_file.h"
 #include "ros2s/base/check.h"
+#include "ros2s/base/descriptor.h"
+#include "ros2s/base/durable_file.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::device {
@@ -16,12 +18,6 @@ namespace {
 constexpr uint64_t chunk_bytes = uint64_t{1} << 20;
 constexpr size_t chunks_in_flight = 8;
 constexpr const char* provisional = ".new";
-
-std::string directory_of(const std::string& path) {
-    const size_t slash = path.rfind('/');
-    if (slash == std::string::npos) return ".";
-    return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 std::unexpected<Error> failed(const std::string& path, std::string_view doing, int error,
                               Report& report) {
@@ -90,13 +86,12 @@ Task<Result<>> fill(Reactor& reactor, int fd, uint64_t size, Progress progress, 
 }
 
 Result<> sync_directory(const std::string& directory, Report& report) {
-    const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return failed(directory, "opening it to make the new name durable", errno, report);
-    const int synced = ::fsync(fd);
-    const int error = errno;
-    ::close(fd);
-    if (synced != 0) return failed(directory, "making the new name durable", error, report);
-    return {};
+    const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (opened.get() < 0) {
+        return failed(directory, "opening it to make the new name durable", errno, report);
+    }
+    if (::fsync(opened.get()) == 0) return {};
+    return failed(directory, "making the new name durable", errno, report);
 }
 
 // Fills the locked, provisional file and gives it its name.
@@ -104,7 +99,7 @@ Task<Result<>> build(Reactor& reactor, int fd, std::string path, uint64_t size, 
                      StopToken stop, Report& report) {
     // Removes a killed process's data, which would use the space that is checked next.
     if (::ftruncate(fd, 0) != 0) co_return failed(path, "emptying", errno, report);
-    ROS2S_CO_TRY(check_free_space(directory_of(path), size, report));
+    ROS2S_CO_TRY(check_free_space(parent_of(path), size, report));
     // Reserves contiguous space if the file system can. The writes turn it into written extents.
     if (::fallocate(fd, 0, 0, static_cast<off_t>(size)) != 0 && errno != EOPNOTSUPP &&
         errno != ENOSYS) {
@@ -136,7 +131,7 @@ Task<Result<>> create_file_device(Reactor& reactor, std::string path, uint64_t s
                                   FileDeviceOptions options, Progress progress, StopToken stop,
                                   Report& report) {
     ROS2S_CHECK(reactor.ring() != nullptr && size > 0 && size % block_bytes == 0);
-    const std::string directory = directory_of(path);
+    const std::string directory = parent_of(path);
     struct stat named{};
     if (::stat(directory.c_str(), &named) != 0) {
         co_return failed(directory, "looking at the directory", errno, report);

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 
+#include "ros2s/base/text_parts.h"
 #include "ros2s/fabric/ofi/ofi.h"
 #include "ros2s/fabric/shm/shm.h"
 #include "ros2s/fabric/ucx/ucx.h"
@@ -57,10 +57,7 @@ bool trusts_its_network(std::string_view provider) {
 
 Result<std::string> choose_device(const std::string& provider, std::string_view devices,
                                   const std::vector<std::string>& fit, Report& report) {
-    for (const auto part : std::views::split(devices, ',')) {
-        const std::string_view spaced(part);
-        const size_t begin = std::min(spaced.find_first_not_of(' '), spaced.size());
-        const std::string name(spaced.substr(begin, spaced.find_last_not_of(' ') + 1 - begin));
+    for (const std::string& name : parts_of(devices)) {
         const std::string adapter = name.substr(0, name.find(':'));
         if (std::ranges::find(fit, adapter) != fit.end()) return name;
     }

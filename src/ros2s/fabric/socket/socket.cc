@@ -12,10 +12,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstddef>
 
+#include "ros2s/base/text_parts.h"
 #include "ros2s/runtime/fork.h"
 #include "ros2s/runtime/ring.h"
 
@@ -67,25 +67,21 @@ Result<SocketAddress> parse(const std::string& address, Report& report) {
     const size_t colon = address.rfind(':');
     std::string host = address.substr(0, colon);
     uint16_t port = 0;
-    if (colon != std::string::npos) {
-        const char* end = address.data() + address.size();
-        const auto [rest, error] = std::from_chars(address.data() + colon + 1, end, port);
-        if (error == std::errc{} && rest == end) {
-            auto& v4 = reinterpret_cast<sockaddr_in&>(parsed.storage);
-            auto& v6 = reinterpret_cast<sockaddr_in6&>(parsed.storage);
-            if (inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
-                v4.sin_family = AF_INET;
-                v4.sin_port = htons(port);
-                parsed.length = sizeof v4;
-                return parsed;
-            }
-            if (host.size() > 2 && host.front() == '[' && host.back() == ']' &&
-                inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &v6.sin6_addr) == 1) {
-                v6.sin6_family = AF_INET6;
-                v6.sin6_port = htons(port);
-                parsed.length = sizeof v6;
-                return parsed;
-            }
+    if (colon != std::string::npos && parse_number(address.substr(colon + 1), port)) {
+        auto& v4 = reinterpret_cast<sockaddr_in&>(parsed.storage);
+        auto& v6 = reinterpret_cast<sockaddr_in6&>(parsed.storage);
+        if (inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
+            v4.sin_family = AF_INET;
+            v4.sin_port = htons(port);
+            parsed.length = sizeof v4;
+            return parsed;
+        }
+        if (host.size() > 2 && host.front() == '[' && host.back() == ']' &&
+            inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &v6.sin6_addr) == 1) {
+            v6.sin6_family = AF_INET6;
+            v6.sin6_port = htons(port);
+            parsed.length = sizeof v6;
+            return parsed;
         }
     }
     return report.fail(Code::invalid,
