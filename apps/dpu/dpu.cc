@@ -209,6 +209,7 @@ std::vector<exporter::Source> Dpu::metrics() const {
                            }});
     catalog_.pools.add_metrics(sources);
     catalog_.delegated.add_metrics(sources);
+    followed_.add_metrics(sources);
     front_.add_metrics(sources);
     sources.push_back({.list = {}, .others = [this] { return tenants_.metrics(); }});
     sources.push_back({.list = {}, .others = [this] { return daemon::sources_of(accounts_); }});

@@ -5,7 +5,7 @@
 namespace ros2s::dpud {
 namespace {
 
-constexpr Duration answer_max = std::chrono::seconds(5);
+constexpr Duration answer_max = std::chrono::seconds(2);
 constexpr Duration pause_after_failure = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -22,6 +22,7 @@ FollowedTenants::FollowedTenants(Reactor& reactor, tenancy::Policy settings,
 Task<Result<>> FollowedTenants::begin(control::ClientOptions engine, std::vector<std::string> pools,
                                       Log log, Report& report) {
     log_ = std::move(log);
+    address_ = engine.address;
     ROS2S_CO_TRY_ASSIGN(engine_,
                         control::ControlClient::create(reactor_, std::move(engine), report));
     following_ = std::make_unique<Nursery>(reactor_, pools.size());
@@ -47,7 +48,8 @@ Task<> FollowedTenants::stop() {
 }
 
 Task<Result<>> FollowedTenants::read(const std::string& pool, Report& report) {
-    const Call call{.deadline = reactor_.now() + answer_max, .stop = stopping_.token()};
+    const Time asked = reactor_.now();
+    const Call call{.deadline = asked + answer_max, .stop = stopping_.token()};
     uint64_t& version = versions_[pool];
     ROS2S_CO_TRY_ASSIGN(auto listed, co_await engine_->list_tenants(call, pool, version, report));
     version = listed.version;
@@ -57,6 +59,7 @@ Task<Result<>> FollowedTenants::read(const std::string& pool, Report& report) {
     if (told_) told_(pool, listed, tenants_[pool]);
     if (is_news) apply();
     if (is_news && told_) end_changed(pool, before);
+    hear(pool, asked);
     co_return Result<>{};
 }
 
@@ -67,7 +70,37 @@ Task<> FollowedTenants::follow(FollowedTenants& self, std::string pool) {
         if (done) continue;
         if (self.stopping_.stop_requested()) break;
         if (self.failed_) self.failed_(pool, done.error(), report.text());
+        self.miss(pool, report.text());
         if (!co_await sleep_for(self.reactor_, pause_after_failure, self.stopping_.token())) break;
+    }
+}
+
+void FollowedTenants::hear(const std::string& pool, Time asked) {
+    sessions_.rights().renew(pool, asked + valid_for);
+    const auto silent = silent_since_.find(pool);
+    if (silent == silent_since_.end()) return;
+    log_.info("the engine at {} says again who may use the pool '{}', after {:.1f} s", address_,
+              pool, std::chrono::duration<double>(reactor_.wall_time() - silent->second).count());
+    silent_since_.erase(silent);
+}
+
+void FollowedTenants::miss(const std::string& pool, std::string_view why) {
+    if (sessions_.rights().holds(pool) || silent_since_.contains(pool)) return;
+    silent_since_[pool] = reactor_.wall_time();
+    log_.warning(
+        "the engine at {} does not say any more who may use the pool '{}' ({}): hosts of the pool "
+        "wait until it does, because their rights may have been revoked",
+        address_, pool, why);
+}
+
+void FollowedTenants::add_metrics(std::vector<exporter::Source>& sources) const {
+    for (const auto& [pool, version] : versions_) {
+        sources.push_back(
+            {.labels = {{"pool", pool}}, .list = [this, &pool](const MetricVisitor& visit) {
+                 visit("ros2store_dpu_rights_known",
+                       "1 while the engine says who may use the pool; 0: hosts wait",
+                       sessions_.rights().holds(pool) ? 1 : 0);
+             }});
     }
 }
 

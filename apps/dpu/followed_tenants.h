@@ -3,8 +3,10 @@
 //     engine's TenantRegistry ─ Tenants.List, again and again ─► Policy ─► access, accounts
 //                                                                     └─► sessions that lost rights
 //
-// A change takes effect here when its call returns, within milliseconds. While an engine cannot be
-// reached, what it said last stays valid: its pools cannot be used meanwhile.
+// A change takes effect here when its call returns, within milliseconds. An answer is valid for
+// `valid_for` from when it was asked for (session/rights_leases.h). An engine that answers later,
+// or cannot be reached, may have revoked rights: hosts of its pools wait until it answers. So a
+// revocation takes effect within a second also at a DPU that is cut off from the engine.
 //
 // Owned by Dpu; used on the reactor's core; stop() before destruction.
 #pragma once
@@ -16,6 +18,7 @@
 
 #include "ros2s/base/log.h"
 #include "ros2s/control/control_client.h"
+#include "ros2s/exporter/metrics_server.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/session/sessions.h"
 #include "ros2s/tenancy/policy.h"
@@ -24,6 +27,9 @@ namespace ros2s::dpud {
 
 class FollowedTenants {
   public:
+    // An engine without news answers after 250 ms.
+    static constexpr Duration valid_for = std::chrono::milliseconds(750);
+
     // `settings`: what the DPU's own settings say. All references outlive this. `access` and
     // `accounts` are changed.
     FollowedTenants(Reactor& reactor, tenancy::Policy settings, session::AccessTable& access,
@@ -44,6 +50,8 @@ class FollowedTenants {
         told_ = std::move(told);
         failed_ = std::move(failed);
     }
+    // Of the pools: whether hosts may use them now.
+    void add_metrics(std::vector<exporter::Source>& sources) const;
     // The control plane of the engine, from begin() on.
     [[nodiscard]] control::ControlClient& engine() { return *engine_; }
 
@@ -51,6 +59,8 @@ class FollowedTenants {
     // Errors: unsupported (an engine that has no tenants yet).
     Task<Result<>> read(const std::string& pool, Report& report);
     static Task<> follow(FollowedTenants& self, std::string pool);
+    void hear(const std::string& pool, Time asked);
+    void miss(const std::string& pool, std::string_view why);
     void apply();
     void end_changed(const std::string& pool, const tenancy::SeenTenants& before);
     Told told_;
@@ -62,7 +72,9 @@ class FollowedTenants {
     admission::Accounts& accounts_;
     session::SessionTable& sessions_;
     Log log_;
+    std::string address_;  // of the engine
     std::unique_ptr<control::ControlClient> engine_;
+    std::map<std::string, WallTime> silent_since_;  // pools whose hosts wait
     std::map<std::string, uint64_t> versions_;
     std::map<std::string, tenancy::SeenTenants> tenants_;
     StopSource stopping_;

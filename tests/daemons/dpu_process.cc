@@ -65,6 +65,10 @@ void DpuProcess::give(const std::string& access) {
     replace(std::string(all_for_the_client), "access: {" + access + "}\n");
 }
 
+void DpuProcess::reach_engine_at(const std::string& socket) {
+    replace(fmt::format("\"unix:{}\"", places_.engine_control), fmt::format("\"unix:{}\"", socket));
+}
+
 void DpuProcess::use_delegated() {
     replace(std::string(all_for_the_client), "");
     replace("trusted_network: loopback, ", "trusted_network: loopback, access: delegated, ");

@@ -22,6 +22,8 @@ class DpuProcess {
 
     // Before it is started: what hosts may do, instead of the client's certificate everything.
     void give(const std::string& access);
+    // Before it is started: it calls the engine's control plane at that Unix socket.
+    void reach_engine_at(const std::string& socket);
     // Before it is started: it has what tenants hand to it, and hosts what their tenants have.
     void use_delegated();
     // Before it is started: shares and rates of hosts.

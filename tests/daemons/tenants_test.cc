@@ -9,6 +9,7 @@
 
 #include "dpu_process.h"
 #include "dpu_tenant.h"
+#include "relay.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
@@ -173,6 +174,76 @@ TEST_F(Tenants, ARevocationOutlivesEveryProcess) {
     EXPECT_EQ(tries("bob").error().code, Code::denied);
     EXPECT_EQ(change(Change::set, "bob", {}), "");
     EXPECT_TRUE(within_a_second([&] { return tries("bob").has_value(); })) << dpu.log();
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+// Reads the file's first block. Errors: deadline, if that takes half a second.
+Task<Result<uint64_t>> read_soon(OsReactor& reactor, DpuTenant& tenant) {
+    std::vector<std::byte> memory(4096);
+    const Call soon{.deadline = reactor.now() + std::chrono::milliseconds(500)};
+    co_return co_await tenant.link->pread(soon, tenant.file, fs::Window::local(Bytes(memory)), 0);
+}
+Task<Result<>> mount_soon(OsReactor& reactor, DpuTenant& tenant) {
+    const Call soon{.deadline = reactor.now() + std::chrono::milliseconds(500)};
+    Report report;
+    const auto mounted = co_await tenant.connection->control().mount(
+        soon, tenant.location().session, "main", true, report);
+    co_return mounted ? Result<>() : fail(mounted.error());
+}
+
+// Its data plane goes on, but it cannot hear of revocations.
+TEST_F(Tenants, ADpuThatDoesNotHearItsEngineServesNobody) {
+    ASSERT_TRUE(engine.start()) << engine.log();
+    Relay relay(engine.path("relay.sock"), engine.places().engine_control);
+    dpu.reach_engine_at(engine.path("relay.sock"));
+    ASSERT_TRUE(dpu.start()) << dpu.log();
+    EXPECT_EQ(change(Change::create, "alice",
+                     {{"subjects", "CN=alice"}, {"write", "main"}, {"root_squash", "no"}}),
+              "");
+    ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
+    DpuTenant alice, bob;
+    run_blocking(*reactor,
+                 [&] { return alice.open(*reactor, options("alice"), "main", "alices", 4096); });
+    run_blocking(*reactor,
+                 [&] { return bob.open(*reactor, options("bob"), "main", "bobs", 4096); });
+    // Nothing: it was done.
+    const auto read = [&](DpuTenant& tenant) {
+        const auto done = run_blocking(*reactor, [&] { return read_soon(*reactor, tenant); });
+        return done ? std::nullopt : std::optional(done.error().code);
+    };
+    const auto mount = [&](DpuTenant& tenant) {
+        const auto done = run_blocking(*reactor, [&] { return mount_soon(*reactor, tenant); });
+        return done ? std::nullopt : std::optional(done.error().code);
+    };
+    EXPECT_EQ(read(alice), std::nullopt);
+    EXPECT_EQ(mount(alice), std::nullopt);
+
+    relay.cut(true);
+    EXPECT_EQ(change(Change::revoke, "alice", {}), "");
+    std::this_thread::sleep_for(1s);
+    for (DpuTenant* const tenant : {&alice, &bob}) {
+        EXPECT_EQ(read(*tenant), Code::deadline);
+        EXPECT_EQ(mount(*tenant), Code::deadline);
+    }
+    const auto eventually = [](const auto& condition) {
+        for (int i = 0; i < 10 && !within_a_second(condition); ++i) {
+        }
+        return condition();
+    };
+    EXPECT_TRUE(eventually([&] {
+        return dpu.log().contains("does not say any more who may use the pool 'pool'");
+    })) << dpu.log();
+    EXPECT_THAT(dpu.metrics(), HasSubstr(R"(ros2store_dpu_rights_known{pool="pool"} 0)"));
+
+    relay.cut(false);
+    EXPECT_TRUE(eventually([&] { return !read(bob); })) << dpu.log();
+    EXPECT_EQ(mount(bob), std::nullopt);
+    EXPECT_TRUE(within_a_second([&] { return !is_alive(alice); })) << dpu.log();
+    EXPECT_EQ(tries("alice").error().code, Code::denied);
+    EXPECT_THAT(dpu.log(), HasSubstr("says again who may use the pool 'pool'"));
+    run_blocking(*reactor, [&] { return bob.close(); });
+    run_blocking(*reactor, [&] { return alice.close(); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }

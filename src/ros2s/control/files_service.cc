@@ -32,6 +32,7 @@ struct Using {
 // are done for whichever user.
 Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Context& context,
                           bool for_user = true) {
+    ROS2S_CO_TRY(co_await state.wait_for_rights(served, session::SessionId{context.session()}));
     ROS2S_CO_TRY_ASSIGN(auto session, state.session(served, context.session()));
     NameTurn turn(state, session->tenant);
     ROS2S_CO_TRY(co_await turn.begin(served.call));
@@ -135,6 +136,7 @@ Result<session::Mounts::Grant> mount_grant(const ServerState& state, Served& ser
 Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& request,
                                    v1::MountReply& reply) {
     ROS2S_CO_TRY(check_label("container", request.container(), served.report));
+    ROS2S_CO_TRY(co_await state_.wait_for_rights(served, session::SessionId{request.session()}));
     ROS2S_CO_TRY_ASSIGN(const auto session, state_.session(served, request.session()));
     const std::string& pool = session->request.pool;
     ROS2S_CO_TRY_ASSIGN(

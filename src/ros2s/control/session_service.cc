@@ -33,6 +33,23 @@ Result<session::SessionUse> ServerState::session(Served& served, uint64_t number
         served.subject, number);
 }
 
+Task<Result<>> ServerState::wait_for_rights(Served& served, std::string pool) const {
+    if (parts.sessions.rights().hold()) co_return Result<>{};
+    const Result<> held = co_await parts.sessions.rights().wait(served.call, pool);
+    if (held || held.error().code != Code::disconnected) co_return held;
+    co_return served.report.fail(held.error(),
+                                 "the engine of the pool '{}' cannot be asked now who may use it; "
+                                 "try again when it runs",
+                                 pool);
+}
+
+Task<Result<>> ServerState::wait_for_rights(Served& served, session::SessionId number) const {
+    if (parts.sessions.rights().hold()) co_return Result<>{};
+    const session::Session* const session = parts.sessions.look(number);
+    if (session == nullptr) co_return Result<>{};
+    co_return co_await wait_for_rights(served, session->request.pool);
+}
+
 namespace {
 
 std::string fields_of(const Served& served) {
@@ -143,6 +160,7 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
                               session::to_string(state_.options.purpose),
                               session::to_string(wanted.purpose));
     }
+    ROS2S_CO_TRY(co_await state_.wait_for_rights(served, wanted.pool));
     const Capabilities* const capabilities = state_.parts.capabilities;
     const bool may_show = request.shows_capability() && capabilities != nullptr &&
                           capabilities->may_show(served.subject, wanted.pool);
@@ -243,6 +261,7 @@ Task<Result<>> SessionService::keep_alive(Served& served, const v1::KeepAliveReq
 
 Task<Result<>> SessionService::issue_ticket(Served& served, const v1::IssueTicketRequest& request,
                                             v1::IssueTicketReply& reply) {
+    ROS2S_CO_TRY(co_await state_.wait_for_rights(served, session::SessionId{request.session()}));
     ROS2S_CO_TRY_ASSIGN(const auto session, state_.session(served, request.session()));
     if (session->shows && session->shows->capability == nullptr) {
         co_return served.report.fail(Code::denied, "this session has shown no capability yet");

@@ -53,6 +53,7 @@ struct UsedPool {
 
 Task<Result<UsedPool>> find_pool(ServerState& state, Served& served, std::string pool,
                                  capability::Use use = seeing_only()) {
+    ROS2S_CO_TRY(co_await state.wait_for_rights(served, pool));
     ROS2S_CO_TRY(check_pool(state, served, pool));
     be_for_tenant(state, served, pool);
     ROS2S_CO_TRY_ASSIGN(Store store, co_await state.parts.pools.store_for(
@@ -181,6 +182,7 @@ Task<Result<>> look_for_answer(Served& served, object::ObjectStore& store) {
 Task<Result<>> ContainerService::create(Served& served, const v1::CreateContainerRequest& request,
                                         v1::CreateContainerReply& reply) {
     ROS2S_CO_TRY(name_change(served, request));
+    ROS2S_CO_TRY(co_await state_.wait_for_rights(served, request.pool()));
     ROS2S_CO_TRY(check_pool(state_, served, request.pool()));
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
     ROS2S_CO_TRY(state_.permit(served, session::Right::create, request.pool(), request.label()));

@@ -106,7 +106,7 @@ TEST(Replies, ASenderWithManyOwnersTakesNobodysPlace) {
         uint32_t done = 0;
         for (uint32_t i = 0; i < 5000; ++i) done += ask(kept, 1, 5000 * round + i) == "done";
         EXPECT_GE(done, 1990U);
-        EXPECT_LE(done, 2000U);
+        EXPECT_LE(done, 2001U);
         EXPECT_EQ(ask(kept, 2, 5000 * round), "done");
         kept.reopen();
         EXPECT_EQ(ask(kept, 1, 5000 * round + 5000), busy);
@@ -180,7 +180,8 @@ TEST(Replies, BigOwnersLeaveRoomForSmallOnes) {
     }
     for (uint32_t big = 1; big <= 6; ++big) {
         EXPECT_EQ(kept.ask(id(big, 1, 1)), busy) << big;
-        EXPECT_NEAR(done[big], 4000 / 7, 1) << big;
+        // The share of a sender, of which an owner leaves as much to others as it has.
+        EXPECT_NEAR(done[big], 4000 / 9, 1) << big;
     }
     for (uint32_t client = 0; client < 200; ++client) {
         EXPECT_EQ(kept.ask(id(7, client)), "done") << client;
@@ -188,7 +189,7 @@ TEST(Replies, BigOwnersLeaveRoomForSmallOnes) {
     // Any owner may use the share of one that is over, but only as much as is needed.
     kept.now += lease;
     EXPECT_EQ(kept.ask(id(1, 1, 1)), "done");
-    EXPECT_GT(kept.replies.count(), 3500U);
+    EXPECT_GT(kept.replies.count(), 2700U);
     for (uint32_t client = 0; client < 6; ++client) EXPECT_EQ(kept.ask(id(8, client)), "done");
 }
 

@@ -53,9 +53,11 @@ Task<> LinkServer::serve(rpc::Request& request) {
         scratch = std::move(unused_.back());
         unused_.pop_back();
     }
-    if (const Result<> done = co_await answer(request, *scratch); !done) {
-        co_await request.fail(done.error());
-    }
+    Result<> done;
+    if (!sessions_.rights().hold()) [[unlikely]]
+        done = co_await sessions_.wait_for_rights(request.call(), {request.guest().session});
+    if (done) done = co_await answer(request, *scratch);
+    if (!done) co_await request.fail(done.error());
     times_.add(request.method(), request.took());
     scratch->items.clear();
     if (unused_.size() < Scratch::kept_max && scratch->bytes() <= Scratch::kept_bytes_max) {

@@ -35,6 +35,7 @@ SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options optio
       tickets_(tickets),
       options_(options),
       audit_(reactor, std::move(log)),
+      rights_(reactor),
       own_accounts_(reactor),
       accounts_(options.accounts != nullptr ? *options.accounts : own_accounts_),
       ended_(reactor),
@@ -99,6 +100,12 @@ Result<SessionUse> SessionTable::use(SessionId id) {
     if (found == sessions_.end() || found->second->ending) return fail(Code::stale);
     found->second->last_use = reactor_.now();
     return SessionUse(*found->second);
+}
+
+Task<Result<>> SessionTable::wait_for_rights(const Call& call, SessionId id) {
+    const Session* const session = look(id);
+    if (session == nullptr) co_return Result<>{};
+    co_return co_await rights_.wait(call, session->request.pool);
 }
 
 void SessionTable::use_account(Session& session, std::string_view tenant) {

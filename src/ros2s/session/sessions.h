@@ -38,6 +38,7 @@
 #include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/sync.h"
 #include "ros2s/session/audit_lines.h"
+#include "ros2s/session/rights_leases.h"
 #include "ros2s/session/tickets.h"
 
 namespace ros2s::session {
@@ -226,6 +227,11 @@ class SessionTable {
     void count_refusal(std::string_view subject) { accounts_.count_refusal(subject); }
     [[nodiscard]] AuditLines& audit() { return audit_; }
 
+    [[nodiscard]] RightsLeases& rights() { return rights_; }
+    // For what needs the rights of that session, unless rights().hold(): waits for the lease of its
+    // pool, without holding the session. Errors: those of RightsLeases::wait().
+    Task<Result<>> wait_for_rights(const Call& call, SessionId id);
+
     // All sessions, oldest first. The pointers are valid until the next await.
     [[nodiscard]] std::vector<const Session*> all() const;
     [[nodiscard]] const SessionMetrics& metrics() const { return metrics_; }
@@ -239,6 +245,7 @@ class SessionTable {
     TicketTable& tickets_;
     Options options_;
     AuditLines audit_;
+    RightsLeases rights_;
     bool draining_ = false;
     admission::Accounts own_accounts_;
     admission::Accounts& accounts_;

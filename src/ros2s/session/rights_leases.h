@@ -1,0 +1,50 @@
+// RightsLeases: for how long a server may act on the rights that it was told. A DPU hears from the
+// engine of each pool, again and again, who may use it. If it hears nothing, rights may have been
+// revoked meanwhile. What needs rights in the pool then waits until the engine is heard again.
+//
+//     engine's answer ─ renew(pool, until) ─► hold() ─► requests, sessions, mounts
+//                                                └ no: wait()
+//
+// A pool without a lease is one whose rights this server knows itself. Owned by the session table;
+// used on its core.
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "ros2s/base/result.h"
+#include "ros2s/runtime/call.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/sync.h"
+
+namespace ros2s::session {
+
+class RightsLeases {
+  public:
+    // How long a request waits, as for a server that is away (rpc/options.h).
+    static constexpr Duration patience = std::chrono::seconds(30);
+
+    explicit RightsLeases(Reactor& reactor) : reactor_(reactor), renewed_(reactor) {}
+
+    // From now on the pool has a lease.
+    void renew(const std::string& pool, Time until);
+    // All leases hold.
+    [[nodiscard]] bool hold() const { return reactor_.now() <= first_end_; }
+    [[nodiscard]] bool holds(std::string_view pool) const;
+    // Waits until the pool's lease holds. Errors: cancelled, deadline (of the call), disconnected
+    // with rpc::absent_behind (the patience is over; detail = when the lease ended, in seconds
+    // since 1970).
+    Task<Result<>> wait(const Call& call, std::string pool);
+
+  private:
+    struct Lease {
+        Time until{};
+        WallTime ends{};
+    };
+    Reactor& reactor_;
+    std::map<std::string, Lease, std::less<>> leases_;  // by pool
+    Time first_end_ = Time::max();
+    Event renewed_;
+};
+
+}  // namespace ros2s::session

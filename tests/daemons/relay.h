@@ -1,0 +1,37 @@
+// A Unix socket in front of another one, whose bytes can be held back: a network that has failed,
+// for the connections over it alone.
+#pragma once
+#include <atomic>
+#include <list>
+#include <string>
+#include <thread>
+
+namespace ros2s::tests {
+
+class Relay {
+  public:
+    // Listens at `path`, and connects to `target` for each client.
+    Relay(const std::string& path, std::string target);
+    ~Relay();
+    Relay(const Relay&) = delete;
+    Relay& operator=(const Relay&) = delete;
+
+    // Nothing passes any more, also of new connections; or everything does again.
+    void cut(bool is_cut) { cut_ = is_cut; }
+
+  private:
+    struct Pair {
+        int client = -1, server = -1;
+    };
+    void run();
+    void accept_one();
+    static bool pass(int from, int to);
+
+    std::string target_;
+    int listener_ = -1;
+    std::list<Pair> pairs_;
+    std::atomic<bool> cut_ = false, stopping_ = false;
+    std::thread thread_;
+};
+
+}  // namespace ros2s::tests
