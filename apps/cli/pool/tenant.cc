@@ -81,11 +81,18 @@ Task<Result<>> change(CommandContext context, tenancy::Change what, TenantOption
                       std::string_view done) {
     ROS2S_CO_TRY_ASSIGN(const Engine engine,
                         engine_of(context, options.location, options.certificates));
+    const bool sets_caps = options.settings.contains("space") || options.settings.contains("files");
     ROS2S_CO_TRY_ASSIGN(const auto seen, co_await engine.control->change_tenant(
                                              bounded(context), engine.pool, what, options.name,
                                              std::move(options.settings), context.report));
     context.session.say("tenant {} of the pool '{}': {}, generation {}", seen.tenant.name,
                         engine.pool, done, seen.tenant.generation);
+    if (sets_caps) {
+        context.session.say(
+            "its caps bind containers that it owns. What hosts make through a DPU that is not "
+            "delegated is owned by the DPU; `ros2store container set URI --owner {}` changes that",
+            seen.tenant.name);
+    }
     context.session.answer(json_of(seen));
     co_return Result<>{};
 }
