@@ -12,15 +12,80 @@ from program import UP, Refusal, answer, digest, run
 MARK = b"planted plaintext, 32 bytes long"
 
 
+PIECES = [MARK[at:at + 16] for at in range(len(MARK) - 15)]
+
+
+def full(size):
+    return (MARK * (size // len(MARK) + 1))[:size]
+
+
+def data_of(path):
+    """Yields what is in a file, without its holes."""
+    with open(path, "rb") as file:
+        end = at = 0
+        while True:
+            try:
+                at = os.lseek(file.fileno(), end, os.SEEK_DATA)
+            except OSError:  # there is no more
+                return
+            end = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+            file.seek(at)
+            yield file.read(end - at)
+
+
+def with_mark(paths):
+    """Returns the files that have any 16 bytes of the mark: a piece of it, too, would be a leak."""
+    return [path for path in paths if any(piece in data for data in data_of(path) for piece in PIECES)]
+
+
 def holds_mark(directory):
-    """Whether a file of the directory has any 16 bytes of the mark: a piece of it, too, would be a leak."""
-    pieces = [MARK[at:at + 16] for at in range(len(MARK) - 15)]
-    for path in Path(directory).rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            content = path.read_bytes()
-            if any(piece in content for piece in pieces):
-                return True
-    return False
+    return bool(with_mark(path for path in Path(directory).rglob("*") if path.is_file() and not path.is_symlink()))
+
+
+def link_between(pids):
+    """Returns the memory that two processes share, as files. Root may read it."""
+    mapped = [{}, {}]
+    for pid, segments in zip(pids, mapped):
+        for line in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines():
+            addresses, _, _, _, inode, *name = line.split(maxsplit=5)
+            if name and name[0].startswith("/memfd:"):
+                segments[inode] = f"/proc/{pid}/map_files/{addresses}"
+    return [mapped[0][inode] for inode in mapped[0].keys() & mapped[1].keys()]
+
+
+def write_forms(top):
+    """Files of each form that programs give them, full of the mark."""
+    top.mkdir()
+    for size in (1, 40, 4095, 4096, 4097, 10_001, 3_000_000):
+        (top / f"of-{size}").write_bytes(full(size))
+    for size in (100, 5000, 70_001, 3):
+        with open(top / "appended", "ab") as file:
+            file.write(full(size))
+    (top / "overwritten").write_bytes(full(300_000))
+    with open(top / "overwritten", "r+b", buffering=0) as file:
+        for at, size in ((4097, 10_001), (131_071, 2), (250_001, 4096), (299_999, 5000)):
+            file.seek(at)
+            file.write(full(size))
+    with open(top / "sparse", "wb", buffering=0) as file:
+        for at in (13, (1 << 20) - 5, (3 << 20) + 4097):
+            file.seek(at)
+            file.write(full(5000))
+        file.truncate(8 << 20)
+    for size in (100_001, 4096, 7):
+        path = top / f"truncated-{size}"
+        path.write_bytes(full(200_000))
+        os.truncate(path, size)
+        os.truncate(path, size + 50_000)
+    for name in ("old", "new"):
+        (top / name).write_bytes(full(50_000))
+    (top / "new").rename(top / "old")
+    (top / "removed").write_bytes(full(100_000))
+    (top / "removed").unlink()
+    for directory in range(8):
+        for number in range(8):
+            path = top / f"d{directory}/e" / f"f{number}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(full(1 + 997 * number))
 
 
 class Encryption(Refusal):
@@ -53,8 +118,30 @@ class Encryption(Refusal):
         for name, size in (("tiny", 40), ("block", 4096), ("odd", 10_001), ("large", 3_000_000)):
             path = tree / name / name
             path.parent.mkdir(parents=True)
-            path.write_bytes((MARK * (size // len(MARK) + 1))[:size])
+            path.write_bytes(full(size))
         return tree
+
+    def forms_in(self, container, scheme):
+        """Copies a tree of all forms into the container, and makes the same one there through a mount."""
+        forms, mounted = self.scratch / "forms", self.scratch / f"mounted-{scheme}"
+        if not forms.exists():
+            write_forms(forms)
+        mounted.mkdir()
+        top = f"/{scheme}"
+        run("mkdir", self.uri(container, top, scheme), env=self.with_keys)
+        run("cp", "-r", forms, self.uri(container, f"{top}/copied", scheme), env=self.with_keys)
+        run("mount", self.uri(container, "", scheme), mounted, env=self.with_keys)
+        try:
+            write_forms(mounted / scheme / "written")
+            self.same(forms, mounted / scheme / "copied")
+        finally:
+            subprocess.run(["fusermount3", "-u", mounted], check=True)
+
+    def same(self, one, other):
+        files = [path.relative_to(one) for path in one.rglob("*") if path.is_file()]
+        self.assertEqual({path.relative_to(other) for path in other.rglob("*") if path.is_file()}, set(files))
+        for path in files:
+            self.assertEqual(digest(other / path), digest(one / path), path)
 
     def test_nothing_in_the_pool_has_what_was_written(self):
         self.encrypt()
@@ -67,6 +154,38 @@ class Encryption(Refusal):
                 self.assertEqual(digest(self.scratch / "back" / path.relative_to(tree)), digest(path))
         # The search finds what is not encrypted.
         run("cp", tree / "odd/odd", self.uri("main", "/odd"), env=self.with_keys)
+        self.assertTrue(holds_mark(self.pool))
+
+    @unittest.skipUnless(os.access("/dev/fuse", os.W_OK), "it mounts, which needs /dev/fuse")
+    def test_nothing_in_the_pool_has_any_form_of_file(self):
+        self.encrypt()
+        self.forms_in("secret", "ros2s+local")
+        run("down", self.pool)
+        self.assertFalse(holds_mark(self.pool))
+        run("cp", "-r", self.uri("secret", "/ros2s+local/written"), self.scratch / "back", env=self.with_keys)
+        self.same(self.scratch / "forms", self.scratch / "back")
+
+    @unittest.skipUnless(os.access("/dev/fuse", os.W_OK) and os.geteuid() == 0,
+                         "it mounts and reads daemons' memory, which needs /dev/fuse and root")
+    def test_nothing_on_the_link_to_the_engine_has_any_form_of_file(self):
+        self.encrypt()
+        run("up", self.pool, timeout=300)
+        self.addCleanup(run, "down", self.pool, timeout=300)
+        run("down", self.pool, timeout=300)
+        settings = self.pool / "dpu.yaml"
+        settings.write_text(f"{settings.read_text()}\nencryption: {{keys: {self.keys}}}\n")
+        run("up", self.pool, timeout=300)
+        pids = [each["pid"] for each in answer("status", self.pool)["daemons"]]
+        self.forms_in("secret", "ros2s+dpu")
+        self.assertEqual(with_mark(link_between(pids)), [])
+        self.assertFalse(holds_mark(self.pool))
+        run("cp", "-r", self.uri("secret", "/ros2s+dpu/written", "ros2s+dpu"), self.scratch / "back")
+        self.same(self.scratch / "forms", self.scratch / "back")
+        self.assertEqual(with_mark(link_between(pids)), [])
+        # The search finds what is not encrypted.
+        run("cp", self.scratch / "forms/of-10001", self.uri("main", "/plain", "ros2s+dpu"))
+        self.assertNotEqual(with_mark(link_between(pids)), [])
+        run("down", self.pool, timeout=300)
         self.assertTrue(holds_mark(self.pool))
 
     def test_without_the_key_there_is_one_sentence(self):

@@ -3,7 +3,8 @@
 // as always and compares every byte. Nobody gets what another one planted, the daemons do not grow,
 // and when all have left, nothing of them is left.
 //
-// ROS2STORE_TEST_SECONDS: how long they attack.
+// ROS2STORE_TEST_SECONDS: how long they attack. ROS2STORE_TEST_QUIET: nothing else runs on this
+// machine, so that the pace of the one that works is compared, too.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -36,6 +37,9 @@ std::chrono::seconds attack_seconds() {
 }
 // Longer than a session may be idle before a daemon ends it.
 bool is_long() { return attack_seconds() >= 120s; }
+bool is_quiet() { return std::getenv("ROS2STORE_TEST_QUIET") != nullptr; }
+// What the p99 of the bystander may be, as a multiple of the one that it has alone.
+constexpr double p99_ratio_max = 10;
 
 // What a daemon may grow by from the middle of the attack to its end. A sanitizer's allocator keeps
 // what was freed.
@@ -269,18 +273,20 @@ TEST_F(HostileTenants, ABystanderNoticesNothingAndNothingLeaks) {
     load.begin();
     load.expect_progress(20);
     (void)load.take_p99();
-    std::this_thread::sleep_for(500ms);
+    std::this_thread::sleep_for(is_quiet() ? 5s : 500ms);
     const Duration alone = load.take_p99();
     attack();
-    // Told, and not compared: other tests have the disk and the cores meanwhile (fairness_test).
     const Duration under_attack = load.take_p99();
     load.expect_progress(20);
     load.end();
     const auto ms = [](Duration time) {
         return std::chrono::duration<double, std::milli>(time).count();
     };
-    fmt::print("p99 of the bystander's rounds: alone {:.1f} ms, under attack {:.1f} ms\n",
-               ms(alone), ms(under_attack));
+    const double ratio = ms(under_attack) / ms(alone);
+    fmt::print("p99 of the bystander's rounds: alone {:.1f} ms, under attack {:.1f} ms: {:.1f}\n",
+               ms(alone), ms(under_attack), ratio);
+    // Other tests may have the disk and the cores meanwhile.
+    if (is_quiet()) EXPECT_LE(ratio, p99_ratio_max);
     EXPECT_EQ(bystander.connection->channel().metrics().connections_lost.value(), 0U);
 
     for (auto& each : hostile) run_blocking(*bad, [&] { return each->tenant.close(); });

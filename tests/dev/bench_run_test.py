@@ -156,7 +156,9 @@ def what_tenants_of_one_dpu_get():
         done = bench(top, "fairness", "--seconds", "1", "--turns", "1", "--json", "build/fairness.json")
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         found = {row["case"]: row for row in json.loads((top / "build" / "fairness.json").read_text())["rows"]}
-        assert len(found) == 5 and found["equal weights"]["jain"] > 0.5, found
+        assert len(found) == 6 and found["equal weights"]["jain"] > 0.5, found
+        flood = found["a reader beside a flood of 1 MiB writes"]
+        assert flood["tenants"][0]["p99_of_share"] > 0 and len(flood["goals"]) == 1, flood
         assert all(one["iops"] > 0 and one["p99_us"] > 0 for row in found.values() for one in row["tenants"]), found
         rates = {one["weight"]: one["iops"] for one in found["weights 1:2:4"]["tenants"]}
         assert rates[4] > rates[1], rates

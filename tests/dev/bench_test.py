@@ -15,7 +15,7 @@ sys.path.insert(0, f"{SOURCES}/tools/dev")
 import compare  # noqa: E402
 import hops  # noqa: E402
 import path_report  # noqa: E402
-from bench import costs, disk, figures as paper, host_cpu, layers, micro, names, plot, report, rows, samples  # noqa: E402
+from bench import costs, disk, fairness, figures as paper, host_cpu, layers, micro, names, plot, report, rows, samples  # noqa: E402
 from bench import turns as bench_turns  # noqa: E402
 
 RAW = compare.Side("raw", [], is_raw=True)
@@ -201,6 +201,38 @@ class Kinds(unittest.TestCase):
         self.assertEqual(len(works), len(paper.WORKLOADS) * len(paper.JOBS))
         self.assertEqual({work.options["numjobs"] for work in works}, {1, 2, 4, 8, 16})
         self.assertTrue(all(work.options["bs"] in rows.SIZES for work in works))
+
+
+class Fairness(unittest.TestCase):
+    def row_of(self, name, rates, p99s=None, made=()):
+        case = next(case for case in fairness.CASES if case.name == name)
+        turn = [fairness.Got(rate, 0, 1, p99, 0) for rate, p99 in zip(rates, p99s or rates)]
+        rows_so_far = [*made, fairness.told(case, [turn])]
+        fairness.compare_reader(rows_so_far)
+        rows_so_far[-1]["goals"] = fairness.goals_of(case, rows_so_far[-1])
+        return rows_so_far[-1]
+
+    def met(self, row):
+        return [goal["reached"] for goal in row["goals"]], all(map(fairness.is_met, row["goals"]))
+
+    def test_shares_off_their_goals_fail(self):
+        self.assertEqual(self.met(self.row_of("equal weights", (100, 100, 90, 100))), ([True], True))
+        self.assertEqual(self.met(self.row_of("equal weights", (100, 100, 60, 100))), ([False], False))
+        self.assertEqual(self.met(self.row_of("weights 1:2:4", (101, 200, 399))), ([True] * 3, True))
+        row = self.row_of("weights 1:2:4", (120, 200, 380))
+        self.assertEqual(self.met(row), ([False, True, False], False))
+        self.assertIn("alice of its share 1.200 (goal 1 ± 0.03, missed)", fairness.summary(row))
+
+    def test_a_reader_is_compared_with_itself_at_its_share(self):
+        alone = self.row_of("a reader alone", (10,), (50,))
+        at_share = self.row_of("a reader beside small reads", (5, 5), (100, 1), [alone])
+        self.assertEqual((at_share["goals"], at_share["tenants"][0]["p99_of_alone"]), ([], 2))
+        for p99, reached in ((150, True), (151, False)):
+            row = self.row_of("a reader beside a flood of 1 MiB writes", (5, 5), (p99, 1), [alone, at_share])
+            self.assertEqual(row["tenants"][0]["p99_of_share"], p99 / 100)
+            self.assertEqual(self.met(row), ([reached], True))
+            self.assertIn("≤ 1.5 " + ("reached" if reached else "missed"), fairness.lines_of_goals([row])[-1])
+        self.assertEqual(len(fairness.lines([alone, at_share, row])), 2 + 1 + 2 + 2)
 
 
 class Reports(unittest.TestCase):

@@ -31,13 +31,13 @@ def raises(what):
 
 
 class Nightly(unittest.TestCase):
-    def run_parts(self, parts, wanted=None, against=None):
+    def run_parts(self, parts, wanted=None, against=None, hour=None):
         """Returns the exit status, and what was printed."""
         out = io.StringIO()
         with mock.patch.object(nightly, "PARTS", parts), mock.patch.object(console, "parts", []), \
                 mock.patch.object(console, "TABLE_SECONDS", -1), \
                 contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            status = nightly.run(types.SimpleNamespace(parts=wanted, against=against))
+            status = nightly.run(types.SimpleNamespace(parts=wanted, against=against, hour=hour))
         return status, out.getvalue()
 
     def test_all_pass(self):
@@ -76,6 +76,22 @@ class Nightly(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertFalse(re.search(r"(?m)^one ", said), said)
         self.assertTrue(said.endswith("\nnightly: 1 passed, 0 failed\n"), said)
+
+    def test_hostile_tenants_attack_with_asan_and_then_alone(self):
+        attacks = []
+
+        def attack(preset, seconds, environment):
+            attacks.append((preset, seconds, "ASAN_OPTIONS" in environment, "ROS2STORE_TEST_QUIET" in environment))
+            return types.SimpleNamespace(returncode=len(attacks) > 3, stdout="more\np99 of it: 2.0\n")
+
+        with mock.patch.object(nightly.build, "make", return_value=True), mock.patch.object(nightly, "attack_for", attack), \
+                mock.patch.object(nightly.fuzz, "fuzzers", return_value=["one"]), mock.patch.object(nightly.fuzz, "fuzz_all"):
+            status, said = self.run_parts({"fuzzers": nightly.fuzzers}, hour=100)
+            self.assertEqual(attacks, [("asan", 100, True, False), ("release", 60, False, True)])
+            self.assertEqual((status, said.count("     p99 of it: 2.0\n"), "more" in said), (0, 2, False), said)
+            status, said = self.run_parts({"fuzzers": nightly.fuzzers}, hour=30)
+            self.assertEqual(attacks[3][:2], ("release", 30))
+            self.assertEqual((status, "more" in said), (1, True), said)
 
     def test_the_bench_wants_another_build(self):
         status, said = self.run_parts({"one": fine, "bench": fine})

@@ -301,6 +301,45 @@ TEST_F(Registry, WaitingReturnsAfterAHeartbeatAndAtExpiry) {
     with([this](TenantRegistry& registry) { return wait_for_the_end(world, registry); });
 }
 
+Task<> set_the_clock_back(sim::World& world, TenantRegistry& registry) {
+    constexpr auto far = std::chrono::hours(24 * 365 * 140);
+    Report report;
+    config::Entries settings = alices, of_bob{{"subjects", "CN=bob"}, {"write", "bob-*"}};
+    settings["until"] = of_bob["until"] = "2100-01-01";
+    EXPECT_TRUE(co_await registry.change(Change::create, "alice", settings, report));
+    EXPECT_TRUE(co_await registry.change(Change::create, "bob", of_bob, report));
+    EXPECT_TRUE(co_await registry.change(Change::revoke, "bob", {}, report));
+    world.step_clock(far);
+    co_await registry.wait(registry.version());
+    EXPECT_FALSE(registry.tenants().at("alice").is_active(world.core().wall_time()));
+    // She is told to be active again, like after a correction of a clock that was wrong.
+    const uint64_t expired = registry.version();
+    const Time begun = world.now();
+    world.step_clock(-far);
+    co_await registry.wait(expired);
+    EXPECT_NE(registry.version(), expired);
+    EXPECT_LE(world.now() - begun, TenantRegistry::heartbeat);
+    EXPECT_TRUE(registry.tenants().at("alice").is_active(world.core().wall_time()));
+    EXPECT_EQ(registry.tenants().at("alice").generation, 1U);
+    // A revocation has no end that a clock could reach, and changes are in order.
+    EXPECT_FALSE(registry.tenants().at("bob").is_active(world.core().wall_time()));
+    world.step_clock(-std::chrono::hours(24 * 365));
+    EXPECT_FALSE(registry.tenants().at("bob").is_active(world.core().wall_time()));
+    const auto changed = co_await registry.change(Change::set, "alice", {{"weight", "2"}}, report);
+    EXPECT_TRUE(changed) << report.text();
+    if (changed) EXPECT_EQ(changed->generation, 2U);
+    // Heartbeats come as before.
+    const uint64_t version = registry.version();
+    const Time waiting = world.now();
+    co_await registry.wait(version);
+    EXPECT_EQ(registry.version(), version);
+    EXPECT_LE(world.now() - waiting, TenantRegistry::heartbeat);
+}
+
+TEST_F(Registry, AClockThatIsSetBackEndsAnExpiryAndNoRevocation) {
+    with([this](TenantRegistry& registry) { return set_the_clock_back(world, registry); });
+}
+
 TEST(Tenant, SpaceAndFilesAreCaps) {
     const Tenant tenant =
         tenant_of("alice", {{"subjects", "CN=alice"}, {"space", "1TiB"}, {"files", "10M"}});
