@@ -17,6 +17,7 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/runtime/thread.h"
+#include "ros2s/session/shares.h"
 
 namespace ros2s::control {
 namespace {
@@ -284,10 +285,14 @@ Result<> Connections::proven(const std::string& peer, const std::string& subject
     if (!connection.subject.empty()) return {};
     forget_unproven(connection.peer, number);
     connection.subject = subject;
-    if (++subjects_[subject] <= bounds_.per_subject) return {};
+    const size_t has = subjects_[subject]++;
+    if (has < bounds_.per_subject &&
+        !session::takes_the_rest(has, connections_.size() - 1, bounds_.all)) {
+        return {};
+    }
     ::shutdown(connection.watched.get(), SHUT_RDWR);
     forget(number);
-    return fail(Code::busy, bounds_.per_subject);
+    return fail(Code::busy, has);
 }
 
 }  // namespace ros2s::control

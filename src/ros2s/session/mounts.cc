@@ -7,6 +7,7 @@
 #include "ros2s/access/subtree_view.h"
 #include "ros2s/base/check.h"
 #include "ros2s/runtime/slices.h"
+#include "shares.h"
 
 namespace ros2s::session {
 namespace {
@@ -57,7 +58,10 @@ Result<> Mount::check_room() const {
             share.descriptors + descriptors_per_handle <= most.descriptors_max;
         return share.handles < most.handles_max && has_descriptors;
     };
-    if (!check(owner_.tenant, bounds.tenant)) return fail(Code::busy, owner_.tenant.handles);
+    if (!check(owner_.tenant, bounds.tenant) ||
+        takes_the_rest(owner_.tenant.handles, owner_.all.handles, bounds.all.handles_max)) {
+        return fail(Code::busy, owner_.tenant.handles);
+    }
     if (!check(owner_.all, bounds.all)) return fail(Code::busy, owner_.all.handles);
     return {};
 }
@@ -101,8 +105,10 @@ void Mount::refer(fs::NodeId node) {
 bool Mount::is_full_of_nodes() const {
     const MountBounds& bounds = owner_.bounds;
     return nodes_.size() > bounds.nodes_max ||
-           (nodes_.size() > bounds.nodes_sure && (owner_.tenant.nodes > bounds.tenant.nodes_max ||
-                                                  owner_.all.nodes > bounds.all.nodes_max));
+           (nodes_.size() > bounds.nodes_sure &&
+            (owner_.tenant.nodes > bounds.tenant.nodes_max ||
+             owner_.all.nodes > bounds.all.nodes_max ||
+             takes_the_rest(owner_.tenant.nodes - 1, owner_.all.nodes - 1, bounds.all.nodes_max)));
 }
 
 // If it finds only recent nodes, it takes the last one: a mount may have a million of them.
@@ -146,7 +152,9 @@ Result<> Mounts::check_room(const Session& session, Report& report) const {
         return report.fail(Code::busy, "the session has too many mounts; unmount some");
     }
     const auto tenant = tenants_.find(session.tenant);
-    if (tenant != tenants_.end() && tenant->second.mounts >= options_.tenant.mounts_max) {
+    if (tenant != tenants_.end() &&
+        (tenant->second.mounts >= options_.tenant.mounts_max ||
+         takes_the_rest(tenant->second.mounts, all_.mounts, options_.all.mounts_max))) {
         return report.fail(Code::busy, "{} has too many mounts; unmount some",
                            session.request.subject);
     }

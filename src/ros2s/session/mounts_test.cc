@@ -311,7 +311,7 @@ Task<> share_the_server(Rig& rig) {
 }
 
 TEST(Mounts, OfAllTenantsAreBoundedTogether) {
-    Rig rig(1, {.nodes_sure = 1, .tenant = {8, 8, 8, 100}, .all = {3, 3, 3, 100}});
+    Rig rig(1, {.nodes_sure = 1, .tenant = {8, 8, 8, 100}, .all = {3, 3, 4, 100}});
     rig.world.run(share_the_server(rig));
 }
 

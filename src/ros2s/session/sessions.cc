@@ -7,6 +7,7 @@
 #include "ros2s/base/check.h"
 #include "ros2s/base/log_fields.h"
 #include "ros2s/pki/fingerprint.h"
+#include "shares.h"
 
 namespace ros2s::session {
 
@@ -54,10 +55,12 @@ SessionId SessionTable::draw() const {
 Result<SessionUse> SessionTable::open(SessionRequest request) {
     if (draining_) return fail(Code::closed);
     const auto known = by_subject_.find(request.subject);
-    if (known != by_subject_.end() && known->second >= options_.per_subject_max) {
+    const uint32_t has = known == by_subject_.end() ? 0 : known->second;
+    if (has >= options_.per_subject_max ||
+        takes_the_rest(has, sessions_.size(), options_.sessions_max)) {
         metrics_.refused.add();
         accounts_.count_refusal(request.subject, request.pool);
-        return fail(Code::busy, options_.per_subject_max);
+        return fail(Code::busy, has);
     }
     if (sessions_.size() >= options_.sessions_max) {
         metrics_.refused.add();

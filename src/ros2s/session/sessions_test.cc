@@ -41,6 +41,25 @@ TEST(Sessions, NumbersTellNothingOfOthers) {
     }
 }
 
+// However many subjects take all that they get, another one finds room.
+TEST(Sessions, OfOneSubjectLeaveRoomForOthers) {
+    sim::World world(1);
+    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
+    SessionTable sessions(world.core(), tickets, {.sessions_max = 8, .per_subject_max = 8});
+    const auto open_all = [&](const std::string& subject) {
+        for (size_t count = 0;; ++count) {
+            const auto opened = sessions.open(request(subject));
+            if (!opened) return std::pair(count, opened.error().code);
+        }
+    };
+    EXPECT_EQ(open_all("CN=alice"), std::pair(size_t{4}, Code::busy));
+    EXPECT_EQ(open_all("CN=bob"), std::pair(size_t{2}, Code::busy));
+    EXPECT_EQ(open_all("CN=carol"), std::pair(size_t{1}, Code::busy));
+    EXPECT_EQ(open_all("CN=dave"), std::pair(size_t{1}, Code::busy));
+    EXPECT_EQ(open_all("CN=eve"), std::pair(size_t{0}, Code::no_memory));
+    world.run(sessions.close_all());
+}
+
 TEST(Sessions, OfOneSubjectShareATenant) {
     Rig rig;
     const uint64_t first = (*rig.sessions.open(request()))->tenant;
