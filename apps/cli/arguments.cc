@@ -237,7 +237,9 @@ void add_container(CLI::App& app, Arguments& arguments) {
         command.app.add_option("uri", command.options->location, what)->required();
         return command;
     };
-    constexpr const char* uri = "the container's URI";
+    constexpr const char* uri =
+        "the container's URI: ros2s+local:///POOL/CONTAINER?dir=DIR, or ros2s+dpu://HOST or "
+        "ros2s://HOST with /POOL/CONTAINER";
     auto create = add("create", "make an empty container", container_create, uri);
     create.app
         .add_option("--chunk", create.options->chunk,
@@ -264,7 +266,8 @@ void add_container(CLI::App& app, Arguments& arguments) {
     auto rekey =
         add("rekey", "protect an encrypted container with another key", container_rekey, uri);
     rekey.app.add_option("--key", rekey.options->key, "the new key, as for create")->required();
-    add("list", "the containers of a pool", container_list, pool_help);
+    add("list", "the containers of a pool", container_list,
+        "a pool directory, or a URI of the pool: ros2s+dpu://HOST/POOL");
     add("query", "a container's id, owner, use and caps", container_query, uri);
     auto check = add("check", "look for space that no file leads to", container_check, uri);
     check.app.add_flag("--free", check.options->free, "give it back");

@@ -272,14 +272,8 @@ class Life(WithDirectory):
 
     def test_tenants_are_kept_at_the_engine(self):
         self.up("--size", SIZE)
-        hosts = self.pool / "certs/hosts"
-        run("certs", "issue", hosts, "alice")
-        alices = self.scratch / "alice"
-        alices.mkdir()
-        for source, name in (("ca.crt", "ca.crt"), ("alice.crt", "client.crt"), ("alice.key", "client.key")):
-            shutil.copy(hosts / source, alices / name)
         files = f"ros2s+dpu:///pool/main?socket={self.pool}/run/dpu.control"
-        environment = {**os.environ, "ROS2STORE_CERTS": str(alices)}
+        environment = self.client("hosts", "alice")
 
         def sees(expected):
             """Waits until the DPU has the change, which takes a second at most."""
@@ -340,6 +334,70 @@ class Life(WithDirectory):
         kept.write_text(kept.read_text().replace('"/etc"', '"main"'))
         self.up()
         self.assertEqual(answer("tenant", "show", self.pool, "alice")["state"], "revoked")
+
+    def client(self, authority, name):
+        """Returns the environment of programs that have a new certificate of one of the pool's authorities."""
+        certificates = self.pool / "certs" / authority
+        run("certs", "issue", certificates, name)
+        own = self.scratch / name
+        own.mkdir()
+        for source, target in (("ca.crt", "ca.crt"), (f"{name}.crt", "client.crt"), (f"{name}.key", "client.key")):
+            shutil.copy(certificates / source, own / target)
+        return {**os.environ, "ROS2STORE_CERTS": str(own)}
+
+    def test_clients_of_servers_have_containers_of_their_own(self):
+        self.up("--size", SIZE)
+        bob = self.client("storage", "bob")
+        run("down", self.pool)
+        settings = self.pool / "engine.yaml"
+        text = settings.read_text()
+        settings.write_text(text.replace('\naccess:\n', '\naccess:\n  "CN=bob": {create: "pool/bob-*"}\n'))
+        self.assertNotEqual(settings.read_text(), text)
+        self.up()
+        alice, eve = self.client("hosts", "alice"), self.client("hosts", "eve")
+        rights = ("--write", "alice-*", "--root-squash", "no")
+        run("tenant", "create", self.pool, "alice", "--subject", "CN=alice", *rights, "--create", "alice-*",
+            "--destroy", "alice-*")
+        run("tenant", "create", self.pool, "eve", "--subject", "CN=eve", *rights)
+        dpu = f"ros2s+dpu:///pool{{}}?socket={self.pool}/run/dpu.control"
+        engine = f"ros2s:///pool{{}}?socket={self.pool}/run/engine.control"
+        wait_until(lambda: run("container", "list", dpu.format(""), env=eve, expect=None).returncode == 0,
+                   "the DPU knows the tenants")
+
+        for uri, label, environment, encryption in ((dpu, "alice-1", alice, "unknown"),
+                                                    (engine, "bob-1", bob, "none")):
+            with self.subTest(uri=uri):
+                one = uri.format(f"/{label}")
+                made = answer("container", "create", one, "--space", "8MiB", env=environment)
+                self.assertEqual((made["container"], made["uri"], made["encryption"]), (label, one, encryption))
+                for place in (uri.format(""), one):
+                    listed = answer("container", "list", place, env=environment)["containers"]
+                    self.assertEqual([(each["uri"], each["id"], each["encryption"]) for each in listed],
+                                     [(one, made["id"], encryption)])
+                told = answer("container", "query", one, env=environment)
+                self.assertEqual((told["id"], told["cap_bytes"]), (made["id"], 8 << 20))
+                run("cp", __file__, uri.format(f"/{label}/file"), env=environment)
+                self.assertEqual(run("cat", uri.format(f"/{label}/file"), env=environment).stdout,
+                                 Path(__file__).read_text())
+                self.refused("container", "create", one, env=environment, says=label)
+                self.refused("container", "create", uri.format("/other"), env=environment,
+                             says=["may not create the container pool/other", "'access' in its settings"])
+                self.refused("container", "set", one, "--space", "9MiB", env=environment,
+                             says="may not set owner and caps of containers")
+                self.refused("container", "query", uri.format("/main"), env=environment, says="pool/main")
+                run("container", "destroy", "--yes", one, env=environment)
+                self.assertEqual(answer("container", "list", uri.format(""), env=environment)["containers"], [])
+
+        # eve may write what others make.
+        self.refused("container", "create", dpu.format("/alice-2"), env=eve,
+                     says=["CN=eve may not create the container pool/alice-2", "'access' in its settings"])
+        for command in (("create", "--encryption", "aes-256-gcm"), ("rekey",)):
+            self.refused("container", *command, "--key", "acme", dpu.format("/alice-2"), env=alice,
+                         says=["is behind a DPU", "ros2s://engine:7400/pool/main", "encryption: new_containers"])
+        self.refused("container", "list", dpu.format(""), env={**alice, "ROS2STORE_CERTS": str(self.scratch / "none")},
+                     says="or name the directory that has them in ROS2STORE_CERTS")
+        run("down", self.pool)
+        self.refused("container", "list", f"ros2s+dpu:///pool?dir={self.pool}", says=f"ros2store up {self.pool}")
 
     def uri(self, container):
         return f"ros2s+local:///pool/{container}?dir={self.pool}"
@@ -405,9 +463,13 @@ class Life(WithDirectory):
                 engine = r"engine, .+, 1 device"
                 self.assertRegex(path, rf"^host link over shm to the DPU at \S+, \S+ to its {engine}$"
                                  if way == "offload" else rf"^shm to \S+, {engine}$")
+        # The DPU of a URI is asked, not the directory.
         made = uris["offload"].replace("main", "second")
         run("container", "create", made)
+        self.assertIn("CN=client (unix:) created the container pool/second", (self.pool / "run/dpu.log").read_text())
         self.assertEqual(answer("ls", made)["entries"], [])
+        self.assertEqual([each["container"] for each in answer("container", "list", uris["offload"])["containers"]],
+                         ["main", "second"])
 
     @unittest.skipUnless(os.access("/dev/fuse", os.R_OK | os.W_OK), "no FUSE here")
     def test_why_shows_the_way_through_all_processes(self):

@@ -358,6 +358,26 @@ TEST_F(DpuDirectories, AreMountedWhileAnotherTenantWaitsForTheEngine) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
+TEST_F(DpuDirectories, AreListedByTheCommandAndNotMadeByIt) {
+    ASSERT_TRUE(dpu.start());
+    const auto container = [&](std::string_view command, std::string_view place,
+                               std::string& said) {
+        return run_program(fmt::format("'{}' container {} 'ros2s+dpu:///{}?dir={}'", PROGRAM_CLI,
+                                       command, place, directory.path("dpu")),
+                           said);
+    };
+    std::string said;
+    EXPECT_EQ(container("list", "lustre", said), 0) << said;
+    EXPECT_EQ(said, fmt::format("train            a directory of the DPU's machine  "
+                                "ros2s+dpu:///lustre/train?dir={}\n",
+                                directory.path("dpu")));
+    for (const char* command : {"query", "create", "destroy --yes"}) {
+        EXPECT_EQ(container(command, "lustre/train", said), 1) << said;
+        EXPECT_THAT(said, HasSubstr("are directories of the server: its settings name them"));
+    }
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+}
+
 // ---- settings
 
 TEST(DpuDirectorySettings, EachBadOneGetsALine) {

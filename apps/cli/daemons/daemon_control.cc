@@ -5,6 +5,9 @@
 #include <chrono>
 
 #include "output/describe.h"
+#include "ros2s/api/server_address.h"
+#include "ros2s/control/control_client.h"
+#include "ros2s/pki/certificate.h"
 
 namespace ros2s::cli {
 namespace {
@@ -31,27 +34,24 @@ std::string trouble_of(const control::ServerFacts& facts) {
                        pool, time_text(since, true));
 }
 
-}  // namespace
-
-control::ClientOptions control_of(const api::ServicePaths& paths, Daemon daemon) {
-    const bool dpu = daemon == Daemon::dpu;
-    const std::string& certificates = dpu ? paths.host_certs : paths.storage_certs;
-    return {.address = "unix:" + (dpu ? paths.dpu_control : paths.engine_control),
-            .identity = {.authority_file = certificates + "/ca.crt",
-                         .certificate_file = certificates + "/client.crt",
-                         .key_file = certificates + "/client.key"},
-            .server_name = "localhost"};
+// Uses the client's certificate of the directory.
+control::ClientOptions control_of(const std::string& directory, api::Uri::Transport way) {
+    const api::ServerAddress server = api::server_in(directory, way);
+    return {.address = server.control,
+            .identity = pki::identity_in(server.certificates, "client"),
+            .server_name = server.name};
 }
+
+}  // namespace
 
 Task<Result<>> ask_services(CommandContext context, std::string directory,
                             std::vector<Service>& services) {
-    const api::ServicePaths paths(directory);
     for (Service& service : services) {
         if (service.running.pid == 0) continue;
-        const Daemon daemon =
-            service.paths.program == pool::engine_program ? Daemon::engine : Daemon::dpu;
+        const auto way = service.paths.program == pool::engine_program ? api::Uri::Transport::direct
+                                                                       : api::Uri::Transport::dpu;
         Report why;
-        const auto facts = co_await ask(context, control_of(paths, daemon), why);
+        const auto facts = co_await ask(context, control_of(directory, way), why);
         ROS2S_CO_TRY(context.call.check(context.environment.reactor.now()));
         if (!facts && facts.error().code == Code::deadline) {
             service.trouble =

@@ -1,5 +1,5 @@
-// container create, set, rekey, list, query, destroy: on a pool without an owner, or through its
-// engine.
+// container create, set, rekey, list, query, destroy: on a pool without an owner, or through a
+// server that has it open.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -18,8 +18,8 @@
 namespace ros2s::cli {
 namespace {
 
-// "none", "aes-256-gcm", or "unknown": the caller may not read the container's keys, or they are
-// damaged.
+// "none", "aes-256-gcm", or "unknown": the caller may not read the container's keys, a DPU keeps
+// them from it, or they are damaged.
 Task<std::string> encryption_of(CommandContext context, PoolAccess& pool,
                                 const object::ContainerRecord& container) {
     auto* const store = (co_await pool.store()).value_or(nullptr);
@@ -152,33 +152,22 @@ Task<Result<object::ContainerRecord>> create_in(CommandContext context, PoolAcce
 }
 
 // The name of the key that was used before.
-Task<Result<std::string>> rekey_in(CommandContext context, PoolAccess& pool,
-                                   const cipher::KeyProvider& provider, std::string label,
+Task<Result<std::string>> rekey_in(CommandContext context, PoolAccess& pool, std::string label,
                                    std::string key) {
     ROS2S_CO_TRY_ASSIGN(auto* const store, co_await pool.store());
+    ROS2S_CO_TRY_ASSIGN(const auto provider, key_provider(context.report));
     ROS2S_CO_TRY_ASSIGN(const auto container, co_await pool.find(context.call, label));
     const std::string shown = fmt::format("the container '{}'", label);
     ROS2S_CO_TRY_ASSIGN(auto found, co_await cipher::find_keys(context.call, *store, container.id,
                                                                shown, context.report));
     std::string before = found.record.wrapping;
-    ROS2S_CO_TRY_ASSIGN(auto keys, cipher::wrap_again(std::move(found.record), provider,
+    ROS2S_CO_TRY_ASSIGN(auto keys, cipher::wrap_again(std::move(found.record), *provider,
                                                       std::move(key), context.report));
     const auto done = co_await cipher::replace_keys(context.call, *store, container.id, found.epoch,
                                                     std::move(keys));
     if (done) co_return before;
     co_return context.report.fail(done.error(), "the keys of {} cannot be replaced: {}", shown,
                                   describe(done.error()));
-}
-
-// The URI of the pool that a directory or the URI of a container names: without a container.
-Result<api::Uri> pool_uri(const std::string& location, Report& report) {
-    if (is_uri(location)) {
-        ROS2S_TRY_ASSIGN(api::Uri uri, container_uri(location, report));
-        if (uri.transport == api::Uri::Transport::rados) return uri;
-    }
-    ROS2S_TRY_ASSIGN(const std::string directory, pool_directory_of(location, report));
-    ROS2S_TRY_ASSIGN(const pool::PoolDirectory known, pool::read_pool_directory(directory, report));
-    return api::Uri{.pool = known.config.pool, .dir = known.directory};
 }
 
 }  // namespace
@@ -197,15 +186,17 @@ Task<Result<>> container_create(CommandContext context, ContainerOptions options
     co_await pool->close();
     ROS2S_CO_TRY(made);
     context.session.say("container '{}' is ready: {}", uri.container, uri.to_string());
-    context.session.answer(value_of(*made, uri.to_string(), options.encryption));
+    // A DPU's settings can encrypt what hosts create.
+    const bool by_dpu = uri.transport == api::Uri::Transport::dpu;
+    context.session.answer(
+        value_of(*made, uri.to_string(), by_dpu ? "unknown" : options.encryption));
     co_return Result<>{};
 }
 
 Task<Result<>> container_rekey(CommandContext context, ContainerOptions options) {
     ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.location, context.report));
-    ROS2S_CO_TRY_ASSIGN(const auto provider, key_provider(context.report));
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, uri));
-    const auto done = co_await rekey_in(context, *pool, *provider, uri.container, options.key);
+    const auto done = co_await rekey_in(context, *pool, uri.container, options.key);
     co_await pool->close();
     ROS2S_CO_TRY(done);
     context.session.say(
@@ -251,6 +242,12 @@ Task<Result<>> container_list(CommandContext context, ContainerOptions options) 
         const auto& container = (*containers)[i];
         shown.container = container.properties.label;
         const std::string uri = shown.to_string();
+        if (container.id.uuid.is_nil()) {
+            context.session.say("{:<16} a directory of the DPU's machine  {}", shown.container,
+                                uri);
+            values.push_back(Json::object({{"container", shown.container}, {"uri", uri}}));
+            continue;
+        }
         context.session.say("{:<16} {}  {:<32} {:<12} {}", container.properties.label,
                             time_text(container.created), use_text(container),
                             encryption_text(encryptions[i]), uri);
@@ -307,8 +304,8 @@ Task<Result<>> container_check(CommandContext context, ContainerOptions options)
     Result<fs::Leaks> leaks = fail(Code::unsupported);
     if (dfs == nullptr) {
         context.report.say(
-            "{} is {}, which gives no access to objects: unmount the container, or use "
-            "ros2s:///POOL/CONTAINER?dir=DIR on the engine's machine",
+            "{} is {}, which gives no access to objects: unmount the container, or name "
+            "the engine, as in ros2s://engine:7400/pool/main",
             options.location, opened->path());
     } else {
         if (options.free) {

@@ -4,12 +4,13 @@
 
 #include <utility>
 
-#include "daemons/daemon_control.h"
 #include "pool_location.h"
 #include "ros2s/api/deployment.h"
+#include "ros2s/api/server_address.h"
 #include "ros2s/connection/direct_pool.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/fs/container.h"
+#include "ros2s/pki/certificate.h"
 #include "ros2s/pool/embedded_pool.h"
 #include "ros2s/pool/pool_directory.h"
 
@@ -109,13 +110,14 @@ class InCluster final : public OnStore {
     std::unique_ptr<api::Deployment> opened_;
 };
 
+// A pool that a server has open.
 class Served final : public PoolAccess {
   public:
-    Served(std::unique_ptr<control::ControlClient> engine, std::string pool,
-           control::ClientOptions location, CommandContext context)
-        : engine_(std::move(engine)),
-          pool_(std::move(pool)),
-          location_(std::move(location)),
+    Served(std::unique_ptr<control::ControlClient> server, api::Uri uri, api::ServerAddress address,
+           CommandContext context)
+        : server_(std::move(server)),
+          uri_(std::move(uri)),
+          address_(std::move(address)),
           context_(context) {}
     Task<> close() override {
         if (data_ != nullptr) (void)co_await data_->close();
@@ -123,66 +125,99 @@ class Served final : public PoolAccess {
 
     Task<Result<object::PoolSpace>> space(const Call& call) override {
         ROS2S_CO_TRY_ASSIGN(const auto facts,
-                            co_await engine_->query_pool(call, pool_, context_.report));
+                            co_await told(server_->query_pool(call, uri_.pool, context_.report)));
         co_return facts.space;
     }
     Task<Result<std::vector<object::ContainerRecord>>> containers(const Call& call) override {
-        return engine_->list_containers(call, pool_, context_.report);
+        return told(server_->list_containers(call, uri_.pool, context_.report));
     }
     Task<Result<object::ContainerRecord>> find(const Call& call, std::string label) override {
-        return engine_->query_container(call, pool_, std::move(label), context_.report);
+        return told(server_->query_container(call, uri_.pool, std::move(label), context_.report));
     }
     Task<Result<object::ContainerRecord>> create(const Call& call,
                                                  object::ContainerProperties properties,
                                                  fs::Owner owner) override {
-        return engine_->create_container(call, pool_, std::move(properties), owner,
-                                         context_.report);
+        return told(server_->create_container(call, uri_.pool, std::move(properties), owner,
+                                              context_.report));
     }
     Task<Result<object::ContainerRecord>> set(const Call& call, std::string label,
                                               object::ContainerChange change) override {
-        return engine_->set_container(call, pool_, std::move(label), std::move(change),
-                                      context_.report);
+        return told(server_->set_container(call, uri_.pool, std::move(label), std::move(change),
+                                           context_.report));
     }
     Task<Result<>> destroy(const Call& call, std::string label) override {
-        return engine_->destroy_container(call, pool_, std::move(label), context_.report);
+        return told(server_->destroy_container(call, uri_.pool, std::move(label), context_.report));
     }
     Task<Result<object::ObjectStore*>> store() override {
-        if (data_ == nullptr) {
-            ROS2S_CO_TRY_ASSIGN(data_,
-                                co_await connection::DirectPool::open(
-                                    context_.environment.reactor,
-                                    {.engine = {.control = location_.address,
-                                                .server_name = location_.server_name,
-                                                .identity = location_.identity,
-                                                .pool = pool_,
-                                                .program = std::string(pool::command_program),
-                                                .providers = {"shm"}}},
-                                    context_.environment.log, context_.report));
-        }
-        co_return &data_->store();
+        // Also a failure is kept: a list asks once for each container.
+        if (!store_) store_ = co_await open_data();
+        co_return *store_;
     }
 
   private:
-    std::unique_ptr<control::ControlClient> engine_;
+    // An error with what helps.
+    template <class R>
+    Task<R> told(Task<R> asking) {
+        auto done = co_await std::move(asking);
+        if (!done) api::say_what_helps(uri_, done.error(), context_.report);
+        co_return done;
+    }
+    Task<Result<object::ObjectStore*>> open_data() {
+        if (uri_.transport == api::Uri::Transport::dpu) {
+            co_return context_.report.fail(
+                Code::unsupported,
+                "'{}' is behind a DPU, which gives no access to the keys of containers: encrypt "
+                "containers and change their keys at the engine, by a URI like {}. The DPU's "
+                "settings can encrypt what its hosts create (encryption: new_containers)",
+                uri_.to_string(), "ros2s://engine:7400/pool/main");
+        }
+        ROS2S_CO_TRY_ASSIGN(const api::DataWay way, api::data_way(address_, uri_, context_.report));
+        ROS2S_CO_TRY_ASSIGN(
+            data_, co_await connection::DirectPool::open(
+                       context_.environment.reactor,
+                       {.engine = {.control = address_.control,
+                                   .server_name = address_.name,
+                                   .identity = pki::identity_in(address_.certificates, "client"),
+                                   .pool = uri_.pool,
+                                   .program = std::string(pool::command_program),
+                                   .providers = way.providers,
+                                   .ucx_device = way.ucx_device}},
+                       context_.environment.log, context_.report));
+        co_return &data_->store();
+    }
+
+    std::unique_ptr<control::ControlClient> server_;
     std::unique_ptr<connection::DirectPool> data_;
-    std::string pool_;
-    control::ClientOptions location_;
+    std::optional<Result<object::ObjectStore*>> store_;
+    const api::Uri uri_;
+    const api::ServerAddress address_;
     CommandContext context_;
 };
 
-Result<std::unique_ptr<PoolAccess>> ask_engine(const CommandContext& context,
-                                               const pool::PoolDirectory& pool) {
-    control::ClientOptions location = control_of(api::ServicePaths(pool.directory), Daemon::engine);
-    ROS2S_TRY_ASSIGN(auto engine, control::ControlClient::create(context.environment.reactor,
-                                                                 location, context.report));
-    return std::make_unique<Served>(std::move(engine), pool.config.pool, std::move(location),
+Result<std::unique_ptr<PoolAccess>> ask_server(const CommandContext& context, api::Uri uri) {
+    ROS2S_TRY_ASSIGN(api::ServerAddress address, api::server_address(uri, context.report));
+    auto server = control::ControlClient::create(
+        context.environment.reactor,
+        {.address = address.control,
+         .identity = pki::identity_in(address.certificates, "client"),
+         .server_name = address.name},
+        context.report);
+    if (!server) {
+        api::say_what_helps(uri, server.error(), context.report);
+        return fail(server.error());
+    }
+    return std::make_unique<Served>(std::move(*server), std::move(uri), std::move(address),
                                     context);
 }
 
 Task<Result<std::unique_ptr<PoolAccess>>> access_known(CommandContext context,
                                                        pool::PoolDirectory known) {
     ROS2S_CO_TRY_ASSIGN(const auto owner, owner_of(known.directory, context.report));
-    if (api::is_served(known.directory, owner)) co_return ask_engine(context, known);
+    if (api::is_served(known.directory, owner)) {
+        co_return ask_server(context, {.transport = api::Uri::Transport::direct,
+                                       .pool = known.config.pool,
+                                       .dir = known.directory});
+    }
     ROS2S_CO_TRY_ASSIGN(auto pool, co_await open_pool(context, known.directory));
     co_return std::make_unique<Opened>(std::move(pool), context);
 }
@@ -204,6 +239,7 @@ Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(CommandContext context,
                                                            {.formats = formats}, context.report));
         co_return std::make_unique<InCluster>(std::move(opened), context);
     }
+    if (uri.transport != api::Uri::Transport::local) co_return ask_server(context, std::move(uri));
     ROS2S_CO_TRY_ASSIGN(auto known, pool::read_pool_directory(uri.dir, context.report));
     ROS2S_CO_TRY(api::check_pool_name(uri, known.config.pool, context.report));
     co_return co_await access_known(context, std::move(known));

@@ -1,6 +1,7 @@
 // PoolAccess: how commands use a pool and its containers. Either this process opens the pool, in a
-// directory or a Ceph cluster, or the engine that `ros2store up` started has it open and is asked
-// over its control plane.
+// directory or a Ceph cluster, or a server has it open and is asked over its control plane: the
+// engine that `ros2store up` started, or the engine or DPU that a URI names. A server checks the
+// rights of this program's certificate; nothing is checked here.
 //
 // Owned by the command; used on its core; close() before destruction.
 #pragma once
@@ -22,8 +23,8 @@ class PoolAccess {
     virtual ~PoolAccess() = default;
     virtual Task<> close() = 0;
 
-    // All errors come with a sentence in the command's report: those of ObjectStore and, for an
-    // engine, those of control::ControlClient.
+    // All errors come with a sentence in the command's report: those of ObjectStore and, for a
+    // server, those of control::ControlClient.
     [[nodiscard]] virtual Task<Result<object::PoolSpace>> space(const Call& call) = 0;
     [[nodiscard]] virtual Task<Result<std::vector<object::ContainerRecord>>> containers(
         const Call& call) = 0;
@@ -39,7 +40,7 @@ class PoolAccess {
     [[nodiscard]] virtual Task<Result<>> destroy(const Call& call, std::string label) = 0;
 
     // Valid until close(). Through an engine: over a data connection, opened by the first call.
-    // Errors: those of connection::DirectPool::open().
+    // Errors: those of api::data_way() and connection::DirectPool::open(); unsupported (a DPU).
     [[nodiscard]] virtual Task<Result<object::ObjectStore*>> store() = 0;
     // Known only to the process that has the pool open.
     [[nodiscard]] virtual std::optional<uint32_t> targets() const { return std::nullopt; }
@@ -48,10 +49,11 @@ class PoolAccess {
     }
 };
 
-// Errors: those of EmbeddedPool::open() and of ControlClient::create().
+// Errors: those of EmbeddedPool::open(), api::server_address() and ControlClient::create().
 [[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool(CommandContext context,
                                                                     std::string directory);
-// The same. Checks that the pool has the name in the URI. `formats`: api::DeploymentOptions.
+// The same. Checks that a pool in a directory has the name in the URI. `formats`:
+// api::DeploymentOptions.
 [[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool_of(CommandContext context,
                                                                        api::Uri uri,
                                                                        bool formats = false);

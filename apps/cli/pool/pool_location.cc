@@ -15,27 +15,49 @@ bool is_uri(std::string_view text) {
     return colon != std::string_view::npos && !text.substr(0, colon).contains('/');
 }
 
+namespace {
+
+Result<api::Uri> without_path(api::Uri uri, std::string_view text, Report& report) {
+    if (uri.path.empty()) return uri;
+    const std::string path = std::exchange(uri.path, {});
+    return report.fail(Code::invalid,
+                       "'{}' names '{}' in a container, and this command is about the whole: "
+                       "leave it out, as in {}",
+                       text, path, uri.to_string());
+}
+
+}  // namespace
+
 Result<api::Uri> container_uri(std::string_view text, Report& report) {
     ROS2S_TRY_ASSIGN(api::Uri uri, api::Uri::parse(text, report));
-    if (!uri.path.empty()) {
-        const std::string path = std::exchange(uri.path, {});
-        return report.fail(Code::invalid,
-                           "'{}' names '{}' in a container, and this command is about the whole: "
-                           "leave it out, as in {}",
-                           text, path, uri.to_string());
+    return without_path(std::move(uri), text, report);
+}
+
+Result<api::Uri> pool_uri(const std::string& location, Report& report) {
+    api::Uri uri{.dir = location};
+    if (is_uri(location)) {
+        ROS2S_TRY_ASSIGN(uri, api::Uri::parse_pool(location, report));
+        ROS2S_TRY_ASSIGN(uri, without_path(std::move(uri), location, report));
     }
-    const bool is_here = uri.transport == api::Uri::Transport::local ||
-                         uri.transport == api::Uri::Transport::rados || !uri.dir.empty();
-    if (is_here) return uri;
-    return report.fail(
-        Code::unsupported,
-        "'{}' is on a server. This command is for pools in a directory of this machine, like {}",
-        text, api::example_of(api::Uri::Transport::local));
+    if (uri.transport != api::Uri::Transport::local) return uri;
+    ROS2S_TRY_ASSIGN(const pool::PoolDirectory known, pool::read_pool_directory(uri.dir, report));
+    if (uri.pool.empty()) uri.pool = known.config.pool;
+    ROS2S_TRY(api::check_pool_name(uri, known.config.pool, report));
+    uri.dir = known.directory;
+    return uri;
 }
 
 Result<std::string> pool_directory_of(std::string_view location, Report& report) {
     if (!is_uri(location)) return std::string(location);
     ROS2S_TRY_ASSIGN(const api::Uri uri, container_uri(location, report));
+    const bool is_here = uri.transport == api::Uri::Transport::local ||
+                         uri.transport == api::Uri::Transport::rados || !uri.dir.empty();
+    if (!is_here) {
+        return report.fail(Code::unsupported,
+                           "'{}' is on a server. This command is for pools in a directory of this "
+                           "machine, like {}",
+                           location, api::example_of(api::Uri::Transport::local));
+    }
     if (uri.transport == api::Uri::Transport::rados) {
         return report.fail(Code::unsupported,
                            "'{}' is in a Ceph cluster, and this command is for pools in a "
@@ -68,7 +90,7 @@ Result<std::unique_ptr<OsReactor>> reactor_for(const std::vector<std::string>& l
         Report ignored;
         std::string directory = location;
         if (is_uri(location)) {
-            const auto uri = api::Uri::parse(location, ignored);
+            const auto uri = api::Uri::parse_pool(location, ignored);
             if (!uri || uri->transport != api::Uri::Transport::local) continue;
             directory = uri->dir;
         }

@@ -162,15 +162,7 @@ Task<Result<>> Deployment::network(const Call& call, Uri uri, Report& report) {
     const bool dpu = uri.transport == Uri::Transport::dpu;
     auto opening = dpu ? offload(uri, report) : direct(call, uri, report);
     const auto opened = co_await std::move(opening);
-    if (opened) co_return opened;
-    if (opened.error().code == Code::not_found &&
-        report.text().contains(client_certificates() + "/")) {
-        report.say("or name the directory that has them in ROS2STORE_CERTS");
-    }
-    // A killed daemon leaves its sockets, so it seemed to run.
-    if (opened.error().code == Code::disconnected && !uri.dir.empty()) {
-        report.say("start what does not run: ros2store up {}", uri.dir);
-    }
+    if (!opened) say_what_helps(uri, opened.error(), report);
     co_return opened;
 }
 

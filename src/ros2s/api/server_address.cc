@@ -75,6 +75,16 @@ Result<ServerAddress> server_address(const Uri& uri, Report& report) {
                          .same_machine = is_loopback(uri.host)};
 }
 
+void say_what_helps(const Uri& uri, const Error& error, Report& report) {
+    if (error.code == Code::not_found && report.text().contains(client_certificates() + "/")) {
+        report.say("or name the directory that has them in ROS2STORE_CERTS");
+    }
+    // A killed daemon leaves its sockets, so it seemed to run.
+    if (error.code == Code::disconnected && !uri.dir.empty()) {
+        report.say("start what does not run: ros2store up {}", uri.dir);
+    }
+}
+
 Result<DataWay> data_way(const ServerAddress& server, const Uri& uri, Report& report) {
     // A network is used by the means that need not trust it, unless the URI or a device says more.
     const bool dpu = uri.transport == Uri::Transport::dpu;

@@ -25,6 +25,10 @@ struct ServerAddress {
 // says what to write or start.
 [[nodiscard]] Result<ServerAddress> server_address(const Uri& uri, Report& report);
 
+// After an error of using the URI's server: the report also says what helps, if that is known, such
+// as starting the daemons of `dir`.
+void say_what_helps(const Uri& uri, const Error& error, Report& report);
+
 // The transport of the data to the server.
 struct DataWay {
     std::vector<std::string> providers;  // best first: "ofi+verbs", "ucx+rc"

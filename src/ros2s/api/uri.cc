@@ -34,7 +34,8 @@ std::string encode(std::string_view text, std::string_view safe) {
 // One pass over the text; `at_` is the position of the next unread character.
 class Parser {
   public:
-    Parser(std::string_view text, Report& report) : text_(text), report_(report) {}
+    Parser(std::string_view text, bool needs_container, Report& report)
+        : text_(text), needs_container_(needs_container), report_(report) {}
 
     Result<Uri> parse() {
         if (text_.size() > uri_bytes_max) return too_long(text_.size());
@@ -131,6 +132,8 @@ class Parser {
             const size_t begin = at_ + 1;
             ROS2S_TRY_ASSIGN(auto name, component());
             if (!name || name->empty()) {
+                const bool is_end = at_ == text_.size() || text_[at_] != '/';
+                if (field == &uri_.container && !needs_container_ && is_end) return {};
                 return wrong(std::min(begin, text_.size()), fmt::format("no {} is named", what));
             }
             if (!object::is_valid_label(*name)) {
@@ -283,6 +286,7 @@ class Parser {
     }
 
     std::string_view text_;
+    const bool needs_container_;
     Report& report_;
     Uri uri_;
     size_t at_ = 0;
@@ -302,7 +306,11 @@ std::string_view example_of(Uri::Transport transport) {
 }
 
 Result<Uri> Uri::parse(std::string_view text, Report& report) {
-    return Parser(text, report).parse();
+    return Parser(text, true, report).parse();
+}
+
+Result<Uri> Uri::parse_pool(std::string_view text, Report& report) {
+    return Parser(text, false, report).parse();
 }
 
 std::string Uri::to_string() const {
@@ -311,7 +319,8 @@ std::string Uri::to_string() const {
                                                      : "ros2s+local://";
     out += host.contains(':') ? '[' + host + ']' : host;
     if (port != 0) out += fmt::format(":{}", port);
-    out += '/' + pool + '/' + container;
+    out += '/' + pool;
+    if (!container.empty()) out += '/' + container;
     if (!path.empty()) out += '/' + encode(path, safe_in_path);
     char separator = '?';
     const auto add = [&](std::string_view key, const std::string& value) {

@@ -8,9 +8,9 @@
 // exists, and whether this version supports the transport, is known when it is opened.
 //
 // Invariants
-// - to_string() of a parsed Uri parses to an equal one.
-// - pool and container are valid labels (object::is_valid_label); path has no empty, "." or ".."
-//   components and no leading or trailing '/'.
+// - to_string() of a parsed Uri parses to an equal one, by the same function.
+// - pool and container are valid labels (object::is_valid_label), container may be empty after
+//   parse_pool(); path has no empty, "." or ".." components and no leading or trailing '/'.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -48,6 +48,8 @@ struct Uri {
     // Errors: invalid; the report gets one sentence: what is wrong, at which character, and an
     // example.
     [[nodiscard]] static Result<Uri> parse(std::string_view text, Report& report);
+    // The same for what is about a whole pool: the container may be left out.
+    [[nodiscard]] static Result<Uri> parse_pool(std::string_view text, Report& report);
 };
 
 // An example of a correct URI of that transport, for messages.

@@ -70,6 +70,34 @@ TEST(Uri, ParsesWhatTheGrammarHas) {
     }
 }
 
+TEST(Uri, OfAPoolMayLackTheContainer) {
+    struct Case {
+        std::string text;
+        std::string container, written;
+    };
+    const std::vector<Case> cases = {
+        {"ros2s://h/p", "", "ros2s://h/p"},
+        {"ros2s://h:7400/p/", "", "ros2s://h:7400/p"},
+        {"ros2s+dpu:///p?dir=/x", "", "ros2s+dpu:///p?dir=/x"},
+        {"ros2s+local:///p/?dir=x", "", "ros2s+local:///p?dir=x"},
+        {"ros2s+dpu://h/p/c", "c", "ros2s+dpu://h/p/c"},
+    };
+    for (const auto& c : cases) {
+        Report report;
+        const auto uri = Uri::parse_pool(c.text, report);
+        ASSERT_TRUE(uri) << c.text << ": " << report.text();
+        EXPECT_EQ(uri->pool, "p") << c.text;
+        EXPECT_EQ(uri->container, c.container) << c.text;
+        EXPECT_EQ(uri->to_string(), c.written);
+        EXPECT_EQ(Uri::parse_pool(c.written, report), *uri) << report.text();
+    }
+    for (const char* text : {"ros2s://h/p//x", "ros2s://h//c", "ros2s://h/", "ros2s+local:///p"}) {
+        Report report;
+        EXPECT_FALSE(Uri::parse_pool(text, report)) << text;
+        EXPECT_THAT(report.text(), testing::HasSubstr("bad URI")) << text;
+    }
+}
+
 TEST(Uri, RefusesEveryBadOneWithOneSentenceThatSaysWhere) {
     struct Case {
         std::string text;

@@ -492,6 +492,10 @@ Task<Result<std::vector<object::ContainerRecord>>> GrpcClient::list_containers(c
                                                        std::move(request), report));
     std::vector<object::ContainerRecord> records;
     for (const v1::Container& each : reply.containers()) {
+        if (each.uuid().empty() && object::is_valid_label(each.label())) {
+            records.emplace_back().properties.label = each.label();
+            continue;
+        }
         ROS2S_CO_TRY_ASSIGN(auto record, decode(each, report));
         records.push_back(std::move(record));
     }

@@ -149,6 +149,7 @@ class ControlClient {
     virtual Task<Result<object::ContainerRecord>> create_container(
         const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
         Report& report) = 0;
+    // A directory of a DPU has a label, and no id.
     virtual Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call,
                                                                                std::string pool,
                                                                                Report& report) = 0;
