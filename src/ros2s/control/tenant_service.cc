@@ -45,9 +45,10 @@ Result<tenancy::TenantRegistry*> TenantService::registry(Served& served,
                                                          const std::string& pool) const {
     ROS2S_TRY(check_label("pool", pool, served.report));
     const Capabilities* const capabilities = state_.parts.capabilities;
-    if (capabilities == nullptr || !capabilities->is_delegate(served.subject)) {
-        ROS2S_TRY(state_.permit(served, pool));
-    }
+    // An administrator's own tenant may be the revoked one, and it has to be made active again.
+    const bool may_list = state_.is_administrator(served) ||
+                          (capabilities != nullptr && capabilities->is_delegate(served.subject));
+    if (!may_list) ROS2S_TRY(state_.permit(served, pool));
     if (tenancy::TenantRegistry* const found = state_.parts.pools.tenants(pool)) return found;
     if (!state_.parts.pools.has(pool)) {
         return served.report.fail(Code::not_found, "there is no pool '{}' here", pool);
