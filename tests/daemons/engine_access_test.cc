@@ -27,19 +27,22 @@ using testing::HasSubstr;
 constexpr size_t bytes = 4096;
 const Call call;
 
+void issue_certificate(const EngineProcess& engine, const std::string& name) {
+    std::string said;
+    EXPECT_EQ(run_program(fmt::format("'{}' certs issue --replace '{}' {}", PROGRAM_CLI,
+                                      engine.places().storage_certs, name),
+                          said),
+              0)
+        << said;
+}
+
 // A direct client with a certificate of its own.
 class Subject {
   public:
     Subject(OsReactor& reactor, const EngineProcess& engine, const std::string& name)
         : reactor_(reactor), options_(engine.options("shm")) {
-        const std::string certificates = engine.places().storage_certs;
-        std::string said;
-        EXPECT_EQ(run_program(fmt::format("'{}' certs issue --replace '{}' {}", PROGRAM_CLI,
-                                          certificates, name),
-                              said),
-                  0)
-            << said;
-        options_.engine.identity = pki::identity_in(certificates, name);
+        issue_certificate(engine, name);
+        options_.engine.identity = pki::identity_in(engine.places().storage_certs, name);
         name_.client = Uuid::make(reactor.secrets());
     }
     ~Subject() {
@@ -230,12 +233,13 @@ class EngineAccess : public testing::Test {
         EXPECT_TRUE(client) << report.text();
         return std::move(*client);
     }
-    // The tenant "alice", as the administrator CN=client.
-    std::string change(Change what, config::Entries settings = {}) {
+    // As the administrator CN=client.
+    std::string change(Change what, config::Entries settings = {},
+                       const std::string& tenant = "alice") {
         const auto admin = control_as("client");
         Report report;
         (void)run_blocking(*reactor, [&] {
-            return admin->change_tenant(call, "pool", what, "alice", std::move(settings), report);
+            return admin->change_tenant(call, "pool", what, tenant, std::move(settings), report);
         });
         return report.text();
     }
@@ -473,6 +477,39 @@ TEST_F(EngineAccess, AnAdministratorsOwnTenantCanBeMadeActiveAgain) {
         EXPECT_TRUE(client.open_another()) << client.said();
         EXPECT_TRUE(eventually([&] { return client.write(main).has_value(); })) << client.said();
     }
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+TEST_F(EngineAccess, ATenantIsToldOfItselfAlone) {
+    for (const char* each : {"alice", "bob", "carol", "dpu"}) issue_certificate(engine, each);
+    engine.give("CN=alice", "read: pool/main");
+    engine.give("CN=bob", "read: pool/main");
+    start("administrators: CN=client\ncapabilities: {delegates: CN=dpu}\n");
+    // The administrator and the DPU belong to a tenant as well.
+    ASSERT_EQ(change(Change::create, {{"subjects", "CN=alice"}}), "");
+    ASSERT_EQ(change(Change::create, {{"subjects", "CN=carol; CN=client; CN=dpu"}}, "carol"), "");
+    const auto seen_by = [&](const std::string& name) {
+        const auto control = control_as(name);
+        Report report;
+        std::vector<std::string> names;
+        const auto listed =
+            run_blocking(*reactor, [&] { return control->list_tenants(call, "pool", 0, report); });
+        if (denied(listed)) return std::vector<std::string>{"denied"};
+        EXPECT_TRUE(listed) << report.text();
+        if (!listed) return names;
+        for (const auto& [tenant, seen] : *listed->tenants) names.push_back(tenant);
+        return names;
+    };
+    using testing::ElementsAre;
+    EXPECT_THAT(seen_by("client"), ElementsAre("alice", "carol"));
+    EXPECT_THAT(seen_by("dpu"), ElementsAre("alice", "carol"));
+    // A DPU with rights of its own has such an entry, and no tenant.
+    EXPECT_THAT(seen_by("bob"), ElementsAre("alice", "carol"));
+    EXPECT_THAT(seen_by("alice"), ElementsAre("alice"));
+    EXPECT_THAT(seen_by("carol"), ElementsAre("denied"));
+    // From the moment at which it has a tenant.
+    ASSERT_EQ(change(Change::create, {{"subjects", "CN=bob"}}, "bob"), "");
+    EXPECT_THAT(seen_by("bob"), ElementsAre("bob"));
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
