@@ -15,10 +15,12 @@ Engine::Engine(Environment environment, Settings settings)
     : environment_(std::move(environment)),
       settings_(std::move(settings)),
       accounts_(environment_.reactor, settings_.allowances),
-      limits_(pools_, settings_.allowances, accounts_),
       group_(environment_.reactor, {.least = least_of_client, .lines_of_one = 256}, &accounts_),
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_, {.accounts = &accounts_}, environment_.log),
+      policy_(environment_.reactor, pools_,
+              {.access = settings_.access, .allowances = settings_.allowances}, accounts_,
+              sessions_),
       capabilities_(environment_, pools_, sessions_, group_.admission,
                     {.authority_file = settings_.capability_authority.empty()
                                            ? settings_.certificates + "/ca.crt"
@@ -65,8 +67,8 @@ Task<Result<>> Engine::begin(Report& report) {
     }
     pools_.set_administrators(settings_.administrators);
     ROS2S_CO_TRY(co_await capabilities_.begin(report));
-    limits_.begin();
-    router_ = std::make_unique<StoreRouter>(sessions_, pools_, settings_.access);
+    policy_.begin();
+    router_ = std::make_unique<StoreRouter>(sessions_, pools_, policy_.access());
     pools_.on_owner_change = [this] {
         router_->rights_changed();
         capabilities_.end_outdated();
@@ -95,7 +97,7 @@ Task<Result<>> Engine::open_control(Report& report) {
                                                                 .sessions = sessions_,
                                                                 .tickets = tickets_,
                                                                 .pools = pools_,
-                                                                .access = settings_.access,
+                                                                .access = policy_.access(),
                                                                 .admission = &group_.admission,
                                                                 .capabilities = &capabilities_,
                                                                 .log = environment_.log},

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "issued_capabilities.h"
-#include "live_limits.h"
+#include "live_policy.h"
 #include "pools.h"
 #include "reactors.h"
 #include "ros2s/daemon/data_plane.h"
@@ -57,10 +57,10 @@ class Engine final : public daemon::Daemon {
     Reactors reactors_;
     Pools pools_;
     admission::Accounts accounts_;
-    LiveLimits limits_;
     rpc::ServerGroup group_;
     session::TicketTable tickets_;
     session::SessionTable sessions_;
+    LivePolicy policy_;
     IssuedCapabilities capabilities_;
     session::SessionGate gate_;
     std::unique_ptr<StoreRouter> router_;

@@ -71,7 +71,7 @@ config::Table describe(Settings& s) {
          {config::text("delegates", s.delegates_given,
                        "Subjects of the certificates of DPUs, separated by semicolons, that may "
                        "show capabilities which tenants have handed to them. Such a DPU needs no "
-                       "entry under 'access'. Empty: nobody."),
+                       "entry under 'access', and sees all tenants of the pools. Empty: nobody."),
           config::text("authority", s.capability_authority,
                        "The file with the authority of the certificates of tenants' hosts, as "
                        "their DPU has it. Empty: ca.crt of 'control: certificates'."),

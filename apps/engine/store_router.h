@@ -1,7 +1,6 @@
 // StoreRouter: the data plane's service: each request goes to the pool for which its session was
-// opened, if the session has the right: by its capability, or else its subject by `access` in the
-// settings. Refusals, and
-// containers that clients create and destroy, leave audit lines.
+// opened, if the session has the right: by its capability, or else its subject by the table of
+// rights. Refusals, and containers that clients create and destroy, leave audit lines.
 //
 // Owned by the engine; sessions, pools and the table of rights outlive it. Used on their core.
 #pragma once

@@ -1,40 +1,54 @@
 // `access:` of a real ros2store-engine: what direct clients and a DPU may do with containers.
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "client.h"
 #include "dpu_process.h"
+#include "eventually.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/pki/certificate.h"
 
 namespace ros2s::tests {
 namespace {
 
+using namespace std::chrono_literals;
 using connection::DirectPool;
 using fs::Window;
 using object::ContainerId;
+using std::chrono::steady_clock;
+using std::chrono::system_clock;
+using tenancy::Change;
 using testing::HasSubstr;
 
 constexpr size_t bytes = 4096;
 const Call call;
+
+void issue_certificate(const EngineProcess& engine, const std::string& name) {
+    std::string said;
+    EXPECT_EQ(run_program(fmt::format("'{}' certs issue --replace '{}' {}", PROGRAM_CLI,
+                                      engine.places().storage_certs, name),
+                          said),
+              0)
+        << said;
+}
 
 // A direct client with a certificate of its own.
 class Subject {
   public:
     Subject(OsReactor& reactor, const EngineProcess& engine, const std::string& name)
         : reactor_(reactor), options_(engine.options("shm")) {
-        const std::string certificates = engine.places().storage_certs;
-        std::string said;
-        EXPECT_EQ(run_program(fmt::format("'{}' certs issue --replace '{}' {}", PROGRAM_CLI,
-                                          certificates, name),
-                              said),
-                  0)
-            << said;
-        options_.engine.identity = pki::identity_in(certificates, name);
+        issue_certificate(engine, name);
+        options_.engine.identity = pki::identity_in(engine.places().storage_certs, name);
         name_.client = Uuid::make(reactor.secrets());
     }
     ~Subject() {
+        run_blocking(reactor_, [&] { return writing_.join(); });
+        if (files_) run_blocking(reactor_, [&] { return files_->close_all(); });
+        files_.reset();
         if (pool_) (void)run_blocking(reactor_, [&] { return pool_->close(); });
     }
     Subject(const Subject&) = delete;
@@ -42,6 +56,10 @@ class Subject {
 
     Result<> open() {
         return run_blocking(reactor_, [&]() -> Task<Result<>> { return open_here(*this); });
+    }
+    // In a further session, which is closed at once.
+    Result<> open_another() {
+        return run_blocking(reactor_, [&]() -> Task<Result<>> { return open_another_here(*this); });
     }
     [[nodiscard]] object::ObjectStore& store() { return pool_->store(); }
     [[nodiscard]] std::string said() const { return report_.text(); }
@@ -71,12 +89,52 @@ class Subject {
     Result<> fetch(ContainerId container) {
         return run_blocking(reactor_, [&] { return fetch_here(*this, container); });
     }
+    // Opens the file of the container for begin_writing().
+    Result<> hold_open(ContainerId container) {
+        return run_blocking(reactor_, [&] { return hold_open_here(*this, container); });
+    }
+    // One write after the other, until one fails, after a minute at the latest.
+    void begin_writing() {
+        run_blocking(reactor_, [&] { return begin_writing_here(*this); });
+    }
+    // How the last one failed.
+    Result<> end_of_writing() {
+        run_blocking(reactor_, [&] { return writing_.join(); });
+        return written_;
+    }
 
   private:
     static Task<Result<>> open_here(Subject& self) {
         ROS2S_CO_TRY_ASSIGN(
             self.pool_, co_await DirectPool::open(self.reactor_, self.options_, {}, self.report_));
         co_return Result<>{};
+    }
+    static Task<Result<>> open_another_here(Subject& self) {
+        ROS2S_CO_TRY_ASSIGN(
+            const auto another,
+            co_await DirectPool::open(self.reactor_, self.options_, {}, self.report_));
+        co_return co_await another->close();
+    }
+    static Task<Result<>> hold_open_here(Subject& self, ContainerId container) {
+        ROS2S_CO_TRY_ASSIGN(self.files_, co_await fs::Dfs::mount(call, self.store(), container,
+                                                                 self.reactor_, {}, self.report_));
+        ROS2S_CO_TRY_ASSIGN(
+            const auto opened,
+            co_await self.files_->create(call, fs::root_node, "held", 0644, {.write = true}, {}));
+        self.held_ = opened.handle;
+        co_return Result<>{};
+    }
+    static Task<> begin_writing_here(Subject& self) {
+        co_await self.writing_.spawn(write_until_it_fails(self));
+    }
+    static Task<> write_until_it_fails(Subject& self) {
+        const std::vector<std::byte> zeros(bytes);
+        const Window from = Window::local(ConstBytes(zeros));
+        const Call bounded{.deadline = self.reactor_.now() + 1min};
+        for (self.written_ = {}; self.written_;) {
+            const auto written = co_await self.files_->pwrite(bounded, self.held_, from, 0);
+            if (!written) self.written_ = fail(written.error());
+        }
     }
     static Task<Result<ContainerId>> create_here(Subject& self, std::string label,
                                                  std::string owner) {
@@ -136,6 +194,10 @@ class Subject {
     OsReactor& reactor_;
     connection::DirectOptions options_;
     std::unique_ptr<DirectPool> pool_;
+    std::unique_ptr<fs::FileSystem> files_;
+    fs::FileHandle held_;
+    Nursery writing_{reactor_, 1};
+    Result<> written_;
     UpdateName name_{.slot = 1};
     Report report_;
 };
@@ -159,6 +221,54 @@ class EngineAccess : public testing::Test {
         EXPECT_TRUE(all && !all->empty());
         return all->front().id;
     }
+    std::unique_ptr<control::ControlClient> control_as(const std::string& name) {
+        Report report;
+        const auto access = engine.options("shm").engine;
+        auto client = control::ControlClient::create(
+            *reactor,
+            {.address = access.control,
+             .identity = pki::identity_in(engine.places().storage_certs, name),
+             .server_name = access.server_name},
+            report);
+        EXPECT_TRUE(client) << report.text();
+        return std::move(*client);
+    }
+    // As the administrator CN=client.
+    std::string change(Change what, config::Entries settings = {},
+                       const std::string& tenant = "alice") {
+        const auto admin = control_as("client");
+        Report report;
+        (void)run_blocking(*reactor, [&] {
+            return admin->change_tenant(call, "pool", what, tenant, std::move(settings), report);
+        });
+        return report.text();
+    }
+    // Alice and Bob, who have the same rights by the settings. One of Alice's writes waits for
+    // minutes at the engine.
+    void begin_tenant(Subject& alice, Subject& bob, ContainerId& main) {
+        ASSERT_TRUE(alice.open() && bob.open()) << alice.said() << bob.said();
+        main = main_of(alice);
+        ASSERT_EQ(change(Change::create, {{"subjects", "CN=alice"}}), "");
+        EXPECT_TRUE(alice.write(main)) << alice.said();
+        EXPECT_EQ(alice.read(main), Result<uint64_t>(bytes));
+        ASSERT_TRUE(alice.hold_open(main)) << alice.said();
+        ASSERT_EQ(change(Change::set, {{"bytes", "16"}}), "");
+        alice.begin_writing();
+        constexpr std::string_view delayed =
+            R"(ros2store_tenant_delayed_total{tenant="CN=alice"} )";
+        ASSERT_TRUE(eventually([&] {
+            const std::string metrics = engine.metrics();
+            const size_t at = metrics.find(delayed);
+            return at != metrics.npos && metrics[at + delayed.size()] != '0';
+        })) << engine.metrics();
+    }
+    [[nodiscard]] bool has_ended_alice() const {
+        return engine.log().find(ended_) != std::string::npos;
+    }
+    void expect_alice_without_rights(Subject& alice, Subject& bob, ContainerId main);
+
+    static constexpr std::string_view ended_ =
+        " of CN=alice is ended: the tenant of its subject was revoked or has expired";
     EngineProcess engine;
     std::unique_ptr<OsReactor> reactor;
 };
@@ -166,6 +276,34 @@ class EngineAccess : public testing::Test {
 constexpr auto denied = [](const auto& result) {
     return !result && result.error().code == Code::denied;
 };
+
+void EngineAccess::expect_alice_without_rights(Subject& alice, Subject& bob, ContainerId main) {
+    const auto begun = steady_clock::now();
+    const auto in_flight = alice.end_of_writing();
+    EXPECT_TRUE(denied(in_flight)) << describe(in_flight.error());
+    EXPECT_TRUE(denied(alice.read(main)));
+    EXPECT_TRUE(denied(alice.write(main)));
+    EXPECT_TRUE(denied(alice.open_another()));
+    EXPECT_THAT(alice.said(),
+                HasSubstr("its tenant in the pool 'pool' was revoked or has expired"));
+    EXPECT_LT(steady_clock::now() - begun, 10s);
+    // The control plane does not know her either.
+    const auto control = control_as("alice");
+    Report report;
+    const auto pools = run_blocking(*reactor, [&] { return control->list_pools(call, report); });
+    ASSERT_TRUE(pools) << report.text();
+    EXPECT_THAT(*pools, testing::IsEmpty());
+    EXPECT_TRUE(denied(
+        run_blocking(*reactor, [&] { return control->list_containers(call, "pool", report); })));
+    EXPECT_TRUE(denied(
+        run_blocking(*reactor, [&] { return control->list_tenants(call, "pool", 0, report); })));
+
+    EXPECT_TRUE(bob.write(main)) << bob.said();
+    EXPECT_EQ(bob.read(main), Result<uint64_t>(bytes));
+    const std::string log = engine.log();
+    EXPECT_THAT(log, testing::Not(HasSubstr("of CN=bob is ended")));
+    EXPECT_EQ(log.find(ended_), log.rfind(ended_));  // one session, one line
+}
 
 TEST_F(EngineAccess, WhoHasNoEntryOpensNoSession) {
     start();
@@ -254,26 +392,11 @@ TEST_F(EngineAccess, WhoMakesAContainerOwnsIt) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-Task<> make_tenant(control::ControlClient& client, config::Entries settings, Report& report) {
-    (void)co_await client.change_tenant(call, "pool", tenancy::Change::create, "alice",
-                                        std::move(settings), report);
-}
-
 TEST_F(EngineAccess, ATenantAtItsCapDoesNotHinderAnother) {
     engine.give("CN=alice", "create: pool/a-*");
     engine.give("CN=bob", "create: pool/b-*");
     start("administrators: CN=client\n");
-    Report report;
-    const auto admin = engine.options("shm").engine;
-    auto control = control::ControlClient::create(
-        *reactor,
-        {.address = admin.control, .identity = admin.identity, .server_name = admin.server_name},
-        report);
-    ASSERT_TRUE(control) << report.text();
-    run_blocking(*reactor, [&] {
-        return make_tenant(**control, {{"subjects", "CN=alice"}, {"space", "16KiB"}}, report);
-    });
-    ASSERT_EQ(report.text(), "");
+    ASSERT_EQ(change(Change::create, {{"subjects", "CN=alice"}, {"space", "16KiB"}}), "");
     {
         Subject alice(*reactor, engine, "alice"), bob(*reactor, engine, "bob");
         ASSERT_TRUE(alice.open() && bob.open());
@@ -292,6 +415,102 @@ TEST_F(EngineAccess, ATenantAtItsCapDoesNotHinderAnother) {
     }
     EXPECT_EQ(engine.stop(), 0) << engine.log();
     EXPECT_THAT(engine.log(), HasSubstr("all containers of 'alice'"));
+}
+
+// Without a DPU: its rights are those of the engine's settings.
+TEST_F(EngineAccess, ARevokedTenantHasNoRightsAndLosesItsSessions) {
+    engine.give("CN=alice", "write: pool/main");
+    engine.give("CN=bob", "write: pool/main");
+    start("administrators: CN=client\n");
+    {
+        Subject alice(*reactor, engine, "alice"), bob(*reactor, engine, "bob");
+        ContainerId main;
+        ASSERT_NO_FATAL_FAILURE(begin_tenant(alice, bob, main));
+        ASSERT_EQ(change(Change::revoke), "");
+        EXPECT_TRUE(has_ended_alice()) << engine.log();  // before the command returned
+        ASSERT_NO_FATAL_FAILURE(expect_alice_without_rights(alice, bob, main));
+
+        // Everything comes back to the program that is still there.
+        ASSERT_EQ(change(Change::set, {{"bytes", ""}}), "");
+        EXPECT_TRUE(alice.open_another()) << alice.said();
+        EXPECT_TRUE(eventually([&] { return alice.write(main).has_value(); })) << alice.said();
+        EXPECT_EQ(alice.read(main), Result<uint64_t>(bytes));
+    }
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+TEST_F(EngineAccess, AnExpiredTenantHasNoRightsByTheEnginesClock) {
+    engine.give("CN=alice", "write: pool/main");
+    engine.give("CN=bob", "write: pool/main");
+    start("administrators: CN=client\n");
+    {
+        Subject alice(*reactor, engine, "alice"), bob(*reactor, engine, "bob");
+        ContainerId main;
+        ASSERT_NO_FATAL_FAILURE(begin_tenant(alice, bob, main));
+        const auto until = std::chrono::floor<std::chrono::seconds>(system_clock::now()) + 3s;
+        ASSERT_EQ(change(Change::set, {{"until", fmt::format("{:%FT%TZ}", until)}}), "");
+        EXPECT_TRUE(eventually([&] { return has_ended_alice(); })) << engine.log();
+        EXPECT_GE(system_clock::now(), until);
+        EXPECT_LT(system_clock::now(), until + 10s);
+        ASSERT_NO_FATAL_FAILURE(expect_alice_without_rights(alice, bob, main));
+    }
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+    ASSERT_TRUE(engine.start()) << engine.log();
+    {
+        Subject alice(*reactor, engine, "alice");
+        EXPECT_TRUE(denied(alice.open()));
+    }
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+// Who may change tenants can undo it, also if the tenant is its own.
+TEST_F(EngineAccess, AnAdministratorsOwnTenantCanBeMadeActiveAgain) {
+    start("administrators: CN=client\n");
+    {
+        Subject client(*reactor, engine, "client");
+        ASSERT_TRUE(client.open()) << client.said();
+        const ContainerId main = main_of(client);
+        ASSERT_EQ(change(Change::create, {{"subjects", "CN=client"}}), "");
+        ASSERT_EQ(change(Change::revoke), "");
+        EXPECT_TRUE(denied(client.open_another()));
+        ASSERT_EQ(change(Change::set), "");
+        EXPECT_TRUE(client.open_another()) << client.said();
+        EXPECT_TRUE(eventually([&] { return client.write(main).has_value(); })) << client.said();
+    }
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+TEST_F(EngineAccess, ATenantIsToldOfItselfAlone) {
+    for (const char* each : {"alice", "bob", "carol", "dpu"}) issue_certificate(engine, each);
+    engine.give("CN=alice", "read: pool/main");
+    engine.give("CN=bob", "read: pool/main");
+    start("administrators: CN=client\ncapabilities: {delegates: CN=dpu}\n");
+    // The administrator and the DPU belong to a tenant as well.
+    ASSERT_EQ(change(Change::create, {{"subjects", "CN=alice"}}), "");
+    ASSERT_EQ(change(Change::create, {{"subjects", "CN=carol; CN=client; CN=dpu"}}, "carol"), "");
+    const auto seen_by = [&](const std::string& name) {
+        const auto control = control_as(name);
+        Report report;
+        std::vector<std::string> names;
+        const auto listed =
+            run_blocking(*reactor, [&] { return control->list_tenants(call, "pool", 0, report); });
+        if (denied(listed)) return std::vector<std::string>{"denied"};
+        EXPECT_TRUE(listed) << report.text();
+        if (!listed) return names;
+        for (const auto& [tenant, seen] : *listed->tenants) names.push_back(tenant);
+        return names;
+    };
+    using testing::ElementsAre;
+    EXPECT_THAT(seen_by("client"), ElementsAre("alice", "carol"));
+    EXPECT_THAT(seen_by("dpu"), ElementsAre("alice", "carol"));
+    // A DPU with rights of its own has such an entry, and no tenant.
+    EXPECT_THAT(seen_by("bob"), ElementsAre("alice", "carol"));
+    EXPECT_THAT(seen_by("alice"), ElementsAre("alice"));
+    EXPECT_THAT(seen_by("carol"), ElementsAre("denied"));
+    // From the moment at which it has a tenant.
+    ASSERT_EQ(change(Change::create, {{"subjects", "CN=bob"}}, "bob"), "");
+    EXPECT_THAT(seen_by("bob"), ElementsAre("bob"));
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // The DPU gives its host everything in the pool, and has less itself.

@@ -58,7 +58,7 @@ class Capabilities {
     }
 
     // ---- an engine
-    // Whether the subject is a DPU to which tenants may hand capabilities. It may also list
+    // Whether the subject is a DPU to which tenants may hand capabilities. It may also list all
     // tenants.
     [[nodiscard]] virtual bool is_delegate(std::string_view /*subject*/) const { return false; }
     // Whether the subject may open sessions in which it shows capabilities: its own, or as a DPU.

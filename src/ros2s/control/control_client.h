@@ -205,7 +205,8 @@ class ControlClient {
                                                  SignedWish wish, Report& report) = 0;
 
     // `known`: a version, 0 for none. Returns at once if it is not the current one, otherwise after
-    // the next change or tenancy::TenantRegistry::heartbeat. Errors: unsupported.
+    // the next change or tenancy::TenantRegistry::heartbeat. Those that this client may see.
+    // Errors: unsupported.
     virtual Task<Result<ListedTenants>> list_tenants(const Call& call, std::string pool,
                                                      uint64_t known, Report& report) = 0;
 

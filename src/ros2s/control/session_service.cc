@@ -56,9 +56,21 @@ std::string fields_of(const Served& served) {
     return log_fields({{"tenant", served.subject}, {"peer", served.peer}});
 }
 
-// `what` the caller wanted of `object`, and the setting that would allow it.
+// `what` the caller wanted of `object` in the pool, and the setting that would allow it.
 Result<> refuse(const ServerState& state, Served& served, std::string_view what,
-                std::string_view object, std::string_view setting) {
+                std::string_view object, const std::string& pool, std::string_view setting) {
+    if (!state.parts.pools.owner_of(pool, served.subject)) {
+        const std::string why = fmt::format(
+            "its tenant in the pool '{}' was revoked or has expired; an administrator can make it "
+            "active again with `ros2store tenant set`",
+            pool);
+        state.parts.sessions.refused(served.subject,
+                                     fmt::format("{} ({}) may not {} {}: refused; {}",
+                                                 served.subject, served.peer, what, object, why),
+                                     fields_of(served));
+        return served.report.fail(Code::denied, "{} may not {} {}: {}", served.subject, what,
+                                  object, why);
+    }
     state.parts.sessions.count_refusal(served.subject);
     state.parts.sessions.audit().not_allowed(served.subject, served.peer, what, object, setting,
                                              fields_of(served));
@@ -74,20 +86,24 @@ Result<> ServerState::permit(Served& served, session::Right right, const std::st
                              const std::string& container) const {
     if (parts.access.allows(served.subject, right, pool, container)) return {};
     return refuse(*this, served, session::to_string(right),
-                  fmt::format("the container {}/{}", pool, container),
+                  fmt::format("the container {}/{}", pool, container), pool,
                   fmt::format("{}: {}/{}", session::to_string(right), pool, container));
 }
 
 Result<> ServerState::permit(Served& served, const std::string& pool) const {
     if (parts.access.sees_pool(served.subject, pool)) return {};
-    return refuse(*this, served, "use", fmt::format("the pool '{}'", pool),
+    return refuse(*this, served, "use", fmt::format("the pool '{}'", pool), pool,
                   fmt::format("read: {}/CONTAINER", pool));
+}
+
+bool ServerState::is_administrator(const Served& served) const {
+    const auto& administrators = options.administrators;
+    return std::ranges::find(administrators, served.subject) != administrators.end();
 }
 
 Result<> ServerState::permit_administration(Served& served, std::string_view here,
                                             const std::string& pool, std::string_view what) const {
-    const auto& administrators = options.administrators;
-    if (std::ranges::find(administrators, served.subject) != administrators.end()) return {};
+    if (is_administrator(served)) return {};
     parts.sessions.refused(
         served.subject,
         fmt::format("{} ({}) may not {} the pool '{}': refused; to allow it, the settings need: "

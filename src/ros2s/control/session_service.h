@@ -21,10 +21,12 @@ struct ServerState {
     Task<Result<>> wait_for_rights(Served& served, std::string pool) const;
     Task<Result<>> wait_for_rights(Served& served, session::SessionId number) const;
     // Checks that the caller has that right, or any right in the pool. Without one it learns
-    // nothing, not even whether the object exists. Errors: denied, with an audit line.
+    // nothing, not even whether the object exists; only that its own tenant has no rights any more.
+    // Errors: denied, with an audit line.
     [[nodiscard]] Result<> permit(Served& served, session::Right right, const std::string& pool,
                                   const std::string& container) const;
     [[nodiscard]] Result<> permit(Served& served, const std::string& pool) const;
+    [[nodiscard]] bool is_administrator(const Served& served) const;
     // Checks that the caller is an administrator. `here` is what it wants in the pool ("change
     // tenants of"), `what` the same without the pool. Errors: denied, with an audit line.
     [[nodiscard]] Result<> permit_administration(Served& served, std::string_view here,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "fields.h"
+#include "ros2s/tenancy/capability_rights.h"
 
 namespace ros2s::control {
 namespace {
@@ -41,13 +42,17 @@ constexpr std::array<std::string_view, 3> done_names{"created", "changed", "revo
 
 }  // namespace
 
+bool TenantService::sees_all(const Served& served) const {
+    const Capabilities* const capabilities = state_.parts.capabilities;
+    return state_.is_administrator(served) ||
+           (capabilities != nullptr && capabilities->is_delegate(served.subject));
+}
+
 Result<tenancy::TenantRegistry*> TenantService::registry(Served& served,
                                                          const std::string& pool) const {
     ROS2S_TRY(check_label("pool", pool, served.report));
-    const Capabilities* const capabilities = state_.parts.capabilities;
-    if (capabilities == nullptr || !capabilities->is_delegate(served.subject)) {
-        ROS2S_TRY(state_.permit(served, pool));
-    }
+    // An administrator's own tenant may be the revoked one, and it has to be made active again.
+    if (!sees_all(served)) ROS2S_TRY(state_.permit(served, pool));
     if (tenancy::TenantRegistry* const found = state_.parts.pools.tenants(pool)) return found;
     if (!state_.parts.pools.has(pool)) {
         return served.report.fail(Code::not_found, "there is no pool '{}' here", pool);
@@ -127,7 +132,12 @@ Task<Result<>> TenantService::list(Served& served, const v1::ListTenantsRequest&
         for (const auto& key : known->issuers) reply.add_issuers(key.data(), key.size());
     }
     if (tenants->version() == request.known()) co_return Result<>{};
-    for (const auto& [name, tenant] : tenants->tenants()) encode(tenant, now, *reply.add_tenants());
+    // A DPU with rights of its own belongs to no tenant, and follows them all.
+    const tenancy::Tenant* const own =
+        sees_all(served) ? nullptr : tenancy::tenant_of(tenants->tenants(), served.subject);
+    for (const auto& [name, tenant] : tenants->tenants()) {
+        if (own == nullptr || own == &tenant) encode(tenant, now, *reply.add_tenants());
+    }
     co_return Result<>{};
 }
 

@@ -15,6 +15,8 @@ class TenantService final : public OfferedService {
     ROS2S_SERVE(List, ListTenantsRequest, ListTenantsReply, list)
     Task<Result<>> revoke_capability(Served& served, const v1::ChangeTenantRequest& request,
                                      v1::ChangeTenantReply& reply);
+    // Whether the caller sees all tenants of each pool, without a right in it.
+    [[nodiscard]] bool sees_all(const Served& served) const;
     Result<tenancy::TenantRegistry*> registry(Served& served, const std::string& pool) const;
 
     ServerState& state_;

@@ -14,15 +14,21 @@ void add_account(admission::Allowances& allowances, const std::string& pool, con
     if (tenant.allowance) allowances.by_account.insert_or_assign(account, *tenant.allowance);
 }
 
+void remove_rights(session::AccessTable& access, const std::string& pool, const Tenant& tenant) {
+    for (const std::string& subject : tenant.subjects) access.remove(subject, pool);
+}
+
 Policy with_tenants(const Policy& settings, const std::map<std::string, SeenTenants>& pools) {
     Policy policy = settings;
     for (const auto& [pool, tenants] : pools) {
         for (const auto& [name, seen] : tenants) {
             const Tenant& tenant = seen.tenant;
             add_account(policy.allowances, pool, tenant);
+            if (!seen.active) {
+                remove_rights(policy.access, pool, tenant);
+                continue;
+            }
             for (const std::string& subject : tenant.subjects) {
-                if (!seen.active) policy.access.remove(subject, pool);
-                if (!seen.active) continue;
                 policy.access.add_users(subject, pool, tenant.users);
                 for (size_t right = 0; right < session::right_names.size(); ++right) {
                     for (const session::Granted& granted : tenant.granted[right]) {

@@ -1,6 +1,7 @@
-// Policy: what the subjects may do at a DPU: its settings, and the tenants of each pool.
+// Policy: what the subjects may do at a DPU, or at an engine: its settings, and the tenants of each
+// pool.
 //
-// - A subject has the rights of its settings, and those of its tenant in the pool.
+// - A subject has the rights of its settings, and, at a DPU, those of its tenant in the pool.
 // - A subject of a tenant that was revoked or has expired has no rights in that pool, whatever the
 //   settings say.
 // - Subjects of one tenant share an account. A tenant's limits replace those of the settings. A
@@ -32,7 +33,10 @@ struct Policy {
 // another pool has that name.
 void add_account(admission::Allowances& allowances, const std::string& pool, const Tenant& tenant);
 
-// `settings`: the policy without tenants. `pools`: the tenants of each pool.
+// Takes away what its subjects may do in the pool. For a tenant that was revoked or has expired.
+void remove_rights(session::AccessTable& access, const std::string& pool, const Tenant& tenant);
+
+// Of a DPU. `settings`: the policy without tenants. `pools`: the tenants of each pool.
 [[nodiscard]] Policy with_tenants(const Policy& settings,
                                   const std::map<std::string, SeenTenants>& pools);
 

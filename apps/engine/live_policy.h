@@ -1,0 +1,49 @@
+// LivePolicy: keeps the rights, weights and rates of this engine's clients as the settings and the
+// tenants of its pools have them, while it runs.
+//
+//     TenantRegistry of each pool ─ a change, an expiry ─► Policy ─► access(), Accounts
+//                                                                └─► sessions that lost rights
+//
+// The settings alone give rights to clients. A tenant that was revoked or has expired takes those
+// of its subjects in the pool away, and ends their sessions there. A session that shows a
+// capability has the capability's rights, and IssuedCapabilities ends it.
+//
+// A tenant's limits apply to its subjects that are clients of the engine: a DPU or direct clients.
+// They share an account from their next session on, also with the sessions in which a delegated DPU
+// shows the tenant's capabilities. The hosts of a DPU have their rates there.
+//
+// Owned by Engine; used on its core. Outlives what the registries do.
+#pragma once
+#include "pools.h"
+#include "ros2s/admission/accounts.h"
+#include "ros2s/session/sessions.h"
+#include "ros2s/tenancy/policy.h"
+
+namespace ros2s::engined {
+
+class LivePolicy {
+  public:
+    // `settings`: of the engine. All references outlive this.
+    LivePolicy(Reactor& reactor, Pools& pools, tenancy::Policy settings,
+               admission::Accounts& accounts, session::SessionTable& sessions);
+    LivePolicy(const LivePolicy&) = delete;
+    LivePolicy& operator=(const LivePolicy&) = delete;
+    // The pools are open.
+    void begin();
+
+    // What clients may do now. Lives as long as this.
+    [[nodiscard]] const session::AccessTable& access() const { return access_; }
+
+  private:
+    void apply();
+    void end_without_rights();
+
+    Reactor& reactor_;
+    Pools& pools_;
+    const tenancy::Policy settings_;
+    session::AccessTable access_;
+    admission::Accounts& accounts_;
+    session::SessionTable& sessions_;
+};
+
+}  // namespace ros2s::engined
