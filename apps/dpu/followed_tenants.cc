@@ -52,6 +52,16 @@ Task<Result<>> FollowedTenants::read(const std::string& pool, Report& report) {
     const Call call{.deadline = asked + answer_max, .stop = stopping_.token()};
     uint64_t& version = versions_[pool];
     ROS2S_CO_TRY_ASSIGN(auto listed, co_await engine_->list_tenants(call, pool, version, report));
+    if (listed.own_only) {
+        // It would not hear that others are revoked.
+        version = 0;
+        co_return report.fail(
+            Code::denied,
+            "the certificate of this DPU belongs to a tenant of the pool '{}', so the engine tells "
+            "it of no other one. Name its subject under 'capabilities: delegates' or "
+            "'administrators' in the engine's settings, or take it out of the tenant",
+            pool);
+    }
     version = listed.version;
     const bool is_news = listed.tenants && *listed.tenants != tenants_[pool];
     tenancy::SeenTenants before;

@@ -498,6 +498,7 @@ TEST_F(EngineAccess, ATenantIsToldOfItselfAlone) {
         EXPECT_TRUE(listed) << report.text();
         if (!listed) return names;
         for (const auto& [tenant, seen] : *listed->tenants) names.push_back(tenant);
+        EXPECT_EQ(listed->own_only, name == names.front());
         return names;
     };
     using testing::ElementsAre;

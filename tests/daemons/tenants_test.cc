@@ -336,6 +336,20 @@ TEST_F(Tenants, ASubjectWithTenantsInTwoPoolsHasTheLimitsOfEach) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
+// A DPU that is a tenant's, and neither delegate nor administrator, would not hear of the others.
+TEST_F(Tenants, ADpuThatSeesOnlyItsOwnTenantServesNobody) {
+    ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
+    EXPECT_EQ(change(Change::create, "dpu", {{"subjects", "CN=client"}, {"weight", "4"}}), "");
+    ASSERT_TRUE(tries("bob"));  // CN=client is an administrator
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+    engine.write_settings();
+    ASSERT_TRUE(engine.start()) << engine.log();
+    EXPECT_FALSE(dpu.start());
+    EXPECT_THAT(dpu.log(), HasSubstr("the certificate of this DPU belongs to a tenant"));
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
 // The engine's client is the DPU, with the certificate CN=client. It stays connected.
 TEST_F(Tenants, LimitsOfADpuChangeAtTheEngineWhileItRuns) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();

@@ -597,7 +597,8 @@ Task<Result<ListedTenants>> GrpcClient::list_tenants(const Call& call, std::stri
                          .tenants = {},
                          .audience = {},
                          .issuers = {},
-                         .now = WallTime(Duration(reply.now_ns()))};
+                         .now = WallTime(Duration(reply.now_ns())),
+                         .own_only = reply.own_only()};
     (void)read_bytes(reply.audience(), listed.audience.bytes);  // none: it has no capabilities
     for (const std::string& key : reply.issuers()) {
         if (!read_bytes(key, listed.issuers.emplace_back())) {

@@ -113,7 +113,8 @@ struct ListedTenants {
     // For capabilities of the pool; nil and empty if the engine knows none.
     Uuid audience;
     std::vector<capability::PublicKey> issuers;
-    WallTime now{};  // by the engine's clock
+    WallTime now{};         // by the engine's clock
+    bool own_only = false;  // the client is a tenant's, and sees no others
 };
 
 class ControlClient {

@@ -131,10 +131,11 @@ Task<Result<>> TenantService::list(Served& served, const v1::ListTenantsRequest&
         reply.set_audience(known->audience.bytes.data(), known->audience.bytes.size());
         for (const auto& key : known->issuers) reply.add_issuers(key.data(), key.size());
     }
-    if (tenants->version() == request.known()) co_return Result<>{};
     // A DPU with rights of its own belongs to no tenant, and follows them all.
     const tenancy::Tenant* const own =
         sees_all(served) ? nullptr : tenancy::tenant_of(tenants->tenants(), served.subject);
+    reply.set_own_only(own != nullptr);
+    if (tenants->version() == request.known()) co_return Result<>{};
     for (const auto& [name, tenant] : tenants->tenants()) {
         if (own == nullptr || own == &tenant) encode(tenant, now, *reply.add_tenants());
     }
