@@ -230,11 +230,25 @@ class BadInput(OnCluster):
         file = self.scratch / "file"
         file.write_bytes(b"x" * 100000)
         run("cp", file, at("there"))
+        run("mkdir", "-p", at("tree/branch"), at("to"))
+        for name in ("tree/leaf", "tree/branch/leaf", "gone", "moved"):
+            run("cp", file, at(name))
         self.cluster.ceph("tell", "osd.*", "injectfull", "full")
         try:
             # The OSDs tell the monitor, and it tells the clients.
             done = self.until(lambda: run("cp", file, at("more"), expect=None), lambda done: done.returncode != 0)
             self.assertRegex(done.stderr, "^ros2store: .*/more.*: the pool is full; .*\n$")
+            self.assertIn("ceph osd pool set-quota", done.stderr)
+            self.assertNotIn("pool grow", done.stderr)
+            # Each is a new process, which has no record of a transaction in the pool.
+            run("rm", at("gone"))
+            run("rm", "-r", at("tree"))
+            run("mv", at("moved"), at("to/moved"))
+            left = set(run("ls", at()).stdout.split())
+            self.assertLessEqual({"there", "to/"}, left)
+            self.assertFalse(left & {"gone", "tree/", "moved"})
+            self.assertEqual(run("ls", at("to")).stdout, "moved\n")
+            self.refused("cp", file, at("again"), says="the pool is full")
             self.assertEqual(run("cat", at("there")).stdout, "x" * 100000)
         finally:
             self.cluster.ceph("tell", "osd.*", "injectfull", "none")

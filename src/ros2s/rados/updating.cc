@@ -406,6 +406,10 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
         for (Member* each : members) each->payload.may_be_seen = may_be;
     };
     bool is_whole = true;
+    // Removals and renames need records, also in a full pool.
+    const bool even_if_full = std::ranges::none_of(members, [](const Member* each) {
+        return each->rewrite != nullptr || each->plan.adds_data();
+    });
     std::vector<Participant> participants;
     for (const View& view : views | std::views::values) {
         participants.push_back({&view, changes_of(view, members), {}});
@@ -421,7 +425,8 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
             co_return is_guess ? Result<>(fail(Code::busy)) : Result<>();
         }
         const Participant& only = participants[0];
-        Change change{.object = {space, object_name(only.view->object())}};
+        Change change{.object = {space, object_name(only.view->object())},
+                      .even_if_full = even_if_full};
         if (only.view->exists()) {
             change.equal = {{head_key, only.view->head_bytes()}};
         } else {
@@ -458,8 +463,8 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
             }
         }
         set_may_be_seen(true);
-        const auto executed =
-            co_await coordinator_.execute(call, space, location, record, participants);
+        const auto executed = co_await coordinator_.execute(call, space, location, record,
+                                                            participants, even_if_full);
         is_whole = executed && *executed;
         if (!executed) {
             logs_.erase(location.object);
