@@ -155,6 +155,26 @@ class Commands(OnCluster):
         finally:
             subprocess.run(["fusermount3", "-u", point], check=True, timeout=60)
 
+    def test_a_pool_snapshot_harms_nothing(self):
+        at = self.container("snapped", pool="snapped")
+        file = self.scratch / "file"
+        file.write_bytes(os.urandom(100000))
+        for name in ("removed", "replaced"):
+            run("cp", file, at(name))
+        self.cluster.ceph("osd", "pool", "mksnap", "snapped", "before")
+        try:
+            before = self.objects("snapped")
+            run("rm", at("removed"))
+            file.write_bytes(os.urandom(100000))
+            run("cp", file, at("replaced"))
+            self.assertEqual(run("ls", at()).stdout, "replaced\n")
+            self.assertEqual(subprocess.check_output([PROGRAM, "cat", at("replaced")], timeout=60), file.read_bytes())
+            # Ceph goes on listing what it keeps for the snapshot.
+            self.assertLessEqual(set(before), set(self.objects("snapped")))
+            self.assertEqual(answer("container", "check", "--free", at())["objects"], 0)
+        finally:
+            self.cluster.ceph("osd", "pool", "rmsnap", "snapped", "before")
+
     def test_python(self):
         module = BUILD / "python"
         if not any(module.glob("ros2store*.so")):
@@ -286,7 +306,7 @@ class BadInput(OnCluster):
 if __name__ == "__main__":
     # The program's name and the options of unittest.
     with ceph.running("memstore", 3) as OnCluster.cluster:
-        for pool in ("fast", "empty"):
+        for pool in ("fast", "empty", "snapped"):
             OnCluster.cluster.ceph("osd", "pool", "create", pool, "8")
         OnCluster.cluster.ceph("osd", "erasure-code-profile", "set", "two", "k=2", "m=1", "crush-failure-domain=osd")
         for pool in ("coded", "codedonly"):
