@@ -127,7 +127,7 @@ static const char* give_back(struct opened* opened, const char* name, int create
         created ? ros2s_unlink(opened->fs, name) : ros2s_truncate(opened->fs, name, present);
     if (result != 0) return "; it stays as far as it was written. Remove it with: ros2store rm";
     return "; what was written of it is removed again. Choose a smaller --size, or give the pool "
-           "more space: ros2store pool grow";
+           "more space: ros2store pool grow (in a Ceph cluster, a higher quota or more OSDs)";
 }
 
 static int lay_out(struct thread_data* td, struct opened* opened, struct fio_file* file) {

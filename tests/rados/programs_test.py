@@ -155,6 +155,26 @@ class Commands(OnCluster):
         finally:
             subprocess.run(["fusermount3", "-u", point], check=True, timeout=60)
 
+    def test_a_pool_snapshot_harms_nothing(self):
+        at = self.container("snapped", pool="snapped")
+        file = self.scratch / "file"
+        file.write_bytes(os.urandom(100000))
+        for name in ("removed", "replaced"):
+            run("cp", file, at(name))
+        self.cluster.ceph("osd", "pool", "mksnap", "snapped", "before")
+        try:
+            before = self.objects("snapped")
+            run("rm", at("removed"))
+            file.write_bytes(os.urandom(100000))
+            run("cp", file, at("replaced"))
+            self.assertEqual(run("ls", at()).stdout, "replaced\n")
+            self.assertEqual(subprocess.check_output([PROGRAM, "cat", at("replaced")], timeout=60), file.read_bytes())
+            # Ceph goes on listing what it keeps for the snapshot.
+            self.assertLessEqual(set(before), set(self.objects("snapped")))
+            self.assertEqual(answer("container", "check", "--free", at())["objects"], 0)
+        finally:
+            self.cluster.ceph("osd", "pool", "rmsnap", "snapped", "before")
+
     def test_python(self):
         module = BUILD / "python"
         if not any(module.glob("ros2store*.so")):
@@ -230,11 +250,25 @@ class BadInput(OnCluster):
         file = self.scratch / "file"
         file.write_bytes(b"x" * 100000)
         run("cp", file, at("there"))
+        run("mkdir", "-p", at("tree/branch"), at("to"))
+        for name in ("tree/leaf", "tree/branch/leaf", "gone", "moved"):
+            run("cp", file, at(name))
         self.cluster.ceph("tell", "osd.*", "injectfull", "full")
         try:
             # The OSDs tell the monitor, and it tells the clients.
             done = self.until(lambda: run("cp", file, at("more"), expect=None), lambda done: done.returncode != 0)
             self.assertRegex(done.stderr, "^ros2store: .*/more.*: the pool is full; .*\n$")
+            self.assertIn("ceph osd pool set-quota", done.stderr)
+            self.assertNotIn("pool grow", done.stderr)
+            # Each is a new process, which has no record of a transaction in the pool.
+            run("rm", at("gone"))
+            run("rm", "-r", at("tree"))
+            run("mv", at("moved"), at("to/moved"))
+            left = set(run("ls", at()).stdout.split())
+            self.assertLessEqual({"there", "to/"}, left)
+            self.assertFalse(left & {"gone", "tree/", "moved"})
+            self.assertEqual(run("ls", at("to")).stdout, "moved\n")
+            self.refused("cp", file, at("again"), says="the pool is full")
             self.assertEqual(run("cat", at("there")).stdout, "x" * 100000)
         finally:
             self.cluster.ceph("tell", "osd.*", "injectfull", "none")
@@ -272,7 +306,7 @@ class BadInput(OnCluster):
 if __name__ == "__main__":
     # The program's name and the options of unittest.
     with ceph.running("memstore", 3) as OnCluster.cluster:
-        for pool in ("fast", "empty"):
+        for pool in ("fast", "empty", "snapped"):
             OnCluster.cluster.ceph("osd", "pool", "create", pool, "8")
         OnCluster.cluster.ceph("osd", "erasure-code-profile", "set", "two", "k=2", "m=1", "crush-failure-domain=osd")
         for pool in ("coded", "codedonly"):

@@ -358,10 +358,24 @@ std::string what_starts_it(std::string_view uri) {
                        parsed ? shell_word(uri) : "URI");
 }
 
+// A full pool gets room where it is kept. A path in a mount, and a host of a DPU, do not say where.
+std::string what_gives_room(std::string_view uri) {
+    using Transport = api::Uri::Transport;
+    constexpr std::string_view of_engine =
+        "add a device file to the pool (ros2store pool grow DIR --size …)";
+    constexpr std::string_view of_ceph =
+        "raise the quota of the RADOS pool (ceph osd pool set-quota) or add OSDs";
+    Report ignored;
+    const auto parsed = api::Uri::parse(uri, ignored);
+    if (parsed && parsed->transport == Transport::rados) return std::string(of_ceph);
+    if (parsed && parsed->transport != Transport::dpu) return std::string(of_engine);
+    return fmt::format("{}; in a Ceph cluster, {}", of_engine, of_ceph);
+}
+
 }  // namespace
 
 std::unexpected<Error> explain(CommandContext context, std::string_view what, const Error& error,
-                               std::string_view local) {
+                               std::string_view local, std::string_view full) {
     if ((error.code == Code::no_space || error.code == Code::over_cap) && !local.empty()) {
         return context.report.fail(error,
                                    "{}: no space is left where {} is, on this machine (no pool is "
@@ -371,9 +385,8 @@ std::unexpected<Error> explain(CommandContext context, std::string_view what, co
     std::string remedy;
     switch (error.code) {
         case Code::no_space:
-            remedy =
-                "; remove something (ros2store rm -r …), or add a device file to the pool "
-                "(ros2store pool grow DIR --size …)";
+            remedy = "; remove something (ros2store rm -r …), or " +
+                     what_gives_room(full.empty() ? what : full);
             break;
         case Code::over_cap:
             remedy =

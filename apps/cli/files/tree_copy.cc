@@ -369,7 +369,7 @@ void TreeCopy::note(size_t index, const Error& error) {
             !to_.local && (error.code == Code::no_space || error.code == Code::over_cap);
         explain(context_,
                 fmt::format("copying {}{}", path_of(index), names_pool ? " to " + to_.shown : ""),
-                error, to_.local ? std::string_view(to_.shown) : std::string_view());
+                error, to_.local ? std::string_view(to_.shown) : std::string_view(), to_.shown);
     }
     // Without its root there is no tree. Lack of space and an interruption affect all later items.
     if (index == 0 || error.code == Code::no_space || error.code == Code::over_cap ||

@@ -28,13 +28,14 @@ Task<Result<>> Coordinator::look(RecordLocation& location) {
 
 Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
                                         RecordLocation location, Coordination record,
-                                        std::vector<Participant> participants) {
+                                        std::vector<Participant> participants, bool even_if_full) {
     const std::string pending = encode(record);
     Coordination committed = record;
     committed.state = Coordination::State::committed;
     committed.before.clear();
     Change begin{.object = location.object,
-                 .set = {{location.key, participants.empty() ? encode(committed) : pending}}};
+                 .set = {{location.key, participants.empty() ? encode(committed) : pending}},
+                 .even_if_full = even_if_full};
     if (location.object_exists) {
         begin.equal = {{location.key, location.bytes}};
     } else {
@@ -52,8 +53,8 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
     {
         Nursery nursery(reactor_, participants_at_once);
         for (size_t i = 0; i < participants.size(); ++i) {
-            co_await nursery.spawn(
-                prepare(space, location, record.transaction, participants[i], prepared[i]));
+            co_await nursery.spawn(prepare(space, location, record.transaction, even_if_full,
+                                           participants[i], prepared[i]));
         }
         co_await nursery.join();
     }
@@ -95,7 +96,7 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
 }
 
 Task<> Coordinator::prepare(std::string space, RecordLocation location, Uuid transaction,
-                            Participant& participant, Result<>& result) {
+                            bool even_if_full, Participant& participant, Result<>& result) {
     const View& view = *participant.view;
     Head head = view.head();
     head.change = reactor_.secrets().next();
@@ -106,7 +107,8 @@ Task<> Coordinator::prepare(std::string space, RecordLocation location, Uuid tra
     participant.locked_head = encode(head);
     Change change{
         .object = {space, object_name(view.object())},
-        .set = {{head_key, participant.locked_head}, {pending_key, encode(participant.pending)}}};
+        .set = {{head_key, participant.locked_head}, {pending_key, encode(participant.pending)}},
+        .even_if_full = even_if_full};
     if (view.exists()) {
         change.equal = {{head_key, view.head_bytes()}};
     } else {

@@ -39,12 +39,13 @@ class Coordinator {
     Coordinator(Reactor& reactor, Pool& pool, Duration patience)
         : reactor_(reactor), pool_(pool), patience_(patience) {}
 
-    // The whole protocol. `record` is pending. Returns whether all objects are unlocked; if not,
-    // whoever meets them does it, and needs the record until then. Errors: busy (something has
-    // changed; nothing was done, and the caller starts again), those of Pool: then it may have been
-    // done.
+    // The whole protocol. `record` is pending. `even_if_full`: see Change. Returns whether all
+    // objects are unlocked; if not, whoever meets them does it, and needs the record until then.
+    // Errors: busy (something has changed; nothing was done, and the caller starts again), those of
+    // Pool: then it may have been done.
     Task<Result<bool>> execute(const Call& call, std::string space, RecordLocation location,
-                               Coordination record, std::vector<Participant> participants);
+                               Coordination record, std::vector<Participant> participants,
+                               bool even_if_full);
 
     // Writers: the object gets unlocked. A transaction that stays pending for longer than the
     // patience is aborted. Errors: those of Pool and of the call.
@@ -65,7 +66,7 @@ class Coordinator {
   private:
     // Tests kill the process when it enters these.
     [[gnu::noinline]] Task<> prepare(std::string space, RecordLocation location, Uuid transaction,
-                                     Participant& participant, Result<>& result);
+                                     bool even_if_full, Participant& participant, Result<>& result);
     // `known`: what the object's `t` has; none: it is read.
     [[gnu::noinline]] Task<> apply(std::string space, std::string name, std::string head_bytes,
                                    std::optional<Pending> known, Result<>& result);

@@ -1,6 +1,7 @@
 #include "plan.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "segment.h"
 
@@ -93,6 +94,12 @@ Result<> Plan::run(Views& views, object::Epoch epoch, WallTime time) {
         ROS2S_TRY(apply(views.at(transaction_.operations[i].object), i));
     }
     return {};
+}
+
+bool Plan::adds_data() const {
+    int64_t more = 0;
+    for (const int64_t each : more_entries_ | std::views::values) more += each;
+    return !written_.empty() || more > 0;
 }
 
 Result<bool> Plan::holds(View& view, const Condition& condition) {

@@ -45,6 +45,8 @@ class Plan {
     [[nodiscard]] const std::map<object::ObjectId, int64_t>& more_entries() const {
         return more_entries_;
     }
+    // After run(): whether it adds data: bytes of arrays, or more entries than it removes.
+    [[nodiscard]] bool adds_data() const;
     // After run(): segments of more parts than visible_parts_max.
     [[nodiscard]] const std::set<std::pair<object::ObjectId, std::string>>& long_segments() const {
         return long_segments_;

@@ -39,6 +39,8 @@ struct Change {
     std::vector<std::string> remove;
     ConstBytes data;             // if not empty: becomes the object's bytes
     bool remove_object = false;  // and nothing else
+    // A full pool takes it, too. For the small objects that a change needs which adds no data.
+    bool even_if_full = false;
 };
 
 // The keys that start with `prefix` (without a byte 00, also in the other two), from after `after`
@@ -74,8 +76,9 @@ class Listing {
     virtual Task<Result<std::vector<std::string>>> next() = 0;
 };
 
-// Errors of all: deadline (no answer in time; a change may have been made or not), no_space,
-// denied, io, unsupported (this kind of pool cannot do it).
+// Errors of all: deadline (no answer in time; a change may have been made or not), no_space (the
+// pool is full, and the change adds bytes or an object), denied, io, unsupported (this kind of pool
+// cannot do it).
 class Pool {
   public:
     virtual ~Pool() = default;

@@ -202,6 +202,9 @@ class RadosStore final : public object::ObjectStore {
     // of reading; busy: something was locked, and is not any more.
     Task<Result<>> complete(const Call& call, std::string space, Views& views,
                             std::span<Member* const> members);
+    // Makes the objects that get data in the data pool and do not exist. Errors: busy (others were
+    // faster), those of Pool.
+    Task<Result<>> make_objects(std::string space, Views& views, std::span<Member* const> members);
     Task<> load(std::string space, View& view, Result<>& result);
     Task<Result<>> publish(const Call& call, std::string space, RecordLocation location,
                            Views& views, std::span<Member* const> members, bool is_guess);

@@ -16,19 +16,22 @@ using object::contract::AkeyAddress;
 using object::contract::Batch;
 
 const AkeyAddress file{{1, 1}, "0", "data"};
+// At least: the entry, a segment and the head. What makes an object sets the head alone.
+constexpr size_t keys_of_a_publication = 3;
 
-// Its next change of keys waits. Or the next ones fail, as if another client were faster each time.
+// Its next change of so many keys, or more, waits. Or the next ones fail, as if another client were
+// faster each time.
 class HeldPool final : public Pool {
   public:
     HeldPool(Pool& pool, Reactor& reactor) : pool_(pool), arrived(reactor), released(reactor) {}
-    void hold() { holds_ = true; }
+    void hold(size_t keys) { held_keys_ = keys; }
     void refuse(size_t count) { refusals_ = count; }
 
     [[nodiscard]] std::string name() const override { return pool_.name(); }
     [[nodiscard]] std::string description() const override { return pool_.description(); }
     Task<Result<>> apply(const Change& change) override {
-        if (holds_ && !change.set.empty()) {
-            holds_ = false;
+        if (held_keys_ > 0 && change.set.size() >= held_keys_) {
+            held_keys_ = 0;
             arrived.set();
             co_await released;
         }
@@ -50,7 +53,7 @@ class HeldPool final : public Pool {
 
   private:
     Pool& pool_;
-    bool holds_ = false;
+    size_t held_keys_ = 0;
     size_t refusals_ = 0;
 
   public:
@@ -108,7 +111,7 @@ Task<Result<object::Commit>> sweep_beside_a_writer(sim::World& world, SimRados& 
     RadosStore::Orphans seen;
     {
         Nursery nursery(reactor, 1);
-        held.hold();
+        held.hold(keys_of_a_publication);
         co_await nursery.spawn(write_file(*writer, container->id, bytes, done));
         co_await held.arrived;
         for (Duration waited{}; waited <= pause; waited += std::chrono::hours(1)) {
@@ -141,12 +144,15 @@ TEST(RadosSweep, AClockThatIsAheadRemovesNothingThatAWriterPublishes) {
 }
 
 TEST(RadosSweep, AWriterThatWasStoppedForAnHourPublishesNothing) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    const auto done =
-        world.run(sweep_beside_a_writer(world, cluster, false, std::chrono::hours(1)));
-    ASSERT_FALSE(done);
-    EXPECT_EQ(done.error().code, Code::deadline);
+    for (const bool is_new_file : {false, true}) {
+        SCOPED_TRACE(is_new_file);
+        sim::World world(1);
+        SimRados cluster(world.core());
+        const auto done =
+            world.run(sweep_beside_a_writer(world, cluster, is_new_file, std::chrono::hours(1)));
+        ASSERT_FALSE(done);
+        EXPECT_EQ(done.error().code, Code::deadline);
+    }
 }
 
 // Data that nothing names, of a client that died just now.
@@ -267,11 +273,11 @@ Task<> publish_during_a_sweep(sim::World& world, SimRados& cluster) {
     {
         Nursery nursery(reactor, 2);
         done = fail(Code::io);
-        writing.hold();
+        writing.hold(keys_of_a_publication);
         co_await nursery.spawn(write_file(*writer, container->id, bytes, done));
         co_await writing.arrived;
         world.step_clock(std::chrono::hours(2));
-        sweeping.hold();
+        sweeping.hold(1);
         co_await nursery.spawn(sweep_and_note(*sweeper, container->id, reactor, swept));
         co_await sweeping.arrived;
         writing.released.set();

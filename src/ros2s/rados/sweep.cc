@@ -172,7 +172,8 @@ Task<Result<bool>> RadosStore::touch(const Call& call, std::string space, Object
             continue;
         }
         head.change = reactor_.secrets().next();
-        Change change{.object = name, .set = {{head_key, encode(head)}}};
+        // If there is no such object, the sweep makes it and removes it again.
+        Change change{.object = name, .set = {{head_key, encode(head)}}, .even_if_full = true};
         if (bytes == found.values.end()) {
             change.expect = Change::Expect::absent;
         } else {

@@ -275,6 +275,9 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
     const auto completed = co_await complete(call, space, views, members);
     if (!completed && completed.error().code == Code::busy) co_return false;
     if (!completed) co_return end_all(completed.error());
+    const auto made = co_await make_objects(space, views, members);
+    if (!made && made.error().code == Code::busy) co_return false;
+    if (!made) co_return end_all(made.error());
     std::vector<Member*> done;
     PinsAhead pins(pins_);
     for (Member* each : members) {
@@ -289,8 +292,8 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
         }
         co_await each->payload.writes.join();
         Result<> ready = each->payload.check();
-        // Sweeps take older data for that of a dead client, and change the head before they remove
-        // it.
+        // Sweeps take older data for that of a dead client. They change the head before they remove
+        // it, and this comes after the head was read or made.
         if (reactor_.now() - each->payload.started > options_.orphan_age / 2) {
             ready = fail(Code::deadline);
         }
@@ -324,6 +327,30 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
         }
     }
     co_return true;
+}
+
+// That an object does not exist is no condition to publish data on: a sweep that has removed the
+// data leaves no object either. A head is one, because each has another random number. What is not
+// published then is an object without entries.
+Task<Result<>> RadosStore::make_objects(std::string space, Views& views,
+                                        std::span<Member* const> members) {
+    for (const Member* member : members) {
+        if (!member->verdict) continue;
+        for (const ObjectId object : member->payload.all | std::views::keys) {
+            View& view = views.at(object);
+            if (view.exists()) continue;
+            const Head head{.change = reactor_.secrets().next(), .lock = {}};
+            const std::string bytes = encode(head);
+            const Change make{.object = {space, object_name(object)},
+                              .expect = Change::Expect::absent,
+                              .set = {{head_key, bytes}}};
+            const auto made = co_await metadata_.apply(make);
+            if (!made && made.error().code == Code::condition_failed) co_return fail(Code::busy);
+            if (!made) co_return made;
+            view.made(head, bytes);
+        }
+    }
+    co_return Result<>{};
 }
 
 Task<> RadosStore::load(std::string space, View& view, Result<>& result) {
@@ -406,6 +433,10 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
         for (Member* each : members) each->payload.may_be_seen = may_be;
     };
     bool is_whole = true;
+    // Removals and renames need records, also in a full pool.
+    const bool even_if_full = std::ranges::none_of(members, [](const Member* each) {
+        return each->rewrite != nullptr || each->plan.adds_data();
+    });
     std::vector<Participant> participants;
     for (const View& view : views | std::views::values) {
         participants.push_back({&view, changes_of(view, members), {}});
@@ -421,7 +452,8 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
             co_return is_guess ? Result<>(fail(Code::busy)) : Result<>();
         }
         const Participant& only = participants[0];
-        Change change{.object = {space, object_name(only.view->object())}};
+        Change change{.object = {space, object_name(only.view->object())},
+                      .even_if_full = even_if_full};
         if (only.view->exists()) {
             change.equal = {{head_key, only.view->head_bytes()}};
         } else {
@@ -458,8 +490,8 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
             }
         }
         set_may_be_seen(true);
-        const auto executed =
-            co_await coordinator_.execute(call, space, location, record, participants);
+        const auto executed = co_await coordinator_.execute(call, space, location, record,
+                                                            participants, even_if_full);
         is_whole = executed && *executed;
         if (!executed) {
             logs_.erase(location.object);

@@ -40,8 +40,7 @@ void View::adopt(const Pending& stored) {
     changes_.clear();
     wanted_keys_.clear();
     wanted_range_.reset();
-    // A new object has no other keys.
-    if (!exists()) covered_ = {{"c", "s"}};
+    if (!exists()) cover_all();
     if (values_.size() > kept_keys_max) forget_values();
     for (const auto& [key, value] : stored.set) {
         if (key == head_key) {
@@ -54,6 +53,12 @@ void View::adopt(const Pending& stored) {
     for (const auto& [key] : stored.remove) {
         if (is_kept(key)) know(key, {});
     }
+}
+
+void View::made(const Head& head, std::string head_bytes) {
+    head_ = head;
+    head_bytes_ = std::move(head_bytes);
+    cover_all();
 }
 
 void View::begin_with(View known) {

@@ -55,6 +55,8 @@ class View {
     // The changes were made, and `stored` is all that was: what it knows is true again, if nobody
     // else changes the object.
     void adopt(const Pending& stored);
+    // The object did not exist, and was made just now with this head. The changes stay.
+    void made(const Head& head, std::string head_bytes);
     // Takes over what another view of the object knows.
     void begin_with(View known);
     [[nodiscard]] size_t bytes() const;
@@ -69,6 +71,8 @@ class View {
     [[nodiscard]] bool is_known(const std::string& key) const;
     void know(const std::string& key, std::string value);
     void forget_values();
+    // A new object has no other keys, of those that transactions ask for.
+    void cover_all() { covered_ = {{"c", "s"}}; }
     // The end of what is known from there on; `from` itself: nothing.
     [[nodiscard]] std::string known_until(const std::string& from) const;
 

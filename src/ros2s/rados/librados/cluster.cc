@@ -268,11 +268,15 @@ Task<Result<>> ConnectedPool::apply(const Change& change) {
         }
     }
     const int code = co_await cluster_.wait_for([&](rados_completion_t completion) {
-        // A full pool answers, instead of keeping the request until there is space. The operation
-        // takes the namespace with it, so the next one may set another.
+        // A full pool answers, instead of keeping the request until there is space. Beyond its last
+        // reserve it also keeps forced requests that do not ask for an answer. The operation takes
+        // the namespace with it, so the next one may set another.
+        const int flags = change.even_if_full
+                              ? LIBRADOS_OPERATION_FULL_TRY | LIBRADOS_OPERATION_FULL_FORCE
+                              : LIBRADOS_OPERATION_FULL_TRY;
         rados.ioctx_set_namespace(context_, change.object.space.c_str());
         return rados.aio_write_op_operate(op, context_, completion, change.object.name.c_str(),
-                                          nullptr, LIBRADOS_OPERATION_FULL_TRY);
+                                          nullptr, flags);
     });
     rados.release_write_op(op);
     if (code >= 0) co_return Result<>{};

@@ -29,6 +29,9 @@ Result<> SimRados::apply(const Change& change) {
     }
     const bool only_removes = change.set.empty() && change.data.empty();
     if (only_removes && !exists) return fail(Code::not_found);
+    const size_t bytes_before = exists ? found->second.data.size() : 0;
+    const bool adds = !exists || change.data.size() > bytes_before;
+    if (is_full_ && adds && !change.even_if_full) return fail(Code::no_space);
     Object& object = objects_[change.object];
     for (const auto& [key, value] : change.set) {
         ROS2S_CHECK(!value.empty());  // it would look like a missing key

@@ -9,6 +9,8 @@
 //   nothing that the client does has an effect; its requests fail with `cancelled`.
 // - A range of keys is read in pages of at most 1024, between which others change the object.
 //   Namespaces are listed in no order.
+// - A full cluster refuses what adds bytes or an object, unless it is forced. Changes of keys are
+//   not counted, as in Ceph.
 // - Not simulated: clusters that lose or damage what they have acknowledged; that is Ceph's part.
 //
 // Used on one core.
@@ -35,6 +37,7 @@ class SimRados {
         std::string data;
     };
     [[nodiscard]] std::map<ObjectName, Object>& objects() { return objects_; }
+    void set_full(bool is_full) { is_full_ = is_full; }
 
   private:
     friend class SimPool;
@@ -44,6 +47,7 @@ class SimRados {
 
     Reactor& reactor_;
     std::map<ObjectName, Object> objects_;
+    bool is_full_ = false;
     Nursery late_;
 };
 
