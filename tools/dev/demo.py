@@ -32,11 +32,12 @@ PROGRAMS = ("ros2store-cli", "ros2store-engine", "ros2store-dpu", "ros2store-fus
 
 
 INTRODUCTION = """\
-An object store for GPU training clusters, on this machine: a file tree goes into a pool and comes out
-again the same; writers, an engine and a DPU daemon are killed under load, and nothing acknowledged is
-lost; each set-up is measured beside the raw disk.
-It takes about {minutes} minutes after the build, and {needed} MiB of disk in {place}
-({free} MiB are free); {tree} is {megabytes} MiB."""
+An object store for GPU training clusters, on this machine: a file tree goes into a pool and comes
+out again the same; writers, an engine and a DPU daemon are killed under load, and nothing
+acknowledged is lost; each set-up is measured beside the raw disk.
+It takes about {minutes} minutes after the build, and {needed} MiB of disk ({free} MiB are free).
+{tree} is {megabytes} MiB. All files are in
+{place}."""
 NEXT = f"""
 Try next:
   ./dev demo --keep          leaves the pool, mounted
@@ -430,8 +431,8 @@ class Demo:
         fill(sides, size)
         rows = [row for row in set_ups.ROWS if not self.options.tiny or row.key == "randread-32"]
         results = list(compare.table(rows, sides, size, seconds, turns))
-        self.table.append(f"{compare.machine()}; {turns} turn{'s' if turns > 1 else ''} of {seconds} s "
-                          "each way; in brackets: to raw")
+        self.table += [compare.machine(), f"{turns} turn{'s' if turns > 1 else ''} of {seconds} s each way; "
+                       "in brackets: to raw"]
         if self.options.figures:
             self.table += [*set_ups.lines(sides, results), "",
                            "The counters of each process, MiB of payload over all turns:",
