@@ -82,6 +82,7 @@ def add_arguments(parser):
 
 def run(options):
     tally = Told("demo")
+    console.part("demo")
     place = Path("build/demo-kept" if options.keep else "build/demo").absolute()
     demo = Demo(place, options, tally)
     if options.keep and place.exists():
