@@ -75,7 +75,7 @@ def add_arguments(parser):
     parser.add_argument("--tree", default="/usr/include", help="what is copied in (/usr/include)")
     parser.add_argument("--pull-plug", nargs="?", type=int, const=0, metavar="N",
                         help="only this: kill engine or DPU under verified load, at each key press; with "
-                        "N, or where there is no terminal, so many times (6) by itself")
+                        "N, or where there is no terminal, N times (6) by itself")
     # For its own test: uses build/release as it is, and takes less than a minute.
     parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)
 
