@@ -52,8 +52,9 @@ preflight_disk() {
         die "$2 needs $1 MiB of disk in $PWD, and $free MiB are free. Free some space, or move the checkout to a larger file system."
 }
 
-# preflight_demo OPTIONS: what tools/dev/demo.py needs, asked before packages are installed for it.
+# preflight_demo DEMO OPTIONS: what tools/dev/demo.py needs, checked before packages are installed for it.
 preflight_demo() {
+    preflight_distribution "$@"
     [[ " $* " == *" --tiny "* || " $* " == *" --pull-plug"* ]] || preflight_disk 11000 "./dev demo"
     [[ -r /dev/fuse && -w /dev/fuse ]] ||
         die "./dev demo mounts a pool, and /dev/fuse cannot be opened. Run: modprobe fuse" \

@@ -69,7 +69,7 @@ chmod 755 "$scratch/bin/apt-get"
 touch "$scratch/fails"
 copy "$scratch/apt"
 echo no-package-has-this-name >>"$scratch/apt/tools/packages.txt"
-refuses "apt-get fails" "the end of $scratch/apt/build/apt.log" env PATH="$scratch/bin:$PATH" "$scratch/apt/dev" build
+refuses "apt-get fails" "the end of .*/apt/build/apt.log" env PATH="$scratch/bin:$PATH" "$scratch/apt/dev" build
 lines=$(env PATH="$scratch/bin:$PATH" "$scratch/apt/dev" build 2>&1 </dev/null | wc -l) || true
 ((lines < 20)) || {
     echo "apt-get fails: $lines lines"
