@@ -29,13 +29,19 @@ preflight_packages() {
         die "these Debian packages are missing, and installing them needs root. Run:" \
             $'\n'"  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}"
     fi
-    printf 'dev: installing %d Debian packages: %s\n' "${#missing[@]}" "${missing[*]}"
+    local log=build/apt.log
+    mkdir -p build
+    printf 'dev: installing %d Debian packages of %s (%s has what apt-get says)\n' "${#missing[@]}" "$1" "$log"
     export DEBIAN_FRONTEND=noninteractive
     # A third-party list that cannot be reached is no reason to stop: apt-get install decides.
-    apt-get update -q </dev/null || printf 'dev: apt-get update reported errors; trying to install nevertheless\n' >&2
-    apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null ||
-        die "apt-get could not install the packages above. Check the network and the apt sources, then run:" \
+    apt-get update -q </dev/null >>"$log" 2>&1 ||
+        printf 'dev: apt-get update reported errors; trying to install nevertheless\n' >&2
+    apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null >>"$log" 2>&1 || {
+        tail -n 10 "$log" >&2
+        die "apt-get could not install these packages; the lines above are the end of $PWD/$log." \
+            "Check the network and the apt sources, then run:" \
             $'\n'"  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+    }
 }
 
 # preflight_disk MIB WHY: room in the checkout's file system.
@@ -44,6 +50,15 @@ preflight_disk() {
     free=$(df -Pm . | awk 'NR == 2 { print $4 }')
     ((free >= $1)) ||
         die "$2 needs $1 MiB of disk in $PWD, and $free MiB are free. Free some space, or move the checkout to a larger file system."
+}
+
+# preflight_demo DEMO OPTIONS: what tools/dev/demo.py needs, checked before packages are installed for it.
+preflight_demo() {
+    preflight_distribution "$@"
+    [[ " $* " == *" --tiny "* || " $* " == *" --pull-plug"* ]] || preflight_disk 11000 "./dev demo"
+    [[ -r /dev/fuse && -w /dev/fuse ]] ||
+        die "./dev demo mounts a pool, and /dev/fuse cannot be opened. Run: modprobe fuse" \
+            "(in a container: docker run --device /dev/fuse --cap-add SYS_ADMIN …)"
 }
 
 preflight() {

@@ -221,10 +221,20 @@ Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string ca
     }
     if (turn.use_count() == 2) asking_.erase(caller);  // this one's, and the map's
     if (issued) co_return issued;
-    // Hosts do not learn the engine's address.
     if (issued.error().code == Code::denied) co_return report.fail(issued.error(), said.text());
+    // Hosts do not learn the engine's address.
+    log_not_issued(issued.error(), said);
     co_return report.fail(issued.error(),
-                          "this DPU cannot ask its engine for a capability now; try again later");
+                          "this DPU cannot ask its engine for a capability now; try again later. "
+                          "The DPU's log says why");
+}
+
+void DelegatedPools::log_not_issued(Error error, const Report& said) {
+    const Time now = reactor_.now();
+    if (error.code == Code::cancelled || now < may_log_not_issued_) return;
+    may_log_not_issued_ = now + std::chrono::minutes(1);
+    log_.warning("asking the engine at {} for a capability failed: {}", engine_.engine.control,
+                 said.empty() ? ros2s::describe(error) : said.text());
 }
 
 Call DelegatedPools::within(const Call& call) const {

@@ -104,6 +104,8 @@ class DelegatedPools final : public control::Capabilities {
     [[nodiscard]] bool make_room(const std::string& pool, const std::string& tenant);
     // Removes the chain that ends first of those that no mount uses. False: there is none.
     bool drop_unused(const std::function<bool(const Key&)>& is_wanted);
+    // One line a minute: hosts try again.
+    void log_not_issued(Error error, const Report& said);
     [[nodiscard]] Call within(const Call& call) const;  // at most opening_max
     // Errors: deadline, cancelled.
     Task<Result<>> take_turn(const Call& call, Semaphore& turn);
@@ -126,6 +128,7 @@ class DelegatedPools final : public control::Capabilities {
     size_t alive_ = 0;  // of Kept, also those that only mounts still use
     bool closing_ = false;
     std::map<std::string, std::shared_ptr<Semaphore>> asking_;  // by subject
+    Time may_log_not_issued_{};
     Semaphore verifying_;
     Nursery renewing_, ending_;
 };

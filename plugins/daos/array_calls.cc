@@ -332,7 +332,7 @@ int open_sized(daos_handle_t container, daos_obj_id_t id, unsigned mode, uint64_
 }  // namespace
 }  // namespace ros2s::daos
 
-// Not of an array that keeps its sizes: it tells them itself.
+// Not of an array that keeps its sizes: these are read from it.
 int daos_array_open_with_attr(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t,
                               unsigned int mode, daos_size_t cell_size, daos_size_t chunk_size,
                               daos_handle_t* oh, daos_event_t* ev) {

@@ -1,4 +1,4 @@
-// What libdfs tells and changes of object classes and of the sizes of chunks. They have no effect
+// What libdfs reports and changes of object classes and of the sizes of chunks. They have no effect
 // on files of ROS2, so a value is checked and then dropped.
 #include <strings.h>
 

@@ -52,7 +52,7 @@ int set_attributes(StoreObject& object, std::span<char const* const> names,
 int get_attribute(StoreObject& object, const char* name, void* buffer, size_t& size) {
     object::FetchItem item;
     if (const int rc = to_name(name, item.dkey); rc != 0) return rc;
-    // A value that does not fit is cut, and size tells how long it is.
+    // A value that does not fit is cut, and `size` becomes its whole length.
     std::string whole(object::value_bytes_max, '\0');
     daos_size_t bytes = 0;
     int rc = -DER_REC2BIG;

@@ -223,7 +223,7 @@ int daos_cont_set_prop(daos_handle_t coh, daos_prop_t* prop, daos_event_t* ev) {
     const std::span entries(prop->dpp_entries, prop->dpp_nr);
     for (const auto& entry : entries) {
         const bool is_kept = entry.dpe_type == DAOS_PROP_CO_LAYOUT_TYPE;
-        // A healthy container is told to be healthy.
+        // Programs set the status to healthy, which it always is.
         if (is_kept || entry.dpe_type == DAOS_PROP_CO_STATUS) continue;
         if (entry.dpe_type == DAOS_PROP_CO_LABEL && entry.dpe_str != nullptr &&
             container->label == entry.dpe_str) {

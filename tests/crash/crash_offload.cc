@@ -108,7 +108,7 @@ struct Sum {
         shared += report.shared;
         trouble += report.trouble;
     }
-    // What there is too little of, beside so many crashes.
+    // What there is too little of, for this many crashes.
     [[nodiscard]] std::vector<std::string> lacks(uint64_t points) const {
         struct Floor {
             std::string_view what;

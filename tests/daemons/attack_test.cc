@@ -144,7 +144,7 @@ class Attacked : public testing::TestWithParam<const char*> {
         return count;
     }
     [[nodiscard]] uint64_t resident_kib() const { return tests::resident_kib(pid()); }
-    // The daemon has counted so many, in these counters together.
+    // The daemon has counted at least this many, in these counters together.
     void expect_counted(const std::vector<std::string>& names, double least) const {
         double sum = 0;
         EXPECT_TRUE(eventually([&] {

@@ -7,7 +7,7 @@
 
 namespace ros2s::tests {
 
-// Asks again and again, for so long at most.
+// Asks again and again, for this time at most.
 inline bool eventually(const std::function<bool()>& condition,
                        std::chrono::seconds patience = std::chrono::minutes(1)) {
     const auto until = std::chrono::steady_clock::now() + patience;

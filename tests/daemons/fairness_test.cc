@@ -194,7 +194,8 @@ class Fairness : public testing::Test {
         std::this_thread::sleep_for(measured_for);
         return static_cast<double>(done - before) / measured_for.count();
     }
-    // What part of its pace is left to the bystander, while there are so many attacks in a second.
+    // What part of its pace is left to the bystander, while there are at least this many attacks in
+    // a second.
     double left_under(Attack attack, Tenant& bob, const std::atomic<uint64_t>& reads,
                       double attacks_least);
     void run(Attack attack, double attacks_least, double least = 0.25);

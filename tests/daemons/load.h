@@ -18,7 +18,7 @@ class Load {
     void begin() {
         run_blocking(reactor_, [&] { return begin_here(); });
     }
-    // Waits until so many more rounds are done, a minute at most.
+    // Waits until this many more rounds are done, a minute at most.
     void expect_progress(uint64_t rounds) {
         const uint64_t before = rounds_done();
         for (int i = 0; i < 60'000 && rounds_done() < before + rounds; ++i) ::usleep(1000);

@@ -25,7 +25,7 @@ class Stranger {
     void say(std::string_view bytes) const;
     // The daemon hangs up within half a minute; what it says before is appended to `answer`.
     [[nodiscard]] bool is_hung_up(std::string* answer = nullptr) const;
-    // Exactly so many bytes; fewer where it hangs up.
+    // Exactly this many bytes; fewer where it hangs up.
     [[nodiscard]] std::string hear(size_t bytes) const;
 
   private:

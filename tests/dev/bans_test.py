@@ -55,7 +55,9 @@ class Decisions(unittest.TestCase):
                 ({"0001-cores.md": [self.RECORD[0], "Date: 2026-11-21"]}, None, "add the line"),
                 ({"cores.md": self.RECORD}, self.INDEX + ["| [core](cores.md) | 2026-11-20 | "], "NNNN-words.md"),
                 ({"0001-cores.md": self.RECORD, "0001-two.md": self.RECORD},
-                 self.INDEX + ["| [0001](0001-two.md) | 2026-11-20 | Two. |"], "the same number")):
+                 self.INDEX + ["| [0001](0001-two.md) | 2026-11-20 | Two. |"], "the same number"),
+                ({"0001-cores.md": self.RECORD}, ["| [0002](0002-two.md) | 2026-11-20 | Two. |", *self.INDEX],
+                 "sort its lines")):
             with self.subTest(words=words, records=records):
                 found = self.complaints(records, index)
                 self.assertEqual(len(found), 1, found)

@@ -140,6 +140,10 @@ def the_next_one_works_and_is_kept():
         assert said.splitlines()[-1].endswith(" passed, 0 failed"), said[-3000:]
         kept = checkout.top / "build" / "demo-kept"
         assert checkout.mounts() == [str(kept / "mnt")], checkout.mounts()
+        printed = checkout.said.read_text().replace(str(checkout.top), ".")
+        short = printed[:printed.index("The pool is mounted")].splitlines()
+        assert len(short) <= 60, printed
+        assert all(len(line) <= 100 for line in short if "NOT RUN" not in line), printed
         told = [line.strip() for line in said[said.index("The pool is mounted"):].splitlines()]
         commands = [line for line in told if "/ros2store " in line or line.startswith("ls ")]
         assert len(commands) == 5, told

@@ -50,6 +50,51 @@ export checkout
 refuses "too little disk" "needs [0-9]+ MiB of disk.* are free" \
     unshare -m bash -c "mount -t tmpfs -o size=8m small '$scratch/small' && copy '$scratch/small' && '$scratch/small/dev' build"
 
+# Its packages would not be found: it looks at the disk first.
+mkdir "$scratch/tiny"
+refuses "too little disk for the demo" "demo needs 11000 MiB of disk.* are free" \
+    unshare -m bash -c "mount -t tmpfs -o size=8m small '$scratch/tiny' && copy '$scratch/tiny' &&
+        echo no-package-has-this-name >>'$scratch/tiny/tools/packages.txt' && '$scratch/tiny/dev' demo"
+
+# An apt-get that says much. It installs nothing, and fails if $scratch/fails is there.
+mkdir "$scratch/bin"
+cat >"$scratch/bin/apt-get" <<END
+#!/bin/sh
+echo "asked for: \$*"
+seq -f 'Get:%g' 400
+test \$1 = update || test ! -e '$scratch/fails'
+END
+chmod 755 "$scratch/bin/apt-get"
+
+touch "$scratch/fails"
+copy "$scratch/apt"
+echo no-package-has-this-name >>"$scratch/apt/tools/packages.txt"
+refuses "apt-get fails" "the end of .*/apt/build/apt.log" env PATH="$scratch/bin:$PATH" "$scratch/apt/dev" build
+lines=$(env PATH="$scratch/bin:$PATH" "$scratch/apt/dev" build 2>&1 </dev/null | wc -l) || true
+((lines < 20)) || {
+    echo "apt-get fails: $lines lines"
+    failures=1
+}
+rm "$scratch/fails"
+
+# The packages of check: it has no tools/dev here, so that it ends behind them.
+for options in "" "--brief" "--brief --minutes 5"; do
+    rm -rf "$scratch/check"
+    copy "$scratch/check"
+    for list in rados lab arm64; do
+        echo "no-$list-package" >"$scratch/check/tools/packages-$list.txt"
+    done
+    # shellcheck disable=SC2086
+    env PATH="$scratch/bin:$PATH" "$scratch/check/dev" check $options >/dev/null 2>&1 </dev/null || true
+    found=$(grep -oE 'no-(rados|lab|arm64)-package' "$scratch/check/build/apt.log" | sort | tr '\n' ' ' || true)
+    expected="no-arm64-package no-lab-package no-rados-package "
+    [[ $options != *--brief* ]] || expected="no-rados-package "
+    [[ $found == "$expected" ]] || {
+        echo "check $options: it asked for '$found' instead of '$expected'"
+        failures=1
+    }
+done
+
 mkdir "$scratch/helpful"
 copy "$scratch/helpful"
 echo no-package-has-this-name >>"$scratch/helpful/tools/packages.txt"

@@ -24,7 +24,7 @@ struct Acknowledged {
 static_assert(sizeof(Acknowledged) == 24);
 
 inline constexpr size_t block_size = 4096;
-// A file is unlinked when so many younger ones have been renamed.
+// A file is unlinked when this many younger ones have been renamed.
 inline constexpr uint64_t names_kept = 20;
 inline constexpr const char* data_name = "blocks";
 

@@ -121,7 +121,8 @@ def modules_without_readme(texts):
 
 
 def decisions(texts):
-    """Returns records in docs/decisions that lack a unique number, a date, or a line in the index."""
+    """Returns records in docs/decisions that lack a unique number, a date, or a line in the index, and an index
+    that is not sorted."""
     folder, index = "docs/decisions/", "docs/decisions/README.md"
     listed = "\n".join(texts.get(index, []))
     complaints = []
@@ -143,6 +144,9 @@ def decisions(texts):
                               f"{date.removeprefix('Date: ')} | its decision in one sentence |'")
         if by_number.setdefault(number, path) != path:
             complaints.append(f"{path}: {by_number[number]} has the same number. Choose another one")
+    numbers = re.findall(r"^\| \[(\d{4})\]", listed, re.MULTILINE)
+    if numbers != sorted(numbers):
+        complaints.append(f"{index}: sort its lines by number")
     return complaints
 
 

@@ -1,5 +1,7 @@
 """Prints what a person sees while ./dev works."""
 
+import atexit
+import os
 import shlex
 import sys
 import threading
@@ -10,6 +12,9 @@ TABLE_SECONDS = 120  # a longer command ends with a table of its parts
 terminal = sys.stdout.isatty()
 started = time.monotonic()
 parts = []  # (title, when it began)
+# .ci/run names a file for the parts, and prints one table of those of all its commands. What is started from
+# here must not write there.
+times = os.environ.pop("CI_TIMES", None)
 
 
 def part(title):
@@ -17,12 +22,23 @@ def part(title):
     parts.append((title, time.monotonic()))
 
 
-def table():
+def minutes_of_parts():
     ends = [began for _, began in parts[1:]] + [time.monotonic()]
-    rows = [(title, (end - began) / 60) for (title, began), end in zip(parts, ends)]
+    return [(title, (end - began) / 60) for (title, began), end in zip(parts, ends)]
+
+
+def table():
+    rows = [*minutes_of_parts(), ("in all", (time.monotonic() - started) / 60)]
     width = max(len(title) for title, _ in rows)
-    lines = [f"{title:<{width}} {minutes:6.1f} min" for title, minutes in rows]
-    return "\n".join([*lines, f"{'in all':<{width}} {(ends[-1] - started) / 60:6.1f} min"])
+    return "\n".join(f"{title:<{width}} {minutes:6.1f} min" for title, minutes in rows)
+
+
+@atexit.register
+def keep_times():
+    """Adds the parts to the table of .ci/run, also if one of them raised an exception."""
+    if times and parts:
+        with open(times, "a", encoding="utf-8") as file:
+            file.writelines(f"{sys.argv[1]}: {title}\t{minutes:.1f}\n" for title, minutes in minutes_of_parts())
 
 
 def step(text):
@@ -98,7 +114,7 @@ class Tally:
         """Prints the last line. Returns the exit status. If nothing was run, that is a failure, too."""
         if self.passed + self.failed == 0:
             self.failed = 1
-        if parts and time.monotonic() - started > TABLE_SECONDS:
+        if len(parts) > 1 and not times and time.monotonic() - started > TABLE_SECONDS:
             print(table(), flush=True)
         print(self.line(), flush=True)
         return 1 if self.failed else 0

@@ -32,11 +32,12 @@ PROGRAMS = ("ros2store-cli", "ros2store-engine", "ros2store-dpu", "ros2store-fus
 
 
 INTRODUCTION = """\
-An object store for GPU training clusters, on this machine: a file tree goes into a pool and comes out
-again the same; writers, an engine and a DPU daemon are killed under load, and nothing acknowledged is
-lost; each set-up is measured beside the raw disk.
-It takes about {minutes} minutes after the build, and {needed} MiB of disk in {place}
-({free} MiB are free); {tree} is {megabytes} MiB."""
+An object store for GPU training clusters, on this machine: a file tree goes into a pool and comes
+out again the same; writers, an engine and a DPU daemon are killed under load, and nothing
+acknowledged is lost; each set-up is measured beside the raw disk.
+It takes about {minutes} minutes after the build, and {needed} MiB of disk ({free} MiB are free).
+{tree} is {megabytes} MiB. All files are in
+{place}."""
 NEXT = f"""
 Try next:
   ./dev demo --keep          leaves the pool, mounted
@@ -74,13 +75,14 @@ def add_arguments(parser):
     parser.add_argument("--tree", default="/usr/include", help="what is copied in (/usr/include)")
     parser.add_argument("--pull-plug", nargs="?", type=int, const=0, metavar="N",
                         help="only this: kill engine or DPU under verified load, at each key press; with "
-                        "N, or where there is no terminal, so many times (6) by itself")
+                        "N, or where there is no terminal, N times (6) by itself")
     # For its own test: uses build/release as it is, and takes less than a minute.
     parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)
 
 
 def run(options):
     tally = Told("demo")
+    console.part("demo")
     place = Path("build/demo-kept" if options.keep else "build/demo").absolute()
     demo = Demo(place, options, tally)
     if options.keep and place.exists():
@@ -430,8 +432,8 @@ class Demo:
         fill(sides, size)
         rows = [row for row in set_ups.ROWS if not self.options.tiny or row.key == "randread-32"]
         results = list(compare.table(rows, sides, size, seconds, turns))
-        self.table.append(f"{compare.machine()}; {turns} turn{'s' if turns > 1 else ''} of {seconds} s "
-                          "each way; in brackets: to raw")
+        self.table += [compare.machine(), f"{turns} turn{'s' if turns > 1 else ''} of {seconds} s each way; "
+                       "in brackets: to raw"]
         if self.options.figures:
             self.table += [*set_ups.lines(sides, results), "",
                            "The counters of each process, MiB of payload over all turns:",

@@ -1,4 +1,6 @@
-"""./dev nightly: runs what is too long for every change. Run it before a release."""
+"""./dev nightly: runs what is too long for every change.
+
+Run it before an issue is called done, and before a release."""
 
 import argparse
 import os

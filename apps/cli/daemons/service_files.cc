@@ -82,7 +82,7 @@ std::vector<std::string> names_in(std::string_view providers) {
     return names;
 }
 
-// The engine's listeners: shm, and the other providers that its DPU is told to use.
+// The engine's listeners: shm, and the other providers that its DPU will use.
 std::string engine_listens(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
     std::string listens = "shm " + paths.engine_data;
     for (const std::string& name : names_in(wish.providers)) {

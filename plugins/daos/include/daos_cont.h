@@ -41,7 +41,7 @@ int daos_cont_get_attr(daos_handle_t coh, int n, char const* const names[], void
                        size_t sizes[], daos_event_t* ev);
 int daos_cont_list_attr(daos_handle_t coh, char* buffer, size_t* size, daos_event_t* ev);
 int daos_cont_del_attr(daos_handle_t coh, int n, char const* const names[], daos_event_t* ev);
-/* The first of so many numbers that no other call gets. */
+/* The first of num_oids numbers that no other call gets. */
 int daos_cont_alloc_oids(daos_handle_t coh, daos_size_t num_oids, uint64_t* oid, daos_event_t* ev);
 /* Changes the label, and what is kept of the layout; others are -DER_NOTSUPPORTED. */
 int daos_cont_set_prop(daos_handle_t coh, daos_prop_t* prop, daos_event_t* ev);

@@ -14,12 +14,12 @@
 //
 // A tenant that is alone may use nearly all of the resource. While several tenants are active, a
 // tenant has no more inside, in cost by weight, than another tenant wants, but always
-// Limits::least. All together have Limits::shared, and one tenant less than twice its part by
-// weight. A quarter of that it may always have, even if what others keep inside costs more than
-// Limits::shared. A tenant with few requests therefore finds few ahead of it. If all tenants have
-// many requests, each keeps a queue that is long enough to be efficient. While a tenant makes small
-// and large requests, the large ones inside cost Limits::large at most, so that no small one is
-// behind megabytes of them.
+// Limits::least. All tenants together have Limits::shared inside. One tenant has less than twice
+// its part of Limits::shared by weight. It may always have half its part, even if what others keep
+// inside costs more than Limits::shared. A tenant with few requests therefore finds few ahead of
+// it. If all tenants have many requests, each keeps a queue that is long enough to be efficient.
+// While a tenant makes small and large requests, the large ones inside cost Limits::large at most,
+// so that no small one is behind megabytes of them.
 //
 // The rates of a tenant delay the first request of each queue of its lines. Requests behind it
 // wait, too; other queues, lines and tenants do not.
@@ -127,7 +127,7 @@ class [[nodiscard]] Permit {
     }
     ~Permit() { release(); }
     explicit operator bool() const noexcept { return line_ != nullptr; }
-    // The request turned out to cost so much more than Demand says of its kind. The tenant's next
+    // The request turned out to cost this much more than Demand says of its kind. The tenant's next
     // turn is later by what was not expected. Call it once for each request of a line, or for none.
     void settle(uint64_t more_ns) noexcept;
     void release() noexcept;

@@ -57,7 +57,7 @@ struct Crowd {
         : world(seed),
           accounts(world.core(), allowances_of(tenants)),
           admission(world.core(), {}, &accounts) {}
-    // A tenant. Its lines are of so many sessions.
+    // A tenant. Its lines are of this many sessions.
     Source& add(uint64_t bytes, size_t lines, size_t depth, size_t sessions = 1) {
         const auto account = accounts.open(subject_of(tenants++));
         std::vector<std::shared_ptr<Line>> its_lines;

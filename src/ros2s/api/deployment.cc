@@ -247,7 +247,7 @@ std::string Deployment::limits() const {
         if (applies) text += (text.empty() ? "" : "; ") + std::string(sentence);
     };
     add(features.own_pins, "a file that is open here can be removed by another client");
-    add(features.late_space, "free space is told late, and a full pool is noticed late");
+    add(features.late_space, "free space is reported late, and a full pool is noticed late");
     add(!features.caps, "containers and tenants have no caps");
     add(features.own_epochs,
         "changes of different files by different clients have no common order");

@@ -76,7 +76,7 @@ class Deployment {
     // "embedded engine, io_uring, …" or "through the mount at /mnt/x of process 4711 …".
     [[nodiscard]] const std::string& path() const { return path_; }
     // What the store below keeps less well than a ros2store-engine, for people: "free space is
-    // told late; …". Empty: nothing.
+    // reported late; …". Empty: nothing.
     [[nodiscard]] std::string limits() const;
     // True if the pool is used through its owner, another process.
     [[nodiscard]] bool is_through_owner() const { return through_owner_; }

@@ -7,7 +7,7 @@
 namespace ros2s::api {
 namespace {
 
-// The names of some metrics end with the call that tells them.
+// The names of some metrics are destroyed when the call of the visitor returns.
 TEST(Report, NamesOfCountersNeedNotLast) {
     FileReport report;
     report.counters = [](const MetricVisitor& visit) {

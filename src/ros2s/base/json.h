@@ -1,4 +1,5 @@
-// JSON that is written, and UTF-8. Plain values and functions; any thread.
+// Json: builds JSON text. is_utf8(): whether bytes are UTF-8. Plain values and functions; any
+// thread.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -24,7 +25,7 @@ class Json {
     Json(T value) : text_(std::to_string(value)) {}
     Json(double value);
 
-    // Has its own copy of the name: metrics have names that end with the call that tells them.
+    // Has its own copy of the name, which may be a temporary of a MetricVisitor's caller.
     using Member = std::pair<std::string, Json>;
     [[nodiscard]] static Json object(const std::vector<Member>& members = {});
     [[nodiscard]] static Json array(const std::vector<Json>& values = {});

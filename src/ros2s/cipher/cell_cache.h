@@ -1,6 +1,6 @@
 // CellCache: cells that earlier fetches brought. A read whose cells are here fetches the blocks
 // alone. It compares the epoch of the array that comes with them: if the array has not changed,
-// neither have its cells. So nothing here needs to be told of updates, its own or others'.
+// neither have its cells. So nothing here needs to be notified of updates, its own or others'.
 //
 // Used on one core. Bounded, by itself and together with others (CipherMemory); its arrays that
 // were not used for the longest time go first.

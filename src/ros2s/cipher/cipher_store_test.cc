@@ -37,7 +37,7 @@ class CountingStore final : public ForwardingStore {
     }
     int fetches = 0, updates = 0;
     uint64_t last_digest = 0;
-    // As if arrays had grown during so many of the next fetches: the size is the one before.
+    // As if arrays had grown during this many of the next fetches: the size is the one before.
     int older_sizes = 0;
     uint64_t older_size = 0;
 

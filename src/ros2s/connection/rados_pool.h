@@ -34,8 +34,8 @@ struct RadosOptions {
     bool formats = false;
     // The users of this process repeat what was not answered (hosts of a DPU).
     bool keeps_replies = true;
-    // What crashes have left is removed so often, and so many objects a second are looked at then.
-    // 0: never; in one go.
+    // How often what crashes have left is removed (0: never), and how many objects a second are
+    // examined for that (0: all in one go).
     Duration sweep_every{};
     uint64_t sweep_rate = 0;
 };

@@ -85,8 +85,6 @@ class PoolCatalog {
     }
     // The transport of the I/O of a pool that find() knows, in a form that clients may see.
     [[nodiscard]] virtual std::string path(const std::string& pool) const = 0;
-    // Creates a container with an empty file system in a pool that find() knows. Errors come with a
-    // sentence: exists, invalid, no_space, read_only.
     // The owner of what the subject creates in the pool, and the containers that it may therefore
     // use. Nothing: it owns none, as a revoked tenant's. Servers without tenants: nobody owns.
     [[nodiscard]] virtual std::optional<std::string> owner_of(std::string_view /*pool*/,
@@ -104,6 +102,8 @@ class PoolCatalog {
                               "the engine that has the pool keeps caps and owners: name the "
                               "engine, as in ros2s://HOST:PORT/POOL/CONTAINER");
     }
+    // Creates a container with an empty file system in a pool that find() knows. Errors come with a
+    // sentence: exists, invalid, no_space, read_only.
     virtual Task<Result<object::ContainerRecord>> create_container(
         const Call& call, std::string subject, std::string pool,
         object::ContainerProperties properties, fs::Owner owner, Report& report) = 0;

@@ -17,7 +17,7 @@ class HealthService final : public OfferedService {
 
     // The service "pool/NAME". Has no effect after set_all_ended().
     void set_pool(const std::string& pool, bool serving);
-    // Nothing serves any more. Watching clients are told, and their calls end.
+    // Nothing serves any more. Watching clients are notified, and their calls end.
     void set_all_ended();
 
   private:

@@ -23,7 +23,7 @@ class NameTurn {
     ~NameTurn() { end(); }
     // Waits for it. Errors: cancelled.
     Task<Result<>> begin(const Call& call);
-    // The call costs so much more than one on a name.
+    // The call costs this much more than one on a name.
     void charge(uint64_t cost_ns) { more_ns_ += cost_ns; }
     // The call goes on outside of it: what follows may take long, and is not work of this core.
     void end();

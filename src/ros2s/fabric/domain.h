@@ -51,8 +51,8 @@ class Listener {
 struct ListenOptions {
     Limits limits;
     PeerCheck* peer_check = nullptr;  // null: all peers are admitted
-    // Applies to the peers that are not admitted yet, and again to those admitted but not accepted
-    // yet.
+    // One limit for the peers that are not admitted yet, and the same limit for admitted peers that
+    // accept() has not returned yet.
     uint32_t handshakes_max = 64;
     // Equal to the limit of connect(), so that a handshake on a busy machine is not ended early.
     Duration handshake_within = std::chrono::seconds(5);

@@ -176,7 +176,7 @@ struct GrantOptions {
 };
 
 // When put() returns.
-enum class Placement : uint8_t {
+enum class PutReturns : uint8_t {
     placed,   // the bytes are in the peer's memory; put() returns its refusal
     ordered,  // `from` may be reused, and the bytes precede messages that are sent later. A refusal
               // for a revoked key is not reported; any other ends the connection.
@@ -240,7 +240,7 @@ class Endpoint {
     // alignment. Suspends. Errors: as of to_error(Refusal); disconnected: then some or all bytes
     // may have been moved.
     virtual Task<Result<>> put(const RemoteKey& key, uint64_t offset, ConstBytes from,
-                               Placement placement = Placement::placed) = 0;
+                               PutReturns returns = PutReturns::placed) = 0;
     virtual Task<Result<>> get(const RemoteKey& key, uint64_t offset, Bytes into) = 0;
 
     // Maps the same bytes in place, without a copy, for the side that initiates. Errors:

@@ -86,8 +86,11 @@ Task<Result<>> Dfs::format(const Call& call, object::ObjectStore& store,
     const auto done = co_await store.update(call, container, transaction);
     if (done) co_return Result<>();
     if (done.error().code == Code::condition_failed) {
-        co_return report.fail(Code::exists, "container {} already has a file system",
-                              record.properties.label);
+        co_return report.fail(
+            Code::exists,
+            "container {} already has a file system: mount it, or create a container with "
+            "another label",
+            record.properties.label);
     }
     co_return report.fail(done.error(), "the file system of container {} cannot be written: {}",
                           record.properties.label, describe(done.error()));

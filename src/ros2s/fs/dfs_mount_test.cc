@@ -166,7 +166,8 @@ TEST_F(DfsMountTest, WantsAFileSystemInTheContainer) {
 TEST_F(DfsMountTest, FormatsOnce) {
     EXPECT_EQ(format(), std::nullopt);
     EXPECT_EQ(format(), Code::exists);
-    EXPECT_NE(report_.text().find("already"), std::string::npos) << report_.text();
+    EXPECT_NE(report_.text().find("already has a file system: mount it"), std::string::npos)
+        << report_.text();
     ASSERT_EQ(mount(), std::nullopt);
     const auto root = world_.run(fs_->get_attributes(call_, root_node));
     EXPECT_EQ(root->uid, 7u);

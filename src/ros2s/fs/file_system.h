@@ -197,12 +197,13 @@ class Namespace {
                                   RenameFlags flags) = 0;
     virtual Task<Result<std::string>> readlink(const Call&, NodeId node) = 0;
 
-    // The node that a path leads to, or its place. Paths and absolute targets of links start at the
-    // root, and ".." of the root is the root. A path with a trailing slash names a directory; if
-    // something else exists there, it is an error. Each node of the result except the root counts
-    // as looked up; path_walk.h releases them. Errors also: loop (more than links_followed_max
-    // links, or names_walked_max names); not_found and not_directory are about a directory of the
-    // path. Adds the names that it took to Call::names_walked, also if it fails.
+    // The node at the end of a path. If it does not exist: its parent and name. Paths and absolute
+    // targets of links start at the root, and ".." of the root is the root. A path with a trailing
+    // slash names a directory; if something else exists there, it is an error. Each node of the
+    // result except the root counts as looked up; path_walk.h releases them. Errors also: loop
+    // (more than links_followed_max links, or names_walked_max names); not_found and not_directory
+    // are about a directory of the path. Adds the names that it took to Call::names_walked, also if
+    // it fails.
     //
     // Unless a file system overrides it, or look_up_names(), each name is one lookup and each link
     // one readlink.
@@ -280,8 +281,8 @@ class FileSystem : public Namespace {
     virtual Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
                                          uint64_t offset) = 0;
     // As pread(), for a caller that passes the bytes on to a process that verifies them. If it sets
-    // `crc`, nothing here has verified the bytes: it is the CRC32C that they have according to
-    // their checksums in the store. Otherwise the caller computes one.
+    // `crc`, nothing here has verified the bytes: `crc` is computed from the checksums in the
+    // store. Otherwise the caller computes one.
     virtual Task<Result<uint64_t>> pread_forwarded(const Call& call, FileHandle handle, Window into,
                                                    uint64_t offset, std::optional<uint32_t>& crc) {
         crc.reset();

@@ -71,8 +71,8 @@ struct Condition {
         // These apply to objects that the transaction changes. Keys and value are ignored. They are
         // checked last.
         pinned,    // the transaction's holder has pinned it
-        unpinned,  // no other holder has pinned it. A pin that is begun meanwhile sees what the
-                   // transaction has changed
+        unpinned,  // no other holder has pinned it. A pin() that starts during the transaction
+                   // sees the transaction's result
         // Always holds: the holder pins it in the same step (see update). `invalid` unless the
         // transaction puts a value of this object; at most transaction_pins_max.
         pin,
@@ -307,8 +307,9 @@ class ObjectStore {
     virtual Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
                                            const Akey& akey) = 0;
 
-    // Errors: exists (the label), invalid, read_only, too_large (detail = containers_max; less:
-    // what the owner has, and others have the rest of the pool's, or it is free for them).
+    // Errors: exists (the label), invalid, read_only, too_large: the pool has containers_max
+    // containers (detail = containers_max), or the owner has its share (detail = the owner's
+    // number).
     virtual Task<Result<ContainerRecord>> create_container(
         const Call& call, const ContainerProperties& properties) = 0;
     // Errors: not_found, read_only.
@@ -345,13 +346,13 @@ class ObjectStore {
 };
 
 inline constexpr size_t fetch_items_max = 1024;
-// Values in the reply to one list, beside the last of them: a client cannot make a store keep the
-// largest value for each of its entries.
+// Limit for the values in one reply to list(), without the last value. It bounds the memory that a
+// client can cause the store to use.
 inline constexpr size_t list_value_bytes_max = size_t{1} << 20;
 inline constexpr size_t chain_items_max = 128;
 inline constexpr uint64_t chain_bytes_max = 256 << 10;
 inline constexpr size_t transaction_operations_max = 1024;
-// Of a pool: creating one and listing them look at all.
+// Limit per pool. Creating and listing containers takes time proportional to their number.
 inline constexpr uint64_t containers_max = 4096;
 inline constexpr uint64_t containers_of_owner_sure = 16;
 inline constexpr size_t transaction_pins_max = 16;

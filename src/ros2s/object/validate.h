@@ -14,10 +14,10 @@ namespace ros2s::object {
 [[nodiscard]] Result<> validate(const ListRequest& request);
 [[nodiscard]] Result<> validate(const ContainerProperties& properties);
 [[nodiscard]] Result<> validate(const Akey& akey);
-// Whether a pool with `all` containers takes another one of this owner, who has `owned` of them. So
-// that no owner takes the pool, one has no more than are free, but a sure number if there is room;
-// empty: nobody in particular, as administrators. Errors: too_large (detail = containers_max, or
-// what the owner has).
+// Whether a pool with `all` containers takes another one of this owner, who has `owned` of them. An
+// owner may have at most as many containers as are free, but always containers_of_owner_sure if the
+// pool has room. An empty owner (administrators) is not limited. Errors: too_large (detail =
+// containers_max, or what the owner has).
 [[nodiscard]] Result<> check_room(uint64_t all, std::string_view owner, uint64_t owned);
 // A chain: its items and as many links. Errors also: unsupported (a window that is not local).
 [[nodiscard]] Result<> validate(std::span<const FetchItem> items, std::span<const Link> links);

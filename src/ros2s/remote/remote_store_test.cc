@@ -300,7 +300,7 @@ struct NotesTurns final : ForwardingStore {
     int passed = 0;
     int passed_before = 0;
 };
-// The client has sent something that costs as much as looking at so many entries.
+// The client has sent something that costs as much as looking at this many entries.
 Task<> expect_charged(Bench& bench, NotesTurns& store) {
     constexpr int turns = 100;
     // Another tenant's small requests and one of the client's wait. One at a time is inside.

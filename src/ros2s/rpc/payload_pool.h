@@ -96,7 +96,7 @@ class PayloadPool {
     void give_part(const std::byte* data, uint64_t piece) noexcept;
     [[nodiscard]] StagingMemory take_piece(uint64_t piece);
     void give_piece(StagingMemory memory) noexcept;
-    // Frees spare memory until so much more may be kept. False: there is not enough.
+    // Frees spare memory until this much more may be kept. False: there is not enough.
     bool make_room(uint64_t bytes) noexcept;
     void count_kept(uint64_t more, uint64_t less) noexcept {
         kept_bytes_ += more - less;

@@ -150,7 +150,7 @@ Task<Result<>> Request::move_part(Way way, WindowDescriptor window, uint64_t off
             moved = co_await endpoint.get(*key, window.offset + offset, memory);
         } else {
             moved = co_await endpoint.put(*key, window.offset + offset, memory,
-                                          fabric::Placement::ordered);
+                                          fabric::PutReturns::ordered);
         }
     }
     co_await within.finish();

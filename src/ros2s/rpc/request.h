@@ -100,10 +100,10 @@ class Request {
     // Sends an error as the reply, with a sentence for people.
     Task<> fail(Error error, std::string_view text = {});
     [[nodiscard]] bool answered() const { return answered_; }
-    // It costs the server so much more than a request of its Service::work() (admission/cost.h).
+    // The request costs the server this much more than Service::work() said (admission/cost.h).
     // Call it as soon as that is known: its tenant's next requests wait for it.
     void charge(uint64_t cost_ns) { charged_ns_ += cost_ns; }
-    // It is about so many further names, which count for the tenant's rate of names.
+    // The request concerns this many more names, which count for the tenant's rate of names.
     void charge_names(uint64_t names) { charged_names_ += names; }
     // From its arrival until its reply was queued. Call it after that.
     [[nodiscard]] Duration took() const { return answered_at_ - arrived_; }

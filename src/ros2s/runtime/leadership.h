@@ -5,7 +5,7 @@
 //     a caller's thread                        the reactor's own thread
 //     try_lead() ── true ─► turns, leave()     stand_in() ── true ─► turns until asked(), leave()
 //                └─ false ─► follow(), sleep
-//                            on its own word, unfollow()
+//                            on its own futex, unfollow()
 //
 // If a caller stops leading, the own thread waits `grace` before it leads: callers usually return.
 // Meanwhile no thread leads. If a thread follows, or calls, the own thread leads at once.
@@ -14,8 +14,9 @@
 // - At most one thread leads; what it wrote is visible to the next one.
 // - A thread that follows never waits without a leader: leave() publishes "none" and then looks
 //   for followers, follow() counts itself and then looks for a leader, all sequentially consistent.
-// - If two callers overlap, the own thread leads for both: passing the lead to and fro would cost a
-//   wake-up for each request. A caller leads again when `shared_for` has passed without overlap.
+// - If two callers overlap, the own thread leads for both: passing the lead back and forth would
+//   cost a wake-up for each request. A caller leads again when `shared_for` has passed without
+//   overlap.
 //
 // Any thread may call it, except stand_in(): only the own thread calls that.
 #pragma once

@@ -1,7 +1,7 @@
 // OsReactor: the Reactor of a real process: a loop over io_uring, or over threads if io_uring is
-// not available. Without work it polls with sched_yield for a while, if that found work lately
-// (poll_habit.h). Then it sleeps in the ring's wait, its only place to sleep. An idle reactor uses
-// no processor time.
+// not available. Without work it first polls with sched_yield, if polling found work in recent
+// waits (poll_habit.h). Then it sleeps in the ring's wait, its only place to sleep. An idle reactor
+// uses no processor time.
 //
 // One turn of the loop; each step is bounded:
 //   mailbox (other threads) → ring completions → due timers → pollers → ready handles → submit
@@ -151,7 +151,7 @@ class Lead {
     bool leads_;
 };
 
-// While it lives some other thread runs the loop: the caller sleeps for what a turn will bring.
+// While a Follow exists, another thread runs the loop, and the caller sleeps until it is woken.
 class Follow {
   public:
     explicit Follow(OsReactor& reactor) noexcept;

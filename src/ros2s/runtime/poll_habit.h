@@ -16,7 +16,7 @@ namespace ros2s {
 
 class PollHabit {
   public:
-    // At most so many polls in vain in a row count. Then one wait of 1,024 polls.
+    // At most this many polls in vain in a row count. Then one wait of 1,024 polls.
     static constexpr uint32_t in_vain_most = 10;
 
     // A wait begins. True: it polls first. Then found() or in_vain() says how that ended.

@@ -44,7 +44,7 @@ class TenantRegistry {
     [[nodiscard]] uint64_t version() const { return version_; }
     // Calls `told`, on this core, after each change and each expiry. It must not wait.
     void on_change(std::function<void()> told) { told_ = std::move(told); }
-    // Lets waiting calls return: something that they are told has changed.
+    // Lets waiting calls return: something that they report has changed.
     void tell() {
         ++version_;
         news_.wake_all();

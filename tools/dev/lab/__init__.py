@@ -151,8 +151,8 @@ def is_ready(tally):
 
 
 def run_suites(names, seconds, tally, points=power.POINTS):
-    """Runs suites, each at most so long. Those that need the same kernel share a guest, in which each begins as
-    after a boot. If the guest ends in the middle of one, another guest runs the rest."""
+    """Runs suites, each for at most this time. Those that need the same kernel share a guest, in which each begins
+    as after a boot. If the guest ends in the middle of one, another guest runs the rest."""
     by_kernel = {}
     for name in dict.fromkeys(names):
         if name == "power":

@@ -138,7 +138,9 @@ Task<Result<>> create_file_device(Reactor& reactor, std::string path, uint64_t s
     }
     if (::lstat(path.c_str(), &named) == 0) {
         co_return report.fail(Code::exists,
-                              path + ": exists already; open it, or remove it to begin again");
+                              "{} exists already, and may be a device of a pool; use another path, "
+                              "or remove the file to make a new one",
+                              path);
     }
     const std::string unfinished = path + provisional;
     ROS2S_CO_TRY_ASSIGN(const auto file,

@@ -80,7 +80,8 @@ TEST_F(FileDeviceTest, CreatesAFullyWrittenFile) {
 TEST_F(FileDeviceTest, DoesNotOverwrite) {
     std::ofstream(path_) << "precious";
     EXPECT_EQ(create(mebibyte).error().code, Code::exists);
-    EXPECT_THAT(report_.text(), HasSubstr("exists already"));
+    EXPECT_THAT(report_.text(),
+                HasSubstr("exists already, and may be a device of a pool; use another"));
     EXPECT_EQ(std::filesystem::file_size(path_), 8U);
     EXPECT_EQ(files().size(), 1U);
 }

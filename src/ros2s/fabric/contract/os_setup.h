@@ -1,5 +1,5 @@
 // OsSetup: the contract's set-up for providers of real processes. It uses one reactor or two, and
-// listens on the loopback interface unless told otherwise.
+// listens on the loopback interface by default.
 #pragma once
 #include "ros2s/fabric/contract/contract.h"
 #include "ros2s/fabric/contract/stage.h"

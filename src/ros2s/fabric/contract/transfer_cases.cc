@@ -139,7 +139,7 @@ Task<> ordered_server(Server& server) {
     AlignedBuffer buffer(mib);
     for (uint64_t i = 0; i < 50; ++i) {
         fill(buffer.bytes(), i);
-        EXPECT_TRUE(co_await server.endpoint->put(key, 0, buffer.bytes(), Placement::ordered));
+        EXPECT_TRUE(co_await server.endpoint->put(key, 0, buffer.bytes(), PutReturns::ordered));
         std::memset(buffer.data(), 0, buffer.size());  // the granted memory
         co_await say(*server.endpoint, std::to_string(i));
         co_await expect_to_hear(*server.endpoint, "next");
@@ -213,7 +213,7 @@ Task<> many_grants_server(Server& server) {
     for (uint64_t i = 0; i < 500; ++i) {
         const RemoteKey key = co_await receive_key(*server.endpoint);
         fill(buffer.bytes(), i);
-        EXPECT_TRUE(co_await server.endpoint->put(key, 0, buffer.bytes(), Placement::ordered));
+        EXPECT_TRUE(co_await server.endpoint->put(key, 0, buffer.bytes(), PutReturns::ordered));
         co_await say(*server.endpoint, "put");
     }
     co_await expect_to_hear(*server.endpoint, "done");

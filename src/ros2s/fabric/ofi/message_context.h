@@ -43,7 +43,7 @@ class MessageContext {
     // Frees the data of a peer's request.
     void free(fi_info* request) const noexcept { free_info_(request); }
     // Before libfabric 1.21 a rejection leaks the request's identifier, also in the kernel. So an
-    // endpoint takes over the identifier. Closing that endpoint tells the peer.
+    // endpoint takes over the identifier. Closing that endpoint notifies the peer.
     void reject(fi_info& request) noexcept;
 
     // Readable when a queue has something, after may_sleep() returned true, or after signal().

@@ -44,7 +44,8 @@ class MessageLane final : public lanes::Lane {
         return endpoint_ != nullptr && &endpoint_->fid == endpoint;
     }
     void connected() noexcept;
-    // The peer has left. The user is told when everything that the peer sent before is received.
+    // The peer has left. The user is notified when everything that the peer sent before is
+    // received.
     void left() noexcept { left_ = true; }
     [[nodiscard]] bool has_left() const noexcept { return left_; }
     enum class Outcome : uint8_t { well, refused, lost };

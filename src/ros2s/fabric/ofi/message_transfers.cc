@@ -22,13 +22,13 @@ Result<Exposed> MessageTransfers::expose(Bytes memory, Rights rights) {
     return Exposed{.address = reinterpret_cast<uint64_t>(memory.data()), .key = key};
 }
 
-Task<Result<>> MessageTransfers::write(Exposed to, ConstBytes from, Placement placement,
+Task<Result<>> MessageTransfers::write(Exposed to, ConstBytes from, PutReturns returns,
                                        const bool& revoked) {
     Move move{.at = to,
               .revoked = &revoked,
               .from = from.data(),
               .left = from.size(),
-              .waits = placement == Placement::placed};
+              .waits = returns == PutReturns::placed};
     co_return co_await perform(move);
 }
 

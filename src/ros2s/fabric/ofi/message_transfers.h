@@ -39,7 +39,7 @@ class MessageTransfers final : public OneSided {
 
     Result<Exposed> expose(Bytes memory, Rights rights) override;
     void withdraw(uint64_t key) noexcept override { exposed_.erase(key); }
-    Task<Result<>> write(Exposed to, ConstBytes from, Placement placement,
+    Task<Result<>> write(Exposed to, ConstBytes from, PutReturns returns,
                          const bool& revoked) override;
     Task<Result<>> read(Exposed from, Bytes into, const bool& revoked) override;
     void stop() noexcept override;

@@ -27,7 +27,7 @@ std::span<std::string> settings() {
         // Receive buffers belong to no connection, also over verbs. Otherwise libfabric would post
         // them again for a connection that it had just closed.
         "FI_OFI_RXM_USE_SRX=1",
-        // A queue of completions has room for everything that so many connections can have in
+        // A queue of completions has room for everything that this many connections can have in
         // progress. Soft-RoCE's has 32767 entries; libfabric's defaults need more.
         "FI_UNIVERSE_SIZE=100",
         "FI_OFI_RXM_MSG_TX_SIZE=64",

@@ -85,7 +85,7 @@ bool PacketEndpoint::add_notice() noexcept {
 }
 
 Task<Result<>> PacketEndpoint::put_by_adapter(const RemoteKey& key, uint64_t offset,
-                                              ConstBytes from, Placement placement) {
+                                              ConstBytes from, PutReturns returns) {
     const Use open(*this);
     if (!initiates()) co_return refuse(Refusal::initiator);
     co_await operation_slots_.acquire();
@@ -93,7 +93,7 @@ Task<Result<>> PacketEndpoint::put_by_adapter(const RemoteKey& key, uint64_t off
     if (!alive()) co_return fail(Code::disconnected);
     const auto use = peer_grants_.begin(key, offset, from.size(), Rights::write, reactor_.now());
     if (!use) co_return refuse(use.error());
-    const auto moved = co_await one_sided_->write(use->at(), from, placement, use->revoked());
+    const auto moved = co_await one_sided_->write(use->at(), from, returns, use->revoked());
     ROS2S_CO_TRY(finish_use(*use, moved));
     counters_.puts.add();
     counters_.put_bytes.add(from.size());

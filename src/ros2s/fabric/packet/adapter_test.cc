@@ -19,7 +19,7 @@ class IdleAdapter final : public OneSided {
   public:
     Result<Exposed> expose(Bytes /*memory*/, Rights /*rights*/) override { return Exposed{}; }
     void withdraw(uint64_t /*key*/) noexcept override {}
-    Task<Result<>> write(Exposed /*to*/, ConstBytes /*from*/, Placement /*placement*/,
+    Task<Result<>> write(Exposed /*to*/, ConstBytes /*from*/, PutReturns /*returns*/,
                          const bool& /*revoked*/) override {
         co_return Result<>();
     }

@@ -23,10 +23,10 @@ class OneSided {
     // After the return no access by this key takes place.
     virtual void withdraw(uint64_t key) noexcept = 0;
 
-    // Suspend. With Placement::ordered the bytes precede frames that the wire sends later. When
+    // Suspend. With PutReturns::ordered the bytes precede frames that the wire sends later. When
     // `revoked` becomes true, no operation begins, and those in progress are waited for. Errors:
     // stale (revoked), disconnected.
-    virtual Task<Result<>> write(Exposed to, ConstBytes from, Placement placement,
+    virtual Task<Result<>> write(Exposed to, ConstBytes from, PutReturns returns,
                                  const bool& revoked) = 0;
     virtual Task<Result<>> read(Exposed from, Bytes into, const bool& revoked) = 0;
     // Ends operations in progress and later ones as disconnected, at once.

@@ -171,15 +171,15 @@ void PacketEndpoint::complete(Operation& operation) noexcept {
 }
 
 Task<Result<>> PacketEndpoint::put(const RemoteKey& key, uint64_t offset, ConstBytes from,
-                                   Placement placement) {
+                                   PutReturns returns) {
     if (one_sided_ != nullptr) {
-        co_return co_await put_by_adapter(key, offset, from, placement);
+        co_return co_await put_by_adapter(key, offset, from, returns);
     }
     Operation operation{.key = key,
                         .offset = offset,
                         .from = from,
                         .is_put = true,
-                        .wants_answer = placement == Placement::placed};
+                        .wants_answer = returns == PutReturns::placed};
     ROS2S_CO_TRY(co_await perform(operation));
     counters_.puts.add();
     counters_.put_bytes.add(from.size());

@@ -80,7 +80,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
     Result<Bytes> allocate(uint64_t size) override;
     void free(Bytes memory) noexcept override;
     Task<Result<>> put(const RemoteKey& key, uint64_t offset, ConstBytes from,
-                       Placement placement) override;
+                       PutReturns returns) override;
     Task<Result<>> get(const RemoteKey& key, uint64_t offset, Bytes into) override;
     Task<> close() override;
 
@@ -173,7 +173,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
     void notify(const Notice& notice) noexcept;
     bool add_notice() noexcept;
     Task<Result<>> put_by_adapter(const RemoteKey& key, uint64_t offset, ConstBytes from,
-                                  Placement placement);
+                                  PutReturns returns);
     Task<Result<>> get_by_adapter(const RemoteKey& key, uint64_t offset, Bytes into);
     Result<> finish_use(const PeerGrants::Use& use, const Result<>& moved) noexcept;
     void on_granted(const PacketView& packet) noexcept;

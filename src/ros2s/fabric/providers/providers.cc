@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
+#include <span>
 
 #include "ros2s/base/text_parts.h"
 #include "ros2s/fabric/ofi/ofi.h"
@@ -15,11 +17,67 @@ namespace ros2s::fabric {
 
 namespace {
 
-constexpr std::array<const char*, 8> names{
-    "shm",      "tls", "ucx+tcp", "ucx+rc", "ucx+dc_x", "ofi+tcp;ofi_rxm", "ofi+verbs;ofi_rxm",
-    "ofi+verbs"};
+using Opened = Result<std::unique_ptr<Domain>>;
 
-bool is_of_ofi(std::string_view provider) { return provider.starts_with("ofi+"); }
+Opened open_shm(Reactor& reactor, const std::string& /*provider*/, const std::string& /*device*/,
+                DomainOptions& options, Report& /*report*/) {
+    return shm::open_domain(reactor, {.together = options.together});
+}
+
+Opened open_tls(Reactor& reactor, const std::string& /*provider*/, const std::string& /*device*/,
+                DomainOptions& options, Report& report) {
+    return tls::open_domain(reactor, std::move(options.tls), report);
+}
+
+Opened open_ucx(Reactor& reactor, const std::string& provider, const std::string& device,
+                DomainOptions& /*options*/, Report& report) {
+    return ucx::open_domain(reactor, {.provider = provider, .device = device}, report);
+}
+
+Opened open_ofi(Reactor& reactor, const std::string& provider, const std::string& device,
+                DomainOptions& /*options*/, Report& report) {
+    return ofi::open_domain(reactor, {.provider = provider, .device = device}, report);
+}
+
+using Devices = Result<std::vector<std::string>>;
+
+Devices devices_of_ucx(const std::string& provider, Report& report) {
+    ROS2S_TRY(ucx::library(report));
+    return ucx::devices(provider, report);
+}
+
+Devices devices_of_ofi(const std::string& provider, Report& report) {
+    ROS2S_TRY(ofi::library(report));
+    return ofi::devices(provider, report);
+}
+
+struct Provider {
+    const char* name;
+    bool trusts_its_network;
+    Opened (*open)(Reactor&, const std::string& provider, const std::string& device, DomainOptions&,
+                   Report&);
+    Devices (*devices)(const std::string& provider, Report&);  // null: it needs none
+    const char* reach = "";                                    // of one without devices
+};
+
+// All that this module knows of a provider.
+constexpr std::array providers{
+    Provider{"shm", false, open_shm, nullptr, "between processes of this machine"},
+    Provider{"tls", false, open_tls, nullptr,
+             "over any network, between certificates of one authority"},
+    Provider{"ucx+tcp", true, open_ucx, devices_of_ucx},
+    Provider{"ucx+rc", true, open_ucx, devices_of_ucx},
+    Provider{"ucx+dc_x", true, open_ucx, devices_of_ucx},
+    Provider{"ofi+tcp;ofi_rxm", true, open_ofi, devices_of_ofi},
+    Provider{"ofi+verbs;ofi_rxm", true, open_ofi, devices_of_ofi},
+    Provider{"ofi+verbs", false, open_ofi, devices_of_ofi},
+};
+
+// Null: there is no such provider.
+const Provider* find(std::string_view name) {
+    const auto found = std::ranges::find(providers, name, &Provider::name);
+    return found == providers.end() ? nullptr : &*found;
+}
 
 template <class Library>
 NetworkLibrary described(std::string name, std::string package, const Result<Library>& found,
@@ -34,25 +92,25 @@ NetworkLibrary described(std::string name, std::string package, const Result<Lib
     return library;
 }
 
-Result<std::vector<std::string>> devices_of(const std::string& provider, Report& report) {
-    if (is_of_ofi(provider)) {
-        ROS2S_TRY(ofi::library(report));
-        return ofi::devices(provider, report);
-    }
-    ROS2S_TRY(ucx::library(report));
-    return ucx::devices(provider, report);
-}
-
 }  // namespace
 
 std::string_view provider_names() {
-    return "shm, tls, ucx+tcp, ucx+rc, ucx+dc_x, ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm and ofi+verbs";
+    static const std::string names = [] {
+        std::string text = providers.front().name;
+        for (const Provider& each : std::span(providers).subspan(1)) {
+            text += &each == &providers.back() ? " and " : ", ";
+            text += each.name;
+        }
+        return text;
+    }();
+    return names;
 }
 
-bool is_provider(std::string_view name) { return std::ranges::find(names, name) != names.end(); }
+bool is_provider(std::string_view name) { return find(name) != nullptr; }
 
 bool trusts_its_network(std::string_view provider) {
-    return provider != "shm" && provider != "tls" && provider != "ofi+verbs";
+    const Provider* const found = find(provider);
+    return found == nullptr || found->trusts_its_network;
 }
 
 Result<std::string> choose_device(const std::string& provider, std::string_view devices,
@@ -70,36 +128,29 @@ Result<std::string> choose_device(const std::string& provider, std::string_view 
 Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, const std::string& provider,
                                             const std::string& devices, Report& report,
                                             DomainOptions options) {
-    if (provider == "shm") return shm::open_domain(reactor, {.together = options.together});
-    if (provider == "tls") return tls::open_domain(reactor, std::move(options.tls), report);
-    if (!is_provider(provider)) {
+    const Provider* const found = find(provider);
+    if (found == nullptr) {
         return report.fail(Code::unsupported, "there is no provider '{}': choose one of {}",
                            provider, provider_names());
     }
     std::string device = devices;
-    if (devices.contains(',')) {
-        ROS2S_TRY_ASSIGN(const auto fit, devices_of(provider, report));
+    if (found->devices != nullptr && devices.contains(',')) {
+        ROS2S_TRY_ASSIGN(const auto fit, found->devices(provider, report));
         ROS2S_TRY_ASSIGN(device, choose_device(provider, devices, fit, report));
     }
-    if (is_of_ofi(provider)) {
-        return ofi::open_domain(reactor, {.provider = provider, .device = device}, report);
-    }
-    return ucx::open_domain(reactor, {.provider = provider, .device = device}, report);
+    return found->open(reactor, provider, device, options, report);
 }
 
 std::vector<Availability> look_at_providers() {
     std::vector<Availability> all;
-    for (const char* name : names) {
-        Availability& one = all.emplace_back(Availability{.provider = name});
-        if (one.provider == "shm" || one.provider == "tls") {
-            one.here = true;
-            one.reach = one.provider == "shm" ? "between processes of this machine"
-                                              : "over any network, between certificates of one "
-                                                "authority";
-            continue;
-        }
+    for (const Provider& each : providers) {
+        Availability& one =
+            all.emplace_back(Availability{.provider = each.name, .reach = each.reach});
         Report report;
-        if (auto devices = devices_of(one.provider, report)) one.devices = std::move(*devices);
+        if (each.devices != nullptr) {
+            if (auto devices = each.devices(one.provider, report))
+                one.devices = std::move(*devices);
+        }
         one.here = report.empty();
         one.why_not = report.text();
     }

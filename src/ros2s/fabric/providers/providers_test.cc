@@ -28,6 +28,14 @@ TEST(Providers, each_is_here_or_says_why_not) {
     EXPECT_NE(std::ranges::find(all[5].devices, "lo"), all[5].devices.end()) << all[5].why_not;
 }
 
+TEST(Providers, their_names_are_for_sentences) {
+    EXPECT_EQ(provider_names(),
+              "shm, tls, ucx+tcp, ucx+rc, ucx+dc_x, ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm and "
+              "ofi+verbs");
+    EXPECT_FALSE(is_provider("ucx"));
+    EXPECT_FALSE(is_provider(""));
+}
+
 TEST(Providers, three_of_them_are_fit_for_a_network_that_nobody_trusts) {
     for (const Availability& each : look_at_providers()) {
         EXPECT_EQ(trusts_its_network(each.provider),

@@ -104,7 +104,7 @@ class ShmEndpoint final : public MessageEndpoint {
     Result<Bytes> allocate(uint64_t size) override;
     void free(Bytes memory) noexcept override;
     Task<Result<>> put(const RemoteKey& key, uint64_t offset, ConstBytes from,
-                       Placement placement) override;
+                       PutReturns returns) override;
     Task<Result<>> get(const RemoteKey& key, uint64_t offset, Bytes into) override;
     Task<> close() override;
 

@@ -185,7 +185,7 @@ Result<Bytes> ShmEndpoint::do_map(const RemoteKey& key, uint64_t offset, uint64_
 void ShmEndpoint::do_unmap(uint32_t slot) noexcept { unmark(slot); }
 
 Task<Result<>> ShmEndpoint::put(const RemoteKey& key, uint64_t offset, ConstBytes from,
-                                Placement /*placement*/) {
+                                PutReturns /*returns*/) {
     const Bytes source{const_cast<std::byte*>(from.data()), from.size()};
     ROS2S_CO_TRY(co_await move(key, offset, source, Rights::write));
     counters_.puts.add();

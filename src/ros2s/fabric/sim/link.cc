@@ -26,7 +26,7 @@ SimWire::SimWire(Reactor& core, std::shared_ptr<Link> link, size_t side)
 
 SimWire::~SimWire() {
     link_->changed_[side_] = nullptr;
-    // The other side must still be told of stalls.
+    // The other side must still be notified of stalls.
     if (link_->changed_[1 - side_] == nullptr) link_->network_.remove(*link_);
 }
 

@@ -29,7 +29,7 @@ class Link {
 
     Link(Network& network, std::string process_a, std::string process_b)
         : network_(network), processes_{std::move(process_a), std::move(process_b)} {}
-    // Loses the frames in transit. Both sides are told later.
+    // Loses the frames in transit. Both sides are notified later.
     void lose();
     void wake() noexcept;
 

@@ -6,7 +6,7 @@
 // their
 //   bytes take. A receiver that does not read fills the link's buffer, which stops the sender.
 // - A connection may be lost at any frame, at random or on demand, also after a given number of
-//   bytes: in the middle of a transfer. Frames in transit are lost. Each side is told later.
+//   bytes: in the middle of a transfer. Frames in transit are lost. Each side is notified later.
 // - A process (a domain's name) may die: its connections are lost without notice. It may stall: it
 //   reads nothing, and nothing that it sends leaves.
 // - A bit of a frame may be wrong on arrival, as behind a bad switch or memory. No provider detects

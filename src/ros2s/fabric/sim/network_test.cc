@@ -34,7 +34,7 @@ Task<> serve(Listener& listener, Outcome& outcome) {
         if (!key) ADD_FAILURE() << "a message arrived damaged";
         if (!key) break;
         std::memset(buffer.data(), static_cast<int>(key->generation), bytes);
-        if (!co_await endpoint.put(*key, 0, buffer.bytes(), Placement::ordered)) break;
+        if (!co_await endpoint.put(*key, 0, buffer.bytes(), PutReturns::ordered)) break;
         if (!endpoint.reply(*request, as_bytes("done"))) break;
     }
     co_await endpoint.close();

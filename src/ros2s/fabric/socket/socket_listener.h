@@ -21,7 +21,7 @@
 
 namespace ros2s::fabric {
 
-// A peer that was admitted, and was told so.
+// A peer that was admitted, and was notified.
 struct Admitted {
     Descriptor socket;
     std::unique_ptr<Stream> stream;  // over the socket
@@ -76,9 +76,9 @@ class SocketListener final : public Listener {
 
     static Task<> run(SocketListener& self);
     static Task<> greet(SocketListener& self, Descriptor socket, Peer peer);
-    // An acceptable hello. Errors: the sender was told, or disconnected.
+    // An acceptable hello. Errors: the sender was notified, or disconnected.
     Task<Result<Hello>> hear(Stream& stream, std::vector<std::byte>& credential, StopToken stop);
-    // Errors: the peer was told that it is not admitted, or it disconnected.
+    // Errors: the peer was notified that it is not admitted, or it disconnected.
     Task<Result<Admitted>> admit(Descriptor socket, Greeting& greeting, StopToken stop);
     void turn_away(Stream& stream, Answer answer, ConstBytes verdict = {}) noexcept;
     // Makes room for this peer. False if no handshake is in progress.

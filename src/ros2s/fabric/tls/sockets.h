@@ -28,7 +28,7 @@ class Sockets final : public Poller {
 
     [[nodiscard]] Reactor& reactor() noexcept { return reactor_; }
     [[nodiscard]] Flusher& flusher() noexcept { return flusher_; }
-    // From now on the wire is told what happens to its socket. Errors: those of errno.
+    // From now on the wire is notified of what happens to its socket. Errors: those of errno.
     [[nodiscard]] Result<> add(TlsWire& wire, int fd) noexcept;
     void remove(TlsWire& wire, int fd) noexcept;
     // The next look calls the wire's turn().

@@ -70,7 +70,7 @@ class TlsDomain final : public SocketDomain {
   private:
     Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd, Peer& peer,
                                                 StopToken stop) override;
-    // Whether a peer that has just connected speaks another provider's protocol, and was told so.
+    // Whether a peer that has just connected speaks another provider's protocol, and was notified.
     Task<Result<bool>> is_of_another(int fd, StopToken stop);
     // The steps of a stranger's handshake, each with a pause after it.
     Task<Result<>> shake_hands(TlsStream& stream, StopToken stop);

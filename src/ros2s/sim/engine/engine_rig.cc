@@ -111,7 +111,7 @@ class EngineRig final : public Rig {
     bool crashed_ = false;
     std::optional<DeviceError> error_;
     bool failing_ = false;
-    // The disk of the index becomes full after so many operations of the devices. Room is made
+    // The disk of the index becomes full after this many operations of the devices. Room is made
     // again before one of the next openings.
     std::optional<uint64_t> full_after_;
     bool index_full_ = false;
@@ -135,7 +135,7 @@ EngineRig::EngineRig(World& world, Random& random, const EngineRigOptions& optio
     if (options_.scarcity && random_.one_in(4)) draw_replies();
 }
 
-// Clients then lose their replies to other clients once they have been silent for so long.
+// Clients then lose their replies to other clients once they have been silent for this time.
 void EngineRig::draw_replies() {
     reply_lease_ = std::chrono::microseconds(500 + random_.below(8000));
     engine_options_.reply_lease = *reply_lease_;
