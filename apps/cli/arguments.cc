@@ -413,6 +413,14 @@ void add_certificates(CLI::App& app, Arguments& arguments) {
         "replace the certificate of that name; running programs start to use the new "
         "one");
     add_common(issue);
+    Command<CertificateOptions> revoke(certs, arguments, "revoke",
+                                       "exclude one certificate; its subject can get another one",
+                                       certs_revoke);
+    revoke.app.add_option("directory", revoke.options->directory, directory)->required();
+    revoke.app
+        .add_option("certificate", revoke.options->name,
+                    "the certificate's name, or the path of its file, with a '/'")
+        ->required();
     Command<CertificateOptions> show(certs, arguments, "show", "what a certificate says",
                                      certs_show);
     show.app.add_option("file", show.options->directory, "NAME.crt")->required();

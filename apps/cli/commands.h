@@ -155,7 +155,7 @@ Task<Result<>> plan(CommandContext context, PlanOptions options);
 
 struct CertificateOptions {
     std::string directory;           // the authority's; show: a file
-    std::string name;                // issue
+    std::string name;                // issue; revoke: a name or a file
     std::vector<std::string> names;  // names by which clients reach the server
     bool server = false;
     bool replace = false;
@@ -163,6 +163,7 @@ struct CertificateOptions {
 };
 Task<Result<>> certs_init(CommandContext context, CertificateOptions options);
 Task<Result<>> certs_issue(CommandContext context, CertificateOptions options);
+Task<Result<>> certs_revoke(CommandContext context, CertificateOptions options);
 Task<Result<>> certs_show(CommandContext context, CertificateOptions options);
 
 struct MountOptions {

@@ -7,6 +7,7 @@
 #include "ros2s/base/durable_file.h"
 #include "ros2s/base/log_fields.h"
 #include "ros2s/pki/certificate.h"
+#include "ros2s/pki/revocation.h"
 #include "ros2s/pki/signature.h"
 #include "ros2s/tenancy/capability_rights.h"
 
@@ -86,7 +87,10 @@ Task<Result<IssuedCapabilities::Asked>> IssuedCapabilities::who_asks(
                                    "certificates ('capabilities: authority')");
             }
             Report problem;
-            const auto until = pki::verify_client(wish.certificates, *authority, now, problem);
+            const auto revoked = pki::read_revocations(options_.authority_file, problem);
+            if (!revoked) return report.fail(Code::denied, problem.text());
+            const auto until =
+                pki::verify_client(wish.certificates, *authority, *revoked, now, problem);
             if (!until) return report.fail(Code::denied, problem.text());
             ROS2S_TRY_ASSIGN(
                 std::string subject,

@@ -3,6 +3,7 @@
 usage: cli_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
 import json
+import shutil
 import stat
 import subprocess
 import unittest
@@ -122,6 +123,53 @@ class Certificates(Refusal):
         self.refused("certs", "issue", self.scratch / "none", "s", says="certs init")
         self.refused("certs", "show", certs / "client.key", says="has no certificate")
         self.refused("certs", "init", says="directory is required", status=2)
+
+    def test_one_certificate_is_revoked(self):
+        certs, others = self.scratch / "certs", self.scratch / "others"
+        run("certs", "init", certs)
+        run("certs", "init", others)
+        run("certs", "issue", certs, "alice")
+        stolen = self.scratch / "stolen.crt"
+        shutil.copy(certs / "alice.crt", stolen)
+        run("certs", "issue", certs, "alice", "--replace")
+
+        def verify(certificate):
+            """Asks the openssl program, which knows nothing of ours."""
+            return subprocess.run(["openssl", "verify", "-crl_check", "-CAfile", certs / "ca.crt", "-CRLfile",
+                                   certs / "ca.crl", certificate], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, check=False)
+
+        revoked = answer("certs", "revoke", certs, stolen)
+        self.assertEqual((revoked["subject"], revoked["list"]), ("CN=alice", str(certs / "ca.crl")))
+        self.assertEqual(revoked["serial"], answer("certs", "show", stolen)["serial"])
+        self.assertEqual(stat.S_IMODE((certs / "ca.crl").stat().st_mode), 0o644)
+        self.assertIn("certificate revoked", verify(stolen).stdout)
+        for name in ("alice", "client"):
+            self.assertEqual(verify(certs / f"{name}.crt").returncode, 0, name)
+            self.assertEqual(answer("certs", "show", certs / f"{name}.crt")["state"], "valid")
+
+        said = run("certs", "revoke", certs, "client").stdout
+        for each in ("CN=client", f"copy {certs}/ca.crl beside ca.crt", f"certs issue {certs} client --replace"):
+            self.assertIn(each, said)
+        for certificate in (stolen, certs / "client.crt"):
+            self.assertIn("certificate revoked", verify(certificate).stdout)
+        self.assertEqual(answer("certs", "show", certs / "client.crt")["state"], "revoked")
+        self.assertEqual(verify(certs / "alice.crt").returncode, 0)
+        listed = subprocess.run(["openssl", "crl", "-in", certs / "ca.crl", "-noout", "-crlnumber", "-text"],
+                                capture_output=True, text=True, check=True).stdout
+        self.assertRegex(listed, r"(?i)crlnumber=0x0?2\b")
+        self.assertIn("Version 2", listed)
+        self.assertIn("clients of the control plane do not read", run("certs", "revoke", certs, "server").stdout)
+
+        before = (certs / "ca.crl").read_bytes()
+        self.refused("certs", "revoke", certs, "client", says=["was revoked before", "ca.crl has it"])
+        self.refused("certs", "revoke", certs, "nobody", says=["cannot read", "the path of a certificate file"])
+        self.refused("certs", "revoke", certs, others / "client.crt", says="was not issued by the authority")
+        self.refused("certs", "revoke", certs, "ca", says="the authority's own certificate")
+        self.refused("certs", "revoke", self.scratch / "none", "client", says="certs init")
+        self.assertEqual((certs / "ca.crl").read_bytes(), before)
+        (certs / "ca.crl").write_bytes(before[:-40])
+        self.refused("certs", "revoke", certs, "alice", says=["not a PEM file of lists", "copy it again"])
 
 
 class Doctor(Refusal):

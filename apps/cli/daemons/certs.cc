@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "certificate_names.h"
 #include "commands.h"
 #include "ros2s/pki/authority.h"
 #include "ros2s/pki/certificate.h"
+#include "ros2s/pki/revocation.h"
 
 namespace ros2s::cli {
 namespace {
@@ -83,22 +85,53 @@ Task<Result<>> certs_issue(CommandContext context, CertificateOptions options) {
     co_return Result<>{};
 }
 
+Task<Result<>> certs_revoke(CommandContext context, CertificateOptions options) {
+    ROS2S_CO_TRY_ASSIGN(const auto revoked, pki::revoke(options.directory, options.name,
+                                                        now_by(context), context.report));
+    context.session.say("revoked  {}, serial {}, in {}", revoked.subject, revoked.serial,
+                        revoked.list_file);
+    if (revoked.server) {
+        context.session.say(
+            "it is a server's, and clients of the control plane do not read the list; if its key "
+            "was stolen, make a new authority");
+    } else {
+        context.session.say(
+            "servers that use this directory follow within a second; copy {} beside ca.crt of "
+            "every other one",
+            revoked.list_file);
+        context.session.say(
+            "a new certificate of the subject: ros2store certs issue {} {} --replace",
+            shell_word(options.directory), options.name.contains('/') ? "NAME" : options.name);
+    }
+    context.session.answer(Json::object(
+        {{"subject", revoked.subject}, {"serial", revoked.serial}, {"list", revoked.list_file}}));
+    co_return Result<>{};
+}
+
 Task<Result<>> certs_show(CommandContext context, CertificateOptions options) {
     ROS2S_CO_TRY_ASSIGN(const auto facts, pki::read_certificate(options.directory, context.report));
+    const std::string authority =
+        std::filesystem::path(options.directory).replace_filename("ca.crt");
+    ROS2S_CO_TRY_ASSIGN(const auto revoked,
+                        pki::revoked_at(options.directory, authority, context.report));
     const pki::Seconds time = now_by(context);
-    const std::string_view state = time < facts.begins    ? "not valid yet"
+    const std::string_view state = revoked                ? "revoked"
+                                   : time < facts.begins  ? "not valid yet"
                                    : time > facts.expires ? "expired"
                                                           : "valid";
     context.session.say("subject  {}{}", facts.subject, facts.authority ? " (an authority)" : "");
     context.session.say("issuer   {}", facts.issuer);
+    context.session.say("serial   {}", facts.serial);
     if (!facts.alternative_names.empty()) {
         context.session.say("names    {}", fmt::join(facts.alternative_names, ", "));
     }
     context.session.say("{:<8} {} to {}", state, pki::to_string(facts.begins),
                         pki::to_string(facts.expires));
+    if (revoked) context.session.say("revoked  at {}", pki::to_string(*revoked));
     std::vector<Json> names(facts.alternative_names.begin(), facts.alternative_names.end());
     context.session.answer(Json::object({{"subject", facts.subject},
                                          {"issuer", facts.issuer},
+                                         {"serial", facts.serial},
                                          {"names", Json::array(names)},
                                          {"begins", pki::to_string(facts.begins)},
                                          {"expires", pki::to_string(facts.expires)},

@@ -1,8 +1,9 @@
 // Mutual TLS, 1.3 at least, as gRPC's credentials.
 //
-// At each handshake a server checks whether its three files have changed, and then reads them
-// again. If they do not fit together (between the two renames of a rotation, or by mistake), it
-// continues with the old ones and logs that once. Existing connections are not affected.
+// At each handshake a server checks whether its files have changed, and then reads them again. If
+// they do not fit together (between the two renames of a rotation, or by mistake), it continues
+// with the old ones and logs that once. Existing connections are not affected. A handshake does not
+// look at lists of revoked certificates: trust.h does at each call, and the client gets a sentence.
 #pragma once
 #include <grpcpp/grpcpp.h>
 

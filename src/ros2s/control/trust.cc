@@ -1,5 +1,7 @@
 #include "trust.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -20,7 +22,7 @@ const Trust::Known& Trust::know(const std::string& chain) {
     if (known_.size() >= known_max) known_.clear();
     Report why;
     const auto now = std::chrono::floor<std::chrono::seconds>(reactor_.wall_time());
-    const auto until = pki::verify_client(chain, pem_.authority, now, why);
+    const auto until = pki::verify_client(chain, pem_.authority, pem_.revocations, now, why);
     return known_.emplace(chain, until ? Known{.until = *until} : Known{.why_not = why.text()})
         .first->second;
 }
@@ -38,9 +40,10 @@ Result<WallTime> Trust::check(const std::string& subject, const std::string& cha
     constexpr auto last = std::chrono::floor<std::chrono::seconds>(WallTime::max());
     const WallTime until(std::min<pki::Seconds>(known.until, last));
     if (reactor_.wall_time() < until) return until;
-    return report.fail(
-        Code::denied, "the certificate of {} is no longer valid here: {}; get a new one", subject,
-        known.why_not.empty() ? "it expired at " + pki::to_string(known.until) : known.why_not);
+    return report.fail(Code::denied, "the certificate of {} is no longer valid here: {}", subject,
+                       known.why_not.empty() ? fmt::format("it expired at {}; get a new one",
+                                                           pki::to_string(known.until))
+                                             : known.why_not);
 }
 
 Task<> Trust::watch(StopToken stop) {
@@ -49,7 +52,8 @@ Task<> Trust::watch(StopToken stop) {
         const auto looked = co_await blocking_.run(
             reactor_, [&]() -> Result<pki::WatchedIdentity::Look> { return files_.look(fresh); });
         if (!looked || *looked != pki::WatchedIdentity::Look::changed) continue;
-        const bool is_new = fresh.authority != pem_.authority;
+        const bool is_new =
+            fresh.authority != pem_.authority || fresh.revocations != pem_.revocations;
         pem_ = std::move(fresh);
         if (is_new) expel_strangers();
     }

@@ -1,7 +1,7 @@
 // Trust: whether a caller's certificate is valid now, and not only at the handshake. Every
-// certificate of its chain must be within its time, and signed by the authority in the server's
-// current file. When a certificate becomes invalid, its sessions end, with their tickets,
-// connections and mounts. Calls over existing connections are refused.
+// certificate of its chain must be within its time, signed by the authority in the server's current
+// file, and not revoked by a list beside it. When it becomes invalid, its sessions end, with their
+// tickets, connections and mounts. Calls over existing connections are refused.
 //
 // Owned by the control server; used on the core, which never waits for the files.
 #pragma once
@@ -27,15 +27,15 @@ class Trust {
           sessions_(sessions),
           files_(std::move(identity), Log()) {}
 
-    // Reads the authority for the first time. Blocks. Called before anything else.
+    // Reads the files for the first time. Blocks. Called before anything else.
     void begin();
 
     // `chain`: a client's certificate, and those that it sent with it, as PEM. Returns the end of
     // its validity. Errors: denied, with a sentence for `subject`.
     [[nodiscard]] Result<WallTime> check(const std::string& subject, const std::string& chain,
                                          Report& report);
-    // Watches the files, and ends the sessions whose certificates a new authority did not sign,
-    // until it is stopped.
+    // Watches the files, and ends the sessions whose certificates a new authority did not sign, or
+    // a new list revokes, until it is stopped.
     Task<> watch(StopToken stop);
 
   private:

@@ -86,6 +86,51 @@ TEST_F(Trusted, FilesThatWereRefusedAtFirstReplaceTheAuthorityToo) {
     EXPECT_TRUE(eventually(*rig_.client_reactor, [&] { return live() == 0; }));
 }
 
+// The key of a certificate was stolen, and its subject has another one by now.
+TEST_F(Trusted, ARevokedCertificateEndsItsSessionsAndNoOtherOfItsSubject) {
+    const std::string directory = rig_.certificates.directory();
+    const TemporaryDirectory stolen;
+    for (const char* name : {"/alice.key", "/alice.crt"}) {
+        std::filesystem::copy_file(directory + name, stolen.path() + name);
+    }
+    ASSERT_TRUE(pki::issue(directory, {.name = "alice"}, true, now(), report_)) << report_.text();
+    const auto owner = rig_.client();
+    const OpenedSession kept = rig_.open(*owner);
+    const auto thief =
+        ControlClient::create(*rig_.client_reactor,
+                              {.address = rig_.address(),
+                               .identity = {.authority_file = directory + "/ca.crt",
+                                            .certificate_file = stolen.path() + "/alice.crt",
+                                            .key_file = stolen.path() + "/alice.key"}},
+                              report_);
+    ASSERT_TRUE(thief) << report_.text();
+    const auto open = [&] {
+        report_ = {};
+        return rig_.here(
+            [&] { return (*thief)->open_session(call_, Rig::wish(mallory), report_); });
+    };
+    const auto opened = open();
+    ASSERT_TRUE(opened) << report_.text();
+    EXPECT_EQ(live(), 2u);
+
+    ASSERT_TRUE(pki::revoke(directory, stolen.path() + "/alice.crt", now(), report_))
+        << report_.text();
+    EXPECT_TRUE(eventually(*rig_.client_reactor, [&] { return live() == 1; }));
+    EXPECT_THAT(rig_.lines.with("audit: session " + std::to_string(opened->id.value) +
+                                " of CN=alice is ended: the certificate of CN=alice is no longer "
+                                "valid here: the certificate of CN=alice was revoked by its "
+                                "authority (serial "),
+                SizeIs(1));
+    rig_.do_there([&] {
+        EXPECT_FALSE(rig_.sessions.attach(opened->ticket.ticket,
+                                          {.purpose = session::Purpose::link}, mallory));
+    });
+    EXPECT_EQ(open().error().code, Code::denied);
+    EXPECT_THAT(report_.text(), HasSubstr("was revoked by its authority"));
+    EXPECT_EQ(keep_alive(*owner, kept.id), Code::exists) << report_.text();
+    EXPECT_EQ(live(), 1u);
+}
+
 TEST_F(Trusted, ARenewedAuthorityEndsNothing) {
     const auto client = rig_.client();
     const OpenedSession opened = rig_.open(*client);

@@ -17,6 +17,7 @@
 #include "openssl.h"
 #include "ros2s/base/durable_file.h"
 #include "ros2s/pki/certificate.h"
+#include "ros2s/pki/revocation.h"
 
 namespace ros2s::pki {
 namespace {
@@ -205,6 +206,14 @@ Result<> write_pair(const std::string& stem, const std::string& suffix, const Si
     return written;
 }
 
+// Renames PATH.new.
+Result<> put_in_place(const std::string& path, Report& report) {
+    if (rename((path + ".new").c_str(), path.c_str()) == 0) return {};
+    const int failure = errno;
+    return report.fail(fail_errno(failure).error(), "cannot make {}: {}", path,
+                       std::strerror(failure));
+}
+
 Result<> sync_directory(const std::string& directory, Report& report) {
     const auto synced = ros2s::sync_directory(directory);
     if (synced) return {};
@@ -270,6 +279,38 @@ Result<Signed> read_authority(const std::string& directory, Report& report) {
         return report.fail(Code::invalid, "{0}.key is not the key of {0}.crt", stem);
     }
     return authority;
+}
+
+// The certificate that revoke() names.
+Result<Certificate> certificate_to_revoke(const std::string& directory, const std::string& named,
+                                          const Signed& authority, Report& report) {
+    const std::string file = named.contains('/') ? named : directory + "/" + named + ".crt";
+    Report missing;
+    const auto text = read_file(file, missing);
+    if (!text) {
+        return report.fail(text.error(),
+                           "{}; give the name of a certificate in {}, or the path of a certificate "
+                           "file, with a '/'",
+                           missing.text(), directory);
+    }
+    ROS2S_TRY_ASSIGN(Certificate certificate, parse_certificate(*text, file, report));
+    if (X509_cmp(certificate.get(), authority.certificate.get()) == 0) {
+        return report.fail(Code::invalid,
+                           "{} is the authority's own certificate; replace the authority instead: "
+                           "ros2store certs init DIR makes a new one",
+                           file);
+    }
+    X509* const issuer = authority.certificate.get();
+    if (X509_NAME_cmp(X509_get_issuer_name(certificate.get()), X509_get_subject_name(issuer)) !=
+            0 ||
+        X509_verify(certificate.get(), authority.key.get()) != 1) {
+        (void)openssl_error();
+        return report.fail(Code::invalid,
+                           "{} was not issued by the authority in {}; name the directory where it "
+                           "was issued",
+                           file, directory);
+    }
+    return certificate;
 }
 
 }  // namespace
@@ -340,15 +381,64 @@ Result<IssuedCertificate> issue(const std::string& where, const CertificateReque
     unlink((stem + ".key.new").c_str());
     unlink((stem + ".crt.new").c_str());
     ROS2S_TRY(write_pair(stem, ".new", made, report));
-    for (const char* ending : {".key", ".crt"}) {
-        if (rename((stem + ending + ".new").c_str(), (stem + ending).c_str()) != 0) {
-            const int failure = errno;
-            return report.fail(fail_errno(failure).error(), "cannot make {}{}: {}", stem, ending,
-                               std::strerror(failure));
-        }
-    }
+    for (const char* ending : {".key", ".crt"}) ROS2S_TRY(put_in_place(stem + ending, report));
     ROS2S_TRY(sync_directory(directory, report));
     return described(directory, request.name, made);
+}
+
+Result<RevokedCertificate> revoke(const std::string& where, const std::string& named, Seconds now,
+                                  Report& report) {
+    const std::string directory = without_trailing_slashes(where);
+    ROS2S_TRY_ASSIGN(const Signed authority, read_authority(directory, report));
+    ROS2S_TRY_ASSIGN(const Certificate certificate,
+                     certificate_to_revoke(directory, named, authority, report));
+    const std::string authority_file = fmt::format("{}/{}.crt", directory, authority_name);
+    const std::string path = revocation_file(authority_file);
+    RevokedCertificate revoked{
+        .subject = name_text(X509_get_subject_name(certificate.get())),
+        .serial = serial_text(certificate.get()),
+        .list_file = path,
+        .server = X509_check_purpose(certificate.get(), X509_PURPOSE_SSL_CLIENT, 0) != 1};
+    ROS2S_TRY_ASSIGN(const std::string text, read_revocations(authority_file, report));
+    std::vector<RevocationList> lists;
+    if (!text.empty()) {
+        ROS2S_TRY_ASSIGN(lists, parse_revocations(text, path, report));
+    }
+    // The file may have lists of other authorities, too. They stay.
+    const auto own = std::ranges::find_if(lists, [&](const RevocationList& each) {
+        return is_list_of(authority.certificate.get(), each.get());
+    });
+    if (own != lists.end() && X509_CRL_verify(own->get(), authority.key.get()) != 1) {
+        (void)openssl_error();
+        return report.fail(Code::invalid,
+                           "the signature of the authority's list in {} is wrong, so what it "
+                           "revoked so far is not known; put back an earlier copy of the file",
+                           path);
+    }
+    X509_CRL* const before = own == lists.end() ? nullptr : own->get();
+    X509_REVOKED* entry = nullptr;
+    if (before != nullptr && X509_CRL_get0_by_cert(before, &entry, certificate.get()) == 1) {
+        return report.fail(Code::exists,
+                           "the certificate of {} (serial {}) was revoked before, at {}; {} has it",
+                           revoked.subject, revoked.serial,
+                           to_string(to_seconds(X509_REVOKED_get0_revocationDate(entry))), path);
+    }
+    ROS2S_TRY_ASSIGN(RevocationList next,
+                     next_list(authority.certificate.get(), authority.key.get(), before,
+                               certificate.get(), now, report));
+    if (before != nullptr) lists.erase(own);
+    lists.push_back(std::move(next));
+    const Memory memory(BIO_new(BIO_s_mem()));
+    for (const RevocationList& each : lists) {
+        if (memory == nullptr || PEM_write_bio_X509_CRL(memory.get(), each.get()) != 1) {
+            return openssl_failed("write the list of revoked certificates", report);
+        }
+    }
+    unlink((path + ".new").c_str());  // left by an earlier run that was killed
+    ROS2S_TRY(create_file(path + ".new", text_of(memory.get()), 0644, report));
+    ROS2S_TRY(put_in_place(path, report));
+    ROS2S_TRY(sync_directory(directory, report));
+    return revoked;
 }
 
 }  // namespace ros2s::pki

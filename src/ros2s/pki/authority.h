@@ -3,6 +3,7 @@
 //
 //     DIR/ca.crt          the authority's certificate: every machine has a copy
 //     DIR/ca.key          signs further certificates: never leaves this directory
+//     DIR/ca.crl          what it has revoked, if anything: every server has a copy
 //     DIR/NAME.crt        one certificate per program or person
 //     DIR/NAME.key        its private key, mode 0600
 //
@@ -14,7 +15,7 @@
 // Invariants
 // - A key is never readable by others: it is created with its final mode.
 // - make_authority() creates a complete directory or nothing. No file is overwritten, except by
-//   `replace`, which puts the new file in place by rename(2).
+//   `replace` and revoke(), which put the new file in place by rename(2).
 #pragma once
 #include <chrono>
 #include <string>
@@ -64,5 +65,21 @@ struct AuthorityRequest {
 [[nodiscard]] Result<IssuedCertificate> issue(const std::string& directory,
                                               const CertificateRequest& request, bool replace,
                                               Seconds now, Report& report);
+
+struct RevokedCertificate {
+    std::string subject;    // "CN=host-1"
+    std::string serial;     // "5B0C…", as openssl prints it
+    std::string list_file;  // DIR/ca.crl
+    bool server = false;    // a server's; clients do not read the list
+};
+
+// Adds a certificate that the authority in DIR issued to its list of revoked certificates, and
+// makes the list if there is none. `certificate`: the name of a pair in DIR, or the path of a file,
+// with a '/': after `replace`, DIR no longer has the earlier certificate of the name. Errors:
+// not_found (no authority there, no such certificate), invalid (another authority's, or a damaged
+// list), exists (it was revoked before), those of files.
+[[nodiscard]] Result<RevokedCertificate> revoke(const std::string& directory,
+                                                const std::string& certificate, Seconds now,
+                                                Report& report);
 
 }  // namespace ros2s::pki

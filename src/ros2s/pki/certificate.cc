@@ -10,6 +10,7 @@
 #include <ctime>
 
 #include "openssl.h"
+#include "ros2s/pki/revocation.h"
 
 namespace ros2s::pki {
 namespace {
@@ -98,6 +99,7 @@ std::string to_string(Seconds time) {
 CertificateFacts facts_of(const X509* certificate) {
     return {.subject = name_text(X509_get_subject_name(certificate)),
             .issuer = name_text(X509_get_issuer_name(certificate)),
+            .serial = serial_text(certificate),
             .alternative_names = alternative_names(certificate),
             .begins = to_seconds(X509_get0_notBefore(certificate)),
             .expires = to_seconds(X509_get0_notAfter(certificate)),
@@ -111,6 +113,30 @@ Result<CertificateFacts> read_certificate(const std::string& file, Report& repor
 }
 
 namespace {
+
+// Why X509_verify_cert() refused a client's certificate, and what to do.
+std::unexpected<Error> refused_chain(X509_STORE_CTX* context, Report& report) {
+    const int reason = X509_STORE_CTX_get_error(context);
+    const char* const openssls = X509_verify_cert_error_string(reason);
+    const X509* const certificate = X509_STORE_CTX_get_current_cert(context);
+    switch (reason) {
+        case X509_V_ERR_CERT_REVOKED:
+            return report.fail(Code::denied,
+                               "the certificate of {} was revoked by its authority (serial {}); "
+                               "get a new one",
+                               name_text(X509_get_subject_name(certificate)),
+                               serial_text(certificate));
+        case X509_V_ERR_CRL_SIGNATURE_FAILURE:
+            return report.fail(Code::invalid,
+                               "the server's list of certificates that {} revoked has a wrong "
+                               "signature; copy the .crl file to the server again",
+                               name_text(X509_get_issuer_name(certificate)));
+        case X509_V_ERR_CERT_HAS_EXPIRED:
+        case X509_V_ERR_CERT_NOT_YET_VALID:
+            return report.fail(Code::deadline, "{}; get a new one", openssls);
+        default: return report.fail(Code::invalid, "{}; get a new one", openssls);
+    }
+}
 
 // A file of `identity`. If it is missing, the report says how to get such files.
 Result<std::string> read_part(const std::string& path, const Identity& identity, Report& report) {
@@ -155,12 +181,19 @@ Result<> check_identity(const Identity& identity, Seconds now, Report& report) {
                               "certs issue DIR NAME --replace, and copy it here",
                               identity.certificate_file, to_string(expires)));
     }
-    return check_chain(identity, own.get(), authorities, now, report);
+    ROS2S_TRY(check_chain(identity, own.get(), authorities, now, report));
+    ROS2S_TRY(read_revocations(identity.authority_file, report));
+    return {};
 }
 
-Result<Seconds> verify_client(const std::string& chain, const std::string& authorities, Seconds now,
-                              Report& report) {
+Result<Seconds> verify_client(const std::string& chain, const std::string& authorities,
+                              const std::string& revocations, Seconds now, Report& report) {
     ROS2S_TRY_ASSIGN(const Store store, store_of(authorities, "the authority", report));
+    if (!use_revocations(store.get(), revocations)) {
+        return report.fail(Code::invalid,
+                           "the server's lists of revoked certificates cannot be used; copy the "
+                           ".crl file to the server again");
+    }
     ROS2S_TRY_ASSIGN(const Certificates shown, certificates_of(chain));
     const StoreContext context(X509_STORE_CTX_new());
     const bool ready = context != nullptr && sk_X509_num(shown.get()) > 0 &&
@@ -169,13 +202,7 @@ Result<Seconds> verify_client(const std::string& chain, const std::string& autho
                        X509_STORE_CTX_set_default(context.get(), "ssl_client") == 1;
     if (!ready) return report.fail(Code::invalid, "it is not a certificate");
     X509_STORE_CTX_set_time(context.get(), 0, now.time_since_epoch().count());
-    if (X509_verify_cert(context.get()) != 1) {
-        const int reason = X509_STORE_CTX_get_error(context.get());
-        const bool is_late =
-            reason == X509_V_ERR_CERT_HAS_EXPIRED || reason == X509_V_ERR_CERT_NOT_YET_VALID;
-        return report.fail(is_late ? Code::deadline : Code::invalid,
-                           X509_verify_cert_error_string(reason));
-    }
+    if (X509_verify_cert(context.get()) != 1) return refused_chain(context.get(), report);
     const STACK_OF(X509)* const believed = X509_STORE_CTX_get0_chain(context.get());
     Seconds until = Seconds::max();
     for (int i = 0; i < sk_X509_num(believed); ++i) {

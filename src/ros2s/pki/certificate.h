@@ -13,6 +13,7 @@ namespace ros2s::pki {
 struct CertificateFacts {
     std::string subject;  // "CN=engine-1"
     std::string issuer;
+    std::string serial;                          // "5B0C…", as openssl prints it
     std::vector<std::string> alternative_names;  // "localhost", "127.0.0.1"
     Seconds begins{}, expires{};
     bool authority = false;
@@ -33,17 +34,20 @@ struct Identity {
 // ca.crt, NAME.crt and NAME.key of a directory, with the names that make_authority() uses.
 [[nodiscard]] Identity identity_in(const std::string& directory, const std::string& name);
 
-// Checks that the files exist, belong together, are valid at `now` and chain to the authority.
+// Checks that the files exist, belong together, are valid at `now` and chain to the authority, and
+// that the lists of revoked certificates beside it (revocation.h) can be read, if there are any.
 // Otherwise the report says which file is wrong and what to do. Errors: not_found, denied, invalid,
 // deadline (expired, or not valid yet).
 [[nodiscard]] Result<> check_identity(const Identity& identity, Seconds now, Report& report);
 
 // Checks that one of `authorities` signed a client's certificate. It is the first one in `chain`;
 // the ones after it may be intermediates. Both are PEM. Returns the time at which the first
-// certificate of the verified chain expires. Errors, with a sentence: invalid, deadline (expired,
-// or not valid yet).
+// certificate of the verified chain expires. `revocations`: lists of revoked certificates, as
+// read_revocations() returns them. Errors, with a sentence: denied (revoked), deadline (expired, or
+// not valid yet), invalid.
 [[nodiscard]] Result<Seconds> verify_client(const std::string& chain,
-                                            const std::string& authorities, Seconds now,
+                                            const std::string& authorities,
+                                            const std::string& revocations, Seconds now,
                                             Report& report);
 
 // "2027-11-20 12:00 UTC"

@@ -1,6 +1,7 @@
 #include "openssl.h"
 
 #include <fcntl.h>
+#include <openssl/bn.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <sys/stat.h>
@@ -96,6 +97,15 @@ Result<Key> parse_key(const std::string& text, const std::string& path, Report& 
                            openssl_error());
     }
     return key;
+}
+
+std::string serial_text(const X509* certificate) {
+    BIGNUM* const number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr);
+    char* const digits = number == nullptr ? nullptr : BN_bn2hex(number);
+    std::string text = digits == nullptr ? "" : digits;
+    OPENSSL_free(digits);
+    BN_free(number);
+    return text;
 }
 
 Seconds to_seconds(const ASN1_TIME* time) {

@@ -4,6 +4,7 @@
 #include <openssl/x509v3.h>
 
 #include <string>
+#include <vector>
 
 #include "ros2s/base/result.h"
 #include "ros2s/pki/authority.h"
@@ -14,6 +15,7 @@ namespace ros2s::pki {
 
 using Extension = std::unique_ptr<X509_EXTENSION, FreeBy<X509_EXTENSION_free>>;
 using Names = std::unique_ptr<GENERAL_NAMES, FreeBy<GENERAL_NAMES_free>>;
+using RevocationList = std::unique_ptr<X509_CRL, FreeBy<X509_CRL_free>>;
 
 // Errors: those of errno.
 [[nodiscard]] Result<std::string> read_file(const std::string& path, Report& report);
@@ -27,6 +29,19 @@ using Names = std::unique_ptr<GENERAL_NAMES, FreeBy<GENERAL_NAMES_free>>;
                                                     const std::string& path, Report& report);
 [[nodiscard]] Result<Key> parse_key(const std::string& text, const std::string& path,
                                     Report& report);
+// At least one list.
+[[nodiscard]] Result<std::vector<RevocationList>> parse_revocations(const std::string& text,
+                                                                    const std::string& path,
+                                                                    Report& report);
+// Whether the list is in the name of this authority and its key; other authorities may have the
+// same name. The signature is not checked.
+[[nodiscard]] bool is_list_of(X509* authority, X509_CRL* list);
+// The authority's list with one more certificate. `before`: its list so far, or nothing.
+[[nodiscard]] Result<RevocationList> next_list(X509* authority, EVP_PKEY* key,
+                                               const X509_CRL* before, const X509* certificate,
+                                               Seconds now, Report& report);
+// As `openssl x509 -serial` prints it: "5B0C…". Empty if there is no memory.
+[[nodiscard]] std::string serial_text(const X509* certificate);
 [[nodiscard]] CertificateFacts facts_of(const X509* certificate);
 [[nodiscard]] Seconds to_seconds(const ASN1_TIME* time);
 

@@ -17,6 +17,7 @@
 
 #include "ros2s/pki/authority.h"
 #include "ros2s/pki/certificate.h"
+#include "ros2s/pki/revocation.h"
 #include "ros2s/pki/watched_identity.h"
 
 namespace ros2s::pki {
@@ -27,8 +28,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// No test reads the clock, except the one of WatchedIdentity, which reads it, too; the openssl
-// program gets the time as an argument.
+// No test reads the clock, except those of WatchedIdentity, which reads it, too, and the one for
+// which the openssl program makes certificates. Otherwise that gets the time as an argument.
 constexpr Seconds now{std::chrono::seconds(1'800'000'000)};
 
 class Pki : public testing::Test {
@@ -134,7 +135,7 @@ TEST_F(Pki, AClientIsVouchedForUntilTheFirstOfItsChainEnds) {
     const std::string authority = file(directory_ + "/ca.crt");
     const auto verified = [&](const std::string& chain, const std::string& by, Seconds at) {
         report_ = {};
-        return verify_client(chain, by, at, report_);
+        return verify_client(chain, by, {}, at, report_);
     };
     const std::string host = file(directory_ + "/host-1.crt");
     EXPECT_EQ(verified(host, authority, now), now + days(365));
@@ -146,6 +147,158 @@ TEST_F(Pki, AClientIsVouchedForUntilTheFirstOfItsChainEnds) {
         EXPECT_EQ(verified(other, authority, now).error().code, Code::invalid);
     }
     EXPECT_THAT(report_.text(), HasSubstr("it is not a certificate"));
+}
+
+class Revoked : public Pki {
+  protected:
+    void SetUp() override {
+        Pki::SetUp();
+        ASSERT_TRUE(make_authority(directory_, usual(), now, report_)) << report_.text();
+        ASSERT_TRUE(issue(directory_, {.name = "host-2"}, false, now, report_)) << report_.text();
+    }
+    void revoke_at(const std::string& certificate, Seconds at) {
+        const auto revoked = revoke(directory_, certificate, at, report_);
+        ASSERT_TRUE(revoked) << report_.text();
+        EXPECT_EQ(revoked->list_file, directory_ + "/ca.crl");
+    }
+    // What verify_client() says of a client of the directory, with its list.
+    Result<Seconds> verified(const std::string& name) { return verified(name, list()); }
+    Result<Seconds> verified(const std::string& name, const std::string& list) {
+        report_ = {};
+        return verify_client(contents(fmt::format("{}/{}.crt", directory_, name)),
+                             contents(directory_ + "/ca.crt"), list, now, report_);
+    }
+    [[nodiscard]] std::string list() const { return contents(directory_ + "/ca.crl"); }
+    // Changes a byte of the signature, which is at the end.
+    static std::string with_wrong_signature(std::string list) {
+        size_t at = list.find("-----END") - 10;
+        while (list[at] == '\n' || list[at] == '=') --at;
+        list[at] = list[at] == 'A' ? 'B' : 'A';
+        return list;
+    }
+};
+
+TEST_F(Revoked, ACertificateIsRefusedAndAnotherOneOfItsSubjectIsNot) {
+    const std::string stolen = directory_ + "/stolen.crt";
+    std::filesystem::copy_file(directory_ + "/host-1.crt", stolen);
+    ASSERT_TRUE(issue(directory_, {.name = "host-1"}, true, now, report_)) << report_.text();
+    EXPECT_EQ(verified("stolen", "").value_or(Seconds()), now + days(365));
+    revoke_at(stolen, now);
+    EXPECT_EQ(mode_of(directory_ + "/ca.crl"), 0644u);
+    EXPECT_EQ(verified("stolen").error().code, Code::denied);
+    EXPECT_EQ(report_.text(), fmt::format("the certificate of CN=host-1 was revoked by its "
+                                          "authority (serial {}); get a new one",
+                                          read_certificate(stolen, report_)->serial));
+    for (const char* name : {"host-1", "host-2"}) {
+        EXPECT_EQ(verified(name).value_or(Seconds()), now + days(365)) << report_.text();
+    }
+    EXPECT_EQ(revoked_at(stolen, directory_ + "/ca.crt", report_).value(), now);
+    EXPECT_EQ(revoked_at(directory_ + "/host-1.crt", directory_ + "/ca.crt", report_).value(),
+              std::nullopt);
+
+    revoke_at("host-1", now);
+    for (const char* name : {"stolen", "host-1"}) {
+        EXPECT_EQ(verified(name).error().code, Code::denied) << name;
+    }
+    EXPECT_TRUE(verified("host-2")) << report_.text();
+    EXPECT_EQ(revoke(directory_, "host-1", now, report_).error().code, Code::exists);
+}
+
+// Both authorities have the same name.
+TEST_F(Revoked, AListCountsForTheCertificatesOfItsAuthority) {
+    const std::string others = base_ + "/others";
+    ASSERT_TRUE(make_authority(others, usual(), now, report_)) << report_.text();
+    ASSERT_TRUE(revoke(others, "host-1", now, report_)) << report_.text();
+    const std::string foreign = contents(others + "/ca.crl");
+    EXPECT_TRUE(verified("host-1", foreign)) << report_.text();
+    revoke_at("host-1", now);
+    for (const std::string& both : {foreign + list(), list() + foreign}) {
+        EXPECT_EQ(verified("host-1", both).error().code, Code::denied);
+        EXPECT_TRUE(verified("host-2", both)) << report_.text();
+    }
+    EXPECT_EQ(revoke(directory_, others + "/engine.crt", now, report_).error().code, Code::invalid);
+    EXPECT_THAT(report_.text(), HasSubstr("was not issued by the authority"));
+    // A list of another authority in the file stays.
+    std::ofstream(directory_ + "/ca.crl", std::ios::app) << foreign;
+    revoke_at("host-2", now);
+    EXPECT_THAT(list(), HasSubstr(foreign));
+    EXPECT_EQ(verified("host-1").error().code, Code::denied);
+    EXPECT_EQ(verified("host-2").error().code, Code::denied);
+}
+
+TEST_F(Revoked, AListThatIsLateOrEarlyIsUsed) {
+    for (const Seconds at : {now - days(3700), now + days(1)}) {
+        std::filesystem::remove(directory_ + "/ca.crl");
+        revoke_at("host-1", at);
+        EXPECT_EQ(revocations_end(list()), at + days(3650));
+        EXPECT_EQ(verified("host-1").error().code, Code::denied);
+        EXPECT_TRUE(verified("host-2")) << report_.text();
+    }
+}
+
+TEST_F(Revoked, ADamagedListIsRefused) {
+    revoke_at("host-1", now);
+    const std::string whole = list();
+    EXPECT_TRUE(check_identity(identity("host-2"), now, report_)) << report_.text();
+    for (const char* name : {"host-1", "host-2"}) {
+        EXPECT_EQ(verified(name, with_wrong_signature(whole)).error().code, Code::invalid);
+        EXPECT_THAT(report_.text(), HasSubstr("has a wrong signature; copy"));
+    }
+    std::ofstream(directory_ + "/ca.crl") << with_wrong_signature(whole);
+    EXPECT_EQ(revoke(directory_, "host-2", now, report_).error().code, Code::invalid)
+        << "the earlier ones would be forgotten";
+    for (const std::string& text :
+         {std::string(), std::string("no PEM at all\n"), whole.substr(0, whole.size() / 2),
+          whole + whole.substr(0, 99), contents(directory_ + "/ca.crt")}) {
+        std::ofstream(directory_ + "/ca.crl") << text;
+        report_ = {};
+        EXPECT_EQ(check_identity(identity("host-2"), now, report_).error().code, Code::invalid);
+        EXPECT_THAT(report_.text(), HasSubstr("ca.crl is not a PEM file of lists"));
+        EXPECT_EQ(revoke(directory_, "host-2", now, report_).error().code, Code::invalid);
+        if (text.empty()) continue;  // it is no list, and not a damaged one
+        EXPECT_EQ(verified("host-2", text).error().code, Code::invalid);
+    }
+}
+
+// The development authority signs no other one, so the openssl program makes these.
+TEST_F(Revoked, AnIntermediateTakesWhatItSignedWithIt) {
+    const std::string chain = base_ + "/chain", settings = base_ + "/settings";
+    std::filesystem::create_directory(chain);
+    std::ofstream(settings) << "[req]\ndistinguished_name = dn\nx509_extensions = ca\n[dn]\n[ca]\n"
+                               "basicConstraints = critical,CA:TRUE\n"
+                               "keyUsage = critical,keyCertSign,cRLSign\n"
+                               "subjectKeyIdentifier = hash\n"
+                               "authorityKeyIdentifier = keyid:always\n";
+    const auto make = [&](const std::string& arguments) {
+        const auto [status, said] = openssl(arguments);
+        EXPECT_EQ(status, 0) << said;
+    };
+    const auto request = [&](const std::string& name, const std::string& further) {
+        make(
+            fmt::format("req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -config {0} "
+                        "-subj /CN={2} -keyout {1}/{2}.key {3}",
+                        settings, chain, name, further));
+    };
+    const auto sign = [&](const std::string& name, const std::string& by,
+                          const std::string& further) {
+        request(name, fmt::format("-out {}/{}.csr", chain, name));
+        make(
+            fmt::format("x509 -req -days 9 -in {0}/{1}.csr -CA {0}/{2}.crt -CAkey {0}/{2}.key "
+                        "-out {0}/{1}.crt {3}",
+                        chain, name, by, further));
+    };
+    request("ca", fmt::format("-x509 -days 9 -out {}/ca.crt", chain));
+    sign("middle", "ca", fmt::format("-extfile {} -extensions ca", settings));
+    sign("leaf", "middle", "");
+    const auto today = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+    const std::string shown = contents(chain + "/leaf.crt") + contents(chain + "/middle.crt");
+    const std::string authority = contents(chain + "/ca.crt");
+    EXPECT_TRUE(verify_client(shown, authority, {}, today, report_)) << report_.text();
+    ASSERT_TRUE(revoke(chain, "middle", today, report_)) << report_.text();
+    const auto verified =
+        verify_client(shown, authority, contents(chain + "/ca.crl"), today, report_);
+    EXPECT_EQ(verified.error().code, Code::denied);
+    EXPECT_THAT(report_.text(), HasSubstr("the certificate of CN=middle was revoked"));
 }
 
 TEST_F(Pki, OfTwoAuthoritiesEachSignsItsOwn) {
@@ -301,6 +454,43 @@ TEST_F(Pki, FilesThatCouldNotBeUsedAreTriedAgain) {
     EXPECT_NE(pem.certificate, before);
     EXPECT_EQ(pem.certificate, contents(identity("host-1").certificate_file));
     EXPECT_THAT(lines, SizeIs(1));
+}
+
+TEST_F(Pki, ListsOfRevokedCertificatesAreWatchedToo) {
+    const auto today = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+    ASSERT_TRUE(make_authority(directory_, usual(), today, report_)) << report_.text();
+    std::vector<std::string> lines;
+    WatchedIdentity files(identity("engine"),
+                          Log([&](LogLevel, std::string_view line) { lines.emplace_back(line); }));
+    using Look = WatchedIdentity::Look;
+    const std::string path = directory_ + "/ca.crl";
+    Pem pem;
+    EXPECT_EQ(files.look(pem), Look::changed);
+    EXPECT_EQ(pem.revocations, "");
+    ASSERT_TRUE(revoke(directory_, "host-1", today, report_)) << report_.text();
+    EXPECT_EQ(files.look(pem), Look::changed);
+    const std::string first = contents(path);
+    EXPECT_EQ(pem.revocations, first);
+    ASSERT_TRUE(revoke(directory_, "engine", today, report_)) << report_.text();
+    EXPECT_EQ(files.look(pem), Look::changed) << "although it is its own certificate";
+    const std::string second = contents(path);
+    EXPECT_EQ(pem.revocations, second);
+    EXPECT_EQ(files.look(pem), Look::unchanged);
+
+    std::ofstream(path) << first.substr(0, first.size() / 2);
+    EXPECT_EQ(files.look(pem), Look::not_usable);
+    EXPECT_EQ(files.look(pem), Look::unchanged);
+    EXPECT_EQ(pem.revocations, second);
+    EXPECT_THAT(lines, ElementsAre(HasSubstr("ca.crl is not a PEM file of lists")));
+    std::filesystem::remove(path);
+    EXPECT_EQ(files.look(pem), Look::changed);
+    EXPECT_EQ(pem.revocations, "");
+
+    ASSERT_TRUE(revoke(directory_, "host-1", today - days(3700), report_)) << report_.text();
+    EXPECT_EQ(files.look(pem), Look::changed);
+    EXPECT_EQ(files.look(pem), Look::unchanged);
+    EXPECT_EQ(pem.revocations, contents(path));
+    EXPECT_THAT(lines, ElementsAre(testing::_, HasSubstr("should have been replaced by")));
 }
 
 }  // namespace

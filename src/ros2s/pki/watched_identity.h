@@ -1,7 +1,9 @@
-// WatchedIdentity: the three files of an identity, read again when they have changed. If they
-// cannot be used (they do not fit together between the two renames of a rotation, or may not be
-// read), the earlier contents stay, and the log says so once. They are tried again: the reason may
-// be gone without any change of the files.
+// WatchedIdentity: the three files of an identity, and the lists of revoked certificates beside its
+// authority, read again when they have changed. If they cannot be used (they do not fit together
+// between the two renames of a rotation, or may not be read), the earlier contents stay, and the
+// log says so once. They are tried again: the reason may be gone without any change of the files.
+// Lists that come, change or go are changes. A list that should have been replaced by now stays in
+// use; the log says that once, too.
 //
 // Used by one thread at a time. Blocks.
 #pragma once
@@ -19,7 +21,9 @@ namespace ros2s::pki {
 
 struct Pem {
     std::string authority, certificate, key;
+    std::string revocations;  // empty: there is no file
 };
+// Without the lists, which only those who verify others need.
 [[nodiscard]] Pem read_pem(const Identity& identity);
 
 class WatchedIdentity {
@@ -42,15 +46,17 @@ class WatchedIdentity {
         int64_t changed_s = 0, changed_ns = 0;
         friend bool operator==(const FileState&, const FileState&) = default;
     };
-    using States = std::array<FileState, 3>;
+    using States = std::array<FileState, 4>;
     static FileState state_of(const std::string& path);
     // Nothing: they cannot be used.
     [[nodiscard]] std::optional<Pem> read_usable(Report& report) const;
+    void warn_of_late_lists();
 
     Identity identity_;
     Log log_;
-    States seen_;                    // of the contents in use
-    std::optional<States> refused_;  // of later ones that could not be used
+    States seen_;                         // of the contents in use
+    std::optional<States> refused_;       // of later ones that could not be used
+    Seconds lists_end_ = Seconds::max();  // the end of time: nothing to say
     std::chrono::steady_clock::time_point next_try_{};
 };
 

@@ -185,6 +185,29 @@ Task<> wrong_certificates(Scene& scene) {
 }
 TEST(TlsAttack, wrong_certificates) { Scene().run(wrong_certificates); }
 
+// Refused before a byte of it is decoded.
+Task<> revoked_certificate(Scene& scene) {
+    Report report;
+    auto domain = open_domain(scene.core(), authority().client("stolen"), report);
+    EXPECT_TRUE(domain) << report.text();
+    if (!domain) co_return;
+    const auto made = co_await (*domain)->connect(scene.stage.address(), {}, report);
+    EXPECT_FALSE(made);
+    EXPECT_TRUE(report.text().contains("alert certificate revoked")) << report.text();
+    co_await (*domain)->close();
+    co_await scene.wait_for_lines(1);
+    EXPECT_EQ(scene.lines.with("of CN=stolen: certificate revoked"), 1U);
+    EXPECT_EQ(scene.check.subjects.size(), 1U) << "of the stage's own connection";
+}
+TEST(TlsAttack, revoked_certificate) {
+    const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+    Report report;
+    ASSERT_TRUE(pki::issue(authority().directory(), {.name = "stolen"}, true, now, report))
+        << report.text();
+    ASSERT_TRUE(pki::revoke(authority().directory(), "stolen", now, report)) << report.text();
+    Scene().run(revoked_certificate);
+}
+
 // Connections that stay open and say nothing, or a byte now and then, cost their time only.
 Task<> half_open(Scene& scene) {
     const Descriptor silent = co_await reach(scene);

@@ -17,6 +17,7 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/pki/openssl_objects.h"
+#include "ros2s/pki/revocation.h"
 #include "ros2s/pki/watched_identity.h"
 #include "secure_socket.h"
 
@@ -158,7 +159,7 @@ int OpensslSocket::bio_write(BIO* bio, const char* from, int size) noexcept {
 }
 
 int OpensslSocket::verified(int good, X509_STORE_CTX* chain) noexcept {
-    if (good == 1) return 1;
+    if (pki::judge_revocations(good, chain) == 1) return 1;
     const auto* const tls = static_cast<const SSL*>(
         X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx()));
     auto& self = *static_cast<OpensslSocket*>(SSL_get_app_data(tls));
@@ -271,6 +272,7 @@ bool use_files(SSL_CTX* settings, const pki::Pem& pem) {
         if (X509_STORE_add_cert(trusted, each.get()) != 1) return false;
         ++count;
     }
+    if (!pki::use_revocations(trusted, pem.revocations)) return false;
     const Memory chain = reader_of(pem.certificate);
     const Certificate own{PEM_read_bio_X509(chain.get(), nullptr, nullptr, nullptr)};
     if (count == 0 || own == nullptr || SSL_CTX_use_certificate(settings, own.get()) != 1) {
