@@ -173,10 +173,11 @@ Task<Result<>> Dpu::open_control(Report& report) {
 
 Task<> Dpu::stop() {
     co_await catalog_.pools.stop();
-    co_await followed_.stop();
     if (control_) co_await control_->stop(settings_.common.drain);
     co_await front_.drain();
     co_await tenants_.drain();
+    // Requests that are drained need rights.
+    co_await followed_.stop();
     catalog_.pools.leave_orphans();
     co_await sessions_.close_all();
     control_.reset();

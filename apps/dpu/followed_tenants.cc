@@ -87,6 +87,7 @@ Task<> FollowedTenants::follow(FollowedTenants& self, std::string pool) {
 
 void FollowedTenants::hear(const std::string& pool, Time asked) {
     sessions_.rights().renew(pool, asked + valid_for);
+    if (!sessions_.rights().holds(pool)) return miss(pool, "it answers too late");
     const auto silent = silent_since_.find(pool);
     if (silent == silent_since_.end()) return;
     log_.info("the engine at {} says again who may use the pool '{}', after {:.1f} s", address_,

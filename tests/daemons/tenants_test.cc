@@ -216,8 +216,14 @@ TEST_F(Tenants, ADpuThatDoesNotHearItsEngineServesNobody) {
         const auto done = run_blocking(*reactor, [&] { return mount_soon(*reactor, tenant); });
         return done ? std::nullopt : std::optional(done.error().code);
     };
-    EXPECT_EQ(read(alice), std::nullopt);
-    EXPECT_EQ(mount(alice), std::nullopt);
+    const auto eventually = [](const auto& condition) {
+        for (int i = 0; i < 10; ++i) {
+            if (within_a_second(condition)) return true;
+        }
+        return false;
+    };
+    EXPECT_TRUE(eventually([&] { return !read(alice); })) << dpu.log();
+    EXPECT_TRUE(eventually([&] { return !mount(alice); })) << dpu.log();
 
     relay.cut(true);
     EXPECT_EQ(change(Change::revoke, "alice", {}), "");
@@ -226,11 +232,6 @@ TEST_F(Tenants, ADpuThatDoesNotHearItsEngineServesNobody) {
         EXPECT_EQ(read(*tenant), Code::deadline);
         EXPECT_EQ(mount(*tenant), Code::deadline);
     }
-    const auto eventually = [](const auto& condition) {
-        for (int i = 0; i < 10 && !within_a_second(condition); ++i) {
-        }
-        return condition();
-    };
     EXPECT_TRUE(eventually([&] {
         return dpu.log().contains("does not say any more who may use the pool 'pool'");
     })) << dpu.log();
@@ -238,7 +239,7 @@ TEST_F(Tenants, ADpuThatDoesNotHearItsEngineServesNobody) {
 
     relay.cut(false);
     EXPECT_TRUE(eventually([&] { return !read(bob); })) << dpu.log();
-    EXPECT_EQ(mount(bob), std::nullopt);
+    EXPECT_TRUE(eventually([&] { return !mount(bob); })) << dpu.log();
     EXPECT_TRUE(within_a_second([&] { return !is_alive(alice); })) << dpu.log();
     EXPECT_EQ(tries("alice").error().code, Code::denied);
     EXPECT_THAT(dpu.log(), HasSubstr("says again who may use the pool 'pool'"));

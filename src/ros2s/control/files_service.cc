@@ -32,7 +32,9 @@ struct Using {
 // are done for whichever user.
 Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Context& context,
                           bool for_user = true) {
-    ROS2S_CO_TRY(co_await state.wait_for_rights(served, session::SessionId{context.session()}));
+    if (for_user) {
+        ROS2S_CO_TRY(co_await state.wait_for_rights(served, session::SessionId{context.session()}));
+    }
     ROS2S_CO_TRY_ASSIGN(auto session, state.session(served, context.session()));
     NameTurn turn(state, session->tenant);
     ROS2S_CO_TRY(co_await turn.begin(served.call));

@@ -141,6 +141,7 @@ struct ByKey {
 
 template <class Visit>
 Node* NodeCache::visit(const Range& range, Visit visit) {
+    if (!range.to.empty() && range.from >= range.to) return nullptr;
     const auto first = order_->lower_bound(range.from);
     const auto end = range.to.empty() ? order_->end() : order_->lower_bound(range.to);
     size_t left = range.most;

@@ -24,6 +24,7 @@ class Containers {
     // Errors: not_found, read_only, name_too_long (the owner).
     Task<Result<object::ContainerRecord>> set(const Call& call, object::ContainerId container,
                                               const object::ContainerChange& change);
+    // Returns when the contents are removed; a repetition returns at once.
     Task<Result<>> destroy(const Call& call, object::ContainerId container);
     Task<Result<std::vector<object::ContainerRecord>>> list(const Call& call);
     Task<Result<object::PoolSpace>> space(const Call& call, object::ContainerId container);

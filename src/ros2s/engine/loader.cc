@@ -219,7 +219,7 @@ Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pin
                                      const Limits& limits, std::vector<std::string>* summaries) {
     size_t different = 0;  // of the summaries, when it was last looked
     for (bool more = true; more;) {
-        ROS2S_CO_TRY(limits.call.check(env_.reactor.now()));
+        ROS2S_CO_TRY(check(limits.call));
         ROS2S_CO_TRY_ASSIGN(Page page, co_await scan(std::move(from), to, page_limit));
         page.count_for(limits.call);
         std::vector<std::string> waiting;

@@ -40,8 +40,8 @@ bool Replies::is_over(const Owner& owner, WallTime now) const {
 }
 
 // A sender leaves as many slots free as it has, and an owner as many to its sender. So n senders
-// that take all they get leave a share of 1/(n + 1), and another one always finds room. So does
-// another owner of the same sender.
+// with many owners that take all they get leave a share of 1/(n + 1), and another one always finds
+// room. So does another owner of the same sender.
 bool Replies::leaves_enough(size_t all, size_t of_sender, size_t of_owner) const {
     return all + of_sender + 2 * of_owner < options_.slots_max;
 }
@@ -122,8 +122,10 @@ void Replies::trim(const Uuid& owner, WallTime now) {
         drop_oldest(own);
     }
     // Without the new slot, as has_room() counts.
-    const size_t& of_sender = senders_.at(sender_of(owner));
-    while (!leaves_enough(count_ - 1, of_sender - 1, own->second.slots - 1)) {
+    const auto is_too_much = [&] {
+        return !leaves_enough(count_ - 1, senders_.at(sender_of(owner)) - 1, own->second.slots - 1);
+    };
+    while (is_too_much()) {
         const Uuid* const over = find_over(now);
         if (over == nullptr) break;
         drop_oldest(owners_.find(*over));

@@ -10,8 +10,8 @@
 // clients within their lease, gets no new slots (`busy`). Neither do the owners of a sender that
 // has more slots than are free. So a sender with few slots always finds room.
 //
-// Changed only when a group is applied, so that recovery arrives at the same replies. Does not
-// suspend.
+// Changed only when a group is applied. Recovery arrives at the same replies, of those within their
+// lease. Does not suspend.
 //
 // Invariants
 // - Either all slots of a client are stored or none, unless the client returned after they were

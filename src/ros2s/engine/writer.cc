@@ -239,7 +239,7 @@ static Task<Result<bool>> holds(const Call& call, Core& core, object::ContainerI
         const std::string to = prefix_end(from);
         bool exists = false;
         for (bool more = true; more && !exists;) {
-            ROS2S_CO_TRY(call.check(core.env.reactor.now()));
+            ROS2S_CO_TRY(core.loader.check(call));
             ROS2S_CO_TRY_ASSIGN(const Loader::Page page, co_await core.loader.scan(from, to, 16));
             page.count_for(call);
             exists = !page.items.empty();

@@ -45,6 +45,16 @@ Task<> LinkServer::session_ending(session::Session& session) {
     co_return;
 }
 
+namespace {
+
+// What gives something back is done for whomever.
+bool needs_rights(const rpc::Request& request) {
+    const auto method = static_cast<Method>(request.method());
+    return method != Method::close && method != Method::forget;
+}
+
+}  // namespace
+
 Task<> LinkServer::serve(rpc::Request& request) {
     std::unique_ptr<Scratch> scratch;
     if (unused_.empty()) {
@@ -54,7 +64,7 @@ Task<> LinkServer::serve(rpc::Request& request) {
         unused_.pop_back();
     }
     Result<> done;
-    if (!sessions_.rights().hold()) [[unlikely]]
+    if (!sessions_.rights().hold() && needs_rights(request)) [[unlikely]]
         done = co_await sessions_.wait_for_rights(request.call(), {request.guest().session});
     if (done) done = co_await answer(request, *scratch);
     if (!done) co_await request.fail(done.error());

@@ -81,7 +81,7 @@ struct Rig {
           store(world.core(), {.delay_max = 50us}),
           source(world.core(), store),
           tickets(world.core(), {.entropy = [this] { return world.random().next(); }}),
-          sessions(world.core(), tickets, {.sessions_max = 6, .per_subject_max = 4}),
+          sessions(world.core(), tickets, {.sessions_max = 8, .per_subject_max = 4}),
           recorder(world.core()),
           mounts(world.core(), sessions, source, bounds) {
         sessions.watch(recorder);

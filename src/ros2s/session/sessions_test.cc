@@ -130,9 +130,12 @@ TEST(Sessions, AreBounded) {
     for (int i = 0; i < 4; ++i) EXPECT_TRUE(rig.sessions.open(request()));
     EXPECT_EQ(rig.sessions.open(request()).error().code, Code::busy);
     for (int i = 0; i < 2; ++i) EXPECT_TRUE(rig.sessions.open(request("CN=bob")));
-    EXPECT_EQ(rig.sessions.open(request("CN=bob")).error().code, Code::no_memory);
+    EXPECT_EQ(rig.sessions.open(request("CN=bob")).error().code, Code::busy);
+    EXPECT_TRUE(rig.sessions.open(request("CN=carol")));
+    EXPECT_TRUE(rig.sessions.open(request("CN=dave")));
+    EXPECT_EQ(rig.sessions.open(request("CN=eve")).error().code, Code::no_memory);
     rig.world.run(rig.sessions.close(rig.sessions.all().front()->id));
-    EXPECT_TRUE(rig.sessions.open(request("CN=bob")));
+    EXPECT_TRUE(rig.sessions.open(request("CN=eve")));
     rig.world.run(rig.sessions.close_all());
     EXPECT_EQ(rig.sessions.open(request()).error().code, Code::closed);
 }
