@@ -44,10 +44,11 @@ preflight_packages() {
     }
 }
 
-# preflight_disk MIB WHY: room in the checkout's file system.
+# preflight_disk MIB WHY: room in the file system of `build`, or of the checkout.
 preflight_disk() {
-    local free
-    free=$(df -Pm . | awk 'NR == 2 { print $4 }')
+    local free at=.
+    [[ ! -d build ]] || at=build
+    free=$(df -Pm "$at" | awk 'NR == 2 { print $4 }')
     ((free >= $1)) ||
         die "$2 needs $1 MiB of disk in $PWD, and $free MiB are free. Free some space, or move the checkout to a larger file system."
 }

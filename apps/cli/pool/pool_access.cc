@@ -181,7 +181,8 @@ class Served final : public PoolAccess {
                                    .pool = uri_.pool,
                                    .program = std::string(pool::command_program),
                                    .providers = way.providers,
-                                   .ucx_device = way.ucx_device}},
+                                   .ucx_device = way.ucx_device},
+                        .opening = context_.call},
                        context_.environment.log, context_.report));
         co_return &data_->store();
     }

@@ -74,19 +74,23 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(fs::check_name(name));
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
-    ROS2S_CO_TRY(nodes_.check_room());
+    // Without room a file is not made, but one that has a node is opened.
+    const Result<> room = nodes_.check_room();
+    if (!room && flags.exclusive) co_return fail(room.error());
     const std::string owned(name);
     mode = allowed(S_IFREG, mode);
     constexpr int attempts_max = 100;  // the name may appear and disappear meanwhile
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         Descriptor file;
-        auto found = co_await on_thread(call, [&]() -> Result<Found> {
-            ROS2S_TRY_ASSIGN(Found made, make_file(directory.fd(), owned, mode, flags, owner));
-            file = std::move(made.path);
-            ROS2S_TRY_ASSIGN(made.path,
-                             opened(::open(proc_path(file.get()).c_str(), O_PATH | O_CLOEXEC)));
-            return found_by(std::move(made.path));
-        });
+        Result<Found> found = fail(Code::exists);
+        if (room)
+            found = co_await on_thread(call, [&]() -> Result<Found> {
+                ROS2S_TRY_ASSIGN(Found made, make_file(directory.fd(), owned, mode, flags, owner));
+                file = std::move(made.path);
+                ROS2S_TRY_ASSIGN(made.path,
+                                 opened(::open(proc_path(file.get()).c_str(), O_PATH | O_CLOEXEC)));
+                return found_by(std::move(made.path));
+            });
         if (found) {
             const struct stat status = found->status;
             co_return add_handle(nodes_.add(std::move(*found), &*directory, owned), std::move(file),
@@ -94,9 +98,14 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
         }
         if (found.error().code != Code::exists || flags.exclusive) co_return fail(found.error());
         found = co_await find_name(call, directory, owned);
-        if (!found && found.error().code == Code::not_found) continue;
+        if (!found && found.error().code == Code::not_found) {
+            if (!room) co_return fail(room.error());
+            continue;
+        }
         if (!found) co_return fail(found.error());
-        const NodeId node = add(std::move(*found), *directory, owned).node;
+        ROS2S_CO_TRY_ASSIGN(const Attributes there,
+                            add_found(std::move(*found), *directory, owned));
+        const NodeId node = there.node;
         auto result = co_await open(without_end(call), node, flags);
         if (!result) nodes_.forget(node, 1);
         co_return result;
