@@ -277,6 +277,12 @@ Task<> find_more_than_fits(fs::FileSystem& fs, const std::string& path) {
     // What has a node is found, and gets another name.
     EXPECT_TRUE(co_await fs.lookup(call, fs::root_node, "1"));
     EXPECT_TRUE(co_await fs.link(call, found[0], fs::root_node, "linked"));
+    const auto opened = co_await fs.create(call, fs::root_node, "1", 0644, {.write = true}, {});
+    EXPECT_TRUE(opened);
+    if (opened) {
+        EXPECT_TRUE(co_await fs.close(call, opened->handle));
+        fs.forget(opened->attributes.node, 1);
+    }
     // Nothing is made that could not be named.
     EXPECT_EQ((co_await fs.mkdir(call, fs::root_node, "new", 0755, {})).error().code, Code::busy);
     EXPECT_EQ((co_await fs.mknod(call, fs::root_node, "new", S_IFREG, 0, {})).error().code,
