@@ -35,12 +35,10 @@ Result<session::SessionUse> ServerState::session(Served& served, uint64_t number
 
 Task<Result<>> ServerState::wait_for_rights(Served& served, std::string pool) const {
     if (parts.sessions.rights().hold()) co_return Result<>{};
-    const Result<> held = co_await parts.sessions.rights().wait(served.call, pool);
+    const Result<> held = co_await parts.sessions.rights().wait(
+        served.call, std::move(pool), session::RightsLeases::patience_of_calls);
     if (held || held.error().code != Code::disconnected) co_return held;
-    co_return served.report.fail(held.error(),
-                                 "the engine of the pool '{}' cannot be asked now who may use it; "
-                                 "try again when it runs",
-                                 pool);
+    co_return served.report.fail(held.error(), "{}", describe(held.error()));
 }
 
 Task<Result<>> ServerState::wait_for_rights(Served& served, session::SessionId number) const {

@@ -20,10 +20,10 @@ bool RightsLeases::holds(std::string_view pool) const {
     return lease == leases_.end() || reactor_.now() <= lease->second.until;
 }
 
-Task<Result<>> RightsLeases::wait(const Call& call, std::string pool) {
+Task<Result<>> RightsLeases::wait(const Call& call, std::string pool, Duration most) {
     if (holds(pool)) co_return Result<>{};
     ROS2S_CO_TRY(call.check(reactor_.now()));
-    fabric::Deadline limit(reactor_, std::min(call.deadline, reactor_.now() + patience), call.stop);
+    fabric::Deadline limit(reactor_, std::min(call.deadline, reactor_.now() + most), call.stop);
     {
         const fabric::WakeOnStop wake(limit.token(), renewed_);
         while (!holds(pool) && !limit.token().stop_requested()) co_await renewed_;

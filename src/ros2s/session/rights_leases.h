@@ -21,8 +21,10 @@ namespace ros2s::session {
 
 class RightsLeases {
   public:
-    // How long a request waits, as for a server that is away (rpc/options.h).
+    // How long a request of the data plane waits, as for a server that is away (rpc/options.h), and
+    // a call of the control plane, whose clients wait for 10 s and should hear the reason.
     static constexpr Duration patience = std::chrono::seconds(30);
+    static constexpr Duration patience_of_calls = std::chrono::seconds(4);
 
     explicit RightsLeases(Reactor& reactor) : reactor_(reactor), renewed_(reactor) {}
 
@@ -34,7 +36,7 @@ class RightsLeases {
     // Waits until the pool's lease holds. Errors: cancelled, deadline (of the call), disconnected
     // with rpc::absent_behind (the patience is over; detail = when the lease ended, in seconds
     // since 1970).
-    Task<Result<>> wait(const Call& call, std::string pool);
+    Task<Result<>> wait(const Call& call, std::string pool, Duration most = patience);
 
   private:
     struct Lease {
