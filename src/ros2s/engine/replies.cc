@@ -67,12 +67,13 @@ const Uuid* Replies::find_over(WallTime now) const {
 // An active owner with one client is not moved with each update.
 void Replies::set_age(const Uuid& id, Owner& owner) {
     const WallTime oldest = owner.clients.at(owner.oldest_first.front()).last;
-    const Duration moved = oldest - owner.age;
-    if (!owner.is_new && moved < options_.lease / 16 && moved > -options_.lease / 16) return;
-    by_age_.erase({owner.age, id});
+    if (owner.age) {
+        const Duration moved = oldest - *owner.age;
+        if (moved < options_.lease / 16 && moved > -options_.lease / 16) return;
+        by_age_.erase({*owner.age, id});
+    }
     by_age_.insert({oldest, id});
     owner.age = oldest;
-    owner.is_new = false;
 }
 
 void Replies::store(const ReplyKey& key, ReplyValue reply) {
@@ -144,7 +145,8 @@ void Replies::drop_oldest(std::map<Uuid, Owner>::iterator at) {
     owner.slots -= slots;
     count_ -= slots;
     const auto sender = senders_.find(sender_of(at->first));
-    if ((sender->second -= slots) == 0) senders_.erase(sender);
+    sender->second -= slots;
+    if (sender->second == 0) senders_.erase(sender);
     owner.oldest_first.pop_front();
     owner.clients.erase(client);
     changed_owners_.push_back(at->first);
@@ -152,7 +154,7 @@ void Replies::drop_oldest(std::map<Uuid, Owner>::iterator at) {
         set_age(at->first, owner);
         return;
     }
-    by_age_.erase({owner.age, at->first});
+    by_age_.erase({*owner.age, at->first});
     dropped_upto_ = std::max(dropped_upto_, owner.dropped_upto);
     owners_.erase(at);
 }

@@ -102,9 +102,8 @@ class Replies {
         std::map<Uuid, Client> clients;
         std::list<Uuid> oldest_first;  // of the clients
         size_t slots = 0;
-        uint64_t dropped_upto = 0;  // the greatest epoch of its dropped replies
-        WallTime age{};             // its place in by_age_, if it is not new
-        bool is_new = true;
+        uint64_t dropped_upto = 0;    // the greatest epoch of its dropped replies
+        std::optional<WallTime> age;  // its place in by_age_
     };
     [[nodiscard]] static uint64_t sender_of(const Uuid& owner) {
         uint64_t sender = 0;

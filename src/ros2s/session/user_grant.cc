@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ranges>
 
 #include "ros2s/base/text_parts.h"
@@ -57,9 +56,7 @@ std::vector<std::string_view> parts_of(std::string_view text, char between) {
 // 4294967295 means "no change" to chown(2), and is nobody's number.
 std::optional<uint32_t> number_of(std::string_view text) {
     uint32_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const bool is_whole = error == std::errc{} && end == text.data() + text.size();
-    if (!is_whole || number == UINT32_MAX) return std::nullopt;
+    if (!parse_number(text, number) || number == UINT32_MAX) return std::nullopt;
     return number;
 }
 
