@@ -1,38 +1,44 @@
-# ros2_protocol(<path> PROTOS <names> SERVICES <names>)
+# ros2_protocol(<path> PROTOS <names> TEST_STUBS <names>)
 #
-# Generates sources from src/ros2s/<path>/<name>.proto under the build tree, and makes of them the static
-# library ros2s_<path, slashes as underscores>_protocol. SERVICES are the protos that have services.
-# Generated code is compiled once, with fewer warnings. Only this module includes its headers, because
-# each takes seconds to parse.
+# Generates the messages of src/ros2s/<path>/<name>.proto under the build tree, and makes of them the static
+# library ros2s_<path, slashes as underscores>_protocol. TEST_STUBS are protos whose services tests call as
+# foreign programs do, with gRPC's generated stubs: the library ros2s_<path>_stubs. Generated code is
+# compiled once, with fewer warnings. Only this module includes its headers, because each takes seconds to
+# parse.
 find_program(ROS2S_PROTOC protoc REQUIRED)
 find_program(ROS2S_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
 
 function(ros2_protocol path)
-  cmake_parse_arguments(A "" "" "PROTOS;SERVICES" ${ARGN})
+  cmake_parse_arguments(A "" "" "PROTOS;TEST_STUBS" ${ARGN})
   string(REPLACE "/" "_" name ${path})
   set(dir ${PROJECT_SOURCE_DIR}/src/ros2s/${path})
   set(out ${PROJECT_BINARY_DIR}/protocol/${name})
   file(MAKE_DIRECTORY ${out})
-  set(sources)
+  set(messages)
   foreach(proto ${A_PROTOS})
     add_custom_command(
       OUTPUT ${out}/${proto}.pb.cc ${out}/${proto}.pb.h
       COMMAND ${ROS2S_PROTOC} --proto_path=${dir} --cpp_out=${out} ${dir}/${proto}.proto
       DEPENDS ${dir}/${proto}.proto VERBATIM)
-    list(APPEND sources ${out}/${proto}.pb.cc)
+    list(APPEND messages ${out}/${proto}.pb.cc)
   endforeach()
-  foreach(proto ${A_SERVICES})
+  set(stubs)
+  foreach(proto ${A_TEST_STUBS})
     add_custom_command(
       OUTPUT ${out}/${proto}.grpc.pb.cc ${out}/${proto}.grpc.pb.h
       COMMAND ${ROS2S_PROTOC} --proto_path=${dir} --grpc_out=${out}
               --plugin=protoc-gen-grpc=${ROS2S_GRPC_PLUGIN} ${dir}/${proto}.proto
       DEPENDS ${dir}/${proto}.proto VERBATIM)
-    list(APPEND sources ${out}/${proto}.grpc.pb.cc)
+    list(APPEND stubs ${out}/${proto}.grpc.pb.cc)
   endforeach()
-  add_library(ros2s_${name}_protocol STATIC ${sources})
+  add_library(ros2s_${name}_protocol STATIC ${messages})
   target_include_directories(ros2s_${name}_protocol SYSTEM PUBLIC ${out})
-  target_compile_options(ros2s_${name}_protocol PRIVATE -w)
-  # Generated sources all have the same helpers.
-  set_target_properties(ros2s_${name}_protocol PROPERTIES UNITY_BUILD OFF)
   target_link_libraries(ros2s_${name}_protocol PUBLIC grpc++ grpc gpr absl_synchronization protobuf)
+  add_library(ros2s_${name}_stubs STATIC EXCLUDE_FROM_ALL ${stubs})
+  target_link_libraries(ros2s_${name}_stubs PUBLIC ros2s_${name}_protocol)
+  foreach(library ros2s_${name}_protocol ros2s_${name}_stubs)
+    target_compile_options(${library} PRIVATE -w)
+    # Generated sources all have the same helpers.
+    set_target_properties(${library} PROPERTIES UNITY_BUILD OFF)
+  endforeach()
 endfunction()

@@ -6,8 +6,11 @@
 
 #include "client_call.h"
 #include "error_status.h"
+#include "files.grpc.pb.h"
 #include "ros2s/control/test_support/remote_namespace.h"
 #include "ros2s/session/fixed_mount_test_support.h"
+#include "session.grpc.pb.h"
+#include "store.grpc.pb.h"
 #include "test_rig.h"
 #include "tls.h"
 
@@ -42,10 +45,9 @@ class Calls : public testing::Test {
         request.set_session(session_.value);
         request.set_container("slow");
         v1::MountReply reply;
+        v1::Mounts::Stub stub(client_->parts().channel);
         const auto begin = [&](const PendingCall::Done& done) {
-            client_->parts()
-                .stubs->of(std::type_identity<MountsAsync>())
-                ->Mount(&pending.context(), &request, &reply, done);
+            stub.async()->Mount(&pending.context(), &request, &reply, done);
         };
         co_await pending.run(begin);
         status = pending.status();
@@ -435,6 +437,21 @@ TEST_F(Calls, HealthIsServedAndDrained) {
     EXPECT_EQ(exchange(channel(), check, pool), "\x08\x02");
     EXPECT_TRUE(rig_->here([&] { return client_->keep_alive(call_, session_, report_); }))
         << "what there is goes on";
+}
+
+TEST_F(Calls, WhatIsNoRequestIsRefused) {
+    start();
+    const auto answer = [&](const char* method, std::string_view request) {
+        return exchange(channel(), fmt::format("/ros2s.control.v1.{}", method), request);
+    };
+    EXPECT_THAT(answer("Server/Query", ""), HasSubstr("test-server")) << "no field is set";
+    EXPECT_EQ(answer("Sessions/KeepAlive", ""), "status 5");
+    // A field without its value, and one that is longer than the message.
+    for (const char* nonsense : {"\x08", "\x0a\x7fp"}) {
+        EXPECT_EQ(answer("Sessions/KeepAlive", nonsense), "status 1");
+        EXPECT_EQ(answer("Pools/Query", nonsense), "status 1");
+    }
+    EXPECT_TRUE(rig_->here([&] { return client_->list_pools(call_, report_); }));
 }
 
 TEST_F(Calls, TheServerSaysWhatItIs) {

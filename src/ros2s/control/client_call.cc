@@ -1,6 +1,7 @@
 #include "client_call.h"
 
 #include <fmt/format.h>
+#include <grpcpp/generic/generic_stub.h>
 
 #include <algorithm>
 #include <chrono>
@@ -78,6 +79,23 @@ Error failure(const std::string& address, const grpc::Status& status, Report& re
                                  why_unanswered(theirs.text()))
                    : theirs.text());
     return error;
+}
+
+Task<Result<>> exchange(ControlClient::Parts& parts, const Call& call, const Message& request,
+                        Message& reply, Report& report) {
+    ROS2S_CO_TRY(call.check(parts.reactor.now()));
+    Report unused;  // if it fails, the old channel is used
+    (void)parts.renew(unused);
+    PendingCall pending(parts, call);
+    co_await pending.run([&](PendingCall::Done done) {
+        grpc::TemplatedGenericStub<Message, Message>(parts.channel)
+            .UnaryCall(&pending.context(), path_of(method_of(request, reply)), {}, &request, &reply,
+                       std::move(done));
+    });
+    if (pending.status().ok()) co_return Result<>{};
+    const Error error = failure(parts.options.address, pending.status(), report);
+    if (error.code == Code::disconnected) parts.connect_again();
+    co_return fail(error);
 }
 
 }  // namespace ros2s::control

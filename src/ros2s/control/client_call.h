@@ -7,44 +7,21 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <type_traits>
 
-#include "capabilities.grpc.pb.h"
 #include "control_client.h"
 #include "error_status.h"
-#include "files.grpc.pb.h"
+#include "method.h"
 #include "ros2s/pki/watched_identity.h"
 #include "ros2s/rpc/update_slots.h"
 #include "ros2s/runtime/alarm.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/foreign_posts.h"
 #include "ros2s/runtime/reactor.h"
-#include "server.grpc.pb.h"
-#include "session.grpc.pb.h"
-#include "store.grpc.pb.h"
-#include "tenants.grpc.pb.h"
 
 namespace ros2s::control {
 
 // Needs no reactor: clients are made on any thread.
 [[nodiscard]] inline Uuid any_uuid() { return Uuid::make(Secrets()); }
-
-// The stub of a service. Async: the class of its methods.
-template <class Service>
-struct StubOf {
-    using Async = typename Service::StubInterface::async_interface;
-    typename Service::Stub stub;
-    Async* of(std::type_identity<Async>) { return stub.async(); }
-};
-// The stubs of one channel.
-template <class... Services>
-struct StubsOf : StubOf<Services>... {
-    explicit StubsOf(const std::shared_ptr<grpc::Channel>& channel)
-        : StubOf<Services>{typename Services::Stub(channel)}... {}
-    using StubOf<Services>::of...;
-};
-using Stubs = StubsOf<v1::Server, v1::Sessions, v1::Pools, v1::Containers, v1::Tenants,
-                      v1::Capabilities, v1::Mounts, v1::Files>;
 
 struct ControlClient::Parts {
     Parts(Reactor& core, ClientOptions how)
@@ -67,7 +44,6 @@ struct ControlClient::Parts {
     pki::WatchedIdentity identity;
     Time next_look{}, next_connection{};
     std::shared_ptr<grpc::Channel> channel;
-    std::unique_ptr<Stubs> stubs;
     // How many creations and destructions of containers may be in progress at once.
     static constexpr uint32_t changes_max = 16;
     rpc::UpdateSlots changes;
@@ -140,37 +116,17 @@ class PendingCall {
 // The error of a status that is not OK. The report names the server if that helps.
 [[nodiscard]] Error failure(const std::string& address, const grpc::Status& status, Report& report);
 
-// co_await ask(parts, &FilesAsync::Lookup, call, request, report)
-template <class Async, class Request, class Reply>
-Task<Result<Reply>> ask(ControlClient::Parts& parts,
-                        void (Async::*method)(grpc::ClientContext*, const Request*, Reply*,
-                                              std::function<void(grpc::Status)>),
-                        const Call& call, Request request, Report& report) {
-    ROS2S_CO_TRY(call.check(parts.reactor.now()));
-    Report unused;  // if it fails, the old channel is used
-    (void)parts.renew(unused);
+// Sends the request and fills the reply.
+Task<Result<>> exchange(ControlClient::Parts& parts, const Call& call, const Message& request,
+                        Message& reply, Report& report);
+
+// co_await ask<v1::NodeReply>(parts, call, lookup_request, report)
+template <class Reply, class Request>
+Task<Result<Reply>> ask(ControlClient::Parts& parts, const Call& call, Request request,
+                        Report& report) {
     Reply reply;
-    PendingCall pending(parts, call);
-    const auto start = [&](PendingCall::Done done) {
-        (parts.stubs->of(std::type_identity<Async>())->*method)(&pending.context(), &request,
-                                                                &reply, std::move(done));
-    };
-    co_await pending.run(start);
-    if (!pending.status().ok()) {
-        const Error error = failure(parts.options.address, pending.status(), report);
-        if (error.code == Code::disconnected) parts.connect_again();
-        co_return fail(error);
-    }
+    ROS2S_CO_TRY(co_await exchange(parts, call, request, reply, report));
     co_return std::move(reply);
 }
-
-using ServerAsync = StubOf<v1::Server>::Async;
-using SessionsAsync = StubOf<v1::Sessions>::Async;
-using PoolsAsync = StubOf<v1::Pools>::Async;
-using ContainersAsync = StubOf<v1::Containers>::Async;
-using TenantsAsync = StubOf<v1::Tenants>::Async;
-using CapabilitiesAsync = StubOf<v1::Capabilities>::Async;
-using MountsAsync = StubOf<v1::Mounts>::Async;
-using FilesAsync = StubOf<v1::Files>::Async;
 
 }  // namespace ros2s::control

@@ -2,8 +2,14 @@
 
 #include <algorithm>
 
+#include "capabilities.pb.h"
 #include "client_call.h"
+#include "files.pb.h"
 #include "ros2s/pki/signature.h"
+#include "server.pb.h"
+#include "session.pb.h"
+#include "store.pb.h"
+#include "tenants.pb.h"
 #include "tls.h"
 
 namespace ros2s::control {
@@ -73,59 +79,52 @@ constexpr Duration renewal_glance = std::chrono::seconds(1);
 constexpr Duration patience = std::chrono::seconds(30);
 constexpr Duration pause_between = std::chrono::milliseconds(20);
 
-}  // namespace
-
-// Creates or destroys a container once. The name is the same however often it is sent.
-template <class Request, class Reply>
-Task<Result<Reply>> change_container(
-    ControlClient::Parts& parts, const Call& call, UpdateName as,
-    void (ContainersAsync::*method)(grpc::ClientContext*, const Request*, Reply*,
-                                    std::function<void(grpc::Status)>),
-    Request request, Report& report) {
+// Sends it under that name until it is answered.
+Task<Result<>> send_change(ControlClient::Parts& parts, const Call& call, const Message& request,
+                           v1::ContainerChange& change, UpdateName as, Message& reply,
+                           Report& report) {
     // If there was never a server, fails at once.
     if (!parts.has_found_server) {
         ROS2S_CO_TRY(
-            co_await ask(parts, &ServerAsync::Query, call, v1::QueryServerRequest(), report));
+            co_await ask<v1::QueryServerReply>(parts, call, v1::QueryServerRequest(), report));
         parts.has_found_server = true;
     }
-    v1::ContainerChange& name = *request.mutable_change();
-    name.set_client(bytes_of(as.client));
-    name.set_slot(as.slot);
-    name.set_sequence(as.sequence);
-    name.set_repeated(as.repeated);
+    change.set_client(bytes_of(as.client));
+    change.set_slot(as.slot);
+    change.set_sequence(as.sequence);
+    change.set_repeated(as.repeated);
     for (const Time until = parts.reactor.now() + patience;;) {
         Report attempt;
-        auto reply = co_await ask(parts, method, call, request, attempt);
+        const auto done = co_await exchange(parts, call, request, reply, attempt);
         // A server that stops cancels its unfinished calls.
-        const bool lost = !reply && (reply.error().code == Code::disconnected ||
-                                     reply.error().code == Code::cancelled);
+        const bool lost = !done && (done.error().code == Code::disconnected ||
+                                    done.error().code == Code::cancelled);
         const bool again = lost && call.check(parts.reactor.now()) && parts.reactor.now() < until &&
                            co_await sleep_for(parts.reactor, pause_between, call.stop);
         if (!again) {
-            if (!reply) co_return report.fail(reply.error(), attempt.text());
-            co_return reply;
+            if (!done) co_return report.fail(done.error(), attempt.text());
+            co_return done;
         }
-        name.set_repeated(true);
+        change.set_repeated(true);
     }
 }
 
-// The same under the call's name or, without one, under a name of this client.
-template <class Request, class Reply>
-Task<Result<Reply>> change_container(
-    ControlClient::Parts& parts, const Call& call,
-    void (ContainersAsync::*method)(grpc::ClientContext*, const Request*, Reply*,
-                                    std::function<void(grpc::Status)>),
-    Request request, Report& report) {
+// Creates or destroys a container once, under the call's name or, without one, under a name of this
+// client. The name is the same however often it is sent.
+Task<Result<>> change_container(ControlClient::Parts& parts, const Call& call,
+                                const Message& request, v1::ContainerChange& change, Message& reply,
+                                Report& report) {
     if (call.update != nullptr) {
-        co_return co_await change_container(parts, call, *call.update, method, std::move(request),
-                                            report);
+        co_return co_await send_change(parts, call, request, change, *call.update, reply, report);
     }
     co_await parts.changes.wait();
     const auto slot = parts.changes.take();
     const UpdateName name{
         .client = slot.id().client, .slot = slot.id().slot, .sequence = slot.id().sequence};
-    co_return co_await change_container(parts, call, name, method, std::move(request), report);
+    co_return co_await send_change(parts, call, request, change, name, reply, report);
 }
+
+}  // namespace
 
 class GrpcClient final : public ControlClient {
   public:
@@ -206,13 +205,12 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
 }
 
 Result<> ControlClient::Parts::renew(Report& report) {
-    if (stubs != nullptr && reactor.now() < next_look) return {};
+    if (channel && reactor.now() < next_look) return {};
     next_look = reactor.now() + renewal_glance;
     pki::Pem unused;
-    if (identity.look(unused) != pki::WatchedIdentity::Look::changed && stubs != nullptr) return {};
+    if (identity.look(unused) != pki::WatchedIdentity::Look::changed && channel) return {};
     ROS2S_TRY_ASSIGN(
         channel, open_channel(options.address, options.identity, arguments_of(options), report));
-    stubs = std::make_unique<Stubs>(channel);
     return {};
 }
 
@@ -223,8 +221,8 @@ void ControlClient::Parts::connect_again() {
 }
 
 Task<Result<ServerFacts>> GrpcClient::query_server(const Call& call, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &ServerAsync::Query, call,
-                                                       v1::QueryServerRequest(), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::QueryServerReply>(
+                                              *parts_, call, v1::QueryServerRequest(), report));
     ServerFacts facts{.program = reply.program(),
                       .serving = reply.serving(),
                       .sessions = reply.sessions(),
@@ -249,8 +247,8 @@ Task<Result<OpenedSession>> GrpcClient::open_session(const Call& call, SessionWi
     request.set_program(wish.program);
     for (const std::string& provider : wish.providers) request.add_providers(provider);
     request.set_shows_capability(wish.holder != nullptr);
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &SessionsAsync::Open, call,
-                                                       std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::OpenSessionReply>(
+                                              *parts_, call, std::move(request), report));
     GivenTicket ticket;
     if (wish.holder == nullptr) {
         ROS2S_CO_TRY_ASSIGN(ticket, decode(reply.ticket(), report));
@@ -269,8 +267,8 @@ Task<Result<Duration>> GrpcClient::keep_alive(const Call& call, session::Session
                                               Report& report) {
     v1::KeepAliveRequest request;
     request.set_session(id.value);
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &SessionsAsync::KeepAlive, call,
-                                                       std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::KeepAliveReply>(
+                                              *parts_, call, std::move(request), report));
     co_return std::chrono::milliseconds(reply.idle_ms());
 }
 
@@ -278,15 +276,15 @@ Task<Result<GivenTicket>> GrpcClient::issue_ticket(const Call& call, session::Se
                                                    Report& report) {
     v1::IssueTicketRequest request;
     request.set_session(id.value);
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &SessionsAsync::IssueTicket, call,
-                                                       std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::IssueTicketReply>(
+                                              *parts_, call, std::move(request), report));
     co_return decode(reply.ticket(), report);
 }
 
 Task<Result<>> GrpcClient::close_session(const Call& call, session::SessionId id, Report& report) {
     v1::CloseSessionRequest request;
     request.set_session(id.value);
-    ROS2S_CO_TRY(co_await ask(*parts_, &SessionsAsync::Close, call, std::move(request), report));
+    ROS2S_CO_TRY(co_await ask<v1::CloseSessionReply>(*parts_, call, std::move(request), report));
     co_return Result<>{};
 }
 
@@ -299,8 +297,8 @@ Task<Result<ShownReply>> GrpcClient::show_capability(const Call& call, session::
     request.set_session(id.value);
     for (std::string& link : chain) request.add_chain(std::move(link));
     request.set_proof(std::move(proof));
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &SessionsAsync::ShowCapability,
-                                                       call, std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ShowCapabilityReply>(
+                                              *parts_, call, std::move(request), report));
     ShownReply shown{.ticket = {}, .nonce = reply.nonce()};
     if (shown.nonce.size() != capability::nonce_bytes) co_return nonsense("nonce", report);
     if (reply.has_ticket()) {
@@ -317,8 +315,8 @@ Task<Result<uint64_t>> GrpcClient::revoke_capability(const Call& call, std::stri
     request.set_kind(v1::ChangeTenantRequest::REVOKE_CAPABILITY);
     request.set_name(std::move(tenant));
     request.set_capability(bytes_of(capability));
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &TenantsAsync::Change, call,
-                                                       std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ChangeTenantReply>(
+                                              *parts_, call, std::move(request), report));
     co_return reply.sessions();
 }
 
@@ -329,8 +327,8 @@ Task<Result<std::vector<CapabilityInUse>>> GrpcClient::list_capabilities(const C
     v1::ListCapabilitiesRequest request;
     request.set_pool(std::move(pool));
     request.set_tenant(std::move(tenant));
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &CapabilitiesAsync::List, call,
-                                                       std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ListCapabilitiesReply>(
+                                              *parts_, call, std::move(request), report));
     std::vector<CapabilityInUse> all;
     for (const auto& each : reply.in_use()) {
         CapabilityInUse& into = all.emplace_back();
@@ -352,7 +350,7 @@ Task<Result<>> GrpcClient::rotate_capability_key(const Call& call, std::string p
     v1::ChangeTenantRequest request;
     request.set_pool(std::move(pool));
     request.set_kind(v1::ChangeTenantRequest::ROTATE);
-    ROS2S_CO_TRY(co_await ask(*parts_, &TenantsAsync::Change, call, std::move(request), report));
+    ROS2S_CO_TRY(co_await ask<v1::ChangeTenantReply>(*parts_, call, std::move(request), report));
     co_return Result<>{};
 }
 
@@ -363,8 +361,8 @@ Task<Result<std::string>> GrpcClient::relay_wish(const Call& call, std::string p
     request.set_wish(std::move(wish.wish));
     request.set_certificates(std::move(wish.certificates));
     request.set_signature(std::move(wish.signature));
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &CapabilitiesAsync::Issue, call,
-                                                       std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::IssueCapabilityReply>(
+                                              *parts_, call, std::move(request), report));
     co_return reply.capability();
 }
 
@@ -387,7 +385,7 @@ Task<Result<>> GrpcClient::hand_over(const Call& call, std::string pool, capabil
     request.set_pool(std::move(pool));
     for (std::string& link : chain) request.add_chain(std::move(link));
     ROS2S_CO_TRY(
-        co_await ask(*parts_, &CapabilitiesAsync::Delegate, call, std::move(request), report));
+        co_await ask<v1::DelegateCapabilityReply>(*parts_, call, std::move(request), report));
     co_return Result<>{};
 }
 
@@ -396,8 +394,8 @@ Task<Result<Capabilities::Description>> GrpcClient::describe_capabilities(const 
                                                                           Report& report) {
     v1::DescribeCapabilitiesRequest request;
     request.set_pool(std::move(pool));
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &CapabilitiesAsync::Describe, call,
-                                                       std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::DescribeCapabilitiesReply>(
+                                              *parts_, call, std::move(request), report));
     Capabilities::Description known;
     if (!read_bytes(reply.audience(), known.audience.bytes)) co_return nonsense("pool", report);
     if (reply.delegate().empty()) co_return known;
@@ -444,8 +442,8 @@ Task<Result<std::optional<Duration>>> GrpcClient::delegate(const Call& call, std
 }
 
 Task<Result<std::vector<std::string>>> GrpcClient::list_pools(const Call& call, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &PoolsAsync::List, call,
-                                                       v1::ListPoolsRequest(), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ListPoolsReply>(
+                                              *parts_, call, v1::ListPoolsRequest(), report));
     co_return std::vector<std::string>(reply.pools().begin(), reply.pools().end());
 }
 
@@ -453,8 +451,8 @@ Task<Result<PoolFacts>> GrpcClient::query_pool(const Call& call, std::string poo
     ROS2S_CO_TRY(co_await delegate(call, pool, seeing_only(), report));
     v1::QueryPoolRequest request;
     request.set_pool(std::move(pool));
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &PoolsAsync::Query, call,
-                                                       std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::QueryPoolReply>(
+                                              *parts_, call, std::move(request), report));
     co_return PoolFacts{
         .space = {.total_bytes = reply.total_bytes(), .free_bytes = reply.free_bytes()},
         .containers = reply.containers(),
@@ -476,9 +474,9 @@ Task<Result<object::ContainerRecord>> GrpcClient::create_container(
     request.set_cap_values(properties.caps.values);
     request.set_uid(owner.uid);
     request.set_gid(owner.gid);
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await change_container(*parts_, call, &ContainersAsync::Create,
-                                                  std::move(request), report));
+    v1::CreateContainerReply reply;
+    ROS2S_CO_TRY(co_await change_container(*parts_, call, request, *request.mutable_change(), reply,
+                                           report));
     co_return decode(reply.container(), report);
 }
 
@@ -488,8 +486,8 @@ Task<Result<std::vector<object::ContainerRecord>>> GrpcClient::list_containers(c
     ROS2S_CO_TRY(co_await delegate(call, pool, seeing_only(), report));
     v1::ListContainersRequest request;
     request.set_pool(std::move(pool));
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &ContainersAsync::List, call,
-                                                       std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ListContainersReply>(
+                                              *parts_, call, std::move(request), report));
     std::vector<object::ContainerRecord> records;
     for (const v1::Container& each : reply.containers()) {
         if (each.uuid().empty() && object::is_valid_label(each.label())) {
@@ -510,8 +508,8 @@ Task<Result<object::ContainerRecord>> GrpcClient::query_container(const Call& ca
     v1::QueryContainerRequest request;
     request.set_pool(std::move(pool));
     request.set_label(std::move(label));
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &ContainersAsync::Query, call,
-                                                       std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::QueryContainerReply>(
+                                              *parts_, call, std::move(request), report));
     co_return decode(reply.container(), report);
 }
 
@@ -525,8 +523,8 @@ Task<Result<object::ContainerRecord>> GrpcClient::set_container(const Call& call
     if (change.owner) request.set_owner(*change.owner);
     if (change.bytes) request.set_cap_bytes(*change.bytes);
     if (change.values) request.set_cap_values(*change.values);
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &ContainersAsync::Set, call,
-                                                       std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::SetContainerReply>(
+                                              *parts_, call, std::move(request), report));
     co_return decode(reply.container(), report);
 }
 
@@ -538,8 +536,9 @@ Task<Result<>> GrpcClient::destroy_container(const Call& call, std::string pool,
     v1::DestroyContainerRequest request;
     request.set_pool(std::move(pool));
     request.set_label(std::move(label));
-    ROS2S_CO_TRY(co_await change_container(*parts_, call, &ContainersAsync::Destroy,
-                                           std::move(request), report));
+    v1::DestroyContainerReply reply;
+    ROS2S_CO_TRY(co_await change_container(*parts_, call, request, *request.mutable_change(), reply,
+                                           report));
     co_return Result<>{};
 }
 
@@ -581,8 +580,8 @@ Task<Result<tenancy::SeenTenant>> GrpcClient::change_tenant(const Call& call, st
                                                      : v1::ChangeTenantRequest::REVOKE);
     request.set_name(std::move(name));
     for (auto& [key, text] : settings) (*request.mutable_settings())[key] = std::move(text);
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &TenantsAsync::Change, call,
-                                                       std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ChangeTenantReply>(
+                                              *parts_, call, std::move(request), report));
     co_return decode(reply.tenant(), report);
 }
 
@@ -591,8 +590,8 @@ Task<Result<ListedTenants>> GrpcClient::list_tenants(const Call& call, std::stri
     v1::ListTenantsRequest request;
     request.set_pool(std::move(pool));
     request.set_known(known);
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &TenantsAsync::List, call,
-                                                       std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ListTenantsReply>(
+                                              *parts_, call, std::move(request), report));
     ListedTenants listed{.version = reply.version(),
                          .tenants = {},
                          .audience = {},
@@ -621,8 +620,8 @@ Task<Result<MountedAt>> GrpcClient::mount(const Call& call, session::SessionId i
     request.set_session(id.value);
     request.set_container(std::move(container));
     request.set_read_only(read_only);
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(*parts_, &MountsAsync::Mount, call,
-                                                       std::move(request), report));
+    ROS2S_CO_TRY_ASSIGN(const auto reply,
+                        co_await ask<v1::MountReply>(*parts_, call, std::move(request), report));
     co_return MountedAt{.id = {reply.mount()}, .storage = reply.storage()};
 }
 
@@ -631,7 +630,7 @@ Task<Result<>> GrpcClient::unmount(const Call& call, session::SessionId id, sess
     v1::UnmountRequest request;
     request.set_session(id.value);
     request.set_mount(mount.value);
-    ROS2S_CO_TRY(co_await ask(*parts_, &MountsAsync::Unmount, call, std::move(request), report));
+    ROS2S_CO_TRY(co_await ask<v1::UnmountReply>(*parts_, call, std::move(request), report));
     co_return Result<>{};
 }
 

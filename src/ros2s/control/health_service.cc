@@ -10,32 +10,36 @@ constexpr std::string_view pool_prefix = "pool/";
 }  // namespace
 
 // It polls with its reactor's sleep: a change is reported within that time.
-class HealthService::Watch final : public TypedCall<Request, Reply> {
+class HealthService::Watch final : public ServedCall {
   public:
     Watch(ServerCalls& gate, grpc::CallbackServerContext& context, const HealthService& service)
-        : TypedCall(gate, context), reactor_(gate.reactor), service_(service) {}
+        : ServedCall(gate, context, Request(), Reply()),
+          reactor_(gate.reactor),
+          service_(service) {}
 
   private:
     static constexpr Duration pause = std::chrono::milliseconds(500);
 
     void OnWriteDone(bool) override { written_.add(); }
-    // Ends with the last status: `reply_` is sent once more.
+    // Ends with the last status: the reply is sent once more.
     Task<Result<>> handle(Served& served) override {
+        const std::string& watched = static_cast<const Request&>(*request_).service();
+        Reply& reply = static_cast<Reply&>(*reply_);
         uint64_t begun = 0;
         while (!service_.ended_) {
-            const auto now = service_.status_of(served, request_.service());
+            const auto now = service_.status_of(served, watched);
             const bool is_written = written_.value() == begun;
-            if (is_written && (begun == 0 || now != reply_.status())) {
-                reply_.set_status(now);
+            if (is_written && (begun == 0 || now != reply.status())) {
+                reply.set_status(now);
                 ++begun;
-                StartWrite(&reply_);
+                StartWrite(&reply);
             }
             if (!co_await sleep_for(reactor_, pause, served.call.stop)) {
                 co_return fail(Code::cancelled);
             }
         }
         while (written_.value() != begun) (void)co_await sleep_for(reactor_, pause);
-        reply_.set_status(service_.status_of(served, request_.service()));
+        reply.set_status(service_.status_of(served, watched));
         co_return Result<>{};
     }
     Reactor& reactor_;
@@ -44,12 +48,13 @@ class HealthService::Watch final : public TypedCall<Request, Reply> {
 };
 
 HealthService::HealthService(ServerCalls& gate, const session::AccessTable& access)
-    : OfferedService(gate, Reply::descriptor()->file()->package() + ".Health"),
-      access_(access),
-      offered_(offer("Check", this, &HealthService::check) &&
-               offer_calls<Request, Reply>("Watch", [this, &gate](auto& context) {
-                   return std::make_shared<Watch>(gate, context, *this);
-               })) {}
+    : OfferedService(gate), access_(access) {
+    const auto& service = *Request::descriptor()->file()->FindServiceByName("Health");
+    offer(this, &HealthService::check);
+    offer(*service.FindMethodByName("Watch"), [this, &gate](grpc::CallbackServerContext* context) {
+        return std::make_shared<Watch>(gate, *context, *this)->begin();
+    });
+}
 
 HealthService::Reply::ServingStatus HealthService::status_of(const Served& served,
                                                              const std::string& service) const {

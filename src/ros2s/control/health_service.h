@@ -4,7 +4,7 @@
 #pragma once
 #include <map>
 
-#include "health.grpc.pb.h"
+#include "health.pb.h"
 #include "ros2s/session/access_table.h"
 #include "served_call.h"
 
@@ -32,7 +32,6 @@ class HealthService final : public OfferedService {
     const session::AccessTable& access_;
     std::map<std::string, bool> serving_{{"", true}};
     bool ended_ = false;
-    const bool offered_;
 };
 
 }  // namespace ros2s::control

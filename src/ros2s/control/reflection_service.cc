@@ -22,17 +22,17 @@ constexpr size_t echo_bytes_max = 1024;
 // being received, and it does until the answer is written: a client takes no more than one at a
 // time (gRPC keeps it until it is taken). A client that asks nothing for long, or does not take its
 // answer, is disconnected.
-class ReflectionService::Talk final : public Arriving,
-                                      public grpc::ServerBidiReactor<Request, Reply> {
+class ReflectionService::Talk final : public Arriving, public CallReactor {
   public:
     Talk(ServerCalls& gate, grpc::CallbackServerContext& context, const ReflectionService& service)
         : gate_(gate),
           context_(context),
           subject_(subject_of(*context.auth_context())),
           service_(service) {}
-    void begin() {
+    CallReactor* begin() {
         self_ = shared_from_this();
         read();
+        return this;
     }
 
   private:
@@ -94,11 +94,11 @@ class ReflectionService::Talk final : public Arriving,
 };
 
 ReflectionService::ReflectionService(ServerCalls& gate, std::vector<std::string> services)
-    : OfferedService(gate, Reply::descriptor()->file()->package() + ".ServerReflection"),
-      services_(std::move(services)),
-      offered_(offer_calls<Request, Reply>("ServerReflectionInfo", [this, &gate](auto& context) {
-          return std::make_shared<Talk>(gate, context, *this);
-      })) {}
+    : OfferedService(gate), services_(std::move(services)) {
+    offer(method_of(Request(), Reply()), [this, &gate](grpc::CallbackServerContext* context) {
+        return std::make_shared<Talk>(gate, *context, *this)->begin();
+    });
+}
 
 ReflectionService::Reply ReflectionService::answer(const Request& request) const {
     Reply reply;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "reflection.grpc.pb.h"
+#include "reflection.pb.h"
 #include "served_call.h"
 
 namespace ros2s::control {
@@ -21,7 +21,6 @@ class ReflectionService final : public OfferedService {
     [[nodiscard]] Reply answer(const Request& request) const;
 
     std::vector<std::string> services_;
-    const bool offered_;
 };
 
 }  // namespace ros2s::control

@@ -1,6 +1,10 @@
 #include "served_call.h"
 
+#include <grpcpp/impl/codegen/server_callback_handlers.h>
+#include <grpcpp/impl/rpc_service_method.h>
+
 #include <chrono>
+#include <coroutine>
 
 #include "error_status.h"
 #include "ros2s/session/shares.h"
@@ -32,7 +36,7 @@ class ServedCall::Crossing {
     std::coroutine_handle<promise_type> handle_;
 };
 
-void ServedCall::begin() {
+CallReactor* ServedCall::begin() {
     self_ = share();
     served_.subject = subject_of(*context_.auth_context());
     if (const auto room = gate_.arrivals.begin(*this, served_.subject); !room) {
@@ -40,12 +44,14 @@ void ServedCall::begin() {
             room.error(),
             "{} requests are being received, which is the server's limit; wait for some of them",
             room.error().detail);
-        return arrive(share()).post_to(gate_.reactor);
+        arrive(share()).post_to(gate_.reactor);
+    } else {
+        StartRead(request_.get());
     }
-    read();
+    return this;
 }
 
-void ServedCall::arrived(bool whole) {
+void ServedCall::OnReadDone(bool whole) {
     if (!gate_.arrivals.end(*this)) return;
     if (!whole) {
         arrival_ = served_.report.fail(Code::cancelled, "the request did not come");
@@ -60,9 +66,9 @@ void ServedCall::too_late() {
         std::chrono::round<std::chrono::seconds>(gate_.arrivals.bounds().time_max).count()));
 }
 
-void ServedCall::give_up() { stop(share()).post_to(gate_.reactor); }
+void ServedCall::OnCancel() { stop(share()).post_to(gate_.reactor); }
 
-void ServedCall::done() {
+void ServedCall::OnDone() {
     gate_.answers.end(context_);
     if (!counted_) return self_.reset();
     leave(std::move(self_)).post_to(gate_.reactor);
@@ -146,13 +152,15 @@ Task<> ServedCall::run(std::shared_ptr<ServedCall> call) {
     Result<> result = call->served_.call.check(begun);
     if (result) result = co_await call->handle(call->served_);
     const Duration took = call->gate_.reactor.now() - begun;
-    call->gate_.times[std::string(call->name())].add(static_cast<uint64_t>(took.count()));
+    std::string name = call->request_->GetDescriptor()->name();  // "OpenSessionRequest"
+    name.resize(name.size() - std::string_view("Request").size());
+    call->gate_.times[std::move(name)].add(static_cast<uint64_t>(took.count()));
     call->end(result);
 }
 
 // It does not count, so it keeps little while its status is not taken.
 void ServedCall::refuse(const Result<>& why) {
-    drop_request();
+    request_.reset();
     end(why);
 }
 
@@ -160,10 +168,39 @@ void ServedCall::end(const Result<>& result) {
     gate_.answers.begin(context_);
     if (result) {
         gate_.served.add();
-        return finish(grpc::Status::OK);
+        return StartWriteAndFinish(reply_.get(), {}, grpc::Status::OK);
     }
     (result.error().code == Code::cancelled ? gate_.cancelled : gate_.failed).add();
-    finish(to_status(result.error(), served_.report.text()));
+    Finish(to_status(result.error(), served_.report.text()));
+}
+
+bool OfferedService::offer(const MethodDescriptor& method, Start start) {
+    name_ = method.service()->full_name();
+    AddMethod(new grpc::internal::RpcServiceMethod(paths_.emplace_back(path_of(method)).c_str(),
+                                                   grpc::internal::RpcMethod::BIDI_STREAMING,
+                                                   nullptr));
+    MarkMethodCallback(static_cast<int>(paths_.size() - 1),
+                       new grpc::internal::CallbackBidiHandler<Message, Message>(std::move(start)));
+    return true;
+}
+
+bool OfferedService::offer(const Message& request, const Message& reply, Handler handler) {
+    class Unary final : public ServedCall {
+      public:
+        Unary(ServerCalls& gate, grpc::CallbackServerContext& context, const Message& request,
+              const Message& reply, const Handler& handler)
+            : ServedCall(gate, context, request, reply), handler_(handler) {}
+
+      private:
+        Task<Result<>> handle(Served& served) override {
+            return handler_(served, *request_, *reply_);
+        }
+        const Handler& handler_;
+    };
+    return offer(method_of(request, reply), [this, &request, &reply, handler = std::move(handler)](
+                                                grpc::CallbackServerContext* context) {
+        return std::make_shared<Unary>(gate_, *context, request, reply, handler)->begin();
+    });
 }
 
 }  // namespace ros2s::control

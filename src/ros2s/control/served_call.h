@@ -2,9 +2,9 @@
 //
 //     gRPC's thread                       the core
 //     begin(): may its request be read?
-//     arrived(): it is read ── post ────► admitted? ──► handler (a coroutine)
-//     give_up() ── post ────────────────► request_stop()
-//     done() ◄── gRPC ◄── finish() ◄───── its result
+//     OnReadDone(): it is read ── post ─► admitted? ──► handler (a coroutine)
+//     OnCancel() ── post ───────────────► request_stop()
+//     OnDone() ◄── gRPC ◄── end() ◄────── its result
 //       └─ post ────────────────────────► leave(): it counts no longer
 //
 // A call counts until gRPC is done with it, and gRPC keeps the reply until the client has taken it.
@@ -15,16 +15,14 @@
 // checked (arrivals.h).
 //
 // The object lives while gRPC, the core, the arrivals or a pending post has a share of it. A
-// handler's data is used on the core only. Request and reply do not move until done(), which
-// follows finish().
+// handler's data is used on the core only. Request and reply do not move until OnDone(), which
+// follows end().
 #pragma once
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/impl/codegen/server_callback_handlers.h>
-#include <grpcpp/impl/rpc_service_method.h>
 #include <grpcpp/impl/service_type.h>
 
-#include <coroutine>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -33,6 +31,7 @@
 #include "answers.h"
 #include "arrivals.h"
 #include "connections.h"
+#include "method.h"
 #include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
@@ -81,30 +80,29 @@ struct Served {
     Report report;
 };
 
-class ServedCall : public Arriving {
-  public:
-    ServedCall(ServerCalls& gate, grpc::CallbackServerContext& context)
-        : gate_(gate), context_(context) {}
+using CallReactor = grpc::ServerBidiReactor<Message, Message>;
 
-    // Once, on gRPC's thread.
-    void begin();
+class ServedCall : public Arriving, public CallReactor {
+  public:
+    // Its messages have the types of these.
+    ServedCall(ServerCalls& gate, grpc::CallbackServerContext& context, const Message& request,
+               const Message& reply)
+        : request_(request.New()), reply_(reply.New()), gate_(gate), context_(context) {}
+
+    // Once, on gRPC's thread. Returns itself.
+    CallReactor* begin();
     void too_late() override;
 
   protected:
-    // Called on gRPC's threads.
-    void arrived(bool whole);
-    void give_up();
-    void done();
+    std::unique_ptr<Message> request_, reply_;
 
   private:
-    virtual void read() = 0;
-    // Frees the request, which nobody reads or writes any more.
-    virtual void drop_request() = 0;
+    // Called on gRPC's threads.
+    void OnReadDone(bool whole) override;
+    void OnCancel() override;
+    void OnDone() override;
+    // Fills the reply.
     [[nodiscard]] virtual Task<Result<>> handle(Served& served) = 0;
-    // With the reply, if it succeeded.
-    virtual void finish(const grpc::Status& status) = 0;
-    // "OpenSession".
-    [[nodiscard]] virtual std::string_view name() const = 0;
     // How a call reaches the core; see the diagram.
     class Crossing;
     static Crossing arrive(std::shared_ptr<ServedCall> call);
@@ -124,94 +122,45 @@ class ServedCall : public Arriving {
     grpc::CallbackServerContext& context_;
     std::shared_ptr<ServedCall> self_;  // gRPC's share
     Result<> arrival_{};                // why there is no request
-    bool counted_ = false;              // does not change after finish()
+    bool counted_ = false;              // does not change after the end
     StopSource stop_;
     Served served_;
 };
 
-template <class Request, class Reply>
-class TypedCall : public ServedCall, public grpc::ServerBidiReactor<Request, Reply> {
-  public:
-    using ServedCall::ServedCall;
-
-  protected:
-    Request request_;
-    Reply reply_;
-
-  private:
-    void OnReadDone(bool whole) override { arrived(whole); }
-    void OnCancel() override { give_up(); }
-    void OnDone() override { done(); }
-    void read() override { this->StartRead(&request_); }
-    void drop_request() override { Request().Swap(&request_); }
-    void finish(const grpc::Status& status) override {
-        if (!status.ok()) return this->Finish(status);
-        this->StartWriteAndFinish(&reply_, {}, status);
-    }
-    [[nodiscard]] std::string_view name() const override {
-        std::string_view message = Request::descriptor()->name();
-        message.remove_suffix(std::string_view("Request").size());
-        return message;
-    }
-};
-
-// A service whose methods are TypedCalls.
+// A service whose methods are CallReactors.
 class OfferedService : public grpc::Service {
   public:
+    // "ros2s.control.v1.Files".
     [[nodiscard]] const std::string& name() const { return name_; }
 
   protected:
-    // `name`: "ros2s.control.v1.Files".
-    OfferedService(ServerCalls& gate, std::string name) : gate_(gate), name_(std::move(name)) {}
+    using Start = std::function<CallReactor*(grpc::CallbackServerContext*)>;
+    using Handler = std::function<Task<Result<>>(Served&, const Message&, Message&)>;
 
-    // A method whose calls `make` creates. Returns true.
-    template <class Request, class Reply, class Make>
-    bool offer_calls(std::string_view method, Make make) {
-        const std::string& path = paths_.emplace_back("/" + name_ + "/" + std::string(method));
-        AddMethod(new grpc::internal::RpcServiceMethod(
-            path.c_str(), grpc::internal::RpcMethod::BIDI_STREAMING, nullptr));
-        MarkMethodCallback(static_cast<int>(paths_.size() - 1),
-                           new grpc::internal::CallbackBidiHandler<Request, Reply>(
-                               [make](grpc::CallbackServerContext* context)
-                                   -> grpc::ServerBidiReactor<Request, Reply>* {
-                                   const auto call = make(*context);
-                                   call->begin();
-                                   return call.get();
-                               }));
-        return true;
-    }
+    explicit OfferedService(ServerCalls& gate) : gate_(gate) {}
+
+    // A method whose calls `start` creates and begins. Returns true, as each offer.
+    bool offer(const MethodDescriptor& method, Start start);
+    bool offer(const Message& request, const Message& reply, Handler handler);
     template <class Self, class Request, class Reply>
-    bool offer(std::string_view method, Self* self,
-               Task<Result<>> (Self::*handler)(Served&, const Request&, Reply&)) {
-        class Call final : public TypedCall<Request, Reply> {
-          public:
-            Call(ServerCalls& gate, grpc::CallbackServerContext& context, Self& by,
-                 decltype(handler) method)
-                : TypedCall<Request, Reply>(gate, context), service_(by), method_(method) {}
-
-          private:
-            Task<Result<>> handle(Served& served) override {
-                return (service_.*method_)(served, this->request_, this->reply_);
-            }
-            Self& service_;
-            decltype(handler) method_;
-        };
-        return offer_calls<Request, Reply>(
-            method, [this, self, handler](grpc::CallbackServerContext& context) {
-                return std::make_shared<Call>(gate_, context, *self, handler);
-            });
+    bool offer(Self* self, Task<Result<>> (Self::*handler)(Served&, const Request&, Reply&)) {
+        return offer(Request::default_instance(), Reply::default_instance(),
+                     [self, handler](Served& served, const Message& request, Message& reply) {
+                         return (self->*handler)(served, static_cast<const Request&>(request),
+                                                 static_cast<Reply&>(reply));
+                     });
     }
 
   private:
     ServerCalls& gate_;
-    const std::string name_;
+    std::string name_;
     std::deque<std::string> paths_;  // gRPC keeps pointers to them
 };
 
 // One RPC of a service, and its handler.
-#define ROS2S_SERVE(Method, Request, Reply, handler)                                      \
+#define ROS2S_SERVE(Request, Reply, handler)                                              \
     Task<Result<>> handler(Served& served, const v1::Request& request, v1::Reply& reply); \
     const bool handler##_offered_ = /* NOLINT(readability-identifier-naming) */           \
-        offer(#Method, this, &std::remove_pointer_t<decltype(this)>::handler);
+        offer(this, &std::remove_pointer_t<decltype(this)>::handler);
 
 }  // namespace ros2s::control

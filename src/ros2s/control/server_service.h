@@ -1,17 +1,16 @@
 // Server: facts about this server, over gRPC.
 #pragma once
-#include "server.grpc.pb.h"
+#include "server.pb.h"
 #include "session_service.h"
 
 namespace ros2s::control {
 
 class ServerService final : public OfferedService {
   public:
-    explicit ServerService(ServerState& state)
-        : OfferedService(state.gate, v1::Server::service_full_name()), state_(state) {}
+    explicit ServerService(ServerState& state) : OfferedService(state.gate), state_(state) {}
 
   private:
-    ROS2S_SERVE(Query, QueryServerRequest, QueryServerReply, query)
+    ROS2S_SERVE(QueryServerRequest, QueryServerReply, query)
 
     ServerState& state_;
 };

@@ -2,7 +2,7 @@
 #pragma once
 #include "control_server.h"
 #include "served_call.h"
-#include "session.grpc.pb.h"
+#include "session.pb.h"
 
 namespace ros2s::control {
 
@@ -40,15 +40,14 @@ struct ServerState {
 
 class SessionService final : public OfferedService {
   public:
-    explicit SessionService(ServerState& state)
-        : OfferedService(state.gate, v1::Sessions::service_full_name()), state_(state) {}
+    explicit SessionService(ServerState& state) : OfferedService(state.gate), state_(state) {}
 
   private:
-    ROS2S_SERVE(Open, OpenSessionRequest, OpenSessionReply, open)
-    ROS2S_SERVE(KeepAlive, KeepAliveRequest, KeepAliveReply, keep_alive)
-    ROS2S_SERVE(IssueTicket, IssueTicketRequest, IssueTicketReply, issue_ticket)
-    ROS2S_SERVE(ShowCapability, ShowCapabilityRequest, ShowCapabilityReply, show_capability)
-    ROS2S_SERVE(Close, CloseSessionRequest, CloseSessionReply, close)
+    ROS2S_SERVE(OpenSessionRequest, OpenSessionReply, open)
+    ROS2S_SERVE(KeepAliveRequest, KeepAliveReply, keep_alive)
+    ROS2S_SERVE(IssueTicketRequest, IssueTicketReply, issue_ticket)
+    ROS2S_SERVE(ShowCapabilityRequest, ShowCapabilityReply, show_capability)
+    ROS2S_SERVE(CloseSessionRequest, CloseSessionReply, close)
 
     struct Entered {
         session::SessionId id{};

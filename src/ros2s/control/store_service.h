@@ -1,33 +1,31 @@
 // Pools and Containers: object stores over gRPC.
 #pragma once
 #include "session_service.h"
-#include "store.grpc.pb.h"
+#include "store.pb.h"
 
 namespace ros2s::control {
 
 class PoolService final : public OfferedService {
   public:
-    explicit PoolService(ServerState& state)
-        : OfferedService(state.gate, v1::Pools::service_full_name()), state_(state) {}
+    explicit PoolService(ServerState& state) : OfferedService(state.gate), state_(state) {}
 
   private:
-    ROS2S_SERVE(List, ListPoolsRequest, ListPoolsReply, list)
-    ROS2S_SERVE(Query, QueryPoolRequest, QueryPoolReply, query)
+    ROS2S_SERVE(ListPoolsRequest, ListPoolsReply, list)
+    ROS2S_SERVE(QueryPoolRequest, QueryPoolReply, query)
 
     ServerState& state_;
 };
 
 class ContainerService final : public OfferedService {
   public:
-    explicit ContainerService(ServerState& state)
-        : OfferedService(state.gate, v1::Containers::service_full_name()), state_(state) {}
+    explicit ContainerService(ServerState& state) : OfferedService(state.gate), state_(state) {}
 
   private:
-    ROS2S_SERVE(Create, CreateContainerRequest, CreateContainerReply, create)
-    ROS2S_SERVE(List, ListContainersRequest, ListContainersReply, list)
-    ROS2S_SERVE(Query, QueryContainerRequest, QueryContainerReply, query)
-    ROS2S_SERVE(Set, SetContainerRequest, SetContainerReply, set)
-    ROS2S_SERVE(Destroy, DestroyContainerRequest, DestroyContainerReply, destroy)
+    ROS2S_SERVE(CreateContainerRequest, CreateContainerReply, create)
+    ROS2S_SERVE(ListContainersRequest, ListContainersReply, list)
+    ROS2S_SERVE(QueryContainerRequest, QueryContainerReply, query)
+    ROS2S_SERVE(SetContainerRequest, SetContainerReply, set)
+    ROS2S_SERVE(DestroyContainerRequest, DestroyContainerReply, destroy)
 
     ServerState& state_;
 };

@@ -1,18 +1,17 @@
 // Tenants: the tenants of pools over gRPC.
 #pragma once
 #include "session_service.h"
-#include "tenants.grpc.pb.h"
+#include "tenants.pb.h"
 
 namespace ros2s::control {
 
 class TenantService final : public OfferedService {
   public:
-    explicit TenantService(ServerState& state)
-        : OfferedService(state.gate, v1::Tenants::service_full_name()), state_(state) {}
+    explicit TenantService(ServerState& state) : OfferedService(state.gate), state_(state) {}
 
   private:
-    ROS2S_SERVE(Change, ChangeTenantRequest, ChangeTenantReply, change)
-    ROS2S_SERVE(List, ListTenantsRequest, ListTenantsReply, list)
+    ROS2S_SERVE(ChangeTenantRequest, ChangeTenantReply, change)
+    ROS2S_SERVE(ListTenantsRequest, ListTenantsReply, list)
     Task<Result<>> revoke_capability(Served& served, const v1::ChangeTenantRequest& request,
                                      v1::ChangeTenantReply& reply);
     // Whether the caller sees all tenants of each pool, without a right in it.

@@ -76,42 +76,35 @@ struct RemoteNamespace::Sender {
         return request;
     }
 
-    template <class Request, class Reply>
-    using Method = void (FilesAsync::*)(grpc::ClientContext*, const Request*, Reply*,
-                                        std::function<void(grpc::Status)>);
-
     template <class Request>
     static void set_context(Request& request, session::MountLocation location) {
         request.mutable_context()->set_session(location.session.value);
         request.mutable_context()->set_mount(location.mount.value);
     }
     // Requests that may be done twice.
-    template <class Request, class Reply>
-    static Task<Result<Reply>> send(RemoteNamespace& names, const Call& call,
-                                    Method<Request, Reply> method, Request request) {
-        return send_until_answered(names, call, method, std::move(request), true);
+    template <class Reply, class Request>
+    static Task<Result<Reply>> send(RemoteNamespace& names, const Call& call, Request request) {
+        return send_until_answered<Reply>(names, call, std::move(request), true);
     }
     // Requests that are done once. The name is the same however often they are sent.
-    template <class Request, class Reply>
-    static Task<Result<Reply>> change(RemoteNamespace& names, const Call& call,
-                                      Method<Request, Reply> method, Request request) {
+    template <class Reply, class Request>
+    static Task<Result<Reply>> change(RemoteNamespace& names, const Call& call, Request request) {
         co_await names.slots_.wait();
         const auto slot = names.slots_.take();
         v1::UpdateName& name = *request.mutable_context()->mutable_update();
         name.set_slot(slot.id().slot);
         name.set_sequence(slot.id().sequence);
-        co_return co_await send_until_answered(names, call, method, std::move(request), true);
+        co_return co_await send_until_answered<Reply>(names, call, std::move(request), true);
     }
     // Requests about a handle, which is valid at this location only.
-    template <class Request, class Reply>
+    template <class Reply, class Request>
     static Task<Result<Reply>> send_here(RemoteNamespace& names, const Call& call,
-                                         Method<Request, Reply> method, Request request) {
-        return send_until_answered(names, call, method, std::move(request), false);
+                                         Request request) {
+        return send_until_answered<Reply>(names, call, std::move(request), false);
     }
-    template <class Request, class Reply>
+    template <class Reply, class Request>
     static Task<Result<Reply>> send_until_answered(RemoteNamespace& names, const Call& call,
-                                                   Method<Request, Reply> method, Request request,
-                                                   bool anywhere) {
+                                                   Request request, bool anywhere) {
         if (call.caller != nullptr) {
             v1::User& user = *request.mutable_context()->mutable_user();
             user.set_uid(call.caller->uid);
@@ -125,7 +118,7 @@ struct RemoteNamespace::Sender {
         for (session::MountLocation at = names.locator_.location();;) {
             set_context(request, at);
             Report report;
-            auto reply = co_await ask(parts, method, call, request, report);
+            auto reply = co_await ask<Reply>(parts, call, request, report);
             if (reply || !co_await is_sent_again(names, call, reply.error(), until, at)) {
                 co_return reply;
             }
@@ -149,23 +142,20 @@ struct RemoteNamespace::Sender {
         co_return co_await sleep_for(reactor, pause, call.stop);
     }
     template <class Request>
-    static AttributesTask attributes(RemoteNamespace& names, const Call& call,
-                                     Method<Request, v1::NodeReply> method, Request request) {
+    static AttributesTask attributes(RemoteNamespace& names, const Call& call, Request request) {
         ROS2S_CO_TRY_ASSIGN(const auto reply,
-                            co_await send(names, call, method, std::move(request)));
+                            co_await send<v1::NodeReply>(names, call, std::move(request)));
         co_return decode(reply.attributes());
     }
     template <class Request>
-    static AttributesTask changed(RemoteNamespace& names, const Call& call,
-                                  Method<Request, v1::NodeReply> method, Request request) {
+    static AttributesTask changed(RemoteNamespace& names, const Call& call, Request request) {
         ROS2S_CO_TRY_ASSIGN(const auto reply,
-                            co_await change(names, call, method, std::move(request)));
+                            co_await change<v1::NodeReply>(names, call, std::move(request)));
         co_return decode(reply.attributes());
     }
     template <class Request>
-    static Task<Result<>> done(RemoteNamespace& names, const Call& call,
-                               Method<Request, v1::EmptyReply> method, Request request) {
-        ROS2S_CO_TRY(co_await change(names, call, method, std::move(request)));
+    static Task<Result<>> done(RemoteNamespace& names, const Call& call, Request request) {
+        ROS2S_CO_TRY(co_await change<v1::EmptyReply>(names, call, std::move(request)));
         co_return Result<>{};
     }
 };
@@ -178,8 +168,7 @@ RemoteNamespace::RemoteNamespace(ControlClient& client, session::MountLocator& l
 
 RemoteNamespace::AttributesTask RemoteNamespace::lookup(const Call& call, NodeId parent,
                                                         std::string_view name) {
-    return Sender::attributes(*this, call, &FilesAsync::Lookup,
-                              Sender::about<v1::LookupRequest>(*this, parent, name));
+    return Sender::attributes(*this, call, Sender::about<v1::LookupRequest>(*this, parent, name));
 }
 
 RemoteNamespace::AttributesTask RemoteNamespace::mkdir(const Call& call, NodeId parent,
@@ -188,7 +177,7 @@ RemoteNamespace::AttributesTask RemoteNamespace::mkdir(const Call& call, NodeId 
     auto request = Sender::about<v1::MakeDirectoryRequest>(*this, parent, name);
     request.set_mode(mode & permissions);
     encode(owner, *request.mutable_owner());
-    return Sender::changed(*this, call, &FilesAsync::MakeDirectory, std::move(request));
+    return Sender::changed(*this, call, std::move(request));
 }
 
 RemoteNamespace::AttributesTask RemoteNamespace::mknod(const Call& call, NodeId parent,
@@ -198,7 +187,7 @@ RemoteNamespace::AttributesTask RemoteNamespace::mknod(const Call& call, NodeId 
     request.set_mode(mode);
     request.set_device(device);
     encode(owner, *request.mutable_owner());
-    return Sender::changed(*this, call, &FilesAsync::MakeNode, std::move(request));
+    return Sender::changed(*this, call, std::move(request));
 }
 
 RemoteNamespace::AttributesTask RemoteNamespace::symlink(const Call& call, NodeId parent,
@@ -207,23 +196,22 @@ RemoteNamespace::AttributesTask RemoteNamespace::symlink(const Call& call, NodeI
     auto request = Sender::about<v1::SymlinkRequest>(*this, parent, name);
     request.set_target(std::string(target));
     encode(owner, *request.mutable_owner());
-    return Sender::changed(*this, call, &FilesAsync::Symlink, std::move(request));
+    return Sender::changed(*this, call, std::move(request));
 }
 
 RemoteNamespace::AttributesTask RemoteNamespace::link(const Call& call, NodeId node, NodeId parent,
                                                       std::string_view name) {
     auto request = Sender::about<v1::LinkRequest>(*this, parent, name);
     request.set_node(node.value);
-    return Sender::changed(*this, call, &FilesAsync::Link, std::move(request));
+    return Sender::changed(*this, call, std::move(request));
 }
 
 Task<Result<>> RemoteNamespace::unlink(const Call& call, NodeId parent, std::string_view name) {
-    return Sender::done(*this, call, &FilesAsync::Unlink,
-                        Sender::about<v1::UnlinkRequest>(*this, parent, name));
+    return Sender::done(*this, call, Sender::about<v1::UnlinkRequest>(*this, parent, name));
 }
 
 Task<Result<>> RemoteNamespace::rmdir(const Call& call, NodeId parent, std::string_view name) {
-    return Sender::done(*this, call, &FilesAsync::RemoveDirectory,
+    return Sender::done(*this, call,
                         Sender::about<v1::RemoveDirectoryRequest>(*this, parent, name));
 }
 
@@ -235,19 +223,18 @@ Task<Result<>> RemoteNamespace::rename(const Call& call, NodeId parent, std::str
     request.set_new_name(std::string(new_name));
     request.set_no_replace(flags.no_replace);
     request.set_exchange(flags.exchange);
-    return Sender::done(*this, call, &FilesAsync::Rename, std::move(request));
+    return Sender::done(*this, call, std::move(request));
 }
 
 Task<Result<std::string>> RemoteNamespace::readlink(const Call& call, NodeId node) {
     ROS2S_CO_TRY_ASSIGN(auto reply,
-                        co_await Sender::send(*this, call, &FilesAsync::ReadLink,
-                                              Sender::about<v1::ReadLinkRequest>(*this, node)));
+                        co_await Sender::send<v1::ReadLinkReply>(
+                            *this, call, Sender::about<v1::ReadLinkRequest>(*this, node)));
     co_return std::move(*reply.mutable_target());
 }
 
 RemoteNamespace::AttributesTask RemoteNamespace::get_attributes(const Call& call, NodeId node) {
-    return Sender::attributes(*this, call, &FilesAsync::GetAttributes,
-                              Sender::about<v1::GetAttributesRequest>(*this, node));
+    return Sender::attributes(*this, call, Sender::about<v1::GetAttributesRequest>(*this, node));
 }
 
 RemoteNamespace::AttributesTask RemoteNamespace::set_attributes(const Call& call, NodeId node,
@@ -259,14 +246,14 @@ RemoteNamespace::AttributesTask RemoteNamespace::set_attributes(const Call& call
     if (changes.size) request.set_size(*changes.size);
     if (changes.accessed) request.set_accessed_ns(count_of(*changes.accessed));
     if (changes.modified) request.set_modified_ns(count_of(*changes.modified));
-    return Sender::changed(*this, call, &FilesAsync::SetAttributes, std::move(request));
+    return Sender::changed(*this, call, std::move(request));
 }
 
 Task<Result<std::string>> RemoteNamespace::get_xattr(const Call& call, NodeId node,
                                                      std::string_view name) {
-    ROS2S_CO_TRY_ASSIGN(auto reply, co_await Sender::send(*this, call, &FilesAsync::GetXattr,
-                                                          Sender::about_xattr<v1::GetXattrRequest>(
-                                                              *this, node, name)));
+    ROS2S_CO_TRY_ASSIGN(
+        auto reply, co_await Sender::send<v1::GetXattrReply>(
+                        *this, call, Sender::about_xattr<v1::GetXattrRequest>(*this, node, name)));
     co_return std::move(*reply.mutable_value());
 }
 
@@ -277,26 +264,26 @@ Task<Result<>> RemoteNamespace::set_xattr(const Call& call, NodeId node, std::st
     request.set_how(how == fs::SetXattr::create    ? v1::XATTR_CHANGE_CREATE
                     : how == fs::SetXattr::replace ? v1::XATTR_CHANGE_REPLACE
                                                    : v1::XATTR_CHANGE_ANY);
-    return Sender::done(*this, call, &FilesAsync::SetXattr, std::move(request));
+    return Sender::done(*this, call, std::move(request));
 }
 
 Task<Result<>> RemoteNamespace::remove_xattr(const Call& call, NodeId node, std::string_view name) {
-    return Sender::done(*this, call, &FilesAsync::RemoveXattr,
+    return Sender::done(*this, call,
                         Sender::about_xattr<v1::RemoveXattrRequest>(*this, node, name));
 }
 
 Task<Result<std::vector<std::string>>> RemoteNamespace::list_xattrs(const Call& call, NodeId node) {
     ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await Sender::send(*this, call, &FilesAsync::ListXattrs,
-                                              Sender::about<v1::ListXattrsRequest>(*this, node)));
+                        co_await Sender::send<v1::ListXattrsReply>(
+                            *this, call, Sender::about<v1::ListXattrsRequest>(*this, node)));
     co_return std::vector<std::string>(reply.names().begin(), reply.names().end());
 }
 
 Task<Result<fs::Opened>> RemoteNamespace::open(const Call& call, NodeId node, fs::OpenFlags flags) {
     auto request = Sender::about<v1::OpenFileRequest>(*this, node);
     encode(flags, *request.mutable_flags());
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await Sender::change(*this, call, &FilesAsync::Open,
-                                                                  std::move(request)));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await Sender::change<v1::OpenFileReply>(
+                                              *this, call, std::move(request)));
     co_return decode(reply);
 }
 
@@ -307,15 +294,15 @@ Task<Result<fs::Opened>> RemoteNamespace::create(const Call& call, NodeId parent
     request.set_mode(mode & permissions);
     encode(flags, *request.mutable_flags());
     encode(owner, *request.mutable_owner());
-    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await Sender::change(*this, call, &FilesAsync::Create,
-                                                                  std::move(request)));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await Sender::change<v1::OpenFileReply>(
+                                              *this, call, std::move(request)));
     co_return decode(reply);
 }
 
 Task<Result<>> RemoteNamespace::close(const Call& call, fs::FileHandle handle) {
     auto request = Sender::about<v1::CloseFileRequest>(*this);
     request.set_handle(handle.value);
-    ROS2S_CO_TRY(co_await Sender::send_here(*this, call, &FilesAsync::Close, std::move(request)));
+    ROS2S_CO_TRY(co_await Sender::send_here<v1::EmptyReply>(*this, call, std::move(request)));
     co_return Result<>{};
 }
 
@@ -327,9 +314,8 @@ Task<Result<std::vector<fs::DirectoryEntry>>> RemoteNamespace::readdir(const Cal
     request.set_handle(handle.value);
     request.set_cookie(cookie);
     request.set_limit(static_cast<uint32_t>(std::min<size_t>(limit, UINT32_MAX)));
-    ROS2S_CO_TRY_ASSIGN(
-        auto reply,
-        co_await Sender::send_here(*this, call, &FilesAsync::ReadDirectory, std::move(request)));
+    ROS2S_CO_TRY_ASSIGN(auto reply, co_await Sender::send_here<v1::ReadDirectoryReply>(
+                                        *this, call, std::move(request)));
     std::vector<fs::DirectoryEntry> entries;
     for (v1::DirectoryEntry& each : *reply.mutable_entries()) {
         entries.push_back({.name = std::move(*each.mutable_name()),
@@ -341,9 +327,8 @@ Task<Result<std::vector<fs::DirectoryEntry>>> RemoteNamespace::readdir(const Cal
 }
 
 Task<Result<fs::FileSystemSpace>> RemoteNamespace::space(const Call& call) {
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await Sender::send(*this, call, &FilesAsync::Space,
-                                              Sender::about<v1::SpaceRequest>(*this)));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await Sender::send<v1::SpaceReply>(
+                                              *this, call, Sender::about<v1::SpaceRequest>(*this)));
     co_return fs::FileSystemSpace{.total_bytes = reply.total_bytes(),
                                   .free_bytes = reply.free_bytes(),
                                   .files = reply.files(),
@@ -362,7 +347,7 @@ Task<Result<>> RemoteNamespace::send_forgotten(const Call& call) {
         forgotten_.resize(forgotten_.size() - count);
         ControlClient::Parts& parts = client_.parts();
         Report report;
-        ROS2S_CO_TRY(co_await ask(parts, &FilesAsync::Forget, call, std::move(request), report));
+        ROS2S_CO_TRY(co_await ask<v1::EmptyReply>(parts, call, std::move(request), report));
     }
     co_return Result<>{};
 }
