@@ -16,8 +16,8 @@
 #include <cstring>
 
 #include "ros2s/base/check.h"
+#include "ros2s/base/shares.h"
 #include "ros2s/runtime/thread.h"
-#include "ros2s/session/shares.h"
 
 namespace ros2s::control {
 namespace {
@@ -287,7 +287,7 @@ Result<> Connections::proven(const std::string& peer, const std::string& subject
     connection.subject = subject;
     const size_t has = subjects_[subject]++;
     if (has < bounds_.per_subject &&
-        !session::takes_the_rest(has, connections_.size() - 1, bounds_.all)) {
+        !takes_the_rest(has, connections_.size() - 1, bounds_.all)) {
         return {};
     }
     ::shutdown(connection.watched.get(), SHUT_RDWR);
