@@ -55,6 +55,17 @@ Result<> validate(const FetchItem& item) {
     return {};
 }
 
+bool begin_fetch(FetchItem& item) {
+    item.is_value = false;
+    item.size = 0;
+    item.epoch = {};
+    item.checksums.clear();
+    item.seals.clear();
+    item.status = validate(item);
+    if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
+    return item.status.has_value();
+}
+
 Result<> validate(const Condition& condition) {
     using Kind = Condition::Kind;
     switch (condition.kind) {
