@@ -8,7 +8,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -286,8 +285,7 @@ Result<> Connections::proven(const std::string& peer, const std::string& subject
     forget_unproven(connection.peer, number);
     connection.subject = subject;
     const size_t has = subjects_[subject]++;
-    if (has < bounds_.per_subject &&
-        !takes_the_rest(has, connections_.size() - 1, bounds_.all)) {
+    if (has < bounds_.per_subject && !takes_the_rest(has, connections_.size() - 1, bounds_.all)) {
         return {};
     }
     ::shutdown(connection.watched.get(), SHUT_RDWR);

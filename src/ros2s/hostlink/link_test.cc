@@ -1,7 +1,6 @@
 // Cases that only the link has: lost connections, other hosts, and false data.
 #include <algorithm>
 #include <array>
-#include <set>
 
 #include "link_ask.h"
 #include "link_test_support.h"
