@@ -12,12 +12,12 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <ranges>
 
 #include "certificate_names.h"
 #include "daemon_process.h"
 #include "process.h"
 #include "ros2s/base/durable_file.h"
-#include "ros2s/base/text_parts.h"
 #include "ros2s/config/config.h"
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/pki/authority.h"
@@ -73,10 +73,18 @@ Result<> make_certificates(const CommandContext& context, const std::string& dir
     return {};
 }
 
+std::vector<std::string> names_in(std::string_view providers) {
+    std::vector<std::string> names;
+    for (const auto part : std::views::split(providers, ',')) {
+        std::erase(names.emplace_back(part.begin(), part.end()), ' ');
+    }
+    return names;
+}
+
 // The engine's listeners: shm, and the other providers that its DPU will use.
 std::string engine_listens(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
     std::string listens = "shm " + paths.engine_data;
-    for (const std::string& name : parts_of(wish.providers)) {
+    for (const std::string& name : names_in(wish.providers)) {
         if (name != "shm") listens += fmt::format(", {} 127.0.0.1:0", name);
     }
     return listens;
@@ -84,7 +92,7 @@ std::string engine_listens(const api::ServicePaths& paths, const ServiceFilesWis
 
 // The providers were checked: they need no trusted network, or were allowed to.
 std::string_view trust_in(std::string_view providers) {
-    const auto names = parts_of(providers);
+    const auto names = names_in(providers);
     return std::ranges::any_of(names, fabric::trusts_its_network) ? "loopback" : "no";
 }
 
@@ -178,7 +186,7 @@ std::vector<std::string> edits_for(std::string_view providers, const DaemonPaths
                                    const DaemonPaths& dpu) {
     std::vector<std::string> edits;
     const auto listen = value_in(engine.settings, "data", "listen");
-    for (const std::string& name : parts_of(providers)) {
+    for (const std::string& name : names_in(providers)) {
         std::string words = ' ' + listen.value_or("");
         std::ranges::replace_if(words, [](char c) { return c == '"' || c == ','; }, ' ');
         if (listen && !words.contains(fmt::format(" {} ", name))) {
@@ -283,7 +291,7 @@ Result<> check_service_directory(const std::string& directory, Report& report) {
 }
 
 Result<> check_providers(std::string_view providers, bool trusted_network, Report& report) {
-    for (const std::string& name : parts_of(providers)) {
+    for (const std::string& name : names_in(providers)) {
         if (!fabric::is_provider(name)) {
             return report.fail(Code::invalid, "there is no provider '{}'; the providers are {}",
                                name, fabric::provider_names());
