@@ -1,6 +1,5 @@
 // ros2store: the command line. Parses, composes a reactor with helper threads, and runs one command
 // on it. Exit status: 0 done, 1 the command failed, 2 the arguments are invalid, 130 interrupted.
-#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <csignal>

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "mount_point.h"
 #include "ros2s/foreign/local_fs.h"

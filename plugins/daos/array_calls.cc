@@ -404,12 +404,7 @@ int daos_array_set_size(daos_handle_t oh, daos_handle_t th, daos_size_t size, da
 }
 
 int daos_array_destroy(daos_handle_t oh, daos_handle_t th, daos_event_t* ev) {
-    const auto array = Handles::table().find<ArrayObject>(oh);
-    if (array == nullptr) return finish_call(ev, -DER_NO_HDL);
-    return finish_call(ev, change(*array, th, [&](Collected& out, bool) {
-                           out.add({.kind = Operation::Kind::punch_object, .object = array->id});
-                           return 0;
-                       }));
+    return punch_handle<ArrayObject>(oh, th, ev);
 }
 
 int daos_array_get_attr(daos_handle_t oh, daos_size_t* chunk_size, daos_size_t* cell_size) {

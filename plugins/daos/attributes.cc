@@ -1,7 +1,6 @@
 // Attributes of files, directories and symbolic links.
 #include <sys/xattr.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "events.h"

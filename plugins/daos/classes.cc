@@ -1,5 +1,4 @@
 // Names and numbers of object classes.
-#include <charconv>
 #include <cstring>
 #include <string>
 #include <string_view>

@@ -1,6 +1,5 @@
 // Properties and rights of containers. Of what a program sets, the layout is kept, as a value of
 // an object of the container (docs/formats/daos.md). Others are DAOS's defaults.
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 

@@ -6,8 +6,6 @@
 #include <chrono>
 #include <utility>
 
-#include "errors.h"
-
 namespace ros2s::daos {
 namespace {
 

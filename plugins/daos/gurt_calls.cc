@@ -7,7 +7,6 @@
 #include <cstring>
 #include <limits>
 
-#include "errors.h"
 #include "gurt/common.h"
 #include "ros2s/base/uuid.h"
 

@@ -1,7 +1,6 @@
 // Lists of ranks, times, and the environment, as DAOS's helper library has them.
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <span>

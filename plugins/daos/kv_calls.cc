@@ -123,13 +123,7 @@ int daos_kv_close(daos_handle_t oh, daos_event_t* ev) {
 }
 
 int daos_kv_destroy(daos_handle_t oh, daos_handle_t th, daos_event_t* ev) {
-    const auto object = Handles::table().find<KeyValueObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    return finish_call(
-        ev, change(*object, th, [&](Collected& out, bool) {
-            out.add({.kind = object::Operation::Kind::punch_object, .object = object->id});
-            return 0;
-        }));
+    return punch_handle<KeyValueObject>(oh, th, ev);
 }
 
 int daos_kv_put(daos_handle_t oh, daos_handle_t th, uint64_t flags, const char* key,

@@ -2,7 +2,6 @@
 // agent and no attributes of pools; each call says so in the way that programs expect.
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "daos_mgmt.h"
 #include "errors.h"

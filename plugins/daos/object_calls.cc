@@ -543,12 +543,7 @@ int daos_obj_open(daos_handle_t coh, daos_obj_id_t oid, unsigned int mode, daos_
 int daos_obj_close(daos_handle_t oh, daos_event_t* ev) { return close_handle<PlainObject>(oh, ev); }
 
 int daos_obj_punch(daos_handle_t oh, daos_handle_t th, uint64_t, daos_event_t* ev) {
-    const auto object = Handles::table().find<PlainObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    return finish_call(ev, change(*object, th, [&](Collected& out, bool) {
-                           out.add({.kind = Operation::Kind::punch_object, .object = object->id});
-                           return 0;
-                       }));
+    return punch_handle<PlainObject>(oh, th, ev);
 }
 
 int daos_obj_punch_dkeys(daos_handle_t oh, daos_handle_t th, uint64_t flags, unsigned int nr,

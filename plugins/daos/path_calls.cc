@@ -100,6 +100,19 @@ int make_mount(dfs_sys_t** out, F&& make) {
     return 0;
 }
 
+// A new file, FIFO or link.
+int make_object(dfs_sys_t* sys, const char* path, mode_t mode, daos_oclass_id_t type,
+                daos_size_t chunk_bytes, const char* target) {
+    const At at(sys, path);
+    if (at.error() != 0) return at.error();
+    if (at.is_root()) return EEXIST;
+    dfs_obj_t* object = nullptr;
+    const int rc = dfs_open(at.mount(), at.directory(), at.name(), mode, O_CREAT | O_EXCL | O_RDWR,
+                            type, chunk_bytes, target, &object);
+    if (rc == 0) dfs_release(object);
+    return rc;
+}
+
 template <class F>
 int end_mount(dfs_sys_t* sys, F&& end) {
     if (sys == nullptr) return EINVAL;
@@ -215,14 +228,7 @@ int dfs_sys_stat(dfs_sys_t* dfs_sys, const char* path, int flags, struct stat* s
 
 int dfs_sys_mknod(dfs_sys_t* dfs_sys, const char* path, mode_t mode, daos_oclass_id_t cid,
                   daos_size_t chunk_size) {
-    const At at(dfs_sys, path);
-    if (at.error() != 0) return at.error();
-    if (at.is_root()) return EEXIST;
-    dfs_obj_t* object = nullptr;
-    const int rc = dfs_open(at.mount(), at.directory(), at.name(), mode, O_CREAT | O_EXCL | O_RDWR,
-                            cid, chunk_size, nullptr, &object);
-    if (rc == 0) dfs_release(object);
-    return rc;
+    return make_object(dfs_sys, path, mode, cid, chunk_size, nullptr);
 }
 
 int dfs_sys_mkdir(dfs_sys_t* dfs_sys, const char* dir, mode_t mode, daos_oclass_id_t cid) {
@@ -232,14 +238,7 @@ int dfs_sys_mkdir(dfs_sys_t* dfs_sys, const char* dir, mode_t mode, daos_oclass_
 }
 
 int dfs_sys_symlink(dfs_sys_t* dfs_sys, const char* target, const char* path) {
-    const At at(dfs_sys, path);
-    if (at.error() != 0) return at.error();
-    if (at.is_root()) return EEXIST;
-    dfs_obj_t* object = nullptr;
-    const int rc = dfs_open(at.mount(), at.directory(), at.name(), S_IFLNK | 0777,
-                            O_CREAT | O_EXCL | O_RDWR, 0, 0, target, &object);
-    if (rc == 0) dfs_release(object);
-    return rc;
+    return make_object(dfs_sys, path, S_IFLNK | 0777, 0, 0, target);
 }
 
 int dfs_sys_readlink(dfs_sys_t* dfs_sys, const char* path, char* buf, daos_size_t* size) {

@@ -175,6 +175,18 @@ int change(StoreObject& object, daos_handle_t handle, Fill&& fill) {
     return object.access->run([&] { return single.commit(*object.access, epoch); });
 }
 
+// The calls that punch a whole object.
+template <class T>
+int punch_handle(daos_handle_t handle, daos_handle_t transaction, daos_event_t* event) {
+    const auto object = Handles::table().find<T>(handle);
+    if (object == nullptr) return finish_call(event, -DER_NO_HDL);
+    return finish_call(
+        event, change(*object, transaction, [&](Collected& out, bool) {
+            out.add({.kind = object::Operation::Kind::punch_object, .object = object->id});
+            return 0;
+        }));
+}
+
 // ---- keys. Errors: -DER_KEY2BIG, -DER_INVAL.
 int to_dkey(const StoreObject& object, const daos_key_t* key, object::Dkey& out);
 // The caller's bytes of an akey, without a tail.

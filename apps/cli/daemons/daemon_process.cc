@@ -8,12 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <fstream>
 #include <string_view>
-#include <vector>
 
 #include "notify_socket.h"
 #include "output/progress.h"

@@ -13,7 +13,6 @@
 #include <fstream>
 #include <optional>
 #include <ranges>
-#include <sstream>
 
 #include "certificate_names.h"
 #include "daemon_process.h"

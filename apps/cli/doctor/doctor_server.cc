@@ -21,10 +21,6 @@ namespace {
 constexpr auto patience = std::chrono::seconds(5);  // for each answer
 constexpr std::string_view unix_socket = "unix:";
 
-pki::Seconds wall_time(const CommandContext& context) {
-    return std::chrono::floor<std::chrono::seconds>(context.environment.reactor.wall_time());
-}
-
 // ---- a connection
 
 // "192.0.2.7:7400", "[2001:db8::1]:7400": the addresses of a name. Blocks.
@@ -273,7 +269,7 @@ Task<std::vector<Finding>> look_at_server(CommandContext context, ExaminedServer
 
     const pki::Identity identity = pki::identity_in(location.certificates, "client");
     Report meeting;
-    const pki::Seconds now = wall_time(context);
+    const pki::Seconds now = now_by(context);
     const auto met = co_await context.environment.blocking.run(context.environment.reactor, [&] {
         return pki::shake_hands(reached->socket.get(), identity, location.name, now, patience,
                                 meeting);

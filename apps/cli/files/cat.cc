@@ -1,5 +1,4 @@
 // cat: files to standard output.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>

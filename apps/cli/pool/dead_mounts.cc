@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "ros2s/api/uri.h"
@@ -53,21 +52,6 @@ pid_t start_asking(const std::string& mount_point) {
     ::_exit(ask_kernel(mount_point.c_str()));
 }
 
-}  // namespace
-
-std::vector<TableMount> ros2store_mounts(std::string_view mountinfo) {
-    std::vector<TableMount> found;
-    std::istringstream table{std::string(mountinfo)};
-    for (MountEntry& each : read_mounts(table)) {
-        if (each.kind != type) continue;
-        found.push_back(
-            {.mount_point = std::move(each.mount_point), .source = std::move(each.source)});
-    }
-    return found;
-}
-
-namespace {
-
 struct Mount {
     std::string mount_point;
     api::Uri uri;
@@ -75,14 +59,14 @@ struct Mount {
 
 // `process` is its directory in /proc.
 std::vector<Mount> mounts_of(const std::string& directory, const std::filesystem::path& process) {
-    std::ostringstream table;
-    table << std::ifstream(process / "mountinfo").rdbuf();
+    std::ifstream table(process / "mountinfo");
     std::vector<Mount> found;
-    for (const auto& mount : ros2store_mounts(table.view())) {
+    for (MountEntry& mount : read_mounts(table)) {
+        if (mount.kind != type) continue;
         Report ignored;
         auto uri = api::Uri::parse(mount.source, ignored);
         if (uri && same_directory(uri->dir, directory)) {
-            found.push_back({.mount_point = mount.mount_point, .uri = std::move(*uri)});
+            found.push_back({.mount_point = std::move(mount.mount_point), .uri = std::move(*uri)});
         }
     }
     return found;

@@ -1,29 +1,16 @@
 // The mounts of a pool. Dead mounts are entries of a killed ros2store-fuse in the kernel's table.
 // The pool is not open any more, but each use of the mount point fails with "Transport endpoint is
 // not connected". Only the table tells which pool it was: a mount's source is the container's URI.
-// Source of the format: proc(5), /proc/PID/mountinfo.
 #pragma once
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "commands.h"
 #include "ros2s/pool/owner.h"
 
 namespace ros2s::cli {
-
-// One line of the table.
-struct TableMount {
-    std::string mount_point;
-    std::string source;
-    friend bool operator==(const TableMount&, const TableMount&) = default;
-};
-
-// The mounts of ros2store-fuse, living or dead, in the order of the table. Lines that cannot be
-// parsed are ignored.
-[[nodiscard]] std::vector<TableMount> ros2store_mounts(std::string_view mountinfo);
 
 // A process in another mount namespace in which the pool is mounted. Whoever creates a namespace
 // copies the mounts; the copy lives on when the original is unmounted, and so does its server.

@@ -14,10 +14,20 @@
 #include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/random.h"
 #include "ros2s/base/result.h"
+#include "ros2s/base/shares.h"
 #include "ros2s/base/uuid.h"
 
 namespace ros2s {
 namespace {
+
+TEST(Shares, NobodyHasMoreThanIsLeftForAllOthers) {
+    EXPECT_FALSE(takes_the_rest(4, 4, 10));
+    EXPECT_TRUE(takes_the_rest(5, 5, 10));
+    EXPECT_FALSE(takes_the_rest(1, 8, 10));
+    EXPECT_TRUE(takes_the_rest(1, 9, 10));
+    EXPECT_TRUE(takes_the_rest(1, 11, 10));
+    EXPECT_FALSE(takes_the_rest(0, 11, 10)) << "who has none";
+}
 
 TEST(CoarseHistogram, BoundsArePowersOfTwoAndInclusive) {
     constexpr size_t buckets = CoarseHistogram::bounds_ns.size() + 1;

@@ -149,10 +149,7 @@ Task<Result<>> CipherStore::fetch_encrypted(const Call& call, std::span<FetchIte
 
 // False: the item has its status.
 bool CipherStore::begin(FetchItem& item, Fetching& fetching) {
-    item.checksums.clear();
-    item.status = validate(item);
-    if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
-    if (!item.status) return false;
+    if (!begin_fetch(item)) return false;
     const uint64_t first = item.extent.offset / block_bytes;
     const uint64_t count = blocks_of(item.extent.end()) - first;
     fetching.item = &item;

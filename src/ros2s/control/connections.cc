@@ -8,7 +8,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,8 +15,8 @@
 #include <cstring>
 
 #include "ros2s/base/check.h"
+#include "ros2s/base/shares.h"
 #include "ros2s/runtime/thread.h"
-#include "ros2s/session/shares.h"
 
 namespace ros2s::control {
 namespace {
@@ -286,8 +285,7 @@ Result<> Connections::proven(const std::string& peer, const std::string& subject
     forget_unproven(connection.peer, number);
     connection.subject = subject;
     const size_t has = subjects_[subject]++;
-    if (has < bounds_.per_subject &&
-        !session::takes_the_rest(has, connections_.size() - 1, bounds_.all)) {
+    if (has < bounds_.per_subject && !takes_the_rest(has, connections_.size() - 1, bounds_.all)) {
         return {};
     }
     ::shutdown(connection.watched.get(), SHUT_RDWR);

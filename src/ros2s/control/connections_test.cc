@@ -1,6 +1,5 @@
 // Connections of strangers, and lack of descriptors: the control plane keeps working.
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <sys/resource.h>

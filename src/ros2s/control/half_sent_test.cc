@@ -1,7 +1,6 @@
 // Requests that are begun and never finished, and replies that are never taken: they take only
 // their client's resources. The attacker's HTTP/2 is written by hand.
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>

@@ -1,7 +1,6 @@
 // pki::shake_hands() with a daemon's server, and with peers that are not one.
 #include "ros2s/pki/handshake.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

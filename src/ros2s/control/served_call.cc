@@ -7,7 +7,7 @@
 #include <coroutine>
 
 #include "error_status.h"
-#include "ros2s/session/shares.h"
+#include "ros2s/base/shares.h"
 #include "tls.h"
 
 namespace ros2s::control {
@@ -110,7 +110,7 @@ Result<> ServedCall::check_caller() {
     const auto running = gate_.by_subject.find(served_.subject);
     if (running != gate_.by_subject.end() &&
         (running->second >= gate_.subject_max ||
-         session::takes_the_rest(running->second, gate_.calls, gate_.nursery.limit()))) {
+         takes_the_rest(running->second, gate_.calls, gate_.nursery.limit()))) {
         gate_.refused_busy.add();
         return served_.report.fail(
             Code::busy,

@@ -14,14 +14,12 @@
 #include <iostream>
 #include <optional>
 #include <sstream>
-#include <utility>
 
 #include "core_watch.h"
 #include "daemon_log.h"
 #include "idle_memory.h"
 #include "metrics_password.h"
 #include "ros2s/daemon/reactor_source.h"
-#include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
 #include "ros2s/runtime/thread_pool.h"
 

@@ -19,6 +19,16 @@ Result<> check_xattr(std::string_view name) {
 
 }  // namespace
 
+Result<std::string> read_xattr(const Libdfs& dfs, dfs_t* mount, dfs_obj_t* object,
+                               const std::string& name) {
+    std::string value(fs::attribute_value_bytes_max, '\0');
+    daos_size_t bytes = value.size();
+    ROS2S_TRY(checked(dfs.dfs_getxattr(mount, object, name.c_str(), value.data(), &bytes)));
+    if (bytes > value.size()) return fail(Code::too_large, value.size());
+    value.resize(bytes);
+    return value;
+}
+
 Result<struct stat> DaosFileSystem::change(const Object& object, fs::SetAttributes changes) const {
     struct stat status{};
     ROS2S_TRY(checked(dfs_.dfs_ostat(mount_, object.get(), &status)));
@@ -120,12 +130,7 @@ Task<Result<std::string>> DaosFileSystem::get_xattr(const Call& call, NodeId id,
                                                     std::string_view name) {
     const std::string owned(name);
     return with_object(call, id, [this, owned](const Object& object) -> Result<std::string> {
-        std::string value(fs::attribute_value_bytes_max, '\0');
-        daos_size_t bytes = value.size();
-        ROS2S_TRY(
-            checked(dfs_.dfs_getxattr(mount_, object.get(), owned.c_str(), value.data(), &bytes)));
-        value.resize(bytes);
-        return value;
+        return read_xattr(dfs_, mount_, object.get(), owned);
     });
 }
 

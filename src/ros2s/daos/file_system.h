@@ -25,6 +25,10 @@ using fs::NodeId;
 using fs::OpenFlags;
 using fs::Owner;
 
+// The value of an extended attribute. Errors also: too_large. Blocks.
+[[nodiscard]] Result<std::string> read_xattr(const Libdfs& dfs, dfs_t* mount, dfs_obj_t* object,
+                                             const std::string& name);
+
 class DaosFileSystem final : public fs::FileSystem {
   public:
     // Blocks. Errors: those of DaosPool::open().

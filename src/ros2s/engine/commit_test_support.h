@@ -16,7 +16,7 @@ struct Twenty : State {
     Twenty() : State({.per_owner_max = 10, .slots_max = 10}) {
         containers[id];
         space.add_device(100, 120);
-        placement = placement->with_device(false);
+        homes = homes->with_device(false);
         space.make_available(0);
     }
 };

@@ -3,7 +3,6 @@
 // that was not written may appear. The large suite, with switched-off rules, is elsewhere.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <map>
 

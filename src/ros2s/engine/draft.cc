@@ -88,8 +88,8 @@ uint64_t Draft::lock_name(object::ContainerId container, object::ObjectId object
 
 // ---- build ---------------------------------------------------------------------------------
 
-Result<> Draft::build(std::shared_ptr<const Placement> placement) {
-    placement_ = std::move(placement);
+Result<> Draft::build(std::shared_ptr<const HomeDevices> homes) {
+    homes_ = std::move(homes);
     for (const object::Operation& operation : request_.operations) {
         if (operation.kind == Kind::write) payload_bytes_ += operation.extent.length;
     }
@@ -160,8 +160,7 @@ void Draft::need(const Change& change, uint64_t first_block, uint64_t blocks) {
     while (blocks > 0) {
         const uint64_t segment = first_block / segment_blocks;
         const uint64_t here = std::min(blocks, (segment + 1) * segment_blocks - first_block);
-        const uint32_t device =
-            placement_->home(payload_bytes_, change.object, change.dkey, segment);
+        const uint32_t device = homes_->home(payload_bytes_, change.object, change.dkey, segment);
         need_of(device).blocks_max += here;
         first_block += here;
         blocks -= here;
@@ -175,7 +174,7 @@ Draft::Need& Draft::need_of(uint32_t device) {
 
 void Draft::redirect(uint32_t from, uint32_t to) {
     if (redirected_.empty()) {
-        for (uint32_t d = 0; d < placement_->devices(); ++d) redirected_.push_back(d);
+        for (uint32_t d = 0; d < homes_->devices(); ++d) redirected_.push_back(d);
     }
     for (uint32_t& device : redirected_) {
         if (device == from) device = to;
@@ -558,8 +557,8 @@ Result<> Draft::stage_change(Group& group, size_t index) {
     for (uint8_t p = 0; p < change.piece_count; ++p) {
         const Change::Piece& piece = change.pieces[p];
         for (uint64_t block = piece.first; block < piece.first + piece.count; ++block) {
-            uint32_t device = placement_->home(payload_bytes_, change.object, change.dkey,
-                                               block / segment_blocks);
+            uint32_t device =
+                homes_->home(payload_bytes_, change.object, change.dkey, block / segment_blocks);
             if (!redirected_.empty()) device = redirected_[device];
             StagedBlock where;
             std::byte* const memory = group.stage(device, where);

@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "group.h"
+#include "home_devices.h"
 #include "locks.h"
 #include "partition.h"
-#include "placement.h"
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/inline_vector.h"
 #include "state.h"
@@ -48,7 +48,7 @@ class Draft {
     }
 
     // Errors: unsupported (a window that is not local memory).
-    [[nodiscard]] Result<> build(std::shared_ptr<const Placement> placement);
+    [[nodiscard]] Result<> build(std::shared_ptr<const HomeDevices> homes);
     // What stage() may need of a device, and what it has used.
     struct Need {
         uint32_t device = 0;
@@ -134,8 +134,8 @@ class Draft {
     object::ContainerId container_;
     const object::Transaction& request_;
     const Partition& partition_;
-    NodeCache* nodes_ = nullptr;                  // while a core plans
-    std::shared_ptr<const Placement> placement_;  // from build() on
+    NodeCache* nodes_ = nullptr;                // while a core plans
+    std::shared_ptr<const HomeDevices> homes_;  // from build() on
     uint64_t payload_bytes_ = 0;
     TransactionRecord record_;           // one change per operation, until stage()
     InlineVector<uint8_t, 16> dropped_;  // changes without any effect

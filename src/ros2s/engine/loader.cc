@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "ros2s/base/check.h"
-
 namespace ros2s::engine {
 namespace {
 

@@ -1,7 +1,5 @@
 #include "locks.h"
 
-#include <algorithm>
-
 #include "ros2s/base/check.h"
 
 namespace ros2s::engine {

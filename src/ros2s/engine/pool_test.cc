@@ -1,4 +1,4 @@
-// Pools as a whole: groups, placement, memory, replies, shutdown, traces.
+// Pools as a whole: groups, home devices, memory, replies, shutdown, traces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

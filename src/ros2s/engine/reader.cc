@@ -308,14 +308,7 @@ Task<> Reader::fetch_item(Core& from, Trace* trace, object::ContainerId containe
 
 Task<> Reader::fetch_at(Core& core, Trace* trace, object::ContainerId container,
                         object::FetchItem& item) {
-    item.is_value = false;
-    item.size = 0;
-    item.epoch = {};
-    item.checksums.clear();
-    item.seals.clear();
-    item.status = object::validate(item);
-    if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
-    if (!item.status) co_return;
+    if (!object::begin_fetch(item)) co_return;
     Node* node = resident_segment(core, container, item, 0);
     if (node == nullptr) {
         const Span span(trace, core.env.reactor, "engine.index");

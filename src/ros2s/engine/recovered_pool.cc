@@ -69,7 +69,7 @@ void RecoveredPool::add_space(uint32_t device) {
     const uint64_t first = superblock.data_first(device), end = superblock.data_end(device);
     state.space.add_device(first, end);
     state.space.keep_back(device, std::clamp((end - first) / part, blocks_least, blocks_most));
-    state.placement = state.placement->with_device(devices[device]->is_memory());
+    state.homes = state.homes->with_device(devices[device]->is_memory());
 }
 
 Task<Result<>> RecoveredPool::open_handles(size_t first, Report& report) {

@@ -27,7 +27,7 @@ class RecoveredPool {
     Cores cores;
     Publisher publisher;
 
-    // Adds a device of the superblock to the space map and the placement.
+    // Adds a device of the superblock to the space map and the home devices.
     void add_space(uint32_t device);
     // Each core's own handles of the devices from number `first` on. Errors: those of handle_on().
     Task<Result<>> open_handles(size_t first, Report& report);

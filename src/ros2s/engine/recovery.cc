@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "ros2s/base/check.h"
 #include "ros2s/base/crc32c.h"
 
 namespace ros2s::engine {

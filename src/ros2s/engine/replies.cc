@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ros2s/base/shares.h"
+
 namespace ros2s::engine {
 
 Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id,
@@ -43,7 +45,8 @@ bool Replies::is_over(const Owner& owner, WallTime now) const {
 // with many owners that take all they get leave a share of 1/(n + 1), and another one always finds
 // room. So does another owner of the same sender.
 bool Replies::leaves_enough(size_t all, size_t of_sender, size_t of_owner) const {
-    return all + of_sender + 2 * of_owner < options_.slots_max;
+    return all < options_.slots_max &&
+           !takes_the_rest(of_sender + 2 * of_owner, all, options_.slots_max);
 }
 
 // Room is what is free and what trim() would free.

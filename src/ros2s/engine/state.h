@@ -14,7 +14,7 @@
 #include <set>
 
 #include "apply.h"
-#include "placement.h"
+#include "home_devices.h"
 #include "replies.h"
 #include "ros2s/engine/extent/space.h"
 #include "ros2s/engine/format/record.h"
@@ -67,7 +67,7 @@ class State {
 
     SpaceMap space;
     // Of the same devices.
-    std::shared_ptr<const Placement> placement = std::make_shared<Placement>();
+    std::shared_ptr<const HomeDevices> homes = std::make_shared<HomeDevices>();
     Replies replies;
     std::map<object::ContainerId, Container> containers;
     // Removed since the last checkpoint.

@@ -102,7 +102,7 @@ Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId c
                   Draft(container, transaction, id, cores_.partition())};
     update.has_caps = state_.has_caps(container);
     Draft& draft = update.draft;
-    ROS2S_CO_TRY(draft.build(state_.placement));
+    ROS2S_CO_TRY(draft.build(state_.homes));
     if (draft.blocks_max() > staging_blocks_) {
         co_return fail(Code::no_memory, staging_blocks_ * block_bytes);
     }

@@ -1,6 +1,5 @@
 #include "metrics_server.h"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "ros2s/fabric/wake_on_stop.h"
 #include "ros2s/runtime/frame_pool.h"

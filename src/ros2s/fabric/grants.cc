@@ -2,8 +2,6 @@
 
 #include <limits>
 
-#include "ros2s/base/check.h"
-
 namespace ros2s::fabric {
 
 std::expected<void, Refusal> check_claim(const RemoteKey& key, uint64_t domain,

@@ -2,8 +2,6 @@
 #include <fcntl.h>
 #include <sys/xattr.h>
 
-#include <algorithm>
-
 #include "local_directory.h"
 #include "ros2s/runtime/timespec.h"
 

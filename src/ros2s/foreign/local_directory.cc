@@ -6,8 +6,6 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
-#include "ros2s/runtime/nursery.h"
-
 namespace ros2s::foreign {
 
 using fs::check_name;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "records.h"
-#include "ros2s/fs/dfs.h"
 
 namespace ros2s::fs {
 

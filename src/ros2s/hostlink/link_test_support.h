@@ -229,4 +229,37 @@ struct Host {
     std::unique_ptr<LinkClient> link;
 };
 
+// Two hosts of one DPU, on one container.
+struct Stage {
+    explicit Stage(uint64_t seed = 1)
+        : world(seed), network(world.random()), dpu(world, network, uint64_t{64} << 10) {}
+    void run(Task<> (*body)(Stage&)) { world.run(whole(*this, body)); }
+    static Task<> whole(Stage& self, Task<> (*body)(Stage&)) {
+        co_await self.dpu.start();
+        co_await self.host.start();
+        co_await self.other.start({.read_only = true});
+        co_await body(self);
+        co_await self.other.stop();
+        co_await self.host.stop();
+        co_await self.dpu.stop();
+    }
+    Task<fs::FileHandle> create(std::string name, fs::OpenFlags flags) {
+        const auto opened = co_await host.link->create({}, fs::root_node, name, 0644, flags, {});
+        EXPECT_TRUE(opened);
+        co_return opened ? opened->handle : fs::FileHandle{};
+    }
+    // Opened without the link: returns the DPU's handle.
+    Task<fs::FileHandle> create_there(std::string name) {
+        const auto opened =
+            co_await host.names->create({}, fs::root_node, name, 0644, {.write = true}, {});
+        EXPECT_TRUE(opened);
+        co_return opened ? opened->handle : fs::FileHandle{};
+    }
+    sim::World world;
+    fabric::sim::Network network;
+    Dpu dpu;
+    Host host{dpu, 1};
+    Host other{dpu, 2};
+};
+
 }  // namespace ros2s::hostlink

@@ -1,7 +1,5 @@
 #include "checksum.h"
 
-#include "ros2s/runtime/slices.h"
-
 namespace ros2s::object {
 
 void array_checksums(uint64_t offset, ConstBytes bytes, std::vector<uint32_t>& checksums) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ranges>
-#include <set>
 
 #include "checksum.h"
 

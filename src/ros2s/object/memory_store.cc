@@ -42,14 +42,7 @@ Task<Result<>> MemoryStore::fetch(const Call& call, ContainerId container,
 }
 
 void MemoryStore::fetch_item(ContainerId container, FetchItem& item) {
-    item.is_value = false;
-    item.size = 0;
-    item.epoch = {};
-    item.checksums.clear();
-    item.seals.clear();
-    item.status = validate(item);
-    if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
-    if (item.status) state_->fetch(container, item);
+    if (begin_fetch(item)) state_->fetch(container, item);
 }
 
 Task<Result<Commit>> MemoryStore::update(const Call& call, ContainerId container,

@@ -66,6 +66,28 @@ TEST(MemoryStore, TakesTimeWhenAsked) {
     world.run(delays(world.core()));
 }
 
+TEST(BeginFetch, NothingOfAnEarlierFetchStays) {
+    FetchItem item{.dkey = Dkey::integer(1), .akey = {"a"}};
+    const auto used = [](FetchItem& each) {
+        each.is_value = true;
+        each.size = 7;
+        each.epoch = Epoch{7};
+        each.checksums = {7};
+        each.seals = "seals";
+    };
+    used(item);
+    EXPECT_TRUE(begin_fetch(item));
+    EXPECT_FALSE(item.is_value);
+    EXPECT_EQ(item.size, 0U);
+    EXPECT_EQ(item.epoch, Epoch{});
+    EXPECT_TRUE(item.checksums.empty() && item.seals.empty());
+    used(item);
+    item.akey.bytes.clear();
+    EXPECT_FALSE(begin_fetch(item));
+    EXPECT_FALSE(item.status);
+    EXPECT_EQ(item.size, 0U);
+}
+
 TEST(Room, AnOwnerHasNoMoreThanAreFreeButASureNumber) {
     const auto fits = [](uint64_t all, std::string_view owner, uint64_t owned) {
         return check_room(all, owner, owned).has_value();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checksum.h"
+#include "ros2s/base/shares.h"
 
 namespace ros2s::object {
 namespace {
@@ -52,6 +53,17 @@ Result<> validate(const FetchItem& item) {
     ROS2S_TRY(validate(item.extent));
     if (item.window.length < item.extent.length) return fail(Code::invalid);
     return {};
+}
+
+bool begin_fetch(FetchItem& item) {
+    item.is_value = false;
+    item.size = 0;
+    item.epoch = {};
+    item.checksums.clear();
+    item.seals.clear();
+    item.status = validate(item);
+    if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
+    return item.status.has_value();
 }
 
 Result<> validate(const Condition& condition) {
@@ -189,10 +201,9 @@ Result<> validate(const ContainerProperties& properties) {
 
 Result<> check_room(uint64_t all, std::string_view owner, uint64_t owned) {
     if (all >= containers_max) return fail(Code::too_large, containers_max);
-    if (owner.empty() || owned < containers_of_owner_sure || owned < containers_max - all) {
-        return {};
-    }
-    return fail(Code::too_large, owned);
+    const bool has_too_many = !owner.empty() && owned >= containers_of_owner_sure &&
+                              takes_the_rest(owned, all, containers_max);
+    return has_too_many ? fail(Code::too_large, owned) : Result<>();
 }
 
 }  // namespace ros2s::object

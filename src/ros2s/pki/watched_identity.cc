@@ -1,6 +1,5 @@
 #include "ros2s/pki/watched_identity.h"
 
-#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <utility>

@@ -14,7 +14,6 @@
 #include "ros2s/base/descriptor.h"
 #include "ros2s/base/text_parts.h"
 #include "ros2s/pool/process_end.h"
-#include "ros2s/runtime/fork.h"
 
 namespace ros2s::pool {
 namespace {

@@ -1,7 +1,6 @@
 #include "ros2s/pool/pool_remains.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>

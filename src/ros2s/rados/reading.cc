@@ -88,13 +88,7 @@ Task<Result<>> RadosStore::fetch(const Call& call, ContainerId container,
 
 Task<> RadosStore::fetch_item(const Call& call, std::string space, FetchItem& item,
                               Result<>& failure) {
-    item.is_value = false;
-    item.size = 0;
-    item.epoch = {};
-    item.checksums.clear();
-    item.status = validate(item);
-    if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
-    if (!item.status) co_return;
+    if (!begin_fetch(item)) co_return;
     for (int i = 0; i < rereads_max; ++i) {
         const auto done = co_await fetch_once(call, space, item);
         if (!done) {

@@ -1,6 +1,5 @@
 // Transactions of RadosStore.
 #include <algorithm>
-#include <deque>
 #include <ranges>
 
 #include "pins_ahead.h"

@@ -17,15 +17,6 @@ constexpr uint64_t count_bytes = 4;  // before the items' replies
 
 Bytes extent_of(const FetchItem& item) { return item.window.bytes().first(item.extent.length); }
 
-// Items that are refused here and not requested; `status` has the reason.
-bool is_refused(FetchItem& item) {
-    item.checksums.clear();
-    item.seals.clear();
-    item.status = validate(item);
-    if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
-    return !item.status;
-}
-
 // Copies the payload of a reply to its destination. `links`: of a chain.
 class FetchReader final : public rpc::ReplyReader {
   public:
@@ -69,7 +60,7 @@ Task<Result<>> RemoteStore::fetch(const Call& call, ContainerId container,
     if (items.empty()) co_return co_await fetch_batch(call, container, items);
     bool asked = false;
     while (!items.empty()) {
-        if (is_refused(items.front())) {
+        if (!begin_fetch(items.front())) {
             items = items.subspan(1);
             continue;
         }
@@ -80,7 +71,7 @@ Task<Result<>> RemoteStore::fetch(const Call& call, ContainerId container,
             continue;
         }
         size_t count = 1;
-        while (count < items.size() && !is_refused(items[count])) ++count;
+        while (count < items.size() && begin_fetch(items[count])) ++count;
         count = batch_size(items.first(count));
         ROS2S_CO_TRY(co_await fetch_batch(call, container, items.first(count)));
         items = items.subspan(count);
@@ -118,7 +109,7 @@ Task<Result<>> RemoteStore::fetch_batch(const Call& call, ContainerId container,
 
 Task<Result<>> RemoteStore::pin(const Call& call, ContainerId container, const Holder& holder,
                                 FetchItem& item) {
-    if (is_refused(item)) co_return Result<>{};
+    if (!begin_fetch(item)) co_return Result<>{};
     if (item.extent.length > payload_bytes_max()) co_return fail(Code::too_large);
     Buffer body;
     co_return co_await fetch_as(call, Method::pin,

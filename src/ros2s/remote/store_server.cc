@@ -1,7 +1,5 @@
 #include "store_server.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
 
 #include "fields.h"

@@ -1,7 +1,6 @@
 #include "client_connection.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "ros2s/base/check.h"

@@ -1,7 +1,6 @@
 // How a ClientConnection is made: it connects with a hello that has a ticket, and gets a welcome.
 
 #include "client_connection.h"
-#include "ros2s/base/check.h"
 
 namespace ros2s::rpc {
 namespace {

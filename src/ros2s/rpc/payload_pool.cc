@@ -1,6 +1,5 @@
 #include "payload_pool.h"
 
-#include <algorithm>
 #include <iterator>
 #include <ranges>
 #include <utility>

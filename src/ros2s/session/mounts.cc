@@ -6,8 +6,8 @@
 
 #include "ros2s/access/subtree_view.h"
 #include "ros2s/base/check.h"
+#include "ros2s/base/shares.h"
 #include "ros2s/runtime/slices.h"
-#include "shares.h"
 
 namespace ros2s::session {
 namespace {

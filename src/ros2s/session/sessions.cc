@@ -6,8 +6,8 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/base/log_fields.h"
+#include "ros2s/base/shares.h"
 #include "ros2s/pki/fingerprint.h"
-#include "shares.h"
 
 namespace ros2s::session {
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "no_call.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/crc32c.h"

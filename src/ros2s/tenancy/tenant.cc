@@ -9,7 +9,6 @@
 #include "allowance_settings.h"
 #include "ros2s/base/text_parts.h"
 #include "ros2s/config/units.h"
-#include "ros2s/object/object_store.h"
 
 namespace ros2s::tenancy {
 namespace {

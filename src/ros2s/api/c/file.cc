@@ -112,10 +112,9 @@ ssize_t ros2s_pwrite(ros2s_file* file, const void* buffer, size_t bytes, uint64_
 
 int ros2s_fsync(ros2s_file* file) {
     if (const int rc = check(file, "fsync"); rc < 0) return rc;
-    return static_cast<int>(answer(file->fs.run([&] {
+    return run_and_answer(file->fs, "fsync", file->path, [&] {
         return file->fs.file_system().fsync(file->fs.call, file->core.handle);
-    }),
-                                   "fsync", file->path));
+    });
 }
 
 int ros2s_fstat(ros2s_file* file, struct stat* out) {
@@ -141,8 +140,7 @@ int ros2s_ftruncate(ros2s_file* file, uint64_t bytes) {
 
 int ros2s_punch_hole(ros2s_file* file, uint64_t offset, uint64_t bytes) {
     if (const int rc = check(file, "punch a hole"); rc < 0) return rc;
-    return static_cast<int>(answer(file->fs.run([&] {
+    return run_and_answer(file->fs, "punch a hole into", file->path, [&] {
         return file->fs.file_system().punch_hole(file->fs.call, file->core.handle, offset, bytes);
-    }),
-                                   "punch a hole into", file->path));
+    });
 }

@@ -75,6 +75,16 @@ template <class T>
     }
 }
 
+// Runs a call's work on the core.
+template <class Work>
+[[nodiscard]] int run_and_answer(ros2s_fs& fs, std::string_view what, std::string_view path,
+                                 Work work) {
+    return static_cast<int>(answer(fs.run(work), what, path));
+}
+
+// Checks the handle, and that the arguments are not null.
+[[nodiscard]] int check_call(ros2s_fs* fs, const char* what, const void* first, const void* second);
+
 void to_stat(const fs::Attributes& attributes, struct stat& out);
 
 }  // namespace ros2s::api::c

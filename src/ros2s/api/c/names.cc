@@ -116,11 +116,11 @@ Task<Result<fs::FileSystemSpace>> ask_space(ros2s_fs& fs) {
 }
 
 int change(ros2s_fs* fs, const char* what, const char* path, const fs::SetAttributes& changes) {
-    const auto done = fs->run([&] { return set_path_attributes(*fs, path, changes); });
-    return static_cast<int>(answer(done, what, path));
+    return run_and_answer(*fs, what, path, [&] { return set_path_attributes(*fs, path, changes); });
 }
 
-// Checks the handle, and that the paths are not null.
+}  // namespace
+
 int check_call(ros2s_fs* fs, const char* what, const void* first, const void* second) {
     if (const int rc = check(fs, what); rc < 0) return rc;
     if (first == nullptr || second == nullptr) {
@@ -128,8 +128,6 @@ int check_call(ros2s_fs* fs, const char* what, const void* first, const void* se
     }
     return 0;
 }
-
-}  // namespace
 
 void to_stat(const fs::Attributes& attributes, struct stat& out) {
     out = fs::to_stat(attributes, preferred_io_bytes);
@@ -139,32 +137,29 @@ void to_stat(const fs::Attributes& attributes, struct stat& out) {
 
 int ros2s_stat(ros2s_fs* fs, const char* path, struct stat* out) {
     if (const int rc = check_call(fs, "stat", path, out); rc < 0) return rc;
-    const auto got = fs->run([&] { return stat_path(*fs, path, Last::follow, *out); });
-    return static_cast<int>(answer(got, "stat", path));
+    return run_and_answer(*fs, "stat", path,
+                          [&] { return stat_path(*fs, path, Last::follow, *out); });
 }
 
 int ros2s_lstat(ros2s_fs* fs, const char* path, struct stat* out) {
     if (const int rc = check_call(fs, "stat", path, out); rc < 0) return rc;
-    const auto got = fs->run([&] { return stat_path(*fs, path, Last::keep, *out); });
-    return static_cast<int>(answer(got, "stat", path));
+    return run_and_answer(*fs, "stat", path,
+                          [&] { return stat_path(*fs, path, Last::keep, *out); });
 }
 
 int ros2s_mkdir(ros2s_fs* fs, const char* path, mode_t mode) {
     if (const int rc = check_call(fs, "mkdir", path, path); rc < 0) return rc;
-    const auto done = fs->run([&] { return make_directory(*fs, path, mode); });
-    return static_cast<int>(answer(done, "mkdir", path));
+    return run_and_answer(*fs, "mkdir", path, [&] { return make_directory(*fs, path, mode); });
 }
 
 int ros2s_rmdir(ros2s_fs* fs, const char* path) {
     if (const int rc = check_call(fs, "rmdir", path, path); rc < 0) return rc;
-    const auto done = fs->run([&] { return remove_directory(*fs, path); });
-    return static_cast<int>(answer(done, "rmdir", path));
+    return run_and_answer(*fs, "rmdir", path, [&] { return remove_directory(*fs, path); });
 }
 
 int ros2s_unlink(ros2s_fs* fs, const char* path) {
     if (const int rc = check_call(fs, "unlink", path, path); rc < 0) return rc;
-    const auto done = fs->run([&] { return remove_file(*fs, path); });
-    return static_cast<int>(answer(done, "unlink", path));
+    return run_and_answer(*fs, "unlink", path, [&] { return remove_file(*fs, path); });
 }
 
 int ros2s_rename(ros2s_fs* fs, const char* from, const char* to, uint32_t flags) {
@@ -177,20 +172,20 @@ int ros2s_rename(ros2s_fs* fs, const char* from, const char* to, uint32_t flags)
                       "rename: the flags are not 0, ROS2S_RENAME_NOREPLACE or "
                       "ROS2S_RENAME_EXCHANGE");
     }
-    const auto done = fs->run([&] { return rename_path(*fs, from, to, wanted); });
-    return static_cast<int>(answer(done, std::string("rename '") + from + "' to", to));
+    return run_and_answer(*fs, std::string("rename '") + from + "' to", to,
+                          [&] { return rename_path(*fs, from, to, wanted); });
 }
 
 int ros2s_link(ros2s_fs* fs, const char* path, const char* new_path) {
     if (const int rc = check_call(fs, "link", path, new_path); rc < 0) return rc;
-    const auto done = fs->run([&] { return link_path(*fs, path, new_path); });
-    return static_cast<int>(answer(done, std::string("link '") + path + "' as", new_path));
+    return run_and_answer(*fs, std::string("link '") + path + "' as", new_path,
+                          [&] { return link_path(*fs, path, new_path); });
 }
 
 int ros2s_symlink(ros2s_fs* fs, const char* target, const char* path) {
     if (const int rc = check_call(fs, "symlink", target, path); rc < 0) return rc;
-    const auto done = fs->run([&] { return link_symbolically(*fs, target, path); });
-    return static_cast<int>(answer(done, "symlink", path));
+    return run_and_answer(*fs, "symlink", path,
+                          [&] { return link_symbolically(*fs, target, path); });
 }
 
 ssize_t ros2s_readlink(ros2s_fs* fs, const char* path, char* buffer, size_t bytes) {

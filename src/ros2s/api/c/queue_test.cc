@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
-#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <set>

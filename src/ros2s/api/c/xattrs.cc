@@ -41,14 +41,6 @@ Task<Result<std::string>> list(ros2s_fs& fs, std::string_view path) {
     co_return out;
 }
 
-int check_call(ros2s_fs* fs, const char* what, const char* path, const char* name) {
-    if (const int rc = check(fs, what); rc < 0) return rc;
-    if (path == nullptr || name == nullptr) {
-        return refuse(EINVAL, std::string(what) + ": an argument is NULL");
-    }
-    return 0;
-}
-
 ssize_t hand_out(const Result<std::string>& got, void* out, size_t bytes, const char* what,
                  const char* path) {
     if (!got) return refuse(got.error(), what, path);
@@ -81,14 +73,12 @@ int ros2s_setxattr(ros2s_fs* fs, const char* path, const char* name, const void*
     const auto how = flags == ROS2S_XATTR_CREATE    ? fs::SetXattr::create
                      : flags == ROS2S_XATTR_REPLACE ? fs::SetXattr::replace
                                                     : fs::SetXattr::any;
-    const auto done = fs->run([&] { return set(*fs, path, name, from, how); });
-    return static_cast<int>(answer(done, "setxattr", path));
+    return run_and_answer(*fs, "setxattr", path, [&] { return set(*fs, path, name, from, how); });
 }
 
 int ros2s_removexattr(ros2s_fs* fs, const char* path, const char* name) {
     if (const int rc = check_call(fs, "removexattr", path, name); rc < 0) return rc;
-    const auto done = fs->run([&] { return remove(*fs, path, name); });
-    return static_cast<int>(answer(done, "removexattr", path));
+    return run_and_answer(*fs, "removexattr", path, [&] { return remove(*fs, path, name); });
 }
 
 ssize_t ros2s_listxattr(ros2s_fs* fs, const char* path, char* names, size_t bytes) {

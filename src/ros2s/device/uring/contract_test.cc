@@ -1,6 +1,5 @@
 // Files keep the contract of a device, over io_uring and over threads, with O_DIRECT and without.
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <filesystem>
 

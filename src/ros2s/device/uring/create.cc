@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 
 #include "locked_file.h"
 #include "ros2s/base/check.h"

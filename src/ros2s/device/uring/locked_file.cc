@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 
-#include "ros2s/device/lock/exclusive.h"
 #include "ros2s/runtime/fork.h"
 
 namespace ros2s::device {

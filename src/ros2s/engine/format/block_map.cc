@@ -1,7 +1,6 @@
 #include "block_map.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace ros2s::engine {
 

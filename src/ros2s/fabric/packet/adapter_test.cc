@@ -1,7 +1,6 @@
 // Grants that an adapter uses, and a peer that reads none of their announcements.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <memory>
 #include <vector>
 

@@ -1,6 +1,5 @@
 // How a PacketEndpoint handles arriving packets. The peer's bytes are untrusted: a violation of the
 // protocol or of a budget ends the connection.
-#include <limits>
 
 #include "ros2s/fabric/packet/packet_endpoint.h"
 

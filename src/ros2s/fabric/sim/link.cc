@@ -1,7 +1,5 @@
 #include "link.h"
 
-#include <algorithm>
-
 namespace ros2s::fabric::sim {
 
 void Link::lose() {

@@ -1,7 +1,6 @@
 // Attacks on the ports: other protocols, half-open connections, invalid greetings.
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "attack_support.h"
 

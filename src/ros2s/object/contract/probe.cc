@@ -3,7 +3,6 @@
 
 #include "probe.h"
 
-#include "ros2s/base/check.h"
 #include "ros2s/object/checksum.h"
 
 namespace ros2s::object::contract {

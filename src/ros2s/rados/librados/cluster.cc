@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 #include "library.h"
 #include "ros2s/runtime/foreign_posts.h"

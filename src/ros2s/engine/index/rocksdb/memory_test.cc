@@ -8,7 +8,6 @@
 #include <fstream>
 
 #include "rocksdb_index.h"
-#include "ros2s/base/check.h"
 #include "ros2s/base/random.h"
 
 namespace ros2s::engine {

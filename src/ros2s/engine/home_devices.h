@@ -1,4 +1,4 @@
-// Placement: the device for the blocks of a transaction, while it has room. If a pool has
+// HomeDevices: the device for the blocks of a transaction, while it has room. If a pool has
 // persistent memory and other devices, small transactions go to the memory: their group then waits
 // for no device's flush. All others go to the other devices, each segment to one of them.
 //
@@ -17,14 +17,14 @@
 
 namespace ros2s::engine {
 
-class Placement {
+class HomeDevices {
   public:
     // A transaction with at most this much payload is small.
     static constexpr uint64_t small_bytes_max = 64 * 1024;
 
     // A copy with one more device, which has the next number.
-    [[nodiscard]] std::shared_ptr<const Placement> with_device(bool is_memory) const {
-        auto grown = std::make_shared<Placement>(*this);
+    [[nodiscard]] std::shared_ptr<const HomeDevices> with_device(bool is_memory) const {
+        auto grown = std::make_shared<HomeDevices>(*this);
         (is_memory ? grown->memory_ : grown->others_).push_back(grown->devices_++);
         return grown;
     }
@@ -34,10 +34,10 @@ class Placement {
     [[nodiscard]] uint32_t home(uint64_t payload_bytes, const object::ObjectId& object,
                                 std::string_view dkey, uint64_t segment) const {
         const bool is_small = payload_bytes <= small_bytes_max;
-        const auto& homes = others_.empty() || (is_small && !memory_.empty()) ? memory_ : others_;
-        if (homes.size() == 1) return homes.front();
+        const auto& chosen = others_.empty() || (is_small && !memory_.empty()) ? memory_ : others_;
+        if (chosen.size() == 1) return chosen.front();
         const uint64_t seed = hash_mix(hash_mix(0, object.high), object.low);
-        return homes[(hash_text(dkey, seed) + segment) % homes.size()];
+        return chosen[(hash_text(dkey, seed) + segment) % chosen.size()];
     }
 
   private:

@@ -1,5 +1,5 @@
 // Small transactions go to persistent memory, as long as it has room. Then no disk is used.
-#include "placement.h"
+#include "home_devices.h"
 
 #include <array>
 #include <set>
@@ -9,43 +9,43 @@
 namespace ros2s::engine {
 namespace {
 
-std::set<uint32_t> homes(const Placement& placement, uint64_t payload_bytes) {
+std::set<uint32_t> homes_of(const HomeDevices& homes, uint64_t payload_bytes) {
     std::set<uint32_t> found;
     for (uint64_t segment = 0; segment < 100; ++segment) {
-        found.insert(placement.home(payload_bytes, {1, 2}, "dkey", segment));
+        found.insert(homes.home(payload_bytes, {1, 2}, "dkey", segment));
     }
     return found;
 }
 
-Placement of(std::initializer_list<bool> devices) {
-    Placement placement;
-    for (const bool is_memory : devices) placement = *placement.with_device(is_memory);
-    return placement;
+HomeDevices of(std::initializer_list<bool> devices) {
+    HomeDevices homes;
+    for (const bool is_memory : devices) homes = *homes.with_device(is_memory);
+    return homes;
 }
 
-TEST(Placement, SmallGoesToMemoryAndTheRestToTheRest) {
-    const Placement placement = of({true, false, false, true});
-    EXPECT_EQ(placement.devices(), 4U);
-    EXPECT_EQ(homes(placement, 0), (std::set<uint32_t>{0, 3}));
-    EXPECT_EQ(homes(placement, Placement::small_bytes_max), (std::set<uint32_t>{0, 3}));
-    EXPECT_EQ(homes(placement, Placement::small_bytes_max + 1), (std::set<uint32_t>{1, 2}));
+TEST(HomeDevices, SmallGoesToMemoryAndTheRestToTheRest) {
+    const HomeDevices homes = of({true, false, false, true});
+    EXPECT_EQ(homes.devices(), 4U);
+    EXPECT_EQ(homes_of(homes, 0), (std::set<uint32_t>{0, 3}));
+    EXPECT_EQ(homes_of(homes, HomeDevices::small_bytes_max), (std::set<uint32_t>{0, 3}));
+    EXPECT_EQ(homes_of(homes, HomeDevices::small_bytes_max + 1), (std::set<uint32_t>{1, 2}));
 }
 
-TEST(Placement, OfOneKindAllDevicesTakeAll) {
+TEST(HomeDevices, OfOneKindAllDevicesTakeAll) {
     for (const bool is_memory : {false, true}) {
-        const Placement placement = of({is_memory, is_memory, is_memory});
+        const HomeDevices homes = of({is_memory, is_memory, is_memory});
         for (const uint64_t bytes : {uint64_t{1}, uint64_t{1} << 20}) {
-            EXPECT_EQ(homes(placement, bytes), (std::set<uint32_t>{0, 1, 2}));
+            EXPECT_EQ(homes_of(homes, bytes), (std::set<uint32_t>{0, 1, 2}));
         }
     }
 }
 
 // Small files have one chunk each, and all first chunks have the same dkey.
-TEST(Placement, ObjectsSpreadEvenThoughTheirDkeysAreTheSame) {
-    const Placement placement = of({false, false, false, false});
+TEST(HomeDevices, ObjectsSpreadEvenThoughTheirDkeysAreTheSame) {
+    const HomeDevices homes = of({false, false, false, false});
     std::array<int, 4> count{};
     for (uint64_t low = 0; low < 1000; ++low) {
-        ++count[placement.home(uint64_t{1} << 20, {7, low}, "dkey", 0)];
+        ++count[homes.home(uint64_t{1} << 20, {7, low}, "dkey", 0)];
     }
     for (const int here : count) EXPECT_GT(here, 200);
 }

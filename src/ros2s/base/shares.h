@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-namespace ros2s::session {
+namespace ros2s {
 
 // One more for somebody who has `has` of the `used` ones, of at most `most`, is too much. Who has
 // none is never refused by this.
@@ -12,4 +12,4 @@ namespace ros2s::session {
     return has > 0 && has >= (most > used ? most - used : 0);
 }
 
-}  // namespace ros2s::session
+}  // namespace ros2s
