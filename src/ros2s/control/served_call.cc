@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "error_status.h"
+#include "ros2s/rpc/request.h"
 #include "ros2s/session/shares.h"
 #include "tls.h"
 
@@ -161,6 +162,9 @@ void ServedCall::end(const Result<>& result) {
     if (result) {
         gate_.served.add();
         return finish(grpc::Status::OK);
+    }
+    if (rpc::is_refusal(result.error().code) && !served_.audited) {
+        gate_.refused(served_, name(), result.error());
     }
     (result.error().code == Code::cancelled ? gate_.cancelled : gate_.failed).add();
     finish(to_status(result.error(), served_.report.text()));

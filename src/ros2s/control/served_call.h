@@ -25,6 +25,7 @@
 
 #include <coroutine>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -43,6 +44,8 @@
 #include "trust.h"
 
 namespace ros2s::control {
+
+struct Served;
 
 // Bounds and counts the calls of one server. Used on the core, except `reactor`.
 struct ServerCalls {
@@ -66,6 +69,8 @@ struct ServerCalls {
     size_t calls = 0;  // admitted, until gRPC is done with them
     std::map<std::string, uint32_t> by_subject;
     Counter served, failed, refused_busy, refused_late, cancelled;
+    // Called for each call that ends with a refusal (rpc::is_refusal()), unless Served::audited.
+    std::function<void(const Served& served, std::string_view method, const Error& error)> refused;
     std::map<std::string, LatencyHistogram, std::less<>> times;  // by method; there are few
 };
 
@@ -78,6 +83,7 @@ struct Served {
     std::string subject;
     session::Credential credential;  // of the connection that it came over
     std::string peer;                // its address: "ipv4:192.0.2.7:51234", "unix:"
+    bool audited = false;            // what refuses it leaves an audit line of its own
     Report report;
 };
 
