@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "engine_absence.h"
-#include "ros2s/base/log_fields.h"
 #include "ros2s/tenancy/capability_rights.h"
 
 namespace ros2s::dpud {
@@ -207,8 +206,8 @@ std::optional<control::Capabilities::Description> DelegatedPools::describe(
 }
 
 Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string caller,
-                                                std::string pool, control::SignedWish wish,
-                                                Report& report) {
+                                                std::string /*peer*/, std::string pool,
+                                                control::SignedWish wish, Report& report) {
     auto& place = asking_[caller];
     if (place == nullptr) place = std::make_shared<Semaphore>(reactor_, wishes_at_once);
     const std::shared_ptr<Semaphore> turn = place;
@@ -323,14 +322,21 @@ bool DelegatedPools::make_room(const std::string& pool, const std::string& tenan
     return alive_ + ending_.running() < in_all_max;
 }
 
-Task<Result<>> DelegatedPools::take(std::string subject, std::string pool, capability::Chain chain,
-                                    Report& report) {
+Task<Result<>> DelegatedPools::take(std::string subject, std::string peer, std::string pool,
+                                    capability::Chain chain, Report& report) {
     std::string why;
     const auto verified = co_await verify(subject, pool, chain, why);
     if (!verified) {
         const std::string sentence = fmt::format(
             "{} handed over a capability of the pool '{}': refused: {}", subject, pool, why);
-        sessions_.refused(subject, sentence, log_fields({{"tenant", subject}}));
+        sessions_.refused({.subject = subject,
+                           .peer = peer,
+                           .session = 0U,
+                           .action = AuditAction::capability,
+                           .object = AuditObject{.pool = pool},
+                           .decision = AuditDecision::refused,
+                           .reason = verified.error(),
+                           .text = sentence});
         co_return report.fail(Code::denied, sentence);
     }
     const capability::Capability& last = *verified;

@@ -85,10 +85,11 @@ class DelegatedPools final : public control::Capabilities {
                                                              capability::Use use, Report& report);
 
     [[nodiscard]] std::optional<Description> describe(std::string_view pool) const override;
-    Task<Result<std::string>> issue(const Call& call, std::string caller, std::string pool,
-                                    control::SignedWish wish, Report& report) override;
-    Task<Result<>> take(std::string subject, std::string pool, capability::Chain chain,
-                        Report& report) override;
+    Task<Result<std::string>> issue(const Call& call, std::string caller, std::string peer,
+                                    std::string pool, control::SignedWish wish,
+                                    Report& report) override;
+    Task<Result<>> take(std::string subject, std::string peer, std::string pool,
+                        capability::Chain chain, Report& report) override;
 
   private:
     struct Known;

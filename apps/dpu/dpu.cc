@@ -192,6 +192,7 @@ std::vector<exporter::Source> Dpu::metrics() const {
     sources.push_back({.list =
                            [this](const MetricVisitor& visit) {
                                sessions_.metrics().visit(visit);
+                               sessions_.audit().metrics().visit(visit);
                                tickets_.metrics().visit(visit);
                                control_->visit_metrics(visit);
                                link_.metrics().visit(visit);

@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "ros2s/base/check.h"
-#include "ros2s/base/log_fields.h"
 #include "ros2s/base/text_parts.h"
 #include "ros2s/daemon/tenant_sources.h"
 
@@ -24,14 +23,11 @@ class TenantDomains::TenantGate final : public rpc::Gate {
     }
     void left(const rpc::Guest& guest) override { sessions_.detach({guest.session}); }
     void misused(const rpc::Guest& guest, const fabric::Peer& peer) override {
-        sessions_.audit().refused(
-            name_,
-            fmt::format(
-                "session {} of {} ({}) named memory of another session in a request: refused",
-                guest.session, name_, peer.name),
-            log_fields({{"session", fmt::to_string(guest.session)},
-                        {"tenant", name_},
-                        {"peer", peer.name}}));
+        session::say_misused(sessions_, name_, guest, peer);
+    }
+    void turned_away(const rpc::Guest& guest, const fabric::Peer& peer, const Error& error,
+                     std::string_view why) override {
+        session::say_turned_away(sessions_, name_, guest, peer, error, why);
     }
 
   private:

@@ -120,6 +120,7 @@ std::vector<exporter::Source> Engine::metrics() const {
     sources.push_back({.list =
                            [this](const MetricVisitor& visit) {
                                sessions_.metrics().visit(visit);
+                               sessions_.audit().metrics().visit(visit);
                                tickets_.metrics().visit(visit);
                                control_->visit_metrics(visit);
                                group_.admission.visit_metrics(visit);

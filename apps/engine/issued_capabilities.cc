@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "ros2s/base/durable_file.h"
-#include "ros2s/base/log_fields.h"
 #include "ros2s/pki/certificate.h"
 #include "ros2s/pki/revocation.h"
 #include "ros2s/pki/signature.h"
@@ -63,10 +62,17 @@ bool IssuedCapabilities::may_show(std::string_view subject, std::string_view poo
     return tenant != nullptr && tenant->is_active(environment_.reactor.wall_time());
 }
 
-std::unexpected<Error> IssuedCapabilities::refuse(std::string_view subject, std::string_view what,
+std::unexpected<Error> IssuedCapabilities::refuse(std::string_view subject, const Attempt& attempt,
                                                   std::string_view why, Report& report) {
-    const std::string sentence = fmt::format("{} {}: refused: {}", subject, what, why);
-    sessions_.refused(subject, sentence, log_fields({{"tenant", subject}}));
+    const std::string sentence = fmt::format("{} {}: refused: {}", subject, attempt.what, why);
+    sessions_.refused({.subject = subject,
+                       .peer = attempt.peer,
+                       .session = attempt.session,
+                       .action = AuditAction::capability,
+                       .object = AuditObject{.pool = attempt.pool},
+                       .decision = AuditDecision::refused,
+                       .reason = Error{.code = Code::denied},
+                       .text = sentence});
     return report.fail(Code::denied, sentence);
 }
 
@@ -153,10 +159,10 @@ Task<Result<capability::Use>> IssuedCapabilities::most_of(const Call& call, cons
 }
 
 Task<Result<std::string>> IssuedCapabilities::issue(const Call& call, std::string caller,
-                                                    std::string pool,
+                                                    std::string peer, std::string pool,
                                                     control::SignedWish signed_wish,
                                                     Report& report) {
-    const std::string what = fmt::format("asked for a capability of the pool '{}'", pool);
+    const Attempt what{pool, peer, 0, fmt::format("asked for a capability of the pool '{}'", pool)};
     Report why;
     const auto asked = co_await who_asks(signed_wish, pool, why);
     if (!asked) co_return refuse(caller, what, why.text(), report);
@@ -239,7 +245,8 @@ Task<Result<>> IssuedCapabilities::show(session::Session& session, capability::C
                 return fail(Code::denied);
             });
     }
-    const std::string what = fmt::format("showed a capability of the pool '{}'", pool);
+    const Attempt what{pool, session.request.from, session.id.value,
+                       fmt::format("showed a capability of the pool '{}'", pool)};
     if (!verified) co_return refuse(subject, what, why, report);
     const auto first = capability::decode(chain.front());  // verified as well
     if (const auto wrong = outdated(pool, *first, *verified); !wrong.empty()) {
@@ -268,16 +275,16 @@ Task<Result<>> IssuedCapabilities::show(session::Session& session, capability::C
         co_return refuse(subject, what, "the session is for another use", report);
     }
     if (before == nullptr) {
-        sessions_.audit().done(
-            subject,
+        sessions_.audit().say(event_of(
+            session, AuditAction::capability, {.pool = pool, .container = verified->use.container},
+            AuditDecision::allowed, std::nullopt,
             fmt::format("session {} of {} is for the tenant '{}': {} {}{} of the pool '{}', "
                         "capability {}{}",
                         session.id.value, subject, verified->tenant,
                         capability::rights_text(verified->use.rights),
                         verified->use.directories ? "directories of " : "", verified->use.container,
                         pool, verified->id.to_string(),
-                        is_direct ? "" : fmt::format(", made from {}", first->id.to_string())),
-            session::fields_of(session));
+                        is_direct ? "" : fmt::format(", made from {}", first->id.to_string()))));
     }
     if (before == nullptr) sessions_.use_account(session, verified->tenant);
     session.shows->first = std::make_shared<const capability::Capability>(*first);

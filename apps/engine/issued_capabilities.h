@@ -39,8 +39,9 @@ class IssuedCapabilities final : public control::Capabilities {
     void end_outdated();
 
     [[nodiscard]] std::optional<Description> describe(std::string_view pool) const override;
-    Task<Result<std::string>> issue(const Call& call, std::string caller, std::string pool,
-                                    control::SignedWish wish, Report& report) override;
+    Task<Result<std::string>> issue(const Call& call, std::string caller, std::string peer,
+                                    std::string pool, control::SignedWish wish,
+                                    Report& report) override;
     [[nodiscard]] bool is_delegate(std::string_view subject) const override;
     [[nodiscard]] bool may_show(std::string_view subject, std::string_view pool) const override;
     Task<Result<>> show(session::Session& session, capability::Chain chain, std::string nonce,
@@ -70,7 +71,13 @@ class IssuedCapabilities final : public control::Capabilities {
     [[nodiscard]] std::string_view outdated(const std::string& pool,
                                             const capability::Capability& first,
                                             const capability::Capability& last) const;
-    std::unexpected<Error> refuse(std::string_view subject, std::string_view what,
+    // What a subject tried, for the audit line of a refusal.
+    struct Attempt {
+        std::string_view pool, peer;
+        uint64_t session;  // 0: none
+        std::string what;
+    };
+    std::unexpected<Error> refuse(std::string_view subject, const Attempt& attempt,
                                   std::string_view why, Report& report);
 
     Environment environment_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ros2s/base/check.h"
+#include "ros2s/base/codec.h"
 #include "ros2s/tenancy/capability_rights.h"
 
 namespace ros2s::engined {
@@ -48,6 +49,24 @@ Task<> StoreRouter::serve(rpc::Request& request) {
     }
     co_await server->second->serve(request);
     times_.add(request.method(), request.took());
+}
+
+void StoreRouter::refused(const rpc::Request& request, const Error& why) {
+    const session::Session* const session = sessions_.look({request.guest().session});
+    // Who decides about rights has said more than this.
+    if (session == nullptr || why.code == Code::denied) return;
+    const session::SessionRequest& who = session->request;
+    if (!sessions_.audit().has_room_for_request(who.subject)) return;
+    // Most bodies begin with a container.
+    const auto known = known_.find({session->id.value, Decoder(request.body()).uuid()});
+    const std::string_view container =
+        known == known_.end() ? std::string_view() : known->second.label;
+    sessions_.audit().write(
+        event_of(*session, session::action_of(work(request)),
+                 {.pool = who.pool, .container = container}, AuditDecision::refused, why,
+                 fmt::format("the request {} of {} ({}) in {}/{} was refused: {}",
+                             method_name(request.method()), who.subject, who.from, who.pool,
+                             container, describe(why))));
 }
 
 const session::Session& StoreRouter::session_of(const rpc::Request& request) const {
@@ -124,13 +143,13 @@ Result<> StoreRouter::own(const rpc::Request& request, object::ContainerProperti
         properties.owner = *owner;
         return {};
     }
-    sessions_.audit().refused(
-        who.subject,
+    sessions_.audit().say(event_of(
+        session, AuditAction::create, {.pool = who.pool, .container = properties.label},
+        AuditDecision::refused, Error{.code = Code::denied},
         fmt::format("{} ({}) may not create the container '{}' for '{}' in the pool {}: refused; "
                     "to allow it, the settings need: administrators: \"{}\"",
                     who.subject, who.from, properties.label, properties.owner, who.pool,
-                    who.subject),
-        session::fields_of(session));
+                    who.subject)));
     return fail(Code::denied);
 }
 
@@ -185,30 +204,36 @@ Result<> StoreRouter::refuse(const rpc::Request& request, session::Right right,
     const session::Session& session = session_of(request);
     const session::SessionRequest& who = session.request;
     const std::string container = fmt::format("{}/{}", who.pool, label);
-    sessions_.audit().not_allowed(
-        who.subject, who.from, session::to_string(right), "the container " + container,
-        fmt::format("{}: {}", session::to_string(right), container), session::fields_of(session));
+    sessions_.audit().say(event_of(
+        session, action_of(right), {.pool = who.pool, .container = label}, AuditDecision::refused,
+        Error{.code = Code::denied},
+        session::not_allowed_text(who.subject, who.from, session::to_string(right),
+                                  "the container " + container,
+                                  fmt::format("{}: {}", session::to_string(right), container))));
     return fail(Code::denied);
 }
 
 // ---- what was done --------------------------------------------------------------------------
 
-void StoreRouter::audit(const rpc::Request& request, std::string_view what) {
+void StoreRouter::audit(const rpc::Request& request, AuditAction action, std::string_view container,
+                        std::string_view what) {
     const session::Session& session = session_of(request);
     const session::SessionRequest& who = session.request;
-    sessions_.audit().done(who.subject,
-                           fmt::format("{} ({}) {} in the pool '{}', on the data plane",
-                                       who.subject, who.from, what, who.pool),
-                           session::fields_of(session));
+    sessions_.audit().say(event_of(session, action, {.pool = who.pool, .container = container},
+                                   AuditDecision::allowed, std::nullopt,
+                                   fmt::format("{} ({}) {} in the pool '{}', on the data plane",
+                                               who.subject, who.from, what, who.pool)));
 }
 
 void StoreRouter::made(const rpc::Request& request, const object::ContainerRecord& container) {
-    audit(request, fmt::format("created the container '{}' ({})", container.properties.label,
-                               container.id.uuid.to_string()));
+    const std::string& label = container.properties.label;
+    audit(request, AuditAction::create, label,
+          fmt::format("created the container '{}' ({})", label, container.id.uuid.to_string()));
 }
 
 void StoreRouter::destroyed(const rpc::Request& request, object::ContainerId container) {
-    audit(request, fmt::format("destroyed the container {}", container.uuid.to_string()));
+    const std::string id = container.uuid.to_string();
+    audit(request, AuditAction::destroy, id, fmt::format("destroyed the container {}", id));
 }
 
 void StoreRouter::add_metrics(std::vector<exporter::Source>& sources) const {

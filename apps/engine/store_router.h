@@ -32,6 +32,7 @@ class StoreRouter final : public rpc::Service,
 
     [[nodiscard]] uint32_t number() const override { return remote::object_service; }
     Task<> serve(rpc::Request& request) override;
+    void refused(const rpc::Request& request, const Error& why) override;
     [[nodiscard]] admission::Work work(const rpc::Request& request) const override {
         return remote::work_of(request);
     }
@@ -85,7 +86,8 @@ class StoreRouter final : public rpc::Service,
                            const object::ContainerProperties& container) const;
     [[nodiscard]] Result<> refuse(const rpc::Request& request, session::Right right,
                                   const std::string& label);
-    void audit(const rpc::Request& request, std::string_view what);
+    void audit(const rpc::Request& request, AuditAction action, std::string_view container,
+               std::string_view what);
 
     session::SessionTable& sessions_;
     control::PoolCatalog& pools_;

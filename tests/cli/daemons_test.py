@@ -604,7 +604,8 @@ class Log(WithDirectory):
         log = (self.pool / "run/dpu.log").read_text()
         self.assertRegex(log, r"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z info: ready$")
         self.assertRegex(log, r"(?m)^\S+Z info: session (\d+) opened by CN=client for link of pool "
-                              r'pool \(.*\) \[session=\1 tenant="CN=client" peer=unix:\]$')
+                              r'pool \(.*\) \[session=\1 tenant="CN=client" peer=unix: action=session pool=pool '
+                              r'decision=allowed reason=none\]$')
         self.assertRegex(log, r'(?m) info: session (\d+) of CN=client ended \[session=\1 ')
 
     @unittest.skipUnless(os.geteuid() == 0 and subprocess.run(

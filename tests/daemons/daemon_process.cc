@@ -24,7 +24,27 @@ DaemonProcess::~DaemonProcess() {
     if (pid_ != 0) kill_hard();
 }
 
+namespace {
+
+// A daemon's lines are written by a thread, which sleeps when there are none.
+bool writes_lines(int pid) {
+    std::error_code none;
+    for (const auto& task :
+         std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid), none)) {
+        std::string name, status;
+        std::getline(std::ifstream(task.path() / "comm"), name);
+        if (name != "ros2store-log") continue;
+        std::getline(std::ifstream(task.path() / "stat"), status);
+        // "4711 (ros2store-log) S …"
+        return status.find(") S ") == std::string::npos;
+    }
+    return false;
+}
+
+}  // namespace
+
 std::string DaemonProcess::log() const {
+    for (int i = 0; i < 1000 && pid_ != 0 && writes_lines(pid_); ++i) (void)::poll(nullptr, 0, 1);
     std::ostringstream text;
     text << std::ifstream(log_).rdbuf();
     return text.str();

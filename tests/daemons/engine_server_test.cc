@@ -1,13 +1,16 @@
 // A real ros2store-engine, from a client in this process: over shared memory and over UCX on tcp.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -18,6 +21,7 @@
 
 #include "append_load.h"
 #include "engine_process.h"
+#include "eventually.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -218,6 +222,59 @@ INSTANTIATE_TEST_SUITE_P(Over, EngineServer,
                                                                         : "OfiTcp") +
                                     (info.param.reactors == 1 ? "" : "ByTwoReactors");
                          });
+
+// ---- its log
+
+// An engine whose standard error is a pipe that is full and that nobody reads.
+TEST(EngineLog, APipeThatNobodyReadsDoesNotStopIt) {
+    const EngineProcess engine;  // not started: its settings
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    ASSERT_EQ(::fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+    const std::string page(4096, '.');
+    while (::write(ends[1], page.data(), page.size()) > 0) {
+    }
+    ASSERT_EQ(::fcntl(ends[1], F_SETFL, 0), 0);
+    const std::string settings = engine.path("engine.yaml");
+    const int pid = ::fork();
+    if (pid == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        ::dup2(ends[1], STDERR_FILENO);
+        ::execl(PROGRAM_ENGINE, PROGRAM_ENGINE, "--config", settings.c_str(), nullptr);
+        ::_exit(127);
+    }
+    // The last thing that it does before it says that it is ready.
+    const auto is_listening = [&] {
+        sockaddr_in name{};
+        name.sin_family = AF_INET;
+        name.sin_port = htons(engine.metrics_port());
+        name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        const bool connected =
+            ::connect(descriptor, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0;
+        ::close(descriptor);
+        return connected;
+    };
+    EXPECT_TRUE(eventually(is_listening));
+    {
+        Report report;
+        const auto made = OsReactor::create({.thread_name = "client"}, report);
+        ASSERT_TRUE(made && (*made)->start(report)) << report.text();
+        Client client;
+        run_blocking(**made, [&] { return client.open(**made, engine.options("shm")); });
+        EXPECT_NE(client.files, nullptr);
+        run_blocking(**made, [&] { return client.close(); });
+    }
+    EXPECT_TRUE(
+        eventually([&] { return engine.metrics().contains("ros2store_log_dropped_total 0"); }));
+    ::kill(pid, SIGTERM);
+    int status = -1, ended = 0;
+    EXPECT_TRUE(eventually([&] { return (ended = ::waitpid(pid, &status, WNOHANG)) == pid; }));
+    EXPECT_EQ(status, 0);
+    if (ended == 0) ::kill(pid, SIGKILL);
+    ::close(ends[0]);
+    ::close(ends[1]);
+}
 
 // ---- systemd's watchdog
 

@@ -22,6 +22,7 @@ THREADED = (
     "src/ros2s/control/connections.",  # accepts for gRPC, whose handshakes begin on the accepting thread
     "src/ros2s/control/test_rig",     # and so do its tests' servers
     "src/ros2s/api/",             # the application's threads
+    "src/ros2s/daemon/log_writer",  # writes the lines of all threads, because what reads them may be slow
     "src/ros2s/pool/owner_test.cc",  # an owner whose first thread ends before it
     "plugins/",             # the same
     "apps/fuse/",           # libfuse's signal thread

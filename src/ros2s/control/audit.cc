@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <utility>
 #include <vector>
 
+#include "ros2s/base/audit_event.h"
 #include "tls.h"
 
 namespace ros2s::control {
@@ -99,11 +101,18 @@ void Audit::refuse(std::string_view why) {
         return;
     }
     const std::string certificate = take_refused_certificate();
-    const std::string more =
-        unsaid_ == 0 ? "" : fmt::format(" ({} earlier ones were refused and not logged)", unsaid_);
-    unsaid_ = 0;
-    log_.warning("audit: a connection to the control plane was refused: {}{}{}", why_refused(why),
-                 certificate.empty() ? "" : fmt::format(" ({})", certificate), more);
+    log_.warning(audit_line(
+        {.subject = "",
+         .peer = "",
+         .session = 0U,
+         .action = AuditAction::connect,
+         .object = AuditObject{},
+         .decision = AuditDecision::refused,
+         .reason = Error{.code = Code::denied},
+         .text =
+             fmt::format("a connection to the control plane was refused: {}{}", why_refused(why),
+                         certificate.empty() ? "" : fmt::format(" ({})", certificate))},
+        std::exchange(unsaid_, 0)));
 }
 
 }  // namespace ros2s::control

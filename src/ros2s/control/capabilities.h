@@ -45,14 +45,14 @@ class Capabilities {
     };
     // Nothing: there is no such pool.
     [[nodiscard]] virtual std::optional<Description> describe(std::string_view pool) const = 0;
-    // For `caller`, who need not be the one who wishes. At most what was wished, less if the tenant
-    // has less. Errors: denied, invalid; those of reaching the engine.
-    virtual Task<Result<std::string>> issue(const Call& call, std::string caller, std::string pool,
-                                            SignedWish wish, Report& report) = 0;
+    // For `caller`, at `peer`, who need not be the one who wishes. At most what was wished, less if
+    // the tenant has less. Errors: denied, invalid; those of reaching the engine.
+    virtual Task<Result<std::string>> issue(const Call& call, std::string caller, std::string peer,
+                                            std::string pool, SignedWish wish, Report& report) = 0;
 
     // ---- a DPU
-    // Keeps a chain for the tenant of the subject. Errors: denied, busy, unsupported.
-    virtual Task<Result<>> take(std::string /*subject*/, std::string /*pool*/,
+    // Keeps a chain for the tenant of the subject, at `peer`. Errors: denied, busy, unsupported.
+    virtual Task<Result<>> take(std::string /*subject*/, std::string /*peer*/, std::string /*pool*/,
                                 capability::Chain /*chain*/, Report& report) {
         co_return report.fail(Code::unsupported, "this server takes no capabilities");
     }

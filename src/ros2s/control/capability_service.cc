@@ -35,10 +35,11 @@ Task<Result<>> CapabilityService::issue(Served& served, const v1::IssueCapabilit
         check_size("wish", request.wish(), capability::capability_bytes_max, served.report));
     ROS2S_CO_TRY(check_size("certificates", request.certificates(), 16 << 10, served.report));
     ROS2S_CO_TRY(check_size("signature", request.signature(), 1024, served.report));
+    served.audited = true;
     ROS2S_CO_TRY_ASSIGN(
         auto made,
         co_await state_.parts.capabilities->issue(
-            served.call, served.subject, request.pool(),
+            served.call, served.subject, served.peer, request.pool(),
             {request.wish(), request.certificates(), request.signature()}, served.report));
     reply.set_capability(std::move(made));
     co_return Result<>{};
@@ -49,7 +50,8 @@ Task<Result<>> CapabilityService::delegate(Served& served,
                                            v1::DelegateCapabilityReply&) {
     ROS2S_CO_TRY(find(served, request.pool()));
     ROS2S_CO_TRY_ASSIGN(auto chain, decode(request.chain(), served.report));
-    co_return co_await state_.parts.capabilities->take(served.subject, request.pool(),
+    served.audited = true;
+    co_return co_await state_.parts.capabilities->take(served.subject, served.peer, request.pool(),
                                                        std::move(chain), served.report);
 }
 

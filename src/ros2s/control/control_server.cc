@@ -110,6 +110,9 @@ struct ControlServer::Parts {
 };
 
 Result<> ControlServer::Parts::build(Report& report) {
+    gate.refused = [this](const Served& served, std::string_view method, const Error& error) {
+        state.refused(served, method, error);
+    };
     ROS2S_TRY(check_options(options, now(gate.reactor), report));
     trust.begin();
     for (const std::string& address : options.listen) {

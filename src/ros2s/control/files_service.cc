@@ -49,6 +49,7 @@ Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Context&
         ROS2S_CO_TRY_ASSIGN(served.user, control::decode(context.user(), served.report));
         auto caller = (*mount)->caller_for(served.user);
         if (!caller) {
+            served.audited = true;
             co_return served.report.fail(caller.error(),
                                          "{} may not act for user {}; 'users' in the settings of "
                                          "the server or of its tenant can allow it",
@@ -146,13 +147,14 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
     const bool may_write = !grant.read_only;
     grant.read_only = grant.read_only || request.read_only();
     const bool read_only = grant.read_only;
-    const size_t subtrees = grant.subtrees.size();
+    const std::string directories = session::directories_of(grant.subtrees);
     ROS2S_CO_TRY_ASSIGN(const auto mounted, co_await state_.parts.mounts->mount(
                                                 served.call, *session, request.container(),
                                                 std::move(grant), served.report));
-    state_.audit(served,
-                 fmt::format("mounted {}{}/{} for {}", subtrees > 0 ? "directories of " : "", pool,
-                             request.container(),
+    state_.audit(served, AuditAction::mount,
+                 {.pool = pool, .container = request.container(), .subtree = directories},
+                 fmt::format("mounted {}{}/{} for {}", directories.empty() ? "" : "directories of ",
+                             pool, request.container(),
                              !read_only  ? "reading and writing"
                              : may_write ? "reading"
                                          : "reading, because it may not write"));

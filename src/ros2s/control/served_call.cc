@@ -8,6 +8,7 @@
 
 #include "error_status.h"
 #include "ros2s/base/shares.h"
+#include "ros2s/rpc/request.h"
 #include "tls.h"
 
 namespace ros2s::control {
@@ -152,10 +153,14 @@ Task<> ServedCall::run(std::shared_ptr<ServedCall> call) {
     Result<> result = call->served_.call.check(begun);
     if (result) result = co_await call->handle(call->served_);
     const Duration took = call->gate_.reactor.now() - begun;
-    std::string name = call->request_->GetDescriptor()->name();  // "OpenSessionRequest"
-    name.resize(name.size() - std::string_view("Request").size());
-    call->gate_.times[std::move(name)].add(static_cast<uint64_t>(took.count()));
+    call->gate_.times[std::string(call->name())].add(static_cast<uint64_t>(took.count()));
     call->end(result);
+}
+
+std::string_view ServedCall::name() const {
+    std::string_view name = kind_.name();  // "OpenSessionRequest"
+    name.remove_suffix(std::string_view("Request").size());
+    return name;
 }
 
 // It does not count, so it keeps little while its status is not taken.
@@ -169,6 +174,9 @@ void ServedCall::end(const Result<>& result) {
     if (result) {
         gate_.served.add();
         return StartWriteAndFinish(reply_.get(), {}, grpc::Status::OK);
+    }
+    if (rpc::is_refusal(result.error().code) && !served_.audited) {
+        gate_.refused(served_, name(), result.error());
     }
     (result.error().code == Code::cancelled ? gate_.cancelled : gate_.failed).add();
     Finish(to_status(result.error(), served_.report.text()));

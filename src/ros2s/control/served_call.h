@@ -43,6 +43,8 @@
 
 namespace ros2s::control {
 
+struct Served;
+
 // Bounds and counts the calls of one server. Used on the core, except `reactor`.
 struct ServerCalls {
     ServerCalls(Reactor& core, Connections& come_over, Trust& callers, Arrivals::Bounds reading,
@@ -65,6 +67,8 @@ struct ServerCalls {
     size_t calls = 0;  // admitted, until gRPC is done with them
     std::map<std::string, uint32_t> by_subject;
     Counter served, failed, refused_busy, refused_late, cancelled;
+    // Called for each call that ends with a refusal (rpc::is_refusal()), unless Served::audited.
+    std::function<void(const Served& served, std::string_view method, const Error& error)> refused;
     std::map<std::string, LatencyHistogram, std::less<>> times;  // by method; there are few
 };
 
@@ -77,6 +81,7 @@ struct Served {
     std::string subject;
     session::Credential credential;  // of the connection that it came over
     std::string peer;                // its address: "ipv4:192.0.2.7:51234", "unix:"
+    bool audited = false;            // what refuses it leaves an audit line of its own
     Report report;
 };
 
@@ -87,7 +92,11 @@ class ServedCall : public Arriving, public CallReactor {
     // Its messages have the types of these.
     ServedCall(ServerCalls& gate, grpc::CallbackServerContext& context, const Message& request,
                const Message& reply)
-        : request_(request.New()), reply_(reply.New()), gate_(gate), context_(context) {}
+        : request_(request.New()),
+          reply_(reply.New()),
+          gate_(gate),
+          context_(context),
+          kind_(*request.GetDescriptor()) {}
 
     // Once, on gRPC's thread. Returns itself.
     CallReactor* begin();
@@ -117,12 +126,15 @@ class ServedCall : public Arriving, public CallReactor {
     void end(const Result<>& result);
     [[nodiscard]] Result<> check_caller();
     void count();
+    // Of the method: "OpenSession".
+    [[nodiscard]] std::string_view name() const;
 
     ServerCalls& gate_;
     grpc::CallbackServerContext& context_;
-    std::shared_ptr<ServedCall> self_;  // gRPC's share
-    Result<> arrival_{};                // why there is no request
-    bool counted_ = false;              // does not change after the end
+    const google::protobuf::Descriptor& kind_;  // of the request
+    std::shared_ptr<ServedCall> self_;          // gRPC's share
+    Result<> arrival_{};                        // why there is no request
+    bool counted_ = false;                      // does not change after the end
     StopSource stop_;
     Served served_;
 };

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "fields.h"
-#include "ros2s/base/log_fields.h"
 
 namespace ros2s::control {
 namespace {
@@ -50,32 +49,42 @@ Task<Result<>> ServerState::wait_for_rights(Served& served, session::SessionId n
 
 namespace {
 
-std::string fields_of(const Served& served) {
-    return log_fields({{"tenant", served.subject}, {"peer", served.peer}});
+AuditEvent event_of(const Served& served, AuditAction action, const AuditObject& object,
+                    std::optional<Error> reason, std::string_view text) {
+    return {.subject = served.subject,
+            .peer = served.peer,
+            .session = 0U,
+            .action = action,
+            .object = object,
+            .decision = reason ? AuditDecision::refused : AuditDecision::allowed,
+            .reason = reason,
+            .text = text};
 }
 
-// `what` the caller wanted of `object` in the pool, and the setting that would allow it.
-Result<> refuse(const ServerState& state, Served& served, std::string_view what,
-                std::string_view object, const std::string& pool, std::string_view setting) {
-    if (!state.parts.pools.owner_of(pool, served.subject)) {
+// `what` the caller wanted of `described` in the pool, and the setting that would allow it.
+Result<> refuse(const ServerState& state, Served& served, AuditAction action, std::string_view what,
+                const AuditObject& object, std::string_view described, std::string_view setting) {
+    const Error denied{.code = Code::denied};
+    served.audited = true;
+    if (!state.parts.pools.owner_of(std::string(object.pool), served.subject)) {
         const std::string why = fmt::format(
             "its tenant in the pool '{}' was revoked or has expired; an administrator can make it "
             "active again with `ros2store tenant set`",
-            pool);
-        state.parts.sessions.refused(served.subject,
-                                     fmt::format("{} ({}) may not {} {}: refused; {}",
-                                                 served.subject, served.peer, what, object, why),
-                                     fields_of(served));
-        return served.report.fail(Code::denied, "{} may not {} {}: {}", served.subject, what,
-                                  object, why);
+            object.pool);
+        state.parts.sessions.refused(
+            event_of(served, action, object, denied,
+                     fmt::format("{} ({}) may not {} {}: refused; {}", served.subject, served.peer,
+                                 what, described, why)));
+        return served.report.fail(denied, "{} may not {} {}: {}", served.subject, what, described,
+                                  why);
     }
-    state.parts.sessions.count_refusal(served.subject);
-    state.parts.sessions.audit().not_allowed(served.subject, served.peer, what, object, setting,
-                                             fields_of(served));
-    return served.report.fail(Code::denied,
+    state.parts.sessions.refused(
+        event_of(served, action, object, denied,
+                 session::not_allowed_text(served.subject, served.peer, what, described, setting)));
+    return served.report.fail(denied,
                               "{} may not {} {}, or it does not exist; the administrator of the "
                               "server can allow it under 'access' in its settings",
-                              served.subject, what, object);
+                              served.subject, what, described);
 }
 
 }  // namespace
@@ -83,15 +92,16 @@ Result<> refuse(const ServerState& state, Served& served, std::string_view what,
 Result<> ServerState::permit(Served& served, session::Right right, const std::string& pool,
                              const std::string& container) const {
     if (parts.access.allows(served.subject, right, pool, container)) return {};
-    return refuse(*this, served, session::to_string(right),
-                  fmt::format("the container {}/{}", pool, container), pool,
+    return refuse(*this, served, action_of(right), session::to_string(right),
+                  {.pool = pool, .container = container},
+                  fmt::format("the container {}/{}", pool, container),
                   fmt::format("{}: {}/{}", session::to_string(right), pool, container));
 }
 
 Result<> ServerState::permit(Served& served, const std::string& pool) const {
     if (parts.access.sees_pool(served.subject, pool)) return {};
-    return refuse(*this, served, "use", fmt::format("the pool '{}'", pool), pool,
-                  fmt::format("read: {}/CONTAINER", pool));
+    return refuse(*this, served, AuditAction::use, "use", {.pool = pool},
+                  fmt::format("the pool '{}'", pool), fmt::format("read: {}/CONTAINER", pool));
 }
 
 bool ServerState::is_administrator(const Served& served) const {
@@ -102,12 +112,12 @@ bool ServerState::is_administrator(const Served& served) const {
 Result<> ServerState::permit_administration(Served& served, std::string_view here,
                                             const std::string& pool, std::string_view what) const {
     if (is_administrator(served)) return {};
-    parts.sessions.refused(
-        served.subject,
+    served.audited = true;
+    parts.sessions.refused(event_of(
+        served, AuditAction::administer, {.pool = pool}, Error{.code = Code::denied},
         fmt::format("{} ({}) may not {} the pool '{}': refused; to allow it, the settings need: "
                     "administrators: \"{}\"",
-                    served.subject, served.peer, here, pool, served.subject),
-        log_fields({{"tenant", served.subject}, {"peer", served.peer}}));
+                    served.subject, served.peer, here, pool, served.subject)));
     return served.report.fail(
         Code::denied, "{} may not {}; the engine's settings name who may, under 'administrators'",
         served.subject, what);
@@ -121,10 +131,19 @@ std::vector<std::string> ServerState::pools_for(const Served& served) const {
     return pools;
 }
 
-void ServerState::audit(const Served& served, std::string_view what) const {
-    parts.sessions.audit().done(served.subject,
-                                fmt::format("{} ({}) {}", served.subject, served.peer, what),
-                                fields_of(served));
+void ServerState::audit(const Served& served, AuditAction action, const AuditObject& object,
+                        std::string_view what) const {
+    parts.sessions.audit().say(
+        event_of(served, action, object, std::nullopt,
+                 fmt::format("{} ({}) {}", served.subject, served.peer, what)));
+}
+
+void ServerState::refused(const Served& served, std::string_view method, const Error& error) const {
+    const std::string why = served.report.empty() ? describe(error) : served.report.text();
+    parts.sessions.refused(event_of(
+        served, AuditAction::call, {}, error,
+        fmt::format("the call {} by {} ({}) was refused: {}", method,
+                    served.subject.empty() ? "nobody" : served.subject, served.peer, why)));
 }
 
 Result<const DataAddress*> SessionService::choose(const v1::OpenSessionRequest& request,
@@ -257,6 +276,7 @@ Task<Result<>> SessionService::show_capability(Served& served,
                                      "this session was not opened to show a capability");
     }
     const bool is_first = session->shows->capability == nullptr;
+    served.audited = true;
     // Whatever comes of it, the nonce is used.
     const std::string nonce = std::exchange(session->shows->nonce, draw_nonce());
     ROS2S_CO_TRY(co_await state_.parts.capabilities->show(*session, std::move(chain), nonce,

@@ -34,8 +34,11 @@ struct ServerState {
                                                  std::string_view what) const;
     // The pools in which the caller has a right.
     [[nodiscard]] std::vector<std::string> pools_for(const Served& served) const;
-    // An audit line: what the caller did.
-    void audit(const Served& served, std::string_view what) const;
+    // An audit line: what the caller did with the object.
+    void audit(const Served& served, AuditAction action, const AuditObject& object,
+               std::string_view what) const;
+    // The same for a call that was refused (ServerCalls::refused).
+    void refused(const Served& served, std::string_view method, const Error& error) const;
 };
 
 class SessionService final : public OfferedService {

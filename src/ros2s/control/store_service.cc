@@ -217,8 +217,10 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
                         co_await state_.parts.pools.create_container(
                             served.call, served.subject, request.pool(), std::move(properties),
                             {.uid = owner->uid, .gid = owner->gid}, served.report));
-    state_.audit(served, fmt::format("created the container {}/{} ({})", request.pool(),
-                                     request.label(), made.id.uuid.to_string()));
+    state_.audit(served, AuditAction::create,
+                 {.pool = request.pool(), .container = request.label()},
+                 fmt::format("created the container {}/{} ({})", request.pool(), request.label(),
+                             made.id.uuid.to_string()));
     encode(made, *reply.mutable_container());
     co_return Result<>{};
 }
@@ -271,7 +273,8 @@ Task<Result<>> ContainerService::set(Served& served, const v1::SetContainerReque
     ROS2S_CO_TRY_ASSIGN(const auto now,
                         co_await state_.parts.pools.set_container(
                             served.call, request.pool(), found->id, change, served.report));
-    state_.audit(served,
+    state_.audit(served, AuditAction::administer,
+                 {.pool = request.pool(), .container = request.label()},
                  fmt::format("set the container {}/{}: owner '{}', caps {} bytes, {} values",
                              request.pool(), request.label(), now.properties.owner,
                              now.properties.caps.bytes, now.properties.caps.values));
@@ -296,7 +299,8 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
     used.turn.end();
     const auto done = co_await look_for_answer(served, *used.store);
     if (done) {
-        state_.audit(served,
+        state_.audit(served, AuditAction::destroy,
+                     {.pool = request.pool(), .container = request.label()},
                      fmt::format("destroyed the container {}/{} before (a repeated request)",
                                  request.pool(), request.label()));
     }
@@ -308,8 +312,10 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
                                      request.label());
     }
     ROS2S_CO_TRY(co_await used.store->destroy_container(served.call, found->id));
-    state_.audit(served, fmt::format("destroyed the container {}/{} ({})", request.pool(),
-                                     request.label(), found->id.uuid.to_string()));
+    state_.audit(served, AuditAction::destroy,
+                 {.pool = request.pool(), .container = request.label()},
+                 fmt::format("destroyed the container {}/{} ({})", request.pool(), request.label(),
+                             found->id.uuid.to_string()));
     co_return Result<>{};
 }
 

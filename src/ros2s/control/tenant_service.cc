@@ -74,8 +74,9 @@ Task<Result<>> TenantService::change(Served& served, const v1::ChangeTenantReque
         }
         ROS2S_CO_TRY(co_await state_.parts.capabilities->rotate(request.pool(), served.report));
         tenants->tell();
-        state_.audit(served, fmt::format("made a new key for capabilities of the pool '{}'",
-                                         request.pool()));
+        state_.audit(
+            served, AuditAction::administer, {.pool = request.pool()},
+            fmt::format("made a new key for capabilities of the pool '{}'", request.pool()));
         co_return Result<>{};
     }
     if (request.kind() == v1::ChangeTenantRequest::REVOKE_CAPABILITY) {
@@ -86,9 +87,10 @@ Task<Result<>> TenantService::change(Served& served, const v1::ChangeTenantReque
     ROS2S_CO_TRY_ASSIGN(
         const tenancy::Tenant tenant,
         co_await tenants->change(what, request.name(), std::move(settings), served.report));
-    state_.audit(served, fmt::format("{} the tenant '{}' of the pool '{}', generation {}",
-                                     done_names[static_cast<size_t>(what)], tenant.name,
-                                     request.pool(), tenant.generation));
+    state_.audit(served, AuditAction::administer, {.pool = request.pool()},
+                 fmt::format("{} the tenant '{}' of the pool '{}', generation {}",
+                             done_names[static_cast<size_t>(what)], tenant.name, request.pool(),
+                             tenant.generation));
     encode(tenant, state_.parts.reactor.wall_time(), *reply.mutable_tenant());
     co_return Result<>{};
 }
@@ -109,7 +111,7 @@ Task<Result<>> TenantService::revoke_capability(Served& served,
                         co_await state_.parts.capabilities->revoke(request.pool(), request.name(),
                                                                    id, served.report));
     state_.audit(
-        served,
+        served, AuditAction::administer, {.pool = request.pool()},
         fmt::format(
             "revoked the capability {} of the tenant '{}' of the pool '{}', which {} sessions used",
             id.to_string(), request.name(), request.pool(), sessions));

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -118,7 +119,8 @@ int wait_for_signal(CoreWatch cores, const Daemon& daemon, const sigset_t& signa
 // Serves metrics, reports readiness, and waits for a signal.
 Result<> run_until_stopped(OsReactor& reactor, BlockingPool& blocking, Daemon& daemon,
                            const CommonSettings& common, const std::string& password,
-                           const sigset_t& signals, const Log& log, Report& report) {
+                           const sigset_t& signals, const LogWriter& lines, Report& report) {
+    const Log log = lines.log();
     std::vector<OsReactor*> cores = daemon.more_reactors();
     cores.insert(cores.begin(), &reactor);
     std::unique_ptr<exporter::MetricsServer> metrics;
@@ -127,6 +129,12 @@ Result<> run_until_stopped(OsReactor& reactor, BlockingPool& blocking, Daemon& d
         for (uint32_t number = 0; number < cores.size(); ++number) {
             sources.push_back(reactor_source(*cores[number], number));
         }
+        sources.push_back({.labels = {}, .list = [&lines](const MetricVisitor& visit) {
+                               visit("ros2store_log_dropped_total",
+                                     "Log lines that were dropped, because what reads the log "
+                                     "was too slow.",
+                                     lines.dropped());
+                           }});
         ROS2S_TRY_ASSIGN(metrics, run_blocking(reactor, [&] {
                              return exporter::MetricsServer::start(
                                  reactor, common.metrics, password, std::move(sources),
@@ -170,14 +178,23 @@ int serve(const Program& program) {
         return failed(program, report, started.error());
     }
     ThreadPool blocking(4);
-    const Log log = daemon_log(program.name);
+    const auto lines = LogWriter::start(daemon_log(program.name, STDERR_FILENO), report);
+    if (!lines) return failed(program, report, lines.error());
+    (*lines)->flush_at_abort();
+    const Log log = (*lines)->log();
     const Environment environment{.reactor = **reactor, .blocking = blocking, .log = log};
     const auto daemon = run_blocking(**reactor, [&] { return program.start(environment, report); });
-    if (!daemon) return failed(program, report, daemon.error());
-    const auto ran =
-        run_until_stopped(**reactor, blocking, **daemon, common, password, signals, log, report);
+    if (!daemon) {
+        (*lines)->flush();  // what failed() says comes last
+        return failed(program, report, daemon.error());
+    }
+    const auto ran = run_until_stopped(**reactor, blocking, **daemon, common, password, signals,
+                                       **lines, report);
     run_blocking(**reactor, [&] { return (*daemon)->stop(); });
-    if (!ran) return failed(program, report, ran.error());
+    if (!ran) {
+        (*lines)->flush();
+        return failed(program, report, ran.error());
+    }
     log.info("stopped; everything is closed");
     return 0;
 }

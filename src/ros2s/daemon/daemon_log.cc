@@ -37,9 +37,10 @@ int priority_of(LogLevel level) {
     return LOG_ERR;
 }
 
-// One write per line, so that lines of several threads stay whole. A lost log line is not an error.
-void put(std::string_view text) {
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+// One write per line, because libraries and other processes may write there, too. A lost log line
+// is not an error.
+void put(int descriptor, std::string_view text) {
+    [[maybe_unused]] const auto written = ::write(descriptor, text.data(), text.size());
 }
 
 bool send_to_journal(LogLevel level, std::string_view line, std::string_view program) {
@@ -78,19 +79,17 @@ std::vector<std::string> journal_entry(LogLevel level, std::string_view line,
     return entry;
 }
 
-Log daemon_log(const std::string& program, LogLevel least) {
-    const bool journal = is_the_journal(STDERR_FILENO);
-    return Log(
-        [journal, program](LogLevel level, std::string_view line) {
-            if (journal && send_to_journal(level, line, program)) return;
-            if (journal) {
-                // The format of sd-daemon(3).
-                put(fmt::format("<{}>{}\n", priority_of(level), line));
-            } else {
-                put(text_line(level, line, std::chrono::system_clock::now()));
-            }
-        },
-        least);
+LogWriter::Write daemon_log(const std::string& program, int descriptor) {
+    const bool journal = is_the_journal(descriptor);
+    return [journal, program, descriptor](LogLevel level, std::string_view line, WallTime time) {
+        if (journal && send_to_journal(level, line, program)) return;
+        if (journal) {
+            // The format of sd-daemon(3).
+            put(descriptor, fmt::format("<{}>{}\n", priority_of(level), line));
+        } else {
+            put(descriptor, text_line(level, line, time));
+        }
+    };
 }
 
 }  // namespace ros2s::daemon

@@ -1,22 +1,21 @@
-// A daemon writes its log here. Under systemd each line is a journal entry with its level, and its
-// fields (log_fields.h) as ROS2STORE_SESSION=, ROS2STORE_TENANT= and ROS2STORE_PEER=. Otherwise it
-// is a line on standard error:
+// The form of a daemon's log. Under systemd each line is a journal entry with its level, and its
+// fields (log_fields.h) as ROS2STORE_SESSION=, ROS2STORE_TENANT=, …. Otherwise it is a line on
+// standard error:
 //
 //     2026-11-21T00:31:02.123456Z info: session 7 of CN=alice ended [session=7 tenant="CN=alice"]
 //
-// Any thread.
+// Used on the thread of the LogWriter.
 #pragma once
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "ros2s/base/log.h"
-#include "ros2s/runtime/time.h"
+#include "log_writer.h"
 
 namespace ros2s::daemon {
 
-// `program`: the identifier in the journal.
-[[nodiscard]] Log daemon_log(const std::string& program, LogLevel least = LogLevel::info);
+// Writes to `descriptor`, or to the journal if it leads there. `program`: the identifier there.
+[[nodiscard]] LogWriter::Write daemon_log(const std::string& program, int descriptor);
 
 // Exposed for tests.
 [[nodiscard]] std::string text_line(LogLevel level, std::string_view line, WallTime now);

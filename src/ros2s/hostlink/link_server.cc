@@ -1,8 +1,11 @@
 #include "link_server.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "fields.h"
+#include "ros2s/base/codec.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/base/digest.h"
 #include "ros2s/object/checksum.h"
@@ -73,6 +76,43 @@ Task<> LinkServer::serve(rpc::Request& request) {
     if (unused_.size() < Scratch::kept_max && scratch->bytes() <= Scratch::kept_bytes_max) {
         unused_.push_back(std::move(scratch));
     }
+}
+
+namespace {
+
+// What most bodies have after the mount is a node; the others have a handle.
+bool has_handle(Method method) {
+    switch (method) {
+        case Method::read:
+        case Method::write:
+        case Method::sync:
+        case Method::punch_hole:
+        case Method::readdir:
+        case Method::readdir_many:
+        case Method::close: return true;
+        default: return false;
+    }
+}
+
+}  // namespace
+
+void LinkServer::refused(const rpc::Request& request, const Error& why) {
+    const session::Session* const session = sessions_.look({request.guest().session});
+    if (session == nullptr) return;
+    const session::SessionRequest& who = session->request;
+    if (!sessions_.audit().has_room_for_request(who.subject)) return;
+    Decoder body(request.body());
+    const session::MountId id{body.number<uint64_t>()};
+    const fs::NodeId second{body.number<uint64_t>()};
+    const bool has_node = body.ok() && !has_handle(static_cast<Method>(request.method()));
+    AuditObject object{.pool = who.pool};
+    const auto mount = mounts_.find(*session, id);
+    if (mount) object = (*mount)->object(has_node ? second : fs::NodeId{});
+    sessions_.audit().write(
+        event_of(*session, session::action_of(work(request)), object, AuditDecision::refused, why,
+                 fmt::format("the request {} of {} ({}) in {}/{} was refused: {}",
+                             method_name(request.method()), who.subject, who.from, object.pool,
+                             object.container, describe(why))));
 }
 
 size_t LinkServer::kept_bytes() const {

@@ -52,6 +52,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
 
     [[nodiscard]] uint32_t number() const override { return file_service; }
     Task<> serve(rpc::Request& request) override;
+    void refused(const rpc::Request& request, const Error& why) override;
     [[nodiscard]] admission::Work work(const rpc::Request& request) const override;
     [[nodiscard]] uint64_t reply_memory_bytes(const rpc::Request& request) const override;
     [[nodiscard]] std::string_view name() const override { return "dpu.serve"; }

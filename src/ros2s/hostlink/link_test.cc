@@ -70,6 +70,33 @@ Task<> revoked_while_they_wait(Stage& stage) {
 }
 TEST(HostLink, ARevokedSessionEndsWithWhatWaits) { Stage().run(revoked_while_they_wait); }
 
+// Refused requests are in the audit log, and a flood of them is not.
+Task<> refused_requests(Stage& stage) {
+    std::vector<std::string>& log = stage.dpu.log;
+    fs::FileSystem& read_only = *stage.other.link;
+    const auto refused = [&] { return read_only.mkdir({}, fs::root_node, "d", 0755, {}); };
+    log.clear();
+    EXPECT_TRUE(co_await read_only.list_xattrs({}, fs::root_node));
+    EXPECT_TRUE(log.empty()) << log.back();
+    EXPECT_EQ((co_await refused()).error().code, Code::read_only);
+    const std::string session = std::to_string(stage.other.session.value);
+    EXPECT_EQ(log.size(), 1U);
+    if (log.empty()) co_return;
+    EXPECT_EQ(log.back(),
+              "audit: the request make_directory of CN=host () in pool/container was refused: "
+              "read-only [session=" +
+                  session +
+                  " tenant=\"CN=host\" action=change pool=pool "
+                  "container=container node=" +
+                  std::to_string(fs::root_node.value) + " decision=refused reason=EROFS]");
+    for (int i = 0; i < 100; ++i) EXPECT_FALSE(co_await refused());
+    EXPECT_LE(log.size(), 2 * session::audit_lines_per_second_max) << "of two seconds at most";
+    (void)co_await sleep_for(stage.world.core(), std::chrono::seconds(1));
+    EXPECT_FALSE(co_await refused());
+    EXPECT_TRUE(log.back().contains(" earlier ones were not logged)")) << log.back();
+}
+TEST(HostLink, RefusedRequestsAreAudited) { Stage().run(refused_requests); }
+
 // A session that its client ends waits for its updates, until it is revoked as well.
 Task<> revoked_while_it_ends(Stage& stage) {
     using namespace std::chrono_literals;

@@ -161,7 +161,12 @@ struct Dpu {
     admission::Accounts accounts{world.core()};
     rpc::ServerGroup group{world.core(), {}, &accounts};
     session::TicketTable tickets{world.core(), {}};
-    session::SessionTable sessions{world.core(), tickets, {.accounts = &accounts}};
+    std::vector<std::string> log;
+    session::SessionTable sessions{
+        world.core(),
+        tickets,
+        {.accounts = &accounts},
+        Log([this](LogLevel, std::string_view line) { log.emplace_back(line); })};
     session::Mounts mounts{world.core(), sessions, *source, {}};
     LinkServer service;
     session::SessionGate gate{sessions, session::Purpose::link};

@@ -12,10 +12,6 @@ namespace {
 // Most heads are smaller: payload is not part of them.
 constexpr size_t kept_head_bytes = 512;
 
-bool is_refusal(Code code) {
-    return code == Code::denied || code == Code::read_only || code == Code::busy;
-}
-
 }  // namespace
 
 Result<> Request::check() const {
@@ -28,7 +24,8 @@ void Request::begin(fabric::Message message, const Frame& frame, bool sampled) {
     message_ = std::move(message);
     frame_ = frame;
     body_ = frame.body;
-    answered_ = refused_ = false;
+    answered_ = false;
+    refusal_.reset();
     charged_ns_ = charged_names_ = entries_looked_ = 0;
     arrived_ = environment_.endpoint.reactor().now();
     stop_.emplace();
@@ -164,7 +161,7 @@ Task<Result<>> Request::move_part(Way way, WindowDescriptor window, uint64_t off
 
 std::unexpected<Error> Request::end_for_false_window() {
     environment_.metrics.malformed.add();
-    refused_ = true;
+    refusal_ = Error{.code = Code::invalid};
     environment_.endpoint.abandon();
     return ros2s::fail(Code::disconnected);
 }
@@ -202,7 +199,7 @@ Task<> Request::fail(Error error, std::string_view text) {
     FrameHeader header;
     header.kind = Kind::failure;
     environment_.metrics.failures.add();
-    refused_ = refused_ || is_refusal(error.code);
+    if (!refusal_ && is_refusal(error.code)) refusal_ = error;
     const FailureBody failure{.error = error, .text = text};
     co_await answer(header, encode(failure, memory), {});
 }

@@ -25,6 +25,12 @@
 
 namespace ros2s::rpc {
 
+// The client may not do it, or has no room left: counted as a refusal of its tenant, and audited.
+[[nodiscard]] constexpr bool is_refusal(Code code) noexcept {
+    return code == Code::denied || code == Code::read_only || code == Code::busy ||
+           code == Code::over_cap;
+}
+
 // The client at the other end, as the gate identified it.
 struct Guest {
     uint64_t session = 0;
@@ -132,8 +138,8 @@ class Request {
     Task<Result<>> fetch_body();
     void end();
     [[nodiscard]] Time arrived() const { return arrived_; }
-    // Not done because its client may not do it or has no room left, or because it is malformed.
-    [[nodiscard]] bool refused() const { return refused_; }
+    // Why it was refused (is_refusal()), or ended its connection because it is malformed.
+    [[nodiscard]] const std::optional<Error>& refusal() const { return refusal_; }
     [[nodiscard]] bool sampled() const { return sampled_; }
     [[nodiscard]] uint64_t number() const { return frame_.header.request; }
     [[nodiscard]] bool is_live() const { return stop_.has_value(); }
@@ -166,7 +172,7 @@ class Request {
     std::optional<Trace> trace_;
     Time arrived_{}, answered_at_{};
     bool answered_ = false;
-    bool refused_ = false;
+    std::optional<Error> refusal_;
     bool sampled_ = false;
     uint64_t charged_ns_ = 0;
     uint64_t charged_names_ = 0;
@@ -192,6 +198,8 @@ class Service {
     [[nodiscard]] virtual uint64_t reply_memory_bytes(const Request& /*request*/) const {
         return 0;
     }
+    // The request was refused, and is answered: for the audit log.
+    virtual void refused(const Request& /*request*/, const Error& /*why*/) {}
     // The name of the step that represents it in traces; a literal.
     [[nodiscard]] virtual std::string_view name() const { return "server.serve"; }
     // A literal, for sampled traces.
@@ -206,8 +214,13 @@ class Gate {
     virtual ~Gate() = default;
     // Checks a client's hello, before anything is set up for it. Errors: denied, busy.
     [[nodiscard]] virtual Result<Guest> admit(const HelloBody& hello, const fabric::Peer& peer) = 0;
-    // A request named memory that does not belong to its client, or must not be used that way.
+    // For the audit log: a request named memory that does not belong to its client, or must not be
+    // used that way.
     virtual void misused(const Guest& /*guest*/, const fabric::Peer& /*peer*/) {}
+    // A client whose ticket is valid, or was not looked at, is not connected, or is connected no
+    // longer. `guest`: as far as it is known.
+    virtual void turned_away(const Guest& /*guest*/, const fabric::Peer& /*peer*/,
+                             const Error& /*error*/, std::string_view /*why*/) {}
     // A connection has ended. Called once for each admitted one.
     virtual void left(const Guest& guest) = 0;
 };

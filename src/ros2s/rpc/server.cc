@@ -71,6 +71,12 @@ Task<Result<std::unique_ptr<Server>>> Server::listen(Reactor& reactor, fabric::D
 
 // ---- the hello ------------------------------------------------------------------------------
 
+std::unexpected<Error> Server::turn_away(const Guest& guest, const fabric::Peer& peer,
+                                         Report& report, Error error, std::string why) {
+    gate_.turned_away(guest, peer, error, why);
+    return report.fail(error, std::move(why));
+}
+
 Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, Report& report) {
     const auto frame = decode_frame(credential);
     const bool is_hello = frame && frame->header.kind == Kind::hello;
@@ -81,29 +87,31 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
         (hello && (version < hello->version_least || version > hello->version_most));
     if (other_version) {
         metrics_.refused_version.add();
-        return report.fail({.code = Code::bad_version, .detail = version},
-                           "this server supports only version {} of the protocol: use the same "
-                           "release on both sides",
-                           version);
+        return turn_away({}, peer, report, {.code = Code::bad_version, .detail = version},
+                         fmt::format("this server supports only version {} of the protocol: use "
+                                     "the same release on both sides",
+                                     version));
     }
     if (!hello) {
         metrics_.malformed.add();
-        return report.fail(Code::corrupt,
-                           "the client's first message is not a hello: do both sides run the same "
-                           "release?");
+        return turn_away({}, peer, report, {.code = Code::corrupt},
+                         "the client's first message is not a hello: do both sides run the same "
+                         "release?");
     }
     if (hello->service != service_.number()) {
-        return report.fail(
-            {.code = Code::unsupported, .detail = hello->service},
-            "the client asks for the {}, and this server is the {}: is this the right address?",
-            service_name(hello->service), service_name(service_.number()));
+        return turn_away(
+            {}, peer, report, {.code = Code::unsupported, .detail = hello->service},
+            fmt::format(
+                "the client asks for the {}, and this server is the {}: is this the right address?",
+                service_name(hello->service), service_name(service_.number())));
     }
     // The ticket stays valid.
     if (connections_.running() + entrants_.size() >= connections_.limit()) {
         metrics_.refused_busy.add();
-        return report.fail(Code::busy,
-                           "this server has reached its limit of {} connections: try again later",
-                           connections_.limit());
+        return turn_away(
+            {}, peer, report, {.code = Code::busy},
+            fmt::format("this server has reached its limit of {} connections: try again later",
+                        connections_.limit()));
     }
     const auto guest = gate_.admit(*hello, peer);
     if (!guest) {
@@ -116,11 +124,13 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
     if (!admission.has_room_for_line(guest->tenant)) {
         metrics_.refused_busy.add();
         admission.count_refusal(guest->tenant);
+        const auto refused = turn_away(
+            *guest, peer, report, {.code = Code::busy},
+            fmt::format("this server has as many connections as it takes, {} of one tenant and {} "
+                        "in all: close some, or wait",
+                        admission.limits().lines_of_one, admission.limits().lines));
         gate_.left(*guest);
-        return report.fail(Code::busy,
-                           "this server has as many connections as it takes, {} of one tenant and "
-                           "{} in all: close some, or wait",
-                           admission.limits().lines_of_one, admission.limits().lines);
+        return refused;
     }
     return *guest;
 }

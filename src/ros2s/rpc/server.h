@@ -72,6 +72,8 @@ class Server : private fabric::PeerCheck {
     void withdraw(uint64_t session) noexcept override;
     // Errors: those that the client gets; the report has the sentence.
     Result<Guest> look_at(ConstBytes credential, const fabric::Peer& peer, Report& report);
+    std::unexpected<Error> turn_away(const Guest& guest, const fabric::Peer& peer, Report& report,
+                                     Error error, std::string why);
     static Task<> accept(Server& self);
     static Task<> serve_connection(Server& self, std::unique_ptr<fabric::Endpoint> endpoint,
                                    Entrant entrant);

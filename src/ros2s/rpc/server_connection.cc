@@ -81,8 +81,13 @@ Result<> ServerConnection::take(fabric::Message message) {
         return {};
     }
     server_.metrics_.malformed.add();
+    return end_for({.code = Code::corrupt}, "its message is malformed");
+}
+
+std::unexpected<Error> ServerConnection::end_for(Error error, std::string_view why) {
     line_->metrics().refused.add();
-    return fail(Code::corrupt);
+    server_.gate_.turned_away(guest_, endpoint_->peer(), error, why);
+    return std::unexpected(error);
 }
 
 Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
@@ -91,8 +96,7 @@ Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
     if (place && place->is_live()) {
         if (!place->answered()) {
             server_.metrics_.over_credit.add();
-            line_->metrics().refused.add();
-            return fail(Code::busy);
+            return end_for({.code = Code::busy}, "it has more requests than it may");
         }
         finishing_.push_back(std::exchange(place, nullptr));
     }
@@ -100,8 +104,8 @@ Result<> ServerConnection::begin(fabric::Message message, const Frame& frame) {
     const uint64_t most = server_.options_.payload_bytes_max;
     if (header.payload_bytes > most || header.sink_bytes > most) {
         server_.metrics_.malformed.add();
-        line_->metrics().refused.add();
-        return fail(Code::too_large, most);
+        return end_for({.code = Code::too_large, .detail = most},
+                       "its request has more payload than one may have");
     }
     server_.metrics_.requests.add();
     place->begin(std::move(message), frame, server_.group_.traces.take_next());
@@ -141,7 +145,12 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
     permit.settle(request.charged_ns_);
     self.line_->use_names(request.charged_names_);
     self.line_->metrics().latency.add(static_cast<uint64_t>(request.took().count()));
-    if (undeliverable || request.refused()) self.line_->metrics().refused.add();
+    if (const auto& refusal = request.refusal()) {
+        self.line_->metrics().refused.add();
+        self.server_.service_.refused(request, *refusal);
+    } else if (undeliverable) {
+        self.line_->metrics().refused.add();
+    }
     if (request.sampled()) {
         self.server_.group_.traces.add(self.server_.service_.method_name(request.method()),
                                        self.line_->tenant_name(), *request.call().trace);

@@ -22,6 +22,8 @@ class ServerConnection {
     // Errors: the reason to end the connection.
     Result<> take(fabric::Message message);
     Result<> begin(fabric::Message message, const Frame& frame);
+    // For what only a broken or hostile client sends.
+    std::unexpected<Error> end_for(Error error, std::string_view why);
     void cancel(const FrameHeader& header);
     // Waits for the request's turn, and serves it.
     static Task<> serve(ServerConnection& self, Request& request);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ros2s/access/subtree.h"
+#include "ros2s/base/audit_event.h"
 #include "ros2s/base/result.h"
 #include "ros2s/session/granted.h"
 #include "ros2s/session/user_grant.h"
@@ -27,6 +28,11 @@ enum class Right : uint8_t { read, write, create, destroy };
 inline constexpr std::array<std::string_view, 4> right_names{"read", "write", "create", "destroy"};
 [[nodiscard]] constexpr std::string_view to_string(Right right) noexcept {
     return right_names[static_cast<size_t>(right)];
+}
+// Of an attempt to use it.
+[[nodiscard]] constexpr AuditAction action_of(Right right) noexcept {
+    if (right == Right::create) return AuditAction::create;
+    return right == Right::destroy ? AuditAction::destroy : AuditAction::use;
 }
 
 // The reason why that right is not given for this, as the end of a sentence. Empty: it can be.

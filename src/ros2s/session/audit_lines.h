@@ -1,16 +1,21 @@
-// AuditLines: lines "audit: …" in the log. A warning records an attempt to use something of another
-// subject. An info line records a change: a mount, a container created or destroyed. Lines about
-// sessions that were opened or have ended are a kind of their own, without "audit: ". At most
-// `audit_lines_per_second_max` lines of each kind and subject are written in a second. The rest is
-// counted, and the next line has the number. A flood of one subject therefore does not hide lines
-// of another one, and a flood of refusals does not hide what the same subject did.
+// AuditLines: the audit events (base/audit_event.h) of one server, as lines of its log. A warning
+// records an attempt to use something of another subject, or without a right. An info line records
+// a change (a mount, a container created or destroyed), a session, or a refused request.
+//
+// These are four kinds of events. In a second at most `audit_lines_per_second_max` lines of each
+// kind and subject are written, and `audit_lines_in_all_max` of each kind. The rest is counted, and
+// the next line has the number. So a flood of one subject does not hide lines of another one, and a
+// flood of refusals does not hide what the same subject did.
 //
 // Owned by the session table; used on its core.
 #pragma once
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
 
+#include "ros2s/admission/cost.h"
+#include "ros2s/base/audit_event.h"
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/runtime/reactor.h"
@@ -18,40 +23,62 @@
 namespace ros2s::session {
 
 inline constexpr uint32_t audit_lines_per_second_max = 20;
+inline constexpr uint32_t audit_lines_in_all_max = 200;
 // Subjects with a limit of their own in one second; all further ones share one.
 inline constexpr size_t audit_subjects_max = 64;
+
+struct AuditMetrics {
+    Counter events;    // includes those whose lines were left out
+    Counter left_out;  // their lines
+    void visit(const MetricVisitor& visit) const;
+};
 
 class AuditLines {
   public:
     AuditLines(Reactor& reactor, Log log) : reactor_(reactor), log_(std::move(log)) {}
-    // A refusal to that subject (empty: unknown). `fields`: from log_fields().
-    void refused(std::string_view subject, std::string_view what, std::string_view fields = {}) {
-        say(Kind::refusal, subject, what, fields);
+    void say(const AuditEvent& event) {
+        if (has_room(kind_of(event), *event.subject)) write(event);
     }
-    // A refusal that the settings under `access` could change: `what` the subject wanted of
-    // `object`, and the right that is missing ("read: pool/images").
-    void not_allowed(std::string_view subject, std::string_view peer, std::string_view what,
-                     std::string_view object, std::string_view right, std::string_view fields);
-    // An action of that subject.
-    void done(std::string_view subject, std::string_view what, std::string_view fields = {}) {
-        say(Kind::action, subject, what, fields);
+    // For refused requests, of which a client can make many: whether to make the event and write()
+    // it. False: it was counted. Allocates nothing then, unless the subject is new in this second.
+    [[nodiscard]] bool has_room_for_request(std::string_view subject) {
+        return has_room(Kind::request, subject);
     }
-    // A session of that subject was opened or has ended. Not in count().
-    void session(std::string_view subject, std::string_view what, std::string_view fields) {
-        say(Kind::session, subject, what, fields);
-    }
-    // Includes lines that were not written.
-    [[nodiscard]] uint64_t count() const { return count_.value(); }
+    void write(const AuditEvent& event);
+    [[nodiscard]] const AuditMetrics& metrics() const { return metrics_; }
 
   private:
-    enum class Kind : uint8_t { refusal, action, session };
-    void say(Kind kind, std::string_view subject, std::string_view what, std::string_view fields);
+    enum class Kind : uint8_t { refusal, action, session, request, count };
+    struct Written {
+        uint32_t in_all = 0;
+        std::map<std::string, uint32_t, std::less<>> by_subject;
+    };
+    [[nodiscard]] static Kind kind_of(const AuditEvent& event);
+    [[nodiscard]] bool has_room(Kind kind, std::string_view subject);
+
     Reactor& reactor_;
     Log log_;
-    Counter count_;
+    AuditMetrics metrics_;
     int64_t second_ = -1;  // the second of the lines counted so far
-    std::map<Kind, std::map<std::string, uint32_t, std::less<>>> lines_;  // by subject
+    std::array<Written, static_cast<size_t>(Kind::count)> written_;
     uint64_t unsaid_ = 0;
 };
+
+// Of a request on the data plane.
+[[nodiscard]] constexpr AuditAction action_of(admission::Work work) noexcept {
+    switch (work) {
+        case admission::Work::look: return AuditAction::look;
+        case admission::Work::change: return AuditAction::change;
+        case admission::Work::read: return AuditAction::read;
+        case admission::Work::write: return AuditAction::write;
+    }
+    return AuditAction::look;
+}
+
+// The sentence of a refusal that the settings under `access` could change: `what` the subject
+// wanted of `object`, and the right that is missing ("read: pool/images").
+[[nodiscard]] std::string not_allowed_text(std::string_view subject, std::string_view peer,
+                                           std::string_view what, std::string_view object,
+                                           std::string_view right);
 
 }  // namespace ros2s::session

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "ros2s/runtime/sim/world.h"
@@ -12,55 +13,98 @@ namespace {
 
 Task<> pass(Reactor& reactor) { co_await sleep_for(reactor, std::chrono::seconds(1)); }
 
-TEST(AuditLines, AFloodIsCountedAndNotWritten) {
-    sim::World world(1);
+// The audit log of a server, without the fields of its lines.
+struct Rig {
+    // Empty: none was written.
+    std::string said(std::string_view subject, AuditAction action, bool is_refused,
+                     std::string_view text) {
+        lines.clear();
+        audit.say({.subject = subject,
+                   .peer = "unix:",
+                   .session = 0U,
+                   .action = action,
+                   .object = AuditObject{},
+                   .decision = is_refused ? AuditDecision::refused : AuditDecision::allowed,
+                   .reason = is_refused ? std::optional(Error{.code = Code::denied}) : std::nullopt,
+                   .text = text});
+        return lines.empty() ? "" : lines.back().substr(0, lines.back().find(" ["));
+    }
+    std::string refused(std::string_view subject) {
+        return said(subject, AuditAction::use, true, "knocked");
+    }
+    std::string done(std::string_view subject) {
+        return said(subject, AuditAction::destroy, false, "destroyed it");
+    }
+    std::string session(std::string_view subject) {
+        return said(subject, AuditAction::session, false, "session 1 opened");
+    }
+    // How many of that many events have a line.
+    int written(int events, auto make) {
+        int count = 0;
+        for (int i = 0; i < events; ++i) count += make(i).empty() ? 0 : 1;
+        return count;
+    }
+    void pass_a_second() { world.run(pass(world.core())); }
+
+    sim::World world{1};
     std::vector<std::string> lines;
-    AuditLines audit(world.core(), Log([&lines](LogLevel level, std::string_view line) {
-                         EXPECT_EQ(level, LogLevel::warning);
-                         lines.emplace_back(line);
-                     }));
-    const auto knock = [&] { audit.refused("CN=bob", "bob knocked"); };
-    for (int i = 0; i < 1000; ++i) knock();
-    EXPECT_EQ(lines.size(), audit_lines_per_second_max);
-    EXPECT_EQ(lines.front(), "audit: bob knocked");
-    world.run(pass(world.core()));
-    knock();
-    EXPECT_EQ(lines.back(), "audit: bob knocked (980 earlier ones were not logged)");
-    knock();
-    EXPECT_EQ(lines.back(), "audit: bob knocked");
-    EXPECT_EQ(audit.count(), 1002U);
+    AuditLines audit{world.core(), Log([this](LogLevel level, std::string_view line) {
+                         lines.emplace_back(fmt::format("{}: {}", to_string(level), line));
+                     })};
+};
+
+constexpr int most = audit_lines_per_second_max, in_all = audit_lines_in_all_max;
+
+TEST(AuditLines, AFloodIsCountedAndNotWritten) {
+    Rig rig;
+    const auto knock = [&](int) { return rig.refused("CN=bob"); };
+    EXPECT_EQ(knock(0), "warning: audit: knocked");
+    EXPECT_EQ(rig.written(999, knock), most - 1);
+    rig.pass_a_second();
+    EXPECT_EQ(knock(0), "warning: audit: knocked (980 earlier ones were not logged)");
+    EXPECT_NE(rig.lines.back().find(" left_out=980]"), std::string::npos) << rig.lines.back();
+    EXPECT_EQ(knock(0), "warning: audit: knocked");
+    EXPECT_EQ(rig.audit.metrics().events.value(), 1002U);
+    EXPECT_EQ(rig.audit.metrics().left_out.value(), 980U);
 }
 
 TEST(AuditLines, SessionsOfOneSubjectDoNotHideOtherLines) {
-    sim::World world(1);
-    std::vector<std::string> lines;
-    AuditLines audit(world.core(),
-                     Log([&lines](LogLevel, std::string_view line) { lines.emplace_back(line); }));
-    for (int i = 0; i < 1000; ++i) audit.session("CN=bob", "session 1 opened by CN=bob", "");
-    EXPECT_EQ(lines.size(), audit_lines_per_second_max);
-    EXPECT_EQ(lines.front(), "session 1 opened by CN=bob");
-    audit.done("CN=bob", "bob destroyed it");
-    EXPECT_EQ(lines.back(), "audit: bob destroyed it (980 earlier ones were not logged)");
-    audit.session("CN=alice", "session 2 opened by CN=alice", "");
-    EXPECT_EQ(lines.back(), "session 2 opened by CN=alice");
-    EXPECT_EQ(audit.count(), 1U);
+    Rig rig;
+    EXPECT_EQ(rig.session("CN=bob"), "info: session 1 opened");
+    EXPECT_EQ(rig.written(999, [&](int) { return rig.session("CN=bob"); }), most - 1);
+    EXPECT_EQ(rig.done("CN=bob"), "info: audit: destroyed it (980 earlier ones were not logged)");
+    EXPECT_EQ(rig.session("CN=alice"), "info: session 1 opened");
 }
 
 TEST(AuditLines, AFloodDoesNotHideWhatAnotherDoes) {
-    sim::World world(1);
-    std::vector<std::string> lines;
-    AuditLines audit(world.core(), Log([&lines](LogLevel level, std::string_view line) {
-                         lines.emplace_back(fmt::format("{}: {}", to_string(level), line));
-                     }));
-    for (int i = 0; i < 1000; ++i) audit.refused("CN=bob", "bob knocked");
-    audit.done("CN=alice", "alice destroyed it");
-    EXPECT_EQ(lines.back(), "info: audit: alice destroyed it (980 earlier ones were not logged)");
-    for (int i = 0; i < 1000; ++i) audit.refused("CN=bob", "bob knocked");
-    audit.done("CN=bob", "bob destroyed it");
-    EXPECT_EQ(lines.back(), "info: audit: bob destroyed it (1000 earlier ones were not logged)");
-    // Many names do not bypass the limit.
-    for (int i = 0; i < 1000; ++i) audit.refused(fmt::format("CN=bob-{}", i), "bob knocked");
-    EXPECT_LE(lines.size(), 2 + audit_lines_per_second_max * 2 + audit_subjects_max);
+    Rig rig;
+    const auto knock = [&](int) { return rig.refused("CN=bob"); };
+    EXPECT_EQ(rig.written(1000, knock), most);
+    EXPECT_EQ(rig.done("CN=alice"), "info: audit: destroyed it (980 earlier ones were not logged)");
+    EXPECT_EQ(rig.written(1000, knock), 0);
+    EXPECT_EQ(rig.done("CN=bob"), "info: audit: destroyed it (1000 earlier ones were not logged)");
+}
+
+TEST(AuditLines, ManyNamesDoNotBypassTheLimit) {
+    Rig rig;
+    const auto knock = [&](int i) { return rig.refused(fmt::format("CN=bob-{}", i)); };
+    // The last of the places is shared by all further ones.
+    EXPECT_EQ(rig.written(1000, knock), static_cast<int>(audit_subjects_max) + most);
+    rig.pass_a_second();
+    const auto few = [&](int i) { return rig.refused(fmt::format("CN=bob-{}", i % 40)); };
+    EXPECT_EQ(rig.written(10'000, few), in_all);
+}
+
+TEST(AuditLines, RefusedRequestsAreAKindOfTheirOwn) {
+    Rig rig;
+    const auto request = [&](int) {
+        return rig.said("CN=bob", AuditAction::write, true, "write was refused");
+    };
+    EXPECT_EQ(request(0), "info: audit: write was refused");
+    EXPECT_EQ(rig.written(999, request), most - 1);
+    EXPECT_FALSE(rig.audit.has_room_for_request("CN=bob"));
+    EXPECT_TRUE(rig.audit.has_room_for_request("CN=alice"));
+    EXPECT_EQ(rig.refused("CN=bob"), "warning: audit: knocked (981 earlier ones were not logged)");
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "ros2s/base/log_fields.h"
-
 namespace ros2s::session {
 
 SessionGate::SessionGate(SessionTable& sessions, Purpose purpose)
@@ -29,14 +27,66 @@ Result<rpc::Guest> admit(SessionTable& sessions, ListenerScope scope, std::strin
     };
     if (const auto guest = enter()) return guest;
     sessions.refused(
-        whose.subject,
-        fmt::format("a connection to the data plane{}{} by {} was refused: its ticket is {}",
-                    of.empty() ? "" : " of ", of, peer.name,
-                    whose.subject.empty()
-                        ? "unknown, used or expired"
-                        : whose.subject + "'s, for another client, certificate, tenant or purpose"),
-        log_fields({{"tenant", whose.subject}, {"peer", peer.name}, {"shown", peer.subject}}));
+        {.subject = whose.subject,
+         .peer = peer.name,
+         .session = whose.session.value,
+         .action = AuditAction::connect,
+         .object = AuditObject{},
+         .decision = AuditDecision::refused,
+         .reason = Error{.code = Code::denied},
+         .text = fmt::format(
+             "a connection to the data plane{}{} by {}{} was refused: its ticket is {}",
+             of.empty() ? "" : " of ", of, peer.name,
+             peer.subject.empty() ? "" : fmt::format(" ({})", peer.subject),
+             whose.subject.empty()
+                 ? "unknown, used or expired"
+                 : whose.subject + "'s, for another client, certificate, tenant or purpose")});
     return fail(Code::denied);
+}
+
+namespace {
+
+// Of the guest's session, or else of the listener.
+std::string_view subject_of(const Session* session, std::string_view of) {
+    return session != nullptr ? std::string_view(session->request.subject) : of;
+}
+std::string_view pool_of(const Session* session) {
+    return session != nullptr ? std::string_view(session->request.pool) : std::string_view();
+}
+
+}  // namespace
+
+void say_misused(SessionTable& sessions, std::string_view of, const rpc::Guest& guest,
+                 const fabric::Peer& peer) {
+    const Session* const session = sessions.look({guest.session});
+    const std::string_view name = of.empty() ? subject_of(session, of) : of;
+    sessions.audit().say(
+        {.subject = subject_of(session, of),
+         .peer = peer.name,
+         .session = guest.session,
+         .action = AuditAction::memory,
+         .object = AuditObject{.pool = pool_of(session)},
+         .decision = AuditDecision::refused,
+         .reason = Error{.code = Code::denied},
+         .text = fmt::format(
+             "session {} of {} ({}) named memory of another session in a request: refused",
+             guest.session, name, peer.name)});
+}
+
+void say_turned_away(SessionTable& sessions, std::string_view of, const rpc::Guest& guest,
+                     const fabric::Peer& peer, const Error& error, std::string_view why) {
+    const Session* const session = sessions.look({guest.session});
+    const std::string_view name = subject_of(session, of);
+    sessions.audit().say(
+        {.subject = name,
+         .peer = peer.name,
+         .session = guest.session,
+         .action = AuditAction::connect,
+         .object = AuditObject{.pool = pool_of(session)},
+         .decision = AuditDecision::refused,
+         .reason = error,
+         .text = fmt::format("a connection to the data plane{}{} by {} was refused or ended: {}",
+                             name.empty() ? "" : " of ", name, peer.name, why)});
 }
 
 Result<rpc::Guest> SessionGate::admit(const rpc::HelloBody& hello, const fabric::Peer& peer) {

@@ -17,6 +17,12 @@ namespace ros2s::session {
                                        std::string_view of, const rpc::HelloBody& hello,
                                        const fabric::Peer& peer);
 
+// Audit lines of rpc::Gate::misused() and turned_away(). `of`: as for admit().
+void say_misused(SessionTable& sessions, std::string_view of, const rpc::Guest& guest,
+                 const fabric::Peer& peer);
+void say_turned_away(SessionTable& sessions, std::string_view of, const rpc::Guest& guest,
+                     const fabric::Peer& peer, const Error& error, std::string_view why);
+
 class SessionGate final : public rpc::Gate, public SessionWatcher {
   public:
     // `purpose`: of the connections that it admits.
@@ -30,6 +36,13 @@ class SessionGate final : public rpc::Gate, public SessionWatcher {
     void remove(rpc::Server& server) { std::erase(servers_, &server); }
 
     Result<rpc::Guest> admit(const rpc::HelloBody& hello, const fabric::Peer& peer) override;
+    void misused(const rpc::Guest& guest, const fabric::Peer& peer) override {
+        say_misused(sessions_, {}, guest, peer);
+    }
+    void turned_away(const rpc::Guest& guest, const fabric::Peer& peer, const Error& error,
+                     std::string_view why) override {
+        say_turned_away(sessions_, {}, guest, peer, error, why);
+    }
     void left(const rpc::Guest& guest) override;
     void session_revoked(Session& session) override;
     Task<> session_ending(Session& session) override;

@@ -23,26 +23,41 @@ constexpr size_t slice_of_items = 64;
 
 }  // namespace
 
+std::string directories_of(const std::vector<access::Subtree>& subtrees) {
+    std::string all;
+    for (const access::Subtree& each : subtrees) {
+        all += fmt::format("{}{}", all.empty() ? "" : ", ", each.path.empty() ? "/" : each.path);
+    }
+    return all;
+}
+
+AuditObject Mount::object(fs::NodeId node) const {
+    const std::string& pool = owner_.session.request.pool;
+    std::string_view container = std::string_view(key_).substr(pool.size() + 1);  // see key_of()
+    container = container.substr(0, container.find('/'));
+    return {
+        .pool = pool, .container = container, .subtree = owner_.directories, .node = node.value};
+}
+
 void Mount::say_if_foreign(fs::FileHandle handle) const {
     const auto holder = owner_.holders.find(handle);
     if (holder == owner_.holders.end() || holder->second == &owner_.session) return;
-    owner_.sessions.foreign(
-        owner_.session.request.subject,
+    owner_.sessions.foreign(event_of(
+        owner_.session, AuditAction::mount, object(), AuditDecision::refused,
+        Error{.code = Code::stale},
         fmt::format(
             "session {} of {} asked for handle {} of {}, which is session {}'s of {}: refused",
             owner_.session.id.value, owner_.session.request.subject, handle.value, key_,
-            holder->second->id.value, holder->second->request.subject),
-        fields_of(owner_.session));
+            holder->second->id.value, holder->second->request.subject)));
 }
 
 Result<fs::Caller> Mount::caller_for(fs::UserClaim& claim) const {
     auto caller = users_.caller_for(claim);
     if (!caller) {
-        owner_.sessions.refused(
-            subject(),
+        owner_.sessions.refused(event_of(
+            owner_.session, AuditAction::mount, object(), AuditDecision::refused, caller.error(),
             fmt::format("{} asked for something of {} as user {}, for whom it may not act: refused",
-                        subject(), key_, claim.uid),
-            fields_of(owner_.session));
+                        subject(), key_, claim.uid)));
         return fail(caller.error());
     }
     caller->holder = owner_.session.id.value;
@@ -233,6 +248,7 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     const std::string key = key_of(pool, container, authority);
     ROS2S_CO_TRY(co_await enter(call, key, std::move(authority), pool, container, report));
     std::unique_ptr<fs::FileSystem> view;
+    std::string directories = directories_of(grant.subtrees);
     if (!grant.subtrees.empty()) {
         auto opened = co_await access::SubtreeView::open(
             call, reactor_, *shared_.at(key).file_system, std::move(grant.subtrees), key, report);
@@ -252,7 +268,7 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     ++tenant.mounts;
     ++all_.mounts;
     const MountId id = draw();
-    const Mount::Owner owner{
+    Mount::Owner owner{
         .sessions = sessions_,
         .session = session,
         .holders = shared.holders,
@@ -260,11 +276,12 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
         .all = all_,
         .bounds = options_,
         .holds_descriptors = source_.holds_descriptors(pool, container),
+        .directories = std::move(directories),
     };
     mounts_.emplace(
         Key{session.id, id},
-        std::make_unique<Mount>(reactor_, owner, key, *shared.file_system, std::move(view),
-                                grant.read_only, std::move(grant.users)));
+        std::make_unique<Mount>(reactor_, std::move(owner), key, *shared.file_system,
+                                std::move(view), grant.read_only, std::move(grant.users)));
     holders_[id] = &session;
     co_return id;
 }
@@ -274,12 +291,12 @@ Result<MountUse> Mounts::find(const Session& session, MountId id) const {
     if (found != mounts_.end() && !found->second->ending_) return MountUse(*found->second);
     if (const auto holder = holders_.find(id);
         holder != holders_.end() && holder->second != &session) {
-        sessions_.foreign(
-            session.request.subject,
+        sessions_.foreign(event_of(
+            session, AuditAction::mount, {.pool = session.request.pool}, AuditDecision::refused,
+            Error{.code = Code::stale},
             fmt::format("session {} of {} asked for mount {}, which is session {}'s of {}: refused",
                         session.id.value, session.request.subject, id.value,
-                        holder->second->id.value, holder->second->request.subject),
-            fields_of(session));
+                        holder->second->id.value, holder->second->request.subject)));
     }
     return fail(Code::stale);
 }

@@ -69,6 +69,9 @@ struct MountId {
     friend auto operator<=>(const MountId&, const MountId&) = default;
 };
 
+// For people: "home/alice, data"; empty: the whole container.
+[[nodiscard]] std::string directories_of(const std::vector<access::Subtree>& subtrees);
+
 struct MountBounds {
     uint32_t per_session_max = 64;     // mounts
     uint32_t handles_max = 64 * 1024;  // per mount
@@ -102,10 +105,11 @@ class Mount {
         MountShare& all;
         const MountBounds& bounds;
         bool holds_descriptors;
+        std::string directories;  // for people: those of its view
     };
     Mount(Reactor& reactor, Owner owner, std::string shared_key, fs::FileSystem& file_system,
           std::unique_ptr<fs::FileSystem> view, bool read_only, UserGrant users)
-        : owner_(owner),
+        : owner_(std::move(owner)),
           view_(std::move(view)),
           file_system_(view_ != nullptr ? *view_ : file_system),
           key_(std::move(shared_key)),
@@ -117,6 +121,8 @@ class Mount {
     [[nodiscard]] bool read_only() const { return read_only_; }
     [[nodiscard]] const std::string& subject() const { return owner_.session.request.subject; }
     [[nodiscard]] const UserGrant& users() const { return users_; }
+    // For audit events about it, or about a node in it. Valid as long as the mount.
+    [[nodiscard]] AuditObject object(fs::NodeId node = {}) const;
     // The user as whom the client acts, in the claim's memory. Errors: denied, with an audit line.
     [[nodiscard]] Result<fs::Caller> caller_for(fs::UserClaim& claim) const;
 

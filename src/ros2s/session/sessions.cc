@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "ros2s/base/check.h"
-#include "ros2s/base/log_fields.h"
 #include "ros2s/base/shares.h"
 #include "ros2s/pki/fingerprint.h"
 
@@ -25,10 +24,16 @@ void SessionMetrics::visit(const MetricVisitor& visit) const {
 
 Uuid owner_of(std::string_view subject) { return pki::fingerprint(subject); }
 
-std::string fields_of(const Session& session) {
-    return log_fields({{"session", fmt::to_string(session.id.value)},
-                       {"tenant", session.request.subject},
-                       {"peer", session.request.from}});
+AuditEvent event_of(const Session& session, AuditAction action, const AuditObject& object,
+                    AuditDecision decision, std::optional<Error> reason, std::string_view text) {
+    return {.subject = session.request.subject,
+            .peer = session.request.from,
+            .session = session.id.value,
+            .action = action,
+            .object = object,
+            .decision = decision,
+            .reason = reason,
+            .text = text};
 }
 
 SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options options, Log log)
@@ -74,11 +79,11 @@ Result<SessionUse> SessionTable::open(SessionRequest request) {
     Session& opened = *sessions_.emplace(id, std::move(session)).first->second;
     metrics_.opened.add();
     metrics_.live.add();
-    audit_.session(opened.request.subject,
-                   fmt::format("session {} opened by {} for {} of pool {} ({})", id.value,
-                               opened.request.subject, to_string(opened.request.purpose),
-                               opened.request.pool, opened.request.program),
-                   fields_of(opened));
+    audit_.say(event_of(opened, AuditAction::session, {.pool = opened.request.pool},
+                        AuditDecision::allowed, std::nullopt,
+                        fmt::format("session {} opened by {} for {} of pool {} ({})", id.value,
+                                    opened.request.subject, to_string(opened.request.purpose),
+                                    opened.request.pool, opened.request.program)));
     return SessionUse(opened);
 }
 
@@ -87,11 +92,15 @@ Result<SessionUse> SessionTable::find(SessionId id, std::string_view subject,
     const auto found = sessions_.find(id);
     if (found == sessions_.end() || found->second->ending) return fail(Code::stale);
     if (const std::string& owner = found->second->request.subject; owner != subject) {
-        foreign(subject,
-                fmt::format("{} ({}) asked for session {}, which is {}'s: refused", subject,
-                            from.empty() ? "here" : from, id.value, owner),
-                log_fields(
-                    {{"session", fmt::to_string(id.value)}, {"tenant", subject}, {"peer", from}}));
+        foreign({.subject = subject,
+                 .peer = from,
+                 .session = id.value,
+                 .action = AuditAction::session,
+                 .object = AuditObject{.pool = found->second->request.pool},
+                 .decision = AuditDecision::refused,
+                 .reason = Error{.code = Code::stale},
+                 .text = fmt::format("{} ({}) asked for session {}, which is {}'s: refused",
+                                     subject, from.empty() ? "here" : from, id.value, owner)});
         return fail(Code::stale);
     }
     found->second->last_use = reactor_.now();
@@ -166,9 +175,10 @@ Task<> SessionTable::end(Session& session) {
     while (session.in_use_ > 0) co_await session.idle_;
     // By index: watchers may be added or removed meanwhile.
     for (size_t i = 0; i < watchers_.size(); ++i) co_await watchers_[i]->session_ending(session);
-    audit_.session(session.request.subject,
-                   fmt::format("session {} of {} ended", session.id.value, session.request.subject),
-                   fields_of(session));
+    audit_.say(
+        event_of(session, AuditAction::session, {.pool = session.request.pool},
+                 AuditDecision::ended, std::nullopt,
+                 fmt::format("session {} of {} ended", session.id.value, session.request.subject)));
     const auto subject = by_subject_.find(session.request.subject);
     if (--subject->second == 0) by_subject_.erase(subject);
     sessions_.erase(session.id);
@@ -183,10 +193,10 @@ void SessionTable::expel(SessionId id, std::string_view why) {
     Session& session = *found->second;
     if (session.revoked.stop_requested()) return;
     const bool is_ending = session.ending;
-    audit_.refused(
-        session.request.subject,
-        fmt::format("session {} of {} is ended: {}", id.value, session.request.subject, why),
-        fields_of(session));
+    audit_.say(event_of(
+        session, AuditAction::session, {.pool = session.request.pool}, AuditDecision::ended,
+        Error{.code = Code::denied},
+        fmt::format("session {} of {} is ended: {}", id.value, session.request.subject, why)));
     session.ending = true;
     for (SessionWatcher* const watcher : watchers_) watcher->session_revoked(session);
     session.revoked.request_stop();

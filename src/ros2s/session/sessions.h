@@ -128,8 +128,10 @@ class Session {
 
 using SessionUse = InUse<Session>;
 
-// For log lines about it.
-[[nodiscard]] std::string fields_of(const Session& session);
+// About something that its client did or wanted.
+[[nodiscard]] AuditEvent event_of(const Session& session, AuditAction action,
+                                  const AuditObject& object, AuditDecision decision,
+                                  std::optional<Error> reason, std::string_view text);
 
 // A holder of resources for sessions, for example open files or connections. It releases them when
 // the session ends.
@@ -213,19 +215,18 @@ class SessionTable {
     void unwatch(SessionWatcher& watcher) { std::erase(watchers_, &watcher); }
 
     // Counts and logs a request of a subject for something that belongs to another one.
-    void foreign(std::string_view subject, std::string_view what, std::string_view fields) {
+    void foreign(const AuditEvent& event) {
         metrics_.foreign.add();
-        refused(subject, what, fields);
+        refused(event);
     }
-    // A refusal to that subject that no reply on the data plane counts: an audit line, and one of
-    // its tenant's refusals.
-    void refused(std::string_view subject, std::string_view what, std::string_view fields) {
-        count_refusal(subject);
-        audit_.refused(subject, what, fields);
+    // A refusal that no reply on the data plane counts: an audit line, and one of its tenant's
+    // refusals.
+    void refused(const AuditEvent& event) {
+        accounts_.count_refusal(*event.subject);
+        audit_.say(event);
     }
-    // For refusals with an audit line of another form.
-    void count_refusal(std::string_view subject) { accounts_.count_refusal(subject); }
     [[nodiscard]] AuditLines& audit() { return audit_; }
+    [[nodiscard]] const AuditLines& audit() const { return audit_; }
 
     [[nodiscard]] RightsLeases& rights() { return rights_; }
     // For what needs the rights of that session, unless rights().hold(): waits for the lease of its

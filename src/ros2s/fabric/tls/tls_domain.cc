@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "ros2s/base/audit_event.h"
 #include "ros2s/fabric/socket/socket_domain.h"
 #include "ros2s/fabric/tls/tls.h"
 #include "ros2s/runtime/ring.h"
@@ -32,12 +33,16 @@ class RefusalLines {
             ++unsaid_;
             return;
         }
-        std::string line = fmt::format("{} was refused before its hello: {}", peer.name, why);
-        if (unsaid_ > 0) {
-            line += fmt::format(" ({} other lines like this were not written)",
-                                std::exchange(unsaid_, 0));
-        }
-        log_.warning(line);
+        log_.warning(
+            audit_line({.subject = "",
+                        .peer = peer.name,
+                        .session = 0U,
+                        .action = AuditAction::connect,
+                        .object = AuditObject{},
+                        .decision = AuditDecision::refused,
+                        .reason = Error{.code = Code::denied},
+                        .text = fmt::format("{} was refused before its hello: {}", peer.name, why)},
+                       std::exchange(unsaid_, 0)));
     }
 
   private:
