@@ -171,7 +171,7 @@ TEST(Table, OfTenants) {
         table_of(tenants, 9),
         (std::vector<std::string>{"          SESS      REQ    NAMES      MiB     P50     P99    "
                                   "BUSY  QUEUED  THROTTLED  REFUSED",
-                                  "TENANT                /s       /s       /s      ms      ms    "
+                                  "TENANT               /s       /s       /s      ms      ms    "
                                   "ms/s    ms/s       ms/s       /s",
                                   "CN=alice    16      812     1.50      203    0.90    >537    "
                                   "1250    51.0          0        0",
