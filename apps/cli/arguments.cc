@@ -329,6 +329,11 @@ constexpr TenantSetting tenant_settings[] = {
     {"--bytes", "bytes", "bytes read and written per second: 500MiB"},
     {"--names", "names", "requests per second on names and attributes"},
     {"--burst", "burst", "for how long a rate may be exceeded after a pause: 100ms"},
+    {"--sessions", "sessions", "the most sessions at once"},
+    {"--handles", "handles", "the most files and directories that it has open at a DPU"},
+    {"--requests-in-flight", "requests_in_flight",
+     "the most requests in progress; further ones wait"},
+    {"--bytes-in-flight", "bytes_in_flight", "the most payload of these requests: 16MiB"},
     {"--users", "users", "of its machines, for whom it may act: any, or 1000-1999, 5000"},
     {"--groups", "groups", "that its users may be in: any, or 1000-1999"},
     {"--root-squash", "root_squash", "yes (the default) or no: user 0 and group 0 act as nobody"},
@@ -371,7 +376,9 @@ void add_tenant(CLI::App& app, Arguments& arguments) {
     with_settings(
         add("create", "a tenant, with its certificates, rights and limits", tenant_create));
     with_settings(
-        add("set", "change some settings, also of a revoked tenant; '' removes one", tenant_set));
+        add("set",
+            "change some settings, also of a revoked tenant; '' removes one, 'none' also a limit",
+            tenant_set));
     auto revoke_command =
         add("revoke", "end its rights and its sessions; it stays in the list", tenant_revoke);
     named(revoke_command);

@@ -296,8 +296,14 @@ class Life(WithDirectory):
         shown = answer("tenant", "show", engine, "alice")
         self.assertEqual((shown["state"], shown["generation"]), ("expired", 2))
         self.assertNotIn("weight", shown["settings"])
-        run("tenant", "set", self.pool, "alice", "--until", "")
+        run("tenant", "set", self.pool, "alice", "--until", "", "--sessions", "8", "--handles", "1000",
+            "--requests-in-flight", "16", "--bytes-in-flight", "64MiB")
         sees(True)
+        self.assertRegex(run("tenant", "show", self.pool, "alice").stdout, "  bytes_in_flight +64MiB\n")
+        run("tenant", "set", self.pool, "alice", "--sessions", "none", "--bytes-in-flight", "none")
+        settings = answer("tenant", "show", self.pool, "alice")["settings"]
+        self.assertEqual([each for each in settings if each not in ("subjects", "write")],
+                         ["handles", "requests_in_flight"])
         run("tenant", "revoke", self.pool, "alice")
         sees(False)
         self.assertRegex(run("tenant", "list", self.pool).stdout, "alice +revoked +CN=alice")

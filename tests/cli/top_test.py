@@ -129,6 +129,7 @@ class OfDaemons(WithDirectory):
                      "latency_p99_seconds", "busy_seconds_per_second", "throttled_seconds_per_second"):
             self.assertGreater(mine[each], 0, each)
         self.assertLessEqual(mine["latency_p50_seconds"], mine["latency_p99_seconds"])
+        self.assertGreaterEqual(mine["sessions"], 1)
 
         # For people, without a terminal: one table, also without --once.
         for once in ([], ["--once"]):
@@ -138,9 +139,9 @@ class OfDaemons(WithDirectory):
             self.assertRegex(lines[first], r"requests/s, .* sessions?$")
             self.assertTrue(lines[first + 2].startswith("TENANT "), lines)
             row = next(line for line in lines[first + 3:] if line.startswith("CN=client "))
-            requests, names, mib = map(float, row.split()[1:4])
+            requests, names, mib = map(float, row.split()[2:5])
             self.assertGreater(min(requests, names, mib), 0, row)
-            self.assertGreater(float(row.split()[8]), 0, row)  # throttled
+            self.assertGreater(float(row.split()[9]), 0, row)  # throttled
 
     def test_a_daemon_that_ends_and_comes_back(self):
         self.up("--size", SIZE)
@@ -203,7 +204,7 @@ class OfServers(Refusal):
         with server(page("CN=a", 1000), page("CN=a", 3)) as url:
             said = run("top", url, "--interval", 0.5, *self.password).stdout
         row = next(line for line in said.splitlines() if line.startswith("CN=a "))
-        requests, _, mib = map(float, row.split()[1:4])
+        requests, _, mib = map(float, row.split()[2:5])
         self.assertGreater(requests, 0)
         self.assertLessEqual(requests, 6)
         self.assertGreater(mib, 0)

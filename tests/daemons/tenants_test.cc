@@ -10,10 +10,14 @@
 
 #include "dpu_process.h"
 #include "dpu_tenant.h"
+#include "eventually.h"
 #include "relay.h"
 #include "ros2s/control/control_client.h"
+#include "ros2s/remote/wire.h"
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
+#include "scraped.h"
 
 namespace ros2s::tests {
 namespace {
@@ -296,6 +300,92 @@ TEST_F(Tenants, LimitsChangeWhileTheyAreConnected) {
     EXPECT_TRUE(is_alive(one) && is_alive(two));
     run_blocking(*reactor, [&] { return one.close(); });
     run_blocking(*reactor, [&] { return two.close(); });
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+Task<> read_once(DpuTenant& tenant) {
+    std::vector<std::byte> memory(4096);
+    EXPECT_TRUE(
+        co_await tenant.link->pread(call, tenant.file, fs::Window::local(Bytes(memory)), 0));
+}
+Task<> read_at_once(OsReactor& reactor, DpuTenant& tenant, size_t count) {
+    Nursery reading(reactor, count);
+    for (size_t i = 0; i < count; ++i) co_await reading.spawn(read_once(tenant));
+    co_await reading.join();
+}
+// Opens the root, and closes it.
+Task<Result<>> open_once(DpuTenant& tenant) {
+    ROS2S_CO_TRY_ASSIGN(const auto opened,
+                        co_await tenant.link->open(call, fs::root_node, {.read = true}));
+    co_return co_await tenant.link->close(call, opened.handle);
+}
+
+TEST_F(Tenants, WhatTheyHaveAtOnceIsLimitedWhileTheyAreConnected) {
+    ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
+    EXPECT_EQ(change(Change::create, "alice",
+                     {{"subjects", "CN=alice"}, {"write", "main"}, {"root_squash", "no"}}),
+              "");
+    ASSERT_TRUE(eventually([&] { return tries("alice").has_value(); })) << dpu.log();
+    DpuTenant alice;
+    run_blocking(*reactor,
+                 [&] { return alice.open(*reactor, options("alice"), "main", "alices", 4096); });
+    const auto set = [&](const char* limit, const char* value) {
+        EXPECT_EQ(change(Change::set, "alice", {{limit, value}}), "");
+    };
+    // A limit below what exists ends nothing.
+    set("sessions", "1");
+    Result<> refused;
+    EXPECT_TRUE(eventually([&] { return !(refused = tries("alice")); })) << dpu.log();
+    EXPECT_EQ(to_errno(refused.error()), EBUSY);
+    EXPECT_TRUE(is_alive(alice));
+    EXPECT_TRUE(tries("bob"));
+    set("sessions", "none");
+    EXPECT_TRUE(eventually([&] { return tries("alice").has_value(); })) << dpu.log();
+
+    // Its file is open twice.
+    const auto opens = [&] { return run_blocking(*reactor, [&] { return open_once(alice); }); };
+    EXPECT_TRUE(opens());
+    set("handles", "1");
+    EXPECT_TRUE(eventually([&] { return !(refused = opens()); })) << dpu.log();
+    EXPECT_EQ(to_errno(refused.error()), EBUSY);
+    set("handles", "3");
+    EXPECT_TRUE(eventually([&] { return opens().has_value(); })) << dpu.log();
+
+    // One at a time is slower, and none fails.
+    set("requests_in_flight", "1");
+    EXPECT_TRUE(eventually([&] {
+        const double before = counted(dpu.metrics(), "ros2store_admission_waited_total");
+        run_blocking(*reactor, [&] { return read_at_once(*reactor, alice, 16); });
+        return counted(dpu.metrics(), "ros2store_admission_waited_total") > before;
+    })) << dpu.log();
+    set("requests_in_flight", "none");
+    run_blocking(*reactor, [&] { return read_at_once(*reactor, alice, 16); });
+
+    EXPECT_TRUE(is_alive(alice));
+    EXPECT_THAT(dpu.metrics(), HasSubstr(R"(ros2store_tenant_handles{tenant="alice"} 2)"));
+    run_blocking(*reactor, [&] { return alice.close(); });
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+// The DPU has the one session that its subject may have at the engine.
+TEST_F(Tenants, AnEngineLimitsTheSessionsOfItsClients) {
+    ASSERT_TRUE(engine.start()) << engine.log();
+    EXPECT_EQ(change(Change::create, "own", {{"subjects", "CN=client"}, {"sessions", "1"}}), "");
+    ASSERT_TRUE(dpu.start()) << dpu.log();
+    const auto direct = [&] {
+        Result<> answer;
+        connection::Options own = connection::options_for(
+            engine.options("shm").engine, session::Purpose::store, remote::object_service);
+        run_blocking(*reactor, [&] { return open_session(*reactor, std::move(own), answer); });
+        return answer;
+    };
+    const auto refused = direct();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::busy);
+    EXPECT_EQ(change(Change::set, "own", {{"sessions", "2"}}), "");
+    EXPECT_TRUE(direct());
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }

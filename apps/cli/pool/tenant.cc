@@ -206,7 +206,7 @@ Task<Result<>> tenant_show(CommandContext context, TenantOptions options) {
     context.session.say("{}: {}, generation {}", options.name, state_of(found->second),
                         found->second.tenant.generation);
     for (const auto& [key, text] : found->second.tenant.settings) {
-        context.session.say("  {:<9} {}", key, text);
+        context.session.say("  {:<18} {}", key, text);
     }
     const std::vector<Json> capabilities = co_await show_capabilities(context, options);
     context.session.answer(json_of(found->second, &capabilities));

@@ -32,6 +32,7 @@ constexpr std::array fields{
     Field{"ros2store_tenant_throttled_seconds_total", &TenantCounts::throttled},
     Field{"ros2store_tenant_request_duration_seconds_sum", &TenantCounts::busy},
 };
+constexpr Field sessions_now{"ros2store_tenant_sessions", &TenantCounts::sessions};
 constexpr std::string_view bucket = "ros2store_tenant_request_duration_seconds_bucket";
 
 struct Gauge {
@@ -57,12 +58,15 @@ std::optional<double> bound_of(const Sample& sample) {
 
 // False: it is about a tenant, and makes no sense.
 bool count_tenant(const Sample& sample, DaemonCounts& counts) {
-    const auto* const field = std::ranges::find(fields, sample.name, &Field::name);
-    if (field == fields.end() && sample.name != bucket) return true;
+    const auto* const found = std::ranges::find(fields, sample.name, &Field::name);
+    const Field* const field = found != fields.end()              ? found
+                               : sample.name == sessions_now.name ? &sessions_now
+                                                                  : nullptr;
+    if (field == nullptr && sample.name != bucket) return true;
     const std::string_view tenant = sample.label("tenant");
     if (tenant.empty() || !is_count(sample.value)) return false;
     TenantCounts& of_tenant = counts.tenants[std::string(tenant)];
-    if (field != fields.end()) {
+    if (field != nullptr) {
         of_tenant.*field->count = sample.value;
         return true;
     }
@@ -131,6 +135,7 @@ TenantRates rates_of(const std::string& tenant, const TenantCounts& before, cons
             .busy = rate(&TenantCounts::busy),
             .queued = rate(&TenantCounts::queued),
             .throttled = rate(&TenantCounts::throttled),
+            .sessions = now.sessions,
             .p50 = quantile(buckets, 0.5),
             .p99 = quantile(buckets, 0.99)};
 }
@@ -154,9 +159,9 @@ std::string shown(std::string_view name) {
 
 // What is shown of a tenant: as text in its unit, and in JSON.
 struct Column {
-    std::string_view heading, unit;
+    std::string_view heading, unit;  // without a unit: a whole number
     int width;
-    double units;  // in one second or one per second
+    double units;  // in one second, one per second, or one
     std::string_view key;
     double TenantRates::* rate = nullptr;  // or
     std::optional<Latency> TenantRates::* latency = nullptr;
@@ -166,10 +171,12 @@ struct Column {
     }
     [[nodiscard]] std::string text(const TenantRates& rates) const {
         const auto shown = value(rates);
+        if (unit.empty()) return fmt::format("{:.0f}", shown->seconds);
         return shown ? (shown->or_more ? ">" : "") + number(shown->seconds * units) : "-";
     }
 };
 constexpr std::array columns{
+    Column{"SESS", "", 5, 1, "sessions", &TenantRates::sessions},
     Column{"REQ", "/s", 8, 1, "requests_per_second", &TenantRates::requests},
     Column{"NAMES", "/s", 8, 1, "names_per_second", &TenantRates::names},
     Column{"MiB", "/s", 8, 1 / mib, "bytes_per_second", &TenantRates::bytes},

@@ -16,6 +16,7 @@ namespace ros2s::cli {
 struct TenantCounts {
     double requests = 0, names = 0, bytes = 0, refused = 0;
     double busy = 0, queued = 0, throttled = 0;  // seconds of all requests together
+    double sessions = 0;                         // now
     std::map<double, double> buckets{};          // cumulative, by upper bound in seconds
 };
 
@@ -37,6 +38,7 @@ struct TenantRates {
     std::string tenant;
     double requests = 0, names = 0, bytes = 0, refused = 0;  // per second
     double busy = 0, queued = 0, throttled = 0;              // seconds per second
+    double sessions = 0;                                     // now
     std::optional<Latency> p50{}, p99{};                     // none: no request ended
 };
 

@@ -28,6 +28,7 @@ TEST(Counts, OfAPage) {
             "ros2store_tenant_names_total{tenant=\"CN=a\"} 8\n"
             "ros2store_tenant_bytes_total{tenant=\"CN=b\"} 4096\n"
             "ros2store_tenant_refused_total{tenant=\"CN=b\"} 1\n"
+            "ros2store_tenant_sessions{tenant=\"CN=b\"} 2\n"
             "ros2store_tenant_queued_seconds_total{tenant=\"CN=a\"} 0.5\n"
             "ros2store_tenant_throttled_seconds_total{tenant=\"CN=a\"} 0.25\n"
             "ros2store_tenant_request_duration_seconds_sum{tenant=\"CN=a\"} 1.5\n"
@@ -49,6 +50,7 @@ TEST(Counts, OfAPage) {
     EXPECT_EQ(a.buckets, (std::map<double, double>{{0.001, 2}, {infinity, 3}}));
     EXPECT_EQ(all->tenants.at("CN=b").bytes, 4096);
     EXPECT_EQ(all->tenants.at("CN=b").refused, 1);
+    EXPECT_EQ(all->tenants.at("CN=b").sessions, 2);
 }
 
 TEST(Counts, OfAnotherProgramsPage) {
@@ -80,6 +82,14 @@ TEST(Rates, PerSecond) {
     EXPECT_EQ(rate.throttled, 0);
     EXPECT_FALSE(rate.p50);
     EXPECT_FALSE(rate.p99);
+}
+
+// Fewer sessions are no sign that the daemon began again.
+TEST(Rates, SessionsAreThoseOfNow) {
+    const TenantRates rate =
+        rates({.requests = 1000, .sessions = 5}, {.requests = 1010, .sessions = 3});
+    EXPECT_EQ(rate.sessions, 3);
+    EXPECT_EQ(rate.requests, 5);
 }
 
 // One counter that fell shows that all of them began at 0, also those that are larger than before.
@@ -153,18 +163,20 @@ TEST(Table, OfTenants) {
                                             .bytes = 203.1 * (1 << 20),
                                             .busy = 1.25,
                                             .queued = 0.051,
+                                            .sessions = 16,
                                             .p50 = Latency{.seconds = 0.0009},
                                             .p99 = Latency{.seconds = 0.5369, .or_more = true}},
                                            {.tenant = "CN=b"}};
-    EXPECT_EQ(table_of(tenants, 9),
-              (std::vector<std::string>{"              REQ    NAMES      MiB     P50     P99    "
-                                        "BUSY  QUEUED  THROTTLED  REFUSED",
-                                        "TENANT         /s       /s       /s      ms      ms    "
-                                        "ms/s    ms/s       ms/s       /s",
-                                        "CN=alice      812     1.50      203    0.90    >537    "
-                                        "1250    51.0          0        0",
-                                        "CN=b            0        0        0       -       -       "
-                                        "0       0          0        0"}));
+    EXPECT_EQ(
+        table_of(tenants, 9),
+        (std::vector<std::string>{"          SESS      REQ    NAMES      MiB     P50     P99    "
+                                  "BUSY  QUEUED  THROTTLED  REFUSED",
+                                  "TENANT               /s       /s       /s      ms      ms    "
+                                  "ms/s    ms/s       ms/s       /s",
+                                  "CN=alice    16      812     1.50      203    0.90    >537    "
+                                  "1250    51.0          0        0",
+                                  "CN=b         0        0        0        0       -       -       "
+                                  "0       0          0        0"}));
     const auto one = table_of(tenants, 1);
     ASSERT_EQ(one.size(), 4U);
     EXPECT_EQ(one.back(), "and 1 more");

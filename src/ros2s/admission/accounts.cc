@@ -1,5 +1,7 @@
 #include "ros2s/admission/accounts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -31,11 +33,21 @@ void AccountMetrics::visit(const MetricVisitor& visit) const {
           "Requests, connections and sessions that were refused: not permitted, over a limit, or "
           "malformed",
           refused.value());
+    visit("ros2store_tenant_sessions", "Open sessions of the tenant", sessions.value());
+    visit("ros2store_tenant_handles", "Files and directories that the tenant has open",
+          handles.value());
 }
 
 void AccountMetrics::visit_times(const HistogramVisitor& visit) const {
     visit("ros2store_tenant_request_duration_seconds",
           "From the arrival of a tenant's request to its reply", {}, latency.read());
+}
+
+std::string Account::at_limit(std::string_view what, uint64_t most) const {
+    return fmt::format(
+        "'{}' has as many {} as it may have, {}. Close some. An administrator sets this limit with "
+        "`ros2store tenant set NAME --{}`, or under 'limits' in the settings of this server",
+        name, what, most, what);
 }
 
 Time Account::use(uint64_t bytes, Time now) noexcept {

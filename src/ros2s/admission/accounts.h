@@ -26,13 +26,18 @@
 
 namespace ros2s::admission {
 
-// Rates are per second; 0: no limit.
+// Rates are per second. 0: no limit; the server's own bounds remain.
 struct Allowance {
     uint32_t weight = 1;    // of its share while others are active; up to 1000
     uint64_t requests = 0;  // with payload
     uint64_t bytes = 0;     // of payload
     uint64_t names = 0;     // requests without payload: names and attributes
     Duration burst = std::chrono::milliseconds(100);  // of each rate
+    // At once. One more session or handle is refused; one more request waits.
+    uint32_t sessions = 0;
+    uint32_t handles = 0;
+    uint32_t requests_in_flight = 0;
+    uint64_t bytes_in_flight = 0;  // of memory for payload; one request may have more
     friend bool operator==(const Allowance&, const Allowance&) = default;
 };
 
@@ -52,8 +57,9 @@ struct AccountMetrics {
     // How long requests waited, in all, before they began: while a rate delayed the first of their
     // line, and otherwise.
     Counter throttled_ns, queued_ns;
-    Counter refused;          // requests, connections and sessions
-    CoarseHistogram latency;  // from the arrival of a request to its reply
+    Counter refused;            // requests, connections and sessions
+    Counter sessions, handles;  // now
+    CoarseHistogram latency;    // from the arrival of a request to its reply
     void visit(const MetricVisitor& visit) const;
     void visit_times(const HistogramVisitor& visit) const;
 };
@@ -70,6 +76,16 @@ class Account {
     [[nodiscard]] bool has_rates() const noexcept {
         return (allowance_.requests | allowance_.bytes | allowance_.names) != 0;
     }
+    [[nodiscard]] uint64_t sessions_max() const noexcept { return limit(allowance_.sessions); }
+    [[nodiscard]] uint64_t handles_max() const noexcept { return limit(allowance_.handles); }
+    [[nodiscard]] uint64_t requests_in_flight_max() const noexcept {
+        return limit(allowance_.requests_in_flight);
+    }
+    [[nodiscard]] uint64_t bytes_in_flight_max() const noexcept {
+        return limit(allowance_.bytes_in_flight);
+    }
+    // For somebody who was refused: which limit it was, and who sets it. `what`: "sessions".
+    [[nodiscard]] std::string at_limit(std::string_view what, uint64_t most) const;
     // Uses the rates for one request, which may begin at the returned time.
     [[nodiscard]] Time use(uint64_t bytes, Time now) noexcept;
     // Uses the rate of names for further names of a request that has begun. Later requests wait.
@@ -82,6 +98,7 @@ class Account {
     AccountMetrics metrics;
 
   private:
+    static constexpr uint64_t limit(uint64_t most) { return most > 0 ? most : UINT64_MAX; }
     struct Use {
         uint64_t count, per_second;
         Time* paid;

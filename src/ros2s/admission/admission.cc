@@ -43,7 +43,8 @@ Line::Line(Admission& admission, uint64_t tenant, uint64_t session, bool keeps_r
       session_number_(session),
       tenant_(admission.tenants_[tenant]),
       session_(tenant_.sessions[session]),
-      keeps_rates_(keeps_rates && admission.limits_.keeps_accounts) {
+      keeps_limits_(keeps_rates && admission.limits_.keeps_accounts),
+      keeps_rates_(keeps_limits_) {
     if (tenant_.lines == 0) {
         tenant_.account = admission.account_of(tenant);
         tenant_.parent = &admission.all_;
@@ -170,7 +171,8 @@ bool Line::Entering::await_ready() noexcept {
     // Waiting requests come first.
     const bool first = queue_.waiters.empty() && line.tenant_.ready.empty();
     if (!first || !admission.fits(line, demand.memory_bytes()) ||
-        !admission.fits(line.tenant_, demand) || !queue_.is_in_rate(demand.bytes)) {
+        !admission.fits(line.tenant_, demand) || !Admission::is_in_limits(line, demand) ||
+        !queue_.is_in_rate(demand.bytes)) {
         return false;
     }
     admission.take(queue_, demand);
@@ -228,6 +230,14 @@ bool Admission::has_room_for_line(uint64_t tenant) const noexcept {
 
 bool Admission::fits(const Line& line, uint64_t bytes) const noexcept {
     return fits_bytes(line.inside_.bytes, bytes, limits_.line_bytes);
+}
+
+bool Admission::is_in_limits(const Line& line, const Demand& demand) noexcept {
+    if (!line.keeps_limits_) return true;
+    const Account& account = *line.tenant_.account;
+    const Load& limited = line.tenant_.limited;
+    return limited.requests < account.requests_in_flight_max() &&
+           fits_bytes(limited.bytes, demand.memory_bytes(), account.bytes_in_flight_max());
 }
 
 bool Admission::fits(const Tenant& tenant, const Demand& demand) const noexcept {
@@ -311,6 +321,7 @@ void Admission::take(Queue& queue, const Demand& demand) noexcept {
         account.metrics.bytes.add(demand.bytes);
     }
     for (Load* const each : {&line.inside_, &tenant.inside, &inside_}) each->add(demand);
+    if (line.keeps_limits_) tenant.limited.add(demand);
     if (Line::is_large(demand)) {
         tenant.large_inside_ns += demand.cost_ns;
     } else {
@@ -320,6 +331,7 @@ void Admission::take(Queue& queue, const Demand& demand) noexcept {
 
 void Admission::give_back(Line& line, const Demand& demand) noexcept {
     for (Load* const each : {&line.inside_, &line.tenant_.inside, &inside_}) each->remove(demand);
+    if (line.keeps_limits_) line.tenant_.limited.remove(demand);
     if (Line::is_large(demand)) {
         line.tenant_.large_inside_ns -= demand.cost_ns;
     } else {
@@ -374,7 +386,7 @@ bool Admission::admit_one(Tenant& tenant, Time& now) noexcept {
     while (!leaf->ready.empty()) leaf = leaf->ready.first();
     auto& queue = static_cast<Queue&>(*leaf);
     Line::Waiter& waiter = queue.waiters.front();
-    if (!fits(tenant, waiter.demand)) return false;
+    if (!fits(tenant, waiter.demand) || !is_in_limits(queue.line, waiter.demand)) return false;
     if (limits_.keeps_accounts) {
         read_once(now);
         queue.count_wait(waiter, now);

@@ -28,10 +28,11 @@
 //
 // Invariants
 // - While other tenants are active, a tenant has no more bytes inside than are free for all.
-// - A tenant has at most Limits::one inside, and all tenants together at most Limits::all. Only a
-//   single request that is larger than a limit of bytes exceeds it, if nothing else counts towards
-//   the limit.
-// - No request waits while there is room for it, it is its turn, and the tenant's rates allow it.
+// - A tenant has at most Limits::one inside, and no more than its account says, and all tenants
+//   together at most Limits::all. Only a single request that is larger than a limit of bytes
+//   exceeds it, if nothing else counts towards the limit.
+// - No request waits while there is room for it, it is its turn, and the tenant's rates allow it. A
+//   limit of what a tenant has in flight that was raised is seen when one of its requests ends.
 #pragma once
 #include <array>
 #include <coroutine>
@@ -142,7 +143,7 @@ class [[nodiscard]] Permit {
 class Line {
   public:
     // `session`: lines of one session share its turns. `keeps_rates`: false if another process has
-    // delayed the requests by the tenant's rates.
+    // delayed the requests by the tenant's rates, and limits how many are in flight.
     Line(Admission& admission, uint64_t tenant, uint64_t session = 0, bool keeps_rates = true);
     // Call it only when no request waits in the line or is inside.
     ~Line();
@@ -195,6 +196,7 @@ class Line {
         std::shared_ptr<Account> account;
         std::map<uint64_t, Session> sessions;
         Load inside{};
+        Load limited{};  // of that: on lines that keep the account's limits
         Load waiting{};
         uint64_t large_inside_ns = 0;  // the cost of its large requests
         uint64_t small_inside = 0;
@@ -248,6 +250,7 @@ class Line {
     Queue small_{*this}, large_{*this};
     Load inside_;
     bool turned_away_ = false;
+    const bool keeps_limits_;
     bool keeps_rates_;
 };
 
@@ -282,6 +285,8 @@ class Admission {
     [[nodiscard]] bool fits(const Tenant& tenant, const Demand& demand) const noexcept;
     [[nodiscard]] bool leaves_room(const Tenant& tenant, uint64_t bytes) const noexcept;
     [[nodiscard]] bool fits(const Line& line, uint64_t bytes) const noexcept;
+    // The account allows the tenant to have the request in flight.
+    [[nodiscard]] static bool is_in_limits(const Line& line, const Demand& demand) noexcept;
     void take(Queue& queue, const Demand& demand) noexcept;
     void give_back(Line& line, const Demand& demand) noexcept;
     void settle(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept;

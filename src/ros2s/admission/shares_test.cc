@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ros2s/admission/admission.h"
@@ -43,6 +44,7 @@ struct Crowd {
         uint64_t more_ns = 0;          // what a request costs more; known at its end
         std::vector<int64_t> times{};  // how long requests took
         bool rests = false;            // now and then
+        size_t inside = 0, inside_most = 0;
         std::vector<std::shared_ptr<Line>> lines;
         std::vector<uint64_t> served;  // the cost, by line
         std::vector<uint64_t> begun;   // requests, by line
@@ -90,6 +92,7 @@ struct Crowd {
             const bool counts = self.measured;
             Permit place = co_await source.lines[line]->enter(source.bytes, self.end.token());
             if (!place) co_return;
+            source.inside_most = std::max(source.inside_most, ++source.inside);
             if (self.measured) ++source.begun[line];
             const uint64_t took = time_of(source.bytes) + source.more_ns;
             for (uint64_t left = took; left > 0;) {
@@ -100,6 +103,7 @@ struct Crowd {
                 left -= now;
             }
             place.settle(source.more_ns);
+            --source.inside;
             if (!self.measured) continue;
             source.served[line] += took;
             if (!counts) continue;
@@ -107,7 +111,17 @@ struct Crowd {
             source.times.push_back((core.now() - asked).count());
         }
     }
+    // After that time, while it runs.
+    void change(Duration after, Allowances allowances) {
+        change_after = after;
+        changed = std::move(allowances);
+    }
+    static Task<> make_change(Crowd& self) {
+        co_await sleep_for(self.world.core(), self.change_after);
+        self.accounts.set(std::move(*self.changed));
+    }
     static Task<> all(Crowd& self) {
+        if (self.changed) co_await self.nursery.spawn(make_change(self));
         for (const auto& source : self.sources) {
             for (size_t line = 0; line < source->lines.size(); ++line) {
                 for (size_t j = 0; j < source->depth; ++j) {
@@ -139,6 +153,8 @@ struct Crowd {
     std::vector<std::unique_ptr<Source>> sources;
     size_t tenants = 0;
     Duration span = 400ms;
+    Duration change_after{};
+    std::optional<Allowances> changed;
     uint64_t slice_ns = UINT64_MAX;  // the processor's; then it takes the next request in turn
     bool measured = false, over = false;
 };
@@ -536,6 +552,166 @@ TEST(Rates, ACancelledRequestUsesNothing) {
     const auto account = accounts.open(subject_of(0));
     Admission admission(world.core(), {}, &accounts);
     world.run(cancel_many(world, admission, account->number));
+}
+
+// ---- what is in flight -------------------------------------------------------------------------
+
+// Requests of a tenant, each inside until it is ended. They begin in their order.
+struct Flight {
+    Task<> ask(Line& line, uint64_t bytes) {
+        co_await nursery.spawn([](Flight& self, Line& its, uint64_t size) -> Task<> {
+            Permit place = co_await its.enter(size, {});
+            EXPECT_TRUE(place) << "requests wait; none is refused";
+            self.inside.push_back(std::move(place));
+        }(*this, line, bytes));
+    }
+    Task<> end(size_t count) {
+        for (size_t i = 0; i < count; ++i) inside.erase(inside.begin());
+        co_await sleep_for(world.core(), 1us);
+    }
+    void limit(Allowance allowance) { accounts.set(allowances_of({allowance})); }
+    sim::World world{1};
+    Accounts accounts{world.core()};
+    Admission admission{world.core(), {}, &accounts};
+    std::shared_ptr<Account> account = accounts.open(subject_of(0));
+    Nursery nursery{world.core(), 100};
+    std::vector<Permit> inside;
+};
+
+Task<> limit_requests(Flight& flight) {
+    Line line(flight.admission, flight.account->number);
+    Line other(flight.admission, flight.account->number);
+    flight.limit({.requests_in_flight = 3});
+    for (int i = 0; i < 4; ++i) co_await flight.ask(line, 4096);
+    for (int i = 0; i < 2; ++i) co_await flight.ask(other, 0);
+    EXPECT_EQ(flight.inside.size(), 3U) << "on all its lines, with those on names";
+    co_await flight.end(1);
+    EXPECT_EQ(flight.inside.size(), 3U);
+    // A lower limit ends nothing, and lets nothing in.
+    flight.limit({.requests_in_flight = 1});
+    co_await flight.end(2);
+    EXPECT_EQ(flight.inside.size(), 1U);
+    co_await flight.end(1);
+    EXPECT_EQ(flight.inside.size(), 1U);
+    for (int i = 0; i < 4; ++i) co_await flight.ask(line, 4096);
+    EXPECT_EQ(flight.inside.size(), 1U);
+    // A higher one lets in as many as it allows when one of them ends; none lets in all.
+    flight.limit({.requests_in_flight = 3});
+    co_await flight.end(1);
+    EXPECT_EQ(flight.inside.size(), 3U);
+    flight.limit({});
+    co_await flight.end(1);
+    EXPECT_EQ(flight.inside.size(), 4U);
+    co_await flight.ask(line, 4096);
+    EXPECT_EQ(flight.inside.size(), 5U);
+    flight.inside.clear();
+    co_await flight.nursery.join();
+}
+TEST(InFlight, RequestsOverTheLimitWait) {
+    Flight flight;
+    flight.world.run(limit_requests(flight));
+}
+
+Task<> limit_bytes(Flight& flight) {
+    Line line(flight.admission, flight.account->number);
+    flight.limit({.bytes_in_flight = 8192});
+    for (int i = 0; i < 3; ++i) co_await flight.ask(line, 4096);
+    EXPECT_EQ(flight.inside.size(), 2U);
+    co_await flight.end(1);
+    EXPECT_EQ(flight.inside.size(), 2U);
+    // One that is larger than the limit is alone.
+    co_await flight.ask(line, 12'000);
+    co_await flight.ask(line, 4096);
+    co_await flight.end(1);
+    EXPECT_EQ(flight.inside.size(), 1U);
+    co_await flight.end(1);
+    EXPECT_EQ(flight.inside.size(), 1U);
+    co_await flight.end(1);
+    EXPECT_EQ(flight.inside.size(), 1U);
+    // Without payload nothing is over it.
+    flight.limit({.bytes_in_flight = 1});
+    co_await flight.ask(line, 0);
+    EXPECT_EQ(flight.inside.size(), 2U);
+    flight.inside.clear();
+    co_await flight.nursery.join();
+}
+TEST(InFlight, PayloadOverTheLimitWaits) {
+    Flight flight;
+    flight.world.run(limit_bytes(flight));
+}
+
+// A delegated DPU has limited its hosts. What it asks for them is neither limited nor counted.
+Task<> limit_elsewhere(Flight& flight) {
+    Line of_dpu(flight.admission, flight.account->number, 1, false);
+    Line direct(flight.admission, flight.account->number, 2);
+    flight.limit({.requests_in_flight = 1});
+    for (int i = 0; i < 4; ++i) co_await flight.ask(of_dpu, 4096);
+    EXPECT_EQ(flight.inside.size(), 4U);
+    for (int i = 0; i < 2; ++i) co_await flight.ask(direct, 4096);
+    EXPECT_EQ(flight.inside.size(), 5U);
+    co_await flight.end(4);
+    EXPECT_EQ(flight.inside.size(), 1U);
+    co_await flight.end(1);
+    EXPECT_EQ(flight.inside.size(), 1U);
+    flight.inside.clear();
+    Admission behind(flight.world.core(), {.keeps_accounts = false}, &flight.accounts);
+    Line onward(behind, flight.account->number);
+    for (int i = 0; i < 4; ++i) co_await flight.ask(onward, 4096);
+    EXPECT_EQ(flight.inside.size(), 4U);
+    flight.inside.clear();
+    co_await flight.nursery.join();
+}
+TEST(InFlight, IsLimitedOnceOnTheWay) {
+    Flight flight;
+    flight.world.run(limit_elsewhere(flight));
+}
+
+// The first has a full queue and no limit. The others have limits, which change meanwhile.
+void limits_hold(uint64_t seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Random random(seed);
+    const auto draw = [&random](Allowance& each) {
+        each.requests_in_flight = static_cast<uint32_t>(random.below(8));
+        each.bytes_in_flight = random.below(3) * (uint64_t{1} << (12 + random.below(9)));
+    };
+    std::vector<Allowance> tenants(2 + random.below(5));
+    double weights = 0;
+    for (size_t i = 0; i < tenants.size(); ++i) {
+        tenants[i].weight = 1 + static_cast<uint32_t>(random.below(4));
+        weights += tenants[i].weight;
+        if (i > 0) draw(tenants[i]);
+    }
+    Crowd crowd(seed, tenants);
+    for (size_t i = 0; i < tenants.size(); ++i) {
+        Crowd::Source& source = crowd.add(sizes[random.below(4)], 1 + random.below(3),
+                                          i == 0 ? 200 : 1 + random.below(64));
+        source.rests = i > 0 && random.one_in(2);
+    }
+    std::vector<Allowance> later = tenants;
+    for (size_t i = 1; i < later.size(); ++i) draw(later[i]);
+    crowd.change(300ms, allowances_of(later));
+    crowd.run();
+    EXPECT_GE(crowd.served(), 0.99 * static_cast<double>(crowd.span.count()));
+    const double part = tenants[0].weight / weights * static_cast<double>(crowd.span.count());
+    EXPECT_GE(crowd.sources[0]->all(), 0.8 * part) << "of " << tenants.size();
+    for (size_t i = 1; i < tenants.size(); ++i) {
+        const Crowd::Source& source = *crowd.sources[i];
+        EXPECT_GT(source.all(), 0) << "tenant " << i << " starves";
+        const auto most = [&](auto Allowance::* limit) {
+            const uint64_t one = tenants[i].*limit, other = later[i].*limit;
+            return one == 0 || other == 0 ? UINT64_MAX : std::max(one, other);
+        };
+        EXPECT_LE(source.inside_most, most(&Allowance::requests_in_flight)) << "tenant " << i;
+        if (source.inside_most > 1) {
+            EXPECT_LE(source.inside_most * source.bytes, most(&Allowance::bytes_in_flight))
+                << "tenant " << i;
+        }
+    }
+}
+TEST(InFlight, LimitsHoldAndNobodyStarves) {
+    for (uint64_t seed = 1; seed <= seeds() && !testing::Test::HasFailure(); ++seed) {
+        limits_hold(seed);
+    }
 }
 
 // ---- accounts ----------------------------------------------------------------------------------

@@ -120,6 +120,23 @@ TEST_F(Control, ASessionIsItsSubjectsAlone) {
     EXPECT_TRUE(rig.here([&] { return client->keep_alive(call_, opened.id, report_); }));
 }
 
+TEST_F(Control, ALimitOfSessionsIsNamed) {
+    Rig rig;
+    const auto client = rig.client();
+    rig.do_there([&] { rig.accounts.set({.others = {.sessions = 1}}); });
+    const OpenedSession opened = rig.open(*client);
+    Report report;
+    const auto refused = rig.here([&] { return client->open_session(call_, Rig::wish(), report); });
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::busy);
+    EXPECT_EQ(to_errno(refused.error()), EBUSY);
+    EXPECT_THAT(report.text(), HasSubstr("has as many sessions as it may have, 1."));
+    EXPECT_THAT(report.text(), HasSubstr("`ros2store tenant set NAME --sessions`"));
+    rig.do_there([&] { rig.accounts.set({}); });
+    rig.open(*client);
+    EXPECT_TRUE(rig.here([&] { return client->keep_alive(call_, opened.id, report_); }));
+}
+
 TEST_F(Control, WhatCannotBeOpenedIsSaid) {
     Rig rig({.sessions = {.per_subject_max = 1}});
     const auto client = rig.client();

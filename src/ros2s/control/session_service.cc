@@ -249,12 +249,12 @@ Result<SessionService::Entered> SessionService::enter(Served& served,
                                                       session::SessionRequest wanted,
                                                       const std::string& shows_over,
                                                       v1::OpenSessionReply& reply) {
-    const auto opened = state_.parts.sessions.open(std::move(wanted));
+    std::string why = "there are too many; close some";
+    const auto opened = state_.parts.sessions.open(std::move(wanted), &why);
     if (!opened) {
         return served.report.fail(
             opened.error(), "cannot open a session for {}: {}", served.subject,
-            opened.error().code == Code::closed ? "the server is stopping"
-                                                : "there are too many; close some");
+            opened.error().code == Code::closed ? "the server is stopping" : why);
     }
     (*opened)->credential = served.credential;
     if (!shows_over.empty()) {

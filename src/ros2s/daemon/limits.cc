@@ -26,9 +26,10 @@ config::Group describe_limits(LimitSettings& settings) {
     }
     return {
         "limits",
-        "Shares and rates by the subject of a client's certificate, as printed by `ros2store "
-        "certs show FILE`; \"*\" is everybody who is not named. Requests over a rate wait; none "
-        "is refused. Without an entry all have the same share and no rates. Read at start.",
+        "Shares, rates and limits by the subject of a client's certificate, as printed by "
+        "`ros2store certs show FILE`; \"*\" is everybody who is not named. Requests over a rate or "
+        "a limit wait; further sessions and handles are refused. Without an entry all have the "
+        "same share, and no rates and limits. Read at start.",
         {},
         nullptr,
         {std::move(records)}};

@@ -20,15 +20,24 @@ TEST(Limits, AreBySubjectAndTheRestHasTheDefault) {
                                         {"requests", "20000"},
                                         {"bytes", "500MiB"},
                                         {"names", "50"},
-                                        {"burst", "1s"}}},
+                                        {"burst", "1s"},
+                                        {"sessions", "3"},
+                                        {"handles", "400"},
+                                        {"requests_in_flight", "5"},
+                                        {"bytes_in_flight", "6MiB"}}},
                                       {"*", {{"bytes", "1MiB"}}}},
                                      "dpu.yaml", report);
     ASSERT_TRUE(parsed) << report.text();
-    EXPECT_EQ(parsed->by_account.at("CN=alice"), (admission::Allowance{.weight = 4,
-                                                                       .requests = 20000,
-                                                                       .bytes = uint64_t{500} << 20,
-                                                                       .names = 50,
-                                                                       .burst = 1s}));
+    EXPECT_EQ(parsed->by_account.at("CN=alice"),
+              (admission::Allowance{.weight = 4,
+                                    .requests = 20000,
+                                    .bytes = uint64_t{500} << 20,
+                                    .names = 50,
+                                    .burst = 1s,
+                                    .sessions = 3,
+                                    .handles = 400,
+                                    .requests_in_flight = 5,
+                                    .bytes_in_flight = 6 << 20}));
     EXPECT_EQ(parsed->others, admission::Allowance{.bytes = 1 << 20});
     EXPECT_EQ(parse_limits({}, "dpu.yaml", report)->others, admission::Allowance{});
 }
@@ -46,6 +55,7 @@ TEST(Limits, WhatMakesNoSenseIsRefused) {
              {{{"CN=a", {{"weight", "-1"}}}}, {"weight", "\"-1\""}},
              {{{"CN=a", {{"bytes", "2TiB"}}}}, {"bytes", "1TiB"}},
              {{{"CN=a", {{"requests", "many"}}}}, {"requests", "\"many\""}},
+             {{{"CN=a", {{"handles", "1.5"}}}}, {"handles", "\"1.5\""}},
              {{{"CN=a", {{"burst", "1h"}}}}, {"burst", "1min"}}}) {
         Report report;
         const auto parsed = parse_limits(each.settings, "dpu.yaml", report);

@@ -94,6 +94,42 @@ Task<> read_nothing_of_many(LimitedStage& stage) {
 }
 TEST(LinkLimits, EachNameOfFilesReadTogetherCounts) { LimitedStage().run(read_nothing_of_many); }
 
+Task<> open_too_many(LimitedStage& stage) {
+    fs::FileSystem& link = *stage.host.link;
+    const auto open = [&] { return link.open({}, fs::root_node, {.read = true}); };
+    stage.dpu.accounts.set({.others = {.handles = 2}});
+    const auto first = co_await open();
+    EXPECT_TRUE(first && co_await open());
+    const auto refused = co_await open();
+    EXPECT_FALSE(refused);
+    EXPECT_EQ(to_errno(refused.error()), EBUSY);
+    // What is open stays, and a lower limit lets nothing in until there is less.
+    stage.dpu.accounts.set({.others = {.handles = 1}});
+    EXPECT_TRUE(co_await link.readdir({}, first->handle, 0, 10));
+    EXPECT_TRUE(co_await link.close({}, first->handle));
+    EXPECT_FALSE(co_await open());
+    stage.dpu.accounts.set({.others = {.handles = 2}});
+    EXPECT_TRUE(co_await open());
+}
+TEST(LinkLimits, HandlesOverTheTenantsAreRefused) { LimitedStage().run(open_too_many); }
+
+Task<> look_once(LinkClient& link) { EXPECT_TRUE(co_await link.get_attributes({}, fs::root_node)); }
+Task<> look_at_once(LimitedStage& stage) {
+    stage.dpu.accounts.set({.others = {.requests_in_flight = 2}});
+    const Counter& waited = stage.dpu.group.admission.metrics().waited;
+    const uint64_t before = waited.value();
+    Nursery looking(stage.world.core(), 16);
+    for (int i = 0; i < 16; ++i) co_await looking.spawn(look_once(*stage.host.link));
+    uint64_t most = 0;
+    while (looking.running() > 0) {
+        most = std::max(most, stage.dpu.group.admission.inside().requests);
+        co_await sleep_for(stage.world.core(), 1us);
+    }
+    EXPECT_LE(most, 2U);
+    EXPECT_GT(waited.value(), before) << "none was refused";
+}
+TEST(LinkLimits, RequestsOverTheTenantsWait) { LimitedStage().run(look_at_once); }
+
 Task<> list_slowly(LinkClient& link, fs::FileHandle handle) {
     EXPECT_TRUE(co_await link.readdir({}, handle, 0, readdir_entries_max));
 }

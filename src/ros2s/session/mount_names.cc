@@ -44,9 +44,11 @@ Result<> MountNames::check_may_change(std::string_view name) {
     return check_may_change();
 }
 
-Result<> MountNames::check_room() {
-    const auto room = mount_.check_room();
-    if (room) return {};
+Result<HandleRoom> MountNames::reserve_handle() {
+    std::string why;
+    auto room = mount_.reserve_handle(&why);
+    if (room) return room;
+    if (!why.empty()) return report_.fail(room.error(), "{}", why);
     return report_.fail(
         room.error(),
         "too many files are open in this mount, by this tenant, or in all; close some");
@@ -226,7 +228,7 @@ Task<Result<>> MountNames::remove_xattr(const Call& call, NodeId node, std::stri
 
 Task<Result<fs::Opened>> MountNames::open(const Call& call, NodeId node, fs::OpenFlags flags) {
     if (flags.write || flags.append || flags.truncate) ROS2S_CO_TRY(check_may_change());
-    ROS2S_CO_TRY(check_room());
+    ROS2S_CO_TRY_ASSIGN(const HandleRoom room, reserve_handle());
     auto opened = co_await fs().open(call, node, flags);
     co_return co_await give(call, std::move(opened), false);
 }
@@ -235,7 +237,7 @@ Task<Result<fs::Opened>> MountNames::create(const Call& call, NodeId parent, std
                                             mode_t mode, fs::OpenFlags flags, fs::Owner owner) {
     ROS2S_CO_TRY(check_permissions(mode, report_));
     ROS2S_CO_TRY(check_may_change(name));
-    ROS2S_CO_TRY(check_room());
+    ROS2S_CO_TRY_ASSIGN(const HandleRoom room, reserve_handle());
     auto opened = co_await fs().create(call, parent, name, mode, flags, stored(owner));
     co_return co_await give(call, std::move(opened), true);
 }

@@ -92,7 +92,7 @@ class MountNames final : public fs::Namespace {
     [[nodiscard]] fs::FileSystem& fs() const { return mount_.file_system(); }
     [[nodiscard]] Result<> check_may_change();
     [[nodiscard]] Result<> check_may_change(std::string_view name);
-    [[nodiscard]] Result<> check_room();
+    [[nodiscard]] Result<HandleRoom> reserve_handle();
     // An owner that the client names, as the container stores it.
     [[nodiscard]] fs::Owner stored(fs::Owner owner) const;
     [[nodiscard]] Result<fs::Attributes> shown(Result<fs::Attributes> found) const;

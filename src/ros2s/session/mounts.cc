@@ -64,7 +64,7 @@ Result<fs::Caller> Mount::caller_for(fs::UserClaim& claim) const {
     return caller;
 }
 
-Result<> Mount::check_room() const {
+Result<HandleRoom> Mount::reserve_handle(std::string* why) {
     const MountBounds& bounds = owner_.bounds;
     if (handles_.size() >= bounds.handles_max) return fail(Code::busy, bounds.handles_max);
     const auto check = [this](const MountShare& share, const MountBounds::Together& most) {
@@ -78,10 +78,16 @@ Result<> Mount::check_room() const {
         return fail(Code::busy, owner_.tenant.handles);
     }
     if (!check(owner_.all, bounds.all)) return fail(Code::busy, owner_.all.handles);
-    return {};
+    const admission::Account& account = owner_.session.account();
+    if (const uint64_t most = account.handles_max(); owner_.tenant.handles >= most) {
+        if (why != nullptr) *why = account.at_limit("handles", most);
+        return fail(Code::busy, most);
+    }
+    return HandleRoom(*this);
 }
 
 void Mount::count_handles(int64_t more) {
+    owner_.session.account().metrics.handles.add(static_cast<uint64_t>(more));
     for (MountShare* share : {&owner_.tenant, &owner_.all}) {
         share->handles += static_cast<uint64_t>(more);
         if (!owner_.holds_descriptors) continue;

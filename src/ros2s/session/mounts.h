@@ -11,7 +11,8 @@
 // - Mount numbers start at a random value: a number of an earlier process is not valid here.
 // - References to nodes from lookups are counted and given back (FileSystem::forget).
 // - Bounded: mounts per session; mounts, handles and nodes per tenant and in all; descriptors that
-//   file systems hold for handles, per tenant and in all.
+//   file systems hold for handles, per tenant and in all. A tenant's account may limit its handles
+//   further. A limit that is lowered closes nothing.
 // - A container that is slow to open or close delays only sessions that mount the same one.
 // - A mount with subtrees reaches the container through a view of its own (access::SubtreeView).
 #pragma once
@@ -90,6 +91,22 @@ struct MountShare {
     uint64_t mounts = 0, handles = 0, nodes = 0, descriptors = 0;
 };
 
+class Mount;
+
+// Room for one handle while it is being opened.
+class [[nodiscard]] HandleRoom {
+  public:
+    explicit HandleRoom(Mount& mount);
+    HandleRoom(HandleRoom&& other) noexcept : mount_(std::exchange(other.mount_, nullptr)) {}
+    HandleRoom(const HandleRoom&) = delete;
+    HandleRoom& operator=(const HandleRoom&) = delete;
+    HandleRoom& operator=(HandleRoom&&) = delete;
+    ~HandleRoom();
+
+  private:
+    Mount* mount_;
+};
+
 // One session's use of one file system. Reached through a MountUse.
 class Mount {
   public:
@@ -126,8 +143,9 @@ class Mount {
     // The user as whom the client acts, in the claim's memory. Errors: denied, with an audit line.
     [[nodiscard]] Result<fs::Caller> caller_for(fs::UserClaim& claim) const;
 
-    // Checks that one more handle is allowed: in this mount, for its tenant, in all. Errors: busy.
-    [[nodiscard]] Result<> check_room() const;
+    // Room for one more handle: in this mount, for its tenant, in all. Keep it until opened().
+    // Errors: busy. `why`: gets the sentence if a limit of the tenant refused it.
+    [[nodiscard]] Result<HandleRoom> reserve_handle(std::string* why = nullptr);
     void opened(fs::FileHandle handle);
     // Errors: stale (not a handle of this mount).
     [[nodiscard]] Result<> check(fs::FileHandle handle) const {
@@ -147,6 +165,7 @@ class Mount {
 
   private:
     friend class Mounts;
+    friend class HandleRoom;
     friend class InUse<Mount>;
     void say_if_foreign(fs::FileHandle handle) const;
     void count_handles(int64_t more);
@@ -170,6 +189,11 @@ class Mount {
     uint32_t in_use_ = 0;
     Event idle_;  // woken when in_use_ becomes 0
 };
+
+inline HandleRoom::HandleRoom(Mount& mount) : mount_(&mount) { mount_->count_handles(1); }
+inline HandleRoom::~HandleRoom() {
+    if (mount_ != nullptr) mount_->count_handles(-1);
+}
 
 using MountUse = InUse<Mount>;
 

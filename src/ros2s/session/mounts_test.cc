@@ -1,6 +1,8 @@
 // Mounts of sessions: shared, bounded, and ended with their session.
 #include "mounts.h"
 
+#include <gmock/gmock.h>
+
 #include "mount_names.h"
 #include "ros2s/runtime/nursery.h"
 #include "session_test_support.h"
@@ -94,13 +96,13 @@ Task<> leave_everything_open(Rig& rig, uint64_t& id) {
         const auto mounted = co_await rig.mounts.mount(call, *session, "c", {}, report);
         auto mount = *rig.mounts.find(*session, *mounted);
         for (int j = 0; j < 4; ++j) {
-            EXPECT_TRUE(mount->check_room());
+            EXPECT_TRUE(mount->reserve_handle());
             const auto file = co_await mount->file_system().create(
                 call, fs::root_node, std::to_string(i * 10 + j), 0644, {.write = true}, {});
             mount->opened(file->handle);
             mount->refer(file->attributes.node);
         }
-        EXPECT_EQ(mount->check_room().error().code, Code::busy);
+        EXPECT_EQ(mount->reserve_handle().error().code, Code::busy);
         mount->refer(fs::NodeId{1000});
         EXPECT_EQ(mount->nodes(), 5U);
         mount->refer(fs::NodeId{1001});
@@ -248,23 +250,23 @@ Task<> hold_handles(Rig& rig) {
     fs::FileHandle last{};
     for (int i = 0; i < 6; ++i) {
         auto& use = i < 3 ? in_first : in_second;
-        EXPECT_TRUE(use->check_room()) << i;
+        EXPECT_TRUE(use->reserve_handle()) << i;
         const auto file = co_await use->file_system().create(call, fs::root_node, std::to_string(i),
                                                              0644, {.read = true}, {});
         use->opened(last = file->handle);
         use->refer(fs::NodeId{100 + static_cast<uint64_t>(i)});
     }
-    EXPECT_EQ(in_second->check_room().error().code, Code::busy) << "six of the tenant's";
+    EXPECT_EQ(in_second->reserve_handle().error().code, Code::busy) << "six of the tenant's";
     in_first->refer(fs::NodeId{1});
     EXPECT_EQ(in_first->nodes(), 3U) << "it forgot one";
     EXPECT_EQ(in_second->nodes(), 3U);
-    EXPECT_TRUE(in_others->check_room());
+    EXPECT_TRUE(in_others->reserve_handle());
     in_others->refer(fs::NodeId{1});
     in_others->refer(fs::NodeId{2});
     EXPECT_EQ(in_others->nodes(), 2U);
     EXPECT_TRUE(in_second->closing(last));
     in_second->forget(fs::NodeId{105}, 1);
-    EXPECT_TRUE(in_first->check_room());
+    EXPECT_TRUE(in_first->reserve_handle());
     in_first->refer(fs::NodeId{3});
     EXPECT_EQ(in_first->nodes(), 4U);
     EXPECT_TRUE(co_await in_second->file_system().close(call, last));
@@ -273,6 +275,51 @@ Task<> hold_handles(Rig& rig) {
 TEST(Mounts, OfOneTenantAreBoundedTogether) {
     Rig rig(1, {.nodes_sure = 1, .tenant = {8, 6, 6, 100}});
     rig.world.run(hold_handles(rig));
+}
+
+Task<> limit_handles(Rig& rig) {
+    const Call call;
+    Report report;
+    const auto alice = *rig.sessions.open(request());
+    const auto mounted = co_await rig.mounts.mount(call, *alice, "c", {}, report);
+    const auto use = *rig.mounts.find(*alice, *mounted);
+    MountNames names(*use, report);
+    const auto make = [&](std::string_view name) -> Task<Result<fs::Opened>> {
+        return names.create(call, fs::root_node, name, 0644, {.read = true}, {});
+    };
+    const Counter& open = alice->account().metrics.handles;
+    rig.accounts.set({.others = {.handles = 2}});
+    const auto first = co_await make("1");
+    EXPECT_TRUE(co_await make("2"));
+    EXPECT_EQ((co_await make("3")).error().code, Code::busy);
+    EXPECT_THAT(report.text(), testing::HasSubstr("'CN=alice' has as many handles as it may have, "
+                                                  "2. Close some."));
+    EXPECT_THAT(report.text(), testing::HasSubstr("tenant set NAME --handles"));
+    EXPECT_EQ((co_await names.lookup(call, fs::root_node, "3")).error().code, Code::not_found);
+    EXPECT_EQ(open.value(), 2U);
+    // A lower limit closes nothing.
+    rig.accounts.set({.others = {.handles = 1}});
+    EXPECT_TRUE(use->check(first->handle));
+    EXPECT_TRUE(co_await names.close(call, first->handle));
+    EXPECT_EQ((co_await make("3")).error().code, Code::busy);
+    rig.accounts.set({});
+    EXPECT_TRUE(co_await make("3"));
+    EXPECT_EQ(open.value(), 2U);
+    // Files that are being opened count.
+    rig.accounts.set({.others = {.handles = 4}});
+    {
+        const auto one = use->reserve_handle(), other = use->reserve_handle();
+        EXPECT_TRUE(one && other);
+        EXPECT_FALSE(use->reserve_handle());
+    }
+    EXPECT_TRUE(use->reserve_handle());
+    EXPECT_EQ(open.value(), 2U);
+}
+TEST(Mounts, ATenantHasNoMoreHandlesThanItsLimit) {
+    Rig rig(1, {});
+    rig.world.run(limit_handles(rig));
+    rig.world.run(rig.sessions.close_all());
+    EXPECT_EQ(rig.accounts.open("CN=alice")->metrics.handles.value(), 0U);
 }
 
 // Two of the three mounts, two handles and two nodes are alice's, none is hers alone at a limit.
@@ -292,19 +339,19 @@ Task<> share_the_server(Rig& rig) {
     EXPECT_NE(report.text().find("the server has too many mounts"), std::string::npos);
     fs::FileHandle last{};
     for (size_t i = 0; i < uses.size(); ++i) {
-        EXPECT_TRUE(uses[i]->check_room());
+        EXPECT_TRUE(uses[i]->reserve_handle());
         const auto file = co_await uses[i]->file_system().create(
             call, fs::root_node, std::to_string(i), 0644, {.read = true}, {});
         uses[i]->opened(last = file->handle);
         uses[i]->refer(fs::NodeId{100 + i});
     }
-    EXPECT_EQ(uses[2]->check_room().error().code, Code::busy);
+    EXPECT_EQ(uses[2]->reserve_handle().error().code, Code::busy);
     uses[2]->refer(fs::NodeId{1});
     EXPECT_EQ(uses[2]->nodes(), 1U) << "it forgot one";
     EXPECT_EQ(uses[0]->nodes(), 1U) << "not of another tenant";
     EXPECT_TRUE(uses[2]->closing(last));
     uses[0]->forget(fs::NodeId{100}, 1);
-    EXPECT_TRUE(uses[2]->check_room());
+    EXPECT_TRUE(uses[2]->reserve_handle());
     uses[2]->refer(fs::NodeId{2});
     EXPECT_EQ(uses[2]->nodes(), 2U);
     EXPECT_TRUE(co_await uses[2]->file_system().close(call, last));

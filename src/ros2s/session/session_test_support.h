@@ -81,7 +81,8 @@ struct Rig {
           store(world.core(), {.delay_max = 50us}),
           source(world.core(), store),
           tickets(world.core(), {.entropy = [this] { return world.random().next(); }}),
-          sessions(world.core(), tickets, {.sessions_max = 8, .per_subject_max = 4}),
+          sessions(world.core(), tickets,
+                   {.sessions_max = 8, .per_subject_max = 4, .accounts = &accounts}),
           recorder(world.core()),
           mounts(world.core(), sessions, source, bounds) {
         sessions.watch(recorder);
@@ -96,6 +97,7 @@ struct Rig {
     object::MemoryStore store;
     OneContainer source;
     TicketTable tickets;
+    admission::Accounts accounts{world.core()};
     SessionTable sessions;
     Recorder recorder;
     Mounts mounts;

@@ -57,7 +57,14 @@ SessionId SessionTable::draw() const {
     }
 }
 
-Result<SessionUse> SessionTable::open(SessionRequest request) {
+uint64_t SessionTable::sessions_of(const admission::Account& account) const {
+    return static_cast<uint64_t>(std::ranges::count_if(sessions_, [&](const auto& each) {
+        const Session& session = *each.second;
+        return session.account_.get() == &account && !session.is_for_another_ && !session.ending;
+    }));
+}
+
+Result<SessionUse> SessionTable::open(SessionRequest request, std::string* why) {
     if (draining_) return fail(Code::closed);
     const auto known = by_subject_.find(request.subject);
     const uint32_t has = known == by_subject_.end() ? 0 : known->second;
@@ -71,9 +78,19 @@ Result<SessionUse> SessionTable::open(SessionRequest request) {
         metrics_.refused.add();
         return fail(Code::no_memory, options_.sessions_max);
     }
+    auto account = accounts_.open(request.subject, request.pool);
+    // Counted only if there is a limit, and only here: a count for each account would change with
+    // its sessions.
+    if (const uint64_t most = account->sessions_max();
+        most != UINT64_MAX && sessions_of(*account) >= most) {
+        metrics_.refused.add();
+        account->metrics.refused.add();
+        if (why != nullptr) *why = account->at_limit("sessions", most);
+        return fail(Code::busy, most);
+    }
+    account->metrics.sessions.add();
     ++by_subject_[request.subject];
     const SessionId id = draw();
-    auto account = accounts_.open(request.subject, request.pool);
     auto session = std::make_unique<Session>(reactor_, id, std::move(account), std::move(request));
     session->last_use = reactor_.now();
     Session& opened = *sessions_.emplace(id, std::move(session)).first->second;
@@ -121,7 +138,11 @@ Task<Result<>> SessionTable::wait_for_rights(const Call& call, SessionId id) {
 }
 
 void SessionTable::use_account(Session& session, std::string_view tenant) {
-    session.account_ = accounts_.open(tenant, session.request.pool);
+    auto account = accounts_.open(tenant, session.request.pool);
+    session.is_for_another_ = account != session.account_;
+    session.account_->metrics.sessions.subtract();
+    session.account_ = std::move(account);
+    session.account_->metrics.sessions.add();
     session.tenant = session.account_->number;
 }
 
@@ -181,6 +202,7 @@ Task<> SessionTable::end(Session& session) {
                  fmt::format("session {} of {} ended", session.id.value, session.request.subject)));
     const auto subject = by_subject_.find(session.request.subject);
     if (--subject->second == 0) by_subject_.erase(subject);
+    session.account_->metrics.sessions.subtract();
     sessions_.erase(session.id);
     metrics_.ended.add();
     metrics_.live.subtract();

@@ -20,7 +20,8 @@
 // - Session numbers start at a random value: a client of an earlier process does not reach another
 //   client's session with its old number.
 // - A Session does not move while a SessionUse refers to it; ending waits for that.
-// - Bounded: sessions in all and per subject, tickets per session and subject.
+// - Bounded: sessions in all, per subject and by its account's limit, tickets per session and
+//   subject. A limit that is lowered ends no session.
 #pragma once
 #include <map>
 #include <memory>
@@ -117,11 +118,13 @@ class Session {
     StopSource revoked{};
     // The same for all sessions of its tenant, and for no others.
     [[nodiscard]] const std::string& tenant_name() const noexcept { return account_->name; }
+    [[nodiscard]] admission::Account& account() const noexcept { return *account_; }
 
   private:
     friend class InUse<Session>;
     friend class SessionTable;
     std::shared_ptr<admission::Account> account_;
+    bool is_for_another_ = false;  // its account is not that of its subject
     uint32_t in_use_ = 0;
     Event idle_;  // woken when in_use_ becomes 0
 };
@@ -168,8 +171,9 @@ class SessionTable {
     SessionTable(const SessionTable&) = delete;
     SessionTable& operator=(const SessionTable&) = delete;
 
-    // Errors: busy (the subject has too many), no_memory (the table is full), closed (draining).
-    [[nodiscard]] Result<SessionUse> open(SessionRequest request);
+    // Errors: busy (the subject or its tenant has too many), no_memory (the table is full), closed
+    // (draining). `why`: gets the sentence if a limit of the tenant refused it.
+    [[nodiscard]] Result<SessionUse> open(SessionRequest request, std::string* why = nullptr);
     // Errors: stale (this subject has no session with that number). `from`: the subject's address,
     // for the audit line if the session belongs to another subject.
     [[nodiscard]] Result<SessionUse> find(SessionId id, std::string_view subject,
@@ -186,7 +190,7 @@ class SessionTable {
     [[nodiscard]] Result<SessionUse> use(SessionId id);
 
     // What the session does from here on is for that tenant, and not for its subject's. Before its
-    // first ticket.
+    // first ticket. The tenant's limit of sessions is kept where its own clients open them.
     void use_account(Session& session, std::string_view tenant);
     // Of a subject that may have no session.
     [[nodiscard]] std::shared_ptr<admission::Account> account_of(std::string_view subject,
@@ -241,6 +245,8 @@ class SessionTable {
   private:
     Task<> end(Session& session);
     [[nodiscard]] SessionId draw() const;
+    // Of its own clients, without those that end.
+    [[nodiscard]] uint64_t sessions_of(const admission::Account& account) const;
 
     Reactor& reactor_;
     TicketTable& tickets_;

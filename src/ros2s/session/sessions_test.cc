@@ -125,6 +125,63 @@ TEST(Sessions, RefusalsAreCountedForTheirTenant) {
     world.run(sessions.close_all());
 }
 
+TEST(Sessions, ATenantHasNoMoreThanItsLimit) {
+    sim::World world(1);
+    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
+    admission::Allowances allowances;
+    for (const char* subject : {"CN=alice", "CN=alice-2"}) {
+        allowances.accounts[subject] = {{"pool", "batch"}};
+    }
+    allowances.by_account["batch"].sessions = 2;
+    admission::Accounts accounts(world.core(), allowances);
+    SessionTable sessions(world.core(), tickets, {.accounts = &accounts});
+    const auto limit = [&](uint32_t most) {
+        allowances.by_account["batch"].sessions = most;
+        accounts.set(allowances);
+    };
+    const auto account = accounts.open("CN=alice", "pool");
+    EXPECT_TRUE(sessions.open(request()));
+    EXPECT_TRUE(sessions.open(request("CN=alice-2")));
+    std::string why;
+    EXPECT_EQ(sessions.open(request(), &why).error().code, Code::busy);
+    EXPECT_EQ(why,
+              "'batch' has as many sessions as it may have, 2. Close some. An administrator sets "
+              "this limit with `ros2store tenant set NAME --sessions`, or under 'limits' in the "
+              "settings of this server");
+    EXPECT_EQ(account->metrics.refused.value(), 1U);
+    EXPECT_TRUE(sessions.open(request("CN=bob"))) << "of another tenant";
+    // A lower limit ends nothing.
+    limit(1);
+    EXPECT_EQ(account->metrics.sessions.value(), 2U);
+    world.run(sessions.close(sessions.all().front()->id));
+    world.run(sessions.close(sessions.all().front()->id));
+    limit(3);
+    while (account->metrics.sessions.value() < 3) ASSERT_TRUE(sessions.open(request()));
+    EXPECT_FALSE(sessions.open(request()));
+    limit(0);
+    EXPECT_TRUE(sessions.open(request()));
+    world.run(sessions.close_all());
+    EXPECT_EQ(account->metrics.sessions.value(), 0U);
+}
+
+// What a DPU opens for a tenant's hosts is the tenant's, whose limit the DPU has kept.
+TEST(Sessions, OfADelegateAreNotLimitedByItsTenants) {
+    sim::World world(1);
+    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
+    admission::Allowances allowances;
+    allowances.accounts["batch"] = allowances.accounts["CN=alice"] = {{"pool", "batch"}};
+    allowances.by_account["batch"].sessions = 1;
+    admission::Accounts accounts(world.core(), allowances);
+    SessionTable sessions(world.core(), tickets, {.accounts = &accounts});
+    for (int i = 0; i < 2; ++i) sessions.use_account(**sessions.open(request("CN=dpu")), "batch");
+    EXPECT_EQ(accounts.open("CN=dpu")->metrics.sessions.value(), 0U);
+    EXPECT_EQ(accounts.open("CN=alice", "pool")->metrics.sessions.value(), 2U);
+    EXPECT_TRUE(sessions.open(request())) << "the tenant's own";
+    EXPECT_FALSE(sessions.open(request()));
+    world.run(sessions.close_all());
+    EXPECT_EQ(accounts.open("CN=alice", "pool")->metrics.sessions.value(), 0U);
+}
+
 TEST(Sessions, AreBounded) {
     Rig rig;
     for (int i = 0; i < 4; ++i) EXPECT_TRUE(rig.sessions.open(request()));

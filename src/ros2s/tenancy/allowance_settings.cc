@@ -10,6 +10,7 @@ namespace ros2s::tenancy {
 std::vector<config::Field> fields_of(admission::Allowance& a) {
     using namespace std::chrono_literals;
     constexpr uint64_t most = 1'000'000'000;
+    constexpr uint32_t at_once = 1'000'000;
     return {
         config::count("weight", a.weight, 1, 1000,
                       "of its share of this server's time while others are active, 1 to 1000."),
@@ -19,7 +20,14 @@ std::vector<config::Field> fields_of(admission::Allowance& a) {
                      "bytes read and written per second: 500MiB."),
         config::count("names", a.names, 0, most, "requests per second on names and attributes."),
         config::duration("burst", a.burst, 1ms, 60s,
-                         "for how long a rate may be exceeded after a pause: 100ms.")};
+                         "for how long a rate may be exceeded after a pause: 100ms."),
+        config::count("sessions", a.sessions, 0, at_once,
+                      "sessions at once; 0: no limit but the server's own, as for the next three."),
+        config::count("handles", a.handles, 0, at_once, "open files and directories."),
+        config::count("requests_in_flight", a.requests_in_flight, 0, at_once,
+                      "requests in progress; further ones wait."),
+        config::size("bytes_in_flight", a.bytes_in_flight, 0, uint64_t{1} << 40,
+                     "payload of requests in progress: 16MiB.")};
 }
 
 std::vector<std::string_view> limit_names() {

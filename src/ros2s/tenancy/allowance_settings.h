@@ -1,4 +1,4 @@
-// The limits of a tenant as settings: weight, requests, bytes, names, burst.
+// The limits of a tenant as settings: weight, rates, and what it may have at once.
 #pragma once
 #include <string_view>
 #include <vector>

@@ -94,7 +94,7 @@ Result<Tenant> TenantRegistry::changed(Change what, const std::string& name,
     tenant.revoked = what == Change::revoke;
     for (const auto& [key, text] : settings) {
         tenant.settings.insert_or_assign(key, text);
-        if (text.empty()) tenant.settings.erase(key);
+        if (is_removal(key, text)) tenant.settings.erase(key);
     }
     ROS2S_TRY(parse_settings(tenant, fmt::format("tenant '{}'", name), report));
     ROS2S_TRY(check_subjects(tenants_, tenant, report));

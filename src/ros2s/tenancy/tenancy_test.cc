@@ -31,7 +31,11 @@ TEST(Tenant, SettingsAreParsed) {
                                              {"read", "images, run-*"},
                                              {"until", "2027-01-31"},
                                              {"weight", "4"},
-                                             {"bytes", "1MiB"}});
+                                             {"bytes", "1MiB"},
+                                             {"sessions", "8"},
+                                             {"handles", "1000"},
+                                             {"requests_in_flight", "16"},
+                                             {"bytes_in_flight", "64MiB"}});
     EXPECT_THAT(alice.subjects, testing::ElementsAre("CN=alice", "CN=alice-2"));
     EXPECT_THAT(alice.granted[0],
                 testing::ElementsAre(session::Granted{.label = "images"},
@@ -39,6 +43,10 @@ TEST(Tenant, SettingsAreParsed) {
     ASSERT_TRUE(alice.allowance);
     EXPECT_EQ(alice.allowance->weight, 4U);
     EXPECT_EQ(alice.allowance->bytes, 1U << 20);
+    EXPECT_EQ(alice.allowance->sessions, 8U);
+    EXPECT_EQ(alice.allowance->handles, 1000U);
+    EXPECT_EQ(alice.allowance->requests_in_flight, 16U);
+    EXPECT_EQ(alice.allowance->bytes_in_flight, 64U << 20);
     // 2027-01-31 in seconds since 1970.
     EXPECT_TRUE(alice.is_active(WallTime(std::chrono::seconds(1801353599))));
     EXPECT_FALSE(alice.is_active(WallTime(std::chrono::seconds(1801353600))));
@@ -73,6 +81,10 @@ TEST(Tenant, ABadSettingIsRefusedWithItsNameAndWhatToWrite) {
     EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"until", "9999-01-01"}}), HasSubstr("2200"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"until", "1027-01-31"}}), HasSubstr("1970"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"weight", "0"}}), HasSubstr("weight"));
+    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"sessions", "-1"}}),
+                HasSubstr("sessions: \"-1\" is not a whole number"));
+    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"bytes_in_flight", "2TiB"}}),
+                HasSubstr("bytes_in_flight: \"2TiB\" is out of range"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a, CN=b"}}), HasSubstr("write a ; between two"));
     EXPECT_THAT(refused("a", {{"subjects", "CN=a\nrevoked: no"}}), HasSubstr("one line"));
 }
@@ -180,6 +192,29 @@ Task<> change_in_turn(TenantRegistry& registry) {
     EXPECT_EQ(registry.version(), version);
     EXPECT_TRUE(co_await registry.change(Change::revoke, "alice", {}, report));
     EXPECT_NE(registry.version(), version);
+}
+
+// A container may have that name.
+Task<> limit_and_remove(TenantRegistry& registry) {
+    Report report;
+    config::Entries limited = alices;
+    limited.insert({{"sessions", "8"}, {"bytes_in_flight", "1MiB"}, {"space", "1GiB"}});
+    EXPECT_TRUE(co_await registry.change(Change::create, "alice", limited, report));
+    const auto changed = co_await registry.change(
+        Change::set, "alice", {{"bytes_in_flight", "none"}, {"space", "none"}, {"read", "none"}},
+        report);
+    EXPECT_TRUE(changed) << report.text();
+}
+Task<> find_what_is_left(TenantRegistry& registry) {
+    config::Entries left = alices;
+    left.insert({{"sessions", "8"}, {"read", "none"}});
+    EXPECT_EQ(registry.tenants().at("alice").settings, left);
+    EXPECT_EQ(registry.tenants().at("alice").allowance, admission::Allowance{.sessions = 8});
+    co_return;
+}
+TEST_F(Registry, NoneRemovesALimit) {
+    with(limit_and_remove);
+    with(find_what_is_left);
 }
 
 Task<> find_alice_revoked(TenantRegistry& registry) {

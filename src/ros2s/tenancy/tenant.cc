@@ -83,6 +83,11 @@ Result<uint64_t> parse_files_cap(const std::string& text, std::string_view where
                        where, text);
 }
 
+bool is_removal(std::string_view name, std::string_view text) {
+    const bool is_limiting = is_limit(name) || name == space_key || name == files_key;
+    return text.empty() || (text == "none" && is_limiting);
+}
+
 Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report) {
     if (!object::is_valid_label(tenant.name)) {
         return report.fail(

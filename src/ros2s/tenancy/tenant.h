@@ -6,7 +6,9 @@
 //
 //     subjects  "CN=alice; CN=alice-2"        read, write, create, destroy  "images, alice-*"
 //                                             read, write  also directories: "images/cats"
-//     until     "2027-01-01T00:00:00Z"        weight, requests, bytes, names, burst  as in `limits`
+//     until     "2027-01-01T00:00:00Z"        weight, requests, bytes, names, burst,
+//                                             sessions, handles, requests_in_flight,
+//                                             bytes_in_flight  as in `limits`
 //     space     "1TiB"                         files      "10M"
 //     users, groups, root_squash (default: yes), squash, uid_map, gid_map, may  as in UserGrant
 //
@@ -75,6 +77,8 @@ using TenantsByName = std::map<std::string, Tenant, std::less<>>;
 
 // Fills the parsed form. Errors: invalid, with a sentence that begins with `where`.
 [[nodiscard]] Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report);
+// True if a change to that text removes the setting: it is empty, or `none` for a limit or a cap.
+[[nodiscard]] bool is_removal(std::string_view name, std::string_view text);
 // A subject has one tenant. Errors: exists, with a sentence.
 [[nodiscard]] Result<> check_subjects(const TenantsByName& tenants, const Tenant& changed,
                                       Report& report);
