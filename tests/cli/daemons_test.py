@@ -414,7 +414,7 @@ class Life(WithDirectory):
         # Whoever takes over the DPU has its certificate, and reaches nothing with it.
         engine = f"ros2s:///pool/main?socket={self.pool}/run/engine.control"
         dpu = {**os.environ, "ROS2STORE_CERTS": str(certs / "dpu")}
-        for command in (("ls", engine), ("container", "list", engine), ("container", "create", engine + "2")):
+        for command in (("ls", engine), ("container", "list", engine), ("container", "create", engine.replace("main", "own"))):
             self.refused(*command, env=dpu, says="CN=dpu")
         self.refused("tenant", "create", engine, "eve", "--subject", "CN=dpu", "--write", "*", env=dpu,
                      says="CN=dpu")
