@@ -40,7 +40,7 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     }
     // Without the engine's address, which hosts must not learn.
     [[nodiscard]] std::string path(const std::string& pool) const override {
-        return pools.storage(pool);
+        return delegated.has(pool) ? delegated.storage(pool) : pools.storage(pool);
     }
     [[nodiscard]] std::vector<control::AbsentPool> absent() const override {
         auto absent = pools.absent();
@@ -73,7 +73,7 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     }
     [[nodiscard]] std::string storage(const std::string& pool,
                                       const std::string& container) const override {
-        const std::string engine = pools.storage(pool);
+        const std::string engine = path(pool);
         if (!engine.empty()) return engine;
         const std::string directory = served.storage(pool, container);
         return directory.empty() ? daos.storage(pool, container) : directory;

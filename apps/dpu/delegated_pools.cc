@@ -17,6 +17,12 @@ constexpr Duration turn_pause = std::chrono::milliseconds(5);
 // A shorter absence of an engine is not reported.
 constexpr Duration absence_least = std::chrono::milliseconds(500);
 
+// Counters of several sessions together, by name.
+using Sums = std::map<std::string, std::pair<std::string, uint64_t>>;  // help, value
+void add(Sums& sums, std::string_view name, std::string_view help, uint64_t value) {
+    sums.try_emplace(std::string(name), help, 0).first->second.second += value;
+}
+
 }  // namespace
 
 struct DelegatedPools::Known {
@@ -26,6 +32,11 @@ struct DelegatedPools::Known {
     tenancy::SeenTenants tenants;
     std::optional<WallTime> failing_since{};
     bool is_absent = false;  // it was reported
+    // Its sessions with the engine: those that are open, the provider of the last one, and the
+    // counters of those that have ended.
+    std::vector<const Kept*> open{};
+    std::string provider{};
+    Sums ended{};
 };
 
 // Shows a chain. The session in which it does so may outlive the chain's use here.
@@ -53,6 +64,10 @@ struct DelegatedPools::Kept {
     ~Kept() {
         --owner.alive_;
         if (pool == nullptr) return;
+        std::erase(known->open, this);
+        pool->visit_metrics([this](std::string_view name, std::string_view help, uint64_t value) {
+            if (name.ends_with("_total")) add(known->ended, name, help, value);
+        });
         // take() leaves room for it.
         ROS2S_CHECK(owner.ending_.try_spawn(end(std::move(holder), std::move(pool))));
     }
@@ -60,9 +75,11 @@ struct DelegatedPools::Kept {
     Kept& operator=(const Kept&) = delete;
 
     DelegatedPools& owner;
+    Known* known = nullptr;              // set with the pool
     capability::Capability first, last;  // of the chain
     Semaphore turn;                      // of opening and showing
     bool is_renewing = false;
+    bool was_reported_late = false;  // to the hosts, since the last renewal
     std::shared_ptr<Holder> holder;
     std::unique_ptr<connection::DirectPool> pool;
 };
@@ -111,6 +128,7 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
     known.ahead = listed.now - reactor_.wall_time();
     if (listed.tenants) known.tenants = tenants;
     const WallTime now = engine_time(known);
+    report_late(pool, known);
     std::erase_if(kept_, [&](const auto& each) {
         if (std::get<0>(each.first) != pool) return false;
         const capability::Capability& first = each.second->first;
@@ -122,6 +140,24 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
                tenant->second.tenant.generation != last.generation ||
                tenancy::is_revoked(tenant->second.tenant, first, last, now);
     });
+}
+
+// The engine refuses chains that are out of time: its clock was set, or the hosts were late.
+void DelegatedPools::report_late(const std::string& pool, const Known& known) {
+    for (const auto& [key, kept] : kept_) {
+        if (std::get<0>(key) != pool || kept.use_count() == 1 || kept->was_reported_late ||
+            kept->last.is_in_time(engine_time(known))) {
+            continue;
+        }
+        kept->was_reported_late = true;
+        for (const session::Session* const session : sessions_.all()) {
+            const session::SessionRequest& request = session->request;
+            if (request.pool != pool || tenant_of(pool, request.subject) != kept->last.tenant) {
+                continue;
+            }
+            sessions_.expel(session->id, "a capability of its tenant is not valid now");
+        }
+    }
 }
 
 void DelegatedPools::know_reachable(const std::string& pool, Known& known) {
@@ -163,6 +199,33 @@ void DelegatedPools::add_metrics(std::vector<exporter::Source>& sources) const {
                                visit(reachable_metric, reachable_help, known.is_absent ? 0 : 1);
                            }});
     }
+    sources.push_back({.list = {}, .others = [this] { return counters(); }});
+}
+
+std::vector<exporter::Source> DelegatedPools::counters() const {
+    std::vector<exporter::Source> sources;
+    for (const auto& [pool, known] : known_) {
+        if (known->provider.empty()) continue;  // there was no session yet
+        sources.push_back(
+            {.labels = {{"side", "engine"}, {"pool", pool}, {"provider", known->provider}},
+             .list = [&known = *known](const MetricVisitor& visit) {
+                 Sums sums = known.ended;
+                 for (const Kept* const kept : known.open) {
+                     kept->pool->visit_metrics(
+                         [&sums](std::string_view name, std::string_view help, uint64_t value) {
+                             add(sums, name, help, value);
+                         });
+                 }
+                 for (const auto& [name, sum] : sums) visit(name, sum.first, sum.second);
+             }});
+    }
+    return sources;
+}
+
+std::string DelegatedPools::storage(std::string_view pool) const {
+    const auto known = known_.find(pool);
+    if (known == known_.end() || known->second->open.empty()) return {};
+    return known->second->open.front()->pool->path_without_address();
 }
 
 WallTime DelegatedPools::engine_time(const Known& pool) const {
@@ -258,14 +321,15 @@ Task<Result<capability::Capability>> DelegatedPools::verify(std::string subject,
         return fail(Code::denied);
     };
     const Known& known = *known_.at(pool);
-    // The host may have heard of a change before this process.
+    // The host may have heard of a change, also of the engine's clock, before this process.
     const auto first = capability::decode(chain.front());
     for (const Time until = reactor_.now() + news_max; first && reactor_.now() < until;) {
         const auto tenant = known.tenants.find(first->tenant);
         const bool is_known_key =
             std::ranges::find(known.issuers, first->issuer) != known.issuers.end();
         if (tenant == known.tenants.end() ||
-            (is_known_key && tenant->second.tenant.generation >= first->generation)) {
+            (is_known_key && tenant->second.tenant.generation >= first->generation &&
+             first->is_in_time(engine_time(known)))) {
             break;
         }
         if (!co_await sleep_for(reactor_, news_pause, {})) break;
@@ -351,7 +415,11 @@ Task<Result<>> DelegatedPools::take(std::string subject, std::string peer, std::
     const bool is_new = found == kept_.end();
     std::shared_ptr<Kept> kept = is_new ? std::make_shared<Kept>(*this, reactor_) : found->second;
     // An older one, which was delayed, changes nothing.
-    if (!is_new && last.expires < kept->last.expires) co_return Result<>{};
+    if (!is_new && last.expires < kept->last.expires &&
+        kept->last.is_in_time(engine_time(*known_.at(pool)))) {
+        co_return Result<>{};
+    }
+    kept->was_reported_late = false;
     kept->first = *capability::decode(chain.front());
     kept->last = last;
     kept->holder->links = std::move(chain);
@@ -400,6 +468,10 @@ Task<Result<>> DelegatedPools::open(Kept& kept, const Call& call, std::string po
     }
     if (!opened) co_return failed(opened.error());
     kept.pool = std::move(*opened);
+    kept.known = known_.at(pool).get();
+    kept.known->open.push_back(&kept);
+    kept.known->provider = kept.pool->provider();
+    log_.info("the pool '{}' for the tenant '{}': {}", pool, kept.last.tenant, kept.pool->path());
     co_return Result<>{};
 }
 
@@ -411,6 +483,7 @@ Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(
         capability::Use within = use;
         within.directories = kept->last.use.directories;  // the mount's view has checked these
         if (!kept->last.use.covers(within)) continue;
+        if (!kept->last.is_in_time(engine_time(*known_.at(pool)))) continue;
         if (best == nullptr || best->last.expires < kept->last.expires) best = kept;
     }
     if (best == nullptr || tenant.empty()) {

@@ -62,12 +62,15 @@ class DelegatedPools final : public control::Capabilities {
     void watch(OnChange on_change) { on_change_ = std::move(on_change); }
     // The pools whose engine cannot be reached now.
     [[nodiscard]] std::vector<control::AbsentPool> absent() const;
-    // As EnginePools::add_metrics().
+    // As EnginePools::add_metrics(). Counters are those of all sessions for a pool, also of those
+    // that have ended.
     void add_metrics(std::vector<exporter::Source>& sources) const;
     Task<> close();
 
     [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
     [[nodiscard]] bool has(std::string_view pool) const;
+    // As EnginePools::storage(). Empty also while no session for the pool is open.
+    [[nodiscard]] std::string storage(std::string_view pool) const;
     // The tenant of the subject; empty: it has none that is active.
     [[nodiscard]] std::string tenant_of(std::string_view pool, std::string_view subject) const;
     // The tenant of the subject in its present generation, and what it needs to mount:
@@ -97,6 +100,10 @@ class DelegatedPools final : public control::Capabilities {
     struct Kept;
     using Key = std::tuple<std::string, std::string, uint8_t, bool, std::string>;
     [[nodiscard]] WallTime engine_time(const Known& pool) const;
+    [[nodiscard]] std::vector<exporter::Source> counters() const;
+    // Ends the sessions of hosts whose tenant has a chain in use that is out of time: they hand
+    // over another one.
+    void report_late(const std::string& pool, const Known& known);
     // Its engine has answered.
     void know_reachable(const std::string& pool, Known& known);
     // Errors: denied; then `why` says what is wrong.

@@ -20,6 +20,13 @@ constexpr size_t authority_bytes_max = 1 << 20;
 // The helper threads have other work, too.
 constexpr size_t verified_at_once = 2;
 
+bool is_out_of_time(const capability::Chain& chain, WallTime now) {
+    return std::ranges::any_of(chain, [now](const std::string& link) {
+        const auto capability = capability::decode(link);
+        return capability && !capability->is_in_time(now);
+    });
+}
+
 }  // namespace
 
 IssuedCapabilities::IssuedCapabilities(Environment environment, Pools& pools,
@@ -244,6 +251,11 @@ Task<Result<>> IssuedCapabilities::show(session::Session& session, capability::C
                 why = "its holder did not sign for this session";
                 return fail(Code::denied);
             });
+    }
+    if (!verified && is_delegate(subject) && is_out_of_time(chain, expected.now)) {
+        // This machine's clock was set, or the DPU's hosts were late. The DPU tells them.
+        (void)co_await sleep_for(environment_.reactor, told_by_then);
+        co_return fail(Code::stale);
     }
     const Attempt what{pool, session.request.from, session.id.value,
                        fmt::format("showed a capability of the pool '{}'", pool)};

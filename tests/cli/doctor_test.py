@@ -52,7 +52,7 @@ class Running(Doctor):
     def test_servers_that_run(self):
         findings = self.ask(self.pool)
         self.assert_good(findings, "authority", 2)
-        self.assert_good(findings, "certificate", 4)
+        self.assert_good(findings, "certificate", 5)
         self.assertIn(f"{self.pool}/run/engine.control",
                       self.assert_good(findings, "connect", 2))
         self.assertIn("CN=server", self.assert_good(findings, "TLS", 2)[0])

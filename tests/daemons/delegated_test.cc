@@ -204,6 +204,34 @@ TEST_P(DelegatedDpu, TheEngineCountsForTheirTenants) {
     stop();
 }
 
+// It has a session for each container and kind of mount. For people, they are one way to a pool.
+TEST_P(DelegatedDpu, ItCountsItsSessionsTogether) {
+    start();
+    ASSERT_EQ(change(Change::create, "alice", alices), "");
+    const auto updates = [&]() -> uint64_t {
+        constexpr std::string_view name =
+            "ros2store_client_update_requests_total{side=\"engine\",pool=\"pool\",provider=\"shm\"}"
+            " ";
+        const std::string seen = dpu.metrics();
+        const size_t at = seen.find(name);
+        return at == std::string::npos ? 0 : std::stoull(seen.substr(at + name.size()));
+    };
+    EXPECT_EQ(updates(), 0U);
+    Client alice;
+    Report report;
+    ASSERT_TRUE(alice.open(*reactor, host("alice", "main"), report)) << report.text();
+    EXPECT_TRUE(write(alice, "one", 'a'));
+    const uint64_t before = updates();
+    EXPECT_GE(before, 1U);
+    EXPECT_THAT(dpu.log(), HasSubstr("the pool 'pool' for the tenant 'alice': shm to "));
+    // The first session ends, and its counters stay.
+    ASSERT_EQ(change(Change::set, "alice", {{"weight", "2"}}), "");
+    EXPECT_TRUE(write(alice, "two", 'b'));
+    EXPECT_GE(updates(), before + 1);
+    alice.close(*reactor);
+    stop();
+}
+
 // It says so in its metrics, to its hosts' `doctor` and in its log, and a mount does not hang.
 TEST_P(DelegatedDpu, AnEngineThatIsAwayIsReported) {
     start();

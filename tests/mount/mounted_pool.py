@@ -68,10 +68,9 @@ class Pool:
     def serve(self, directory):
         """A directory of this machine through the DPU daemon, too; its URI."""
         self.run(CLI, "down", self.directory)
-        with open(f"{self.directory}/dpu.yaml") as settings:
-            text = settings.read().replace("pool/*", "pool/*, served/*")
-        with open(f"{self.directory}/dpu.yaml", "w") as settings:
-            settings.write(f"{text}\ndirectories: {{served/files: {directory}}}\n")
+        with open(f"{self.directory}/dpu.yaml", "a") as settings:
+            settings.write(f"\ndirectories: {{served/files: {directory}}}\n"
+                           'access: {"CN=client": {write: served/*}}\n')
         self.run(CLI, "up", self.directory)
         return f"{OFFLOAD}:///served/files?dir={self.directory}"
 

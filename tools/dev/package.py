@@ -147,13 +147,14 @@ def services(debian, tree):
     for name in CERTIFICATES:
         (tree / SETTINGS / name).mkdir(parents=True)
     shutil.copy("src/ros2s/daemon/ros2store.sysusers", users / "ros2store.conf")
-    for daemon, pools in (("engine", POOL), ("dpu", "pool")):
+    for daemon, wish in (("engine", f"pools: {POOL}\n"),
+                         ("dpu", "pools: pool\nengine: {access: delegated}\n")):
         shutil.copy(f"apps/{daemon}/ros2store-{daemon}.service", units)
         program = build.folder(debian.preset) / f"bin/ros2store-{daemon}"
-        settings = output_of(*debian.runner, program, "--print-config")
-        changed = re.sub('^(# )?pools: ""$', f"pools: {pools}", settings, flags=re.MULTILINE)
-        assert changed != settings
-        (tree / SETTINGS / f"{daemon}.yaml").write_text(changed, encoding="utf-8")
+        settings = tree / SETTINGS / f"{daemon}.yaml"
+        settings.write_text(wish, encoding="utf-8")
+        settings.write_text(output_of(*debian.runner, program, "--config", settings, "--print-config"),
+                            encoding="utf-8")
     (tree / "DEBIAN/conffiles").write_text(f"/{SETTINGS}/dpu.yaml\n/{SETTINGS}/engine.yaml\n",
                                            encoding="utf-8")
     for name, script in (("postinst", POSTINST), ("prerm", PRERM)):

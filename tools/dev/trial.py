@@ -28,15 +28,19 @@ USES = (
     ("ros2store-engine serves a pool, and drains", """
         ros2store certs init /authority-storage >/dev/null
         ros2store certs init /authority-hosts >/dev/null
-        give() { cp $1/ca.crt $1/$2.crt $1/$2.key $3; }
-        give /authority-storage server /etc/ros2store/engine
-        give /authority-storage client /etc/ros2store/dpu/storage
-        give /authority-hosts server /etc/ros2store/dpu/hosts
+        ros2store certs issue /authority-storage dpu-1 >/dev/null
+        ros2store certs issue /authority-hosts host-1 >/dev/null
+        give() { cp $1/ca.crt $4; cp $1/$2.crt $4/$3.crt; cp $1/$2.key $4/$3.key; }
+        give /authority-storage server server /etc/ros2store/engine
+        give /authority-storage dpu-1 client /etc/ros2store/dpu/storage
+        give /authority-hosts server server /etc/ros2store/dpu/hosts
+        cp /authority-hosts/ca.crt /etc/ros2store/engine/hosts-ca.crt
         mkdir /etc/ros2store/certs
-        give /authority-hosts client /etc/ros2store/certs
+        give /authority-hosts host-1 client /etc/ros2store/certs
         ros2store up --no-daemons /var/lib/ros2store/pool --size 128MiB >/dev/null
         mkdir -p /run/ros2store/engine /run/ros2store/dpu
-        echo 'access: {"CN=client": {write: pool/*}}' >>/etc/ros2store/engine.yaml
+        echo 'administrators: CN=client' >>/etc/ros2store/engine.yaml
+        echo 'capabilities: {delegates: CN=dpu-1, authority: /etc/ros2store/engine/hosts-ca.crt}' >>/etc/ros2store/engine.yaml
         ros2store-engine --config /etc/ros2store/engine.yaml 2>/log &
         for i in $(seq 600); do grep -q "info: ready" /log && break; sleep 0.1; done
         cat /log
@@ -50,11 +54,12 @@ USES = (
             $1 --config /etc/ros2store/${1#ros2store-}.yaml 2>/$1.log &
             for i in $(seq 600); do grep -q "info: ready" /$1.log && return; sleep 0.1; done
             cat /$1.log; false; }
-        echo 'access: {"CN=client": {write: pool/*}}' >>/etc/ros2store/dpu.yaml
         echo 'metrics: {listen: "127.0.0.1:7509", password_file: /password}' >>/etc/ros2store/dpu.yaml
         begin ros2store-engine; engine=$!
         begin ros2store-dpu; dpu=$!
         cat /ros2store-dpu.log
+        ros2store tenant create ros2s://127.0.0.1/pool/main host-1 --certs /authority-storage --subject CN=host-1 \\
+            --write '*' --root-squash no
         ros2store doctor ros2s+dpu://127.0.0.1/pool/main
         cp -r /etc/apt /tree; echo hello >/tree/a
         ros2store cp -r /tree ros2s+dpu://127.0.0.1/pool/main/tree

@@ -22,10 +22,12 @@ Json shown(const pki::IssuedCertificate& issued) {
                          {"expires", pki::to_string(issued.expires)}});
 }
 
+// `side`: the name by which programs look for it, server or client.
 void say_where_to_copy(const CommandContext& context, const pki::IssuedCertificate& issued,
-                       const std::string& directory, std::string_view machine) {
-    context.session.say("{:<10} until {}; copy to {}:", issued.name, pki::to_string(issued.expires),
-                        machine);
+                       const std::string& directory, std::string_view machine,
+                       std::string_view side) {
+    context.session.say("{0:<10} until {1}; copy to {2}, as ca.crt, {3}.crt and {3}.key:",
+                        issued.name, pki::to_string(issued.expires), machine, side);
     context.session.say("  {}/ca.crt  {}  {}", directory, issued.certificate_file, issued.key_file);
 }
 
@@ -59,11 +61,15 @@ Task<Result<>> certs_init(CommandContext context, CertificateOptions options) {
         "it can issue certificates for any name",
         options.directory, pki::to_string(issued[0].expires), issued[0].key_file);
     say_where_to_copy(context, issued[1], options.directory,
-                      "the machine of the engine or DPU daemon");
+                      "the machine of the engine or DPU daemon", "server");
     context.session.say("  reached as {}", fmt::join(names, ", "));
-    say_where_to_copy(context, issued[2], options.directory, "the machines of those who use it");
-    context.session.say("one certificate for each program is better: ros2store certs issue {} NAME",
-                        shell_word(options.directory));
+    say_where_to_copy(context, issued[2], options.directory,
+                      "the machine of an administrator or host", "client");
+    context.session.say(
+        "each DPU and each host needs a client certificate of its own, which says what it may do "
+        "and can be revoked: ros2store certs issue {} NAME. A DPU that has one needs no rights at "
+        "the engine: docs/control.md, delegated",
+        shell_word(options.directory));
     std::vector<Json> all;
     for (const auto& each : issued) all.push_back(shown(each));
     context.session.answer(
@@ -80,7 +86,8 @@ Task<Result<>> certs_issue(CommandContext context, CertificateOptions options) {
                                                       now_by(context), context.report));
     say_where_to_copy(context, issued, options.directory,
                       options.server ? "the machine of the engine or DPU daemon"
-                                     : "the machine of the one who uses it");
+                                     : "the machine of the one who uses it",
+                      options.server ? "server" : "client");
     context.session.answer(shown(issued));
     co_return Result<>{};
 }

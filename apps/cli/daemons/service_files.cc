@@ -22,9 +22,14 @@
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/pki/authority.h"
 #include "ros2s/pki/certificate.h"
+#include "ros2s/pool/pool_directory.h"
+#include "ros2s/tenancy/capability_rights.h"
+#include "ros2s/tenancy/tenant.h"
 
 namespace ros2s::cli {
 namespace {
+
+constexpr size_t tenants_bytes_max = 1 << 20;  // config::parse() takes no more
 
 std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, int cause,
                               Report& report) {
@@ -39,17 +44,28 @@ Result<> make_directory(const std::string& path, mode_t mode, Report& report) {
     return cannot("make the directory", path, errno, report);
 }
 
-std::vector<pki::CertificateRequest> certificate_requests() {
+using Requests = std::vector<pki::CertificateRequest>;
+Requests certificate_requests() {
     return {{.name = "server", .alternative_names = names_of_this_machine(), .server = true},
             {.name = "client"}};
 }
 
-// Certificates that soon expire are replaced; running programs read the new ones.
+// In a directory of an earlier build, the DPU has the certificate of the user, and that one's
+// rights at the engine.
+bool dpu_has_own_certificate(const api::ServicePaths& paths) {
+    return exists(paths.storage_certs + "/dpu.crt");
+}
+
+// Certificates that soon expire are replaced; running programs read the new ones. Missing ones are
+// issued.
 Result<> renew_certificates(const CommandContext& context, const std::string& directory,
-                            pki::Seconds now) {
+                            const Requests& requests, pki::Seconds now) {
     constexpr std::chrono::days soon{30};
-    for (const pki::CertificateRequest& request : certificate_requests()) {
+    for (const pki::CertificateRequest& request : requests) {
         const std::string file = directory + "/" + request.name + ".crt";
+        if (!exists(file)) {
+            ROS2S_TRY(pki::issue(directory, request, false, now, context.report));
+        }
         ROS2S_TRY_ASSIGN(const auto facts, pki::read_certificate(file, context.report));
         if (facts.expires - now > soon) continue;
         ROS2S_TRY(pki::issue(directory, request, true, now, context.report));
@@ -61,15 +77,29 @@ Result<> renew_certificates(const CommandContext& context, const std::string& di
 }
 
 Result<> make_certificates(const CommandContext& context, const std::string& directory,
-                           const std::string& network) {
+                           const std::string& network, Requests requests) {
     if (exists(directory + "/ca.key"))
-        return renew_certificates(context, directory, now_by(context));
+        return renew_certificates(context, directory, requests, now_by(context));
     // An authority whose key is elsewhere is maintained by its owner.
     if (exists(directory + "/ca.crt")) return {};
     const pki::AuthorityRequest request{
         .name = fmt::format("ros2store development CA, {}", network),
-        .certificates = certificate_requests()};
+        .certificates = std::move(requests)};
     ROS2S_TRY(pki::make_authority(directory, request, now_by(context), context.report));
+    return {};
+}
+
+// The DPU daemon looks for its certificate by the names that each client's has.
+Result<> link_certificate_of_dpu(const api::ServicePaths& paths, Report& report) {
+    if (!dpu_has_own_certificate(paths)) return {};
+    ROS2S_TRY(make_directory(paths.dpu_certs, 0755, report));
+    for (const auto& [name, target] : {std::pair("ca.crt", "../storage/ca.crt"),
+                                       {"client.crt", "../storage/dpu.crt"},
+                                       {"client.key", "../storage/dpu.key"}}) {
+        const std::string path = fmt::format("{}/{}", paths.dpu_certs, name);
+        if (::symlink(target, path.c_str()) == 0 || errno == EEXIST) continue;
+        return cannot("make the link", path, errno, report);
+    }
     return {};
 }
 
@@ -96,8 +126,9 @@ std::string_view trust_in(std::string_view providers) {
     return std::ranges::any_of(names, fabric::trusts_its_network) ? "loopback" : "no";
 }
 
-// The holder of the client's certificate may do everything in the pool. The two authorities each
-// have such a client: the engine's is the DPU, and the user without a DPU.
+// The user of the directory may do everything in the pool. Both authorities have signed a
+// certificate CN=client for the user: without the DPU, the engine's `access` gives the rights; as a
+// host of the DPU, the user is a tenant.
 std::string access_wish(const ServiceFilesWish& wish, std::string_view users = {}) {
     const std::string all = config::quoted(wish.pool + "/*");
     return fmt::format("access: {{\"CN=client\": {{write: {0}, create: {0}, destroy: {0}{1}}}}}\n",
@@ -105,35 +136,39 @@ std::string access_wish(const ServiceFilesWish& wish, std::string_view users = {
 }
 
 // The host is this machine, and its root may do everything in the pool's files anyway.
-constexpr std::string_view all_of_root = ", may: \"devices, set_ids, privileged_attributes\"";
+constexpr const char* all_of_root = "devices, set_ids, privileged_attributes";
 
 std::string engine_wish(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
     return fmt::format(
         "pools: {}\n"
         "administrators: CN=client\n"
+        "capabilities: {{delegates: CN=dpu, authority: {}}}\n"
         "{}"
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}, trusted_network: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
-        config::quoted(wish.directory), access_wish(wish),
-        config::quoted("unix:" + paths.engine_control), config::quoted(paths.storage_certs),
-        config::quoted(engine_listens(paths, wish)), trust_in(wish.providers),
-        config::quoted(paths.engine_metrics));
+        config::quoted(wish.directory), config::quoted(paths.host_certs + "/ca.crt"),
+        access_wish(wish), config::quoted("unix:" + paths.engine_control),
+        config::quoted(paths.storage_certs), config::quoted(engine_listens(paths, wish)),
+        trust_in(wish.providers), config::quoted(paths.engine_metrics));
 }
 
 std::string dpu_wish(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
+    const bool is_delegated = dpu_has_own_certificate(paths);
     return fmt::format(
         "pools: {}\n"
         "{}"
         "engine: {{control: {}, name: localhost, providers: {}, trusted_network: {}, "
-        "certificates: {}}}\n"
+        "certificates: {}, access: {}}}\n"
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
-        config::quoted(wish.pool), access_wish(wish, all_of_root),
+        config::quoted(wish.pool),
+        is_delegated ? "" : access_wish(wish, fmt::format(", may: \"{}\"", all_of_root)),
         config::quoted("unix:" + paths.engine_control),
         config::quoted(wish.providers.empty() ? "shm" : wish.providers), trust_in(wish.providers),
-        config::quoted(paths.storage_certs), config::quoted("unix:" + paths.dpu_control),
+        config::quoted(is_delegated ? paths.dpu_certs : paths.storage_certs),
+        is_delegated ? "delegated" : "own", config::quoted("unix:" + paths.dpu_control),
         config::quoted(paths.host_certs), config::quoted("shm " + paths.dpu_data),
         config::quoted(paths.dpu_metrics));
 }
@@ -142,6 +177,27 @@ Result<> write_file(const std::string& path, const std::string& text, Report& re
     const auto replaced = replace_file(path, text, 0666);
     if (replaced) return {};
     return cannot("write", path, to_errno(replaced.error()), report);
+}
+
+// Keeps those that the pool has.
+Result<> add_tenant_of_user(const ServiceFilesWish& wish, Report& report) {
+    const std::string path = fmt::format("{}/{}", wish.directory, pool::tenants_name);
+    tenancy::TenantsByName tenants;
+    if (exists(path)) {
+        const auto text = read_file(path, tenants_bytes_max);
+        if (!text) return cannot("read", path, to_errno(text.error()), report);
+        ROS2S_TRY_ASSIGN(tenants, tenancy::parse_document(*text, path, report));
+    }
+    if (tenancy::tenant_of(tenants, "CN=client") != nullptr) return {};
+    const tenancy::Tenant user{.name = "client",
+                               .settings = {{"subjects", "CN=client"},
+                                            {"write", "*"},
+                                            {"create", "*"},
+                                            {"destroy", "*"},
+                                            {"root_squash", "no"},
+                                            {"may", all_of_root}}};
+    if (!tenants.emplace(user.name, user).second) return {};
+    return write_file(path, tenancy::document_of(tenants), report);
 }
 
 // The daemon itself writes the file that people edit, with every setting and its documentation.
@@ -247,13 +303,19 @@ Result<> make_all(const CommandContext& context, const ServiceFilesWish& wish) {
     const api::ServicePaths paths(wish.directory);
     ROS2S_TRY(make_directory(paths.run, 0700, context.report));
     ROS2S_TRY(make_directory(wish.directory + "/certs", 0755, context.report));
-    ROS2S_TRY(make_certificates(context, paths.storage_certs, "storage network"));
-    ROS2S_TRY(make_certificates(context, paths.host_certs, "hosts"));
     const auto [engine, dpu] = daemons_of(paths);
+    Requests of_storage = certificate_requests();
+    if (!exists(engine.settings) || dpu_has_own_certificate(paths)) {
+        of_storage.push_back({.name = "dpu"});
+    }
+    ROS2S_TRY(make_certificates(context, paths.storage_certs, "storage network", of_storage));
+    ROS2S_TRY(make_certificates(context, paths.host_certs, "hosts", certificate_requests()));
     if (!exists(engine.settings)) {
+        ROS2S_TRY(add_tenant_of_user(wish, context.report));
         ROS2S_TRY(write_settings(engine, engine_wish(paths, wish), context.report));
     }
     if (!exists(dpu.settings)) {
+        ROS2S_TRY(link_certificate_of_dpu(paths, context.report));
         return write_settings(dpu, dpu_wish(paths, wish), context.report);
     }
     return wish.providers.empty() ? Result<>{}
@@ -315,9 +377,9 @@ Task<Result<>> make_service_files(CommandContext context, ServiceFilesWish wish)
 Result<> remove_service_files(const std::string& directory, Report& report) {
     const api::ServicePaths paths(directory);
     // `run` is the last one: an interrupted removal is continued only if it exists.
-    for (const std::string& path : {paths.storage_certs, paths.host_certs, paths.engine_settings,
-                                    paths.engine_settings + ".new", paths.dpu_settings,
-                                    paths.dpu_settings + ".new", paths.run}) {
+    for (const std::string& path : {paths.storage_certs, paths.dpu_certs, paths.host_certs,
+                                    paths.engine_settings, paths.engine_settings + ".new",
+                                    paths.dpu_settings, paths.dpu_settings + ".new", paths.run}) {
         std::error_code failed;
         std::filesystem::remove_all(path, failed);
         if (failed) return cannot("remove", path, failed.value(), report);

@@ -1,8 +1,11 @@
 // ServicePaths: the files of the daemons that `ros2store up DIR` starts. A client finds them by
 // `?dir=DIR` alone.
 //
-//     DIR/certs/storage/   the storage network's authority: engine (server), DPU and trusted direct
-//                          clients (client)
+//     DIR/certs/storage/   the storage network's authority: engine (server), DPU (dpu) and the user
+//     of
+//                          DIR, who administers the engine and may use it directly (client)
+//     DIR/certs/dpu/       the DPU's certificate of that authority, by the names that it looks for:
+//                          links
 //     DIR/certs/hosts/     the hosts' authority: DPU (server), hosts (client). It differs from the
 //                          storage network's, which therefore refuses hosts
 //     DIR/engine.yaml      settings of ros2store-engine; of ros2store-dpu: DIR/dpu.yaml
@@ -17,6 +20,7 @@ namespace ros2s::api {
 struct ServicePaths {
     explicit ServicePaths(const std::string& directory)
         : storage_certs(directory + "/certs/storage"),
+          dpu_certs(directory + "/certs/dpu"),
           host_certs(directory + "/certs/hosts"),
           engine_settings(directory + "/engine.yaml"),
           dpu_settings(directory + "/dpu.yaml"),
@@ -32,7 +36,7 @@ struct ServicePaths {
           dpu_metrics(run + "/dpu.metrics"),
           dpu_pid(run + "/dpu.pid") {}
 
-    std::string storage_certs, host_certs;
+    std::string storage_certs, dpu_certs, host_certs;
     std::string engine_settings, dpu_settings;
     std::string run;
     // Unix sockets of the control plane (gRPC), and of the data plane over shm; the log; the

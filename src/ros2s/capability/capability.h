@@ -62,6 +62,7 @@ struct Capability {
     PublicKey holder{};
     Hash parent{};  // of the capability of depth 1 that this one narrows; zeros: there is none
     WallTime not_before{}, expires{};
+    [[nodiscard]] bool is_in_time(WallTime now) const { return not_before <= now && now < expires; }
     uint64_t generation = 0;  // the tenant's, when it was issued
 
     friend bool operator==(const Capability&, const Capability&) = default;

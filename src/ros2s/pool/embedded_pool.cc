@@ -6,6 +6,7 @@
 #include "pool_files.h"
 #include "ros2s/client/client_store.h"
 #include "ros2s/fs/container.h"
+#include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::pool {
 namespace {

@@ -5,6 +5,7 @@
 //                       a unique name, or to the character devices of NVMe namespaces (/dev/ng0n1)
 //     DIR/index/        the engine's index
 //     DIR/owner         the process that has it open (owner.h)
+//     DIR/tenants.yaml  the pool's tenants, if it has any
 //
 //     DIR/half-made     only while the pool is being made or removed
 //     DIR/growing       only while a device file is being added (pool_growth.h)
@@ -47,6 +48,9 @@ struct PoolCreation {
 // The size of the NVMe namespace or the persistent memory whose character device `path` is, or
 // links to. Empty if it is neither.
 [[nodiscard]] std::optional<uint64_t> raw_device_bytes(const std::string& path);
+
+// The pool's tenants (tenancy/tenant.h), which the engine that serves the pool keeps.
+inline constexpr std::string_view tenants_name = "tenants.yaml";
 
 inline constexpr uint64_t pool_bytes_min = uint64_t{64} << 20;
 inline constexpr uint32_t pool_devices_max = 16;

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "ros2s/pool/pool_directory.h"
+
 namespace ros2s::pool {
 namespace {
 

@@ -20,9 +20,6 @@ inline constexpr std::string_view growing_name = "growing";
 // Exists once an engine has served the pool. After a restart its clients may connect again and pin
 // the files that they have open.
 inline constexpr std::string_view served_name = "served";
-// The pool's tenants (tenancy/tenant.h). The engine that serves the pool makes it with the first
-// one.
-inline constexpr std::string_view tenants_name = "tenants.yaml";
 // The keys with which that engine signs capabilities (capability/issuer.h).
 inline constexpr std::string_view capability_keys_name = "capability.keys";
 

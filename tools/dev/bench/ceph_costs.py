@@ -40,8 +40,8 @@ class Behind:
         text = settings.read_text(encoding="utf-8")
         text = text.replace('pools: "pool"\n', "pools:\n  pool: engine\n  " + POOL + ": {rados: {conf: " + str(cluster.conf) +
                             ", metadata: main, data: data}}\n")
-        text = text.replace('"pool/*"', f'"pool/*, {POOL}/*"')
-        settings.write_text(f"{text}\nservice: {{poll: 0s}}\n", encoding="utf-8")
+        settings.write_text(f'{text}\naccess: {{"CN=client": {{write: {POOL}/*}}}}\nservice: {{poll: 0s}}\n',
+                            encoding="utf-8")
         self.pool.up()
         uri = f"ros2s+dpu:///{POOL}/main?dir={self.pool.directory}"
         shown.run(ours.program, "container", "create",

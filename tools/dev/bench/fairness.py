@@ -7,6 +7,7 @@ Beside small reads that always wait, the reader has no more than its share. So i
 with its p99 there."""
 
 import dataclasses
+import itertools
 import json
 import statistics
 import subprocess
@@ -34,7 +35,7 @@ AT_PRIORITY = ("nice", "-n", "-10")  # of hosts; without the right to it, `nice`
 class Case:
     name: str
     loads: tuple  # of fio, by tenant
-    weights: tuple = ()  # empty: no `limits:` in the settings
+    weights: tuple = ()  # empty: the tenants have none
     shares: bool = True  # each has requests waiting at all times, so that shares mean something
     of_one: bool = False  # all loads are the first tenant's
 
@@ -67,11 +68,8 @@ class Tenants:
         self.built = ours.built
         self.mib = mib
         self.pool = ours.with_daemons(("shm",))
-        self.settings = self.pool.directory / "dpu.yaml"
-        self.without_limits = self.settings.read_text(encoding="utf-8")
         certs = self.pool.directory / "certs/hosts"
         self.sides = []
-        given = ""
         for name in NAMES:
             shown.run(self.program, "certs", "issue", certs, name, quiet=True)
             directory = place / name
@@ -81,18 +79,17 @@ class Tenants:
                 (directory / "certs/hosts" / own).symlink_to(certs / theirs)
             uri = f"ros2s+dpu:///pool/main?dir={directory}"
             self.sides.append(compare.pool_side(name, self.built, uri, name))
-            given += f'  "CN={name}": {{write: "pool/*"}}\n'
-        self.without_limits = self.without_limits.replace("access:\n", f"access:\n{given}")
-        self.begin(())
+            self.tenant("create", name, "--subject", f"CN={name}", "--write", "*", "--root-squash", "no")
         for side in self.sides:
             compare.fill(side, f"{mib}m")
 
+    def tenant(self, verb, name, *settings):
+        shown.run(self.program, "tenant", verb, self.pool.directory, name, *settings, quiet=True)
+
     def begin(self, weights):
-        """Restarts the daemons with these weights."""
-        self.pool.down()
-        limits = "".join(f'  "CN={name}": {{weight: {weight}}}\n' for name, weight in zip(NAMES, weights))
-        self.settings.write_text(self.without_limits + (f"limits:\n{limits}" if limits else ""), encoding="utf-8")
-        self.pool.up()
+        """Gives the tenants these weights."""
+        for name, weight in itertools.zip_longest(NAMES, weights, fillvalue=""):
+            self.tenant("set", name, "--weight", weight)
 
     def turn(self, case, seconds):
         """Runs all tenants once. Returns the result of each."""
@@ -118,7 +115,7 @@ class Tenants:
 
 def waited_us(growth, tenant):
     """Returns for how long a request of the tenant waited for its turn at the DPU, on average."""
-    requests, seconds = (growth.values.get((f"ros2store_tenant_{name}_total", f'{{tenant="CN={tenant}"}}'), 0)
+    requests, seconds = (growth.values.get((f"ros2store_tenant_{name}_total", f'{{tenant="{tenant}"}}'), 0)
                          for name in ("requests", "queued_seconds"))
     return 1e6 * seconds / max(requests, 1)
 

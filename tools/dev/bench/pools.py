@@ -62,8 +62,9 @@ class Pools:
         pool = self.with_daemons(("shm",))
         pool.down()
         settings = pool.directory / "dpu.yaml"
-        text = settings.read_text(encoding="utf-8").replace("pool/*", "pool/*, served/*")
-        settings.write_text(f"{text}\ndirectories: {{served/files: {directory}}}\n", encoding="utf-8")
+        with settings.open("a", encoding="utf-8") as text:
+            text.write(f"\ndirectories: {{served/files: {directory}}}\n"
+                       'access: {"CN=client": {write: served/*}}\n')
         pool.up()
         return WithDirectory(pool.store, pool.directory, pool.provider)
 
