@@ -34,7 +34,7 @@ constexpr const char* usage =
     "Clients work in a file system on a simulated RADOS cluster. N of them die at one of their\n"
     "requests, trial by trial from seed S on; others then find what was acknowledged.\n"
     "--remove-rule breaks the protocol (docs/formats/rados.md), and a failure is what should be\n"
-    "found: data-first, prepare-first, commit-first, expect-head, refuse-dropped.\n";
+    "found: data-first, prepare-first, commit-first, expect-head.\n";
 
 std::optional<RadosRule> find_rule(std::string_view name) {
     const auto rule =

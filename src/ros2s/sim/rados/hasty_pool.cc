@@ -22,16 +22,13 @@ bool HastyPool::is_answered_early(const Change& change) const {
                    record.state == rados::Coordination::State::committed;
         });
     }
-    return missing_ == RadosRule::refuse_dropped &&
-           change.object.name == rados::dropped_name;  // and never done
+    return false;
 }
 
 Task<Result<>> HastyPool::apply(const Change& change) {
     if (!missing_) co_return co_await pool_.apply(change);
     if (is_answered_early(change)) {
-        if (missing_ != RadosRule::refuse_dropped) {
-            (void)later_.try_spawn(apply_later(change, std::string(as_text(change.data))));
-        }
+        (void)later_.try_spawn(apply_later(change, std::string(as_text(change.data))));
         co_return Result<>{};
     }
     Change changed = change;

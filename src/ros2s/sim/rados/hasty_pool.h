@@ -13,18 +13,16 @@
 namespace ros2s::sim {
 
 enum class RadosRule : uint8_t {
-    data_first,      // data is written before a change publishes it
-    prepare_first,   // all objects are locked before the commit
-    commit_first,    // the commit is done before objects are unlocked and the caller is answered
-    expect_head,     // a change is conditional on what was read
-    refuse_dropped,  // a repetition whose reply was removed is refused
+    data_first,     // data is written before a change publishes it
+    prepare_first,  // all objects are locked before the commit
+    commit_first,   // the commit is done before objects are unlocked and the caller is answered
+    expect_head,    // a change is conditional on what was read
 };
-inline constexpr std::array<std::pair<std::string_view, RadosRule>, 5> rados_rules{{
+inline constexpr std::array<std::pair<std::string_view, RadosRule>, 4> rados_rules{{
     {"data-first", RadosRule::data_first},
     {"prepare-first", RadosRule::prepare_first},
     {"commit-first", RadosRule::commit_first},
     {"expect-head", RadosRule::expect_head},
-    {"refuse-dropped", RadosRule::refuse_dropped},
 }};
 
 class HastyPool final : public rados::Pool {
