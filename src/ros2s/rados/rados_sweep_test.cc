@@ -365,10 +365,10 @@ Task<> sweep_replies_of_an_idle_client(sim::World& world, SimRados& cluster) {
         EXPECT_EQ(co_await send(busy, 0, ++sequence, true), "done");
         co_await sleep_for(world.core(), std::chrono::hours(13));
     }
-    EXPECT_EQ(co_await send(idle, 0, 2, false), describe({Code::expired}));
+    EXPECT_EQ(co_await send(idle, 0, 2, false), describe(Error{Code::expired}));
     EXPECT_EQ(co_await send(idle, 0, 3, true), "done");
     EXPECT_EQ(co_await send(idle, 0, 3, false), "replayed");
-    EXPECT_EQ(co_await send(idle, 1, 1, false), describe({Code::expired}))
+    EXPECT_EQ(co_await send(idle, 1, 1, false), describe(Error{Code::expired}))
         << "it may have been done";
     co_await store->close();
     co_await cluster.close();

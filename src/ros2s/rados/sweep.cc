@@ -149,20 +149,20 @@ Task<Result<>> RadosStore::sweep_replies(const Call& call, std::string space, st
             }
         }
         if (now_marks != marks) co_return Result<>{};  // its client is back
-        bool is_settled = true;
+        bool are_ended = true;
         for (const auto& [key, value] : page->values) {
             if (key == made_key || key == mark_key) continue;
             Coordination record;
             ROS2S_CO_TRY(decode(value, record));
             if (record.state == Coordination::State::pending) {
                 ROS2S_CO_TRY(co_await coordinator_.abort(object, key, value, record));
-                is_settled = false;  // or it was committed meanwhile
+                are_ended = false;  // or it was committed meanwhile
             } else {
                 ROS2S_CO_TRY(co_await coordinator_.finish(space, record));
             }
             ROS2S_CO_TRY(co_await pace(call, 1));
         }
-        if (!is_settled) continue;
+        if (!are_ended) continue;
         if (page->more) {
             after = page->last;
             continue;
