@@ -7,7 +7,7 @@ import build
 import console
 
 TABLE = "docs/crash-rules.md"
-PROGRAMS = ["crash_suite", "crash_offload", "crash_rules"]
+PROGRAMS = ["crash_suite", "crash_offload", "crash_rados", "crash_rules"]
 # The program, which part of the points it gets, and its arguments: stores on one and on several cores, with
 # devices that report errors, behind one and two DPUs; slower ones get a tenth.
 CAMPAIGNS = (
@@ -19,6 +19,7 @@ CAMPAIGNS = (
     ("crash_suite", 1, "--groups 3 --cores 4"),
     ("crash_offload", 1, "--groups 3 --dpus 1"),
     ("crash_offload", 1, "--groups 3 --dpus 2 --cores 4 --errors yes"),
+    ("crash_rados", 1, ""),
     ("crash_suite", 10, "--groups 1 --index rocksdb"),
     ("crash_suite", 10, "--groups 3 --index rocksdb"),
     ("crash_suite", 10, "--groups 3 --memory yes"),

@@ -16,13 +16,15 @@ bool is_of(const Coordination& record, const Uuid& transaction) {
 }  // namespace
 
 Task<Result<>> Coordinator::look(RecordLocation& location) {
-    const Read read{.object = location.object, .keys = {location.key}};
+    const Read read{.object = location.object, .keys = {location.key, made_key}};
     const auto reply = co_await pool_.read(read);
     if (!reply && reply.error().code != Code::not_found) co_return fail(reply.error());
     location.object_exists = reply.has_value();
-    location.bytes.clear();
-    if (reply && reply->values.contains(location.key))
-        location.bytes = reply->values.at(location.key);
+    const auto value = [&](const std::string& key) {
+        return reply && reply->values.contains(key) ? reply->values.at(key) : std::string();
+    };
+    location.bytes = value(location.key);
+    location.made = value(made_key);
     co_return Result<>{};
 }
 
@@ -38,12 +40,12 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
                  .even_if_full = even_if_full};
     if (location.object_exists) {
         begin.equal = {{location.key, location.bytes}};
+        // Replies that were removed and made again are others.
+        if (!location.made.empty()) begin.equal.emplace_back(made_key, location.made);
     } else {
         begin.expect = Change::Expect::absent;
     }
-    if (record.sequence == 0) {
-        begin.set.emplace_back(log_mark_key, Uuid::make(reactor_.secrets()).to_string());
-    }
+    begin.set.emplace_back(mark_key, Uuid::make(reactor_.secrets()).to_string());
     if (const auto begun = co_await pool_.apply(begin); !begun) {
         if (begun.error().code == Code::condition_failed) co_return fail(Code::busy);
         co_return fail(begun.error());

@@ -24,7 +24,8 @@ struct RecordLocation {
     ObjectName object;
     std::string key;
     bool object_exists = false;
-    std::string bytes;  // empty: no record
+    std::string bytes;   // empty: no record
+    std::string made{};  // of replies: their object's `c`
 };
 
 // One object of a transaction.

@@ -13,9 +13,11 @@ namespace ros2s::rados {
 
 inline constexpr const char* head_key = "h";
 inline constexpr const char* pending_key = "t";
-inline constexpr const char* inline_key = "b";                // how many bytes are in the omap
-inline constexpr char garbage_tag = 'g';                      // before the name of data
-inline constexpr const char* log_mark_key = "m";              // of a store's log
+inline constexpr const char* inline_key = "b";    // how many bytes are in the omap
+inline constexpr char garbage_tag = 'g';          // before the name of data
+inline constexpr const char* mark_key = "m";      // text that each new record changes
+inline constexpr const char* made_key = "c";      // of replies: text since they are made
+inline constexpr const char* dropped_name = "x";  // replies have been removed
 inline constexpr uint64_t segment_bytes = uint64_t{4} << 20;  // of an array; the most in one object
 
 // 00 and 01 become 01 02 and 01 03, and 01 01 ends it.
@@ -62,6 +64,7 @@ struct DataName {
 };
 [[nodiscard]] std::optional<DataName> parse_data_name(std::string_view name);
 [[nodiscard]] std::string replies_name(const Uuid& owner, const Uuid& client);
+[[nodiscard]] bool is_replies_name(std::string_view name);
 [[nodiscard]] std::string slot_key(uint32_t slot);
 [[nodiscard]] std::string log_name(uint64_t store);  // of the unnamed transactions of one store
 [[nodiscard]] bool is_log_name(std::string_view name);

@@ -35,6 +35,8 @@ struct RadosOptions {
     Duration container_check = std::chrono::seconds(1);
     // Data that no object refers to is removed when it is older.
     Duration orphan_age = std::chrono::hours(1);
+    // Replies to a client that has not used them for so long are removed.
+    Duration reply_age = std::chrono::hours(24);
     // Objects that a sweep looks at in a second, so that it leaves the cluster to others. 0: as
     // many as it can.
     uint64_t sweep_rate = 0;
@@ -58,14 +60,22 @@ class RadosStore final : public object::ObjectStore {
     ~RadosStore() override;
     Task<> close();
 
-    // Data of a container that no object refers to, and when a sweep saw that first.
-    using Orphans = std::map<std::pair<object::ObjectId, DataId>, Time>;
+    // What a sweep of a container saw, and when it saw that first.
+    struct Orphans {
+        std::map<std::pair<object::ObjectId, DataId>, Time> data;  // that no object refers to
+        struct Replies {
+            std::string marks;  // other ones: they were used
+            Time since{};
+        };
+        std::map<std::string, Replies> replies;  // by name
+    };
 
     // Removes the remains of crashed clients in the container: data that no object refers to, locks
     // and records of transactions that nobody ends, and objects without entries. Reads the names of
     // all its objects. Without `seen` the age of data is what its writer's clock says. With it,
     // data is also to have been seen by an earlier sweep, long enough ago by this machine's steady
-    // clock. Errors: not_found, those of the call and of Pool.
+    // clock; and replies that have not changed since an earlier sweep, reply_age ago by that clock,
+    // are removed as well. Errors: not_found, those of the call and of Pool.
     Task<Result<>> sweep(const Call& call, object::ContainerId container, Orphans* seen = nullptr);
 
     [[nodiscard]] object::Features features() const override;
@@ -171,6 +181,9 @@ class RadosStore final : public object::ObjectStore {
     Task<Result<>> sweep_object(const Call& call, std::string space, object::ObjectId object);
     // The unnamed transactions of another store.
     Task<Result<>> sweep_log(const Call& call, std::string space, std::string log, WallTime before);
+    // The replies to one client.
+    Task<Result<>> sweep_replies(const Call& call, std::string space, std::string name,
+                                 const Orphans& seen, Orphans& still);
     // Waits after `count` objects, as the rate says. Errors: cancelled, deadline.
     Task<Result<>> pace(const Call& call, size_t count);
 
@@ -198,6 +211,9 @@ class RadosStore final : public object::ObjectStore {
     Task<Result<std::optional<object::Commit>>> stored_reply(const Call& call,
                                                              const object::Transaction& transaction,
                                                              RecordLocation& location);
+    // Errors: expired.
+    Task<Result<>> make_replies(const object::Transaction& transaction,
+                                const RecordLocation& location);
     // Reads until all views are complete and the plans have run, one after the other. Errors: those
     // of reading; busy: something was locked, and is not any more.
     Task<Result<>> complete(const Call& call, std::string space, Views& views,

@@ -5,6 +5,7 @@
 #include "ros2s/object/contract/batch.h"
 #include "ros2s/rados/keys.h"
 #include "ros2s/rados/rados_store.h"
+#include "ros2s/rados/sim/remains.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
 
@@ -327,6 +328,56 @@ TEST(RadosSweep, AnObjectThatOthersChangeEachTimeIsLeftToTheNextOne) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(sweep_an_object_that_others_change(world, cluster));
+}
+
+// "done", "replayed" or the error.
+Task<std::string> send_named(RadosStore& store, ContainerId container, object::OperationId id,
+                             bool is_new) {
+    Batch batch;
+    batch.id(id).put({file.object, "0", "value"}, std::to_string(id.sequence));
+    if (is_new) batch.is_new();
+    const auto done = co_await store.update({}, container, batch.transaction());
+    if (!done) co_return describe(done.error());
+    co_return done->replayed ? "replayed" : "done";
+}
+
+// A client does something; a day later its reply is gone. That of a client that goes on stays.
+Task<> sweep_replies_of_an_idle_client(sim::World& world, SimRados& cluster) {
+    SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
+    Report report;
+    const auto store =
+        opened_for_sweeps(co_await RadosStore::open({}, world.core(), pool, pool, {}, report));
+    const auto container = co_await store->create_container({}, {.label = "c"});
+    Uuid idle, busy;
+    idle.bytes[0] = 1;
+    busy.bytes[0] = 2;
+    const auto send = [&](Uuid client, uint32_t slot, uint64_t sequence, bool is_new) {
+        return send_named(*store, container->id, {client, slot, sequence}, is_new);
+    };
+    EXPECT_EQ(co_await send(idle, 0, 1, false), "done");
+    EXPECT_EQ(co_await send(idle, 0, 2, true), "done");
+    EXPECT_EQ(co_await send(idle, 0, 2, false), "replayed") << "it was done again";
+    RadosStore::Orphans seen;
+    uint64_t sequence = 0;
+    for (const size_t left : {1, 2, 1}) {  // the busy one's stays
+        EXPECT_TRUE(co_await store->sweep({}, container->id, &seen));
+        EXPECT_EQ(replies_in(cluster), left);
+        EXPECT_EQ(co_await send(busy, 0, ++sequence, true), "done");
+        co_await sleep_for(world.core(), std::chrono::hours(13));
+    }
+    EXPECT_EQ(co_await send(idle, 0, 2, false), describe(Error{Code::expired}));
+    EXPECT_EQ(co_await send(idle, 0, 3, true), "done");
+    EXPECT_EQ(co_await send(idle, 0, 3, false), "replayed");
+    EXPECT_EQ(co_await send(idle, 1, 1, false), describe(Error{Code::expired}))
+        << "it may have been done";
+    co_await store->close();
+    co_await cluster.close();
+}
+
+TEST(RadosSweep, RepliesToAnIdleClientGoAndItsLateRepetitionIsRefused) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run(sweep_replies_of_an_idle_client(world, cluster));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace ros2s::rados {
 
 namespace {
 
-constexpr size_t orphans_seen_max = 65536;  // the rest is seen when these are gone
+constexpr size_t orphans_seen_max = 65536;  // of each kind; the rest is seen when these are gone
 constexpr int touches_max = 16;             // of one object
 
 }  // namespace
@@ -46,21 +46,24 @@ Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container, Orphan
         }
         if (names.empty()) break;
     }
-    if (seen != nullptr) *seen = std::move(still);
     const auto objects = metadata_.list(space);
     while (true) {
         ROS2S_CO_TRY(call.check(reactor_.now()));
         ROS2S_CO_TRY_ASSIGN(const auto names, co_await objects->next());
-        if (names.empty()) co_return Result<>{};
+        if (names.empty()) break;
         for (const std::string& name : names) {
             if (const auto object = parse_object_name(name)) {
                 ROS2S_CO_TRY(co_await sweep_object(call, space, *object));
             } else if (is_log_name(name) && name != log_name(number_)) {
                 ROS2S_CO_TRY(co_await sweep_log(call, space, name, limit));
+            } else if (is_replies_name(name) && seen != nullptr) {
+                ROS2S_CO_TRY(co_await sweep_replies(call, space, name, *seen, still));
             }
             ROS2S_CO_TRY(co_await pace(call, 1));
         }
     }
+    if (seen != nullptr) *seen = std::move(still);
+    co_return Result<>{};
 }
 
 Task<Result<>> RadosStore::pace(const Call& call, size_t count) {
@@ -77,7 +80,7 @@ Task<Result<>> RadosStore::sweep_log(const Call& call, std::string space, std::s
                                      WallTime before) {
     const ObjectName object{space, std::move(log)};
     const Read read{.object = object,
-                    .keys = {log_mark_key},
+                    .keys = {mark_key},
                     .range = {.prefix = {}, .after = {}, .end = {}, .limit = keys_per_read}};
     while (true) {
         const auto page = co_await metadata_.read(read);
@@ -85,7 +88,7 @@ Task<Result<>> RadosStore::sweep_log(const Call& call, std::string space, std::s
         if (!page) co_return fail(page.error());
         bool is_empty = true;
         for (const auto& [key, value] : page->values) {
-            if (key == log_mark_key) continue;
+            if (key == mark_key) continue;
             is_empty = false;
             Coordination record;
             ROS2S_CO_TRY(decode(value, record));
@@ -103,11 +106,70 @@ Task<Result<>> RadosStore::sweep_log(const Call& call, std::string space, std::s
             ROS2S_CO_TRY(co_await pace(call, 1));
         }
         if (!is_empty) continue;  // from the start, where the records were
-        const auto mark = page->values.find(log_mark_key);
-        const Change remove{
+        const auto mark = page->values.find(mark_key);
+        const Change remove{.object = object,
+                            .equal = {{mark_key, mark == page->values.end() ? "" : mark->second}},
+                            .remove_object = true};
+        const auto removed = co_await metadata_.apply(remove);
+        if (removed || removed.error().code == Code::condition_failed) co_return Result<>{};
+        co_return removed;
+    }
+}
+
+// Only the sweeper's steady clock counts, and each new record changes the mark. Records that are
+// pending, or committed with locked objects, are ended first, as those of a log. Then it is noted
+// that replies are removed: from then on a repetition by a client that is not known is refused.
+Task<Result<>> RadosStore::sweep_replies(const Call& call, std::string space, std::string name,
+                                         const Orphans& seen, Orphans& still) {
+    const ObjectName object{space, name};
+    std::string marks, after = "s";
+    while (true) {
+        const Read read{
             .object = object,
-            .equal = {{log_mark_key, mark == page->values.end() ? "" : mark->second}},
-            .remove_object = true};
+            .keys = {made_key, mark_key},
+            .range = {.prefix = "s", .after = after, .end = {}, .limit = keys_per_read}};
+        const auto page = co_await metadata_.read(read);
+        if (!page && page.error().code == Code::not_found) co_return Result<>{};
+        if (!page) co_return fail(page.error());
+        Change remove{.object = object, .remove_object = true};
+        std::string now_marks;
+        for (const char* key : {made_key, mark_key}) {
+            const auto value = page->values.find(key);
+            remove.equal.emplace_back(key, value == page->values.end() ? "" : value->second);
+            now_marks += remove.equal.back().second + "/";
+        }
+        if (marks.empty()) {
+            marks = now_marks;
+            const auto before = seen.replies.find(name);
+            const bool is_same = before != seen.replies.end() && before->second.marks == marks;
+            const Time since = is_same ? before->second.since : reactor_.now();
+            if (reactor_.now() - since < options_.reply_age) {
+                if (still.replies.size() < orphans_seen_max) still.replies[name] = {marks, since};
+                co_return Result<>{};
+            }
+        }
+        if (now_marks != marks) co_return Result<>{};  // its client is back
+        bool are_ended = true;
+        for (const auto& [key, value] : page->values) {
+            if (key == made_key || key == mark_key) continue;
+            Coordination record;
+            ROS2S_CO_TRY(decode(value, record));
+            if (record.state == Coordination::State::pending) {
+                ROS2S_CO_TRY(co_await coordinator_.abort(object, key, value, record));
+                are_ended = false;  // or it was committed meanwhile
+            } else {
+                ROS2S_CO_TRY(co_await coordinator_.finish(space, record));
+            }
+            ROS2S_CO_TRY(co_await pace(call, 1));
+        }
+        if (!are_ended) continue;
+        if (page->more) {
+            after = page->last;
+            continue;
+        }
+        const Change note{
+            .object = {space, dropped_name}, .set = {{mark_key, "1"}}, .even_if_full = true};
+        ROS2S_CO_TRY(co_await metadata_.apply(note));
         const auto removed = co_await metadata_.apply(remove);
         if (removed || removed.error().code == Code::condition_failed) co_return Result<>{};
         co_return removed;
@@ -120,10 +182,10 @@ void RadosStore::keep_recent(ObjectId object, const Orphans& seen, Orphans& stil
                              std::set<DataId>& orphans) {
     const Time now = reactor_.now();
     std::erase_if(orphans, [&](const DataId& id) {
-        const auto before = seen.find({object, id});
-        const Time since = before == seen.end() ? now : before->second;
+        const auto before = seen.data.find({object, id});
+        const Time since = before == seen.data.end() ? now : before->second;
         const bool is_recent = now - since < options_.orphan_age * 3 / 4;
-        if (is_recent && still.size() < orphans_seen_max) still[{object, id}] = since;
+        if (is_recent && still.data.size() < orphans_seen_max) still.data[{object, id}] = since;
         return is_recent;
     });
 }
@@ -203,9 +265,9 @@ Task<Result<>> RadosStore::sweep_data(const Call& call, std::string space, Objec
     if (!is_touched) {
         // The next sweep tries again, and need not wait anew.
         for (const DataId& id : orphans) {
-            if (seen == nullptr || still.size() >= orphans_seen_max) break;
-            if (const auto before = seen->find({object, id}); before != seen->end()) {
-                still.insert(*before);
+            if (seen == nullptr || still.data.size() >= orphans_seen_max) break;
+            if (const auto before = seen->data.find({object, id}); before != seen->data.end()) {
+                still.data.insert(*before);
             }
         }
         co_return Result<>{};

@@ -19,6 +19,9 @@ constexpr size_t known_bytes_max = size_t{16} << 20;
 constexpr size_t group_operations_max = 256;
 constexpr size_t crowded_max = 4096;
 
+// How the `c` of replies begins: of a client whose earlier replies may have been removed, or not.
+const std::string returned = "r", first_time = "n";
+
 // What a change of one object may have in all; Ceph refuses more than 90 MB.
 constexpr size_t change_bytes_max = size_t{64} << 20;
 size_t size_of(const Pending& pending) {
@@ -201,7 +204,15 @@ Task<Result<std::optional<Commit>>> RadosStore::stored_reply(const Call& call,
     while (true) {
         ROS2S_CO_TRY(call.check(reactor_.now()));
         ROS2S_CO_TRY(co_await coordinator_.look(location));
-        if (location.bytes.empty()) co_return std::nullopt;
+        if (!location.object_exists) {
+            ROS2S_CO_TRY(co_await make_replies(transaction, location));
+            continue;
+        }
+        if (location.bytes.empty()) {
+            const bool may_be_done = !transaction.is_new && location.made.starts_with(returned);
+            co_return may_be_done ? Result<std::optional<Commit>>(fail(Code::expired))
+                                  : std::nullopt;
+        }
         Coordination record;
         ROS2S_CO_TRY(decode(location.bytes, record));
         if (record.state == Coordination::State::pending) {
@@ -229,6 +240,29 @@ Task<Result<std::optional<Commit>>> RadosStore::stored_reply(const Call& call,
         if (!is_same) co_return std::nullopt;
         co_return Commit{.epoch = {record.epoch}, .time = record.time, .replayed = true};
     }
+}
+
+// The replies of a client that has none. Where replies were removed, some may have been its own.
+Task<Result<>> RadosStore::make_replies(const Transaction& transaction,
+                                        const RecordLocation& location) {
+    const bool may_return = !transaction.is_new || transaction.id.sequence > 1;
+    bool are_dropped = false;
+    if (may_return) {
+        const Read read{.object = {location.object.space, dropped_name}, .keys = {mark_key}};
+        const auto found = co_await metadata_.read(read);
+        if (!found && found.error().code != Code::not_found) co_return fail(found.error());
+        are_dropped = found.has_value();
+    }
+    if (are_dropped && !transaction.is_new) co_return fail(Code::expired);
+    const std::string made =
+        (are_dropped ? returned : first_time) + Uuid::make(reactor_.secrets()).to_string();
+    const Change make{.object = location.object,
+                      .expect = Change::Expect::absent,
+                      .set = {{made_key, made}},
+                      .even_if_full = true};
+    const auto done = co_await metadata_.apply(make);
+    if (!done && done.error().code != Code::condition_failed) co_return done;
+    co_return Result<>{};
 }
 
 // ---- an attempt ----------------------------------------------------------------------------

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "block_history.h"
 #include "ros2s/base/random.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/sim/block_history.h"
 
 namespace ros2s::sim {
 
