@@ -58,6 +58,9 @@ function(ros2_module path)
       FILE_SET alone TYPE HEADERS BASE_DIRS ${view} FILES ${alone})
     target_link_libraries(ros2s_${name} PUBLIC ${A_PUBLIC} PRIVATE ${A_PRIVATE} ${A_LIBS})
     target_compile_options(ros2s_${name} PRIVATE -ffile-prefix-map=${view}=src)
+    if(path MATCHES "/contract$")
+      target_compile_options(ros2s_${name} PRIVATE ${ROS2S_TEST_OPTIONS})
+    endif()
     if(ROS2S_FUZZ AND fuzzers)
       # A fuzzer looks for inputs that reach new code of its module. Other modules do not report
       # their branches: that would slow their tests by a tenth.

@@ -7,13 +7,13 @@
 #include <fstream>
 
 #include "real_cluster.h"
-#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/test_support/batch.h"
 
 namespace ros2s::rados {
 namespace {
 
-using object::contract::AkeyAddress;
-using object::contract::Batch;
+using object::AkeyAddress;
+using object::Batch;
 
 constexpr auto limit = std::chrono::seconds(2);
 // Much longer, because the machine may be busy.

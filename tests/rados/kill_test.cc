@@ -3,14 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "real_cluster.h"
-#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::rados {
 namespace {
 
-using object::contract::AkeyAddress;
-using object::contract::Batch;
+using object::AkeyAddress;
+using object::Batch;
 
 constexpr size_t workers = 8;
 constexpr auto load_time = std::chrono::seconds(25);

@@ -8,7 +8,7 @@
 
 #include "ros2s/client/client_store.h"
 #include "ros2s/fs/dfs.h"
-#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/sim/engine/engine_rig.h"
 #include "ros2s/sim/remote/store_client.h"
 #include "work_kinds.h"
@@ -17,8 +17,6 @@ namespace ros2s {
 namespace {
 
 using namespace object;
-using contract::AkeyAddress;
-using contract::Batch;
 
 const Call call;
 

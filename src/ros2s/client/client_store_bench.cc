@@ -2,7 +2,7 @@
 #include <benchmark/benchmark.h>
 
 #include "ros2s/client/client_store.h"
-#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 
@@ -13,8 +13,8 @@ Task<> fetch_for(benchmark::State& state, object::ObjectStore& store) {
     const Call call;
     const object::ContainerProperties properties{.label = "c"};
     const auto container = co_await store.create_container(call, properties);
-    const object::contract::AkeyAddress place{{1, 2}, "dkey", "data"};
-    const auto batch = object::contract::Batch().write(place, 0, std::string(4096, 'x'));
+    const object::AkeyAddress place{{1, 2}, "dkey", "data"};
+    const auto batch = object::Batch().write(place, 0, std::string(4096, 'x'));
     (void)co_await store.update(call, container->id, batch.transaction());
     const AlignedBuffer window(4096);
     object::FetchItem item{.object = place.object,

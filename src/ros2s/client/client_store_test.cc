@@ -9,7 +9,7 @@
 #include <new>
 
 #include "ros2s/object/checksum.h"
-#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/object/contract/contract.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
@@ -32,8 +32,6 @@ namespace ros2s::client {
 namespace {
 
 using namespace object;
-using contract::AkeyAddress;
-using contract::Batch;
 
 class ClientSetup final : public contract::Setup {
   public:

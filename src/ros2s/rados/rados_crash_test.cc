@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/rados/keys.h"
 #include "ros2s/rados/rados_store.h"
 #include "ros2s/rados/records.h"
@@ -19,8 +19,8 @@ namespace {
 using object::Commit;
 using object::ContainerId;
 using object::ObjectId;
-using object::contract::AkeyAddress;
-using object::contract::Batch;
+using object::AkeyAddress;
+using object::Batch;
 
 constexpr uint64_t directories = 3;
 constexpr int moves = 6;

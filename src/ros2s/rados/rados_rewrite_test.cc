@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/rados/rados_store.h"
 #include "ros2s/rados/records.h"
 #include "ros2s/rados/sim/sim_rados.h"
@@ -16,8 +16,8 @@ namespace ros2s::rados {
 namespace {
 
 using object::ContainerId;
-using object::contract::AkeyAddress;
-using object::contract::Batch;
+using object::AkeyAddress;
+using object::Batch;
 
 constexpr uint64_t pieces = 150, piece_bytes = 2048;
 const AkeyAddress place{{1, 1}, "0", "data"};

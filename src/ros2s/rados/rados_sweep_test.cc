@@ -2,7 +2,7 @@
 // neither waits long for the other.
 #include <gtest/gtest.h>
 
-#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/rados/keys.h"
 #include "ros2s/rados/rados_store.h"
 #include "ros2s/rados/sim/remains.h"
@@ -13,8 +13,8 @@ namespace ros2s::rados {
 namespace {
 
 using object::ContainerId;
-using object::contract::AkeyAddress;
-using object::contract::Batch;
+using object::AkeyAddress;
+using object::Batch;
 
 const AkeyAddress file{{1, 1}, "0", "data"};
 // At least: the entry, a segment and the head. What makes an object sets the head alone.

@@ -9,7 +9,7 @@
 #include "remote_test_support.h"
 #include "ros2s/client/client_store.h"
 #include "ros2s/object/checksum.h"
-#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 
@@ -17,8 +17,6 @@ namespace ros2s::remote {
 namespace {
 
 using namespace object;
-using contract::AkeyAddress;
-using contract::Batch;
 
 constexpr ObjectId first_object{1, 1};
 

@@ -27,13 +27,13 @@
 #include <string>
 #include <vector>
 
-#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/object/memory_store.h"
 #include "snapshot.h"
 
 namespace ros2s::sim {
 
-using object::contract::Batch;
+using object::Batch;
 
 // A transaction that a client issued, from its first call to the end of the check.
 struct Issued {

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::sim {
 
-using object::contract::AkeyAddress;
+using object::AkeyAddress;
 // An object and the name of an akey: the subject of a query.
 using Column = std::pair<object::ObjectId, std::string>;
 

@@ -6,14 +6,14 @@
 
 #include <deque>
 
-#include "ros2s/object/contract/batch.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/object/memory_store.h"
 
 namespace ros2s::sim {
 namespace {
 
 using namespace object;
-using object::contract::Batch;
+using object::Batch;
 
 enum class Bug : uint8_t {
     none,

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "batch.h"
 #include "contract.h"
 #include "ros2s/object/object_store.h"
+#include "ros2s/object/test_support/batch.h"
 
 namespace ros2s::object::contract {
 

@@ -10,7 +10,7 @@
 
 #include "ros2s/object/object_store.h"
 
-namespace ros2s::object::contract {
+namespace ros2s::object {
 
 // The address of an array or a value.
 struct AkeyAddress {
@@ -143,4 +143,4 @@ class Batch {
     std::deque<std::string> payloads_;
 };
 
-}  // namespace ros2s::object::contract
+}  // namespace ros2s::object
