@@ -37,10 +37,14 @@ Result<> resolve(std::span<FetchItem> items, std::span<const Link> links, size_t
             return fail(Code::not_found);
         }
     }
-    if (link.object.is_set()) {
-        ROS2S_TRY_ASSIGN(const ConstBytes low, value_at(items, link.object, sizeof(uint64_t)));
-        std::memcpy(&items[index].object.low, low.data(), low.size());
-    }
+    return resolve_object(items, links, index);
+}
+
+Result<> resolve_object(std::span<FetchItem> items, std::span<const Link> links, size_t index) {
+    const Link& link = links[index];
+    if (!link.object.is_set()) return {};
+    ROS2S_TRY_ASSIGN(const ConstBytes low, value_at(items, link.object, sizeof(uint64_t)));
+    std::memcpy(&items[index].object.low, low.data(), low.size());
     return {};
 }
 

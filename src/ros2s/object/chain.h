@@ -14,5 +14,8 @@ namespace ros2s::object {
 // status: not_found, invalid.
 [[nodiscard]] Result<> resolve(std::span<FetchItem> items, std::span<const Link> links,
                                size_t index);
+// The same without the condition, which may refer to an item that was not done yet.
+[[nodiscard]] Result<> resolve_object(std::span<FetchItem> items, std::span<const Link> links,
+                                      size_t index);
 
 }  // namespace ros2s::object

@@ -15,6 +15,23 @@ bool is_of(const Coordination& record, const Uuid& transaction) {
 
 }  // namespace
 
+Change conditional_change(ObjectName object, const View& view) {
+    Change change{.object = std::move(object)};
+    if (!view.exists()) {
+        change.expect = Change::Expect::absent;
+        return change;
+    }
+    change.equal = {{head_key, view.head_bytes()}};
+    for (const std::string& key : view.guessed_keys()) change.equal.emplace_back(key, "");
+    return change;
+}
+
+Coordinator::Unapplied Coordinator::unapplied(const Participant& participant) {
+    return {.name = object_name(participant.view->object()),
+            .locked_head = participant.locked_head,
+            .pending = participant.pending};
+}
+
 Task<Result<>> Coordinator::look(RecordLocation& location) {
     const Read read{.object = location.object, .keys = {location.key, made_key}};
     const auto reply = co_await pool_.read(read);
@@ -52,17 +69,9 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
     }
     if (participants.empty()) co_return true;
     std::vector<Result<>> prepared(participants.size());
-    {
-        Nursery nursery(reactor_, participants_at_once);
-        for (size_t i = 0; i < participants.size(); ++i) {
-            co_await nursery.spawn(prepare(space, location, record.transaction, even_if_full,
-                                           participants[i], prepared[i]));
-        }
-        co_await nursery.join();
-    }
-    const auto failed = std::ranges::find_if(prepared, [](const auto& each) { return !each; });
-    const auto in_time = call.check(reactor_.now());
-    Result<> decided = failed == prepared.end() ? in_time : Result<>(*failed);
+    Result<> decided = co_await prepare_all(space, location, record.transaction, even_if_full,
+                                            participants, nullptr, prepared);
+    if (decided) decided = call.check(reactor_.now());
     if (decided) {
         const Change commit{.object = location.object,
                             .equal = {{location.key, pending}},
@@ -76,25 +85,81 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
         // The objects must not be unlocked before nobody can commit any more.
         ROS2S_CO_TRY(co_await abort(location.object, location.key, pending, record));
     }
-    std::vector<Result<>> done(participants.size());
+    if (decided) {
+        std::vector<Unapplied> objects;
+        for (Participant& each : participants) objects.push_back(unapplied(each));
+        co_return co_await apply_all(space, std::move(objects));
+    }
+    co_await unlock_prepared(space, participants, prepared, nullptr);
+    const bool is_conflict = decided.error().code == Code::condition_failed;
+    co_return fail(is_conflict ? Error{Code::busy} : decided.error());
+}
+
+Task<Result<>> Coordinator::decide(const Call& call, std::string space, std::string key,
+                                   Uuid transaction, std::vector<Participant>& participants,
+                                   size_t decider, bool even_if_full) {
+    const Participant& deciding = participants[decider];
+    const ObjectName object{space, object_name(deciding.view->object())};
+    const RecordLocation location{.object = object, .key = key, .bytes = {}};
+    std::vector<Result<>> prepared(participants.size());
+    Result<> decided = co_await prepare_all(space, location, transaction, even_if_full,
+                                            participants, &deciding, prepared);
+    if (decided) decided = call.check(reactor_.now());
+    if (decided) {
+        Change commit = conditional_change(object, *deciding.view);
+        for (const auto& [name, value] : deciding.pending.set) commit.set.emplace_back(name, value);
+        for (const auto& [name] : deciding.pending.remove) commit.remove.push_back(name);
+        commit.even_if_full = even_if_full;
+        decided = co_await pool_.apply(commit);
+        // Without an answer it may be committed: then whoever meets the locks sees which.
+        if (decided || decided.error().code != Code::condition_failed) co_return decided;
+    }
+    // Nobody else commits it.
+    co_await unlock_prepared(space, participants, prepared, &deciding);
+    const bool is_conflict = decided.error().code == Code::condition_failed;
+    co_return fail(is_conflict ? Error{Code::busy} : decided.error());
+}
+
+Task<Result<>> Coordinator::prepare_all(std::string space, RecordLocation location,
+                                        Uuid transaction, bool even_if_full,
+                                        std::vector<Participant>& participants,
+                                        const Participant* decider,
+                                        std::vector<Result<>>& prepared) {
+    Nursery nursery(reactor_, participants_at_once);
+    for (size_t i = 0; i < participants.size(); ++i) {
+        if (&participants[i] == decider) continue;
+        co_await nursery.spawn(
+            prepare(space, location, transaction, even_if_full, participants[i], prepared[i]));
+    }
+    co_await nursery.join();
+    const auto failed = std::ranges::find_if(prepared, [](const auto& each) { return !each; });
+    co_return failed == prepared.end() ? Result<>() : *failed;
+}
+
+Task<> Coordinator::unlock_prepared(std::string space, std::vector<Participant>& participants,
+                                    std::vector<Result<>>& prepared, const Participant* decider) {
     Nursery nursery(reactor_, participants_at_once);
     for (size_t i = 0; i < participants.size(); ++i) {
         const Participant& each = participants[i];
-        const std::string name = object_name(each.view->object());
-        if (decided) {
-            co_await nursery.spawn(apply(space, name, each.locked_head, each.pending, done[i]));
-        } else if (prepared[i]) {
-            Head locked;
-            done[i] = decode(each.locked_head, locked);
-            co_await nursery.spawn(unlock(space, name, locked, each.locked_head, done[i]));
-        }
+        if (&each == decider || !prepared[i]) continue;
+        Head locked;
+        prepared[i] = decode(each.locked_head, locked);
+        co_await nursery.spawn(
+            unlock(space, object_name(each.view->object()), locked, each.locked_head, prepared[i]));
     }
     co_await nursery.join();
-    if (decided) {
-        co_return std::ranges::all_of(done, [](const auto& each) { return each.has_value(); });
+}
+
+Task<bool> Coordinator::apply_all(std::string space, std::vector<Unapplied> objects) {
+    std::vector<Result<>> done(objects.size());
+    Nursery nursery(reactor_, participants_at_once);
+    for (size_t i = 0; i < objects.size(); ++i) {
+        Unapplied& each = objects[i];
+        co_await nursery.spawn(
+            apply(space, each.name, each.locked_head, std::move(each.pending), done[i]));
     }
-    const bool is_conflict = decided.error().code == Code::condition_failed;
-    co_return fail(is_conflict ? Error{Code::busy} : decided.error());
+    co_await nursery.join();
+    co_return std::ranges::all_of(done, [](const auto& each) { return each.has_value(); });
 }
 
 Task<> Coordinator::prepare(std::string space, RecordLocation location, Uuid transaction,
@@ -107,15 +172,9 @@ Task<> Coordinator::prepare(std::string space, RecordLocation location, Uuid tra
                  .key = location.key,
                  .created = !view.exists()};
     participant.locked_head = encode(head);
-    Change change{
-        .object = {space, object_name(view.object())},
-        .set = {{head_key, participant.locked_head}, {pending_key, encode(participant.pending)}},
-        .even_if_full = even_if_full};
-    if (view.exists()) {
-        change.equal = {{head_key, view.head_bytes()}};
-    } else {
-        change.expect = Change::Expect::absent;
-    }
+    Change change = conditional_change({space, object_name(view.object())}, view);
+    change.set = {{head_key, participant.locked_head}, {pending_key, encode(participant.pending)}};
+    change.even_if_full = even_if_full;
     result = co_await pool_.apply(change);
 }
 
@@ -179,16 +238,59 @@ Task<Result<>> Coordinator::abort(const ObjectName& object, const std::string& k
     co_return Result<>{};
 }
 
+// A decider has another head than the one that the transaction depends on, and no record: it did
+// not commit, and never will.
+Task<Result<Coordinator::Decision>> Coordinator::decision_of(std::string space, Lock lock) {
+    Decision decision{
+        .location = {.object = {space, lock.coordinator}, .key = lock.key, .bytes = {}},
+        .record = {}};
+    const auto change = change_of_decision_key(lock.key);
+    const Read read{.object = decision.location.object, .keys = {lock.key, head_key}};
+    const auto reply = co_await pool_.read(read);
+    if (!reply && reply.error().code == Code::not_found) co_return decision;
+    if (!reply) co_return fail(reply.error());
+    if (const auto value = reply->values.find(lock.key); value != reply->values.end()) {
+        ROS2S_CO_TRY(decode(value->second, decision.record));
+        if (!is_of(decision.record, lock.transaction)) co_return decision;
+        decision.location.bytes = value->second;
+        const bool is_pending = decision.record.state == Coordination::State::pending;
+        decision.state = is_pending ? State::pending : State::committed;
+        co_return decision;
+    }
+    const auto head_bytes = reply->values.find(head_key);
+    if (!change || head_bytes == reply->values.end()) co_return decision;
+    Head head;
+    ROS2S_CO_TRY(decode(head_bytes->second, head));
+    if (head.change == *change) {
+        decision.state = State::pending;
+        decision.location.bytes = head_bytes->second;
+    }
+    co_return decision;
+}
+
+Task<Result<>> Coordinator::end_pending(Decision decision) {
+    const RecordLocation& location = decision.location;
+    if (!change_of_decision_key(location.key)) {
+        co_return co_await abort(location.object, location.key, location.bytes, decision.record);
+    }
+    // With another head, the decider cannot commit it.
+    Head head;
+    ROS2S_CO_TRY(decode(location.bytes, head));
+    head.change = reactor_.secrets().next();
+    const Change touch{.object = location.object,
+                       .equal = {{head_key, location.bytes}},
+                       .set = {{head_key, encode(head)}},
+                       .even_if_full = true};
+    const auto touched = co_await pool_.apply(touch);
+    if (!touched && touched.error().code != Code::condition_failed) co_return touched;
+    co_return Result<>{};
+}
+
 Task<Result<bool>> Coordinator::apply_if_committed(std::string space, std::string name, Head head,
                                                    std::string head_bytes) {
-    RecordLocation location{
-        .object = {space, head.lock.coordinator}, .key = head.lock.key, .bytes = {}};
-    ROS2S_CO_TRY(co_await look(location));
-    Coordination record;
-    if (!location.bytes.empty()) ROS2S_CO_TRY(decode(location.bytes, record));
-    const bool is_its = !location.bytes.empty() && is_of(record, head.lock.transaction);
-    if (is_its && record.state == Coordination::State::pending) co_return false;
-    if (is_its) {
+    ROS2S_CO_TRY_ASSIGN(const Decision decision, co_await decision_of(space, head.lock));
+    if (decision.state == State::pending) co_return false;
+    if (decision.state == State::committed) {
         Result<> result;
         co_await apply(space, name, head_bytes, std::nullopt, result);
         if (!result) co_return fail(result.error());
@@ -209,23 +311,18 @@ Task<Result<>> Coordinator::settle(const Call& call, std::string space, std::str
     Result<> result;
     while (true) {
         ROS2S_CO_TRY(call.check(reactor_.now()));
-        RecordLocation location{
-            .object = {space, head.lock.coordinator}, .key = head.lock.key, .bytes = {}};
-        ROS2S_CO_TRY(co_await look(location));
-        Coordination record;
-        if (!location.bytes.empty()) ROS2S_CO_TRY(decode(location.bytes, record));
-        const bool is_its = !location.bytes.empty() && is_of(record, head.lock.transaction);
-        if (is_its && record.state == Coordination::State::committed) {
+        ROS2S_CO_TRY_ASSIGN(Decision decision, co_await decision_of(space, head.lock));
+        if (decision.state == State::committed) {
             co_await apply(space, name, head_bytes, std::nullopt, result);
             co_return result;
         }
-        if (!is_its) {
+        if (decision.state == State::over) {
             // Aborted, or over: then the head is another one, and nothing happens.
             co_await unlock(space, name, head, head_bytes, result);
             co_return result;
         }
         if (reactor_.now() >= until) {
-            ROS2S_CO_TRY(co_await abort(location.object, location.key, location.bytes, record));
+            ROS2S_CO_TRY(co_await end_pending(std::move(decision)));
             continue;
         }
         co_await sleep_for(reactor_, std::chrono::milliseconds(2 + reactor_.random().below(8)));

@@ -5,6 +5,11 @@
 //       │           └─ one has changed ─► abort: unlock those that are prepared
 //       └ record: pending ───────► committed, or gone (aborted)
 //
+// Or one of the objects decides. Its own change is the commit, and has the record:
+//
+//     prepare the others ──► change this one ──► apply to the others
+//           └─ one has changed ──┴─► unlock those that are prepared
+//
 // Whoever meets a lock reads the record of its transaction: settle().
 #pragma once
 #include <optional>
@@ -34,6 +39,8 @@ struct Participant {
     Pending pending;  // with the head afterwards
     std::string locked_head;
 };
+// A change of it, on the condition that it still is as the view says.
+[[nodiscard]] Change conditional_change(ObjectName object, const View& view);
 
 class Coordinator {
   public:
@@ -47,6 +54,21 @@ class Coordinator {
     Task<Result<bool>> execute(const Call& call, std::string space, RecordLocation location,
                                Coordination record, std::vector<Participant> participants,
                                bool even_if_full);
+
+    // The protocol in which the participant `decider` decides: it exists, and has entries
+    // afterwards. Its changes include the decision, at `key`. When this returns, the others are
+    // locked and get unlocked by apply_all(). Errors: as of execute().
+    Task<Result<>> decide(const Call& call, std::string space, std::string key, Uuid transaction,
+                          std::vector<Participant>& participants, size_t decider,
+                          bool even_if_full);
+    // What a committed transaction still does to an object that it locks.
+    struct Unapplied {
+        std::string name, locked_head;
+        Pending pending;
+    };
+    [[nodiscard]] static Unapplied unapplied(const Participant& participant);
+    // Returns whether all are unlocked.
+    [[nodiscard]] Task<bool> apply_all(std::string space, std::vector<Unapplied> objects);
 
     // Writers: the object gets unlocked. A transaction that stays pending for longer than the
     // patience is aborted. Errors: those of Pool and of the call.
@@ -65,6 +87,22 @@ class Coordinator {
     Task<Result<>> look(RecordLocation& location);
 
   private:
+    enum class State : uint8_t { pending, committed, over };
+    // Of the transaction that holds the lock. Pending: `record` is what it depends on, and
+    // end_pending() ends it.
+    struct Decision {
+        State state = State::over;
+        RecordLocation location;
+        Coordination record;
+    };
+    Task<Result<Decision>> decision_of(std::string space, Lock lock);
+    Task<Result<>> end_pending(Decision decision);
+    // Prepares all but the decider, if any. Returns the first error.
+    Task<Result<>> prepare_all(std::string space, RecordLocation location, Uuid transaction,
+                               bool even_if_full, std::vector<Participant>& participants,
+                               const Participant* decider, std::vector<Result<>>& prepared);
+    Task<> unlock_prepared(std::string space, std::vector<Participant>& participants,
+                           std::vector<Result<>>& prepared, const Participant* decider);
     // Tests kill the process when it enters these.
     [[gnu::noinline]] Task<> prepare(std::string space, RecordLocation location, Uuid transaction,
                                      bool even_if_full, Participant& participant, Result<>& result);

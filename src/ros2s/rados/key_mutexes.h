@@ -2,6 +2,7 @@
 // rather than on the servers. Names are locked in ascending order, so there is no deadlock. Used on
 // one core.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,6 +24,13 @@ class KeyMutexes {
         Hold(Hold&& other) noexcept
             : owner_(std::exchange(other.owner_, nullptr)), names_(std::move(other.names_)) {}
         Hold& operator=(Hold&&) = delete;
+        // Gives some of the names to another one.
+        Hold split(const std::vector<std::string>& names) {
+            std::erase_if(names_, [&names](const std::string& name) {
+                return std::ranges::find(names, name) != names.end();
+            });
+            return {*owner_, names};
+        }
         ~Hold() {
             if (owner_ == nullptr) return;
             for (const std::string& name : names_) owner_->release(name);

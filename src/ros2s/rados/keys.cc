@@ -127,6 +127,14 @@ std::optional<object::ObjectId> parse_object_name(std::string_view name) {
 std::string bytes_key(const DataId& id) {
     return fmt::format("b{:016x}{:016x}", id.time, id.number);
 }
+std::string decision_key(uint64_t change, const Uuid& transaction) {
+    return decision_tag + fmt::format("{:016x}", change) + hex(transaction);
+}
+std::optional<uint64_t> change_of_decision_key(std::string_view key) {
+    if (key.size() != 49 || key.front() != decision_tag) return {};
+    key.remove_prefix(1);
+    return take_hex(key, 16);
+}
 std::string data_name(object::ObjectId object, const DataId& id) {
     return fmt::format("d{:016x}{:016x}.{:016x}{:016x}{:016x}", object.high, object.low, id.time,
                        id.store, id.number);

@@ -20,6 +20,9 @@ Result<Record> record_at(View& view, const std::string& key) {
     return record;
 }
 
+// Columns, entries and decisions, which are neighbours.
+std::vector<std::string> keys_of_all(View& view) { return view.keys("", "c", "g"); }
+
 Result<> count_inline(View& view, uint64_t more) {
     ROS2S_TRY_ASSIGN(InlineBytes count, record_at<InlineBytes>(view, inline_key));
     count.bytes += more;
@@ -60,6 +63,7 @@ void Plan::add_to(Views& views) const {
         View& view = view_of(operation.object);
         using Kind = Operation::Kind;
         if (operation.kind != Kind::put && operation.kind != Kind::touch) view.want(inline_key);
+        if (operation.kind == Kind::punch_object) (void)keys_of_all(view);
         if (operation.kind == Kind::punch_object || operation.kind == Kind::punch_dkey ||
             operation.kind == Kind::punch_dkeys) {
             continue;
@@ -267,9 +271,15 @@ Result<> Plan::punch_keys(View& view, const std::vector<std::string>& keys) {
 }
 
 Result<> Plan::punch_object(View& view) {
-    ROS2S_TRY(punch_keys(view, view.keys("e", "e", "f")));
+    const std::vector<std::string> keys = keys_of_all(view);
+    if (!view.is_complete()) return {};
+    const auto entries = std::ranges::lower_bound(keys, "e"),
+               decisions = std::ranges::lower_bound(keys, "f");
+    ROS2S_TRY(punch_keys(view, {entries, decisions}));
     // Nothing is known of its akeys from now on, as if it had never existed.
     for (const std::string& key : view.keys("c", "c", "d")) view.remove(key);
+    // The object may go now, so that it decides nothing any more.
+    for (const std::string& key : std::span(decisions, keys.end())) view.remove(key);
     return {};
 }
 

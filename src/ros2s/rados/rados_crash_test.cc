@@ -362,6 +362,56 @@ void crash_at_every_request(bool is_named, uint64_t first_seed, uint64_t points_
     std::printf("died at %lu requests, seeds from %lu\n", points, first_seed);
 }
 
+// A transaction puts a name into a directory, which decides it, and a record into a new object. Its
+// client dies. Then the directory is punched, and so it is removed: what it has decided holds.
+uint64_t crash_before_the_decider_goes(uint64_t seed, std::optional<uint64_t> dies_at) {
+    sim::World world(seed);
+    SimRados cluster(world.core());
+    return world.run([](sim::World& in, SimRados& rados,
+                        std::optional<uint64_t> at) -> Task<uint64_t> {
+        const AkeyAddress old_name{{1, 1}, "old", "entry"}, name{{1, 1}, "new", "entry"};
+        const AkeyAddress record{{2, 1}, "", "inode"};
+        Client first(rados, in.core()), second(rados, in.core()), third(rados, in.core());
+        EXPECT_TRUE(co_await second.open());
+        const auto container = co_await second.store->create_container({}, {.label = "c"});
+        const Batch start = Batch().put(old_name, "1").put({{1, 1}, "older", "entry"}, "1");
+        EXPECT_TRUE(co_await second.store->update({}, container->id, start.transaction()));
+        EXPECT_TRUE(co_await first.open());
+        EXPECT_TRUE(co_await third.open());
+        const uint64_t opened = first.pool.requests();
+        if (at) first.pool.die_at(opened + *at);
+        const Batch change = Batch().absent(name).put(name, "1").put(record, "1");
+        const auto done = co_await first.store->update({}, container->id, change.transaction());
+        EXPECT_TRUE(at || done);
+        co_await first.store->close();
+        const bool was_there = !(co_await text_of(*second.store, container->id, name, 20)).empty();
+        const Batch punch = Batch().punch_object(name.object);
+        EXPECT_TRUE(co_await second.store->update({}, container->id, punch.transaction()));
+        co_await second.store->close();
+        const std::string found = co_await text_of(*third.store, container->id, record, 20);
+        co_await rados.close();
+        EXPECT_TRUE(!done || was_there) << "acknowledged, and not there";
+        // A late commit may come between the two requests, but not after the punch.
+        if (was_there) EXPECT_EQ(found, "1") << "half of a transaction was taken back";
+        EXPECT_EQ(co_await text_of(*third.store, container->id, record, 20), found);
+        co_await check_remains(rados, third, container->id);
+        co_await third.store->close();
+        co_return first.pool.requests() - opened;
+    }(world, cluster, dies_at));
+}
+
+TEST(RadosCrash, ADeciderThatIsRemoved) {
+    uint64_t points = 0;
+    for (uint64_t seed = 3001; points < 300; ++seed) {
+        const uint64_t requests = crash_before_the_decider_goes(seed, std::nullopt);
+        for (uint64_t at = 0; at < requests; ++at, ++points) {
+            SCOPED_TRACE(testing::Message() << "seed " << seed << ", dies at request " << at);
+            crash_before_the_decider_goes(seed, at);
+            if (testing::Test::HasFailure()) return;
+        }
+    }
+    std::printf("died at %lu requests\n", points);
+}
 TEST(RadosCrash, WritersOfOneObject) {
     uint64_t points = 0;
     for (uint64_t seed = 2001; points < 600; ++seed) {

@@ -12,7 +12,7 @@ namespace {
 
 using namespace object;
 
-constexpr size_t tidying_max = 64;
+constexpr size_t tidying_max = 64, applying_max = 64;
 constexpr const char* pool_space = "ros2store";
 constexpr const char* pool_object = "pool";
 constexpr const char* format_key = "format";
@@ -42,6 +42,7 @@ RadosStore::RadosStore(Reactor& reactor, Pool& metadata, Pool& data, RadosOption
       mutexes_(reactor),
       coordinator_(reactor, metadata, options.patience),
       read_turns_(reactor),
+      applying_(reactor, applying_max),
       tidying_(reactor, tidying_max) {}
 RadosStore::~RadosStore() = default;
 
@@ -54,6 +55,8 @@ Task<Result<std::unique_ptr<RadosStore>>> RadosStore::open(const Call& call, Rea
 }
 
 Task<> RadosStore::close() {
+    co_await applying_.join();
+    remove_ended_decisions();
     co_await tidying_.join();
     if (last_epoch_ == 0) co_return;
     const Read read{.object = {pool_space, pool_object}, .keys = {clock_key}};
@@ -294,12 +297,6 @@ Task<Result<>> RadosStore::pin(const Call& call, ContainerId container, const Ho
     ROS2S_CO_TRY(co_await fetch(call, container, {&item, 1}));
     if (item.status) ROS2S_CO_TRY(pins_.add(container, item.object, holder));
     co_return Result<>();
-}
-
-Task<Result<>> RadosStore::fetch_chain(const Call& call, ContainerId container,
-                                       const Holder& holder, std::span<FetchItem> items,
-                                       std::span<Link> links) {
-    return fetch_in_turn(*this, call, container, holder, items, links);
 }
 
 Task<Result<bool>> RadosStore::unpin(const Call&, ContainerId container, const Holder& holder,

@@ -22,6 +22,7 @@
 #include "ros2s/rados/key_mutexes.h"
 #include "ros2s/rados/plan.h"
 #include "ros2s/rados/pool.h"
+#include "ros2s/rados/seen.h"
 #include "ros2s/rados/view.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
@@ -121,14 +122,11 @@ class RadosStore final : public object::ObjectStore {
                       Result<>& failure);
     // False: the data has gone meanwhile, so that the item is to be read again.
     Task<Result<bool>> fetch_once(const Call& call, std::string space, object::FetchItem& item);
-    struct Fact;
     struct Parts;
     struct SharedRead;
-    using Facts = std::vector<std::shared_ptr<const Fact>>;
-    [[nodiscard]] static Result<std::shared_ptr<const Fact>> fact_of(const std::string& key,
-                                                                     const std::string& value);
     Task<> read_shared(ObjectName object, std::vector<std::string> keys,
                        std::shared_ptr<SharedRead>& read);
+    Task<Result<ReadReply>> read_with_others(ObjectName object, std::vector<std::string> keys);
     Task<> read_parts(std::string space, object::ObjectId object, object::Extent extent,
                       const Parts& parts, Bytes window, std::vector<Result<>>& results);
     void take_inline(const Parts& parts, object::Extent extent, const Result<ReadReply>& reply,
@@ -137,14 +135,17 @@ class RadosStore final : public object::ObjectStore {
     // the bad block).
     [[nodiscard]] static Result<> take_bytes(const Run& run, object::Extent part,
                                              const Result<ReadReply>& reply, Bytes into);
-    [[nodiscard]] Facts seen_facts(const ObjectName& object,
-                                   const std::vector<std::string>& keys) const;
     [[nodiscard]] bool are_true(const ObjectName& object, const std::vector<std::string>& keys,
                                 const Facts& facts, const Result<ReadReply>& reply) const;
-    void remember_seen(const ObjectName& object, const std::string& head,
-                       const std::vector<std::string>& keys, const Facts& facts);
-    void update_seen(const ObjectName& object, const View& view, const Pending& stored);
-    void bound_seen();
+    // Errors: not_found, invalid, too_small.
+    [[nodiscard]] static Result<> take_value(const Fact& fact, object::FetchItem& item);
+    Task<Result<object::QueryReply>> query_object(const Call& call, ObjectName name,
+                                                  const object::Akey& akey);
+    [[nodiscard]] static Read query_read(ObjectName object, const object::Akey& akey);
+    Task<Result<std::optional<object::QueryReply>>> finish_query(const Call& call, ObjectName name,
+                                                                 const object::Akey& akey,
+                                                                 const ReadReply& found,
+                                                                 const Head& head);
     // All visible bytes of a segment within the extent. Errors: busy: it has changed; corrupt.
     Task<Result<>> read_visible(std::string space, object::ObjectId object, const Segment& segment,
                                 object::Extent extent, Bytes into);
@@ -166,6 +167,18 @@ class RadosStore final : public object::ObjectStore {
                                                const object::ListRequest& request);
     Task<Result<object::ListReply>> list_akeys(const Call& call, std::string space,
                                                const object::ListRequest& request);
+
+    // chaining.cc
+    struct Chained;
+    struct ChainedObject;
+    // What is known of the objects may be guessed. False: a guess was wrong.
+    Task<Result<bool>> follow(const Call& call, std::string space, Chained& chain);
+    Task<> read_chained(const Call& call, std::string space, object::ObjectId object,
+                        ChainedObject& wanted);
+    Task<Result<>> take_chained(const Call& call, const Read& read, ChainedObject& object,
+                                ReadReply reply);
+    [[nodiscard]] bool is_still_seen(const ObjectName& name, const ChainedObject& object) const;
+    [[nodiscard]] static bool has_same(const ChainedObject& object, const ReadReply& reply);
 
     // sweep.cc
     // `seen` may be null. What was seen and remains is added to `still`.
@@ -218,6 +231,23 @@ class RadosStore final : public object::ObjectStore {
     // of reading; busy: something was locked, and is not any more.
     Task<Result<>> complete(const Call& call, std::string space, Views& views,
                             std::span<Member* const> members);
+    // Guesses what a transaction of one caller adds. Some views are known.
+    static void guess_absent(const object::Transaction& transaction, Views& views);
+    Task<Result<>> end_decisions(std::string space, const Views& views);
+    // The object that can decide a transaction without a name; end(): none can.
+    [[nodiscard]] static std::vector<Participant>::const_iterator decider_of(
+        const std::vector<Participant>& participants);
+    Task<Result<>> publish_at(const Call& call, std::string space, Coordination record,
+                              std::vector<Participant>& participants, size_t decider,
+                              KeyMutexes::Hold& hold, bool even_if_full);
+    struct Unapplied {
+        object::ObjectId object;
+        Coordinator::Unapplied rest;
+    };
+    Task<> apply_rest(std::string space, std::vector<Unapplied> objects, ObjectName decider,
+                      std::string key, KeyMutexes::Hold hold);
+    void note_ended(const ObjectName& decider, std::vector<std::string> keys);
+    void remove_ended_decisions();
     // Makes the objects that get data in the data pool and do not exist. Errors: busy (others were
     // faster), those of Pool.
     Task<Result<>> make_objects(std::string space, Views& views, std::span<Member* const> members);
@@ -262,14 +292,7 @@ class RadosStore final : public object::ObjectStore {
     // head, as always.
     std::map<ObjectName, View> known_;
     size_t known_bytes_ = 0;
-    // What was read last of objects, and is true while they have this head.
-    struct Seen {
-        std::string head;
-        std::map<std::string, std::shared_ptr<const Fact>> facts;
-        size_t bytes = 0;
-    };
-    std::map<ObjectName, Seen> seen_;
-    size_t seen_bytes_ = 0;
+    SeenFacts seen_;
     std::map<ObjectName, std::shared_ptr<SharedRead>> shared_reads_;  // that others can join
     KeyMutexes read_turns_;
     std::set<ObjectName> crowded_;  // have many bytes in their omap
@@ -284,6 +307,9 @@ class RadosStore final : public object::ObjectStore {
     std::set<ObjectName> logs_;                               // that exist
     // The committed transactions of slots that are applied to all their objects.
     std::map<std::pair<ObjectName, std::string>, Uuid> finished_;
+    // Of objects that decided transactions: the keys of decisions that nobody needs any more.
+    std::map<ObjectName, std::vector<std::string>> ended_decisions_;
+    Nursery applying_;  // what was decided
     Nursery tidying_;
 };
 

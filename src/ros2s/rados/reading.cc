@@ -16,7 +16,6 @@ constexpr size_t reads_at_once = 32;
 constexpr int rereads_max = 100;
 constexpr size_t names_at_once = 1024;
 
-constexpr size_t seen_bytes_max = size_t{16} << 20;
 constexpr size_t shared_keys_max = 256;
 constexpr uint64_t gap_max = 65536;  // more hidden bytes are not read along
 
@@ -102,25 +101,6 @@ Task<> RadosStore::fetch_item(const Call& call, std::string space, FetchItem& it
     item.status = fail(Code::corrupt);
 }
 
-// What one key of an entry or segment says, decoded once.
-struct RadosStore::Fact {
-    std::string value;  // empty: there is no such key
-    Entry entry;
-    Segment segment;
-};
-
-// Errors: those of decode().
-Result<std::shared_ptr<const RadosStore::Fact>> RadosStore::fact_of(const std::string& key,
-                                                                    const std::string& value) {
-    const auto fact = std::make_shared<Fact>();
-    fact->value = value;
-    if (value.empty()) return fact;
-    const auto parsed = parse_entry_key(key);
-    if (!parsed) return fail(Code::corrupt);
-    ROS2S_TRY(parsed->segment ? decode(value, fact->segment) : decode(value, fact->entry));
-    return fact;
-}
-
 // The parts of an extent that have bytes, over several segments.
 struct RadosStore::Parts {
     struct Part {
@@ -174,6 +154,13 @@ Task<> RadosStore::read_shared(ObjectName object, std::vector<std::string> keys,
     all.keys.insert(all.keys.end(), read->keys.begin(), read->keys.end());
     read->reply = co_await metadata_.read(all);
     read->done.set();
+}
+
+Task<Result<ReadReply>> RadosStore::read_with_others(ObjectName object,
+                                                     std::vector<std::string> keys) {
+    std::shared_ptr<SharedRead> shared;
+    co_await read_shared(std::move(object), std::move(keys), shared);
+    co_return shared->reply;
 }
 
 // Parts of one run that are near each other are read by one request.
@@ -248,82 +235,33 @@ Result<> RadosStore::take_bytes(const Run& run, Extent part, const Result<ReadRe
     return {};
 }
 
-// Some of the facts of an object that are not known: no facts.
-RadosStore::Facts RadosStore::seen_facts(const ObjectName& object,
-                                         const std::vector<std::string>& keys) const {
-    Facts facts;
-    const auto seen = seen_.find(object);
-    if (seen == seen_.end()) return {};
-    for (const std::string& key : keys) {
-        const auto fact = seen->second.facts.find(key);
-        if (fact == seen->second.facts.end()) return {};
-        facts.push_back(fact->second);
-    }
-    return facts;
-}
-
 // The object has this head, and with it the facts are still true.
 bool RadosStore::are_true(const ObjectName& object, const std::vector<std::string>& keys,
                           const Facts& facts, const Result<ReadReply>& reply) const {
     if (!reply) return false;
     const auto head = reply->values.find(head_key);
-    const auto seen = seen_.find(object);
-    if (head == reply->values.end() || seen == seen_.end()) return false;
-    return seen->second.head == head->second && seen_facts(object, keys) == facts;
+    if (head == reply->values.end()) return false;
+    // The bytes of arrays may be in the omap.
+    const bool is_array = facts[0]->entry.is_array;
+    return seen_.has_head(object, head->second, is_array) && seen_.of(object, keys) == facts;
 }
 
-void RadosStore::remember_seen(const ObjectName& object, const std::string& head,
-                               const std::vector<std::string>& keys, const Facts& facts) {
-    bound_seen();
-    Seen& seen = seen_[object];
-    if (seen.head != head) {
-        seen_bytes_ -= seen.bytes;
-        seen = {.head = head, .facts = {}, .bytes = 0};
+// Of a single value, or of nothing.
+Result<> RadosStore::take_value(const Fact& fact, FetchItem& item) {
+    const Bytes window = item.window.bytes().first(item.extent.length);
+    if (fact.value.empty()) {
+        std::ranges::fill(window, std::byte{0});
+        return fail(Code::not_found);
     }
-    for (size_t i = 0; i < keys.size(); ++i) {
-        if (!seen.facts.insert_or_assign(keys[i], facts[i]).second) continue;
-        // The decoded form takes about as much as the value; the rest a few hundred bytes.
-        const size_t bytes = keys[i].size() + 2 * facts[i]->value.size() + 512;
-        seen.bytes += bytes;
-        seen_bytes_ += bytes;
-    }
-}
-
-// This store has changed the object.
-void RadosStore::update_seen(const ObjectName& object, const View& view, const Pending& stored) {
-    const auto at = seen_.find(object);
-    if (at == seen_.end()) return;
-    Seen& seen = at->second;
-    bool is_known = seen.head == view.head_bytes();
-    const auto update = [&](const std::string& key, const std::string& value) {
-        const auto fact = seen.facts.find(key);
-        if (fact == seen.facts.end()) return;
-        const auto changed = fact_of(key, value);
-        is_known = is_known && changed;
-        if (!changed) return;
-        // What was no value may have become a large one.
-        seen.bytes += 2 * value.size();
-        seen.bytes -= 2 * fact->second->value.size();
-        seen_bytes_ += 2 * value.size();
-        seen_bytes_ -= 2 * fact->second->value.size();
-        fact->second = *changed;
-    };
-    for (const auto& [key, value] : stored.set) {
-        if (key == head_key) seen.head = value;
-        update(key, value);
-    }
-    for (const auto& [key] : stored.remove) update(key, {});
-    if (!is_known) {
-        seen_bytes_ -= seen.bytes;
-        seen_.erase(at);
-    }
-    bound_seen();
-}
-
-void RadosStore::bound_seen() {
-    if (seen_bytes_ <= seen_bytes_max) return;
-    seen_.clear();
-    seen_bytes_ = 0;
+    const Entry& entry = fact.entry;
+    item.is_value = true;
+    item.size = entry.size;
+    item.epoch = {entry.epoch};
+    if (item.extent.offset != 0) return fail(Code::invalid);
+    if (entry.size > window.size()) return fail(Code::too_small, entry.size);
+    std::ranges::copy(as_bytes(entry.value), window.begin());
+    value_checksums(as_bytes(entry.value), item.checksums);
+    return {};
 }
 
 Task<Result<bool>> RadosStore::fetch_once(const Call& call, std::string space, FetchItem& item) {
@@ -339,7 +277,7 @@ Task<Result<bool>> RadosStore::fetch_once(const Call& call, std::string space, F
     std::vector<Result<>> results;
     // What the keys said last time is true if the object has the same head now. The bytes are read
     // beside the head.
-    Facts facts = seen_facts(read.object, read.keys);
+    Facts facts = seen_.of(read.object, read.keys);
     bool are_known = !facts.empty();
     if (are_known) {
         const Parts parts(facts, item.extent);
@@ -359,16 +297,10 @@ Task<Result<bool>> RadosStore::fetch_once(const Call& call, std::string space, F
     if (!are_known) {
         Head head;
         ROS2S_CO_TRY_ASSIGN(const ReadReply reply, co_await read_unlocked(call, read, head));
-        facts.clear();
-        for (const std::string& each : read.keys) {
-            const auto value = reply.values.find(each);
-            ROS2S_CO_TRY_ASSIGN(auto fact,
-                                fact_of(each, value == reply.values.end() ? "" : value->second));
-            facts.push_back(std::move(fact));
-        }
+        ROS2S_CO_TRY_ASSIGN(facts, facts_of(read.keys, reply));
         if (const auto bytes = reply.values.find(head_key);
             bytes != reply.values.end() && head.lock.transaction.is_nil()) {
-            remember_seen(read.object, bytes->second, read.keys, facts);
+            seen_.remember(read.object, bytes->second, read.keys, facts);
         }
         results.clear();
         if (facts[0]->entry.is_array) {
@@ -376,22 +308,13 @@ Task<Result<bool>> RadosStore::fetch_once(const Call& call, std::string space, F
             co_await read_all(space, item.object, item.extent, parts, window, results);
         }
     }
-    const Entry& entry = facts[0]->entry;
-    if (facts[0]->value.empty()) {
-        std::ranges::fill(window, std::byte{0});
-        item.status = fail(Code::not_found);
+    if (facts[0]->value.empty() || !facts[0]->entry.is_array) {
+        item.status = take_value(*facts[0], item);
         co_return true;
     }
-    item.is_value = !entry.is_array;
-    item.size = entry.size;
-    item.epoch = {entry.epoch};
-    if (!entry.is_array) {
-        if (item.extent.offset != 0) co_return fail(Code::invalid);
-        if (entry.size > window.size()) co_return fail(Code::too_small, entry.size);
-        std::ranges::copy(as_bytes(entry.value), window.begin());
-        value_checksums(as_bytes(entry.value), item.checksums);
-        co_return true;
-    }
+    item.is_value = false;
+    item.size = facts[0]->entry.size;
+    item.epoch = {facts[0]->entry.epoch};
     for (const Result<>& result : results) {
         if (result) continue;
         if (result.error().code == Code::not_found) co_return false;
@@ -568,42 +491,68 @@ Task<Result<QueryReply>> RadosStore::query(const Call& call, ContainerId contain
     ROS2S_CO_TRY(validate(akey));
     ROS2S_CO_TRY(call.check(reactor_.now()));
     ROS2S_CO_TRY(co_await check_container(call, container));
-    const std::string prefix = reverse_prefix(akey), column_at = column_key(akey);
     const ObjectName name{space_of(container), object_name(object)};
+    co_return co_await query_object(call, name, akey);
+}
+
+Task<Result<QueryReply>> RadosStore::query_object(const Call& call, ObjectName name,
+                                                  const Akey& akey) {
+    const Read read = query_read(name, akey);
     while (true) {
-        Head head, again;
-        const Read read{.object = name,
-                        .keys = {column_at},
-                        .range = {.prefix = prefix, .after = prefix, .end = {}, .limit = 1}};
+        Head head;
         ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await read_unlocked(call, read, head));
-        QueryReply reply;
-        const auto value = found.values.find(column_at);
-        if (value == found.values.end()) co_return reply;
+        ROS2S_CO_TRY_ASSIGN(const auto facts, co_await finish_query(call, name, akey, found, head));
+        if (facts) co_return *facts;
+    }
+}
+
+Read RadosStore::query_read(ObjectName object, const Akey& akey) {
+    const std::string prefix = reverse_prefix(akey);
+    return {.object = std::move(object),
+            .keys = {column_key(akey)},
+            .range = {.prefix = prefix, .after = prefix, .end = {}, .limit = 1}};
+}
+
+// `found` is what query_read() reads. Nothing: the object has changed meanwhile.
+Task<Result<std::optional<QueryReply>>> RadosStore::finish_query(const Call& call, ObjectName name,
+                                                                 const Akey& akey,
+                                                                 const ReadReply& found,
+                                                                 const Head& head) {
+    QueryReply reply;
+    const auto value = found.values.find(column_key(akey));
+    if (value != found.values.end()) {
         Column column;
         ROS2S_CO_TRY(decode(value->second, column));
         reply.last_epoch = {column.last_epoch};
         reply.last_time = column.last_time;
         reply.bytes_used = column.blocks * block_bytes;
-        if (column.entries == 0) co_return reply;
+        reply.exists = column.entries > 0;
+    }
+    if (reply.exists) {
+        const std::string prefix = reverse_prefix(akey);
         const auto highest = found.values.lower_bound(prefix);
         if (highest == found.values.end()) co_return fail(Code::corrupt);
         const auto dkey = dkey_of_reverse_key(highest->first, prefix);
         if (!dkey) co_return fail(Code::corrupt);
         const std::string key = entry_key(*dkey, akey);
+        Head again;
         const Read entry_read{.object = name, .keys = {key}};
         ROS2S_CO_TRY_ASSIGN(const ReadReply second,
                             co_await read_unlocked(call, entry_read, again));
         // If the object has changed between the two, they do not belong together.
-        if (again.change != head.change) continue;
+        if (again.change != head.change) co_return std::nullopt;
         Entry entry;
         const auto entry_value = second.values.find(key);
         if (entry_value == second.values.end()) co_return fail(Code::corrupt);
         ROS2S_CO_TRY(decode(entry_value->second, entry));
-        reply.exists = true;
         reply.highest_dkey = *dkey;
         reply.size = entry.size;
-        co_return reply;
     }
+    const auto head_bytes = found.values.find(head_key);
+    if (head_bytes != found.values.end() && head.lock.transaction.is_nil()) {
+        seen_.remember(name, head_bytes->second, akey, reply);
+    }
+    co_return reply;
 }
 
 }  // namespace ros2s::rados

@@ -13,7 +13,8 @@
 
 namespace ros2s::rados {
 
-// A transaction that is being decided: where its record is.
+// A transaction that is being decided: where its record is. The coordinator is a log, replies, or
+// one of its objects, with a decision_key().
 struct Lock {
     Uuid transaction;  // nil: none
     std::string coordinator, key;

@@ -17,7 +17,7 @@ void check_value(std::string_view value) {
     Record record;
     const auto decoded = decode(value, record);
     if (decoded) {
-        // But for the version and the CRC: a segment may be of either version.
+        // But for the version and the CRC: a head or segment may be of either version.
         const std::string again = encode(record);
         ROS2S_CHECK(again[0] == value[0] && again.size() == value.size());
         ROS2S_CHECK(again.substr(2, again.size() - 6) == value.substr(2, value.size() - 6));
@@ -63,6 +63,7 @@ void check_names(std::string_view name) {
         ROS2S_CHECK(data_name(data->object, data->id).size() == name.size());
     }
     (void)is_log_name(name);
+    (void)change_of_decision_key(name);
 }
 
 }  // namespace

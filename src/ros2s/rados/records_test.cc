@@ -77,11 +77,11 @@ TEST(RadosRecords, HaveTheirBytes) {
         expect_only_these_bytes(record, newest);
         lines += hex(encode(record)) + '\n';
     };
-    add(Head{
-        .epoch = 1,
-        .change = 2,
-        .entries = 3,
-        .lock = {.transaction = uuid(0x10), .coordinator = "t0", .key = "k", .created = true}});
+    add(Head{.epoch = 1,
+             .change = 2,
+             .entries = 3,
+             .lock = {.transaction = uuid(0x10), .coordinator = "t0", .key = "k", .created = true}},
+        2);
     add(Column{.entries = 1, .blocks = 2, .last_epoch = 3, .last_time = WallTime(Duration(4))});
     add(InlineBytes{.bytes = 6});
     add(Entry{.is_array = false, .epoch = 5, .size = 3, .blocks = 0, .value = "abc"});
@@ -116,6 +116,16 @@ TEST(RadosRecords, SegmentsWithBytesInTheOmapAreAlsoReadInVersion1) {
     std::string older = value.substr(0, value.size() - 4);
     older[1] = 1;
     Segment read;
+    ASSERT_TRUE(decode(sealed(older), read));
+    EXPECT_EQ(encode(read), value);
+}
+
+// Before objects decided transactions, heads had version 1.
+TEST(RadosRecords, HeadsAreAlsoReadInVersion1) {
+    const std::string value = encode(Head{.epoch = 1, .change = 2, .entries = 3, .lock = {}});
+    std::string older = value.substr(0, value.size() - 4);
+    older[1] = 1;
+    Head read;
     ASSERT_TRUE(decode(sealed(older), read));
     EXPECT_EQ(encode(read), value);
 }
@@ -175,6 +185,8 @@ TEST(RadosNames, AreAsThePageSays) {
     EXPECT_EQ(replies_name(uuid(0), uuid(0x10)),
               "r000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f");
     EXPECT_EQ(bytes_key({.time = 2, .store = 0, .number = 4}), "b00000000000000020000000000000004");
+    EXPECT_EQ(decision_key(0x1a, uuid(0x10)), "f000000000000001a101112131415161718191a1b1c1d1e1f");
+    EXPECT_EQ(change_of_decision_key(decision_key(0x1a, uuid(0x10))), 0x1aU);
     const object::Dkey dkey{std::string("a\0b\1", 4)};
     const object::Akey akey{"x"};
     EXPECT_EQ(entry_key(dkey, akey), "ea\1\2b\1\3\1\1x\1\1");
@@ -186,7 +198,7 @@ TEST(RadosNames, AreAsThePageSays) {
     for (const char* const name :
          {"", "o", "o00", "d", "t", "t0000000000000xyz", "e", "ea", "ea\1\1"}) {
         EXPECT_FALSE(parse_object_name(name) || parse_data_name(name) || is_log_name(name) ||
-                     parse_entry_key(name))
+                     parse_entry_key(name) || change_of_decision_key(name))
             << name;
     }
     // A byte 00 has one written form.

@@ -281,20 +281,27 @@ Task<Result<>> RadosStore::sweep_data(const Call& call, std::string space, Objec
     co_return Result<>{};
 }
 
-// Removes what its garbage records name, and the object if nothing is known of it any more.
+// Removes what its garbage records name, decisions when they are applied, and the object if nothing
+// is known of it any more.
 Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, ObjectId object) {
     const auto hold = co_await mutexes_.lock({space + object_name(object)});
     const ObjectName name{space, object_name(object)};
-    std::string after = "g";
+    std::string after = "f";
     while (true) {
         Head head;
         const Read read{
             .object = name,
             .keys = {},
-            .range = {.prefix = "g", .after = after, .end = {}, .limit = keys_per_read}};
+            .range = {.prefix = {}, .after = after, .end = "h", .limit = keys_per_read}};
         ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
         Change forget{.object = name};
         for (const auto& [key, value] : page.values) {
+            if (key.starts_with(decision_tag)) {
+                Coordination decision;
+                ROS2S_CO_TRY(decode(value, decision));
+                ROS2S_CO_TRY(co_await coordinator_.finish(space, decision));
+                forget.remove.push_back(key);
+            }
             if (!key.starts_with(garbage_tag)) continue;
             const Change remove{.object = {space, key.substr(1)}, .remove_object = true};
             const auto removed = co_await data_.apply(remove);
@@ -313,7 +320,7 @@ Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, Obj
         if (!head.lock.transaction.is_nil()) {
             const std::string head_bytes = page.values.at(head_key);
             ROS2S_CO_TRY(co_await coordinator_.settle(call, space, name.name, head, head_bytes));
-            after = "g";
+            after = "f";
             continue;
         }
         if (head.entries != 0) co_return Result<>{};

@@ -18,6 +18,8 @@ constexpr size_t finished_max = 65536;
 constexpr size_t known_bytes_max = size_t{16} << 20;
 constexpr size_t group_operations_max = 256;
 constexpr size_t crowded_max = 4096;
+// Decisions that wait for the next change of their object.
+constexpr size_t ended_of_one_max = 64, ended_deciders_max = 1024;
 
 // How the `c` of replies begins: of a client whose earlier replies may have been removed, or not.
 const std::string returned = "r", first_time = "n";
@@ -146,7 +148,8 @@ Task<Result<Commit>> RadosStore::update(const Call& call, ContainerId container,
             const OperationId& id = transaction.id;
             names.push_back(space + replies_name(id.owner, id.client) + slot_key(id.slot));
         }
-        const auto hold = co_await mutexes_.lock(std::move(names));
+        auto hold = co_await mutexes_.lock(std::move(names));
+        member.hold = &hold;
         co_await execute(space, {&member});
     }
     co_await payload.writes.join();
@@ -303,6 +306,7 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
         if (each->rewrite != nullptr) each->rewrite->add_to(views);
     }
     const bool is_guess = may_guess && begin_with_known(space, views);
+    if (is_guess && is_alone) guess_absent(first.transaction, views);
     // The others of a group go on if the call of one ends.
     const Call call = is_alone ? first.call : Call{};
     const auto completed = co_await complete(call, space, views, members);
@@ -338,7 +342,8 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
         done.push_back(each);
     }
     Result<> published;  // nothing, if no condition held
-    if (!done.empty()) {
+    if (!done.empty()) published = co_await end_decisions(space, views);
+    if (published && !done.empty()) {
         published = co_await publish(call, space, std::move(location), views, done, is_guess);
     }
     if (!published && published.error().code == Code::busy) co_return false;
@@ -360,6 +365,19 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
         }
     }
     co_return true;
+}
+
+// Those of an object that may go now. Whoever meets a lock of one would take it for aborted.
+Task<Result<>> RadosStore::end_decisions(std::string space, const Views& views) {
+    for (const View& view : views | std::views::values) {
+        for (const auto& [key, value] : view.changes()) {
+            if (!key.starts_with(decision_tag) || view.stored(key).empty()) continue;
+            Coordination record;
+            ROS2S_CO_TRY(decode(view.stored(key), record));
+            ROS2S_CO_TRY(co_await coordinator_.finish(space, record));
+        }
+    }
+    co_return Result<>{};
 }
 
 // That an object does not exist is no condition to publish data on: a sweep that has removed the
@@ -478,20 +496,17 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
         }
     }
     ROS2S_CO_TRY(call.check(reactor_.now()));
-    if (!keeps_reply(transaction) && participants.size() <= 1) {
+    const bool is_named = keeps_reply(transaction);
+    const auto decider = is_named ? participants.end() : decider_of(participants);
+    if (!is_named && participants.size() <= 1) {
         // One object: a change of it is atomic. Without a change its state was read at one instant.
         if (participants.empty()) co_return Result<>{};
         if (participants[0].view->changes().empty()) {
             co_return is_guess ? Result<>(fail(Code::busy)) : Result<>();
         }
         const Participant& only = participants[0];
-        Change change{.object = {space, object_name(only.view->object())},
-                      .even_if_full = even_if_full};
-        if (only.view->exists()) {
-            change.equal = {{head_key, only.view->head_bytes()}};
-        } else {
-            change.expect = Change::Expect::absent;
-        }
+        Change change = conditional_change({space, object_name(only.view->object())}, *only.view);
+        change.even_if_full = even_if_full;
         for (const auto& [key, value] : only.pending.set) change.set.emplace_back(key, value);
         for (const auto& [key] : only.pending.remove) change.remove.push_back(key);
         set_may_be_seen(true);
@@ -504,7 +519,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
     } else {
         Coordination record{.transaction = Uuid::make(reactor_.secrets()),
                             .sequence = transaction.id.sequence,
-                            .digest = keeps_reply(transaction) ? digest_of(transaction) : 0,
+                            .digest = is_named ? digest_of(transaction) : 0,
                             .epoch = commit.epoch.value,
                             .time = commit.time,
                             .participants = {},
@@ -512,7 +527,27 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
         for (const Participant& each : participants) {
             record.participants.push_back({object_name(each.view->object())});
         }
-        if (!keeps_reply(transaction)) {
+        set_may_be_seen(true);
+        if (decider != participants.end()) {
+            record.state = Coordination::State::committed;
+            record.sequence = 0;
+            const auto decided =
+                co_await publish_at(call, space, std::move(record), participants,
+                                    static_cast<size_t>(decider - participants.begin()),
+                                    *members[0]->hold, even_if_full);
+            if (!decided) {
+                set_may_be_seen(decided.error().code != Code::busy);
+                co_return decided;
+            }
+            for (const Participant& each : participants) {
+                const ObjectName name{space, object_name(each.view->object())};
+                note_room(name, each.pending);
+                seen_.update(name, *each.view, each.pending, each.locked_head);
+                remember(space, std::move(views.at(each.view->object())), each.pending);
+            }
+            co_return Result<>{};
+        }
+        if (!is_named) {
             location.object = {space, log_name(number_)};
             location.key = record.transaction.to_string();
             record.sequence = 0;
@@ -522,7 +557,6 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
                 ROS2S_CO_TRY(co_await coordinator_.look(location));
             }
         }
-        set_may_be_seen(true);
         const auto executed = co_await coordinator_.execute(call, space, location, record,
                                                             participants, even_if_full);
         is_whole = executed && *executed;
@@ -531,7 +565,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
             set_may_be_seen(executed.error().code != Code::busy);
             co_return fail(executed.error());
         }
-        if (!keeps_reply(transaction)) {
+        if (!is_named) {
             logs_.insert(location.object);
             // The record is needed while objects are locked. One that remains is found by the
             // sweep.
@@ -545,10 +579,85 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
         const ObjectId object = each.view->object();
         start_tidying(space, object, each.pending);
         note_room({space, object_name(object)}, each.pending);
-        if (is_whole) update_seen({space, object_name(object)}, *each.view, each.pending);
+        if (is_whole) seen_.update({space, object_name(object)}, *each.view, each.pending, {});
         if (is_whole) remember(space, std::move(views.at(object)), each.pending);
     }
     co_return Result<>{};
+}
+
+// ---- one object decides --------------------------------------------------------------------
+
+// The object that decides is never locked. So it is the one with the most entries, such as a
+// directory, which others probably use. It must have entries, so that nothing removes it.
+std::vector<Participant>::const_iterator RadosStore::decider_of(
+    const std::vector<Participant>& participants) {
+    const auto entries_of = [](const Participant& each) {
+        Head head;
+        const auto after = std::ranges::find(each.pending.set, head_key, &Pending::Set::key);
+        ROS2S_CHECK(after != each.pending.set.end() && decode(after->value, head));
+        return each.view->exists() ? head.entries : 0;
+    };
+    const auto most = std::ranges::max_element(participants, {}, entries_of);
+    return participants.size() > 1 && entries_of(*most) > 0 ? most : participants.end();
+}
+
+// Done when one object is changed. The others are changed afterwards; until then, later
+// transactions of this store on them wait, and those of others see the decision.
+Task<Result<>> RadosStore::publish_at(const Call& call, std::string space, Coordination record,
+                                      std::vector<Participant>& participants, size_t decider,
+                                      KeyMutexes::Hold& hold, bool even_if_full) {
+    Participant& deciding = participants[decider];
+    const ObjectName object{space, object_name(deciding.view->object())};
+    const std::string key = decision_key(deciding.view->head().change, record.transaction);
+    // Its decisions that are not needed any more go with the change.
+    std::vector<std::string> ended;
+    if (const auto found = ended_decisions_.extract(object); !found.empty()) {
+        ended = std::move(found.mapped());
+    }
+    for (const std::string& each : ended) deciding.pending.remove.push_back({each});
+    deciding.pending.set.push_back({key, encode(record)});
+    const auto decided = co_await coordinator_.decide(call, space, key, record.transaction,
+                                                      participants, decider, even_if_full);
+    if (!decided) {
+        note_ended(object, std::move(ended));
+        co_return decided;
+    }
+    start_tidying(space, deciding.view->object(), deciding.pending);
+    std::vector<Unapplied> rest;
+    std::vector<std::string> names;
+    for (const Participant& each : participants) {
+        if (&each == &deciding) continue;
+        rest.push_back({each.view->object(), Coordinator::unapplied(each)});
+        names.push_back(space + rest.back().rest.name);
+    }
+    co_await applying_.spawn(apply_rest(space, std::move(rest), object, key, hold.split(names)));
+    co_return Result<>{};
+}
+
+Task<> RadosStore::apply_rest(std::string space, std::vector<Unapplied> objects, ObjectName decider,
+                              std::string key, KeyMutexes::Hold) {
+    std::vector<Coordinator::Unapplied> rest;
+    for (const Unapplied& each : objects) rest.push_back(each.rest);
+    // If not all are, whoever meets their locks needs the decision, until a sweep ends it.
+    if (!co_await coordinator_.apply_all(space, std::move(rest))) co_return;
+    for (const Unapplied& each : objects) start_tidying(space, each.object, each.rest.pending);
+    note_ended(decider, {key});
+}
+
+void RadosStore::note_ended(const ObjectName& decider, std::vector<std::string> keys) {
+    if (keys.empty()) return;
+    std::vector<std::string>& all = ended_decisions_[decider];
+    std::ranges::move(keys, std::back_inserter(all));
+    if (all.size() >= ended_of_one_max || ended_decisions_.size() >= ended_deciders_max) {
+        remove_ended_decisions();
+    }
+}
+
+void RadosStore::remove_ended_decisions() {
+    for (auto& [object, keys] : ended_decisions_) {
+        leave(object, {.garbage = std::move(keys), .dead_head = {}});
+    }
+    ended_decisions_.clear();
 }
 
 // ---- what this store has written last ------------------------------------------------------
@@ -563,6 +672,33 @@ bool RadosStore::begin_with_known(const std::string& space, Views& views) {
         is_any = true;
     }
     return is_any;
+}
+
+// What the transaction adds is probably not there: names that are to be absent, and objects that it
+// only puts values into, without a condition. The change is conditional on it.
+void RadosStore::guess_absent(const Transaction& transaction, Views& views) {
+    std::set<ObjectId> may_exist;
+    for (const Condition& each : transaction.conditions) {
+        if (!each.is_about_pins()) may_exist.insert(each.object);
+    }
+    for (const Operation& each : transaction.operations) {
+        if (each.kind != Operation::Kind::put) may_exist.insert(each.object);
+    }
+    const auto is_certain = [&](auto& each) {
+        return each.second.is_loaded() || !may_exist.contains(each.first);
+    };
+    // Otherwise there is a read anyway.
+    if (views.size() < 2 || !std::ranges::all_of(views, is_certain)) return;
+    for (View& view : views | std::views::values) {
+        if (!view.is_loaded()) view.guess_no_object();
+    }
+    for (const Condition& each : transaction.conditions) {
+        const bool is_absent = each.kind == Condition::Kind::absent ||
+                               (each.kind == Condition::Kind::epoch_equals && each.value == 0);
+        if (!is_absent || each.akey.bytes.empty()) continue;
+        View& view = views.at(each.object);
+        if (view.exists()) view.guess_no_key(entry_key(each.dkey, each.akey));
+    }
 }
 
 void RadosStore::remember(const std::string& space, View view, const Pending& stored) {

@@ -62,7 +62,8 @@ struct RadosStore::Member {
     Result<> verdict;  // of the plan
     object::Commit commit;
     std::optional<Result<object::Commit>> result;
-    Rewrite* rewrite = nullptr;  // instead of the plan
+    Rewrite* rewrite = nullptr;        // instead of the plan
+    KeyMutexes::Hold* hold = nullptr;  // the mutexes of its objects, if they are several
 };
 struct RadosStore::Group {
     explicit Group(Reactor& reactor) : done(reactor) {}

@@ -26,6 +26,24 @@ void View::forget_values() {
     values_.clear();
     value_bytes_ = 0;
     covered_.clear();
+    guessed_keys_.clear();
+}
+
+void View::guess_no_object() {
+    is_loaded_ = true;
+    wanted_keys_.clear();
+}
+
+void View::guess_no_key(const std::string& key) {
+    if (is_known(key)) return;
+    wanted_keys_.erase(key);
+    know(key, {});
+    guessed_keys_.insert(key);
+}
+
+const std::string& View::stored(const std::string& key) const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? none : found->second;
 }
 
 void View::know(const std::string& key, std::string value) {
@@ -36,10 +54,18 @@ void View::know(const std::string& key, std::string value) {
     at->second = std::move(value);
 }
 
+void View::forget(const std::string& key) {
+    const auto found = values_.find(key);
+    if (found == values_.end()) return;
+    value_bytes_ -= key.size() + found->second.size() + 128;
+    values_.erase(found);
+}
+
 void View::adopt(const Pending& stored) {
     changes_.clear();
     wanted_keys_.clear();
     wanted_range_.reset();
+    guessed_keys_.clear();
     if (!exists()) cover_all();
     if (values_.size() > kept_keys_max) forget_values();
     for (const auto& [key, value] : stored.set) {
@@ -51,7 +77,12 @@ void View::adopt(const Pending& stored) {
         }
     }
     for (const auto& [key] : stored.remove) {
-        if (is_kept(key)) know(key, {});
+        // Decisions come and go all the time.
+        if (key.starts_with(decision_tag)) {
+            forget(key);
+        } else if (is_kept(key)) {
+            know(key, {});
+        }
     }
 }
 
@@ -93,8 +124,7 @@ const std::string& View::get(const std::string& key) {
         wanted_keys_.insert(key);
         return none;
     }
-    const auto found = values_.find(key);
-    return found == values_.end() ? none : found->second;
+    return stored(key);
 }
 
 std::vector<std::string> View::keys(const std::string& prefix, const std::string& from,

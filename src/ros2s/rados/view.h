@@ -46,6 +46,15 @@ class View {
     void want(const std::string& key) {
         if (!is_known(key)) wanted_keys_.insert(key);
     }
+    // Guesses that an object of which nothing is known does not exist.
+    void guess_no_object();
+    // Guesses that there is no such key, if that is not known. The object exists.
+    void guess_no_key(const std::string& key);
+    // What a change must be conditional on beside the head.
+    [[nodiscard]] const std::set<std::string>& guessed_keys() const { return guessed_keys_; }
+    [[nodiscard]] bool is_loaded() const { return is_loaded_; }
+    // The key's value before the changes, if it is known.
+    [[nodiscard]] const std::string& stored(const std::string& key) const;
     // The next read; after it, take() is called. Then the changes are gone.
     [[nodiscard]] Read next_read(const std::string& space) const;
     // Errors: corrupt, bad_version; busy: the object has changed, and the view knows nothing now.
@@ -70,6 +79,7 @@ class View {
     };
     [[nodiscard]] bool is_known(const std::string& key) const;
     void know(const std::string& key, std::string value);
+    void forget(const std::string& key);
     void forget_values();
     // A new object has no other keys, of those that transactions ask for.
     void cover_all() { covered_ = {{"c", "s"}}; }
@@ -85,6 +95,7 @@ class View {
     std::map<std::string, std::string> covered_;  // ranges of which all keys are in values_
     std::map<std::string, std::string> changes_;  // empty: is removed
     std::set<std::string> wanted_keys_;
+    std::set<std::string> guessed_keys_;
     std::optional<Range> wanted_range_;
 };
 

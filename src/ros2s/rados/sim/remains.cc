@@ -23,6 +23,7 @@ void look_at(const std::string& name, object::ObjectId id, const SimRados::Objec
     for (const auto& [key, value] : object.omap) {
         if (key == pending_key) remains.push_back(name + " is locked");
         if (key.starts_with(garbage_tag)) remains.push_back(name + " has a record of garbage");
+        if (key.starts_with(decision_tag)) remains.push_back(name + " has a decision");
         if (key == inline_key) {
             if (!decode(value, count)) remains.push_back(name + " has a count that is damaged");
         } else if (key.starts_with(inline_key)) {

@@ -1,0 +1,278 @@
+// Chains of RadosStore. What is known of objects is taken for true, so that the items after it need
+// not wait. Then all of these objects are read at the same time.
+//
+// If an object has the head that is known, or the same values, nothing had changed when the chain
+// began. So each item is of a time that is not before that of an item that it refers to.
+#include <algorithm>
+#include <map>
+#include <ranges>
+#include <set>
+
+#include "rados_store.h"
+#include "ros2s/object/chain.h"
+#include "ros2s/object/validate.h"
+
+namespace ros2s::rados {
+
+using namespace object;
+
+// What a chain knows of an object, and what it reads of it next.
+struct RadosStore::ChainedObject {
+    // Known, by key and by akey.
+    std::map<std::string, std::shared_ptr<const Fact>> facts;
+    std::map<std::string, QueryReply> queries;
+    bool is_guessed = false;  // and not read yet
+
+    // To be read.
+    std::set<std::string> keys;
+    std::set<std::string> columns;  // of akeys
+    [[nodiscard]] bool is_wanted() const { return is_guessed || !keys.empty() || !columns.empty(); }
+    Result<> result;
+    bool is_other = false;  // than was guessed
+};
+
+struct RadosStore::Chained {
+    std::span<FetchItem> items;
+    std::span<Link> links;
+    bool may_guess = false;
+    std::map<ObjectId, ChainedObject> objects;
+    std::vector<bool> done;
+};
+
+Task<Result<>> RadosStore::fetch_chain(const Call& call, ContainerId container,
+                                       const Holder& holder, std::span<FetchItem> items,
+                                       std::span<Link> links) {
+    ROS2S_CO_TRY(validate(items, links));
+    std::set<std::string> pinned;
+    const std::string space = space_of(container);
+    for (size_t i = 0; i < items.size(); ++i) {
+        if (links[i].kind != Link::Kind::pin) continue;
+        // Which object it is has to be known before the chain begins.
+        if (links[i].object.is_set()) {
+            co_return co_await fetch_in_turn(*this, call, container, holder, items, links);
+        }
+        pinned.insert(space + object_name(items[i].object));
+    }
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(co_await check_container(call, container));
+    Result<bool> is_true = false;
+    {
+        // Transactions of this store that change the object hold the same mutex.
+        const auto hold = co_await mutexes_.lock({pinned.begin(), pinned.end()});
+        for (const bool may_guess : {true, false}) {
+            Chained chain{.items = items,
+                          .links = links,
+                          .may_guess = may_guess,
+                          .objects = {},
+                          .done = std::vector<bool>(items.size())};
+            is_true = co_await follow(call, space, chain);
+            if (!is_true || *is_true) break;
+        }
+        for (size_t i = 0; is_true && i < items.size(); ++i) {
+            if (links[i].kind != Link::Kind::pin || !items[i].status) continue;
+            ROS2S_CO_TRY(pins_.add(container, items[i].object, holder));
+        }
+    }
+    if (is_true) co_return Result<>{};
+    // Which item it is that cannot be read.
+    co_return co_await fetch_in_turn(*this, call, container, holder, items, links);
+}
+
+namespace {
+
+bool is_ready(const std::vector<bool>& done, const Link::Reference& reference) {
+    return !reference.is_set() || done[reference.item];
+}
+
+void begin(FetchItem& item, Link& link) {
+    item.is_value = false;
+    item.size = 0;
+    item.epoch = {};
+    item.checksums.clear();
+    item.seals.clear();
+    link.facts = {};
+}
+
+}  // namespace
+
+Task<Result<bool>> RadosStore::follow(const Call& call, std::string space, Chained& chain) {
+    while (true) {
+        ROS2S_CO_TRY(call.check(reactor_.now()));
+        for (size_t i = 0; i < chain.items.size(); ++i) {
+            if (chain.done[i]) continue;
+            FetchItem& item = chain.items[i];
+            Link& link = chain.links[i];
+            const bool is_query = link.kind == Link::Kind::query;
+            if (!is_ready(chain.done, link.object)) continue;
+            if (!is_ready(chain.done, link.when)) {
+                // Read along, whether it is wanted or not.
+                if (!is_query || !resolve_object(chain.items, chain.links, i)) continue;
+                const auto at = chain.objects.find(item.object);
+                if (at == chain.objects.end() || at->second.keys.empty()) continue;
+                if (!at->second.queries.contains(item.akey.bytes))
+                    at->second.columns.insert(item.akey.bytes);
+                continue;
+            }
+            begin(item, link);
+            item.status = resolve(chain.items, chain.links, i);
+            chain.done[i] = true;
+            if (!item.status) continue;
+            const ObjectName name{space, object_name(item.object)};
+            ChainedObject& object = chain.objects[item.object];
+            if (is_query) {
+                auto facts = object.queries.find(item.akey.bytes);
+                if (facts == object.queries.end() && chain.may_guess) {
+                    if (const auto seen = seen_.query(name, item.akey)) {
+                        facts = object.queries.emplace(item.akey.bytes, *seen).first;
+                        object.is_guessed = true;
+                    }
+                }
+                chain.done[i] = facts != object.queries.end();
+                if (chain.done[i]) {
+                    link.facts = facts->second;
+                } else {
+                    object.columns.insert(item.akey.bytes);
+                }
+                continue;
+            }
+            const std::string key = entry_key(item.dkey, item.akey);
+            auto fact = object.facts.find(key);
+            if (fact == object.facts.end() && chain.may_guess) {
+                if (const Facts seen = seen_.of(name, {key}); !seen.empty()) {
+                    fact = object.facts.emplace(key, seen[0]).first;
+                    object.is_guessed = true;
+                }
+            }
+            chain.done[i] = fact != object.facts.end();
+            if (!chain.done[i]) {
+                object.keys.insert(key);
+            } else if (fact->second->entry.is_array) {
+                Result<> failure;
+                co_await fetch_item(call, space, item, failure);
+                ROS2S_CO_TRY(std::move(failure));
+            } else {
+                item.status = take_value(*fact->second, item);
+            }
+        }
+        Nursery nursery(reactor_, chain_items_max);
+        bool is_any = false;
+        for (auto& [id, object] : chain.objects) {
+            if (!object.is_wanted()) continue;
+            is_any = true;
+            co_await nursery.spawn(read_chained(call, space, id, object));
+        }
+        co_await nursery.join();
+        for (const ChainedObject& object : chain.objects | std::views::values) {
+            ROS2S_CO_TRY(object.result);
+            if (object.is_other) co_return false;
+        }
+        if (!is_any) co_return true;
+    }
+}
+
+// What was guessed is read again, with what is wanted beside it.
+Task<> RadosStore::read_chained(const Call& call, std::string space, ObjectId id,
+                                ChainedObject& object) {
+    const ObjectName name{space, object_name(id)};
+    Read read{.object = name, .keys = {object.keys.begin(), object.keys.end()}};
+    std::set<std::string> columns = object.columns;
+    if (object.is_guessed) {
+        for (const std::string& key : object.facts | std::views::keys) read.keys.push_back(key);
+        for (const auto& akey : object.queries | std::views::keys) columns.insert(akey);
+    }
+    for (const std::string& akey : columns) read.keys.push_back(column_key({akey}));
+    Result<ReadReply> reply = ReadReply{};
+    if (object.columns.empty()) {
+        reply = co_await read_with_others(name, read.keys);
+    } else {
+        // The others probably have nothing: an object is a file or a directory.
+        read.range = query_read(name, {*object.columns.begin()}).range;
+        read.keys.emplace_back(head_key);
+        reply = co_await metadata_.read(read);
+    }
+    if (!reply && reply.error().code == Code::not_found) reply = ReadReply{};
+    object.result = reply ? co_await take_chained(call, read, object, std::move(*reply))
+                          : Result<>(fail(reply.error()));
+    object.is_guessed = false;
+    object.keys.clear();
+    object.columns.clear();
+}
+
+Task<Result<>> RadosStore::take_chained(const Call& call, const Read& read, ChainedObject& object,
+                                        ReadReply reply) {
+    const ObjectName& name = read.object;
+    Head head;
+    std::string head_bytes;
+    if (const auto found = reply.values.find(head_key); found != reply.values.end()) {
+        head_bytes = found->second;
+        ROS2S_CO_TRY(decode(head_bytes, head));
+    } else if (!reply.values.empty()) {
+        co_return fail(Code::corrupt);
+    }
+    if (!head.lock.transaction.is_nil()) {
+        // It is committed, and this store knows what it does.
+        const bool asks = !object.keys.empty() || !object.columns.empty();
+        if (!asks && seen_.has_head(name, head_bytes, false)) {
+            object.is_other = !is_still_seen(name, object);
+            co_return Result<>{};
+        }
+        ROS2S_CO_TRY_ASSIGN(reply, co_await read_unlocked(call, read, head));
+        const auto found = reply.values.find(head_key);
+        head_bytes = found == reply.values.end() ? "" : found->second;
+    }
+    const bool is_free = !head_bytes.empty() && head.lock.transaction.is_nil();
+    const std::vector<std::string> wanted(object.keys.begin(), object.keys.end());
+    if (object.is_guessed && !has_same(object, reply)) object.is_other = true;
+    ROS2S_CO_TRY_ASSIGN(const Facts facts, facts_of(wanted, reply));
+    if (is_free && object.is_guessed && !object.is_other) {
+        for (const auto& [key, fact] : object.facts)
+            seen_.remember(name, head_bytes, {key}, {fact});
+        for (const auto& [akey, known] : object.queries) {
+            seen_.remember(name, head_bytes, {akey}, known);
+        }
+    }
+    if (is_free) seen_.remember(name, head_bytes, wanted, facts);
+    for (size_t i = 0; i < wanted.size(); ++i) object.facts[wanted[i]] = facts[i];
+    for (const std::string& akey : object.columns) {
+        std::optional<QueryReply> found;
+        const bool has_range = akey == *object.columns.begin();
+        if (has_range || !reply.values.contains(column_key({akey}))) {
+            ROS2S_CO_TRY_ASSIGN(found, co_await finish_query(call, name, {akey}, reply, head));
+        }
+        if (!found) {
+            ROS2S_CO_TRY_ASSIGN(found, co_await query_object(call, name, {akey}));
+        }
+        object.queries[akey] = *found;
+    }
+    co_return Result<>{};
+}
+
+bool RadosStore::is_still_seen(const ObjectName& name, const ChainedObject& object) const {
+    for (const auto& [key, fact] : object.facts) {
+        if (seen_.of(name, {key}) != Facts{fact}) return false;
+    }
+    return std::ranges::all_of(object.queries, [&](const auto& each) {
+        const auto seen = seen_.query(name, {each.first});
+        return seen && seen->last_epoch == each.second.last_epoch;
+    });
+}
+
+// Each change of an akey gives its column another epoch.
+bool RadosStore::has_same(const ChainedObject& object, const ReadReply& reply) {
+    const auto value_of = [&reply](const std::string& key) {
+        const auto found = reply.values.find(key);
+        return found == reply.values.end() ? std::string_view() : std::string_view(found->second);
+    };
+    for (const auto& [key, fact] : object.facts) {
+        if (value_of(key) != fact->value) return false;
+    }
+    for (const auto& [akey, known] : object.queries) {
+        const std::string_view value = value_of(column_key({akey}));
+        Column column;
+        if (!value.empty() && !decode(value, column)) return false;
+        if (Epoch{column.last_epoch} != known.last_epoch) return false;
+    }
+    return true;
+}
+
+}  // namespace ros2s::rados
