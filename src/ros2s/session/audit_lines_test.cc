@@ -14,7 +14,7 @@ namespace {
 Task<> pass(Reactor& reactor) { co_await sleep_for(reactor, std::chrono::seconds(1)); }
 
 // The audit log of a server, without the fields of its lines.
-struct Rig {
+struct AuditRig {
     // Empty: none was written.
     std::string said(std::string_view subject, AuditAction action, bool is_refused,
                      std::string_view text) {
@@ -56,7 +56,7 @@ struct Rig {
 constexpr int most = audit_lines_per_second_max, in_all = audit_lines_in_all_max;
 
 TEST(AuditLines, AFloodIsCountedAndNotWritten) {
-    Rig rig;
+    AuditRig rig;
     const auto knock = [&](int) { return rig.refused("CN=bob"); };
     EXPECT_EQ(knock(0), "warning: audit: knocked");
     EXPECT_EQ(rig.written(999, knock), most - 1);
@@ -69,7 +69,7 @@ TEST(AuditLines, AFloodIsCountedAndNotWritten) {
 }
 
 TEST(AuditLines, SessionsOfOneSubjectDoNotHideOtherLines) {
-    Rig rig;
+    AuditRig rig;
     EXPECT_EQ(rig.session("CN=bob"), "info: session 1 opened");
     EXPECT_EQ(rig.written(999, [&](int) { return rig.session("CN=bob"); }), most - 1);
     EXPECT_EQ(rig.done("CN=bob"), "info: audit: destroyed it (980 earlier ones were not logged)");
@@ -77,7 +77,7 @@ TEST(AuditLines, SessionsOfOneSubjectDoNotHideOtherLines) {
 }
 
 TEST(AuditLines, AFloodDoesNotHideWhatAnotherDoes) {
-    Rig rig;
+    AuditRig rig;
     const auto knock = [&](int) { return rig.refused("CN=bob"); };
     EXPECT_EQ(rig.written(1000, knock), most);
     EXPECT_EQ(rig.done("CN=alice"), "info: audit: destroyed it (980 earlier ones were not logged)");
@@ -86,7 +86,7 @@ TEST(AuditLines, AFloodDoesNotHideWhatAnotherDoes) {
 }
 
 TEST(AuditLines, ManyNamesDoNotBypassTheLimit) {
-    Rig rig;
+    AuditRig rig;
     const auto knock = [&](int i) { return rig.refused(fmt::format("CN=bob-{}", i)); };
     // The last of the places is shared by all further ones.
     EXPECT_EQ(rig.written(1000, knock), static_cast<int>(audit_subjects_max) + most);
@@ -96,7 +96,7 @@ TEST(AuditLines, ManyNamesDoNotBypassTheLimit) {
 }
 
 TEST(AuditLines, RefusedRequestsAreAKindOfTheirOwn) {
-    Rig rig;
+    AuditRig rig;
     const auto request = [&](int) {
         return rig.said("CN=bob", AuditAction::write, true, "write was refused");
     };
