@@ -94,8 +94,16 @@ void Line::Queue::leave_list() noexcept {
     } else if (where == Where::delayed) {
         line.admission_.delayed_.erase(*this);
         throttled_until_then = throttled(line.admission_.reactor_.now());
+    } else if (where == Where::held) {
+        line.tenant_.held.erase(*this);
     }
     where = Where::nowhere;
+}
+
+void Line::Queue::hold() noexcept {
+    leave_list();
+    where = Where::held;
+    line.tenant_.held.push_back(*this);
 }
 
 Duration Line::Queue::throttled(Time now) const noexcept {
@@ -147,6 +155,8 @@ void Line::turn_away() noexcept {
     for (Queue* const queue : {&small_, &large_}) {
         while (!queue->waiters.empty()) queue->leave(queue->waiters.front());
     }
+    Admission::end_holds(tenant_);
+    admission_.admit();
 }
 
 void Line::end_rates() noexcept {
@@ -159,6 +169,7 @@ void Line::end_rates() noexcept {
 // Other requests may fit where this one did not.
 void Line::Entering::stopped() noexcept {
     queue_.leave(waiter_);
+    Admission::end_holds(queue_.line.tenant_);
     queue_.line.admission_.admit();
 }
 
@@ -236,8 +247,10 @@ bool Admission::is_in_limits(const Line& line, const Demand& demand) noexcept {
     if (!line.keeps_limits_) return true;
     const Account& account = *line.tenant_.account;
     const Load& limited = line.tenant_.limited;
-    return limited.requests < account.requests_in_flight_max() &&
-           fits_bytes(limited.bytes, demand.memory_bytes(), account.bytes_in_flight_max());
+    if (limited.requests >= account.requests_in_flight_max()) return false;
+    const uint64_t bytes = demand.memory_bytes();
+    return bytes == 0 || (line.tenant_.held.empty() &&
+                          fits_bytes(limited.bytes, bytes, account.bytes_in_flight_max()));
 }
 
 bool Admission::fits(const Tenant& tenant, const Demand& demand) const noexcept {
@@ -340,6 +353,7 @@ void Admission::give_back(Line& line, const Demand& demand) noexcept {
     for (Queue* const queue : {&line.small_, &line.large_}) {
         if (!queue->waiters.empty()) queue->look();
     }
+    if (line.keeps_limits_) end_holds(line.tenant_);
     if (!all_.ready.empty()) admit();
 }
 
@@ -376,17 +390,37 @@ void Admission::admit() noexcept {
     Time now{};
     for (Branch* tenant = all_.ready.first(); tenant != nullptr;) {
         if (inside_.requests >= limits_.all.requests) return;
-        tenant = admit_one(static_cast<Tenant&>(*tenant), now) ? all_.ready.first()
-                                                               : List<Branch>::next(*tenant);
+        // It is in no list any more if all its queues are held.
+        Branch* const next = List<Branch>::next(*tenant);
+        tenant = admit_one(static_cast<Tenant&>(*tenant), now) ? all_.ready.first() : next;
+    }
+}
+
+Line::Queue* Admission::first_within_limits(Tenant& tenant) noexcept {
+    while (!tenant.ready.empty()) {
+        Branch* leaf = &tenant;
+        while (!leaf->ready.empty()) leaf = leaf->ready.first();
+        auto& queue = static_cast<Queue&>(*leaf);
+        if (is_in_limits(queue.line, queue.waiters.front().demand)) return &queue;
+        queue.hold();
+    }
+    return nullptr;
+}
+
+void Admission::end_holds(Tenant& tenant) noexcept {
+    while (!tenant.held.empty()) {
+        auto& queue = static_cast<Queue&>(tenant.held.front());
+        queue.leave_list();
+        queue.look();
     }
 }
 
 bool Admission::admit_one(Tenant& tenant, Time& now) noexcept {
-    Branch* leaf = &tenant;
-    while (!leaf->ready.empty()) leaf = leaf->ready.first();
-    auto& queue = static_cast<Queue&>(*leaf);
+    Queue* const first = first_within_limits(tenant);
+    if (first == nullptr) return false;
+    Queue& queue = *first;
     Line::Waiter& waiter = queue.waiters.front();
-    if (!fits(tenant, waiter.demand) || !is_in_limits(queue.line, waiter.demand)) return false;
+    if (!fits(tenant, waiter.demand)) return false;
     if (limits_.keeps_accounts) {
         read_once(now);
         queue.count_wait(waiter, now);

@@ -32,7 +32,9 @@
 //   together at most Limits::all. Only a single request that is larger than a limit of bytes
 //   exceeds it, if nothing else counts towards the limit.
 // - No request waits while there is room for it, it is its turn, and the tenant's rates allow it. A
-//   limit of what a tenant has in flight that was raised is seen when one of its requests ends.
+//   request over a limit of what its tenant has in flight has no turn: lines that do not keep the
+//   limits pass it, and so do requests without bytes if it is over the limit of bytes. A limit that
+//   was raised is seen when one of the tenant's requests ends.
 #pragma once
 #include <array>
 #include <coroutine>
@@ -196,7 +198,8 @@ class Line {
         std::shared_ptr<Account> account;
         std::map<uint64_t, Session> sessions;
         Load inside{};
-        Load limited{};  // of that: on lines that keep the account's limits
+        Load limited{};       // of that: on lines that keep the account's limits
+        List<Branch> held{};  // queues whose first request is over one of these limits
         Load waiting{};
         uint64_t large_inside_ns = 0;  // the cost of its large requests
         uint64_t small_inside = 0;
@@ -213,9 +216,11 @@ class Line {
         explicit Queue(Line& its_line) : line(its_line) { parent = &its_line.branch_; }
         // Moves it to the list where it belongs.
         void look() noexcept;
-        enum class Where : uint8_t { nowhere, ready, delayed };
+        enum class Where : uint8_t { nowhere, ready, delayed, held };
         [[nodiscard]] Where where_first_belongs() noexcept;
         void leave_list() noexcept;
+        // The first request is over a limit of its tenant, which others need not wait for.
+        void hold() noexcept;
         // Uses the tenant's rates for the first request, if that was not done. Returns true if it
         // may begin now.
         [[nodiscard]] bool is_in_rate(uint64_t bytes) noexcept;
@@ -285,7 +290,8 @@ class Admission {
     [[nodiscard]] bool fits(const Tenant& tenant, const Demand& demand) const noexcept;
     [[nodiscard]] bool leaves_room(const Tenant& tenant, uint64_t bytes) const noexcept;
     [[nodiscard]] bool fits(const Line& line, uint64_t bytes) const noexcept;
-    // The account allows the tenant to have the request in flight.
+    // The account allows the tenant to have the request in flight. Those with bytes do not pass one
+    // that is held, or a large one would wait for ever.
     [[nodiscard]] static bool is_in_limits(const Line& line, const Demand& demand) noexcept;
     void take(Queue& queue, const Demand& demand) noexcept;
     void give_back(Line& line, const Demand& demand) noexcept;
@@ -305,6 +311,11 @@ class Admission {
     // Admits all requests that have room, by turn.
     void admit() noexcept;
     bool admit_one(Tenant& tenant, Time& now) noexcept;
+    // The first queue by turn that may begin if there is room for its tenant. Holds those before it
+    // that are over a limit. Null: none.
+    [[nodiscard]] static Queue* first_within_limits(Tenant& tenant) noexcept;
+    // What its queues were held for may have changed: they take turns again.
+    static void end_holds(Tenant& tenant) noexcept;
     // Adds the request to what its tenant wants.
     void note(Line& line, const Demand& demand, Time& now) noexcept;
     void note_size(Tenant& tenant, const Demand& demand, Time& now) noexcept;

@@ -666,6 +666,118 @@ TEST(InFlight, IsLimitedOnceOnTheWay) {
     flight.world.run(limit_elsewhere(flight));
 }
 
+// Direct clients that are over the limit, also with a transfer that stalls.
+Task<> limit_only_direct(Flight& flight) {
+    Line direct(flight.admission, flight.account->number, 1);
+    Line of_dpu(flight.admission, flight.account->number, 2, false);
+    flight.limit({.requests_in_flight = 1});
+    for (int i = 0; i < 2; ++i) co_await flight.ask(direct, 4096);
+    EXPECT_EQ(flight.inside.size(), 1U);
+    for (int i = 0; i < 3; ++i) co_await flight.ask(of_dpu, 4096);
+    EXPECT_EQ(flight.inside.size(), 4U);
+    EXPECT_EQ(flight.account->metrics.requests.value(), 4U);
+    // What the DPU asked ends, and lets in no direct request.
+    while (flight.inside.size() > 1) flight.inside.pop_back();
+    co_await sleep_for(flight.world.core(), 1us);
+    EXPECT_EQ(flight.inside.size(), 1U);
+    co_await flight.end(1);
+    EXPECT_EQ(flight.inside.size(), 1U) << "the second direct one";
+    flight.inside.clear();
+    co_await flight.nursery.join();
+}
+TEST(InFlight, WhoHasNoLimitPassesThoseOverTheirs) {
+    Flight flight;
+    flight.world.run(limit_only_direct(flight));
+}
+
+// While a large request waits, names pass it, but no payload does.
+Task<> limit_large(Flight& flight) {
+    Line line(flight.admission, flight.account->number);
+    Line other(flight.admission, flight.account->number);
+    flight.limit({.bytes_in_flight = 70'000});
+    for (int i = 0; i < 2; ++i) co_await flight.ask(line, 4096);
+    co_await flight.ask(line, 69'000);
+    EXPECT_EQ(flight.inside.size(), 2U);
+    co_await flight.ask(other, 0);
+    EXPECT_EQ(flight.inside.size(), 3U);
+    co_await flight.ask(other, 4096);
+    co_await flight.end(1);
+    EXPECT_EQ(flight.inside.size(), 2U) << "or small ones would keep out the large one for ever";
+    co_await flight.end(1);
+    EXPECT_EQ(flight.inside.size(), 2U) << "a name and the large one";
+    EXPECT_EQ(flight.admission.inside().bytes, 69'000U);
+    co_await flight.end(2);
+    EXPECT_EQ(flight.admission.inside().bytes, 4096U);
+    flight.inside.clear();
+    co_await flight.nursery.join();
+}
+TEST(InFlight, NamesPassALargeRequestThatWaitsAndPayloadDoesNot) {
+    Flight flight;
+    flight.world.run(limit_large(flight));
+}
+
+// Who waited behind a request that was cancelled does not wait for another one to end.
+Task<> limit_cancelled(Flight& flight) {
+    Line line(flight.admission, flight.account->number);
+    Line other(flight.admission, flight.account->number);
+    flight.limit({.bytes_in_flight = 70'000});
+    co_await flight.ask(line, 4096);
+    StopSource stop;
+    co_await flight.nursery.spawn([](Line& its, StopToken token) -> Task<> {
+        EXPECT_FALSE(co_await its.enter(69'000, token));
+    }(line, stop.token()));
+    co_await flight.ask(other, 4096);
+    EXPECT_EQ(flight.inside.size(), 1U);
+    stop.request_stop();
+    co_await sleep_for(flight.world.core(), 1us);
+    EXPECT_EQ(flight.inside.size(), 2U);
+    flight.inside.clear();
+    co_await flight.nursery.join();
+}
+TEST(InFlight, ACancelledRequestHoldsUpNobody) {
+    Flight flight;
+    flight.world.run(limit_cancelled(flight));
+}
+
+// A tenant with direct clients that have a full queue each, of any size, and a DPU that asks
+// without a limit. Both go on, whichever came first.
+void limits_hold_up_nobody(uint64_t seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Random random(seed);
+    Allowance few{.requests_in_flight = 1 + static_cast<uint32_t>(random.below(3)),
+                  .bytes_in_flight = random.below(2) * 70'000};
+    Crowd crowd(seed, {few});
+    const bool dpu_first = random.one_in(2);
+    const auto account = crowd.accounts.open(subject_of(0));
+    const auto lines = [&](uint64_t session, bool keeps_rates) {
+        return std::vector{
+            std::make_shared<Line>(crowd.admission, account->number, session, keeps_rates)};
+    };
+    const auto of_dpu = lines(1, false);
+    if (dpu_first) crowd.add_on(account, of_dpu, 4096, 1);
+    for (uint64_t session = 2; session < 5; ++session) {
+        crowd.add_on(account, lines(session, true), sizes[random.below(4)], 8);
+    }
+    if (!dpu_first) crowd.add_on(account, of_dpu, 4096, 1);
+    crowd.run();
+    size_t inside = 0;
+    for (const auto& source : crowd.sources) {
+        EXPECT_GT(source->all(), 0) << source->bytes << " bytes";
+        if (source->depth == 1) {
+            // It never waits for its turn behind those that wait for the limit.
+            EXPECT_GE(source->begun[0], 100U);
+        } else {
+            inside = std::max(inside, source->inside_most);
+        }
+    }
+    EXPECT_LE(inside, few.requests_in_flight);
+}
+TEST(InFlight, LimitsHoldUpNobodyElse) {
+    for (uint64_t seed = 1; seed <= seeds() && !testing::Test::HasFailure(); ++seed) {
+        limits_hold_up_nobody(seed);
+    }
+}
+
 // The first has a full queue and no limit. The others have limits, which change meanwhile.
 void limits_hold(uint64_t seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));

@@ -132,6 +132,11 @@ TEST_F(Control, ALimitOfSessionsIsNamed) {
     EXPECT_EQ(to_errno(refused.error()), EBUSY);
     EXPECT_THAT(report.text(), HasSubstr("has as many sessions as it may have, 1."));
     EXPECT_THAT(report.text(), HasSubstr("`ros2store tenant set NAME --sessions`"));
+    uint64_t counted = 0;
+    rig.do_there([&] {
+        for (const auto& each : rig.accounts.all()) counted += each->metrics.refused.value();
+    });
+    EXPECT_EQ(counted, 1U);
     rig.do_there([&] { rig.accounts.set({}); });
     rig.open(*client);
     EXPECT_TRUE(rig.here([&] { return client->keep_alive(call_, opened.id, report_); }));

@@ -50,6 +50,7 @@ Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Context&
         auto caller = (*mount)->caller_for(served.user);
         if (!caller) {
             served.audited = true;
+            session->account().metrics.refused.add();
             co_return served.report.fail(caller.error(),
                                          "{} may not act for user {}; 'users' in the settings of "
                                          "the server or of its tenant can allow it",

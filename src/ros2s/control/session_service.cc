@@ -140,10 +140,15 @@ void ServerState::audit(const Served& served, AuditAction action, const AuditObj
 
 void ServerState::refused(const Served& served, std::string_view method, const Error& error) const {
     const std::string why = served.report.empty() ? describe(error) : served.report.text();
-    parts.sessions.refused(event_of(
-        served, AuditAction::call, {}, error,
+    const std::string text =
         fmt::format("the call {} by {} ({}) was refused: {}", method,
-                    served.subject.empty() ? "nobody" : served.subject, served.peer, why)));
+                    served.subject.empty() ? "nobody" : served.subject, served.peer, why);
+    const AuditEvent event = event_of(served, AuditAction::call, {}, error, text);
+    if (served.counted) {
+        parts.sessions.audit().say(event);
+    } else {
+        parts.sessions.refused(event, served.call.tenant);
+    }
 }
 
 Result<const DataAddress*> SessionService::choose(const v1::OpenSessionRequest& request,
@@ -252,6 +257,7 @@ Result<SessionService::Entered> SessionService::enter(Served& served,
     std::string why = "there are too many; close some";
     const auto opened = state_.parts.sessions.open(std::move(wanted), &why);
     if (!opened) {
+        served.counted = true;
         return served.report.fail(
             opened.error(), "cannot open a session for {}: {}", served.subject,
             opened.error().code == Code::closed ? "the server is stopping" : why);

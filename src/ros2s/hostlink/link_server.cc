@@ -106,8 +106,9 @@ void LinkServer::refused(const rpc::Request& request, const Error& why) {
     const fs::NodeId second{body.number<uint64_t>()};
     const bool has_node = body.ok() && !has_handle(static_cast<Method>(request.method()));
     AuditObject object{.pool = who.pool};
-    const auto mount = mounts_.find(*session, id);
-    if (mount) object = (*mount)->object(has_node ? second : fs::NodeId{});
+    if (const session::Mount* const mount = mounts_.look(*session, id)) {
+        object = mount->object(has_node ? second : fs::NodeId{});
+    }
     sessions_.audit().write(
         event_of(*session, session::action_of(work(request)), object, AuditDecision::refused, why,
                  fmt::format("the request {} of {} ({}) in {}/{} was refused: {}",
@@ -165,6 +166,13 @@ Result<LinkServer::Using> LinkServer::enter(const rpc::Request& request, const F
     ROS2S_TRY_ASSIGN(auto entered, enter(request, file.mount));
     ROS2S_TRY(entered.mount->check(file.handle));
     return entered;
+}
+
+Result<fs::Caller> LinkServer::caller_for(rpc::Request& request, const Using& entered,
+                                          fs::UserClaim& claim) {
+    auto caller = entered.mount->caller_for(claim);
+    if (!caller) request.say_no_refusal();
+    return caller;
 }
 
 Task<Result<>> LinkServer::read(rpc::Request& request, Scratch& scratch) {
@@ -368,7 +376,7 @@ Task<Result<>> LinkServer::read_many(rpc::Request& request, Scratch& scratch) {
     request.charge(admission::cost_ns_of_entries(names - files));
     if (names > 1) request.charge_names(names - 1);
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
-    ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, entered.mount->caller_for(scratch.user));
+    ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, caller_for(request, entered, scratch.user));
     Call call = request.call();
     call.caller = &caller;
     uint64_t windows = 0;

@@ -99,6 +99,9 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     Task<Result<>> answer(rpc::Request& request, Scratch& scratch);
     Result<Using> enter(const rpc::Request& request, session::MountId mount);
     Result<Using> enter(const rpc::Request& request, const FileBody& file);
+    // The user as whom it acts. Errors: denied, with an audit line.
+    static Result<fs::Caller> caller_for(rpc::Request& request, const Using& entered,
+                                         fs::UserClaim& claim);
 
     Task<Result<>> read(rpc::Request& request, Scratch& scratch);
     Task<Result<>> update(rpc::Request& request, Scratch& scratch);

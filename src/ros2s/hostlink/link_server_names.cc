@@ -87,7 +87,7 @@ Task<Result<>> LinkServer::ask(rpc::Request& request, Scratch& scratch, auto app
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
     fs::Caller caller;
     if constexpr (is_for_user<Body>) {
-        ROS2S_CO_TRY_ASSIGN(caller, entered.mount->caller_for(scratch.user));
+        ROS2S_CO_TRY_ASSIGN(caller, caller_for(request, entered, scratch.user));
     }
     uint64_t names_walked = 0;
     Call call = request.call();
@@ -117,7 +117,7 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto 
     Body asked;
     ROS2S_CO_TRY(rpc::read(request.body(), with_user(fields_of(asked)), scratch.user, asked));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
-    ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, entered.mount->caller_for(scratch.user));
+    ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, caller_for(request, entered, scratch.user));
     const rpc::OperationId id = request.operation();
     if (id.client != entered.session->request.client) co_return fail(Code::invalid);
     const session::SessionId session = entered.session->id;
@@ -287,7 +287,7 @@ Task<Result<>> LinkServer::readdir_many(rpc::Request& request, Scratch& scratch)
     ReaddirManyBody asked;
     ROS2S_CO_TRY(rpc::read(request.body(), with_user(readdir_many_fields), scratch.user, asked));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
-    ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, entered.mount->caller_for(scratch.user));
+    ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, caller_for(request, entered, scratch.user));
     Call call = request.call();
     call.caller = &caller;
     Report report;

@@ -409,6 +409,27 @@ Task<> false_names(Stage& stage) {
 }
 TEST(HostLink, FalseNamesAndModesAreRefused) { Stage().run(false_names); }
 
+// What is refused has one line, and counts once for its tenant.
+Task<> refused_once(Stage& stage) {
+    std::vector<std::string>& log = stage.dpu.log;
+    Host limited(stage.dpu, 3);
+    limited.subject = "CN=limited";
+    co_await limited.start({.users = {.users = {{1000, 1999}}}});
+    const Counter& refused = stage.dpu.accounts.open("CN=limited", "pool")->metrics.refused;
+    log.clear();
+    Buffer body;
+    const NodeBody asked{.mount = limited.mount, .node = fs::root_node, .name = "f"};
+    const auto found = co_await ask(
+        limited, Method::lookup,
+        rpc::build(body, with_user(node_fields), fs::UserClaim{.uid = 7, .gid = 7}, asked));
+    EXPECT_EQ(found.error().code, Code::denied);
+    EXPECT_EQ(log.size(), 1U);
+    if (!log.empty()) EXPECT_TRUE(log.back().contains("as user 7")) << log.back();
+    EXPECT_EQ(refused.value(), 1U);
+    co_await limited.stop();
+}
+TEST(HostLink, ARefusedRequestHasOneLineAndCountsOnce) { Stage().run(refused_once); }
+
 Task<Result<>> create_named(Host& host, rpc::OperationId id, std::string_view name,
                             rpc::ReplyReader& reader) {
     Buffer body;

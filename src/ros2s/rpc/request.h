@@ -138,6 +138,9 @@ class Request {
     Task<Result<>> fetch_body();
     void end();
     [[nodiscard]] Time arrived() const { return arrived_; }
+    // What refuses it leaves an audit line of its own: Service::refused() is not called.
+    void say_no_refusal() { refusal_is_said_ = true; }
+    [[nodiscard]] bool refusal_is_said() const { return refusal_is_said_; }
     // Why it was refused (is_refusal()), or ended its connection because it is malformed.
     [[nodiscard]] const std::optional<Error>& refusal() const { return refusal_; }
     [[nodiscard]] bool sampled() const { return sampled_; }
@@ -174,6 +177,7 @@ class Request {
     bool answered_ = false;
     std::optional<Error> refusal_;
     bool sampled_ = false;
+    bool refusal_is_said_ = false;
     uint64_t charged_ns_ = 0;
     uint64_t charged_names_ = 0;
     uint64_t entries_looked_ = 0;

@@ -40,7 +40,8 @@ Result<rpc::Guest> admit(SessionTable& sessions, ListenerScope scope, std::strin
              peer.subject.empty() ? "" : fmt::format(" ({})", peer.subject),
              whose.subject.empty()
                  ? "unknown, used or expired"
-                 : whose.subject + "'s, for another client, certificate, tenant or purpose")});
+                 : whose.subject + "'s, for another client, certificate, tenant or purpose")},
+        whose.tenant);
     return fail(Code::denied);
 }
 

@@ -80,7 +80,7 @@ fs::Owner MountNames::stored(fs::Owner owner) const {
 }
 
 Task<Result<fs::Opened>> MountNames::give(const Call& call, Result<fs::Opened> opened,
-                                          bool is_new) {
+                                          HandleRoom room, bool is_new) {
     if (!opened) co_return opened;
     Result<> given{};
     if (is_new) {
@@ -89,7 +89,7 @@ Task<Result<fs::Opened>> MountNames::give(const Call& call, Result<fs::Opened> o
         given = fail(Code::cancelled);
     }
     if (given) {
-        mount_.opened(opened->handle);
+        mount_.opened(opened->handle, std::move(room));
         opened->attributes = mount_.users().shown(opened->attributes);
         co_return opened;
     }
@@ -228,18 +228,18 @@ Task<Result<>> MountNames::remove_xattr(const Call& call, NodeId node, std::stri
 
 Task<Result<fs::Opened>> MountNames::open(const Call& call, NodeId node, fs::OpenFlags flags) {
     if (flags.write || flags.append || flags.truncate) ROS2S_CO_TRY(check_may_change());
-    ROS2S_CO_TRY_ASSIGN(const HandleRoom room, reserve_handle());
+    ROS2S_CO_TRY_ASSIGN(HandleRoom room, reserve_handle());
     auto opened = co_await fs().open(call, node, flags);
-    co_return co_await give(call, std::move(opened), false);
+    co_return co_await give(call, std::move(opened), std::move(room), false);
 }
 
 Task<Result<fs::Opened>> MountNames::create(const Call& call, NodeId parent, std::string_view name,
                                             mode_t mode, fs::OpenFlags flags, fs::Owner owner) {
     ROS2S_CO_TRY(check_permissions(mode, report_));
     ROS2S_CO_TRY(check_may_change(name));
-    ROS2S_CO_TRY_ASSIGN(const HandleRoom room, reserve_handle());
+    ROS2S_CO_TRY_ASSIGN(HandleRoom room, reserve_handle());
     auto opened = co_await fs().create(call, parent, name, mode, flags, stored(owner));
-    co_return co_await give(call, std::move(opened), true);
+    co_return co_await give(call, std::move(opened), std::move(room), true);
 }
 
 Task<Result<>> MountNames::close(const Call&, fs::FileHandle handle) {

@@ -101,7 +101,8 @@ class MountNames final : public fs::Namespace {
     Result<fs::Attributes> give(const Call& call, Result<fs::Attributes> found);
     // The handle goes to the client, and with a new file its node. Errors as above; then it is
     // closed.
-    Task<Result<fs::Opened>> give(const Call& call, Result<fs::Opened> opened, bool is_new);
+    Task<Result<fs::Opened>> give(const Call& call, Result<fs::Opened> opened, HandleRoom room,
+                                  bool is_new);
 
     Mount& mount_;
     Report& report_;

@@ -42,19 +42,21 @@ AuditObject Mount::object(fs::NodeId node) const {
 void Mount::say_if_foreign(fs::FileHandle handle) const {
     const auto holder = owner_.holders.find(handle);
     if (holder == owner_.holders.end() || holder->second == &owner_.session) return;
-    owner_.sessions.foreign(event_of(
-        owner_.session, AuditAction::mount, object(), AuditDecision::refused,
-        Error{.code = Code::stale},
-        fmt::format(
-            "session {} of {} asked for handle {} of {}, which is session {}'s of {}: refused",
-            owner_.session.id.value, owner_.session.request.subject, handle.value, key_,
-            holder->second->id.value, holder->second->request.subject)));
+    owner_.sessions.foreign(
+        event_of(
+            owner_.session, AuditAction::mount, object(), AuditDecision::refused,
+            Error{.code = Code::stale},
+            fmt::format(
+                "session {} of {} asked for handle {} of {}, which is session {}'s of {}: refused",
+                owner_.session.id.value, owner_.session.request.subject, handle.value, key_,
+                holder->second->id.value, holder->second->request.subject)),
+        owner_.session.tenant);
 }
 
 Result<fs::Caller> Mount::caller_for(fs::UserClaim& claim) const {
     auto caller = users_.caller_for(claim);
     if (!caller) {
-        owner_.sessions.refused(event_of(
+        owner_.sessions.audit().say(event_of(
             owner_.session, AuditAction::mount, object(), AuditDecision::refused, caller.error(),
             fmt::format("{} asked for something of {} as user {}, for whom it may not act: refused",
                         subject(), key_, claim.uid)));
@@ -100,10 +102,10 @@ void Mount::count_nodes(int64_t more) {
     owner_.all.nodes += static_cast<uint64_t>(more);
 }
 
-void Mount::opened(fs::FileHandle handle) {
+void Mount::opened(fs::FileHandle handle, HandleRoom&& room) {
+    room.mount_ = nullptr;
     handles_.insert(handle);
     owner_.holders[handle] = &owner_.session;
-    count_handles(1);
 }
 
 Result<> Mount::closing(fs::FileHandle handle) {
@@ -297,14 +299,22 @@ Result<MountUse> Mounts::find(const Session& session, MountId id) const {
     if (found != mounts_.end() && !found->second->ending_) return MountUse(*found->second);
     if (const auto holder = holders_.find(id);
         holder != holders_.end() && holder->second != &session) {
-        sessions_.foreign(event_of(
-            session, AuditAction::mount, {.pool = session.request.pool}, AuditDecision::refused,
-            Error{.code = Code::stale},
-            fmt::format("session {} of {} asked for mount {}, which is session {}'s of {}: refused",
-                        session.id.value, session.request.subject, id.value,
-                        holder->second->id.value, holder->second->request.subject)));
+        sessions_.foreign(
+            event_of(
+                session, AuditAction::mount, {.pool = session.request.pool}, AuditDecision::refused,
+                Error{.code = Code::stale},
+                fmt::format(
+                    "session {} of {} asked for mount {}, which is session {}'s of {}: refused",
+                    session.id.value, session.request.subject, id.value, holder->second->id.value,
+                    holder->second->request.subject)),
+            session.tenant);
     }
     return fail(Code::stale);
+}
+
+const Mount* Mounts::look(const Session& session, MountId id) const {
+    const auto found = mounts_.find({session.id, id});
+    return found == mounts_.end() ? nullptr : found->second.get();
 }
 
 Task<Result<>> Mounts::unmount(Session& session, MountId id) {

@@ -104,6 +104,7 @@ class [[nodiscard]] HandleRoom {
     ~HandleRoom();
 
   private:
+    friend class Mount;
     Mount* mount_;
 };
 
@@ -140,13 +141,15 @@ class Mount {
     [[nodiscard]] const UserGrant& users() const { return users_; }
     // For audit events about it, or about a node in it. Valid as long as the mount.
     [[nodiscard]] AuditObject object(fs::NodeId node = {}) const;
-    // The user as whom the client acts, in the claim's memory. Errors: denied, with an audit line.
+    // The user as whom the client acts, in the claim's memory. Errors: denied, with an audit line,
+    // which says it of the request. The caller counts the request as refused.
     [[nodiscard]] Result<fs::Caller> caller_for(fs::UserClaim& claim) const;
 
-    // Room for one more handle: in this mount, for its tenant, in all. Keep it until opened().
+    // Room for one more handle: in this mount, for its tenant, in all.
     // Errors: busy. `why`: gets the sentence if a limit of the tenant refused it.
     [[nodiscard]] Result<HandleRoom> reserve_handle(std::string* why = nullptr);
-    void opened(fs::FileHandle handle);
+    // The handle takes over its room.
+    void opened(fs::FileHandle handle, HandleRoom&& room);
     // Errors: stale (not a handle of this mount).
     [[nodiscard]] Result<> check(fs::FileHandle handle) const {
         if (handles_.contains(handle)) return {};
@@ -220,6 +223,8 @@ class Mounts final : public SessionWatcher {
     Task<Result<>> unmount(Session& session, MountId id);
     // Errors: stale.
     [[nodiscard]] Result<MountUse> find(const Session& session, MountId id) const;
+    // Null: it has no such mount. This does not count as use, and is valid until the next await.
+    [[nodiscard]] const Mount* look(const Session& session, MountId id) const;
 
     // See FileSystemSource.
     [[nodiscard]] std::string storage(const std::string& pool, const std::string& container) const {

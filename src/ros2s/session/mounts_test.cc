@@ -20,6 +20,9 @@ Task<> share_a_container(Rig& rig) {
     EXPECT_TRUE(first && second) << report.text();
     EXPECT_EQ(rig.source.opens, 1);
     EXPECT_TRUE(rig.mounts.in_use("pool", "c"));
+    EXPECT_EQ(rig.mounts.look(*bob, *first), nullptr);
+    EXPECT_NE(rig.mounts.look(*alice, *first), nullptr);
+    EXPECT_EQ(rig.sessions.metrics().foreign.value(), 0U) << "looking is no request";
     EXPECT_EQ(rig.mounts.find(*bob, *first).error().code, Code::stale);
     {
         auto mount = *rig.mounts.find(*alice, *first);
@@ -27,7 +30,7 @@ Task<> share_a_container(Rig& rig) {
         const auto file = co_await mount->file_system().create(call, fs::root_node, "f", 0644,
                                                                {.write = true}, {});
         EXPECT_TRUE(file.has_value());
-        mount->opened(file->handle);
+        mount->opened(file->handle, HandleRoom(*mount));
         EXPECT_TRUE(mount->check(file->handle));
         auto other = *rig.mounts.find(*bob, *second);
         EXPECT_TRUE(other->read_only());
@@ -68,7 +71,7 @@ Task<> end_beside_hung_calls(Rig& rig) {
         auto mount = *rig.mounts.find(*session, *mounted);
         const auto root = co_await mount->file_system().open(call, fs::root_node, {.read = true});
         EXPECT_TRUE(root);
-        if (root) mount->opened(root->handle);
+        if (root) mount->opened(root->handle, HandleRoom(*mount));
     }
     // Calls for no tenant have their share of the threads, and wait; those of the session have not.
     bool ended = false;
@@ -99,7 +102,7 @@ Task<> leave_everything_open(Rig& rig, uint64_t& id) {
             EXPECT_TRUE(mount->reserve_handle());
             const auto file = co_await mount->file_system().create(
                 call, fs::root_node, std::to_string(i * 10 + j), 0644, {.write = true}, {});
-            mount->opened(file->handle);
+            mount->opened(file->handle, HandleRoom(*mount));
             mount->refer(file->attributes.node);
         }
         EXPECT_EQ(mount->reserve_handle().error().code, Code::busy);
@@ -253,7 +256,7 @@ Task<> hold_handles(Rig& rig) {
         EXPECT_TRUE(use->reserve_handle()) << i;
         const auto file = co_await use->file_system().create(call, fs::root_node, std::to_string(i),
                                                              0644, {.read = true}, {});
-        use->opened(last = file->handle);
+        use->opened(last = file->handle, HandleRoom(*use));
         use->refer(fs::NodeId{100 + static_cast<uint64_t>(i)});
     }
     EXPECT_EQ(in_second->reserve_handle().error().code, Code::busy) << "six of the tenant's";
@@ -312,7 +315,13 @@ Task<> limit_handles(Rig& rig) {
         EXPECT_TRUE(one && other);
         EXPECT_FALSE(use->reserve_handle());
     }
+    // One that was opened counts once.
+    auto room = use->reserve_handle();
+    EXPECT_EQ(open.value(), 3U);
+    use->opened(fs::FileHandle{1000}, std::move(*room));
+    EXPECT_EQ(open.value(), 3U);
     EXPECT_TRUE(use->reserve_handle());
+    EXPECT_TRUE(use->closing(fs::FileHandle{1000}));
     EXPECT_EQ(open.value(), 2U);
 }
 TEST(Mounts, ATenantHasNoMoreHandlesThanItsLimit) {
@@ -342,7 +351,7 @@ Task<> share_the_server(Rig& rig) {
         EXPECT_TRUE(uses[i]->reserve_handle());
         const auto file = co_await uses[i]->file_system().create(
             call, fs::root_node, std::to_string(i), 0644, {.read = true}, {});
-        uses[i]->opened(last = file->handle);
+        uses[i]->opened(last = file->handle, HandleRoom(*uses[i]));
         uses[i]->refer(fs::NodeId{100 + i});
     }
     EXPECT_EQ(uses[2]->reserve_handle().error().code, Code::busy);
@@ -432,7 +441,9 @@ Task<> unmount_what_has_many_nodes(Rig& rig) {
     {
         auto mount = *rig.mounts.find(*session, *mounted);
         for (uint64_t i = 0; i < nodes; ++i) mount->refer(fs::NodeId{1000 + i});
-        for (uint64_t i = 0; i < handles; ++i) mount->opened(fs::FileHandle{1000 + i});
+        for (uint64_t i = 0; i < handles; ++i) {
+            mount->opened(fs::FileHandle{1000 + i}, HandleRoom(*mount));
+        }
         EXPECT_EQ(mount->nodes(), nodes);
     }
     StopSource unmounted;

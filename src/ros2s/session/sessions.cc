@@ -131,6 +131,15 @@ Result<SessionUse> SessionTable::use(SessionId id) {
     return SessionUse(*found->second);
 }
 
+void SessionTable::refused(const AuditEvent& event, uint64_t tenant) {
+    if (const auto account = accounts_.find(tenant)) {
+        account->metrics.refused.add();
+    } else {
+        accounts_.count_refusal(*event.subject, (*event.object).pool);
+    }
+    audit_.say(event);
+}
+
 Task<Result<>> SessionTable::wait_for_rights(const Call& call, SessionId id) {
     const Session* const session = look(id);
     if (session == nullptr) co_return Result<>{};

@@ -219,16 +219,13 @@ class SessionTable {
     void unwatch(SessionWatcher& watcher) { std::erase(watchers_, &watcher); }
 
     // Counts and logs a request of a subject for something that belongs to another one.
-    void foreign(const AuditEvent& event) {
+    void foreign(const AuditEvent& event, uint64_t tenant = 0) {
         metrics_.foreign.add();
-        refused(event);
+        refused(event, tenant);
     }
     // A refusal that no reply on the data plane counts: an audit line, and one of its tenant's
-    // refusals.
-    void refused(const AuditEvent& event) {
-        accounts_.count_refusal(*event.subject);
-        audit_.say(event);
-    }
+    // refusals. `tenant`: its account, if it is known; otherwise that of the subject in the pool.
+    void refused(const AuditEvent& event, uint64_t tenant = 0);
     [[nodiscard]] AuditLines& audit() { return audit_; }
     [[nodiscard]] const AuditLines& audit() const { return audit_; }
 

@@ -125,6 +125,34 @@ TEST(Sessions, RefusalsAreCountedForTheirTenant) {
     world.run(sessions.close_all());
 }
 
+// A subject has an account in each pool where it has a tenant.
+TEST(Sessions, RefusalsAreCountedForTheTenantOfTheirPool) {
+    sim::World world(1);
+    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
+    admission::Allowances allowances;
+    allowances.accounts["CN=alice"] = {{"a", "first"}, {"pool", "second"}};
+    admission::Accounts accounts(world.core(), allowances);
+    SessionTable sessions(world.core(), tickets, {.accounts = &accounts});
+    const auto first = accounts.open("CN=alice", "a"), second = accounts.open("CN=alice", "pool");
+    const auto refuse = [&](std::string_view pool, uint64_t tenant) {
+        sessions.refused({.subject = "CN=alice",
+                          .peer = "",
+                          .session = 0U,
+                          .action = AuditAction::call,
+                          .object = AuditObject{.pool = pool},
+                          .decision = AuditDecision::refused,
+                          .reason = Error{.code = Code::busy},
+                          .text = ""},
+                         tenant);
+    };
+    refuse("pool", 0);
+    EXPECT_EQ(second->metrics.refused.value(), 1U);
+    refuse("", second->number);
+    EXPECT_EQ(second->metrics.refused.value(), 2U);
+    EXPECT_EQ(first->metrics.refused.value(), 0U);
+    world.run(sessions.close_all());
+}
+
 TEST(Sessions, ATenantHasNoMoreThanItsLimit) {
     sim::World world(1);
     TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
