@@ -694,9 +694,10 @@ TEST(InFlight, WhoHasNoLimitPassesThoseOverTheirs) {
 Task<> limit_large(Flight& flight) {
     Line line(flight.admission, flight.account->number);
     Line other(flight.admission, flight.account->number);
+    Line large(flight.admission, flight.account->number);  // it had no turn so far
     flight.limit({.bytes_in_flight = 70'000});
     for (int i = 0; i < 2; ++i) co_await flight.ask(line, 4096);
-    co_await flight.ask(line, 69'000);
+    co_await flight.ask(large, 69'000);
     EXPECT_EQ(flight.inside.size(), 2U);
     co_await flight.ask(other, 0);
     EXPECT_EQ(flight.inside.size(), 3U);
