@@ -95,6 +95,12 @@ TEST(AuditLines, ManyNamesDoNotBypassTheLimit) {
     EXPECT_EQ(rig.written(10'000, few), in_all);
 }
 
+TEST(AuditLines, NamesOfAPeerDoNotBreakALine) {
+    Rig rig;
+    EXPECT_EQ(rig.said("CN=bob", AuditAction::create, true, "may not create 'a\nb\x7f'"),
+              "warning: audit: may not create 'a\\x0ab\\x7f'");
+}
+
 TEST(AuditLines, RefusedRequestsAreAKindOfTheirOwn) {
     Rig rig;
     const auto request = [&](int) {
