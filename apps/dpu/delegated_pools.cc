@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine_absence.h"
+#include "ros2s/rpc/request.h"
 #include "ros2s/tenancy/capability_rights.h"
 
 namespace ros2s::dpud {
@@ -269,7 +270,7 @@ std::optional<control::Capabilities::Description> DelegatedPools::describe(
 }
 
 Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string caller,
-                                                std::string /*peer*/, std::string pool,
+                                                std::string peer, std::string pool,
                                                 control::SignedWish wish, Report& report) {
     auto& place = asking_[caller];
     if (place == nullptr) place = std::make_shared<Semaphore>(reactor_, wishes_at_once);
@@ -279,16 +280,33 @@ Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string ca
     Result<std::string> issued = fail(Code::deadline);
     if (co_await take_turn(bounded, *turn)) {
         const SemaphoreHold hold(*turn);
-        issued = co_await control_->relay_wish(bounded, std::move(pool), std::move(wish), said);
+        issued = co_await control_->relay_wish(bounded, pool, std::move(wish), said);
     }
     if (turn.use_count() == 2) asking_.erase(caller);  // this one's, and the map's
     if (issued) co_return issued;
+    if (rpc::is_refusal(issued.error().code)) {
+        refused(caller, peer, pool, issued.error(),
+                fmt::format("{} ({}) was refused a capability of the pool '{}': {}", caller, peer,
+                            pool, said.empty() ? ros2s::describe(issued.error()) : said.text()));
+    }
     if (issued.error().code == Code::denied) co_return report.fail(issued.error(), said.text());
     // Hosts do not learn the engine's address.
     log_not_issued(issued.error(), said);
     co_return report.fail(issued.error(),
                           "this DPU cannot ask its engine for a capability now; try again later. "
                           "The DPU's log says why");
+}
+
+void DelegatedPools::refused(std::string_view subject, std::string_view peer, std::string_view pool,
+                             Error reason, std::string_view sentence) {
+    sessions_.refused({.subject = subject,
+                       .peer = peer,
+                       .session = 0U,
+                       .action = AuditAction::capability,
+                       .object = AuditObject{.pool = pool},
+                       .decision = AuditDecision::refused,
+                       .reason = reason,
+                       .text = sentence});
 }
 
 void DelegatedPools::log_not_issued(Error error, const Report& said) {
@@ -393,24 +411,20 @@ Task<Result<>> DelegatedPools::take(std::string subject, std::string peer, std::
     if (!verified) {
         const std::string sentence = fmt::format(
             "{} handed over a capability of the pool '{}': refused: {}", subject, pool, why);
-        sessions_.refused({.subject = subject,
-                           .peer = peer,
-                           .session = 0U,
-                           .action = AuditAction::capability,
-                           .object = AuditObject{.pool = pool},
-                           .decision = AuditDecision::refused,
-                           .reason = verified.error(),
-                           .text = sentence});
+        refused(subject, peer, pool, verified.error(), sentence);
         co_return report.fail(Code::denied, sentence);
     }
     const capability::Capability& last = *verified;
     const Key key{pool, last.tenant, last.use.rights, last.use.directories, last.use.container};
     const auto found = kept_.find(key);
     if (closing_ || (found == kept_.end() && !make_room(pool, last.tenant))) {
-        co_return report.fail(
-            Code::busy,
+        why = fmt::format(
             "the tenant '{}' uses {} containers here, or all tenants too many; unmount some",
             last.tenant, per_tenant_max);
+        refused(subject, peer, pool, Error{.code = Code::busy},
+                fmt::format("{} handed over a capability of the pool '{}': refused: {}", subject,
+                            pool, why));
+        co_return report.fail(Code::busy, why);
     }
     const bool is_new = found == kept_.end();
     std::shared_ptr<Kept> kept = is_new ? std::make_shared<Kept>(*this, reactor_) : found->second;

@@ -112,6 +112,9 @@ class DelegatedPools final : public control::Capabilities {
     [[nodiscard]] bool make_room(const std::string& pool, const std::string& tenant);
     // Removes the chain that ends first of those that no mount uses. False: there is none.
     bool drop_unused(const std::function<bool(const Key&)>& is_wanted);
+    // Leaves an audit line.
+    void refused(std::string_view subject, std::string_view peer, std::string_view pool,
+                 Error reason, std::string_view sentence);
     // One line a minute: hosts try again.
     void log_not_issued(Error error, const Report& said);
     [[nodiscard]] Call within(const Call& call) const;  // at most opening_max

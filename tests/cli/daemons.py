@@ -68,5 +68,10 @@ class WithDirectory(program.Refusal):
         """Returns the daemons by program."""
         return {each["program"]: each for each in answer("status", self.pool)["daemons"]}
 
+    def wait_for_line(self, program, words):
+        """Waits for a line of the engine's or the DPU's log, which a thread writes."""
+        log = self.pool / f"run/{program}.log"
+        wait_until(lambda: words in log.read_text(encoding="utf-8"), f"{words} in {log}")
+
     def pids(self):
         return [each["pid"] for each in self.daemons().values()]

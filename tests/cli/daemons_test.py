@@ -65,7 +65,7 @@ class Life(WithDirectory):
         self.assertLessEqual(abs(engine["since"] - time.time()), 600)
         for each in status["daemons"]:
             self.assertEqual(os.getsid(each["pid"]), each["pid"], "in a session of its own")
-            self.assertIn("ready", Path(each["log"]).read_text())
+            self.wait_for_line(each["program"].removeprefix("ros2store-"), "ready")
         self.assertEqual([each["sessions"] for each in (engine, dpu)], [0, 0])
         said = run("status", self.pool).stdout
         self.assertRegex(said, f"ros2store-dpu: process {dpu['pid']}, since 20.*, 0 sessions")
@@ -230,12 +230,11 @@ class Life(WithDirectory):
     def assert_dpu_uses(self, provider):
         """The DPU opens sessions with the engine for its hosts."""
         run("ls", f"ros2s+dpu:///pool/main?dir={self.pool}")
-        self.assertIn(f"the pool 'pool' for the tenant 'client': {provider} to ", (self.pool / "run/dpu.log").read_text())
+        self.wait_for_line("dpu", f"the pool 'pool' for the tenant 'client': {provider} to ")
 
     def test_the_provider_of_the_dpu(self):
         self.up("--size", SIZE, "--provider", "ofi+tcp;ofi_rxm, ucx+tcp", "--trusted-network")
-        self.assertIn("warning: ofi+tcp;ofi_rxm 127.0.0.1:0 trusts its network",
-                      (self.pool / "run/engine.log").read_text())
+        self.wait_for_line("engine", "warning: ofi+tcp;ofi_rxm 127.0.0.1:0 trusts its network")
         self.assert_dpu_uses("ofi+tcp;ofi_rxm")
         self.refused("up", self.pool, "--provider", "shm", says=["ofi+tcp;ofi_rxm", "ros2store down"])
         run("down", self.pool)
@@ -402,6 +401,7 @@ class Life(WithDirectory):
         # eve may write what others make.
         self.refused("container", "create", dpu.format("/alice-2"), env=eve,
                      says="refused: the tenant 'eve' may not create the container 'alice-2'")
+        self.wait_for_line("dpu", "audit: CN=eve (unix:) was refused a capability of the pool 'pool'")
         for command in (("create", "--encryption", "aes-256-gcm"), ("rekey",)):
             self.refused("container", *command, "--key", "acme", dpu.format("/alice-2"), env=alice,
                          says=["is behind a DPU", "ros2s://engine:7400/pool/main", "encryption: new_containers"])
@@ -460,7 +460,7 @@ class Life(WithDirectory):
         self.assertFalse((self.pool / "certs/storage/dpu.crt").exists())
         self.assertEqual(answer("tenant", "list", self.pool), {"tenants": []})
         run("cp", __file__, uri.replace("?", "/one?"))
-        self.assertIn("opened by CN=client for store of pool pool", (self.pool / "run/engine.log").read_text())
+        self.wait_for_line("engine", "opened by CN=client for store of pool pool")
 
         run("tenant", "create", self.pool, "alice", "--subject", "CN=alice", "--read", "main")
         run("down", self.pool)
@@ -468,7 +468,7 @@ class Life(WithDirectory):
         dpu.unlink()
         self.up()
         self.assertEqual(run("ls", uri).stdout, "one\n")
-        self.assertIn("opened by CN=dpu for store of pool pool", (self.pool / "run/engine.log").read_text())
+        self.wait_for_line("engine", "opened by CN=dpu for store of pool pool")
         self.assertEqual([each["name"] for each in answer("tenant", "list", self.pool)["tenants"]], ["alice", "client"])
 
     def uri(self, container):
@@ -538,7 +538,7 @@ class Life(WithDirectory):
         # The DPU of a URI is asked, not the directory.
         made = uris["offload"].replace("main", "second")
         run("container", "create", made)
-        self.assertIn("CN=client (unix:) created the container pool/second", (self.pool / "run/dpu.log").read_text())
+        self.wait_for_line("dpu", "CN=client (unix:) created the container pool/second")
         self.assertEqual(answer("ls", made)["entries"], [])
         self.assertEqual([each["container"] for each in answer("container", "list", uris["offload"])["containers"]],
                          ["main", "second"])
@@ -673,6 +673,7 @@ class Log(WithDirectory):
     def test_lines_have_time_and_fields(self):
         uris = self.up("--size", SIZE)["uris"]
         run("ls", uris["offload"])
+        self.wait_for_line("dpu", "of CN=client ended")
         log = (self.pool / "run/dpu.log").read_text()
         self.assertRegex(log, r"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z info: ready$")
         self.assertRegex(log, r"(?m)^\S+Z info: session (\d+) opened by CN=client for link of pool "

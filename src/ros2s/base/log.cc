@@ -1,7 +1,9 @@
 #include "log.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace ros2s {
@@ -14,6 +16,20 @@ std::string_view to_string(LogLevel level) noexcept {
         case LogLevel::error: return "error";
     }
     return "unknown";
+}
+
+namespace {
+bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }
+}  // namespace
+
+void Log::say(LogLevel level, std::string_view line) const {
+    if (!sink_ || level < least_) return;
+    if (std::ranges::none_of(line, is_control)) return sink_(level, line);
+    std::string escaped;
+    for (const char c : line) {
+        is_control(c) ? escaped += fmt::format("\\x{:02x}", c) : escaped += c;
+    }
+    sink_(level, escaped);
 }
 
 Log log_to_stderr(LogLevel least) {

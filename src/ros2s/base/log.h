@@ -22,9 +22,9 @@ class Log {
     Log() = default;
     explicit Log(Sink sink, LogLevel least = LogLevel::info)
         : sink_(std::move(sink)), least_(least) {}
-    void say(LogLevel level, std::string_view line) const {
-        if (sink_ && level >= least_) sink_(level, line);
-    }
+    // A line may have names that a peer chose: control characters become \xHH, so that it stays one
+    // line.
+    void say(LogLevel level, std::string_view line) const;
     void info(std::string_view line) const { say(LogLevel::info, line); }
     void warning(std::string_view line) const { say(LogLevel::warning, line); }
     void error(std::string_view line) const { say(LogLevel::error, line); }

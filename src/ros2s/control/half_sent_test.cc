@@ -246,6 +246,12 @@ TEST_F(HalfSent, RequestsOfOneTenantLeaveOthersTheirs) {
         }
         EXPECT_EQ(calls_of_bystander(rig, 160), 160) << path;
         EXPECT_LT(sent, uint64_t{64} << 20) << path;
+        const auto refused = rig.lines.with("requests are being received");
+        if (std::string_view(path).contains("Files")) EXPECT_FALSE(refused.empty());
+        for (const std::string& line : refused) {
+            EXPECT_THAT(line, testing::HasSubstr(" (ipv4:127.0.0.1:"));
+            EXPECT_THAT(line, testing::HasSubstr(" peer=ipv4:127.0.0.1:"));
+        }
     }
 }
 

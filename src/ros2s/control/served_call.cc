@@ -40,6 +40,7 @@ class ServedCall::Crossing {
 CallReactor* ServedCall::begin() {
     self_ = share();
     served_.subject = subject_of(*context_.auth_context());
+    served_.peer = context_.peer();
     if (const auto room = gate_.arrivals.begin(*this, served_.subject); !room) {
         arrival_ = served_.report.fail(
             room.error(),
@@ -98,7 +99,6 @@ Result<> ServedCall::check_caller() {
         return served_.report.fail(
             Code::denied, "the client's certificate names no subject; issue one that does");
     }
-    served_.peer = context_.peer();
     served_.credential.chain = chain_of(*context_.auth_context());
     ROS2S_TRY_ASSIGN(served_.credential.until,
                      gate_.trust.check(served_.subject, served_.credential.chain, served_.report));

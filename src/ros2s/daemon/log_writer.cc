@@ -101,15 +101,19 @@ Result<std::unique_ptr<LogWriter>> LogWriter::start(Write write, Report& report,
 }
 
 LogWriter::~LogWriter() {
-    const bool all_written = flush();
     {
         const std::lock_guard lock(state_->mutex);
         state_->ending = true;
-        if (!all_written) state_->queue.clear();
     }
     state_->changed.notify_one();
+    // Nothing is put from here on: the thread ends after the last line of the queue.
+    if (flush()) return thread_.join();
+    {
+        const std::lock_guard lock(state_->mutex);
+        state_->queue.clear();
+    }
     // A stuck thread keeps its state, and ends with the process.
-    all_written ? thread_.join() : thread_.detach();
+    thread_.detach();
 }
 
 Log LogWriter::log(LogLevel least) const {

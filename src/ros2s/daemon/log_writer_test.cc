@@ -11,7 +11,7 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
-
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -115,6 +115,30 @@ TEST(LogWriter, APipeThatNobodyReadsStopsNobody) {
     EXPECT_FALSE((*writer)->flush());
     writer->reset();    // not even the end
     ::close(read_end);  // the thread ends with EPIPE
+}
+
+// A line is put while the end waits for an earlier one, and its reader stalls.
+TEST(LogWriter, ALineThatComesDuringTheEndDoesNotKeepIt) {
+    std::array<int, 2> stalled{};
+    ASSERT_EQ(::pipe(stalled.data()), 0);
+    const auto log = std::make_shared<Log>();
+    Report report;
+    auto writer = LogWriter::start(
+        [log, from = stalled[0]](LogLevel, std::string_view line, WallTime) {
+            if (line == "first") {
+                ::poll(nullptr, 0, 100);  // the end begins meanwhile
+                return log->info("second");
+            }
+            char none = 0;
+            (void)!::read(from, &none, 1);
+        },
+        report);
+    ASSERT_TRUE(writer) << report.text();
+    *log = (*writer)->log();
+    log->info("first");
+    writer->reset();
+    *log = Log();  // the thread's state has a share of it
+    ::close(stalled[1]);
 }
 
 // A process that aborts with lines in its queue has written them.

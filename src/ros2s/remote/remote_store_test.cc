@@ -9,9 +9,9 @@
 #include "remote_test_support.h"
 #include "ros2s/client/client_store.h"
 #include "ros2s/object/checksum.h"
-#include "ros2s/object/test_support/batch.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/batch.h"
 
 namespace ros2s::remote {
 namespace {
@@ -521,6 +521,19 @@ Task<> no_rights(Bench& bench) {
 TEST(StoreServer, EachUseOfAContainerNeedsARight) { Bench().run(no_rights); }
 
 TEST(StoreServer, BodiesThatMakeNoSenseAreAnsweredByErrors) { Bench().run(nonsense); }
+
+// A policy logs labels, and the client refuses these itself.
+Task<> invalid_label(Bench& bench) {
+    Whatever reader;
+    bench.policy.denies = true;
+    Buffer buffer;
+    const ConstBytes body =
+        rpc::build(buffer, create_fields, Creation{.properties = {.label = "a\nb"}});
+    const Result<> called = co_await bench.wired.channel().call(
+        {}, {.method = static_cast<uint16_t>(Method::create_container), .body = body}, reader);
+    EXPECT_EQ(called, Result<>(fail(Code::invalid)));
+}
+TEST(StoreServer, NoPolicySeesAnInvalidLabel) { Bench().run(invalid_label); }
 
 // Lengths of body and payload that contradict each other.
 Task<> contradictions(Bench& bench) {

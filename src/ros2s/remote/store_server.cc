@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "fields.h"
+#include "ros2s/object/validate.h"
 #include "ros2s/pki/fingerprint.h"
 
 namespace ros2s::remote {
@@ -249,6 +250,8 @@ UpdateName StoreServer::name_of(const rpc::Request& request, const Uuid& served,
 Task<Result<>> StoreServer::create_container(rpc::Request& request, Workspace& work) {
     ROS2S_CO_TRY_ASSIGN(Creation creation,
                         read(rpc::read_body<Creation>(request.body(), create_fields)));
+    // A policy logs labels.
+    ROS2S_CO_TRY(validate(creation.properties));
     if (policy_ != nullptr) {
         ROS2S_CO_TRY(policy_->permit_creation(request, creation.properties.label));
         ROS2S_CO_TRY(policy_->own(request, creation.properties));

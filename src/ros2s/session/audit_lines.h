@@ -3,9 +3,10 @@
 // a change (a mount, a container created or destroyed), a session, or a refused request.
 //
 // These are four kinds of events. In a second at most `audit_lines_per_second_max` lines of each
-// kind and subject are written, and `audit_lines_in_all_max` of each kind. The rest is counted, and
-// the next line has the number. So a flood of one subject does not hide lines of another one, and a
-// flood of refusals does not hide what the same subject did.
+// kind and subject are written, and `audit_lines_in_all_max` of each kind, beside the first one of
+// each subject. The rest is counted, and the next line has the number. So a flood of one subject
+// does not hide lines of another one, and a flood of refusals does not hide what the same subject
+// did.
 //
 // Owned by the session table; used on its core.
 #pragma once
@@ -24,7 +25,8 @@ namespace ros2s::session {
 
 inline constexpr uint32_t audit_lines_per_second_max = 20;
 inline constexpr uint32_t audit_lines_in_all_max = 200;
-// Subjects with a limit of their own in one second; all further ones share one.
+// Subjects with a limit of their own in one second; all further ones share the place "*". Clients
+// without a certificate have the place "".
 inline constexpr size_t audit_subjects_max = 64;
 
 struct AuditMetrics {

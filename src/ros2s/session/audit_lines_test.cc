@@ -93,6 +93,25 @@ TEST(AuditLines, ManyNamesDoNotBypassTheLimit) {
     rig.pass_a_second();
     const auto few = [&](int i) { return rig.refused(fmt::format("CN=bob-{}", i % 40)); };
     EXPECT_EQ(rig.written(10'000, few), in_all);
+    rig.pass_a_second();
+    const auto flood = [&](int i) { return rig.refused(fmt::format("CN=bob-{}", i % 10)); };
+    EXPECT_EQ(rig.written(1000, flood), in_all);
+    EXPECT_NE(rig.refused("CN=alice"), "") << "ten subjects do not hide another one";
+    EXPECT_EQ(rig.refused("CN=alice"), "");
+}
+
+TEST(AuditLines, ManyNamesDoNotHideStrangers) {
+    Rig rig;
+    EXPECT_NE(rig.refused(""), "");
+    const auto knock = [&](int i) { return rig.refused(fmt::format("CN=bob-{}", i)); };
+    EXPECT_LT(rig.written(1000, knock), in_all);
+    EXPECT_NE(rig.refused(""), "");
+}
+
+TEST(AuditLines, NamesOfAPeerDoNotBreakALine) {
+    Rig rig;
+    EXPECT_EQ(rig.said("CN=bob", AuditAction::create, true, "may not create 'a\nb\x7f'"),
+              "warning: audit: may not create 'a\\x0ab\\x7f'");
 }
 
 TEST(AuditLines, RefusedRequestsAreAKindOfTheirOwn) {
