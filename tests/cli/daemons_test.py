@@ -431,6 +431,8 @@ class Life(WithDirectory):
         uris = [f"{scheme}:///pool/capped{{}}?dir={self.pool}" for scheme in ("ros2s+dpu", "ros2s")]
         run("container", "create", uris[0].format(""))
         self.assertEqual(answer("container", "query", uris[1].format(""))["owner"], "client")
+        run("container", "create", f"ros2s:///pool/direct?dir={self.pool}")
+        self.assertEqual(answer("container", "query", f"ros2s:///pool/direct?dir={self.pool}")["owner"], "client")
         for uri in uris:
             self.refused("cp", large, uri.format("/file"), says="has used all the space it may")
         run("tenant", "set", self.pool, "client", "--space", "")
