@@ -198,7 +198,13 @@ Result<> add_tenant_of_user(const ServiceFilesWish& wish, Report& report) {
                                             {"destroy", "*"},
                                             {"root_squash", "no"},
                                             {"may", all_of_root}}};
-    if (!tenants.emplace(user.name, user).second) return {};
+    if (!tenants.emplace(user.name, user).second) {
+        return report.fail(Code::exists,
+                           "{} has a tenant 'client' without the subject CN=client, which is the "
+                           "user of this directory: add the subject to a tenant there, then repeat "
+                           "the command",
+                           path);
+    }
     return write_file(path, tenancy::document_of(tenants), report);
 }
 
