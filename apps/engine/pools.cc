@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ros2s/pool/owner.h"
+#include "ros2s/tenancy/capability_rights.h"
 
 namespace ros2s::engined {
 
@@ -76,15 +77,17 @@ const tenancy::TenantRegistry* Pools::tenants(std::string_view pool) const {
 }
 
 std::optional<std::string> Pools::owner_of(std::string_view pool, std::string_view subject) const {
-    if (std::ranges::find(administrators_, subject) != administrators_.end()) return std::string();
     const tenancy::TenantRegistry* const registry = tenants(pool);
-    if (registry == nullptr) return std::string(subject);
-    for (const auto& [name, tenant] : registry->tenants()) {
-        if (std::ranges::find(tenant.subjects, subject) == tenant.subjects.end()) continue;
-        if (!tenant.is_active(reactor_->wall_time())) return std::nullopt;
-        return name;
-    }
+    const tenancy::Tenant* const tenant =
+        registry == nullptr ? nullptr : tenancy::tenant_of(registry->tenants(), subject);
+    if (tenant != nullptr && tenant->is_active(reactor_->wall_time())) return tenant->name;
+    if (is_administrator(subject)) return std::string();
+    if (tenant != nullptr) return std::nullopt;
     return std::string(subject);
+}
+
+bool Pools::is_administrator(std::string_view subject) const {
+    return std::ranges::find(administrators_, subject) != administrators_.end();
 }
 
 Task<Result<object::ContainerRecord>> Pools::set_container(const Call& call, std::string pool,

@@ -34,17 +34,18 @@ class Pools final : public control::PoolCatalog {
     [[nodiscard]] std::string capability_keys_file(std::string_view pool) const {
         return pools_.find(pool)->second->capability_keys_file();
     }
-    // The tenant of the subject, or the subject; empty for administrators.
+    // The tenant of the subject, or the subject. Empty: an administrator without an active tenant.
     [[nodiscard]] std::optional<std::string> owner_of(std::string_view pool,
                                                       std::string_view subject) const override;
     Task<Result<object::ContainerRecord>> set_container(const Call& call, std::string pool,
                                                         object::ContainerId container,
                                                         object::ContainerChange change,
                                                         Report& report) override;
-    // They may create for others, and own nothing.
+    // They may create for others. Without a tenant, they own nothing.
     void set_administrators(std::vector<std::string> subjects) {
         administrators_ = std::move(subjects);
     }
+    [[nodiscard]] bool is_administrator(std::string_view subject) const;
     // Applies the caps of the tenants of all pools.
     void apply_caps();
     // Called when a container has another owner, and when tenants have changed.

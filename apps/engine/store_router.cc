@@ -20,7 +20,7 @@ constexpr size_t index_of(Use use) { return static_cast<size_t>(use); }
 
 }  // namespace
 
-StoreRouter::StoreRouter(session::SessionTable& sessions, control::PoolCatalog& pools,
+StoreRouter::StoreRouter(session::SessionTable& sessions, Pools& pools,
                          const session::AccessTable& access)
     : sessions_(sessions), pools_(pools), access_(access) {
     for (const std::string& name : pools.names()) {
@@ -137,12 +137,11 @@ Result<> StoreRouter::own(const rpc::Request& request, object::ContainerProperti
     const session::SessionRequest& who = session.request;
     const std::optional<std::string> owner =
         session.shows ? session.shows->capability->tenant : pools_.owner_of(who.pool, who.subject);
-    // Administrators own nothing, and may create for others.
-    if (owner && owner->empty()) return {};
     if (owner && (properties.owner.empty() || properties.owner == *owner)) {
         properties.owner = *owner;
         return {};
     }
+    if (!session.shows && pools_.is_administrator(who.subject)) return {};
     sessions_.audit().say(event_of(
         session, AuditAction::create, {.pool = who.pool, .container = properties.label},
         AuditDecision::refused, Error{.code = Code::denied},

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "pools.h"
 #include "ros2s/control/control_server.h"
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/remote/store_server.h"
@@ -24,8 +25,7 @@ class StoreRouter final : public rpc::Service,
                           public session::SessionWatcher {
   public:
     // Makes one server for each existing pool.
-    StoreRouter(session::SessionTable& sessions, control::PoolCatalog& pools,
-                const session::AccessTable& access);
+    StoreRouter(session::SessionTable& sessions, Pools& pools, const session::AccessTable& access);
     ~StoreRouter() override;
     StoreRouter(const StoreRouter&) = delete;
     StoreRouter& operator=(const StoreRouter&) = delete;
@@ -90,7 +90,7 @@ class StoreRouter final : public rpc::Service,
                std::string_view what);
 
     session::SessionTable& sessions_;
-    control::PoolCatalog& pools_;
+    Pools& pools_;
     const session::AccessTable& access_;
     // Of live sessions; a container's label does not change. Bounded: emptied when it is full.
     std::map<KnownKey, Known> known_;

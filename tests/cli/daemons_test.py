@@ -417,6 +417,7 @@ class Life(WithDirectory):
                     for each in ("storage/server.crt", "dpu/client.crt", "storage/client.crt", "hosts/client.crt")}
         self.assertEqual(list(subjects.values()), ["CN=server", "CN=dpu", "CN=client", "CN=client"])
         self.assertEqual(len({(certs / each).read_bytes() for each in subjects}), 4)
+        self.assertEqual(os.readlink(certs / "dpu/ca.crl"), "../storage/ca.crl")
         # Whoever takes over the DPU has its certificate, and reaches nothing with it.
         engine = f"ros2s:///pool/main?socket={self.pool}/run/engine.control"
         dpu = {**os.environ, "ROS2STORE_CERTS": str(certs / "dpu")}
@@ -431,6 +432,8 @@ class Life(WithDirectory):
         uris = [f"{scheme}:///pool/capped{{}}?dir={self.pool}" for scheme in ("ros2s+dpu", "ros2s")]
         run("container", "create", uris[0].format(""))
         self.assertEqual(answer("container", "query", uris[1].format(""))["owner"], "client")
+        run("container", "create", f"ros2s:///pool/direct?dir={self.pool}")
+        self.assertEqual(answer("container", "query", f"ros2s:///pool/direct?dir={self.pool}")["owner"], "client")
         for uri in uris:
             self.refused("cp", large, uri.format("/file"), says="has used all the space it may")
         run("tenant", "set", self.pool, "client", "--space", "")
@@ -447,7 +450,7 @@ class Life(WithDirectory):
         """Its DPU has the user's certificate and rights, as its settings say, until they are made anew."""
         uri = self.up("--size", SIZE)["uris"]["offload"]
         run("down", self.pool)
-        for each in ("certs/dpu/ca.crt", "certs/dpu/client.crt", "certs/dpu/client.key", "certs/storage/dpu.crt",
+        for each in ("certs/dpu/ca.crt", "certs/dpu/ca.crl", "certs/dpu/client.crt", "certs/dpu/client.key", "certs/storage/dpu.crt",
                      "certs/storage/dpu.key", "tenants.yaml"):
             (self.pool / each).unlink()
         engine, dpu = self.pool / "engine.yaml", self.pool / "dpu.yaml"

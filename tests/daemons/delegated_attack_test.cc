@@ -172,6 +172,24 @@ TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
     holder.links = alice.delegate(*root, attacker.key().shown(),
                                   [](capability::Capability& c) { c.expires += 1h; });
     EXPECT_TRUE(denied(attacker.show(holder)));
+    // One that has expired, and has no other fault: its DPU is told to get another one.
+    const auto audited = testing::ContainsRegex(
+        "showed a capability of the pool 'pool': refused: it has expired [^\n]*"
+        "action=capability [^\n]*decision=refused");
+    holder.links = alice.delegate(*root, attacker.key().shown(), [](capability::Capability& c) {
+        c.expires = c.not_before + std::chrono::milliseconds(1);
+    });
+    EXPECT_THAT(engine.log(), testing::Not(audited));
+    EXPECT_EQ(attacker.show(holder).error().code, Code::stale);
+    EXPECT_THAT(engine.log(), audited);
+    // The same without a proof, and one that nobody signed.
+    holder.session_off = 1;
+    EXPECT_TRUE(denied(attacker.show(holder)));
+    holder.session_off = 0;
+    const std::string before = engine.log();
+    holder.links[1].back() = static_cast<char>(holder.links[1].back() ^ 1);
+    EXPECT_TRUE(denied(attacker.show(holder)));
+    EXPECT_THAT(engine.log().substr(before.size()), audited);
     // A third link, and fields that are too large.
     holder.links = alice.delegate(*root, attacker.key().shown());
     const Chain good = holder.links;

@@ -60,6 +60,7 @@ USES = (
         cat /ros2store-dpu.log
         ros2store tenant create ros2s://127.0.0.1/pool/main host-1 --certs /authority-storage --subject CN=host-1 \\
             --write '*' --root-squash no
+        for i in $(seq 100); do ros2store ls ros2s+dpu://127.0.0.1/pool/main && break; sleep 0.1; done
         ros2store doctor ros2s+dpu://127.0.0.1/pool/main
         cp -r /etc/apt /tree; echo hello >/tree/a
         ros2store cp -r /tree ros2s+dpu://127.0.0.1/pool/main/tree

@@ -93,7 +93,9 @@ Result<> make_certificates(const CommandContext& context, const std::string& dir
 Result<> link_certificate_of_dpu(const api::ServicePaths& paths, Report& report) {
     if (!dpu_has_own_certificate(paths)) return {};
     ROS2S_TRY(make_directory(paths.dpu_certs, 0755, report));
+    // There may be no list of revoked certificates yet.
     for (const auto& [name, target] : {std::pair("ca.crt", "../storage/ca.crt"),
+                                       {"ca.crl", "../storage/ca.crl"},
                                        {"client.crt", "../storage/dpu.crt"},
                                        {"client.key", "../storage/dpu.key"}}) {
         const std::string path = fmt::format("{}/{}", paths.dpu_certs, name);
@@ -196,7 +198,13 @@ Result<> add_tenant_of_user(const ServiceFilesWish& wish, Report& report) {
                                             {"destroy", "*"},
                                             {"root_squash", "no"},
                                             {"may", all_of_root}}};
-    if (!tenants.emplace(user.name, user).second) return {};
+    if (!tenants.emplace(user.name, user).second) {
+        return report.fail(Code::exists,
+                           "{} has a tenant 'client' without the subject CN=client, which is the "
+                           "user of this directory: add the subject to a tenant there, then repeat "
+                           "the command",
+                           path);
+    }
     return write_file(path, tenancy::document_of(tenants), report);
 }
 
@@ -314,8 +322,8 @@ Result<> make_all(const CommandContext& context, const ServiceFilesWish& wish) {
         ROS2S_TRY(add_tenant_of_user(wish, context.report));
         ROS2S_TRY(write_settings(engine, engine_wish(paths, wish), context.report));
     }
+    ROS2S_TRY(link_certificate_of_dpu(paths, context.report));
     if (!exists(dpu.settings)) {
-        ROS2S_TRY(link_certificate_of_dpu(paths, context.report));
         return write_settings(dpu, dpu_wish(paths, wish), context.report);
     }
     return wish.providers.empty() ? Result<>{}

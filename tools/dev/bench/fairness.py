@@ -11,6 +11,7 @@ import itertools
 import json
 import statistics
 import subprocess
+import time
 
 import build
 import compare
@@ -80,8 +81,19 @@ class Tenants:
             uri = f"ros2s+dpu:///pool/main?dir={directory}"
             self.sides.append(compare.pool_side(name, self.built, uri, name))
             self.tenant("create", name, "--subject", f"CN={name}", "--write", "*", "--root-squash", "no")
+            self.await_tenant(uri)
         for side in self.sides:
             compare.fill(side, f"{mib}m")
+
+    def await_tenant(self, uri):
+        """The DPU hears of a tenant after its creation."""
+        for rest in range(99, -1, -1):
+            try:
+                return shown.run(self.program, "ls", uri, quiet=True)
+            except shown.Failed:
+                if rest == 0:
+                    raise
+                time.sleep(0.1)
 
     def tenant(self, verb, name, *settings):
         shown.run(self.program, "tenant", verb, self.pool.directory, name, *settings, quiet=True)
