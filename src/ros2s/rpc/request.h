@@ -111,6 +111,8 @@ class Request {
     void charge(uint64_t cost_ns) { charged_ns_ += cost_ns; }
     // The request concerns this many more names, which count for the tenant's rate of names.
     void charge_names(uint64_t names) { charged_names_ += names; }
+    // What refuses it leaves an audit line of its own: Service::refused() is not called.
+    void say_no_refusal() { refusal_is_said_ = true; }
     // From its arrival until its reply was queued. Call it after that.
     [[nodiscard]] Duration took() const { return answered_at_ - arrived_; }
 
@@ -138,8 +140,6 @@ class Request {
     Task<Result<>> fetch_body();
     void end();
     [[nodiscard]] Time arrived() const { return arrived_; }
-    // What refuses it leaves an audit line of its own: Service::refused() is not called.
-    void say_no_refusal() { refusal_is_said_ = true; }
     [[nodiscard]] bool refusal_is_said() const { return refusal_is_said_; }
     // Why it was refused (is_refusal()), or ended its connection because it is malformed.
     [[nodiscard]] const std::optional<Error>& refusal() const { return refusal_; }
