@@ -107,7 +107,10 @@ LogWriter::~LogWriter() {
     }
     state_->changed.notify_one();
     // Nothing is put from here on: the thread ends after the last line of the queue.
-    if (flush()) return thread_.join();
+    if (flush()) {
+        thread_.join();
+        return;
+    }
     {
         const std::lock_guard lock(state_->mutex);
         state_->queue.clear();
