@@ -350,10 +350,12 @@ void Admission::give_back(Line& line, const Demand& demand) noexcept {
     } else {
         --line.tenant_.small_inside;
     }
+    // Those that were held longest first: with the same turn, this line's next request would always
+    // pass a large one.
+    if (line.keeps_limits_) end_holds(line.tenant_);
     for (Queue* const queue : {&line.small_, &line.large_}) {
         if (!queue->waiters.empty()) queue->look();
     }
-    if (line.keeps_limits_) end_holds(line.tenant_);
     if (!all_.ready.empty()) admit();
 }
 
