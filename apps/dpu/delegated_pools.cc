@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "engine_absence.h"
 #include "ros2s/rpc/request.h"
@@ -98,8 +99,9 @@ DelegatedPools::DelegatedPools(Reactor& reactor, BlockingPool& blocking,
 DelegatedPools::~DelegatedPools() { ROS2S_CHECK(kept_.empty()); }
 
 void DelegatedPools::begin(connection::DirectOptions engine, std::vector<std::string> pools,
-                           Log log) {
+                           const session::Mounts& mounts, Log log) {
     engine_ = std::move(engine);
+    mounts_ = &mounts;
     names_ = std::move(pools);
     log_ = std::move(log);
 }
@@ -156,6 +158,11 @@ void DelegatedPools::report_late(const std::string& pool, const Known& known) {
             if (request.pool != pool || tenant_of(pool, request.subject) != kept->last.tenant) {
                 continue;
             }
+            // Hosts of the tenant that work elsewhere do not depend on this chain.
+            const auto is_its = [&kept](const std::string& container) {
+                return kept->last.use.has_container(container);
+            };
+            if (std::ranges::none_of(mounts_->containers_of(session->id), is_its)) continue;
             sessions_.expel(session->id, "a capability of its tenant is not valid now");
         }
     }
@@ -491,6 +498,10 @@ Task<Result<>> DelegatedPools::open(Kept& kept, const Call& call, std::string po
 
 Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(
     const Call& call, std::string pool, std::string tenant, capability::Use use, Report& report) {
+    // The narrowest: it does not depend on hosts that may do more. Then the one that ends last.
+    const auto rank = [](const Kept& each) {
+        return std::pair(-std::popcount(each.last.use.rights), each.last.expires);
+    };
     std::shared_ptr<Kept> best;
     for (const auto& [key, kept] : kept_) {
         if (std::get<0>(key) != pool || std::get<1>(key) != tenant) continue;
@@ -498,7 +509,7 @@ Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(
         within.directories = kept->last.use.directories;  // the mount's view has checked these
         if (!kept->last.use.covers(within)) continue;
         if (!kept->last.is_in_time(engine_time(*known_.at(pool)))) continue;
-        if (best == nullptr || best->last.expires < kept->last.expires) best = kept;
+        if (best == nullptr || rank(*best) < rank(*kept)) best = kept;
     }
     if (best == nullptr || tenant.empty()) {
         co_return report.fail(Code::denied,

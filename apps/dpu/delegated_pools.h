@@ -28,6 +28,7 @@
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sync.h"
+#include "ros2s/session/mounts.h"
 #include "ros2s/session/sessions.h"
 #include "ros2s/tenancy/policy.h"
 
@@ -48,8 +49,9 @@ class DelegatedPools final : public control::Capabilities {
     DelegatedPools(Reactor& reactor, BlockingPool& blocking, session::SessionTable& sessions);
     ~DelegatedPools() override;
 
-    // `engine`: how it is reached.
-    void begin(connection::DirectOptions engine, std::vector<std::string> pools, Log log);
+    // `engine`: how it is reached. `mounts`: those of the hosts; know() reads them.
+    void begin(connection::DirectOptions engine, std::vector<std::string> pools,
+               const session::Mounts& mounts, Log log);
     // For hosts; `engine` outlives this.
     void ask(control::ControlClient& engine) { control_ = &engine; }
     // What the engine says about a pool now.
@@ -80,7 +82,8 @@ class DelegatedPools final : public control::Capabilities {
     // The tenant, and the rights of a capability.
     [[nodiscard]] static std::pair<std::string, uint8_t> parse_authority(
         std::string_view authority);
-    // The store, for that use by the tenant. Opens a session with the engine if there is none.
+    // The store, for that use by the tenant, by the chain with the fewest other rights. Opens a
+    // session with the engine if there is none.
     // Errors: denied (the tenant handed over nothing that covers it), deadline (of the call, or
     // opening_max), cancelled, those of DirectPool::open().
     Task<Result<std::shared_ptr<object::ObjectStore>>> store(const Call& call, std::string pool,
@@ -101,8 +104,8 @@ class DelegatedPools final : public control::Capabilities {
     using Key = std::tuple<std::string, std::string, uint8_t, bool, std::string>;
     [[nodiscard]] WallTime engine_time(const Known& pool) const;
     [[nodiscard]] std::vector<exporter::Source> counters() const;
-    // Ends the sessions of hosts whose tenant has a chain in use that is out of time: they hand
-    // over another one.
+    // Ends the sessions of hosts that have a container mounted for which their tenant has a chain
+    // in use that is out of time: they hand over another one.
     void report_late(const std::string& pool, const Known& known);
     // Its engine has answered.
     void know_reachable(const std::string& pool, Known& known);
@@ -131,6 +134,7 @@ class DelegatedPools final : public control::Capabilities {
     const capability::SigningKey key_;
     connection::DirectOptions engine_;
     control::ControlClient* control_ = nullptr;
+    const session::Mounts* mounts_ = nullptr;
     Log log_;
     std::vector<std::string> names_;
     OnChange on_change_;

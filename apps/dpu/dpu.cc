@@ -117,7 +117,7 @@ Task<Result<>> Dpu::follow_tenants(Report& report) {
     if (settings_.engine_pools.empty()) co_return Result<>{};
     DelegatedPools& delegated = catalog_.delegated;
     if (settings_.is_delegated()) {
-        delegated.begin(way_to({}), settings_.engine_pools, environment_.log);
+        delegated.begin(way_to({}), settings_.engine_pools, mounts_, environment_.log);
         followed_.tell(
             [&delegated](const std::string& pool, const control::ListedTenants& listed,
                          const tenancy::SeenTenants& tenants) {

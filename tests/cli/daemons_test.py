@@ -418,6 +418,12 @@ class Life(WithDirectory):
         self.assertEqual(list(subjects.values()), ["CN=server", "CN=dpu", "CN=client", "CN=client"])
         self.assertEqual(len({(certs / each).read_bytes() for each in subjects}), 4)
         self.assertEqual(os.readlink(certs / "dpu/ca.crl"), "../storage/ca.crl")
+        for each in ("ca.crl", "client.crt"):  # of a directory without them, or one that somebody removed
+            (certs / "dpu" / each).unlink()
+        run("down", self.pool)
+        self.up()
+        for each, target in (("ca.crl", "ca.crl"), ("client.crt", "dpu.crt")):
+            self.assertEqual(os.readlink(certs / "dpu" / each), f"../storage/{target}")
         # Whoever takes over the DPU has its certificate, and reaches nothing with it.
         engine = f"ros2s:///pool/main?socket={self.pool}/run/engine.control"
         dpu = {**os.environ, "ROS2STORE_CERTS": str(certs / "dpu")}
@@ -473,6 +479,15 @@ class Life(WithDirectory):
         self.assertEqual(run("ls", uri).stdout, "one\n")
         self.wait_for_line("engine", "opened by CN=dpu for store of pool pool")
         self.assertEqual([each["name"] for each in answer("tenant", "list", self.pool)["tenants"]], ["alice", "client"])
+
+    def test_another_tenant_named_client(self):
+        self.up("--size", SIZE)
+        run("tenant", "set", self.pool, "client", "--subject", "CN=somebody")
+        run("down", self.pool)
+        (self.pool / "engine.yaml").unlink()
+        self.refused("up", self.pool, says=[
+            "has a tenant 'client' without the subject CN=client", "add the subject to a tenant there"])
+        self.assertFalse((self.pool / "engine.yaml").exists())
 
     def uri(self, container):
         return f"ros2s+local:///pool/{container}?dir={self.pool}"

@@ -1,5 +1,7 @@
 // Attacks on what a DPU without rights of its own may do: by the DPU that was taken over, and by
 // hosts. With a real ros2store-engine and ros2store-dpu.
+#include <algorithm>
+
 #include "delegated.h"
 #include "eventually.h"
 #include "ros2s/control/session_tickets.h"
@@ -521,6 +523,63 @@ TEST_P(DelegatedDpu, ADpuBelievesNoHost) {
     EXPECT_THAT(report.text(), HasSubstr("another tenant's"));
     EXPECT_TRUE(hand_over(alice, good)) << report.text();
     EXPECT_THAT(dpu.log(), HasSubstr("CN=bob handed over a capability of the pool 'pool'"));
+    stop();
+}
+
+// One host mounts and renews nothing. It is alone with what it does to others.
+TEST_P(DelegatedDpu, AChainThatIsNotRenewedEndsOnlyMountsOfItsContainer) {
+    start();
+    ASSERT_EQ(change(Change::create, "alice", alices), "");
+    ASSERT_TRUE(create("alice", "alice-1")) << said.text();
+    Client other;
+    Report report;
+    ASSERT_TRUE(other.open(*reactor, host("alice", "alice-1"), report)) << report.text();
+    Program lazy(*reactor, dpu_as("alice"));
+    const auto described =
+        on(*reactor, [&] { return lazy.control->describe_capabilities(call, "pool", report); });
+    ASSERT_TRUE(described && described->delegate) << report.text();
+    capability::Use main = reading_main();
+    main.rights |= capability::right_write;
+    const auto root = lazy.issue(described->audience, main);
+    ASSERT_TRUE(root) << lazy.report.text();
+    const auto narrow = [&](capability::Capability& c) {
+        c.use.rights = capability::right_read;
+        c.expires = reactor->wall_time() + 10s;
+    };
+    for (const Chain& chain : {lazy.delegate(*root, *described->delegate),
+                               lazy.delegate(*root, *described->delegate, narrow)}) {
+        ASSERT_TRUE(on(*reactor, [&] {
+            return lazy.control->hand_over(call, "pool", chain, report);
+        })) << report.text();
+    }
+    control::SessionTickets tickets(*reactor, *lazy.control,
+                                    {.client = Uuid::make(reactor->secrets()),
+                                     .purpose = session::Purpose::link,
+                                     .pool = "pool",
+                                     .program = "lazy",
+                                     .providers = {"shm"}});
+    const auto opened = on(*reactor, [&] { return tickets.open(call, report); });
+    ASSERT_TRUE(opened) << report.text();
+    ASSERT_TRUE(on(*reactor, [&] {
+        return lazy.control->mount(call, opened->id, "main", true, report);
+    })) << report.text();
+    // A mount that only reads uses the chain that only reads, although the other one ends later.
+    const auto admin = engine_as("admin");
+    const auto used =
+        on(*reactor, [&] { return admin->list_capabilities(call, "pool", "alice", report); });
+    ASSERT_TRUE(used) << report.text();
+    EXPECT_TRUE(
+        std::ranges::any_of(*used, [](const auto& each) { return each.use == reading_main(); }));
+    EXPECT_TRUE(std::ranges::none_of(*used, [&](const auto& each) { return each.use == main; }));
+
+    constexpr std::string_view late = "is ended: a capability of its tenant is not valid now";
+    EXPECT_TRUE(eventually([&] { return dpu.log().contains(late); })) << dpu.log();
+    EXPECT_TRUE(write(other, "file", 'a')) << dpu.log();
+    const std::string log = dpu.log();
+    EXPECT_THAT(log, HasSubstr(fmt::format("session {} of CN=alice {}", opened->id.value, late)));
+    EXPECT_EQ(log.find(late), log.rfind(late)) << log;
+    other.close(*reactor);
+    on(*reactor, [&] { return tickets.close(); });
     stop();
 }
 

@@ -359,6 +359,15 @@ bool Mounts::in_use(const std::string& pool, const std::string& container) const
     return next != shared_.end() && next->first.starts_with(key + "/");
 }
 
+std::vector<std::string> Mounts::containers_of(SessionId session) const {
+    std::vector<std::string> containers;
+    for (auto each = mounts_.lower_bound({session, MountId{0}});
+         each != mounts_.end() && each->first.first == session; ++each) {
+        containers.emplace_back(each->second->object().container);
+    }
+    return containers;
+}
+
 Task<> Mounts::session_ending(Session& session) {
     for (;;) {
         const auto next = mounts_.lower_bound({session.id, MountId{0}});

@@ -233,6 +233,8 @@ class Mounts final : public SessionWatcher {
 
     // True if a session has the container mounted, or is mounting it.
     [[nodiscard]] bool in_use(const std::string& pool, const std::string& container) const;
+    // The containers that the session has mounted, one for each mount.
+    [[nodiscard]] std::vector<std::string> containers_of(SessionId session) const;
 
     Task<> session_ending(Session& session) override;
 

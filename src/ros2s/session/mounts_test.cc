@@ -20,6 +20,7 @@ Task<> share_a_container(Rig& rig) {
     EXPECT_TRUE(first && second) << report.text();
     EXPECT_EQ(rig.source.opens, 1);
     EXPECT_TRUE(rig.mounts.in_use("pool", "c"));
+    EXPECT_EQ(rig.mounts.containers_of(alice->id), std::vector<std::string>{"c"});
     EXPECT_EQ(rig.mounts.look(*bob, *first), nullptr);
     EXPECT_NE(rig.mounts.look(*alice, *first), nullptr);
     EXPECT_EQ(rig.sessions.metrics().foreign.value(), 0U) << "looking is no request";
@@ -40,6 +41,7 @@ Task<> share_a_container(Rig& rig) {
     EXPECT_TRUE(co_await rig.mounts.unmount(*alice, *first));
     EXPECT_EQ((co_await rig.mounts.unmount(*alice, *first)).error().code, Code::stale);
     EXPECT_TRUE(rig.mounts.in_use("pool", "c")) << "bob has it still";
+    EXPECT_TRUE(rig.mounts.containers_of(alice->id).empty());
     EXPECT_TRUE(co_await rig.mounts.unmount(*bob, *second));
     EXPECT_FALSE(rig.mounts.in_use("pool", "c"));
     EXPECT_EQ((co_await rig.mounts.mount(call, *alice, "none", {}, report)).error().code,
