@@ -241,7 +241,7 @@ class RadosStore final : public object::ObjectStore {
                               std::vector<Participant>& participants, size_t decider,
                               KeyMutexes::Hold& hold, bool even_if_full);
     struct Unapplied {
-        object::ObjectId object;
+        View view;  // as it was
         Coordinator::Unapplied rest;
     };
     Task<> apply_rest(std::string space, std::vector<Unapplied> objects, ObjectName decider,

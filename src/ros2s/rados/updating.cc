@@ -543,6 +543,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
                 const ObjectName name{space, object_name(each.view->object())};
                 note_room(name, each.pending);
                 seen_.update(name, *each.view, each.pending, each.locked_head);
+                if (&each != &*decider) continue;
                 remember(space, std::move(views.at(each.view->object())), each.pending);
             }
             co_return Result<>{};
@@ -627,7 +628,7 @@ Task<Result<>> RadosStore::publish_at(const Call& call, std::string space, Coord
     std::vector<std::string> names;
     for (const Participant& each : participants) {
         if (&each == &deciding) continue;
-        rest.push_back({each.view->object(), Coordinator::unapplied(each)});
+        rest.push_back({*each.view, Coordinator::unapplied(each)});
         names.push_back(space + rest.back().rest.name);
     }
     co_await applying_.spawn(apply_rest(space, std::move(rest), object, key, hold.split(names)));
@@ -640,7 +641,11 @@ Task<> RadosStore::apply_rest(std::string space, std::vector<Unapplied> objects,
     for (const Unapplied& each : objects) rest.push_back(each.rest);
     // If not all are, whoever meets their locks needs the decision, until a sweep ends it.
     if (!co_await coordinator_.apply_all(space, std::move(rest))) co_return;
-    for (const Unapplied& each : objects) start_tidying(space, each.object, each.rest.pending);
+    for (Unapplied& each : objects) {
+        start_tidying(space, each.view.object(), each.rest.pending);
+        // Not before: a transaction that begins with it and decides here names its head in locks.
+        remember(space, std::move(each.view), each.rest.pending);
+    }
     note_ended(decider, {key});
 }
 

@@ -1,0 +1,144 @@
+// An object decides a transaction although its own part of the one before is late.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "ros2s/object/test_support/batch.h"
+#include "ros2s/rados/keys.h"
+#include "ros2s/rados/rados_store.h"
+#include "ros2s/rados/records.h"
+#include "ros2s/rados/sim/sim_rados.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::rados {
+namespace {
+
+using object::AkeyAddress;
+using object::Batch;
+using object::ContainerId;
+using object::ObjectId;
+
+constexpr ObjectId large{1, 1}, middle{1, 2}, small{1, 3};
+
+// The first change that applies a transaction to an object that it locks gets no answer, and is
+// made late. The next commit that `middle` decides waits.
+class LateApplyPool final : public Pool {
+  public:
+    LateApplyPool(Pool& pool, Reactor& reactor)
+        : arrived(reactor), released(reactor), pool_(pool) {}
+
+    [[nodiscard]] std::string name() const override { return pool_.name(); }
+    [[nodiscard]] std::string description() const override { return pool_.description(); }
+    Task<Result<>> apply(const Change& change) override {
+        if (!late && applies(change)) {
+            late = change;
+            co_return fail(Code::deadline);
+        }
+        if (!arrived.is_set() && change.object.name == object_name(middle) && decides(change)) {
+            arrived.set();
+            co_await released;
+        }
+        co_return co_await pool_.apply(change);
+    }
+    Task<Result<ReadReply>> read(const Read& read) override { return pool_.read(read); }
+    Task<Result<uint64_t>> read_data(const ObjectName& object, uint64_t offset,
+                                     Bytes into) override {
+        return pool_.read_data(object, offset, into);
+    }
+    [[nodiscard]] std::unique_ptr<Listing> list(std::string space) override {
+        return pool_.list(std::move(space));
+    }
+    Task<Result<object::PoolSpace>> space() override { return pool_.space(); }
+
+    std::optional<Change> late;
+    Event arrived, released;
+
+  private:
+    static bool applies(const Change& change) {
+        Head head;
+        return !change.equal.empty() && change.equal[0].first == head_key &&
+               decode(change.equal[0].second, head) && !head.lock.transaction.is_nil();
+    }
+    static bool decides(const Change& change) {
+        return std::ranges::any_of(
+            change.set, [](const auto& each) { return each.first.starts_with(decision_tag); });
+    }
+    Pool& pool_;
+};
+
+Task<> put_in_both(RadosStore& store, ContainerId container, ObjectId one, ObjectId other,
+                   std::string name, Result<object::Commit>& result) {
+    const Batch batch = Batch().put({one, name, "value"}, "v").put({other, name, "value"}, "v");
+    result = co_await store.update({}, container, batch.transaction());
+}
+
+Task<bool> has_value(RadosStore& store, ContainerId container, AkeyAddress place) {
+    std::string bytes(1, '\0');
+    object::FetchItem item{
+        .object = place.object,
+        .dkey = {place.dkey},
+        .akey = {place.akey},
+        .extent = {0, bytes.size()},
+        .window = object::Window::local(std::as_writable_bytes(std::span(bytes)))};
+    EXPECT_TRUE(co_await store.fetch({}, container, {&item, 1}));
+    co_return item.status&& bytes == "v";
+}
+
+Task<> decide_where_an_apply_is_late(Reactor& reactor, SimRados& cluster) {
+    SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
+    LateApplyPool late(pool, reactor);
+    Report report;
+    auto opened =
+        co_await RadosStore::open({}, reactor, late, late, {.keeps_replies = false}, report);
+    EXPECT_TRUE(opened) << report.text();
+    const auto store = std::move(*opened);
+    opened = co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report);
+    EXPECT_TRUE(opened) << report.text();
+    const auto other = std::move(*opened);
+    const auto container = co_await store->create_container({}, {.label = "c"});
+    // Those with more entries decide.
+    for (const auto& [object, entries] :
+         {std::pair(large, 6), std::pair(middle, 3), std::pair(small, 1)}) {
+        Batch batch;
+        for (int i = 0; i < entries; ++i) batch.put({object, std::to_string(i), "value"}, "v");
+        EXPECT_TRUE(co_await store->update({}, container->id, batch.transaction()));
+    }
+    Result<object::Commit> first = fail(Code::io), second = fail(Code::io);
+    co_await put_in_both(*store, container->id, large, middle, "first", first);
+    EXPECT_TRUE(first);
+    EXPECT_TRUE(late.late);
+    {
+        Nursery nursery(reactor, 1);
+        co_await nursery.spawn(put_in_both(*store, container->id, middle, small, "second", second));
+        co_await late.arrived;
+        // It meets the lock of the second one.
+        const Batch batch = Batch().put({small, "others", "value"}, "v");
+        EXPECT_TRUE(co_await other->update({}, container->id, batch.transaction()));
+        if (late.late) (void)co_await pool.apply(*late.late);
+        late.released.set();
+        co_await nursery.join();
+    }
+    EXPECT_TRUE(second);
+    const std::vector<AkeyAddress> places{{large, "first", "value"},
+                                          {middle, "first", "value"},
+                                          {middle, "second", "value"},
+                                          {small, "second", "value"},
+                                          {small, "others", "value"}};
+    for (const AkeyAddress& place : places) {
+        EXPECT_TRUE(co_await has_value(*other, container->id, place))
+            << object_name(place.object) << " has lost '" << place.dkey << "'";
+    }
+    co_await store->close();
+    co_await other->close();
+    co_await cluster.close();
+}
+
+TEST(RadosDecision, NoHalfIsLostWhenTheDeciderItselfIsStillLocked) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run(decide_where_an_apply_is_late(world.core(), cluster));
+}
+
+}  // namespace
+}  // namespace ros2s::rados
