@@ -13,6 +13,13 @@ bool is_of(const Coordination& record, const Uuid& transaction) {
     return record.transaction == transaction;
 }
 
+// A change without an answer. Other errors are refusals.
+bool may_be_done(const Result<>& changed) {
+    if (changed) return false;
+    const Code code = changed.error().code;
+    return code == Code::deadline || code == Code::cancelled || code == Code::io;
+}
+
 }  // namespace
 
 Change conditional_change(ObjectName object, const View& view) {
@@ -57,8 +64,8 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
                  .even_if_full = even_if_full};
     if (location.object_exists) {
         begin.equal = {{location.key, location.bytes}};
-        // Replies that were removed and made again are others.
-        if (!location.made.empty()) begin.equal.emplace_back(made_key, location.made);
+        // Replies that were removed and made again are others. Logs have none of it.
+        begin.equal.emplace_back(made_key, location.made);
     } else {
         begin.expect = Change::Expect::absent;
     }
@@ -78,10 +85,9 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
                             .set = {{location.key, encode(committed)}}};
         decided = co_await pool_.apply(commit);
         // Without an answer it may be committed: then whoever meets the locks sees which.
-        if (!decided && decided.error().code != Code::condition_failed) {
-            co_return fail(decided.error());
-        }
-    } else {
+        if (may_be_done(decided)) co_return fail(decided.error());
+    }
+    if (!decided) {
         // The objects must not be unlocked before nobody can commit any more.
         ROS2S_CO_TRY(co_await abort(location.object, location.key, pending, record));
     }
@@ -112,7 +118,7 @@ Task<Result<>> Coordinator::decide(const Call& call, std::string space, std::str
         commit.even_if_full = even_if_full;
         decided = co_await pool_.apply(commit);
         // Without an answer it may be committed: then whoever meets the locks sees which.
-        if (decided || decided.error().code != Code::condition_failed) co_return decided;
+        if (decided || may_be_done(decided)) co_return decided;
     }
     // Nobody else commits it.
     co_await unlock_prepared(space, participants, prepared, &deciding);

@@ -195,7 +195,7 @@ Task<std::vector<Row>> rows_of(Reactor& reactor, SimRados& cluster) {
         co_await client.open(false);
         fs::Dfs& files = *client.files;
         // The ids of nodes are leased.
-        co_await must(create_and_close(files, fs::root_node, "leases"));
+        co_await must(create_and_close(files, fs::root_node, fmt::format("leases{}", rows.size())));
         Row row{.name = name, .first = {}, .again = {}};
         for (const int i : {0, 1}) {
             (i == 0 ? row.first : row.again) =

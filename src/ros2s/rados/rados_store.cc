@@ -56,7 +56,9 @@ Task<Result<std::unique_ptr<RadosStore>>> RadosStore::open(const Call& call, Rea
 
 Task<> RadosStore::close() {
     co_await applying_.join();
-    remove_ended_decisions();
+    for (auto& [name, keys] : std::exchange(ended_decisions_, {})) {
+        co_await tidying_.spawn(forget_keys(name, std::move(keys)));
+    }
     co_await tidying_.join();
     if (last_epoch_ == 0) co_return;
     const Read read{.object = {pool_space, pool_object}, .keys = {clock_key}};

@@ -247,7 +247,6 @@ class RadosStore final : public object::ObjectStore {
     Task<> apply_rest(std::string space, std::vector<Unapplied> objects, ObjectName decider,
                       std::string key, KeyMutexes::Hold hold);
     void note_ended(const ObjectName& decider, std::vector<std::string> keys);
-    void remove_ended_decisions();
     // Makes the objects that get data in the data pool and do not exist. Errors: busy (others were
     // faster), those of Pool.
     Task<Result<>> make_objects(std::string space, Views& views, std::span<Member* const> members);
@@ -272,7 +271,9 @@ class RadosStore final : public object::ObjectStore {
     void drop(const std::string& space, std::map<object::ObjectId, std::vector<DataId>>& data);
     void start_tidying(std::string space, object::ObjectId object, const Pending& pending);
     struct Leftovers;
-    void leave(const ObjectName& name, Leftovers left);
+    // False: too much is being removed; it stays.
+    [[nodiscard]] bool leave(const ObjectName& name, Leftovers left);
+    Task<> forget_keys(ObjectName name, std::vector<std::string> keys);
     Task<> tidy(ObjectName name);
     Task<> remove_one(ObjectName data, Result<>& result);
 

@@ -46,17 +46,19 @@ void RadosStore::start_tidying(std::string space, ObjectId object, const Pending
         pending.remove, [](const Pending::Key& each) { return each.key.starts_with('c'); });
     if (has_facts || !(was_punched || is_unchanged)) left.dead_head.clear();
     if (left.garbage.empty() && left.dead_head.empty()) return;
-    leave({std::move(space), object_name(object)}, std::move(left));
+    (void)leave({std::move(space), object_name(object)}, std::move(left));
 }
 
-void RadosStore::leave(const ObjectName& name, Leftovers left) {
+bool RadosStore::leave(const ObjectName& name, Leftovers left) {
     const auto [at, is_new] = leftovers_.try_emplace(name);
     // What has no room is left to the sweep.
     if (at->second.garbage.size() < garbage_max) {
         std::ranges::move(left.garbage, std::back_inserter(at->second.garbage));
     }
-    at->second.dead_head = std::move(left.dead_head);
-    if (is_new && !tidying_.try_spawn(tidy(name))) leftovers_.erase(name);
+    if (!left.dead_head.empty()) at->second.dead_head = std::move(left.dead_head);
+    if (!is_new || tidying_.try_spawn(tidy(name))) return true;
+    leftovers_.erase(name);
+    return false;
 }
 
 // One change forgets all that was removed meanwhile.
@@ -86,10 +88,18 @@ Task<> RadosStore::tidy(ObjectName name) {
         if (!left.dead_head.empty() && forget.remove.size() == left.garbage.size()) {
             const Change remove{
                 .object = name, .equal = {{head_key, left.dead_head}}, .remove_object = true};
-            if (co_await metadata_.apply(remove)) continue;
+            if (co_await metadata_.apply(remove)) {
+                ended_decisions_.erase(name);
+                continue;
+            }
         }
         if (!forget.remove.empty()) (void)co_await metadata_.apply(forget);
     }
+}
+
+Task<> RadosStore::forget_keys(ObjectName name, std::vector<std::string> keys) {
+    const Change forget{.object = std::move(name), .remove = std::move(keys)};
+    (void)co_await metadata_.apply(forget);
 }
 
 Task<> RadosStore::remove_one(ObjectName data, Result<>& result) {

@@ -19,7 +19,7 @@ constexpr size_t known_bytes_max = size_t{16} << 20;
 constexpr size_t group_operations_max = 256;
 constexpr size_t crowded_max = 4096;
 // Decisions that wait for the next change of their object.
-constexpr size_t ended_of_one_max = 64, ended_deciders_max = 1024;
+constexpr size_t ended_of_one_max = 64, ended_deciders_max = 1024, ended_at_once = 32;
 
 // How the `c` of replies begins: of a client whose earlier replies may have been removed, or not.
 const std::string returned = "r", first_time = "n";
@@ -374,6 +374,10 @@ Task<Result<>> RadosStore::end_decisions(std::string space, const Views& views) 
             if (!key.starts_with(decision_tag) || view.stored(key).empty()) continue;
             Coordination record;
             ROS2S_CO_TRY(decode(view.stored(key), record));
+            // It decided, so it was not locked.
+            std::erase_if(record.participants, [&](const auto& each) {
+                return each.name == object_name(view.object());
+            });
             ROS2S_CO_TRY(co_await coordinator_.finish(space, record));
         }
     }
@@ -570,7 +574,9 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
             logs_.insert(location.object);
             // The record is needed while objects are locked. One that remains is found by the
             // sweep.
-            if (*executed) leave(location.object, {.garbage = {location.key}, .dead_head = {}});
+            if (*executed) {
+                (void)leave(location.object, {.garbage = {location.key}, .dead_head = {}});
+            }
         } else if (*executed) {
             if (finished_.size() >= finished_max) finished_.clear();
             finished_[{location.object, location.key}] = record.transaction;
@@ -653,16 +659,15 @@ void RadosStore::note_ended(const ObjectName& decider, std::vector<std::string> 
     if (keys.empty()) return;
     std::vector<std::string>& all = ended_decisions_[decider];
     std::ranges::move(keys, std::back_inserter(all));
-    if (all.size() >= ended_of_one_max || ended_decisions_.size() >= ended_deciders_max) {
-        remove_ended_decisions();
+    if (all.size() >= ended_of_one_max && leave(decider, {.garbage = all, .dead_head = {}})) {
+        ended_decisions_.erase(decider);
     }
-}
-
-void RadosStore::remove_ended_decisions() {
-    for (auto& [object, keys] : ended_decisions_) {
-        leave(object, {.garbage = std::move(keys), .dead_head = {}});
+    if (ended_decisions_.size() < ended_deciders_max) return;
+    for (size_t i = 0; i < ended_at_once; ++i) {
+        const auto first = ended_decisions_.begin();
+        if (!leave(first->first, {.garbage = first->second, .dead_head = {}})) return;
+        ended_decisions_.erase(first);
     }
-    ended_decisions_.clear();
 }
 
 // ---- what this store has written last ------------------------------------------------------
