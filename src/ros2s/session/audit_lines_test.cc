@@ -101,7 +101,7 @@ TEST(AuditLines, ManyNamesDoNotBypassTheLimit) {
 }
 
 TEST(AuditLines, ManyNamesDoNotHideStrangers) {
-    Rig rig;
+    AuditRig rig;
     EXPECT_NE(rig.refused(""), "");
     const auto knock = [&](int i) { return rig.refused(fmt::format("CN=bob-{}", i)); };
     EXPECT_LT(rig.written(1000, knock), in_all);
@@ -109,7 +109,7 @@ TEST(AuditLines, ManyNamesDoNotHideStrangers) {
 }
 
 TEST(AuditLines, NamesOfAPeerDoNotBreakALine) {
-    Rig rig;
+    AuditRig rig;
     EXPECT_EQ(rig.said("CN=bob", AuditAction::create, true, "may not create 'a\nb\x7f'"),
               "warning: audit: may not create 'a\\x0ab\\x7f'");
 }
