@@ -96,7 +96,8 @@ TEST(LinkLimits, EachNameOfFilesReadTogetherCounts) { LimitedStage().run(read_no
 
 Task<> open_too_many(LimitedStage& stage) {
     fs::FileSystem& link = *stage.host.link;
-    const auto open = [&] { return link.open({}, fs::root_node, {.read = true}); };
+    const Call call;
+    const auto open = [&] { return link.open(call, fs::root_node, {.read = true}); };
     stage.dpu.accounts.set({.others = {.handles = 2}});
     const auto first = co_await open();
     EXPECT_TRUE(first && co_await open());

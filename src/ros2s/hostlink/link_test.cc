@@ -74,7 +74,8 @@ TEST(HostLink, ARevokedSessionEndsWithWhatWaits) { Stage().run(revoked_while_the
 Task<> refused_requests(Stage& stage) {
     std::vector<std::string>& log = stage.dpu.log;
     fs::FileSystem& read_only = *stage.other.link;
-    const auto refused = [&] { return read_only.mkdir({}, fs::root_node, "d", 0755, {}); };
+    const Call call;
+    const auto refused = [&] { return read_only.mkdir(call, fs::root_node, "d", 0755, {}); };
     log.clear();
     EXPECT_TRUE(co_await read_only.list_xattrs({}, fs::root_node));
     EXPECT_TRUE(log.empty()) << log.back();
