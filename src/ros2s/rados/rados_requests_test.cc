@@ -257,7 +257,7 @@ TEST(RadosRequests, EachOperationHasItsNumber) {
     const auto rows = world.run(rows_of(world.core(), cluster));
     const std::vector<Row> expected{
         {"stat in a directory", {3, 4}, {1, 2}},
-        {"stat of /a/b/c/file", {6, 6}, {1, 5}},
+        {"stat of /a/b/c/file", {6, 7}, {1, 5}},
         {"create", {4, 8}, {2, 3}},
         {"create, and stat at once", {5, 10}, {3, 5}},
         {"mkdir", {4, 8}, {2, 3}},
