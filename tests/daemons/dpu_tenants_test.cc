@@ -508,7 +508,8 @@ TEST_F(DpuTenants, WhoIsGivenNothingGetsNoSession) {
     EXPECT_THAT(dpu.log(),
                 HasSubstr("audit: CN=bob (unix:) may not use the pool 'lustre': refused; "
                           "to allow it, the settings need: access: {\"CN=bob\": {read: "
-                          "lustre/CONTAINER}} [tenant=\"CN=bob\" peer=unix: action=use pool=lustre decision=refused reason=EPERM]"));
+                          "lustre/CONTAINER}} [tenant=\"CN=bob\" peer=unix: action=use pool=lustre "
+                          "decision=refused reason=EPERM]"));
 }
 
 // Both clients end on the core.
