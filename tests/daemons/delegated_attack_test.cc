@@ -438,7 +438,10 @@ TEST_P(DelegatedDpu, WhatIsNotRenewedEnds) {
     };
     EXPECT_TRUE(lists());
     std::this_thread::sleep_for(4500ms);
-    EXPECT_TRUE(denied(lists()));
+    // A DPU may bring another capability.
+    const auto late = lists();
+    ASSERT_FALSE(late);
+    EXPECT_TRUE(late.error().code == Code::stale || late.error().code == Code::denied);
     EXPECT_THAT(engine.log(), HasSubstr("its capability expired"));
     EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
     stop();
