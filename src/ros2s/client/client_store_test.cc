@@ -9,10 +9,10 @@
 #include <new>
 
 #include "ros2s/object/checksum.h"
-#include "ros2s/object/test_support/batch.h"
 #include "ros2s/object/contract/contract.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/runtime/sim/world.h"
 #include "ros2s/runtime/trace.h"
 

@@ -16,11 +16,11 @@
 namespace ros2s::rados {
 namespace {
 
+using object::AkeyAddress;
+using object::Batch;
 using object::Commit;
 using object::ContainerId;
 using object::ObjectId;
-using object::AkeyAddress;
-using object::Batch;
 
 constexpr uint64_t directories = 3;
 constexpr int moves = 6;

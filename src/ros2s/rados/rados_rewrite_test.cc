@@ -15,9 +15,9 @@
 namespace ros2s::rados {
 namespace {
 
-using object::ContainerId;
 using object::AkeyAddress;
 using object::Batch;
+using object::ContainerId;
 
 constexpr uint64_t pieces = 150, piece_bytes = 2048;
 const AkeyAddress place{{1, 1}, "0", "data"};

@@ -12,9 +12,9 @@
 namespace ros2s::rados {
 namespace {
 
-using object::ContainerId;
 using object::AkeyAddress;
 using object::Batch;
+using object::ContainerId;
 
 const AkeyAddress file{{1, 1}, "0", "data"};
 // At least: the entry, a segment and the head. What makes an object sets the head alone.

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "ros2s/object/test_support/batch.h"
 #include "ros2s/object/object_store.h"
+#include "ros2s/object/test_support/batch.h"
 
 namespace ros2s::sim {
 
