@@ -18,15 +18,6 @@ Result<ConstBytes> value_at(std::span<const FetchItem> items, const Link::Refere
     return item.window.bytes().subspan(reference.offset, count);
 }
 
-void clear(FetchItem& item, Link& link) {
-    item.is_value = false;
-    item.size = 0;
-    item.epoch = {};
-    item.checksums.clear();
-    item.seals.clear();
-    link.facts = {};
-}
-
 }  // namespace
 
 Result<> resolve(std::span<FetchItem> items, std::span<const Link> links, size_t index) {
@@ -56,7 +47,8 @@ Task<Result<>> fetch_in_turn(ObjectStore& store, const Call& call, ContainerId c
     if (items.empty()) co_return co_await store.fetch(call, container, items);
     for (size_t i = 0; i < items.size(); ++i) {
         FetchItem& item = items[i];
-        clear(item, links[i]);
+        clear(item);
+        links[i].facts = {};
         item.status = resolve(items, links, i);
         if (!item.status) continue;
         switch (links[i].kind) {

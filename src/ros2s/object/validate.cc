@@ -55,12 +55,16 @@ Result<> validate(const FetchItem& item) {
     return {};
 }
 
-bool begin_fetch(FetchItem& item) {
+void clear(FetchItem& item) {
     item.is_value = false;
     item.size = 0;
     item.epoch = {};
     item.checksums.clear();
     item.seals.clear();
+}
+
+bool begin_fetch(FetchItem& item) {
+    clear(item);
     item.status = validate(item);
     if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
     return item.status.has_value();

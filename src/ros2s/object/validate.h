@@ -8,7 +8,9 @@
 namespace ros2s::object {
 
 [[nodiscard]] Result<> validate(const FetchItem& item);
-// Clears what a fetch returns, and tells whether the store looks the item up. If not, its status
+// Clears what a fetch returns beside the bytes and the status.
+void clear(FetchItem& item);
+// Clears, and tells whether the store looks the item up. If not, its status
 // says why. Errors also: unsupported (a window that is not local).
 [[nodiscard]] bool begin_fetch(FetchItem& item);
 [[nodiscard]] Result<> validate(const Condition& condition);

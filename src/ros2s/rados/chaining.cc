@@ -84,15 +84,6 @@ bool is_ready(const std::vector<bool>& done, const Link::Reference& reference) {
     return !reference.is_set() || done[reference.item];
 }
 
-void begin(FetchItem& item, Link& link) {
-    item.is_value = false;
-    item.size = 0;
-    item.epoch = {};
-    item.checksums.clear();
-    item.seals.clear();
-    link.facts = {};
-}
-
 }  // namespace
 
 Task<Result<bool>> RadosStore::follow(const Call& call, std::string space, Chained& chain) {
@@ -113,7 +104,8 @@ Task<Result<bool>> RadosStore::follow(const Call& call, std::string space, Chain
                     at->second.columns.insert(item.akey.bytes);
                 continue;
             }
-            begin(item, link);
+            clear(item);
+            link.facts = {};
             item.status = resolve(chain.items, chain.links, i);
             chain.done[i] = true;
             if (!item.status) continue;

@@ -45,6 +45,8 @@ struct InlineBytes {
     static constexpr char tag = 'B';
     uint64_t bytes = 0;
 };
+// What bytes in the omap count for: their keys take space as well.
+[[nodiscard]] constexpr uint64_t inline_cost(uint64_t bytes) { return bytes < 512 ? 512 : bytes; }
 
 struct Entry {
     static constexpr char tag = 'E';

@@ -11,8 +11,6 @@ inline constexpr size_t visible_parts_max = 128;
 // Bytes that are no longer than this are kept in the omap, beside the keys that name them. So one
 // request publishes them.
 inline constexpr uint64_t inline_bytes_max = 16384;
-// What they count for: the keys take space as well.
-[[nodiscard]] constexpr uint64_t inline_cost(uint64_t bytes) { return bytes < 512 ? 512 : bytes; }
 // If an object's omap has more of them, new bytes go to the data pool. Ceph warns of objects with
 // an omap of 1 GiB.
 inline constexpr uint64_t inline_bytes_in_all = uint64_t{64} << 20;

@@ -28,7 +28,7 @@ void look_at(const std::string& name, object::ObjectId id, const SimRados::Objec
             if (!decode(value, count)) remains.push_back(name + " has a count that is damaged");
         } else if (key.starts_with(inline_key)) {
             names.stored.insert(name + key);
-            inline_bytes += std::max<uint64_t>(512, value.size());
+            inline_bytes += inline_cost(value.size());
         }
         const auto entry = parse_entry_key(key);
         if (!entry || !entry->segment) continue;
