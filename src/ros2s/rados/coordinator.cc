@@ -33,6 +33,13 @@ Change conditional_change(ObjectName object, const View& view) {
     return change;
 }
 
+void add(Change& change, Pending pending) {
+    for (auto& [key, value] : pending.set) {
+        change.set.emplace_back(std::move(key), std::move(value));
+    }
+    for (auto& [key] : pending.remove) change.remove.push_back(std::move(key));
+}
+
 Coordinator::Unapplied Coordinator::unapplied(const Participant& participant) {
     return {.name = object_name(participant.view->object()),
             .locked_head = participant.locked_head,
@@ -113,8 +120,7 @@ Task<Result<>> Coordinator::decide(const Call& call, std::string space, std::str
     if (decided) decided = call.check(reactor_.now());
     if (decided) {
         Change commit = conditional_change(object, *deciding.view);
-        for (const auto& [name, value] : deciding.pending.set) commit.set.emplace_back(name, value);
-        for (const auto& [name] : deciding.pending.remove) commit.remove.push_back(name);
+        add(commit, deciding.pending);
         commit.even_if_full = even_if_full;
         decided = co_await pool_.apply(commit);
         // Without an answer it may be committed: then whoever meets the locks sees which.
@@ -195,8 +201,7 @@ Task<> Coordinator::apply(std::string space, std::string name, std::string head_
         co_return;
     }
     Change change{.object = object, .equal = {{head_key, head_bytes}}};
-    for (auto& [key, bytes] : pending.set) change.set.emplace_back(key, std::move(bytes));
-    for (auto& each : pending.remove) change.remove.push_back(std::move(each.key));
+    add(change, std::move(pending));
     change.remove.push_back(pending_key);
     result = co_await pool_.apply(change);
     if (!result && result.error().code == Code::condition_failed) result = {};

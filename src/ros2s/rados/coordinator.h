@@ -41,6 +41,8 @@ struct Participant {
 };
 // A change of it, on the condition that it still is as the view says.
 [[nodiscard]] Change conditional_change(ObjectName object, const View& view);
+// The change does what is pending, too.
+void add(Change& change, Pending pending);
 
 class Coordinator {
   public:
