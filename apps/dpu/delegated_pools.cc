@@ -93,8 +93,8 @@ DelegatedPools::DelegatedPools(Reactor& reactor, BlockingPool& blocking,
       sessions_(sessions),
       key_(capability::SigningKey::make_seed(reactor.secrets())),
       verifying_(reactor, verified_at_once),
-      renewing_(reactor, in_all_max),
-      ending_(reactor, in_all_max) {}
+      renewing_(reactor, chains_max.in_all),
+      ending_(reactor, chains_max.in_all + ending_max) {}
 
 DelegatedPools::~DelegatedPools() { ROS2S_CHECK(kept_.empty()); }
 
@@ -379,36 +379,29 @@ Task<Result<capability::Capability>> DelegatedPools::verify(std::string subject,
     co_return std::move(last);
 }
 
-bool DelegatedPools::drop_unused(const std::function<bool(const Key&)>& is_wanted) {
+void DelegatedPools::drop_unused(const TenantOfPool& tenant) {
     auto first = kept_.end();
     for (auto each = kept_.begin(); each != kept_.end(); ++each) {
-        if (each->second.use_count() > 1 || !is_wanted(each->first)) continue;
+        if (each->second.use_count() > 1 || whose(each->first) != tenant) continue;
         if (first == kept_.end() || each->second->last.expires < first->second->last.expires) {
             first = each;
         }
     }
-    if (first == kept_.end()) return false;
     kept_.erase(first);
-    return true;
 }
 
-bool DelegatedPools::make_room(const std::string& pool, const std::string& tenant) {
-    const auto is_its = [&](const Key& key) {
-        return std::get<0>(key) == pool && std::get<1>(key) == tenant;
-    };
-    const auto count =
-        std::ranges::count_if(kept_, [&](const auto& each) { return is_its(each.first); });
-    if (static_cast<size_t>(count) >= per_tenant_max && !drop_unused(is_its)) return false;
-    if (alive_ + ending_.running() < in_all_max) return true;
-    std::map<std::string_view, size_t> counts;
-    for (const auto& [key, kept] : kept_) ++counts[std::get<1>(key)];
-    if (counts.empty()) return false;  // all are about to close
-    const std::string most(
-        std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first);
-    if (!drop_unused([&](const Key& key) { return std::get<1>(key) == most; })) {
-        (void)drop_unused([](const Key&) { return true; });
+Result<> DelegatedPools::make_room(const TenantOfPool& tenant) {
+    std::map<TenantOfPool, ChainCount> counts;
+    for (const auto& [key, kept] : kept_) {
+        ChainCount& count = counts[whose(key)];
+        ++count.all;
+        if (kept.use_count() == 1) ++count.unused;
     }
-    return alive_ + ending_.running() < in_all_max;
+    ROS2S_TRY_ASSIGN(const TenantOfPool* const loser,
+                     tenant_to_make_room(counts, tenant, alive_, chains_max));
+    if (loser != nullptr) drop_unused(*loser);
+    if (alive_ + ending_.running() < chains_max.in_all + ending_max) return {};
+    return fail(Code::busy, counts[tenant].all);
 }
 
 Task<Result<>> DelegatedPools::take(std::string subject, std::string peer, std::string pool,
@@ -423,17 +416,19 @@ Task<Result<>> DelegatedPools::take(std::string subject, std::string peer, std::
     }
     const capability::Capability& last = *verified;
     const Key key{pool, last.tenant, last.use.rights, last.use.directories, last.use.container};
+    if (closing_) co_return report.fail(Code::closed, "the server is stopping");
     const auto found = kept_.find(key);
-    if (closing_ || (found == kept_.end() && !make_room(pool, last.tenant))) {
+    const bool is_new = found == kept_.end();
+    if (const auto room = is_new ? make_room({pool, last.tenant}) : Result<>{}; !room) {
         why = fmt::format(
-            "the tenant '{}' uses {} containers here, or all tenants too many; unmount some",
-            last.tenant, per_tenant_max);
+            "the tenant '{}' uses {} containers here. It may use {} at most, and not more than all "
+            "tenants leave of {}; unmount some",
+            last.tenant, room.error().detail, chains_max.per_tenant, chains_max.in_all);
         refused(subject, peer, pool, Error{.code = Code::busy},
                 fmt::format("{} handed over a capability of the pool '{}': refused: {}", subject,
                             pool, why));
         co_return report.fail(Code::busy, why);
     }
-    const bool is_new = found == kept_.end();
     std::shared_ptr<Kept> kept = is_new ? std::make_shared<Kept>(*this, reactor_) : found->second;
     // An older one, which was delayed, changes nothing.
     if (!is_new && last.expires < kept->last.expires &&

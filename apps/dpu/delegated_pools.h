@@ -11,7 +11,8 @@
 //
 // Invariants
 // - A chain serves only hosts of the tenant that it names. The engine verifies it again.
-// - Bounded: chains per tenant and in all. Each has at most one session with the engine.
+// - Bounded: chains per tenant and in all (chain_shares.h). Each has at most one session with the
+//   engine.
 #pragma once
 #include <functional>
 #include <map>
@@ -19,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "chain_shares.h"
 #include "ros2s/capability/chain.h"
 #include "ros2s/connection/direct_pool.h"
 #include "ros2s/control/capabilities.h"
@@ -36,9 +38,9 @@ namespace ros2s::dpud {
 
 class DelegatedPools final : public control::Capabilities {
   public:
-    // Chains. If there are as many, one that nobody uses goes.
-    static constexpr size_t per_tenant_max = 32;
-    static constexpr size_t in_all_max = 240;  // an engine has 256 sessions for one subject
+    static constexpr ChainBounds chains_max{};
+    // Sessions with engines that end, beside those of chains.
+    static constexpr size_t ending_max = 16;
     // Of one subject, at the engine, which has a bound on the calls of this DPU.
     static constexpr size_t wishes_at_once = 4;
     // The helper threads have other work, too.
@@ -102,6 +104,9 @@ class DelegatedPools final : public control::Capabilities {
     class Holder;
     struct Kept;
     using Key = std::tuple<std::string, std::string, uint8_t, bool, std::string>;
+    [[nodiscard]] static TenantOfPool whose(const Key& key) {
+        return {std::get<0>(key), std::get<1>(key)};
+    }
     [[nodiscard]] WallTime engine_time(const Known& pool) const;
     [[nodiscard]] std::vector<exporter::Source> counters() const;
     // Ends the sessions of hosts that have a container mounted for which their tenant has a chain
@@ -112,9 +117,10 @@ class DelegatedPools final : public control::Capabilities {
     // Errors: denied; then `why` says what is wrong.
     Task<Result<capability::Capability>> verify(std::string subject, std::string pool,
                                                 const capability::Chain& chain, std::string& why);
-    [[nodiscard]] bool make_room(const std::string& pool, const std::string& tenant);
-    // Removes the chain that ends first of those that no mount uses. False: there is none.
-    bool drop_unused(const std::function<bool(const Key&)>& is_wanted);
+    // For one more chain of the tenant. Errors: busy (it has as many as the detail says).
+    Result<> make_room(const TenantOfPool& tenant);
+    // Removes, of the tenant's chains that no mount uses, the one that ends first.
+    void drop_unused(const TenantOfPool& tenant);
     // Leaves an audit line.
     void refused(std::string_view subject, std::string_view peer, std::string_view pool,
                  Error reason, std::string_view sentence);

@@ -8,6 +8,8 @@ namespace {
 // A client may be a DPU with many hosts. Beside a client with one request at a time, its queue
 // stays long enough for good commit groups.
 constexpr admission::Amount least_of_client{.requests = 32, .bytes = uint64_t{8} << 20};
+// A DPU has a session, with a connection, for each container that a tenant uses there.
+constexpr uint32_t sessions_of_client_max = 512;
 
 }  // namespace
 
@@ -17,7 +19,9 @@ Engine::Engine(Environment environment, Settings settings)
       accounts_(environment_.reactor, settings_.allowances),
       group_(environment_.reactor, {.least = least_of_client, .lines_of_one = 256}, &accounts_),
       tickets_(environment_.reactor, {}),
-      sessions_(environment_.reactor, tickets_, {.accounts = &accounts_}, environment_.log),
+      sessions_(environment_.reactor, tickets_,
+                {.per_subject_max = sessions_of_client_max, .accounts = &accounts_},
+                environment_.log),
       policy_(environment_.reactor, pools_,
               {.access = settings_.access, .allowances = settings_.allowances}, accounts_,
               sessions_),
@@ -87,7 +91,8 @@ control::ControlOptions Engine::control_options() const {
             .purpose = session::Purpose::store,
             .data = data_ ? data_->addresses() : std::vector<control::DataAddress>{},
             .program = "ros2store-engine " ROS2STORE_VERSION,
-            .administrators = settings_.administrators};
+            .administrators = settings_.administrators,
+            .connections_per_subject_max = sessions_of_client_max};
 }
 
 Task<Result<>> Engine::open_control(Report& report) {

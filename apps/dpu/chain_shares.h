@@ -1,0 +1,49 @@
+// How many chains of capabilities each tenant may have at a DPU (DelegatedPools), and whose go when
+// there are too many. A chain that no mount uses only saves calls, and its host can hand it over
+// again.
+#pragma once
+#include <map>
+#include <string>
+#include <utility>
+
+#include "ros2s/base/result.h"
+#include "ros2s/base/shares.h"
+
+namespace ros2s::dpud {
+
+using TenantOfPool = std::pair<std::string, std::string>;  // pool, tenant
+
+struct ChainCount {
+    size_t all = 0;
+    size_t unused = 0;  // of these: no mount uses them
+};
+
+struct ChainBounds {
+    size_t per_tenant = 32;
+    // Each may have a session. An engine has 512 for one subject (apps/engine), and here up to 16
+    // are ending.
+    size_t in_all = 480;
+};
+
+// The tenant whose unused chain goes, so that `tenant` has one more. Null: there is room. Nobody
+// loses one to a tenant that has as many. `taken`: of all places. Errors: busy (it has enough).
+[[nodiscard]] inline Result<const TenantOfPool*> tenant_to_make_room(
+    const std::map<TenantOfPool, ChainCount>& counts, const TenantOfPool& tenant, size_t taken,
+    ChainBounds bounds = {}) {
+    const auto own = counts.find(tenant);
+    const ChainCount has = own == counts.end() ? ChainCount{} : own->second;
+    const TenantOfPool* loser = has.unused > 0 ? &own->first : nullptr;
+    if (has.all < bounds.per_tenant) {
+        if (taken < bounds.in_all && !takes_the_rest(has.all, taken, bounds.in_all)) return nullptr;
+        size_t most = has.all;
+        for (const auto& [each, count] : counts) {
+            if (count.unused == 0 || count.all <= most) continue;
+            loser = &each;
+            most = count.all;
+        }
+    }
+    if (loser == nullptr) return fail(Code::busy, has.all);
+    return loser;
+}
+
+}  // namespace ros2s::dpud
