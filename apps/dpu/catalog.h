@@ -52,6 +52,15 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
                                                                  std::string pool,
                                                                  capability::Use use,
                                                                  Report& report) override;
+    // The engine says the same: what a session with a capability creates is the tenant's.
+    [[nodiscard]] std::optional<std::string> owner_of(std::string_view pool,
+                                                      std::string_view subject) const override {
+        return delegated.tenant_of(pool, subject);
+    }
+    [[nodiscard]] bool has_capability(std::string_view pool, std::string_view subject,
+                                      const capability::Use& use) const override {
+        return delegated.has_capability(pool, subject, use);
+    }
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string subject,
                                                            std::string pool,
                                                            object::ContainerProperties properties,

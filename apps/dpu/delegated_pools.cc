@@ -491,6 +491,16 @@ Task<Result<>> DelegatedPools::open(Kept& kept, const Call& call, std::string po
     co_return Result<>{};
 }
 
+bool DelegatedPools::has_capability(std::string_view pool, std::string_view subject,
+                                    const capability::Use& use) const {
+    const TenantOfPool tenant(pool, tenant_of(pool, subject));
+    return std::ranges::any_of(kept_, [&](const auto& each) {
+        const capability::Capability& last = each.second->last;
+        return whose(each.first) == tenant && last.use.covers(use) &&
+               last.is_in_time(engine_time(*known_.find(pool)->second));
+    });
+}
+
 Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(
     const Call& call, std::string pool, std::string tenant, capability::Use use, Report& report) {
     // The narrowest: it does not depend on hosts that may do more. Then the one that ends last.

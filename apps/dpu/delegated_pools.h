@@ -84,6 +84,9 @@ class DelegatedPools final : public control::Capabilities {
     // The tenant, and the rights of a capability.
     [[nodiscard]] static std::pair<std::string, uint8_t> parse_authority(
         std::string_view authority);
+    // Whether the subject's tenant has handed over a chain for that use that is valid now.
+    [[nodiscard]] bool has_capability(std::string_view pool, std::string_view subject,
+                                      const capability::Use& use) const;
     // The store, for that use by the tenant, by the chain with the fewest other rights. Opens a
     // session with the engine if there is none.
     // Errors: denied (the tenant handed over nothing that covers it), deadline (of the call, or

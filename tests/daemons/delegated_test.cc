@@ -68,6 +68,59 @@ TEST_P(DelegatedDpu, ACapOfTheTenantBindsItsHosts) {
     stop();
 }
 
+// The default of a new container is its creator alone: no other grant is needed, and none helps.
+TEST_P(DelegatedDpu, WhoMakesAContainerUsesItAlone) {
+    start();
+    for (const char* name : {"alice", "bob"}) {
+        ASSERT_EQ(change(Change::create, name,
+                         {{"subjects", fmt::format("CN={}", name)},
+                          {"create", fmt::format("{}-*", name)},
+                          {"root_squash", "no"}}),
+                  "");
+    }
+    ASSERT_TRUE(create("alice", "alice-1")) << said.text();
+    Client alice, bob;
+    Report report;
+    ASSERT_TRUE(alice.open(*reactor, host("alice", "alice-1"), report))
+        << report.text() << dpu.log() << engine.log();
+    EXPECT_TRUE(write(alice, "file", 'a'));
+    EXPECT_EQ(read(alice, "file"), Result<char>('a'));
+
+    EXPECT_FALSE(bob.open(*reactor, host("bob", "alice-1"), report));
+    // Nor does he get in beside her, past his library.
+    const auto bobs = dpu_as("bob");
+    auto wish = control::SessionWish{.client = Uuid::make(reactor->secrets()),
+                                     .purpose = session::Purpose::link,
+                                     .pool = "pool",
+                                     .program = "bob",
+                                     .providers = {GetParam()}};
+    const auto session = on(*reactor, [&] { return bobs->open_session(call, wish, report); });
+    ASSERT_TRUE(session) << report.text();
+    const auto mounted =
+        on(*reactor, [&] { return bobs->mount(call, session->id, "alice-1", true, report); });
+    EXPECT_EQ(mounted.error().code, Code::denied);
+    const auto destroy = [&](ControlClient& client) {
+        return on(*reactor,
+                  [&] { return client.destroy_container(call, "pool", "alice-1", report); });
+    };
+    EXPECT_EQ(destroy(*bobs).error().code, Code::denied);
+    const auto lists = [&](ControlClient& client) {
+        const auto all = on(*reactor, [&] { return client.list_containers(call, "pool", report); });
+        EXPECT_TRUE(all) << report.text();
+        return all ? all->size() : 0;
+    };
+    EXPECT_EQ(lists(*bobs), 0U);
+
+    const auto hers = dpu_as("alice");
+    EXPECT_EQ(lists(*hers), 1U);
+    EXPECT_EQ(destroy(*hers).error().code, Code::busy) << "it is mounted";
+    EXPECT_EQ(read(alice, "file"), Result<char>('a'));
+    alice.close(*reactor);
+    EXPECT_TRUE(destroy(*hers)) << report.text() << dpu.log() << engine.log();
+    EXPECT_EQ(lists(*hers), 0U);
+    stop();
+}
+
 TEST_P(DelegatedDpu, ARevocationEndsItWithinASecond) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");

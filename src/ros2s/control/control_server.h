@@ -91,6 +91,13 @@ class PoolCatalog {
                                                               std::string_view /*subject*/) const {
         return std::string();
     }
+    // Whether the subject's tenant has handed over a capability for that use. An engine issues them
+    // also for what the tenant owns, which the rights of subjects do not say.
+    [[nodiscard]] virtual bool has_capability(std::string_view /*pool*/,
+                                              std::string_view /*subject*/,
+                                              const capability::Use& /*use*/) const {
+        return false;
+    }
     // Sets owner and caps of a container of a pool that find() knows. Errors, with a sentence:
     // unsupported (another server has the pool); those of the store.
     virtual Task<Result<object::ContainerRecord>> set_container(const Call& /*call*/,

@@ -120,12 +120,18 @@ Result<session::Mounts::Grant> mount_grant(const ServerState& state, Served& ser
                                            bool only_reads) {
     using session::Right;
     const session::AccessTable& access = state.parts.access;
+    const auto may = [&](Right right, uint8_t of_capability) {
+        return access.allows(served.subject, right, pool, container) ||
+               state.parts.pools.has_capability(
+                   pool, served.subject,
+                   {.rights = of_capability, .directories = false, .container = container});
+    };
     session::Mounts::Grant grant{.users = access.users_of(served.subject, pool)};
-    if (access.allows(served.subject, Right::write, pool, container)) return grant;
+    if (may(Right::write, capability::right_write)) return grant;
     auto subtrees = access.subtrees_of(served.subject, pool, container);
     const bool writes = std::ranges::any_of(subtrees, &access::Subtree::writable);
     grant.read_only = !writes;
-    if (access.allows(served.subject, Right::read, pool, container)) {
+    if (may(Right::read, capability::right_read)) {
         if (!writes || only_reads) return grant;
         subtrees.push_back({});  // all of it, to be read
     } else if (subtrees.empty()) {
