@@ -251,7 +251,9 @@ Task<> SessionTable::close_all() {
 }
 
 Task<> SessionTable::reap(StopToken stop) {
-    const Duration pause = std::min(options_.idle_max, options_.deserted_max) / 4;
+    // What has expired ends within a second, its requests included.
+    constexpr Duration pause_max = std::chrono::milliseconds(250);
+    const Duration pause = std::min({options_.idle_max / 4, options_.deserted_max / 4, pause_max});
     while (co_await sleep_for(reactor_, pause, stop)) {
         for (;;) {
             const auto unused = std::ranges::find_if(sessions_, [&](const auto& each) {

@@ -369,6 +369,37 @@ TEST(Sessions, EndWithTheirCertificatesTime) {
     rig.world.run(outlive_a_certificate(rig));
 }
 
+// The time is one that is just after a look of a reaper that looks every 1.25 s.
+Task<> outlive_by_a_moment(Rig& rig) {
+    StopSource stop;
+    Nursery nursery(rig.world.core(), 1);
+    co_await nursery.spawn(rig.sessions.reap(stop.token()));
+    const WallTime until = rig.world.core().wall_time() + 1300ms;
+    const SessionId certified = (*rig.sessions.open(request()))->id;
+    const SessionId showing = (*rig.sessions.open(request()))->id;
+    (*rig.sessions.find(certified, "CN=alice"))->credential = {.chain = "c", .until = until};
+    auto shown = std::make_shared<capability::Capability>();
+    shown->expires = until;
+    (*rig.sessions.find(showing, "CN=alice"))->shows = {
+        .nonce = "n", .provider = "shm", .capability = shown};
+    co_await sleep_for(rig.world.core(), 1200ms);
+    for (const SessionId each : {certified, showing}) {
+        EXPECT_TRUE(rig.sessions.find(each, "CN=alice"));
+    }
+    co_await sleep_for(rig.world.core(), 600ms);
+    for (const SessionId each : {certified, showing}) {
+        EXPECT_FALSE(rig.sessions.find(each, "CN=alice"));
+    }
+    stop.request_stop();
+    co_await nursery.join();
+    co_await rig.sessions.close_all();
+}
+
+TEST(Sessions, AnExpiryTakesEffectWithinASecond) {
+    Rig rig;
+    rig.world.run(outlive_by_a_moment(rig));
+}
+
 // The session of a dead client ends within seconds. A living client that lost its connection keeps
 // it by its calls to reconnect.
 Task<> desert(Rig& rig) {
