@@ -140,7 +140,8 @@ fabric::PeerCheck::Verdict Server::admit(uint64_t session, ConstBytes credential
     Report report;
     const auto guest = look_at(credential, peer, report);
     if (!guest) return {.admitted = false, .said = failure_frame(guest.error(), report.text())};
-    const uint32_t number = ++last_connection_;
+    // Only its own frames have it. It tells nothing of the connections of others.
+    const auto number = static_cast<uint32_t>(reactor_.secrets().next());
     Entrant entrant{.guest = *guest,
                     .line = std::make_unique<admission::Line>(group_.admission, guest->tenant,
                                                               guest->session, guest->has_rates),

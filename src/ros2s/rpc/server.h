@@ -88,7 +88,6 @@ class Server : private fabric::PeerCheck {
     ServerGroup& group_;
     PayloadPool memory_;
     std::unique_ptr<fabric::Listener> listener_;
-    uint32_t last_connection_ = 0;
     std::map<uint64_t, Entrant> entrants_;  // by the fabric's session
     std::vector<ServerConnection*> all_;
     Event left_;  // woken whenever a connection has ended

@@ -1,6 +1,8 @@
 // A hostile or broken client can only end its own connection.
 #include "server.h"
 
+#include <cstdlib>
+
 #include "ros2s/fabric/deadline.h"
 #include "rpc_test_support.h"
 
@@ -154,6 +156,20 @@ Task<> used_ticket(Stage& stage, Raw& raw) {
     EXPECT_TRUE(error && error->code == Code::denied);
 }
 TEST(Server, ATicketThatWasUsed) { attack(used_ticket); }
+
+// From its own numbers a client does not learn how many others connected.
+Task<> connect_again(Stage& stage, Raw& raw) {
+    std::vector<int64_t> numbers;
+    for (int i = 0; i < 3; ++i) {
+        co_await raw.enter(stage);
+        numbers.push_back(raw.session);
+        co_await raw.leave();
+    }
+    for (size_t i = 1; i < numbers.size(); ++i) {
+        EXPECT_GT(std::abs(numbers[i] - numbers[i - 1]), 1000);
+    }
+}
+TEST(Server, NumbersOfConnectionsTellNothingOfOthers) { attack(connect_again); }
 
 // It was admitted, and does not come.
 Task<> let_in_and_gone(Stage& stage, Raw& raw) {

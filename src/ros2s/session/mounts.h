@@ -8,7 +8,7 @@
 //
 // Invariants
 // - A handle is valid only in the mount that opened it: a session cannot use another one's.
-// - Mount numbers start at a random value: a number of an earlier process is not valid here.
+// - Mount numbers are random: a number of an earlier process is not valid here.
 // - References to nodes from lookups are counted and given back (FileSystem::forget).
 // - Bounded: mounts per session; mounts, handles and nodes per tenant and in all; descriptors that
 //   file systems hold for handles, per tenant and in all. A tenant's account may limit its handles

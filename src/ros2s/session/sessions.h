@@ -17,8 +17,8 @@
 //
 // Invariants
 // - Only its own subject can find a session; to others it does not exist.
-// - Session numbers start at a random value: a client of an earlier process does not reach another
-//   client's session with its old number.
+// - Session numbers are random: they tell nothing of other sessions, and a client of an earlier
+//   process does not reach another client's session with its old number.
 // - A Session does not move while a SessionUse refers to it; ending waits for that.
 // - Bounded: sessions in all, per subject and by its account's limit, tickets per session and
 //   subject. A limit that is lowered ends no session.

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+
 #include "ros2s/runtime/nursery.h"
 #include "session_test_support.h"
 
@@ -23,17 +25,20 @@ TEST(Sessions, AreTheirSubjectsAlone) {
 // From its own numbers a tenant learns neither another's nor how many were opened.
 TEST(Sessions, NumbersTellNothingOfOthers) {
     Rig rig;
-    std::vector<uint64_t> sessions, mounts;
+    std::vector<uint64_t> sessions, mounts, tickets;
     for (int i = 0; i < 3; ++i) {
         const auto session = rig.sessions.open(request());
         ASSERT_TRUE(session);
         sessions.push_back((*session)->id.value);
+        const auto issued = rig.sessions.issue_ticket(**session);
+        ASSERT_TRUE(issued);
+        std::memcpy(&tickets.emplace_back(), issued->ticket.bytes.data(), sizeof(uint64_t));
         Report report;
         const auto mount = rig.world.run(rig.mounts.mount(Call{}, **session, "c", {}, report));
         ASSERT_TRUE(mount) << report.text();
         mounts.push_back(mount->value);
     }
-    for (const auto& numbers : {sessions, mounts}) {
+    for (const auto& numbers : {sessions, mounts, tickets}) {
         for (size_t i = 1; i < numbers.size(); ++i) {
             EXPECT_GT(std::max(numbers[i], numbers[i - 1]) - std::min(numbers[i], numbers[i - 1]),
                       1'000'000U);

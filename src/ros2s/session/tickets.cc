@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "ros2s/base/shares.h"
+
 namespace ros2s::session {
 
 Result<Ticket> Ticket::parse(std::string_view bytes) {
@@ -36,26 +38,38 @@ TicketTable::TicketTable(Reactor& reactor, Options options)
 
 TicketTable::Entry::~Entry() { OPENSSL_cleanse(secret.data(), secret.size()); }
 
+// A client must not learn from its tickets how many others draw.
+uint64_t TicketTable::draw() const {
+    for (;;) {
+        const uint64_t number = options_.entropy();
+        if (!by_number_.contains(number)) return number;
+    }
+}
+
 Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
     end_expired();
     const auto subject = by_subject_.find(grant.subject);
-    if (subject != by_subject_.end() && subject->second >= options_.per_subject_max) {
-        return fail(Code::busy, options_.per_subject_max);
+    const uint32_t has = subject == by_subject_.end() ? 0 : subject->second;
+    if (has >= options_.per_subject_max ||
+        takes_the_rest(has, tickets_.size(), options_.tickets_max)) {
+        return fail(Code::busy, has);
     }
     if (tickets_.size() >= options_.tickets_max) {
         return fail(Code::no_memory, options_.tickets_max);
     }
-    Entry& entry = tickets_[++last_];
+    Entry& entry = tickets_.emplace_back();
+    entry.number = draw();
     entry.grant = grant;
     entry.expires = reactor_.now() + options_.lifetime;
     for (size_t i = 0; i < entry.secret.size(); i += 8) {
         const uint64_t bits = options_.entropy();
         std::memcpy(entry.secret.data() + i, &bits, 8);
     }
+    by_number_.emplace(entry.number, std::prev(tickets_.end()));
     ++by_subject_[grant.subject];
     metrics_.issued.add();
     Ticket ticket;
-    std::memcpy(ticket.bytes.data(), &last_, 8);
+    std::memcpy(ticket.bytes.data(), &entry.number, 8);
     std::memcpy(ticket.bytes.data() + 8, entry.secret.data(), entry.secret.size());
     return IssuedTicket{.ticket = ticket, .expires = entry.expires};
 }
@@ -65,12 +79,13 @@ Result<TicketGrant> TicketTable::redeem(const Ticket& ticket, ListenerScope scop
     end_expired();
     uint64_t number = 0;
     std::memcpy(&number, ticket.bytes.data(), 8);
-    const auto found = tickets_.find(number);
-    if (found == tickets_.end()) {
+    const auto numbered = by_number_.find(number);
+    if (numbered == by_number_.end()) {
         metrics_.refused_unknown.add();
         return fail(Code::denied);
     }
-    const Entry& entry = found->second;
+    const Tickets::iterator found = numbered->second;
+    const Entry& entry = *found;
     if (CRYPTO_memcmp(entry.secret.data(), ticket.bytes.data() + 8, entry.secret.size()) != 0) {
         metrics_.refused_secret.add();
         return fail(Code::denied);
@@ -93,7 +108,7 @@ Result<TicketGrant> TicketTable::redeem(const Ticket& ticket, ListenerScope scop
 size_t TicketTable::revoke(SessionId session) {
     size_t count = 0;
     for (auto at = tickets_.begin(); at != tickets_.end();) {
-        const bool of_session = at->second.grant.session == session;
+        const bool of_session = at->grant.session == session;
         count += of_session;
         at = of_session ? end(at) : std::next(at);
     }
@@ -103,15 +118,16 @@ size_t TicketTable::revoke(SessionId session) {
 
 void TicketTable::end_expired() {
     const Time now = reactor_.now();
-    while (!tickets_.empty() && tickets_.begin()->second.expires <= now) {
+    while (!tickets_.empty() && tickets_.front().expires <= now) {
         metrics_.expired.add();
         end(tickets_.begin());
     }
 }
 
 TicketTable::Tickets::iterator TicketTable::end(Tickets::iterator at) {
-    const auto subject = by_subject_.find(at->second.grant.subject);
+    const auto subject = by_subject_.find(at->grant.subject);
     if (--subject->second == 0) by_subject_.erase(subject);
+    by_number_.erase(at->number);
     return tickets_.erase(at);
 }
 

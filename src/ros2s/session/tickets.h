@@ -1,7 +1,7 @@
 // TicketTable: the tickets that admit data-plane connections. The control plane issues a ticket to
 // an authenticated client. The client presents it once, as the first thing on a data-plane
 // connection. The data plane redeems it for its grant. A ticket contains no information: it is its
-// number in this table and 256 random bits.
+// number in this table, which is random, too, and 256 random bits.
 //
 // Owned by the program that has both planes. Tickets are in memory and do not survive the process.
 // Thread rule: used on one core. Nothing suspends.
@@ -13,11 +13,13 @@
 //   learn the reason: unknown, used, expired and revoked tickets are refused alike. Counters record
 //   the reason.
 // - A secret is erased when its ticket ends.
-// - Unredeemed tickets are bounded, per subject and in all. Each ends at its deadline.
+// - Unredeemed tickets are bounded, per subject and in all, and a subject leaves room for others.
+//   Each ends at its deadline.
 #pragma once
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <optional>
 #include <string>
@@ -103,8 +105,8 @@ class TicketTable {
     TicketTable(const TicketTable&) = delete;
     TicketTable& operator=(const TicketTable&) = delete;
 
-    // Errors: busy (the subject has `per_subject_max` unredeemed tickets), no_memory (the table is
-    // full).
+    // Errors: busy (the subject has `per_subject_max` unredeemed tickets, or as many as are free),
+    // no_memory (the table is full).
     [[nodiscard]] Result<IssuedTicket> issue(const TicketGrant& grant);
     // Errors: denied. If the secret is right, `whose` gets the grant, also in case of an error.
     [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, ListenerScope scope,
@@ -119,20 +121,23 @@ class TicketTable {
   private:
     struct Entry {
         ~Entry();  // erases the secret
+        uint64_t number = 0;
         std::array<uint8_t, 32> secret{};
         TicketGrant grant{};
         Time expires{};
     };
-    // By number, oldest first. All have the same lifetime, so the oldest expires first.
-    using Tickets = std::map<uint64_t, Entry>;
+    // Oldest first. All have the same lifetime, so the oldest expires first.
+    using Tickets = std::list<Entry>;
     // Returns the next one.
     Tickets::iterator end(Tickets::iterator at);
     void end_expired();
+    // That no other ticket has now.
+    [[nodiscard]] uint64_t draw() const;
 
     Reactor& reactor_;
     Options options_;
     Tickets tickets_;
-    uint64_t last_ = 0;  // the number of the latest ticket
+    std::map<uint64_t, Tickets::iterator> by_number_;
     std::map<std::string, uint32_t, std::less<>> by_subject_;
     TicketMetrics metrics_;
 };
