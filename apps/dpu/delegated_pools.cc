@@ -92,6 +92,8 @@ DelegatedPools::DelegatedPools(Reactor& reactor, BlockingPool& blocking,
       blocking_(blocking),
       sessions_(sessions),
       key_(capability::SigningKey::make_seed(reactor.secrets())),
+      asking_(reactor, wishes_at_once),
+      taking_(reactor, taken_at_once),
       verifying_(reactor, verified_at_once),
       renewing_(reactor, chains_max.in_all),
       ending_(reactor, chains_max.in_all + ending_max) {}
@@ -279,17 +281,12 @@ std::optional<control::Capabilities::Description> DelegatedPools::describe(
 Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string caller,
                                                 std::string peer, std::string pool,
                                                 control::SignedWish wish, Report& report) {
-    auto& place = asking_[caller];
-    if (place == nullptr) place = std::make_shared<Semaphore>(reactor_, wishes_at_once);
-    const std::shared_ptr<Semaphore> turn = place;
     const Call bounded = within(call);
     Report said;
     Result<std::string> issued = fail(Code::deadline);
-    if (co_await take_turn(bounded, *turn)) {
-        const SemaphoreHold hold(*turn);
+    if (const auto turn = co_await asking_.take(bounded, caller)) {
         issued = co_await control_->relay_wish(bounded, pool, std::move(wish), said);
     }
-    if (turn.use_count() == 2) asking_.erase(caller);  // this one's, and the map's
     if (issued) co_return issued;
     if (rpc::is_refusal(issued.error().code)) {
         refused(caller, peer, pool, issued.error(),
@@ -338,7 +335,8 @@ Task<Result<>> DelegatedPools::take_turn(const Call& call, Semaphore& turn) {
 
 // ---- what hosts hand over -----------------------------------------------------------------------
 
-Task<Result<capability::Capability>> DelegatedPools::verify(std::string subject, std::string pool,
+Task<Result<capability::Capability>> DelegatedPools::verify(const Call& call, std::string subject,
+                                                            std::string pool,
                                                             const capability::Chain& chain,
                                                             std::string& why) {
     const auto no = [&why](std::string_view what) {
@@ -366,6 +364,7 @@ Task<Result<capability::Capability>> DelegatedPools::verify(std::string subject,
     if (claimed->tenant != tenant_of(pool, subject)) co_return no("it is another tenant's");
     co_await verifying_.acquire();
     const SemaphoreHold hold(verifying_);
+    ROS2S_CO_TRY(call.check(reactor_.now()));
     const capability::Expected expected{
         .audience = known.audience, .issuers = known.issuers, .now = engine_time(known)};
     ROS2S_CO_TRY_ASSIGN(auto last, co_await blocking_.run(reactor_, [&chain, &expected, &why] {
@@ -404,10 +403,18 @@ Result<> DelegatedPools::make_room(const TenantOfPool& tenant) {
     return fail(Code::busy, counts[tenant].all);
 }
 
-Task<Result<>> DelegatedPools::take(std::string subject, std::string peer, std::string pool,
-                                    capability::Chain chain, Report& report) {
+Task<Result<>> DelegatedPools::take(const Call& call, std::string subject, std::string peer,
+                                    std::string pool, capability::Chain chain, Report& report) {
     std::string why;
-    const auto verified = co_await verify(subject, pool, chain, why);
+    Result<capability::Capability> verified = fail(Code::deadline);
+    if (const auto turn = co_await taking_.take(call, subject)) {
+        verified = co_await verify(call, subject, pool, chain, why);
+    }
+    if (!verified && verified.error().code != Code::denied) {
+        co_return report.fail(verified.error(),
+                              "this DPU verified other capabilities until this call had to end; "
+                              "try again, with fewer calls at once");
+    }
     if (!verified) {
         const std::string sentence = fmt::format(
             "{} handed over a capability of the pool '{}': refused: {}", subject, pool, why);

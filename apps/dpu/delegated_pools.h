@@ -23,6 +23,7 @@
 #include "chain_shares.h"
 #include "ros2s/capability/chain.h"
 #include "ros2s/connection/direct_pool.h"
+#include "ros2s/control/caller_turns.h"
 #include "ros2s/control/capabilities.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/control/control_server.h"
@@ -43,6 +44,8 @@ class DelegatedPools final : public control::Capabilities {
     static constexpr size_t ending_max = 16;
     // Of one subject, at the engine, which has a bound on the calls of this DPU.
     static constexpr size_t wishes_at_once = 4;
+    // Of one subject, chains that are being verified or wait for it.
+    static constexpr size_t taken_at_once = 4;
     // The helper threads have other work, too.
     static constexpr size_t verified_at_once = 2;
     // How long the engine may take to issue a capability, or to open a session.
@@ -99,7 +102,7 @@ class DelegatedPools final : public control::Capabilities {
     Task<Result<std::string>> issue(const Call& call, std::string caller, std::string peer,
                                     std::string pool, control::SignedWish wish,
                                     Report& report) override;
-    Task<Result<>> take(std::string subject, std::string peer, std::string pool,
+    Task<Result<>> take(const Call& call, std::string subject, std::string peer, std::string pool,
                         capability::Chain chain, Report& report) override;
 
   private:
@@ -117,9 +120,10 @@ class DelegatedPools final : public control::Capabilities {
     void report_late(const std::string& pool, const Known& known);
     // Its engine has answered.
     void know_reachable(const std::string& pool, Known& known);
-    // Errors: denied; then `why` says what is wrong.
-    Task<Result<capability::Capability>> verify(std::string subject, std::string pool,
-                                                const capability::Chain& chain, std::string& why);
+    // Errors: denied; then `why` says what is wrong. Those of Call::check().
+    Task<Result<capability::Capability>> verify(const Call& call, std::string subject,
+                                                std::string pool, const capability::Chain& chain,
+                                                std::string& why);
     // For one more chain of the tenant. Errors: busy (it has as many as the detail says).
     Result<> make_room(const TenantOfPool& tenant);
     // Removes, of the tenant's chains that no mount uses, the one that ends first.
@@ -151,8 +155,8 @@ class DelegatedPools final : public control::Capabilities {
     std::map<Key, std::shared_ptr<Kept>> kept_;                         // by pool, tenant and use
     size_t alive_ = 0;  // of Kept, also those that only mounts still use
     bool closing_ = false;
-    std::map<std::string, std::shared_ptr<Semaphore>> asking_;  // by subject
     Time may_log_not_issued_{};
+    control::CallerTurns asking_, taking_;
     Semaphore verifying_;
     Nursery renewing_, ending_;
 };

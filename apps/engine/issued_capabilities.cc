@@ -31,6 +31,12 @@ bool is_good_in_its_time(const capability::Chain& chain, capability::Expected ex
     return last && capability::is_signed_by(last->holder, message, proof);
 }
 
+std::unexpected<Error> too_late(Error error, Report& report) {
+    return report.fail(error,
+                       "the engine verified other capabilities until this call had to end; try "
+                       "again, with fewer calls at once");
+}
+
 }  // namespace
 
 IssuedCapabilities::IssuedCapabilities(Environment environment, Pools& pools,
@@ -41,6 +47,8 @@ IssuedCapabilities::IssuedCapabilities(Environment environment, Pools& pools,
       sessions_(sessions),
       admission_(admission),
       options_(std::move(options)),
+      issuing_(environment_.reactor, of_caller_max),
+      showing_(environment_.reactor, of_caller_max),
       verifying_(environment_.reactor, verified_at_once) {}
 
 Task<Result<>> IssuedCapabilities::begin(Report& report) {
@@ -91,8 +99,6 @@ std::unexpected<Error> IssuedCapabilities::refuse(std::string_view subject, cons
 
 Task<Result<IssuedCapabilities::Asked>> IssuedCapabilities::who_asks(
     const control::SignedWish& wish, const std::string& pool, Report& report) {
-    co_await verifying_.acquire();
-    const SemaphoreHold hold(verifying_);
     const pki::Seconds now =
         std::chrono::floor<std::chrono::seconds>(environment_.reactor.wall_time());
     co_return co_await environment_.blocking.run(
@@ -175,7 +181,17 @@ Task<Result<std::string>> IssuedCapabilities::issue(const Call& call, std::strin
                                                     Report& report) {
     const Attempt what{pool, peer, 0, fmt::format("asked for a capability of the pool '{}'", pool)};
     Report why;
-    const auto asked = co_await who_asks(signed_wish, pool, why);
+    Result<Asked> asked;
+    {
+        const auto turn = co_await issuing_.take(call, caller);
+        if (!turn) co_return too_late(turn.error(), report);
+        co_await verifying_.acquire();
+        const SemaphoreHold hold(verifying_);
+        if (const auto on_time = call.check(environment_.reactor.now()); !on_time) {
+            co_return too_late(on_time.error(), report);
+        }
+        asked = co_await who_asks(signed_wish, pool, why);
+    }
     if (!asked) co_return refuse(caller, what, why.text(), report);
     const auto wish = capability::decode_wish(signed_wish.wish);
     if (!wish || wish->audience != pools_.id(pool)) {
@@ -234,8 +250,9 @@ std::string_view IssuedCapabilities::outdated(const std::string& pool,
     return {};
 }
 
-Task<Result<>> IssuedCapabilities::show(session::Session& session, capability::Chain chain,
-                                        std::string nonce, std::string proof, Report& report) {
+Task<Result<>> IssuedCapabilities::show(const Call& call, session::Session& session,
+                                        capability::Chain chain, std::string nonce,
+                                        std::string proof, Report& report) {
     const std::string& subject = session.request.subject;
     const std::string& pool = session.request.pool;
     const capability::Expected expected{.audience = pools_.id(pool),
@@ -245,10 +262,15 @@ Task<Result<>> IssuedCapabilities::show(session::Session& session, capability::C
         capability::proof_message(nonce, session.id.value, session.shows->provider, chain);
     std::string why;
     bool only_time = false;
-    co_await verifying_.acquire();
     Result<capability::Capability> verified;
     {
+        const auto turn = co_await showing_.take(call, subject);
+        if (!turn) co_return too_late(turn.error(), report);
+        co_await verifying_.acquire();
         const SemaphoreHold hold(verifying_);
+        if (const auto on_time = call.check(environment_.reactor.now()); !on_time) {
+            co_return too_late(on_time.error(), report);
+        }
         verified = co_await environment_.blocking.run(
             environment_.reactor, [&]() -> Result<capability::Capability> {
                 const auto last = capability::verify(chain, expected, why);

@@ -15,6 +15,7 @@
 #include "pools.h"
 #include "ros2s/admission/admission.h"
 #include "ros2s/capability/issuer.h"
+#include "ros2s/control/caller_turns.h"
 #include "ros2s/control/capabilities.h"
 #include "ros2s/runtime/environment.h"
 #include "ros2s/runtime/sync.h"
@@ -29,6 +30,9 @@ class IssuedCapabilities final : public control::Capabilities {
         std::vector<std::string> delegates;  // subjects of DPUs
         Duration life{};
     };
+    // Of one caller, verifications of each kind that are in progress or wait for the helper
+    // threads.
+    static constexpr size_t of_caller_max = 4;
     // All references outlive it.
     IssuedCapabilities(Environment environment, Pools& pools, session::SessionTable& sessions,
                        admission::Admission& admission, Options options);
@@ -44,8 +48,8 @@ class IssuedCapabilities final : public control::Capabilities {
                                     Report& report) override;
     [[nodiscard]] bool is_delegate(std::string_view subject) const override;
     [[nodiscard]] bool may_show(std::string_view subject, std::string_view pool) const override;
-    Task<Result<>> show(session::Session& session, capability::Chain chain, std::string nonce,
-                        std::string proof, Report& report) override;
+    Task<Result<>> show(const Call& call, session::Session& session, capability::Chain chain,
+                        std::string nonce, std::string proof, Report& report) override;
     Task<Result<uint64_t>> revoke(std::string pool, std::string tenant, Uuid capability,
                                   Report& report) override;
     [[nodiscard]] std::vector<control::CapabilityInUse> in_use(
@@ -87,6 +91,8 @@ class IssuedCapabilities final : public control::Capabilities {
     // By account. Each exists while a call of its tenant waits or lists.
     std::map<uint64_t, admission::Line> lines_;
     const Options options_;
+    // What a DPU asks for hosts does not delay what it shows.
+    control::CallerTurns issuing_, showing_;
     Semaphore verifying_;
     std::map<std::string, std::unique_ptr<capability::Issuer>, std::less<>> issuers_;
 };

@@ -51,9 +51,10 @@ class Capabilities {
                                             std::string pool, SignedWish wish, Report& report) = 0;
 
     // ---- a DPU
-    // Keeps a chain for the tenant of the subject, at `peer`. Errors: denied, busy, unsupported.
-    virtual Task<Result<>> take(std::string /*subject*/, std::string /*peer*/, std::string /*pool*/,
-                                capability::Chain /*chain*/, Report& report) {
+    // Keeps a chain for the tenant of the subject, at `peer`. Errors: denied, busy, unsupported,
+    // deadline, cancelled.
+    virtual Task<Result<>> take(const Call& /*call*/, std::string /*subject*/, std::string /*peer*/,
+                                std::string /*pool*/, capability::Chain /*chain*/, Report& report) {
         co_return report.fail(Code::unsupported, "this server takes no capabilities");
     }
 
@@ -67,9 +68,10 @@ class Capabilities {
         return false;
     }
     // Verifies the chain and the proof for this nonce, and gives the session its rights. Errors:
-    // denied, stale (the tenant was changed since).
-    virtual Task<Result<>> show(session::Session& /*session*/, capability::Chain /*chain*/,
-                                std::string /*nonce*/, std::string /*proof*/, Report& report) {
+    // denied, stale (the tenant was changed since), deadline, cancelled.
+    virtual Task<Result<>> show(const Call& /*call*/, session::Session& /*session*/,
+                                capability::Chain /*chain*/, std::string /*nonce*/,
+                                std::string /*proof*/, Report& report) {
         co_return report.fail(Code::unsupported, "this server has no use for capabilities");
     }
     // Revokes that capability of the tenant, and what was made of it. Its program gets no other one

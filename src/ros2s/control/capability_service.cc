@@ -51,8 +51,8 @@ Task<Result<>> CapabilityService::delegate(Served& served,
     ROS2S_CO_TRY(find(served, request.pool()));
     ROS2S_CO_TRY_ASSIGN(auto chain, decode(request.chain(), served.report));
     served.audited = true;
-    co_return co_await state_.parts.capabilities->take(served.subject, served.peer, request.pool(),
-                                                       std::move(chain), served.report);
+    co_return co_await state_.parts.capabilities->take(
+        served.call, served.subject, served.peer, request.pool(), std::move(chain), served.report);
 }
 
 Task<Result<>> CapabilityService::list(Served& served, const v1::ListCapabilitiesRequest& request,

@@ -285,8 +285,8 @@ Task<Result<>> SessionService::show_capability(Served& served,
     served.audited = true;
     // Whatever comes of it, the nonce is used.
     const std::string nonce = std::exchange(session->shows->nonce, draw_nonce());
-    ROS2S_CO_TRY(co_await state_.parts.capabilities->show(*session, std::move(chain), nonce,
-                                                          request.proof(), served.report));
+    ROS2S_CO_TRY(co_await state_.parts.capabilities->show(served.call, *session, std::move(chain),
+                                                          nonce, request.proof(), served.report));
     reply.set_nonce(session->shows->nonce);
     if (is_first) ROS2S_CO_TRY(give_ticket(served, *session, *reply.mutable_ticket()));
     co_return Result<>{};

@@ -1,0 +1,63 @@
+// Who waits for whom when capabilities are asked for. What is issued: tests/daemons
+// (delegated_test, delegated_attack_test).
+#include "issued_capabilities.h"
+
+#include <gtest/gtest.h>
+
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::engined {
+namespace {
+
+using namespace std::chrono_literals;
+
+// An engine without an authority: it refuses each wish, in its turn.
+struct Rig {
+    sim::World world{1};
+    Pools pools;
+    session::TicketTable tickets{world.core(), {}};
+    session::SessionTable sessions{world.core(), tickets, {}};
+    admission::Admission admission{world.core(), {}};
+    IssuedCapabilities capabilities{
+        Environment{.reactor = world.core(), .blocking = world.blocking()},
+        pools,
+        sessions,
+        admission,
+        {.authority_file = "/nowhere/ca.crt"}};
+};
+
+Task<> ask(IssuedCapabilities& capabilities, Call call, std::string caller,
+           std::vector<Code>& answers) {
+    Report report;
+    const auto issued = co_await capabilities.issue(call, caller, "here", "pool", {}, report);
+    EXPECT_FALSE(issued);
+    EXPECT_FALSE(report.empty());
+    answers.push_back(issued ? Code::exists : issued.error().code);
+}
+
+Task<> flood(Rig& rig) {
+    Nursery nursery(rig.world.core(), 300);
+    std::vector<Code> many, late, one;
+    const Call soon{.deadline = rig.world.core().now() + 1ms};
+    for (int i = 0; i < 200; ++i) {
+        co_await nursery.spawn(ask(rig.capabilities, {}, "CN=many", many));
+    }
+    for (int i = 0; i < 50; ++i) {
+        co_await nursery.spawn(ask(rig.capabilities, soon, "CN=many", late));
+    }
+    co_await ask(rig.capabilities, {}, "CN=one", one);
+    EXPECT_EQ(one, std::vector{Code::denied});
+    EXPECT_LE(many.size(), 12U) << "it waited for those that were in progress, and not for all";
+    co_await nursery.join();
+    EXPECT_EQ(many, std::vector(200, Code::denied));
+    EXPECT_EQ(late, std::vector(50, Code::deadline));
+}
+
+TEST(IssuedCapabilities, ACallerWithManyCallsDelaysItselfAlone) {
+    Rig rig;
+    rig.world.run(flood(rig));
+}
+
+}  // namespace
+}  // namespace ros2s::engined
