@@ -1,5 +1,6 @@
 // Rights: a second subject with a valid certificate gets the rights in the settings. The log has
 // what it was refused, and what it did.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "ros2s/control/test_support/remote_namespace.h"
@@ -173,14 +174,15 @@ TEST_F(WhoMayDoWhat, AMountIsForWhatItsSubjectMayDo) {
         code([&] { return names.create(call_, fs::root_node, "f", 0644, {.write = true}, {}); }),
         Code::read_only);
     EXPECT_EQ(code([&] { return names.get_attributes(call_, fs::root_node); }), done);
-    EXPECT_THAT(rig_->lines.with(") mounted pool/c for reading, because it may not write "
-                                 "[tenant=\"CN=mallory\""),
-                SizeIs(1));
+    const auto mount_lines = [&](session::SessionId in, const char* subject, const char* how) {
+        return rig_->lines.with(fmt::format(") mounted pool/c for {} [session={} tenant=\"{}\"",
+                                            how, in.value, subject));
+    };
+    EXPECT_THAT(mount_lines(session, "CN=mallory", "reading, because it may not write"), SizeIs(1));
     // Writing, by a subject with the right.
     const session::SessionId alices = rig_->open(*alice_).id;
     rig_->mount(*alice_, alices, "c");
-    EXPECT_THAT(rig_->lines.with(") mounted pool/c for reading and writing [tenant=\"CN=alice\""),
-                SizeIs(1));
+    EXPECT_THAT(mount_lines(alices, "CN=alice", "reading and writing"), SizeIs(1));
 }
 
 }  // namespace

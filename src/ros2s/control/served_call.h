@@ -81,6 +81,7 @@ struct Served {
     std::string subject;
     session::Credential credential;  // of the connection that it came over
     std::string peer;                // its address: "ipv4:192.0.2.7:51234", "unix:"
+    uint64_t session = 0;            // the subject's, that the call is about
     bool audited = false;            // what refuses it leaves an audit line of its own, and counts
     bool counted = false;            // what refuses it counts, and leaves no line
     Report report;

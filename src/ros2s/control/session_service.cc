@@ -21,6 +21,7 @@ Result<session::SessionUse> ServerState::session(Served& served, uint64_t number
     auto found = parts.sessions.find({number}, served.subject, served.peer);
     if (found) {
         served.call.tenant = (*found)->tenant;
+        served.session = number;
         // A client that renewed its certificate keeps its session.
         session::Credential& shown = (*found)->credential;
         if (shown.chain != served.credential.chain) shown = served.credential;
@@ -53,7 +54,7 @@ AuditEvent event_of(const Served& served, AuditAction action, const AuditObject&
                     std::optional<Error> reason, std::string_view text) {
     return {.subject = served.subject,
             .peer = served.peer,
-            .session = 0U,
+            .session = served.session,
             .action = action,
             .object = object,
             .decision = reason ? AuditDecision::refused : AuditDecision::allowed,

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <utility>
 
 namespace ros2s::session {
+namespace {
+
+constexpr std::string_view shared_place = "*";
+
+}  // namespace
 
 void AuditMetrics::visit(const MetricVisitor& visit) const {
     visit("ros2store_audit_events_total", "Audit events, with and without a line in the log.",
@@ -36,13 +40,13 @@ bool AuditLines::has_room(Kind kind, std::string_view subject) {
     auto& [in_all, by_subject] = written_[static_cast<size_t>(kind)];
     auto lines = by_subject.find(subject);
     if (lines == by_subject.end()) {
-        lines = by_subject.emplace(by_subject.size() < audit_subjects_max ? subject : "*", 0).first;
+        const bool has_place = by_subject.size() < audit_subjects_max;
+        lines = by_subject.emplace(has_place ? subject : shared_place, 0).first;
     }
     // The first line of each has room: a few subjects do not hide all others.
     if (lines->second >= audit_lines_per_second_max ||
         (in_all >= audit_lines_in_all_max && lines->second > 0)) {
-        ++unsaid_;
-        metrics_.left_out.add();
+        leave_out(lines->first);
         return false;
     }
     ++lines->second;
@@ -50,9 +54,27 @@ bool AuditLines::has_room(Kind kind, std::string_view subject) {
     return true;
 }
 
+void AuditLines::leave_out(std::string_view place) {
+    metrics_.left_out.add();
+    auto unsaid = unsaid_.find(place);
+    if (unsaid == unsaid_.end()) {
+        const bool has_place = unsaid_.size() < audit_subjects_max;
+        unsaid = unsaid_.emplace(has_place ? place : shared_place, 0).first;
+    }
+    ++unsaid->second;
+}
+
 void AuditLines::write(const AuditEvent& event) {
-    log_.say(kind_of(event) == Kind::refusal ? LogLevel::warning : LogLevel::info,
-             audit_line(event, std::exchange(unsaid_, 0)));
+    const Kind kind = kind_of(event);
+    const bool has_place = written_[static_cast<size_t>(kind)].by_subject.contains(*event.subject);
+    uint64_t left_out = 0;
+    const auto unsaid = unsaid_.find(has_place ? *event.subject : shared_place);
+    if (unsaid != unsaid_.end()) {
+        left_out = unsaid->second;
+        unsaid_.erase(unsaid);
+    }
+    log_.say(kind == Kind::refusal ? LogLevel::warning : LogLevel::info,
+             audit_line(event, left_out));
 }
 
 std::string not_allowed_text(std::string_view subject, std::string_view peer, std::string_view what,

@@ -4,9 +4,9 @@
 //
 // These are four kinds of events. In a second at most `audit_lines_per_second_max` lines of each
 // kind and subject are written, and `audit_lines_in_all_max` of each kind, beside the first one of
-// each subject. The rest is counted, and the next line has the number. So a flood of one subject
-// does not hide lines of another one, and a flood of refusals does not hide what the same subject
-// did.
+// each subject. The rest is counted, and the subject's next line has the number. So a flood of one
+// subject does not hide lines of another one, and a flood of refusals does not hide what the same
+// subject did.
 //
 // Owned by the session table; used on its core.
 #pragma once
@@ -25,8 +25,8 @@ namespace ros2s::session {
 
 inline constexpr uint32_t audit_lines_per_second_max = 20;
 inline constexpr uint32_t audit_lines_in_all_max = 200;
-// Subjects with a limit of their own in one second; all further ones share the place "*". Clients
-// without a certificate have the place "".
+// Subjects with a limit of their own in one second, and with a number of lines that were left out;
+// all further ones share the place "*". Clients without a certificate have the place "".
 inline constexpr size_t audit_subjects_max = 64;
 
 struct AuditMetrics {
@@ -42,7 +42,8 @@ class AuditLines {
         if (has_room(kind_of(event), *event.subject)) write(event);
     }
     // For refused requests, of which a client can make many: whether to make the event and write()
-    // it. False: it was counted. Allocates nothing then, unless the subject is new in this second.
+    // it. False: it was counted. Allocates nothing then, unless it is the first one of
+    // its place in this second, or the first one that is left out.
     [[nodiscard]] bool has_room_for_request(std::string_view subject) {
         return has_room(Kind::request, subject);
     }
@@ -57,13 +58,14 @@ class AuditLines {
     };
     [[nodiscard]] static Kind kind_of(const AuditEvent& event);
     [[nodiscard]] bool has_room(Kind kind, std::string_view subject);
+    void leave_out(std::string_view place);
 
     Reactor& reactor_;
     Log log_;
     AuditMetrics metrics_;
     int64_t second_ = -1;  // the second of the lines counted so far
     std::array<Written, static_cast<size_t>(Kind::count)> written_;
-    uint64_t unsaid_ = 0;
+    std::map<std::string, uint64_t, std::less<>> unsaid_;  // by place
 };
 
 // Of a request on the data plane.
