@@ -103,6 +103,9 @@ class Coordinator {
     Task<Result<>> prepare_all(std::string space, RecordLocation location, Uuid transaction,
                                bool even_if_full, std::vector<Participant>& participants,
                                const Participant* decider, std::vector<Result<>>& prepared);
+    // The change that commits the transaction of the lock. Errors: condition_failed (it is not
+    // committed, and never will be); others, see may_be_done().
+    Task<Result<>> commit(Change change, Lock lock);
     Task<> unlock_prepared(std::string space, std::vector<Participant>& participants,
                            std::vector<Result<>>& prepared, const Participant* decider);
     // Tests kill the process when it enters these.

@@ -78,7 +78,7 @@ class Listing {
 
 // Errors of all: deadline (no answer in time; a change may have been made or not), no_space (the
 // pool is full, and the change adds bytes or an object), denied, io, unsupported (this kind of pool
-// cannot do it).
+// cannot do it). See may_be_done().
 class Pool {
   public:
     virtual ~Pool() = default;
@@ -96,5 +96,15 @@ class Pool {
     [[nodiscard]] virtual std::unique_ptr<Listing> list(std::string space) = 0;
     virtual Task<Result<object::PoolSpace>> space() = 0;
 };
+
+// Whether a change that failed may have been made. librados repeats a request whose answer was
+// lost, and servers check permissions before they find that they have done it: a refusal proves
+// nothing. After many other changes they have forgotten it, so that its own effect makes the
+// repetition fail with condition_failed: what cannot simply start again then must look (busy: it
+// has looked).
+[[nodiscard]] inline bool may_be_done(const Error& failed) {
+    return failed.code != Code::condition_failed && failed.code != Code::busy &&
+           failed.code != Code::no_space;
+}
 
 }  // namespace ros2s::rados
