@@ -312,12 +312,15 @@ Task<Result<bool>> Coordinator::apply_if_committed(std::string space, std::strin
         co_return true;
     }
     // It is over. If it was committed, the object was unlocked before its record went.
-    const Read read{.object = {space, name}, .keys = {head_key}};
+    ROS2S_CO_TRY_ASSIGN(const bool is_same, co_await has_head({space, name}, head_bytes));
+    co_return !is_same;
+}
+
+Task<Result<bool>> Coordinator::has_head(ObjectName object, std::string head_bytes) {
+    const Read read{.object = std::move(object), .keys = {head_key}};
     const auto reply = co_await pool_.read(read);
     if (!reply && reply.error().code != Code::not_found) co_return fail(reply.error());
-    const bool is_same =
-        reply && reply->values.contains(head_key) && reply->values.at(head_key) == head_bytes;
-    co_return !is_same;
+    co_return reply && reply->values.contains(head_key) && reply->values.at(head_key) == head_bytes;
 }
 
 Task<Result<>> Coordinator::settle(const Call& call, std::string space, std::string name, Head head,
@@ -342,11 +345,7 @@ Task<Result<>> Coordinator::settle(const Call& call, std::string space, std::str
         }
         co_await sleep_for(reactor_, std::chrono::milliseconds(2 + reactor_.random().below(8)));
         // It may be over meanwhile.
-        const Read read{.object = {space, name}, .keys = {head_key}};
-        const auto reply = co_await pool_.read(read);
-        if (!reply && reply.error().code != Code::not_found) co_return fail(reply.error());
-        const bool is_same =
-            reply && reply->values.contains(head_key) && reply->values.at(head_key) == head_bytes;
+        ROS2S_CO_TRY_ASSIGN(const bool is_same, co_await has_head({space, name}, head_bytes));
         if (!is_same) co_return Result<>{};
     }
 }

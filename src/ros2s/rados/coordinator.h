@@ -85,6 +85,7 @@ class Coordinator {
     // Aborts the pending transaction of the record, if it is still pending.
     Task<Result<>> abort(const ObjectName& object, const std::string& key, const std::string& bytes,
                          const Coordination& record);
+    [[nodiscard]] Task<Result<bool>> has_head(ObjectName object, std::string head_bytes);
     // Reads the record at the location.
     Task<Result<>> look(RecordLocation& location);
 

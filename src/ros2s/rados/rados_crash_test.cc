@@ -338,7 +338,7 @@ uint64_t crash_among_writers(uint64_t seed, std::optional<uint64_t> dies_at) {
                 }
             }
             if (!at) {
-                EXPECT_LT(requests, 4 * moves * 4U) << "no update shared a change";
+                EXPECT_LT(requests, 4 * moves * 5U) << "no update shared a change";
                 EXPECT_EQ(long_segments(rados), 0U) << "a segment was not written anew";
             }
             co_await second.store->close();

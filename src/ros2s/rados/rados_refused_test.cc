@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <optional>
-#include <utility>
 
 #include "ros2s/object/test_support/batch.h"
 #include "ros2s/rados/keys.h"
@@ -30,19 +28,31 @@ bool commits(const Change& change) {
     });
 }
 
-// Makes the next commit, and answers with this error.
+bool publishes(const Change& change) {
+    return std::ranges::any_of(change.set, [](const auto& each) {
+        const auto entry = parse_entry_key(each.first);
+        return entry && entry->segment;
+    });
+}
+
+// Makes the next change of a kind, and answers with an error.
 class RefusingPool final : public Pool {
   public:
     explicit RefusingPool(Pool& pool) : pool_(pool) {}
-    std::optional<Code> answer;
+    void refuse(bool (*kind)(const Change&), Code answer) {
+        kind_ = kind;
+        answer_ = answer;
+    }
+    [[nodiscard]] bool has_refused() const { return kind_ == nullptr; }
 
     [[nodiscard]] std::string name() const override { return pool_.name(); }
     [[nodiscard]] std::string description() const override { return pool_.description(); }
     Task<Result<>> apply(const Change& change) override {
         const auto applied = co_await pool_.apply(change);
-        if (!answer || !commits(change)) co_return applied;
+        if (has_refused() || !kind_(change)) co_return applied;
         EXPECT_TRUE(applied);
-        co_return fail(*std::exchange(answer, std::nullopt));
+        kind_ = nullptr;
+        co_return fail(answer_);
     }
     Task<Result<ReadReply>> read(const Read& read) override { return pool_.read(read); }
     Task<Result<uint64_t>> read_data(const ObjectName& object, uint64_t offset,
@@ -56,6 +66,8 @@ class RefusingPool final : public Pool {
 
   private:
     Pool& pool_;
+    bool (*kind_)(const Change&) = nullptr;
+    Code answer_{};
 };
 
 // Two clients of one cluster; the changes of the first one are refused.
@@ -113,9 +125,9 @@ Task<> refuse_a_commit(Reactor& reactor, SimRados& cluster, bool is_named, Code 
     Uuid name;
     name.bytes[0] = 1;
     if (is_named) batch.id({name, 0, 1});
-    client.refusing.answer = answer;
+    client.refusing.refuse(commits, answer);
     const auto done = co_await client.refused->update({}, client.container, batch.transaction());
-    EXPECT_FALSE(client.refusing.answer) << "there was no commit";
+    EXPECT_TRUE(client.refusing.has_refused());
     if (answer == Code::condition_failed) {
         EXPECT_TRUE(done) << "it was committed: " << describe(done.error());
     } else {
@@ -142,6 +154,33 @@ TEST(RadosRefused, ACommitThatWasMadeStands) {
             SimRados cluster(world.core());
             world.run(refuse_a_commit(world.core(), cluster, is_named, answer));
         }
+    }
+}
+
+// A change of one object, which publishes an object of the data pool.
+Task<> refuse_a_publication(Reactor& reactor, SimRados& cluster, Code answer) {
+    RefusedClient client(cluster);
+    co_await client.open(reactor);
+    const AkeyAddress place{{2, 1}, "0", "data"};
+    const std::string bytes(40'000, 'b');
+    client.refusing.refuse(publishes, answer);
+    const Batch batch = Batch().absent(place).write(place, 0, bytes);
+    const auto done = co_await client.refused->update({}, client.container, batch.transaction());
+    EXPECT_TRUE(client.refusing.has_refused());
+    EXPECT_EQ(done.has_value(), answer == Code::condition_failed);
+    co_await client.refused->close();  // what it removes is gone
+    const std::string found = co_await client.found(place, bytes.size());
+    EXPECT_TRUE(found == bytes) << found.substr(0, 100);
+    co_await client.other->close();
+    co_await cluster.close();
+}
+
+TEST(RadosRefused, WhatAChangeHasPublishedStays) {
+    for (const Code answer : {Code::denied, Code::io, Code::condition_failed}) {
+        SCOPED_TRACE(describe(Error{answer}));
+        sim::World world(1);
+        SimRados cluster(world.core());
+        world.run(refuse_a_publication(world.core(), cluster, answer));
     }
 }
 
