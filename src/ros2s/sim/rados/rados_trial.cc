@@ -127,8 +127,10 @@ class RadosTrial {
     static Task<> work_until_death(RadosTrial& self, TreeWork& work, RadosClient& client) {
         const bool never = false;
         const auto ended = co_await work.work(client.files(), never);
-        if (!client.pool().is_dead()) (void)self.must("the client that is to die", ended);
-        self.is_over_ = true;
+        const SimPool& pool = client.pool();
+        const bool may_fail = pool.is_dead() || pool.is_misled();
+        if (!may_fail) (void)self.must("the client that is to die", ended);
+        if (--self.mortal_works_ == 0) self.is_over_ = true;
     }
     static Task<> work_on(RadosTrial& self, TreeWork& work, RadosClient& client) {
         (void)self.must("the client that lives", co_await work.work(client.files(), self.is_over_));
@@ -146,8 +148,11 @@ class RadosTrial {
         const auto ready = co_await mortal.begin(container_);
         if (ready) {
             const uint64_t more = random_.below(requests_max);
-            mortal.pool().die_at(mortal.pool().requests() + more);
+            const uint64_t now = mortal.pool().requests();
+            mortal.pool().die_at(now + more);
+            if (random_.one_in(2)) mortal.pool().mislead_at(now + random_.below(more + 1));
             is_over_ = false;
+            mortal_works_ = 2;
             Nursery nursery(world_.core(), works_.size());
             co_await nursery.spawn(work_until_death(*this, *works_[0], mortal));
             co_await nursery.spawn(work_until_death(*this, *works_[1], mortal));
@@ -160,6 +165,7 @@ class RadosTrial {
         }
         co_await mortal.close();
         ++report_.deaths;
+        if (mortal.pool().is_misled()) ++report_.misled;
         report_.requests += mortal.pool().requests();
         RadosClient* resolver = &witness;
         if (random_.one_in(2)) {
@@ -256,6 +262,7 @@ class RadosTrial {
     std::vector<std::unique_ptr<TreeWork>> works_;
     object::ContainerId container_;
     bool is_over_ = false;
+    int mortal_works_ = 0;  // that go on
     RadosReport report_;
 };
 
