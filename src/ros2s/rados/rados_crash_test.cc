@@ -145,7 +145,8 @@ Task<int> find(RadosStore& store, Reactor& reactor, ContainerId container,
 Task<> check_remains(SimRados& cluster, Client& client, ContainerId container) {
     co_await client.store->close();
     co_await sleep_for(client.reactor, std::chrono::hours(2));
-    EXPECT_TRUE(co_await client.store->sweep({}, container));
+    Report report;
+    EXPECT_TRUE(co_await client.store->sweep({}, container, report)) << report.text();
     for (const std::string& each : remains_in(cluster, 1)) ADD_FAILURE() << each;
 }
 

@@ -76,8 +76,10 @@ class RadosStore final : public object::ObjectStore {
     // all its objects. Without `seen` the age of data is what its writer's clock says. With it,
     // data is also to have been seen by an earlier sweep, long enough ago by this machine's steady
     // clock; and replies that have not changed since an earlier sweep, reply_age ago by that clock,
-    // are removed as well. Errors: not_found, those of the call and of Pool.
-    Task<Result<>> sweep(const Call& call, object::ContainerId container, Orphans* seen = nullptr);
+    // are removed as well. What is damaged is passed over. Errors, with a sentence: not_found,
+    // those of the call and of Pool; corrupt, bad_version, after the rest is swept.
+    Task<Result<>> sweep(const Call& call, object::ContainerId container, Report& report,
+                         Orphans* seen = nullptr);
 
     [[nodiscard]] object::Features features() const override;
     [[nodiscard]] std::string path() const override { return metadata_.description(); }
@@ -181,6 +183,9 @@ class RadosStore final : public object::ObjectStore {
     [[nodiscard]] static bool has_same(const ChainedObject& object, const ReadReply& reply);
 
     // sweep.cc
+    // `failed`: the name of the object that the error is of, if it is of one.
+    Task<Result<>> sweep_container(const Call& call, object::ContainerId container, Orphans* seen,
+                                   std::string& failed);
     // `seen` may be null. What was seen and remains is added to `still`.
     Task<Result<>> sweep_data(const Call& call, std::string space, object::ObjectId object,
                               std::vector<DataId> data, const Orphans* seen, Orphans& still);

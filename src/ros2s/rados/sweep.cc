@@ -15,9 +15,30 @@ constexpr int touches_max = 16;             // of one object
 
 using namespace object;
 
-Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container, Orphans* seen) {
+Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container, Report& report,
+                                 Orphans* seen) {
+    std::string name;
+    const auto swept = co_await sweep_container(call, container, seen, name);
+    if (swept) co_return swept;
+    if (name.empty()) co_return report.fail(swept.error(), describe(swept.error()));
+    co_return report.fail(swept.error(), "object '{}' in namespace '{}': {}", name,
+                          space_of(container), describe(swept.error()));
+}
+
+Task<Result<>> RadosStore::sweep_container(const Call& call, ContainerId container, Orphans* seen,
+                                           std::string& failed) {
     ROS2S_CO_TRY(co_await check_container(call, container));
     const std::string space = space_of(container);
+    Result<> first;
+    // What is damaged does not keep the rest from being swept.
+    const auto goes_on = [&](const std::string& name, const Result<>& swept) {
+        if (swept) return true;
+        if (first) {
+            first = swept;
+            failed = name;
+        }
+        return swept.error().code == Code::corrupt || swept.error().code == Code::bad_version;
+    };
     const WallTime limit = reactor_.wall_time() - options_.orphan_age;
     const auto before = static_cast<uint64_t>(limit.time_since_epoch().count());
     // Old data, by object; as much at once as a transaction may have operations, times a few.
@@ -39,7 +60,9 @@ Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container, Orphan
         if (names.empty() || count >= data_max) {
             for (auto& [object, ids] : old) {
                 ROS2S_CO_TRY(co_await pace(call, ids.size()));
-                ROS2S_CO_TRY(co_await sweep_data(call, space, object, std::move(ids), seen, still));
+                const auto swept =
+                    co_await sweep_data(call, space, object, std::move(ids), seen, still);
+                if (!goes_on(object_name(object), swept)) co_return first;
             }
             old.clear();
             count = 0;
@@ -52,18 +75,20 @@ Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container, Orphan
         ROS2S_CO_TRY_ASSIGN(const auto names, co_await objects->next());
         if (names.empty()) break;
         for (const std::string& name : names) {
+            Result<> swept;
             if (const auto object = parse_object_name(name)) {
-                ROS2S_CO_TRY(co_await sweep_object(call, space, *object));
+                swept = co_await sweep_object(call, space, *object);
             } else if (is_log_name(name) && name != log_name(number_)) {
-                ROS2S_CO_TRY(co_await sweep_log(call, space, name, limit));
+                swept = co_await sweep_log(call, space, name, limit);
             } else if (is_replies_name(name) && seen != nullptr) {
-                ROS2S_CO_TRY(co_await sweep_replies(call, space, name, *seen, still));
+                swept = co_await sweep_replies(call, space, name, *seen, still);
             }
+            if (!goes_on(name, swept)) co_return first;
             ROS2S_CO_TRY(co_await pace(call, 1));
         }
     }
     if (seen != nullptr) *seen = std::move(still);
-    co_return Result<>{};
+    co_return first;
 }
 
 Task<Result<>> RadosStore::pace(const Call& call, size_t count) {

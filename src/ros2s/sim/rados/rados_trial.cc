@@ -203,14 +203,18 @@ class RadosTrial {
         if (report_.clients_dropped == 0) (void)must("repeated", fail_of(repeated));
         if (!repeated) work.give_up();
     }
+    Task<Result<>> sweep_by(RadosClient& sweeper, RadosStore::Orphans* seen) {
+        Report report;
+        co_return co_await sweeper.store().sweep(no_call, container_, report, seen);
+    }
     Task<> drop_replies(RadosClient& sweeper) {
         const size_t before = rados::replies_in(cluster_);
         RadosStore::Orphans seen;
         for (int i = 0; i < 2; ++i) {
-            (void)must("a sweep", co_await sweeper.store().sweep(no_call, container_, &seen));
+            (void)must("a sweep", co_await sweep_by(sweeper, &seen));
             co_await sleep_for(world_.core(), reply_age + std::chrono::hours(1));
         }
-        (void)must("a sweep", co_await sweeper.store().sweep(no_call, container_, &seen));
+        (void)must("a sweep", co_await sweep_by(sweeper, &seen));
         report_.clients_dropped += before - std::min(before, rados::replies_in(cluster_));
     }
 
@@ -218,7 +222,7 @@ class RadosTrial {
         const auto sweeper = new_client();
         co_await sleep_for(world_.core(), std::chrono::hours(2));
         if (must("a client opens", co_await sweeper->open())) {
-            (void)must("a sweep", co_await sweeper->store().sweep(no_call, container_));
+            (void)must("a sweep", co_await sweep_by(*sweeper, nullptr));
             for (std::string& each : rados::remains_in(cluster_, 0)) {
                 shared_.problems.push_back(std::move(each));
             }
