@@ -64,6 +64,18 @@ struct ReadReply {
     std::string last;  // the last key that the range was read to, if `more`
 };
 
+// The first page of all keys with the prefix.
+[[nodiscard]] inline Read first_page(ObjectName object, const std::string& prefix) {
+    return {.object = std::move(object),
+            .keys = {},
+            .range = {.prefix = prefix, .after = prefix, .end = {}, .limit = keys_per_read}};
+}
+// The read becomes that of the next page; false: the reply was the last one.
+[[nodiscard]] inline bool turn_page(Read& read, const ReadReply& reply) {
+    read.range.after = reply.last;
+    return reply.more;
+}
+
 // Names every namespace, for Pool::list().
 inline constexpr const char* all_spaces = "*";
 

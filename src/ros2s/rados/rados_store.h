@@ -29,13 +29,14 @@
 
 namespace ros2s::rados {
 
+// Data that no object refers to is removed when it is older.
+inline constexpr Duration orphan_age = std::chrono::hours(1);
+
 struct RadosOptions {
     // A transaction of another client that locks an object for longer is aborted.
     Duration patience = std::chrono::seconds(1);
     // A container that another client has destroyed may be used for so long.
     Duration container_check = std::chrono::seconds(1);
-    // Data that no object refers to is removed when it is older.
-    Duration orphan_age = std::chrono::hours(1);
     // Replies to a client that has not used them for so long are removed.
     Duration reply_age = std::chrono::hours(24);
     // Objects that a sweep looks at in a second, so that it leaves the cluster to others. 0: as

@@ -39,7 +39,7 @@ Task<Result<>> RadosStore::sweep_container(const Call& call, ContainerId contain
         }
         return swept.error().code == Code::corrupt || swept.error().code == Code::bad_version;
     };
-    const WallTime limit = reactor_.wall_time() - options_.orphan_age;
+    const WallTime limit = reactor_.wall_time() - orphan_age;
     const auto before = static_cast<uint64_t>(limit.time_since_epoch().count());
     // Old data, by object; as much at once as a transaction may have operations, times a few.
     constexpr size_t data_max = 65536;
@@ -209,7 +209,7 @@ void RadosStore::keep_recent(ObjectId object, const Orphans& seen, Orphans& stil
     std::erase_if(orphans, [&](const DataId& id) {
         const auto before = seen.data.find({object, id});
         const Time since = before == seen.data.end() ? now : before->second;
-        const bool is_recent = now - since < options_.orphan_age * 3 / 4;
+        const bool is_recent = now - since < orphan_age * 3 / 4;
         if (is_recent && still.data.size() < orphans_seen_max) still.data[{object, id}] = since;
         return is_recent;
     });
@@ -217,13 +217,9 @@ void RadosStore::keep_recent(ObjectId object, const Orphans& seen, Orphans& stil
 
 Task<Result<>> RadosStore::forget_named(const Call& call, std::string space, ObjectId object,
                                         std::set<DataId>& orphans) {
-    std::string after = "e";
+    Read read = first_page({space, object_name(object)}, "e");
     while (!orphans.empty()) {
         Head head;
-        const Read read{
-            .object = {space, object_name(object)},
-            .keys = {},
-            .range = {.prefix = "e", .after = after, .end = {}, .limit = keys_per_read}};
         ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
         for (const auto& [key, value] : page.values) {
             const auto parsed = parse_entry_key(key);
@@ -232,8 +228,7 @@ Task<Result<>> RadosStore::forget_named(const Call& call, std::string space, Obj
             ROS2S_CO_TRY(decode(value, segment));
             for (const Run& run : segment.runs) orphans.erase(run.data);
         }
-        if (!page.more) break;
-        after = page.last;
+        if (!turn_page(read, page)) break;
         ROS2S_CO_TRY(co_await pace(call, 1));
     }
     co_return Result<>{};

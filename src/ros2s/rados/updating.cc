@@ -329,7 +329,7 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
         Result<> ready = each->payload.check();
         // Sweeps take older data for that of a dead client. They change the head before they remove
         // it, and this comes after the head was read or made.
-        if (reactor_.now() - each->payload.started > options_.orphan_age / 2) {
+        if (reactor_.now() - each->payload.started > orphan_age / 2) {
             ready = fail(Code::deadline);
         }
         if (ready) ready = pins.take(each->container, each->transaction, reactor_.now());
