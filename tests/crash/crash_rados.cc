@@ -34,7 +34,7 @@ constexpr const char* usage =
     "Clients work in a file system on a simulated RADOS cluster. N of them die at one of their\n"
     "requests, trial by trial from seed S on; others then find what was acknowledged.\n"
     "--remove-rule breaks the protocol (docs/formats/rados.md), and a failure is what should be\n"
-    "found: data-first, prepare-first, commit-first, expect-head.\n";
+    "found: data-first, prepare-first, commit-first, expect-head, doubt-refusal.\n";
 
 std::optional<RadosRule> find_rule(std::string_view name) {
     const auto rule =
@@ -72,6 +72,7 @@ struct Sum {
     RadosReport all;
     void add(const RadosReport& report) {
         all.deaths += report.deaths;
+        all.misled += report.misled;
         all.in_mount += report.in_mount;
         all.after_a_day += report.after_a_day;
         all.operations += report.operations;
@@ -87,6 +88,7 @@ struct Sum {
             uint64_t percent;  // of the deaths
         };
         const Floor floors[] = {
+            {"clients that were misled", all.misled, 15},
             {"deaths during a mount", all.in_mount, 4},
             {"applications that came back after a day", all.after_a_day, 10},
             {"acknowledged operations", all.operations, 1000},
@@ -127,11 +129,14 @@ int run(const Options& options) {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     fmt::print(
-        "  {} deaths, {} of them during a mount; {} requests of these clients; {} operations, {} "
-        "repeated by another client; {} came back after a day; the replies to {} clients were "
+        "  {} deaths, {} of them during a mount, {} of clients that were misled; {} requests of "
+        "these "
+        "clients; {} operations, {} repeated by another client; {} came back after a day; the "
+        "replies to {} clients were "
         "removed\n  {} trials from seed {} on, {:.1f} s\n",
-        sum.all.deaths, sum.all.in_mount, sum.all.requests, sum.all.operations, sum.all.repeated,
-        sum.all.after_a_day, sum.all.clients_dropped, trials, options.seed, seconds);
+        sum.all.deaths, sum.all.in_mount, sum.all.misled, sum.all.requests, sum.all.operations,
+        sum.all.repeated, sum.all.after_a_day, sum.all.clients_dropped, trials, options.seed,
+        seconds);
     std::vector<std::string> lacking;
     if (options.points >= points_of_campaign && options.remove_rule.empty()) lacking = sum.lacks();
     for (const std::string& what : lacking) fmt::print("FAILED: too little happened: {}\n", what);

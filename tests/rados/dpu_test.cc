@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include "append_load.h"
@@ -13,6 +18,7 @@
 #include "ros2s/connection/host_files.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
+#include "strike.h"
 
 namespace ros2s::tests {
 namespace {
@@ -35,6 +41,26 @@ std::string command(const std::string& line) {
     std::string said;
     EXPECT_EQ(run_program(fmt::format("'{}' {}", PROGRAM_CLI, line), said), 0) << line << said;
     return said;
+}
+
+std::string names_in(const std::string& path) { return command(fmt::format("ls '{}'", uri(path))); }
+
+// A process that renames and keeps no replies. It dies when it enters the function.
+void strike_rename(const std::string& from, const std::string& to, const std::string& function) {
+    const int pid = ::fork();
+    if (pid == 0) {
+        (void)::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+        ::execl(PROGRAM_CLI, PROGRAM_CLI, "mv", from.c_str(), to.c_str(), nullptr);
+        ::_exit(127);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+    // Before it runs anything.
+    ASSERT_TRUE(WIFSTOPPED(status)) << status;
+    strike_at(pid, PROGRAM_CLI, function);
+    EXPECT_EQ(::ptrace(PTRACE_DETACH, pid, nullptr, nullptr), 0);
+    EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTRAP) << status;
 }
 
 class RadosDpu : public testing::Test {
@@ -162,18 +188,54 @@ TEST_F(RadosDpu, DiesBetweenTheStepsOfARename) {
                 *reactor, [&] { return files.rename(call, here, "file", there, "file", {}); });
         });
         dpu.expect_struck();
-        EXPECT_EQ(command(fmt::format("ls '{}'", uri("/here"))) +
-                      command(fmt::format("ls '{}'", uri("/there"))),
-                  "file\n");
+        EXPECT_EQ(names_in("/here") + names_in("/there"), "file\n");
         EXPECT_TRUE(dpu.start());
         guest.join();
         EXPECT_TRUE(renamed) << describe(renamed.error());
-        EXPECT_EQ(command(fmt::format("ls '{}'", uri("/here"))), "");
-        EXPECT_EQ(command(fmt::format("ls '{}'", uri("/there"))), "file\n");
+        EXPECT_EQ(names_in("/here"), "");
+        EXPECT_EQ(names_in("/there"), "file\n");
         EXPECT_TRUE(run_blocking(*reactor, [&] { return files.unlink(call, there, "file"); }));
     }
     close(host);
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+}
+
+// One of the directories decides. Whoever comes next finishes what the dead process has begun, and
+// may die of it as well.
+TEST_F(RadosDpu, ProcessesDieBetweenTheStepsOfARenameThatADirectoryDecides) {
+    const std::string file = directory.path("file"), here = uri("/here/file"),
+                      there = uri("/there/file");
+    std::ofstream(file) << "bytes";
+    command(fmt::format("mkdir '{}' '{}'", uri("/here"), uri("/there")));
+    command(fmt::format("cp '{}' '{}'", file, here));
+    const auto expect_in = [](bool is_there) {
+        EXPECT_EQ(names_in("/here"), is_there ? "" : "file\n");
+        EXPECT_EQ(names_in("/there"), is_there ? "file\n" : "");
+    };
+    struct Strike {
+        const char* step;
+        bool is_done;
+    };
+    for (const auto& [step, is_done] : {Strike{"Coordinator::decide", false},
+                                        {"Coordinator::prepare", false},
+                                        {"Coordinator::commit", false},
+                                        {"RadosStore::apply_rest", true},
+                                        {"Coordinator::apply", true}}) {
+        SCOPED_TRACE(step);
+        strike_rename(here, there, fmt::format("ros2s::rados::{}", step));
+        expect_in(is_done);
+        if (!is_done) command(fmt::format("mv '{}' '{}'", here, there));
+        expect_in(true);
+        command(fmt::format("mv '{}' '{}'", there, here));
+    }
+    for (const char* const step :
+         {"Coordinator::commit", "Coordinator::end_pending", "Coordinator::unlock"}) {
+        SCOPED_TRACE(step);
+        strike_rename(here, there, fmt::format("ros2s::rados::{}", step));
+        expect_in(false);
+    }
+    command(fmt::format("mv '{}' '{}'", here, there));
+    expect_in(true);
 }
 
 TEST_F(RadosDpu, SaysWhatIsWrongAndEnds) {

@@ -258,10 +258,11 @@ Task<Result<>> Deployment::sweep(const Call& call, std::string container, Report
     if (rados_ == nullptr) co_return Result<>{};
     ROS2S_CO_TRY_ASSIGN(const auto record, co_await fs::find_container(
                                                call, *store_, path_, std::move(container), report));
-    const auto swept = co_await rados_->sweep(call, record.id);
+    Report why;
+    const auto swept = co_await rados_->sweep(call, record.id, why);
     if (swept) co_return swept;
     co_return report.fail(swept.error(), "cannot remove the remains of crashed clients in {}: {}",
-                          path_, describe(swept.error()));
+                          path_, why.text());
 }
 
 namespace {

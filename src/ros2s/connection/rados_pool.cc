@@ -63,8 +63,8 @@ object::ObjectStore& RadosPool::store() { return *client_; }
 
 std::string RadosPool::path() { return client_->path(); }
 
-Task<Result<>> RadosPool::sweep(const Call& call, object::ContainerId container) {
-    return rados_->sweep(call, container);
+Task<Result<>> RadosPool::sweep(const Call& call, object::ContainerId container, Report& report) {
+    return rados_->sweep(call, container, report);
 }
 
 // ---- sweeping --------------------------------------------------------------------------------
@@ -73,16 +73,19 @@ namespace {
 
 using SeenOrphans = std::map<object::ContainerId, rados::RadosStore::Orphans>;
 
-Task<Result<>> sweep_all(const Call& call, rados::RadosStore& store, SeenOrphans& seen) {
-    ROS2S_CO_TRY_ASSIGN(const auto containers, co_await store.list_containers(call));
+Task<Result<>> sweep_all(const Call& call, rados::RadosStore& store, SeenOrphans& seen,
+                         Report& report) {
+    const auto containers = co_await store.list_containers(call);
+    if (!containers) co_return report.fail(containers.error(), describe(containers.error()));
     Result<> all;
     auto before = std::exchange(seen, {});  // those of containers that are gone are forgotten
-    for (const object::ContainerRecord& container : containers) {
+    for (const object::ContainerRecord& container : *containers) {
         auto& orphans = seen[container.id] = std::move(before[container.id]);
-        const auto swept = co_await store.sweep(call, container.id, &orphans);
+        Report of_this;
+        const auto swept = co_await store.sweep(call, container.id, of_this, &orphans);
         // It was destroyed meanwhile.
         if (!swept && swept.error().code == Code::not_found) continue;
-        if (all) all = swept;
+        if (!swept && all) all = report.fail(swept.error(), of_this.text());
     }
     co_return all;
 }
@@ -98,14 +101,15 @@ Task<> RadosPool::keep_sweeping(RadosPool& self) {
     Duration pause{reactor.random().below(every) + 1};
     SeenOrphans seen;
     while (co_await sleep_for(reactor, pause, call.stop)) {
-        const auto swept = co_await sweep_all(call, *self.rados_, seen);
+        Report report;
+        const auto swept = co_await sweep_all(call, *self.rados_, seen, report);
         pause = self.options_.sweep_every;
         self.sweeps_.add();
         if (swept || call.stop.stop_requested()) continue;
         self.failed_sweeps_.add();
         self.environment_.log.warning(
             "cannot remove the remains of crashed clients in {} ({}): the next attempt is in {} s",
-            self.path(), describe(swept.error()),
+            self.path(), report.text(),
             std::chrono::duration_cast<std::chrono::seconds>(pause).count());
     }
 }

@@ -53,7 +53,8 @@ class RadosPool {
     [[nodiscard]] std::string path();
     // Removes the remains of crashed clients in a container, now. Errors: those of
     // RadosStore::sweep().
-    [[nodiscard]] Task<Result<>> sweep(const Call& call, object::ContainerId container);
+    [[nodiscard]] Task<Result<>> sweep(const Call& call, object::ContainerId container,
+                                       Report& report);
     void visit_metrics(const MetricVisitor& visit) const;
     [[nodiscard]] std::string layers() const { return stack_.names(); }
 

@@ -13,13 +13,6 @@ bool is_of(const Coordination& record, const Uuid& transaction) {
     return record.transaction == transaction;
 }
 
-// A change without an answer. Other errors are refusals.
-bool may_be_done(const Result<>& changed) {
-    if (changed) return false;
-    const Code code = changed.error().code;
-    return code == Code::deadline || code == Code::cancelled || code == Code::io;
-}
-
 }  // namespace
 
 Change conditional_change(ObjectName object, const View& view) {
@@ -87,12 +80,14 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
                                             participants, nullptr, prepared);
     if (decided) decided = call.check(reactor_.now());
     if (decided) {
-        const Change commit{.object = location.object,
-                            .equal = {{location.key, pending}},
-                            .set = {{location.key, encode(committed)}}};
-        decided = co_await pool_.apply(commit);
-        // Without an answer it may be committed: then whoever meets the locks sees which.
-        if (may_be_done(decided)) co_return fail(decided.error());
+        decided = co_await commit({.object = location.object,
+                                   .equal = {{location.key, pending}},
+                                   .set = {{location.key, encode(committed)}}},
+                                  {.transaction = record.transaction,
+                                   .coordinator = location.object.name,
+                                   .key = location.key});
+        // Whoever meets the locks sees whether it is.
+        if (!decided && may_be_done(decided.error())) co_return fail(decided.error());
     }
     if (!decided) {
         // The objects must not be unlocked before nobody can commit any more.
@@ -119,12 +114,14 @@ Task<Result<>> Coordinator::decide(const Call& call, std::string space, std::str
                                             participants, &deciding, prepared);
     if (decided) decided = call.check(reactor_.now());
     if (decided) {
-        Change commit = conditional_change(object, *deciding.view);
-        add(commit, deciding.pending);
-        commit.even_if_full = even_if_full;
-        decided = co_await pool_.apply(commit);
-        // Without an answer it may be committed: then whoever meets the locks sees which.
-        if (decided || may_be_done(decided)) co_return decided;
+        Change change = conditional_change(object, *deciding.view);
+        add(change, deciding.pending);
+        change.even_if_full = even_if_full;
+        decided =
+            co_await commit(std::move(change),
+                            {.transaction = transaction, .coordinator = object.name, .key = key});
+        // Whoever meets the locks sees whether it is.
+        if (decided || may_be_done(decided.error())) co_return decided;
     }
     // Nobody else commits it.
     co_await unlock_prepared(space, participants, prepared, &deciding);
@@ -146,6 +143,13 @@ Task<Result<>> Coordinator::prepare_all(std::string space, RecordLocation locati
     co_await nursery.join();
     const auto failed = std::ranges::find_if(prepared, [](const auto& each) { return !each; });
     co_return failed == prepared.end() ? Result<>() : *failed;
+}
+
+Task<Result<>> Coordinator::commit(Change change, Lock lock) {
+    const auto made = co_await pool_.apply(change);
+    if (made || made.error().code != Code::condition_failed) co_return made;
+    ROS2S_CO_TRY_ASSIGN(const Decision decision, co_await decision_of(change.object.space, lock));
+    co_return decision.state == State::committed ? Result<>() : made;
 }
 
 Task<> Coordinator::unlock_prepared(std::string space, std::vector<Participant>& participants,
@@ -308,12 +312,15 @@ Task<Result<bool>> Coordinator::apply_if_committed(std::string space, std::strin
         co_return true;
     }
     // It is over. If it was committed, the object was unlocked before its record went.
-    const Read read{.object = {space, name}, .keys = {head_key}};
+    ROS2S_CO_TRY_ASSIGN(const bool is_same, co_await has_head({space, name}, head_bytes));
+    co_return !is_same;
+}
+
+Task<Result<bool>> Coordinator::has_head(ObjectName object, std::string head_bytes) {
+    const Read read{.object = std::move(object), .keys = {head_key}};
     const auto reply = co_await pool_.read(read);
     if (!reply && reply.error().code != Code::not_found) co_return fail(reply.error());
-    const bool is_same =
-        reply && reply->values.contains(head_key) && reply->values.at(head_key) == head_bytes;
-    co_return !is_same;
+    co_return reply && reply->values.contains(head_key) && reply->values.at(head_key) == head_bytes;
 }
 
 Task<Result<>> Coordinator::settle(const Call& call, std::string space, std::string name, Head head,
@@ -338,11 +345,7 @@ Task<Result<>> Coordinator::settle(const Call& call, std::string space, std::str
         }
         co_await sleep_for(reactor_, std::chrono::milliseconds(2 + reactor_.random().below(8)));
         // It may be over meanwhile.
-        const Read read{.object = {space, name}, .keys = {head_key}};
-        const auto reply = co_await pool_.read(read);
-        if (!reply && reply.error().code != Code::not_found) co_return fail(reply.error());
-        const bool is_same =
-            reply && reply->values.contains(head_key) && reply->values.at(head_key) == head_bytes;
+        ROS2S_CO_TRY_ASSIGN(const bool is_same, co_await has_head({space, name}, head_bytes));
         if (!is_same) co_return Result<>{};
     }
 }

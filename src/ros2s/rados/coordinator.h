@@ -59,10 +59,12 @@ class Coordinator {
 
     // The protocol in which the participant `decider` decides: it exists, and has entries
     // afterwards. Its changes include the decision, at `key`. When this returns, the others are
-    // locked and get unlocked by apply_all(). Errors: as of execute().
-    Task<Result<>> decide(const Call& call, std::string space, std::string key, Uuid transaction,
-                          std::vector<Participant>& participants, size_t decider,
-                          bool even_if_full);
+    // locked and get unlocked by apply_all(). Errors: as of execute(). Tests kill the process when
+    // it enters this.
+    [[gnu::noinline]] Task<Result<>> decide(const Call& call, std::string space, std::string key,
+                                            Uuid transaction,
+                                            std::vector<Participant>& participants, size_t decider,
+                                            bool even_if_full);
     // What a committed transaction still does to an object that it locks.
     struct Unapplied {
         std::string name, locked_head;
@@ -85,6 +87,7 @@ class Coordinator {
     // Aborts the pending transaction of the record, if it is still pending.
     Task<Result<>> abort(const ObjectName& object, const std::string& key, const std::string& bytes,
                          const Coordination& record);
+    [[nodiscard]] Task<Result<bool>> has_head(ObjectName object, std::string head_bytes);
     // Reads the record at the location.
     Task<Result<>> look(RecordLocation& location);
 
@@ -98,22 +101,25 @@ class Coordinator {
         Coordination record;
     };
     Task<Result<Decision>> decision_of(std::string space, Lock lock);
-    Task<Result<>> end_pending(Decision decision);
     // Prepares all but the decider, if any. Returns the first error.
     Task<Result<>> prepare_all(std::string space, RecordLocation location, Uuid transaction,
                                bool even_if_full, std::vector<Participant>& participants,
                                const Participant* decider, std::vector<Result<>>& prepared);
     Task<> unlock_prepared(std::string space, std::vector<Participant>& participants,
                            std::vector<Result<>>& prepared, const Participant* decider);
+    Task<Result<>> read_pending(ObjectName object, std::string head_bytes, Pending& pending);
     // Tests kill the process when it enters these.
     [[gnu::noinline]] Task<> prepare(std::string space, RecordLocation location, Uuid transaction,
                                      bool even_if_full, Participant& participant, Result<>& result);
+    // The change that commits the transaction of the lock. Errors: condition_failed (it is not
+    // committed, and never will be); others, see may_be_done().
+    [[gnu::noinline]] Task<Result<>> commit(Change change, Lock lock);
     // `known`: what the object's `t` has; none: it is read.
     [[gnu::noinline]] Task<> apply(std::string space, std::string name, std::string head_bytes,
                                    std::optional<Pending> known, Result<>& result);
-    Task<Result<>> read_pending(ObjectName object, std::string head_bytes, Pending& pending);
-    Task<> unlock(std::string space, std::string name, Head head, std::string head_bytes,
-                  Result<>& result);
+    [[gnu::noinline]] Task<Result<>> end_pending(Decision decision);
+    [[gnu::noinline]] Task<> unlock(std::string space, std::string name, Head head,
+                                    std::string head_bytes, Result<>& result);
 
     Reactor& reactor_;
     Pool& pool_;

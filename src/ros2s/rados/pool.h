@@ -64,6 +64,18 @@ struct ReadReply {
     std::string last;  // the last key that the range was read to, if `more`
 };
 
+// The first page of all keys with the prefix.
+[[nodiscard]] inline Read first_page(ObjectName object, const std::string& prefix) {
+    return {.object = std::move(object),
+            .keys = {},
+            .range = {.prefix = prefix, .after = prefix, .end = {}, .limit = keys_per_read}};
+}
+// The read becomes that of the next page; false: the reply was the last one.
+[[nodiscard]] inline bool turn_page(Read& read, const ReadReply& reply) {
+    read.range.after = reply.last;
+    return reply.more;
+}
+
 // Names every namespace, for Pool::list().
 inline constexpr const char* all_spaces = "*";
 
@@ -78,7 +90,7 @@ class Listing {
 
 // Errors of all: deadline (no answer in time; a change may have been made or not), no_space (the
 // pool is full, and the change adds bytes or an object), denied, io, unsupported (this kind of pool
-// cannot do it).
+// cannot do it). See may_be_done().
 class Pool {
   public:
     virtual ~Pool() = default;
@@ -96,5 +108,15 @@ class Pool {
     [[nodiscard]] virtual std::unique_ptr<Listing> list(std::string space) = 0;
     virtual Task<Result<object::PoolSpace>> space() = 0;
 };
+
+// Whether a change that failed may have been made. librados repeats a request whose answer was
+// lost, and servers check permissions before they find that they have done it: a refusal proves
+// nothing. After many other changes they have forgotten it, so that its own effect makes the
+// repetition fail with condition_failed: what cannot simply start again then must look (busy: it
+// has looked).
+[[nodiscard]] inline bool may_be_done(const Error& failed) {
+    return failed.code != Code::condition_failed && failed.code != Code::busy &&
+           failed.code != Code::no_space;
+}
 
 }  // namespace ros2s::rados

@@ -154,7 +154,7 @@ Task<> sweep_a_full_cluster(Reactor& reactor, SimRados& cluster) {
         co_await pool.apply({.object = {space_of(container->id), name}, .data = as_bytes(bytes)}));
     cluster.set_full(true);
     co_await sleep_for(reactor, std::chrono::hours(2));
-    EXPECT_TRUE(co_await (*store)->sweep({}, container->id));
+    EXPECT_TRUE(co_await (*store)->sweep({}, container->id, report)) << report.text();
     EXPECT_EQ(cluster.objects().size(), 1U) << "the pool's record";
     co_await (*store)->close();
     co_await cluster.close();

@@ -181,12 +181,8 @@ Task<Result<>> RadosStore::remove_all(Pool& pool, std::string space) {
 }
 
 Task<Result<>> RadosStore::finish_destroying() {
-    std::string after = "x";
+    Read read = first_page({pool_space, pool_object}, "x");
     while (true) {
-        const Read read{
-            .object = {pool_space, pool_object},
-            .keys = {},
-            .range = {.prefix = "x", .after = after, .end = {}, .limit = keys_per_read}};
         ROS2S_CO_TRY_ASSIGN(const ReadReply reply, co_await metadata_.read(read));
         for (const auto& [key, value] : reply.values) {
             const std::string space = key.substr(1);
@@ -195,8 +191,7 @@ Task<Result<>> RadosStore::finish_destroying() {
             const Change done{.object = {pool_space, pool_object}, .remove = {key}};
             ROS2S_CO_TRY(co_await metadata_.apply(done));
         }
-        if (!reply.more) co_return Result<>{};
-        after = reply.last;
+        if (!turn_page(read, reply)) co_return Result<>{};
     }
 }
 
@@ -206,19 +201,14 @@ Task<Result<std::vector<ContainerRecord>>> RadosStore::list_containers(const Cal
     ROS2S_CO_TRY(call.check(reactor_.now()));
     const Time asked = reactor_.now();
     std::vector<ContainerRecord> records;
-    std::string after = "l";
+    Read read = first_page({pool_space, pool_object}, "l");
     while (true) {
-        const Read read{
-            .object = {pool_space, pool_object},
-            .keys = {},
-            .range = {.prefix = "l", .after = after, .end = {}, .limit = keys_per_read}};
         ROS2S_CO_TRY_ASSIGN(const ReadReply reply, co_await metadata_.read(read));
         for (const auto& [key, value] : reply.values) {
             ROS2S_CO_TRY_ASSIGN(auto record, record_of(key, value));
             records.push_back(std::move(record));
         }
-        if (!reply.more) break;
-        after = reply.last;
+        if (!turn_page(read, reply)) break;
     }
     containers_.clear();
     for (const ContainerRecord& record : records) containers_[record.id] = asked;

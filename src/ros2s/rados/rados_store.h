@@ -29,13 +29,14 @@
 
 namespace ros2s::rados {
 
+// Data that no object refers to is removed when it is older.
+inline constexpr Duration orphan_age = std::chrono::hours(1);
+
 struct RadosOptions {
     // A transaction of another client that locks an object for longer is aborted.
     Duration patience = std::chrono::seconds(1);
     // A container that another client has destroyed may be used for so long.
     Duration container_check = std::chrono::seconds(1);
-    // Data that no object refers to is removed when it is older.
-    Duration orphan_age = std::chrono::hours(1);
     // Replies to a client that has not used them for so long are removed.
     Duration reply_age = std::chrono::hours(24);
     // Objects that a sweep looks at in a second, so that it leaves the cluster to others. 0: as
@@ -76,8 +77,10 @@ class RadosStore final : public object::ObjectStore {
     // all its objects. Without `seen` the age of data is what its writer's clock says. With it,
     // data is also to have been seen by an earlier sweep, long enough ago by this machine's steady
     // clock; and replies that have not changed since an earlier sweep, reply_age ago by that clock,
-    // are removed as well. Errors: not_found, those of the call and of Pool.
-    Task<Result<>> sweep(const Call& call, object::ContainerId container, Orphans* seen = nullptr);
+    // are removed as well. What is damaged is passed over. Errors, with a sentence: not_found,
+    // those of the call and of Pool; corrupt, bad_version, after the rest is swept.
+    Task<Result<>> sweep(const Call& call, object::ContainerId container, Report& report,
+                         Orphans* seen = nullptr);
 
     [[nodiscard]] object::Features features() const override;
     [[nodiscard]] std::string path() const override { return metadata_.description(); }
@@ -181,6 +184,9 @@ class RadosStore final : public object::ObjectStore {
     [[nodiscard]] static bool has_same(const ChainedObject& object, const ReadReply& reply);
 
     // sweep.cc
+    // `failed`: the name of the object that the error is of, if it is of one.
+    Task<Result<>> sweep_container(const Call& call, object::ContainerId container, Orphans* seen,
+                                   std::string& failed);
     // `seen` may be null. What was seen and remains is added to `still`.
     Task<Result<>> sweep_data(const Call& call, std::string space, object::ObjectId object,
                               std::vector<DataId> data, const Orphans* seen, Orphans& still);
@@ -244,8 +250,9 @@ class RadosStore final : public object::ObjectStore {
         View view;  // as it was
         Coordinator::Unapplied rest;
     };
-    Task<> apply_rest(std::string space, std::vector<Unapplied> objects, ObjectName decider,
-                      std::string key, KeyMutexes::Hold hold);
+    // Tests kill the process when it enters this.
+    [[gnu::noinline]] Task<> apply_rest(std::string space, std::vector<Unapplied> objects,
+                                        ObjectName decider, std::string key, KeyMutexes::Hold hold);
     void note_ended(const ObjectName& decider, std::vector<std::string> keys);
     // Makes the objects that get data in the data pool and do not exist. Errors: busy (others were
     // faster), those of Pool.

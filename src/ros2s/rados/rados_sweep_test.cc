@@ -117,7 +117,7 @@ Task<Result<object::Commit>> sweep_beside_a_writer(sim::World& world, SimRados& 
         co_await held.arrived;
         for (Duration waited{}; waited <= pause; waited += std::chrono::hours(1)) {
             world.step_clock(std::chrono::hours(2));
-            EXPECT_TRUE(co_await sweeper->sweep({}, container->id, &seen));
+            EXPECT_TRUE(co_await sweeper->sweep({}, container->id, report, &seen));
             world.step_clock(-std::chrono::hours(2));
             if (waited < pause) co_await sleep_for(reactor, std::chrono::hours(1));
         }
@@ -157,12 +157,13 @@ TEST(RadosSweep, AWriterThatWasStoppedForAnHourPublishesNothing) {
 }
 
 // Data that nothing names, of a client that died just now.
-Task<> leave_data(sim::World& world, Pool& pool, ContainerId container) {
+Task<> leave_data(sim::World& world, Pool& pool, ContainerId container,
+                  object::ObjectId object = file.object) {
     const auto now = static_cast<uint64_t>(world.core().wall_time().time_since_epoch().count());
     const DataId id{.time = now, .store = 77, .number = 1};
     const std::string bytes(100, 'd');
     EXPECT_TRUE(co_await pool.apply(
-        {.object = {space_of(container), data_name(file.object, id)}, .data = as_bytes(bytes)}));
+        {.object = {space_of(container), data_name(object, id)}, .data = as_bytes(bytes)}));
 }
 
 Task<> sweep_what_a_dead_client_left(sim::World& world, SimRados& cluster) {
@@ -174,7 +175,7 @@ Task<> sweep_what_a_dead_client_left(sim::World& world, SimRados& cluster) {
     co_await leave_data(world, pool, container->id);
     RadosStore::Orphans seen;
     for (const size_t left : {1, 1, 0}) {  // it is too young, is seen, and still there
-        EXPECT_TRUE(co_await store->sweep({}, container->id, &seen));
+        EXPECT_TRUE(co_await store->sweep({}, container->id, report, &seen));
         EXPECT_EQ(data_in(cluster), left);
         co_await sleep_for(world.core(), std::chrono::minutes(61));
     }
@@ -201,7 +202,8 @@ Task<> write_all_the_time(RadosStore& store, ContainerId container, Reactor& rea
 }
 
 Task<> sweep_and_note(RadosStore& store, ContainerId container, Reactor& reactor, Time& ended) {
-    EXPECT_TRUE(co_await store.sweep({}, container));
+    Report report;
+    EXPECT_TRUE(co_await store.sweep({}, container, report)) << report.text();
     ended = reactor.now();
 }
 
@@ -312,13 +314,13 @@ Task<> sweep_an_object_that_others_change(sim::World& world, SimRados& cluster) 
     co_await leave_data(world, pool, container->id);
     co_await sleep_for(world.core(), std::chrono::minutes(61));
     RadosStore::Orphans seen;
-    EXPECT_TRUE(co_await store->sweep({}, container->id, &seen));
+    EXPECT_TRUE(co_await store->sweep({}, container->id, report, &seen));
     co_await sleep_for(world.core(), std::chrono::minutes(61));
     held.refuse(1000);
-    EXPECT_TRUE(co_await store->sweep({}, container->id, &seen));
+    EXPECT_TRUE(co_await store->sweep({}, container->id, report, &seen));
     EXPECT_EQ(data_in(cluster), 1U);
     held.refuse(0);
-    EXPECT_TRUE(co_await store->sweep({}, container->id, &seen));
+    EXPECT_TRUE(co_await store->sweep({}, container->id, report, &seen));
     EXPECT_EQ(data_in(cluster), 0U);
     co_await store->close();
     co_await cluster.close();
@@ -328,6 +330,36 @@ TEST(RadosSweep, AnObjectThatOthersChangeEachTimeIsLeftToTheNextOne) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(sweep_an_object_that_others_change(world, cluster));
+}
+
+// A damaged object is named; the others are swept.
+Task<> sweep_beside_a_damaged_object(sim::World& world, SimRados& cluster) {
+    SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
+    Report report;
+    const auto store = opened_for_sweeps(
+        co_await RadosStore::open({}, world.core(), pool, pool, {.keeps_replies = false}, report));
+    const auto container = co_await store->create_container({}, {.label = "c"});
+    const object::ObjectId damaged{1, 0};
+    const ObjectName name{space_of(container->id), object_name(damaged)};
+    EXPECT_TRUE(co_await pool.apply({.object = name, .set = {{head_key, "rubbish"}}}));
+    co_await leave_data(world, pool, container->id, damaged);
+    co_await leave_data(world, pool, container->id);
+    co_await sleep_for(world.core(), std::chrono::hours(2));
+    const auto swept = co_await store->sweep({}, container->id, report);
+    EXPECT_TRUE(!swept && swept.error().code == Code::corrupt);
+    EXPECT_NE(report.text().find("object '" + name.name + "' in namespace '" + name.space),
+              std::string::npos)
+        << report.text();
+    EXPECT_EQ(data_in(cluster), 1U) << "that of the damaged object";
+    EXPECT_FALSE(cluster.objects().contains({name.space, object_name(file.object)}));
+    co_await store->close();
+    co_await cluster.close();
+}
+
+TEST(RadosSweep, ADamagedObjectIsNamedAndTheOthersAreSwept) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run(sweep_beside_a_damaged_object(world, cluster));
 }
 
 // "done", "replayed" or the error.
@@ -360,7 +392,7 @@ Task<> sweep_replies_of_an_idle_client(sim::World& world, SimRados& cluster) {
     RadosStore::Orphans seen;
     uint64_t sequence = 0;
     for (const size_t left : {1, 2, 1}) {  // the busy one's stays
-        EXPECT_TRUE(co_await store->sweep({}, container->id, &seen));
+        EXPECT_TRUE(co_await store->sweep({}, container->id, report, &seen));
         EXPECT_EQ(replies_in(cluster), left);
         EXPECT_EQ(co_await send(busy, 0, ++sequence, true), "done");
         co_await sleep_for(world.core(), std::chrono::hours(13));

@@ -416,15 +416,11 @@ Task<Result<ListReply>> RadosStore::list_objects(const Call& call, std::string s
 Task<Result<ListReply>> RadosStore::list_dkeys(const Call& call, std::string space,
                                                const ListRequest& request) {
     ListReply reply;
-    std::string after = "e";
-    if (request.after) after = end_of_prefix(entry_prefix({*request.after}));
+    Read read = first_page({space, object_name(request.object)}, "e");
+    if (request.after) read.range.after = end_of_prefix(entry_prefix({*request.after}));
     std::optional<ListEntry> current;  // its akeys may go on in the next page
     while (true) {
         Head head;
-        const Read read{
-            .object = {space, object_name(request.object)},
-            .keys = {},
-            .range = {.prefix = "e", .after = after, .end = {}, .limit = keys_per_read}};
         ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
         for (const auto& [key, value] : page.values) {
             if (key == head_key) continue;
@@ -447,8 +443,7 @@ Task<Result<ListReply>> RadosStore::list_dkeys(const Call& call, std::string spa
             current = {.key = parsed->dkey.bytes, .epoch = {entry.epoch}};
             if (!request.akey.bytes.empty()) current->value = std::move(entry.value);
         }
-        if (!page.more) break;
-        after = page.last;
+        if (!turn_page(read, page)) break;
     }
     if (current) reply.entries.push_back(std::move(*current));
     co_return reply;
@@ -457,15 +452,10 @@ Task<Result<ListReply>> RadosStore::list_dkeys(const Call& call, std::string spa
 Task<Result<ListReply>> RadosStore::list_akeys(const Call& call, std::string space,
                                                const ListRequest& request) {
     ListReply reply;
-    const std::string prefix = entry_prefix(request.dkey);
-    std::string after = prefix;
-    if (request.after) after = entry_key(request.dkey, {*request.after});
+    Read read = first_page({space, object_name(request.object)}, entry_prefix(request.dkey));
+    if (request.after) read.range.after = entry_key(request.dkey, {*request.after});
     while (true) {
         Head head;
-        const Read read{
-            .object = {space, object_name(request.object)},
-            .keys = {},
-            .range = {.prefix = prefix, .after = after, .end = {}, .limit = keys_per_read}};
         ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
         for (const auto& [key, value] : page.values) {
             if (key == head_key) continue;
@@ -481,8 +471,7 @@ Task<Result<ListReply>> RadosStore::list_akeys(const Call& call, std::string spa
             }
             reply.entries.push_back({.key = parsed->akey.bytes, .epoch = {entry.epoch}});
         }
-        if (!page.more) co_return reply;
-        after = page.last;
+        if (!turn_page(read, page)) co_return reply;
     }
 }
 

@@ -15,10 +15,31 @@ constexpr int touches_max = 16;             // of one object
 
 using namespace object;
 
-Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container, Orphans* seen) {
+Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container, Report& report,
+                                 Orphans* seen) {
+    std::string name;
+    const auto swept = co_await sweep_container(call, container, seen, name);
+    if (swept) co_return swept;
+    if (name.empty()) co_return report.fail(swept.error(), describe(swept.error()));
+    co_return report.fail(swept.error(), "object '{}' in namespace '{}': {}", name,
+                          space_of(container), describe(swept.error()));
+}
+
+Task<Result<>> RadosStore::sweep_container(const Call& call, ContainerId container, Orphans* seen,
+                                           std::string& failed) {
     ROS2S_CO_TRY(co_await check_container(call, container));
     const std::string space = space_of(container);
-    const WallTime limit = reactor_.wall_time() - options_.orphan_age;
+    Result<> first;
+    // What is damaged does not keep the rest from being swept.
+    const auto goes_on = [&](const std::string& name, const Result<>& swept) {
+        if (swept) return true;
+        if (first) {
+            first = swept;
+            failed = name;
+        }
+        return swept.error().code == Code::corrupt || swept.error().code == Code::bad_version;
+    };
+    const WallTime limit = reactor_.wall_time() - orphan_age;
     const auto before = static_cast<uint64_t>(limit.time_since_epoch().count());
     // Old data, by object; as much at once as a transaction may have operations, times a few.
     constexpr size_t data_max = 65536;
@@ -39,7 +60,9 @@ Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container, Orphan
         if (names.empty() || count >= data_max) {
             for (auto& [object, ids] : old) {
                 ROS2S_CO_TRY(co_await pace(call, ids.size()));
-                ROS2S_CO_TRY(co_await sweep_data(call, space, object, std::move(ids), seen, still));
+                const auto swept =
+                    co_await sweep_data(call, space, object, std::move(ids), seen, still);
+                if (!goes_on(object_name(object), swept)) co_return first;
             }
             old.clear();
             count = 0;
@@ -52,18 +75,20 @@ Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container, Orphan
         ROS2S_CO_TRY_ASSIGN(const auto names, co_await objects->next());
         if (names.empty()) break;
         for (const std::string& name : names) {
+            Result<> swept;
             if (const auto object = parse_object_name(name)) {
-                ROS2S_CO_TRY(co_await sweep_object(call, space, *object));
+                swept = co_await sweep_object(call, space, *object);
             } else if (is_log_name(name) && name != log_name(number_)) {
-                ROS2S_CO_TRY(co_await sweep_log(call, space, name, limit));
+                swept = co_await sweep_log(call, space, name, limit);
             } else if (is_replies_name(name) && seen != nullptr) {
-                ROS2S_CO_TRY(co_await sweep_replies(call, space, name, *seen, still));
+                swept = co_await sweep_replies(call, space, name, *seen, still);
             }
+            if (!goes_on(name, swept)) co_return first;
             ROS2S_CO_TRY(co_await pace(call, 1));
         }
     }
     if (seen != nullptr) *seen = std::move(still);
-    co_return Result<>{};
+    co_return first;
 }
 
 Task<Result<>> RadosStore::pace(const Call& call, size_t count) {
@@ -184,7 +209,7 @@ void RadosStore::keep_recent(ObjectId object, const Orphans& seen, Orphans& stil
     std::erase_if(orphans, [&](const DataId& id) {
         const auto before = seen.data.find({object, id});
         const Time since = before == seen.data.end() ? now : before->second;
-        const bool is_recent = now - since < options_.orphan_age * 3 / 4;
+        const bool is_recent = now - since < orphan_age * 3 / 4;
         if (is_recent && still.data.size() < orphans_seen_max) still.data[{object, id}] = since;
         return is_recent;
     });
@@ -192,13 +217,9 @@ void RadosStore::keep_recent(ObjectId object, const Orphans& seen, Orphans& stil
 
 Task<Result<>> RadosStore::forget_named(const Call& call, std::string space, ObjectId object,
                                         std::set<DataId>& orphans) {
-    std::string after = "e";
+    Read read = first_page({space, object_name(object)}, "e");
     while (!orphans.empty()) {
         Head head;
-        const Read read{
-            .object = {space, object_name(object)},
-            .keys = {},
-            .range = {.prefix = "e", .after = after, .end = {}, .limit = keys_per_read}};
         ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
         for (const auto& [key, value] : page.values) {
             const auto parsed = parse_entry_key(key);
@@ -207,8 +228,7 @@ Task<Result<>> RadosStore::forget_named(const Call& call, std::string space, Obj
             ROS2S_CO_TRY(decode(value, segment));
             for (const Run& run : segment.runs) orphans.erase(run.data);
         }
-        if (!page.more) break;
-        after = page.last;
+        if (!turn_page(read, page)) break;
         ROS2S_CO_TRY(co_await pace(call, 1));
     }
     co_return Result<>{};

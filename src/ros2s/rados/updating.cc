@@ -329,7 +329,7 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
         Result<> ready = each->payload.check();
         // Sweeps take older data for that of a dead client. They change the head before they remove
         // it, and this comes after the head was read or made.
-        if (reactor_.now() - each->payload.started > options_.orphan_age / 2) {
+        if (reactor_.now() - each->payload.started > orphan_age / 2) {
             ready = fail(Code::deadline);
         }
         if (ready) ready = pins.take(each->container, each->transaction, reactor_.now());
@@ -485,6 +485,10 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
     const auto set_may_be_seen = [&](bool may_be) {
         for (Member* each : members) each->payload.may_be_seen = may_be;
     };
+    const auto failed = [&](const Error& error) {
+        set_may_be_seen(may_be_done(error));
+        return fail(error);
+    };
     bool is_whole = true;
     // Removals and renames need records, also in a full pool.
     const bool even_if_full = std::ranges::none_of(members, [](const Member* each) {
@@ -511,12 +515,15 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
         change.even_if_full = even_if_full;
         add(change, only.pending);
         set_may_be_seen(true);
-        const auto changed = co_await metadata_.apply(change);
-        if (!changed) {
-            set_may_be_seen(changed.error().code == Code::deadline);
-            co_return fail(changed.error().code == Code::condition_failed ? Error{Code::busy}
-                                                                          : changed.error());
+        auto changed = co_await metadata_.apply(change);
+        if (!changed && changed.error().code == Code::condition_failed) {
+            // It may be the change itself that has made another head.
+            const auto head = std::ranges::find(only.pending.set, head_key, &Pending::Set::key);
+            ROS2S_CO_TRY_ASSIGN(const bool is_made,
+                                co_await coordinator_.has_head(change.object, head->value));
+            changed = is_made ? Result<>() : fail(Code::busy);
         }
+        if (!changed) co_return failed(changed.error());
     } else {
         Coordination record{.transaction = Uuid::make(reactor_.secrets()),
                             .sequence = transaction.id.sequence,
@@ -536,10 +543,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
                 co_await publish_at(call, space, std::move(record), participants,
                                     static_cast<size_t>(decider - participants.begin()),
                                     *members[0]->hold, even_if_full);
-            if (!decided) {
-                set_may_be_seen(decided.error().code != Code::busy);
-                co_return decided;
-            }
+            if (!decided) co_return failed(decided.error());
             for (const Participant& each : participants) {
                 const ObjectName name{space, object_name(each.view->object())};
                 note_room(name, each.pending);
@@ -564,8 +568,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
         is_whole = executed && *executed;
         if (!executed) {
             logs_.erase(location.object);
-            set_may_be_seen(executed.error().code != Code::busy);
-            co_return fail(executed.error());
+            co_return failed(executed.error());
         }
         if (!is_named) {
             logs_.insert(location.object);

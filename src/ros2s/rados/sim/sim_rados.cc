@@ -1,14 +1,28 @@
 #include "sim_rados.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "ros2s/base/check.h"
+#include "ros2s/rados/keys.h"
+#include "ros2s/rados/records.h"
 
 namespace ros2s::rados {
 namespace {
 
 constexpr size_t names_per_page = 100;
+constexpr std::array refusals{Code::denied, Code::io, Code::condition_failed};
+
+// Of a transaction over several objects.
+bool is_step(const Change& change) {
+    const auto has_step = [](const auto& each) {
+        Coordination record;
+        return each.first == pending_key || decode(each.second, record);
+    };
+    return std::ranges::find(change.remove, pending_key) != change.remove.end() ||
+           std::ranges::any_of(change.set, has_step);
+}
 
 }  // namespace
 
@@ -42,6 +56,16 @@ Result<> SimRados::apply(const Change& change) {
     return {};
 }
 
+void SimRados::apply_perhaps(const Change& change) {
+    Random& random = reactor_.random();
+    const uint64_t fate = random.below(3);
+    if (fate == 1) (void)apply(change);
+    if (fate == 2) {
+        const auto late = std::chrono::milliseconds(random.below(3000));
+        ROS2S_CHECK(late_.try_spawn(apply_late(change, std::string(as_text(change.data)), late)));
+    }
+}
+
 Task<> SimRados::apply_late(Change change, std::string data, Duration delay) {
     co_await sleep_for(reactor_, delay);
     change.data = as_bytes(data);
@@ -60,16 +84,21 @@ bool SimPool::survives(const Change* change) {
     const uint64_t number = requests_++;
     if (!options_.dies_at || number != *options_.dies_at) return true;
     is_dead_ = true;
-    if (change == nullptr) return false;
-    Random& random = cluster_.reactor_.random();
-    const uint64_t fate = random.below(3);
-    if (fate == 1) (void)cluster_.apply(*change);
-    if (fate == 2) {
-        const auto late = std::chrono::milliseconds(random.below(3000));
-        ROS2S_CHECK(cluster_.late_.try_spawn(
-            cluster_.apply_late(*change, std::string(as_text(change->data)), late)));
-    }
+    if (change != nullptr) cluster_.apply_perhaps(*change);
     return false;
+}
+
+Result<> SimPool::mislead(const Change& change) {
+    Random& random = cluster_.reactor_.random();
+    if (random.one_in(2)) {
+        is_misled_ = true;
+        cluster_.apply_perhaps(change);
+        return fail(Code::deadline);
+    }
+    const auto applied = cluster_.apply(change);
+    if (!applied) return applied;
+    is_misled_ = true;
+    return fail(refusals.at(random.below(refusals.size() - (is_step(change) ? 0 : 1))));
 }
 
 Task<Result<>> SimPool::apply(const Change& change) {
@@ -77,7 +106,8 @@ Task<Result<>> SimPool::apply(const Change& change) {
     if (needs_omap && !options_.has_omap) co_return fail(Code::unsupported);
     co_await delay();
     if (!survives(&change)) co_return fail(Code::cancelled);
-    auto applied = cluster_.apply(change);
+    const bool is_due = misled_at_ && !is_misled_ && requests_ > *misled_at_;
+    auto applied = is_due ? mislead(change) : cluster_.apply(change);
     co_await delay();
     if (is_dead_) co_return fail(Code::cancelled);
     co_return applied;

@@ -7,6 +7,10 @@
 // - A client dies at a chosen request: the request is lost, or it takes effect and its reply is
 //   lost, or it takes effect late, up to seconds afterwards, when others have gone on. From then on
 //   nothing that the client does has an effect; its requests fail with `cancelled`.
+// - A client that lives is misled once: a change gets no answer, and is lost, or done now or later;
+//   or it is done, and refused, as when librados repeats a request whose answer was lost. A failed
+//   condition is the refusal only of steps of transactions over several objects: their locks and
+//   records show what was done, whatever others do meanwhile.
 // - A range of keys is read in pages of at most 1024, between which others change the object.
 //   Namespaces are listed in no order.
 // - A full cluster refuses what adds bytes or an object, unless it is forced. Changes of keys are
@@ -43,6 +47,8 @@ class SimRados {
     friend class SimPool;
     static constexpr size_t late_max = 64;
     [[nodiscard]] Result<> apply(const Change& change);
+    // Nobody hears what becomes of it: nothing, or it takes effect, now or late.
+    void apply_perhaps(const Change& change);
     Task<> apply_late(Change change, std::string data, Duration delay);
 
     Reactor& reactor_;
@@ -66,6 +72,9 @@ class SimPool final : public Pool {
     [[nodiscard]] uint64_t requests() const { return requests_; }
     [[nodiscard]] bool is_dead() const { return is_dead_; }
     void die_at(uint64_t request) { options_.dies_at = request; }
+    // At the first change from that request on.
+    void mislead_at(uint64_t request) { misled_at_ = request; }
+    [[nodiscard]] bool is_misled() const { return is_misled_; }
 
     [[nodiscard]] std::string name() const override { return options_.name; }
     [[nodiscard]] std::string description() const override {
@@ -83,11 +92,14 @@ class SimPool final : public Pool {
     Task<> delay();
     // False: the client is dead, or dies now. A change is then lost, or takes effect now or late.
     [[nodiscard]] bool survives(const Change* change);
+    // What a client is told that is misled, if it can be now.
+    [[nodiscard]] Result<> mislead(const Change& change);
 
     SimRados& cluster_;
     Options options_;
+    std::optional<uint64_t> misled_at_;
     uint64_t requests_ = 0;
-    bool is_dead_ = false;
+    bool is_dead_ = false, is_misled_ = false;
 };
 
 }  // namespace ros2s::rados

@@ -36,7 +36,11 @@ Task<Result<>> HastyPool::apply(const Change& change) {
         std::erase_if(changed.equal,
                       [](const auto& each) { return each.first == rados::head_key; });
     }
-    co_return co_await pool_.apply(changed);
+    const auto applied = co_await pool_.apply(changed);
+    const bool is_doubtful = !applied && rados::may_be_done(applied.error());
+    // The one answer that proves that nothing was done.
+    if (missing_ == RadosRule::doubt_refusal && is_doubtful) co_return fail(Code::no_space);
+    co_return applied;
 }
 
 Task<> HastyPool::apply_later(Change change, std::string data) {

@@ -17,12 +17,14 @@ enum class RadosRule : uint8_t {
     prepare_first,  // all objects are locked before the commit
     commit_first,   // the commit is done before objects are unlocked and the caller is answered
     expect_head,    // a change is conditional on what was read
+    doubt_refusal,  // a change that was refused, or not answered, may have been made
 };
-inline constexpr std::array<std::pair<std::string_view, RadosRule>, 4> rados_rules{{
+inline constexpr std::array<std::pair<std::string_view, RadosRule>, 5> rados_rules{{
     {"data-first", RadosRule::data_first},
     {"prepare-first", RadosRule::prepare_first},
     {"commit-first", RadosRule::commit_first},
     {"expect-head", RadosRule::expect_head},
+    {"doubt-refusal", RadosRule::doubt_refusal},
 }};
 
 class HastyPool final : public rados::Pool {

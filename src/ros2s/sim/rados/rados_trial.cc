@@ -127,8 +127,10 @@ class RadosTrial {
     static Task<> work_until_death(RadosTrial& self, TreeWork& work, RadosClient& client) {
         const bool never = false;
         const auto ended = co_await work.work(client.files(), never);
-        if (!client.pool().is_dead()) (void)self.must("the client that is to die", ended);
-        self.is_over_ = true;
+        const SimPool& pool = client.pool();
+        const bool may_fail = pool.is_dead() || pool.is_misled();
+        if (!may_fail) (void)self.must("the client that is to die", ended);
+        if (--self.mortal_works_ == 0) self.is_over_ = true;
     }
     static Task<> work_on(RadosTrial& self, TreeWork& work, RadosClient& client) {
         (void)self.must("the client that lives", co_await work.work(client.files(), self.is_over_));
@@ -146,8 +148,11 @@ class RadosTrial {
         const auto ready = co_await mortal.begin(container_);
         if (ready) {
             const uint64_t more = random_.below(requests_max);
-            mortal.pool().die_at(mortal.pool().requests() + more);
+            const uint64_t now = mortal.pool().requests();
+            mortal.pool().die_at(now + more);
+            if (random_.one_in(2)) mortal.pool().mislead_at(now + random_.below(more + 1));
             is_over_ = false;
+            mortal_works_ = 2;
             Nursery nursery(world_.core(), works_.size());
             co_await nursery.spawn(work_until_death(*this, *works_[0], mortal));
             co_await nursery.spawn(work_until_death(*this, *works_[1], mortal));
@@ -160,6 +165,7 @@ class RadosTrial {
         }
         co_await mortal.close();
         ++report_.deaths;
+        if (mortal.pool().is_misled()) ++report_.misled;
         report_.requests += mortal.pool().requests();
         RadosClient* resolver = &witness;
         if (random_.one_in(2)) {
@@ -197,14 +203,18 @@ class RadosTrial {
         if (report_.clients_dropped == 0) (void)must("repeated", fail_of(repeated));
         if (!repeated) work.give_up();
     }
+    Task<Result<>> sweep_by(RadosClient& sweeper, RadosStore::Orphans* seen) {
+        Report report;
+        co_return co_await sweeper.store().sweep(no_call, container_, report, seen);
+    }
     Task<> drop_replies(RadosClient& sweeper) {
         const size_t before = rados::replies_in(cluster_);
         RadosStore::Orphans seen;
         for (int i = 0; i < 2; ++i) {
-            (void)must("a sweep", co_await sweeper.store().sweep(no_call, container_, &seen));
+            (void)must("a sweep", co_await sweep_by(sweeper, &seen));
             co_await sleep_for(world_.core(), reply_age + std::chrono::hours(1));
         }
-        (void)must("a sweep", co_await sweeper.store().sweep(no_call, container_, &seen));
+        (void)must("a sweep", co_await sweep_by(sweeper, &seen));
         report_.clients_dropped += before - std::min(before, rados::replies_in(cluster_));
     }
 
@@ -212,7 +222,7 @@ class RadosTrial {
         const auto sweeper = new_client();
         co_await sleep_for(world_.core(), std::chrono::hours(2));
         if (must("a client opens", co_await sweeper->open())) {
-            (void)must("a sweep", co_await sweeper->store().sweep(no_call, container_));
+            (void)must("a sweep", co_await sweep_by(*sweeper, nullptr));
             for (std::string& each : rados::remains_in(cluster_, 0)) {
                 shared_.problems.push_back(std::move(each));
             }
@@ -256,6 +266,7 @@ class RadosTrial {
     std::vector<std::unique_ptr<TreeWork>> works_;
     object::ContainerId container_;
     bool is_over_ = false;
+    int mortal_works_ = 0;  // that go on
     RadosReport report_;
 };
 
