@@ -1,8 +1,8 @@
 """./dev build: configures a preset and builds it.
 
 A fresh build/release compiles a dozen sources at a time (unity), which takes half as long. After `./dev
-build` it compiles each source by itself, which makes rebuilds after an edit faster. The sanitizers' builds
-always use unity."""
+build` without --unity it compiles each source by itself, which makes rebuilds after an edit faster. The
+sanitizers' builds always use unity."""
 
 import os
 import re
@@ -17,17 +17,21 @@ import sysroot
 
 NEWS_SECONDS = 30  # without a terminal, a line of progress this often
 LAST_LINES = 20  # of the log, printed if no error was printed
+SANITIZED = ("asan", "tsan")
 
 
 def add_arguments(parser):
     parser.add_argument("targets", nargs="*", metavar="TARGET")
     parser.add_argument("--preset", default="release", help="release (default), asan or tsan")
+    parser.add_argument("--unity", action="store_true", help="a release build stays as it is; a fresh one is a unity build")
     parser.add_argument("--arch", choices=("arm64",),
                         help="cross-built for it, in build/arm64, with a sysroot of Debian's packages")
 
 
 def run(options):
-    return 0 if make(options.arch or options.preset, options.targets, by_file=True) else 1
+    preset = options.arch or options.preset
+    console.part(f"build {preset}")
+    return 0 if make(preset, options.targets, by_file=preset not in SANITIZED and not options.unity) else 1
 
 
 def folder(preset):
