@@ -82,6 +82,7 @@ void Line::Queue::look() noexcept {
     } else {
         delayed_since = admission.reactor_.now();
         line.metrics().delayed.add();
+        line.tenant_.delayed.push_back(*this);
         admission.delayed_.insert(*this, delay, not_before);
         if (&admission.delayed_.front() == this) admission.alarm_.set(Time(Duration(not_before)));
     }
@@ -104,6 +105,7 @@ void Line::Queue::leave_list() noexcept {
         line.admission_.unlink(*this);
     } else if (where == Where::delayed) {
         line.admission_.delayed_.erase(delay);
+        line.tenant_.delayed.erase(*this);
         throttled_until_then = throttled(line.admission_.reactor_.now());
     }
     where = Where::nowhere;
@@ -510,9 +512,21 @@ void Admission::end_delays(void* self) noexcept {
     admission.admit();
 }
 
+// What the old rates asked of a delayed request is forgotten, as the debts of its account are
+// (Accounts::set). It uses the new rates.
 void Admission::allowance_changed(uint64_t tenant) noexcept {
     const auto found = tenants_.find(tenant);
     if (found == tenants_.end()) return;
+    List<Queue>& delayed = found->second.delayed;
+    for (Queue* each = delayed.first(); each != nullptr; each = List<Queue>::next(*each)) {
+        each->has_used_rates = false;
+    }
+    // Those that the new rates delay, too, are added at the end.
+    while (!delayed.empty() && !delayed.front().has_used_rates) {
+        Queue& queue = delayed.front();
+        queue.leave_list();
+        queue.look();
+    }
     admit(found->second);
 }
 

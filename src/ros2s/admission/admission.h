@@ -200,6 +200,7 @@ class Line {
         ByKind<Heap<Branch>::Node> nodes{};
         uint32_t linked = 0;  // in so many lists of its parent
     };
+    struct Queue;
     struct Session : Branch {
         uint32_t lines = 0;
     };
@@ -207,7 +208,8 @@ class Line {
         std::shared_ptr<Account> account;
         std::map<uint64_t, Session> sessions;
         Load inside{};
-        Load limited{};  // of that: on lines that keep the account's limits
+        Load limited{};         // of that: on lines that keep the account's limits
+        List<Queue> delayed{};  // by its rates
         Load waiting{};
         uint64_t large_inside_ns = 0;  // the cost of its large requests
         uint64_t small_inside = 0;
@@ -246,6 +248,7 @@ class Line {
         bool has_used_rates = false;  // for its first request, which may begin at not_before
         uint64_t not_before = 0;      // nanoseconds
         Heap<Queue>::Node delay{};
+        Links<Queue> links{};
         // What requests turned out to cost more than their kind does, on average.
         uint64_t expected_more_ns = 0;
         Time delayed_since{};

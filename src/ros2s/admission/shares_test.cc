@@ -556,6 +556,42 @@ TEST(Rates, ACancelledRequestUsesNothing) {
     world.run(cancel_many(world, admission, account->number));
 }
 
+// Rates of which one was wrong, while requests wait for it.
+Task<> correct_rates(sim::World& world, Accounts& accounts, Admission& admission, uint64_t tenant) {
+    Line line(admission, tenant), other(admission, tenant);
+    const Counter& waiting = admission.metrics().waiting;
+    for (const bool to_none : {false, true}) {
+        accounts.set(allowances_of({{.bytes = 1, .burst = 0ms}}));
+        Nursery nursery(world.core(), 3);
+        const auto ask = [&](Line& its) {
+            return nursery.spawn([](Line& on) -> Task<> {
+                const Permit place = co_await on.enter(4096, {});
+                EXPECT_TRUE(place);
+            }(its));
+        };
+        co_await ask(line);
+        EXPECT_EQ(waiting.value(), 0U);
+        co_await ask(line);
+        co_await ask(other);
+        EXPECT_EQ(waiting.value(), 2U);
+        co_await sleep_for(world.core(), 1s);
+        EXPECT_EQ(waiting.value(), 2U);
+        // The new rate delays the second one, too.
+        accounts.set(allowances_of({{.bytes = to_none ? 0U : 4096U, .burst = 0ms}}));
+        const Time begun = world.core().now();
+        EXPECT_EQ(waiting.value(), to_none ? 0U : 1U);
+        co_await nursery.join();
+        EXPECT_EQ(world.core().now() - begun, to_none ? 0s : 1s);
+    }
+}
+TEST(Rates, ThatAreRaisedLetWaitingRequestsBegin) {
+    sim::World world(1);
+    Accounts accounts(world.core());
+    const auto account = accounts.open(subject_of(0));
+    Admission admission(world.core(), {}, &accounts);
+    world.run(correct_rates(world, accounts, admission, account->number));
+}
+
 // ---- what is in flight -------------------------------------------------------------------------
 
 // Requests of a tenant, each inside until it is ended. They begin in their order.
