@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "ros2s/admission/admission.h"
+
 namespace ros2s::admission {
 namespace {
 
@@ -116,6 +118,7 @@ void Accounts::set(Allowances allowances) {
              {&account->requests_paid_, &account->bytes_paid_, &account->names_paid_}) {
             *paid = std::min(*paid, reactor_.now());
         }
+        for (Admission* const each : admissions_) each->allowance_changed(number);
     }
 }
 

@@ -26,6 +26,8 @@
 
 namespace ros2s::admission {
 
+class Admission;
+
 // Rates are per second. 0: no limit; the server's own bounds remain.
 struct Allowance {
     uint32_t weight = 1;    // of its share while others are active; up to 1000
@@ -124,7 +126,7 @@ class Accounts {
     // Of the subject's account in the pool.
     [[nodiscard]] std::string_view name_for(std::string_view subject,
                                             std::string_view pool = {}) const;
-    // From the next request on.
+    // Also for requests that wait: those that may begin now do.
     void set(Allowances allowances);
     // Null: no such account.
     [[nodiscard]] std::shared_ptr<Account> find(uint64_t number) const;
@@ -137,6 +139,8 @@ class Accounts {
     [[nodiscard]] const Allowance& allowance_of(std::string_view name) const;
     void forget_some();
 
+    friend class Admission;
+    mutable std::vector<Admission*> admissions_;  // they add and remove themselves
     Reactor& reactor_;
     Allowances allowances_;
     uint64_t last_number_ = 0;

@@ -1,6 +1,7 @@
 #include "ros2s/admission/admission.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 
 namespace ros2s::admission {
@@ -33,6 +34,8 @@ void AdmissionMetrics::visit(const MetricVisitor& visit) const {
     visit("ros2store_admission_waiting", "Requests that wait for their turn", waiting.value());
     visit("ros2store_admission_waited_total", "Requests that found no room at once",
           waited.value());
+    visit("ros2store_admission_moved_total", "Lines of requests that admission put in another list",
+          moved.value());
 }
 
 // ---- lines ----------------------------------------------------------------------------------
@@ -67,18 +70,27 @@ Line::~Line() {
 
 void Line::Queue::look() noexcept {
     const Where next = where_first_belongs();
-    if (next == where) return;
+    if (next == where && (where != Where::ready || kind == kind_of_first())) return;
     leave_list();
     where = next;
+    if (where == Where::nowhere) return;
     Admission& admission = line.admission_;
+    admission.metrics_.moved.add();
     if (where == Where::ready) {
-        Admission::link(*this);
-    } else if (where == Where::delayed) {
+        kind = kind_of_first();
+        admission.link(*this);
+    } else {
         delayed_since = admission.reactor_.now();
         line.metrics().delayed.add();
-        admission.delayed_.insert(*this, &Branch::not_before);
-        if (admission.delayed_.first() == this) admission.alarm_.set(Time(Duration(not_before)));
+        line.tenant_.delayed.push_back(*this);
+        admission.delayed_.insert(*this, delay, not_before);
+        if (&admission.delayed_.front() == this) admission.alarm_.set(Time(Duration(not_before)));
     }
+}
+
+Line::Kind Line::Queue::kind_of_first() const noexcept {
+    if (!line.keeps_limits_) return unlimited;
+    return waiters.front().demand.memory_bytes() > 0 ? payload : names;
 }
 
 Line::Queue::Where Line::Queue::where_first_belongs() noexcept {
@@ -90,20 +102,13 @@ Line::Queue::Where Line::Queue::where_first_belongs() noexcept {
 
 void Line::Queue::leave_list() noexcept {
     if (where == Where::ready) {
-        Admission::unlink(*this);
+        line.admission_.unlink(*this);
     } else if (where == Where::delayed) {
-        line.admission_.delayed_.erase(*this);
+        line.admission_.delayed_.erase(delay);
+        line.tenant_.delayed.erase(*this);
         throttled_until_then = throttled(line.admission_.reactor_.now());
-    } else if (where == Where::held) {
-        line.tenant_.held.erase(*this);
     }
     where = Where::nowhere;
-}
-
-void Line::Queue::hold() noexcept {
-    leave_list();
-    where = Where::held;
-    line.tenant_.held.push_back(*this);
 }
 
 Duration Line::Queue::throttled(Time now) const noexcept {
@@ -129,11 +134,12 @@ bool Line::Queue::is_in_rate(uint64_t bytes) noexcept {
     return now.time_since_epoch() >= Duration(not_before);
 }
 
-void Line::Queue::leave(Waiter& waiter) noexcept {
-    if (waiter.state != Waiter::State::waiting) return;
+bool Line::Queue::leave(Waiter& waiter) noexcept {
+    if (waiter.state != Waiter::State::waiting) return false;
     Admission& admission = line.admission_;
     if (admission.limits_.keeps_accounts) count_wait(waiter, admission.reactor_.now());
-    if (&waiter == &waiters.front() && has_used_rates) {
+    const bool was_first = &waiter == &waiters.front();
+    if (was_first && has_used_rates) {
         line.tenant_.account->give_back(waiter.demand.bytes);
         has_used_rates = false;
         leave_list();
@@ -142,8 +148,9 @@ void Line::Queue::leave(Waiter& waiter) noexcept {
     waiters.erase(waiter);
     line.tenant_.waiting.remove(waiter.demand);
     admission.metrics_.waiting.subtract();
-    look();
+    if (was_first) look();
     admission.reactor_.post(waiter.handle);
+    return was_first;
 }
 
 void Line::use_names(uint64_t names) noexcept {
@@ -155,8 +162,7 @@ void Line::turn_away() noexcept {
     for (Queue* const queue : {&small_, &large_}) {
         while (!queue->waiters.empty()) queue->leave(queue->waiters.front());
     }
-    Admission::end_holds(tenant_);
-    admission_.admit();
+    admission_.admit(tenant_);
 }
 
 void Line::end_rates() noexcept {
@@ -166,11 +172,9 @@ void Line::end_rates() noexcept {
     admission_.admit();
 }
 
-// Other requests may fit where this one did not.
+// Other requests may fit where the first did not. Nobody waits for one behind it.
 void Line::Entering::stopped() noexcept {
-    queue_.leave(waiter_);
-    Admission::end_holds(queue_.line.tenant_);
-    queue_.line.admission_.admit();
+    if (queue_.leave(waiter_)) queue_.line.admission_.admit(queue_.line.tenant_);
 }
 
 bool Line::Entering::await_ready() noexcept {
@@ -180,7 +184,7 @@ bool Line::Entering::await_ready() noexcept {
     const Demand& demand = waiter_.demand;
     admission.note(line, demand, waiter_.since);
     // Waiting requests come first.
-    const bool first = queue_.waiters.empty() && line.tenant_.ready.empty();
+    const bool first = queue_.waiters.empty() && !List<Tenant>::has(line.tenant_);
     if (!first || !admission.fits(line, demand.memory_bytes()) ||
         !admission.fits(line.tenant_, demand) || !Admission::is_in_limits(line, demand) ||
         !queue_.is_in_rate(demand.bytes)) {
@@ -218,9 +222,14 @@ Admission::Admission(Reactor& reactor, Limits limits, const Accounts* accounts)
       accounts_(accounts),
       lag_max_(8 * static_cast<uint64_t>(limits.shared.count()) * weight_one),
       ordinary_(std::make_shared<Account>(0, "", Allowance{})),
-      alarm_(reactor, &Admission::end_delays, this) {}
+      alarm_(reactor, &Admission::end_delays, this) {
+    if (accounts_ != nullptr && limits_.keeps_accounts) accounts_->admissions_.push_back(this);
+}
 
-Admission::~Admission() { ROS2S_CHECK(lines_ == 0); }
+Admission::~Admission() {
+    ROS2S_CHECK(lines_ == 0);
+    if (accounts_ != nullptr) std::erase(accounts_->admissions_, this);
+}
 
 void Admission::visit_metrics(const MetricVisitor& visit) const {
     metrics_.visit(visit);
@@ -249,7 +258,7 @@ bool Admission::is_in_limits(const Line& line, const Demand& demand) noexcept {
     const Load& limited = line.tenant_.limited;
     if (limited.requests >= account.requests_in_flight_max()) return false;
     const uint64_t bytes = demand.memory_bytes();
-    return bytes == 0 || (line.tenant_.held.empty() &&
+    return bytes == 0 || (line.tenant_.ready[Line::payload].empty() &&
                           fits_bytes(limited.bytes, bytes, account.bytes_in_flight_max()));
 }
 
@@ -307,15 +316,12 @@ void Admission::pay(Branch& branch, const Tenant& tenant) noexcept {
 // Whoever was away therefore saves nothing, and is not behind either. The clock is the turn of the
 // latest request. But those that wait because they have enough inside keep their turns: the clock
 // does not pass them, up to a limit, so that nobody saves time by what stays inside.
-void Admission::pass(Branch& branch, uint64_t cost) const noexcept {
+void Admission::pass(Branch& branch, uint64_t cost, uint64_t turn_of_waiting) const noexcept {
     Branch& parent = *branch.parent;
     const uint64_t begins = std::max(branch.turn, parent.clock);
     branch.turn = begins + cost;
-    uint64_t clock = begins;
-    if (!parent.ready.empty()) {
-        const uint64_t least = begins - std::min(begins, lag_max_);
-        clock = std::min(clock, std::max(least, parent.ready.front().turn));
-    }
+    const uint64_t least = begins - std::min(begins, lag_max_);
+    const uint64_t clock = std::min(begins, std::max(least, turn_of_waiting));
     parent.clock = std::max(parent.clock, clock);
 }
 
@@ -323,11 +329,15 @@ void Admission::take(Queue& queue, const Demand& demand) noexcept {
     Line& line = queue.line;
     Tenant& tenant = line.tenant_;
     Account& account = *tenant.account;
-    for (Branch* each = &queue; each->parent != nullptr; each = each->parent) {
+    const Kinds open = open_kinds(tenant);
+    for (Branch* each = &queue; each != &tenant; each = each->parent) {
         pay(*each, tenant);
-        const uint64_t cost = demand.cost_ns;
-        pass(*each, each == &tenant ? by_weight(cost, account) : cost);
+        const Heap<Branch>* const next = next_in(*each->parent, open);
+        pass(*each, demand.cost_ns, next != nullptr ? next->front_key() : UINT64_MAX);
     }
+    pay(tenant, tenant);
+    pass(tenant, by_weight(demand.cost_ns, account),
+         ready_.empty() ? UINT64_MAX : ready_.front().turn);
     queue.has_used_rates = false;
     if (limits_.keeps_accounts) {
         (demand.bytes > 0 ? account.metrics.requests : account.metrics.names).add();
@@ -350,13 +360,11 @@ void Admission::give_back(Line& line, const Demand& demand) noexcept {
     } else {
         --line.tenant_.small_inside;
     }
-    // Those that were held longest first: with the same turn, this line's next request would always
-    // pass a large one.
-    if (line.keeps_limits_) end_holds(line.tenant_);
     for (Queue* const queue : {&line.small_, &line.large_}) {
         if (!queue->waiters.empty()) queue->look();
     }
-    if (!all_.ready.empty()) admit();
+    place(line.tenant_);
+    if (!ready_.empty()) admit();
 }
 
 void Admission::settle(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept {
@@ -369,58 +377,99 @@ void Admission::settle(Queue& queue, const Demand& demand, uint64_t more_ns) noe
     for (Branch* each = &queue; each->parent != nullptr; each = each->parent) {
         // While it is in a list, its place is by its turn.
         each->owed_ns += unexpected;
-        if (!List<Branch>::has(*each)) pay(*each, tenant);
+        if (each->linked == 0) pay(*each, tenant);
     }
 }
 
-void Admission::link(Branch& branch) noexcept {
-    for (Branch* each = &branch; each->parent != nullptr; each = each->parent) {
-        if (List<Branch>::has(*each)) return;
-        each->turn = std::max(each->turn, each->parent->clock);
-        each->parent->ready.insert(*each, &Branch::turn);
-    }
+// While it is in a list, its turn stays: it has waited since.
+void Admission::insert(Branch& branch, size_t kind) noexcept {
+    if (branch.linked++ == 0) branch.turn = std::max(branch.turn, branch.parent->clock);
+    branch.parent->ready[kind].insert(branch, branch.nodes[kind], branch.turn);
 }
 
-void Admission::unlink(Branch& branch) noexcept {
-    for (Branch* each = &branch; each->parent != nullptr; each = each->parent) {
-        each->parent->ready.erase(*each);
-        if (!each->parent->ready.empty()) return;
+void Admission::erase(Branch& branch, size_t kind) noexcept {
+    --branch.linked;
+    branch.parent->ready[kind].erase(branch.nodes[kind]);
+}
+
+void Admission::link(Queue& queue) noexcept {
+    Tenant& tenant = queue.line.tenant_;
+    for (Branch* each = &queue; each != &tenant; each = each->parent) {
+        if (Heap<Branch>::has(each->nodes[queue.kind])) break;
+        insert(*each, queue.kind);
     }
+    place(tenant);
+}
+
+void Admission::unlink(Queue& queue) noexcept {
+    Tenant& tenant = queue.line.tenant_;
+    for (Branch* each = &queue; each != &tenant; each = each->parent) {
+        erase(*each, queue.kind);
+        if (!each->parent->ready[queue.kind].empty()) break;
+    }
+    place(tenant);
+}
+
+void Admission::place(Tenant& tenant) noexcept {
+    const bool waits = next_in(tenant, open_kinds(tenant)) != nullptr;
+    if (waits == List<Tenant>::has(tenant)) return;
+    if (!waits) return leave_list(tenant);
+    ++tenant.linked;
+    tenant.turn = std::max(tenant.turn, all_.clock);
+    ready_.insert(tenant, &Tenant::turn);
+}
+
+void Admission::leave_list(Tenant& tenant) noexcept {
+    --tenant.linked;
+    ready_.erase(tenant);
+}
+
+Admission::Kinds Admission::open_kinds(const Tenant& tenant) noexcept {
+    const Account& account = *tenant.account;
+    if (tenant.limited.requests >= account.requests_in_flight_max()) return {true, false, false};
+    const uint64_t bytes_max = account.bytes_in_flight_max();
+    if (bytes_max == UINT64_MAX) return {true, true, true};
+    const Queue* const first = first_of(tenant, {false, false, true});
+    return {
+        true, true,
+        first == nullptr || fits_bytes(tenant.limited.bytes,
+                                       first->waiters.front().demand.memory_bytes(), bytes_max)};
+}
+
+const Heap<Line::Branch>* Admission::next_in(const Branch& branch, const Kinds& kinds) noexcept {
+    const Heap<Branch>* next = nullptr;
+    for (size_t kind = 0; kind < kinds.size(); ++kind) {
+        const Heap<Branch>& ready = branch.ready[kind];
+        if (!kinds[kind] || ready.empty()) continue;
+        if (next == nullptr || ready.front_key() < next->front_key()) next = &ready;
+    }
+    return next;
+}
+
+Line::Queue* Admission::first_of(const Tenant& tenant, const Kinds& kinds) noexcept {
+    Branch* leaf = nullptr;
+    const Branch* from = &tenant;
+    while (const Heap<Branch>* const next = next_in(*from, kinds)) from = leaf = &next->front();
+    return static_cast<Queue*>(leaf);
 }
 
 void Admission::admit() noexcept {
     Time now{};
-    for (Branch* tenant = all_.ready.first(); tenant != nullptr;) {
+    for (Tenant* tenant = ready_.first(); tenant != nullptr;) {
         if (inside_.requests >= limits_.all.requests) return;
-        // It is in no list any more if all its queues are held.
-        Branch* const next = List<Branch>::next(*tenant);
-        tenant = admit_one(static_cast<Tenant&>(*tenant), now) ? all_.ready.first() : next;
+        tenant = admit_one(*tenant, now) ? ready_.first() : List<Tenant>::next(*tenant);
     }
 }
 
-Line::Queue* Admission::first_within_limits(Tenant& tenant) noexcept {
-    while (!tenant.ready.empty()) {
-        Branch* leaf = &tenant;
-        while (!leaf->ready.empty()) leaf = leaf->ready.first();
-        auto& queue = static_cast<Queue&>(*leaf);
-        if (is_in_limits(queue.line, queue.waiters.front().demand)) return &queue;
-        queue.hold();
-    }
-    return nullptr;
-}
-
-void Admission::end_holds(Tenant& tenant) noexcept {
-    while (!tenant.held.empty()) {
-        auto& queue = static_cast<Queue&>(tenant.held.front());
-        queue.leave_list();
-        queue.look();
+void Admission::admit(Tenant& tenant) noexcept {
+    place(tenant);
+    Time now{};
+    while (List<Tenant>::has(tenant) && admit_one(tenant, now)) {
     }
 }
 
 bool Admission::admit_one(Tenant& tenant, Time& now) noexcept {
-    Queue* const first = first_within_limits(tenant);
-    if (first == nullptr) return false;
-    Queue& queue = *first;
+    Queue& queue = *first_of(tenant, open_kinds(tenant));
     Line::Waiter& waiter = queue.waiters.front();
     if (!fits(tenant, waiter.demand)) return false;
     if (limits_.keeps_accounts) {
@@ -433,13 +482,19 @@ bool Admission::admit_one(Tenant& tenant, Time& now) noexcept {
     metrics_.waiting.subtract();
     // All branches on its way are inserted at their new turns.
     queue.leave_list();
-    for (Branch* each = queue.parent; each->parent != nullptr; each = each->parent) {
-        if (List<Branch>::has(*each)) each->parent->ready.erase(*each);
+    for (Branch* each = queue.parent; each != &tenant; each = each->parent) {
+        for (size_t kind = 0; kind < each->nodes.size(); ++kind) {
+            if (Heap<Branch>::has(each->nodes[kind])) erase(*each, kind);
+        }
     }
+    if (List<Tenant>::has(tenant)) leave_list(tenant);
     take(queue, waiter.demand);
-    for (Branch* each = queue.parent; each->parent != nullptr; each = each->parent) {
-        if (!each->ready.empty()) link(*each);
+    for (Branch* each = queue.parent; each != &tenant; each = each->parent) {
+        for (size_t kind = 0; kind < each->ready.size(); ++kind) {
+            if (!each->ready[kind].empty()) insert(*each, kind);
+        }
     }
+    place(tenant);
     queue.look();
     reactor_.post(waiter.handle);
     return true;
@@ -449,12 +504,30 @@ void Admission::end_delays(void* self) noexcept {
     auto& admission = *static_cast<Admission*>(self);
     const auto now = static_cast<uint64_t>(admission.reactor_.now().time_since_epoch().count());
     while (!admission.delayed_.empty() && admission.delayed_.front().not_before <= now) {
-        static_cast<Queue&>(admission.delayed_.front()).look();
+        admission.delayed_.front().look();
     }
     if (!admission.delayed_.empty()) {
         admission.alarm_.set(Time(Duration(admission.delayed_.front().not_before)));
     }
     admission.admit();
+}
+
+// What the old rates asked of a delayed request is forgotten, as the debts of its account are
+// (Accounts::set). It uses the new rates.
+void Admission::allowance_changed(uint64_t tenant) noexcept {
+    const auto found = tenants_.find(tenant);
+    if (found == tenants_.end()) return;
+    List<Queue>& delayed = found->second.delayed;
+    for (Queue* each = delayed.first(); each != nullptr; each = List<Queue>::next(*each)) {
+        each->has_used_rates = false;
+    }
+    // Those that the new rates delay, too, are added at the end.
+    while (!delayed.empty() && !delayed.front().has_used_rates) {
+        Queue& queue = delayed.front();
+        queue.leave_list();
+        queue.look();
+    }
+    admit(found->second);
 }
 
 // ---- what tenants want ----------------------------------------------------------------------

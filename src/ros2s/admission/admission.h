@@ -33,8 +33,8 @@
 //   exceeds it, if nothing else counts towards the limit.
 // - No request waits while there is room for it, it is its turn, and the tenant's rates allow it. A
 //   request over a limit of what its tenant has in flight has no turn: lines that do not keep the
-//   limits pass it, and so do requests without bytes if it is over the limit of bytes. A limit that
-//   was raised is seen when one of the tenant's requests ends.
+//   limits pass it, and so do requests without bytes if it is over the limit of bytes.
+// - What the end of a request costs, or of its wait, does not depend on how many others wait.
 #pragma once
 #include <array>
 #include <coroutine>
@@ -45,6 +45,7 @@
 
 #include "ros2s/admission/accounts.h"
 #include "ros2s/admission/cost.h"
+#include "ros2s/admission/heap.h"
 #include "ros2s/admission/list.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/runtime/alarm.h"
@@ -91,6 +92,7 @@ struct Limits {
 struct AdmissionMetrics {
     Counter waiting;  // now
     Counter waited;   // requests that found no room at once
+    Counter moved;    // lines that were put in a list; it grows with the work of admission
     void visit(const MetricVisitor& visit) const;
 };
 
@@ -181,16 +183,24 @@ class Line {
         enum class State : uint8_t { outside, waiting, inside } state = State::outside;
         Links<Waiter> links{};
     };
+    // What a request counts towards, of what its tenant may have in flight. While those of one kind
+    // are over a limit, others pass them.
+    enum Kind : uint8_t { unlimited, names, payload };
+    template <class T>
+    using ByKind = std::array<T, 3>;
     // In the tree of turns: all tenants, a tenant, a session, a line, or a queue of a line.
     struct Branch {
         Branch* parent = nullptr;
-        uint64_t turn = 0;        // of its next request, on its parent's clock
-        uint64_t clock = 0;       // for the turns of its own branches: of the latest request
-        int64_t owed_ns = 0;      // settled while it waited; its next request takes it over
-        uint64_t not_before = 0;  // of a queue whose first request a rate delays; nanoseconds
-        List<Branch> ready{};     // branches with a request that may begin, by turn
-        Links<Branch> links{};
+        uint64_t turn = 0;    // of its next request, on its parent's clock
+        uint64_t clock = 0;   // for the turns of its own branches: of the latest request
+        int64_t owed_ns = 0;  // settled while it waited; its next request takes it over
+        // Below a tenant: branches with a request that may begin if its tenant's limits allow it,
+        // by turn.
+        ByKind<Heap<Branch>> ready{};
+        ByKind<Heap<Branch>::Node> nodes{};
+        uint32_t linked = 0;  // in so many lists of its parent
     };
+    struct Queue;
     struct Session : Branch {
         uint32_t lines = 0;
     };
@@ -198,8 +208,8 @@ class Line {
         std::shared_ptr<Account> account;
         std::map<uint64_t, Session> sessions;
         Load inside{};
-        Load limited{};       // of that: on lines that keep the account's limits
-        List<Branch> held{};  // queues whose first request is over one of these limits
+        Load limited{};         // of that: on lines that keep the account's limits
+        List<Queue> delayed{};  // by its rates
         Load waiting{};
         uint64_t large_inside_ns = 0;  // the cost of its large requests
         uint64_t small_inside = 0;
@@ -210,17 +220,17 @@ class Line {
         // Its small requests in the current and the last span, as its large ones divide time.
         uint64_t small_asked = 0, small_asked_before = 0;
         Time next_size_span{};
+        Links<Tenant> links{};
     };
     // Its requests of one size class, in their order.
     struct Queue : Branch {
         explicit Queue(Line& its_line) : line(its_line) { parent = &its_line.branch_; }
         // Moves it to the list where it belongs.
         void look() noexcept;
-        enum class Where : uint8_t { nowhere, ready, delayed, held };
+        enum class Where : uint8_t { nowhere, ready, delayed };
         [[nodiscard]] Where where_first_belongs() noexcept;
         void leave_list() noexcept;
-        // The first request is over a limit of its tenant, which others need not wait for.
-        void hold() noexcept;
+        [[nodiscard]] Kind kind_of_first() const noexcept;
         // Uses the tenant's rates for the first request, if that was not done. Returns true if it
         // may begin now.
         [[nodiscard]] bool is_in_rate(uint64_t bytes) noexcept;
@@ -228,13 +238,17 @@ class Line {
         [[nodiscard]] Duration throttled(Time now) const noexcept;
         // The request has waited until `now`.
         void count_wait(const Waiter& waiter, Time now) noexcept;
-        // Removes a request that was not admitted.
-        void leave(Waiter& waiter) noexcept;
+        // Removes a request that was not admitted. Returns true if it was the first.
+        bool leave(Waiter& waiter) noexcept;
 
         Line& line;
         List<Waiter> waiters;
         Where where = Where::nowhere;
+        Kind kind = unlimited;        // of its first request, while it is ready
         bool has_used_rates = false;  // for its first request, which may begin at not_before
+        uint64_t not_before = 0;      // nanoseconds
+        Heap<Queue>::Node delay{};
+        Links<Queue> links{};
         // What requests turned out to cost more than their kind does, on average.
         uint64_t expected_more_ns = 0;
         Time delayed_since{};
@@ -282,6 +296,7 @@ class Admission {
     }
 
   private:
+    friend class Accounts;
     friend class Line;
     friend class Permit;
     using Branch = Line::Branch;
@@ -291,18 +306,33 @@ class Admission {
     [[nodiscard]] bool leaves_room(const Tenant& tenant, uint64_t bytes) const noexcept;
     [[nodiscard]] bool fits(const Line& line, uint64_t bytes) const noexcept;
     // The account allows the tenant to have the request in flight. Those with bytes do not pass one
-    // that is held, or a large one would wait for ever.
+    // that waits, or a large one would wait for ever.
     [[nodiscard]] static bool is_in_limits(const Line& line, const Demand& demand) noexcept;
     void take(Queue& queue, const Demand& demand) noexcept;
     void give_back(Line& line, const Demand& demand) noexcept;
     void settle(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept;
-    // The branch, which is in no list, has its turn for a request of this cost.
-    void pass(Branch& branch, uint64_t cost) const noexcept;
+    // The branch, which is in no list, has its turn for a request of this cost, before those that
+    // wait in its parent.
+    void pass(Branch& branch, uint64_t cost, uint64_t turn_of_waiting) const noexcept;
     // Moves its next turn by what it owes.
     static void pay(Branch& branch, const Tenant& tenant) noexcept;
-    // The branch has a request that may begin; and has none any more.
-    static void link(Branch& branch) noexcept;
-    static void unlink(Branch& branch) noexcept;
+    // The queue has a request that may begin; and has none any more.
+    void link(Queue& queue) noexcept;
+    void unlink(Queue& queue) noexcept;
+    static void insert(Branch& branch, size_t kind) noexcept;
+    static void erase(Branch& branch, size_t kind) noexcept;
+    // A tenant is in the list of tenants while it has a request that its limits allow.
+    void place(Tenant& tenant) noexcept;
+    void leave_list(Tenant& tenant) noexcept;
+    // The kinds of requests that the tenant's limits allow. The first request with payload decides
+    // for all: a large one would wait for ever behind small ones.
+    using Kinds = Line::ByKind<bool>;
+    [[nodiscard]] static Kinds open_kinds(const Tenant& tenant) noexcept;
+    // The first queue by turn with a request of these kinds. Null: none.
+    [[nodiscard]] static Queue* first_of(const Tenant& tenant, const Kinds& kinds) noexcept;
+    // The branch in it that is next. Null: none.
+    [[nodiscard]] static const Heap<Branch>* next_in(const Branch& branch,
+                                                     const Kinds& kinds) noexcept;
     // Reads the clock if `now` is not known yet ({}). Reading it costs as much as admitting a
     // request, so it is read only where it is needed, and once.
     void read_once(Time& now) const noexcept {
@@ -310,12 +340,9 @@ class Admission {
     }
     // Admits all requests that have room, by turn.
     void admit() noexcept;
+    // Those of a tenant whose limits, or first requests, have changed.
+    void admit(Tenant& tenant) noexcept;
     bool admit_one(Tenant& tenant, Time& now) noexcept;
-    // The first queue by turn that may begin if there is room for its tenant. Holds those before it
-    // that are over a limit. Null: none.
-    [[nodiscard]] static Queue* first_within_limits(Tenant& tenant) noexcept;
-    // What its queues were held for may have changed: they take turns again.
-    static void end_holds(Tenant& tenant) noexcept;
     // Adds the request to what its tenant wants.
     void note(Line& line, const Demand& demand, Time& now) noexcept;
     void note_size(Tenant& tenant, const Demand& demand, Time& now) noexcept;
@@ -325,6 +352,8 @@ class Admission {
     // Recomputes what the tenants want.
     void count() noexcept;
     [[nodiscard]] std::shared_ptr<Account> account_of(uint64_t tenant) const;
+    // The tenant's requests that wait begin if the new allowance lets them.
+    void allowance_changed(uint64_t tenant) noexcept;
     // The first delayed queue's time has come.
     static void end_delays(void* self) noexcept;
 
@@ -337,10 +366,11 @@ class Admission {
     Load inside_;
     uint32_t lines_ = 0;
     std::map<uint64_t, Tenant> tenants_;
-    Branch all_;            // of the tenants; its turns are costs by weight
-    List<Branch> delayed_;  // queues, by time
-    Alarm alarm_;           // for the first of them
-    uint64_t active_ = 0;   // tenants
+    Branch all_;           // of the tenants; its turns are costs by weight
+    List<Tenant> ready_;   // by turn
+    Heap<Queue> delayed_;  // by time
+    Alarm alarm_;          // for the first of them
+    uint64_t active_ = 0;  // tenants
     uint64_t active_weight_ = 0;
     // The highest and second highest cost by weight that tenants want.
     struct Highest {

@@ -1,5 +1,6 @@
-// What it costs to admit a request and to release its place: with room, and with a queue of so many
-// tenants in front of a server that is full.
+// What it costs to admit a request and to release its place: with room, with a queue of so many
+// tenants in front of a server that is full, and with one on each of so many lines of a tenant that
+// has as much in flight as it may.
 #include "ros2s/admission/admission.h"
 
 #include <benchmark/benchmark.h>
@@ -69,8 +70,23 @@ void in_turn(benchmark::State& state) {
                             state.range(0));
 }
 
+void at_a_limit(benchmark::State& state) {
+    auto reactor = make();
+    Accounts accounts(*reactor, {.others = {.requests_in_flight = 1}});
+    const auto account = accounts.open("CN=a");
+    Admission admission(*reactor, {}, &accounts);
+    std::vector<std::unique_ptr<Line>> lines;
+    for (int64_t i = 0; i < state.range(0); ++i) {
+        lines.push_back(std::make_unique<Line>(admission, account->number));
+    }
+    for (auto _ : state) reactor->run(crowd(*reactor, lines));
+    state.SetItemsProcessed(state.iterations() * (rounds / 2 / state.range(0)) * 2 *
+                            state.range(0));
+}
+
 BENCHMARK(with_room)->UseRealTime();
 BENCHMARK(in_turn)->UseRealTime()->Arg(2)->Arg(64);
+BENCHMARK(at_a_limit)->UseRealTime()->Arg(2)->Arg(512);
 
 }  // namespace
 }  // namespace ros2s::admission

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ros2s/admission/admission.h"
@@ -554,6 +556,42 @@ TEST(Rates, ACancelledRequestUsesNothing) {
     world.run(cancel_many(world, admission, account->number));
 }
 
+// Rates of which one was wrong, while requests wait for it.
+Task<> correct_rates(sim::World& world, Accounts& accounts, Admission& admission, uint64_t tenant) {
+    Line line(admission, tenant), other(admission, tenant);
+    const Counter& waiting = admission.metrics().waiting;
+    for (const bool to_none : {false, true}) {
+        accounts.set(allowances_of({{.bytes = 1, .burst = 0ms}}));
+        Nursery nursery(world.core(), 3);
+        const auto ask = [&](Line& its) {
+            return nursery.spawn([](Line& on) -> Task<> {
+                const Permit place = co_await on.enter(4096, {});
+                EXPECT_TRUE(place);
+            }(its));
+        };
+        co_await ask(line);
+        EXPECT_EQ(waiting.value(), 0U);
+        co_await ask(line);
+        co_await ask(other);
+        EXPECT_EQ(waiting.value(), 2U);
+        co_await sleep_for(world.core(), 1s);
+        EXPECT_EQ(waiting.value(), 2U);
+        // The new rate delays the second one, too.
+        accounts.set(allowances_of({{.bytes = to_none ? 0U : 4096U, .burst = 0ms}}));
+        const Time begun = world.core().now();
+        EXPECT_EQ(waiting.value(), to_none ? 0U : 1U);
+        co_await nursery.join();
+        EXPECT_EQ(world.core().now() - begun, to_none ? 0s : 1s);
+    }
+}
+TEST(Rates, ThatAreRaisedLetWaitingRequestsBegin) {
+    sim::World world(1);
+    Accounts accounts(world.core());
+    const auto account = accounts.open(subject_of(0));
+    Admission admission(world.core(), {}, &accounts);
+    world.run(correct_rates(world, accounts, admission, account->number));
+}
+
 // ---- what is in flight -------------------------------------------------------------------------
 
 // Requests of a tenant, each inside until it is ended. They begin in their order.
@@ -595,15 +633,15 @@ Task<> limit_requests(Flight& flight) {
     EXPECT_EQ(flight.inside.size(), 1U);
     for (int i = 0; i < 4; ++i) co_await flight.ask(line, 4096);
     EXPECT_EQ(flight.inside.size(), 1U);
-    // A higher one lets in as many as it allows when one of them ends; none lets in all.
+    // A higher one lets in as many as it allows at once; none lets in all.
     flight.limit({.requests_in_flight = 3});
-    co_await flight.end(1);
+    co_await flight.end(0);
     EXPECT_EQ(flight.inside.size(), 3U);
     flight.limit({});
-    co_await flight.end(1);
-    EXPECT_EQ(flight.inside.size(), 4U);
+    co_await flight.end(0);
+    EXPECT_EQ(flight.inside.size(), 6U);
     co_await flight.ask(line, 4096);
-    EXPECT_EQ(flight.inside.size(), 5U);
+    EXPECT_EQ(flight.inside.size(), 7U);
     flight.inside.clear();
     co_await flight.nursery.join();
 }
@@ -824,6 +862,159 @@ void limits_hold(uint64_t seed) {
 TEST(InFlight, LimitsHoldAndNobodyStarves) {
     for (uint64_t seed = 1; seed <= seeds() && !testing::Test::HasFailure(); ++seed) {
         limits_hold(seed);
+    }
+}
+
+// One tenant with a queue on each of many lines, and limits that change. The first line, a DPU's,
+// keeps none. After each step nothing waits for which there is room, and the step has cost no more
+// than what it let in.
+struct Throng {
+    static constexpr size_t lines_count = 64;
+    static constexpr uint64_t enough = uint64_t{1} << 40;
+    struct Request {
+        size_t line = 0;
+        uint64_t bytes = 0;
+        StopSource stop{};
+        Permit place{};
+        [[nodiscard]] size_t queue() const {
+            return 2 * line + static_cast<size_t>(bytes > small_bytes_max);
+        }
+    };
+    explicit Throng(uint64_t seed) : world(seed), random(seed) {}
+    Task<> ask() {
+        auto& request = *requests.emplace_back(std::make_unique<Request>());
+        request.line = random.below(lines_count);
+        request.bytes = sizes[random.below(4)];
+        co_await nursery.spawn([](Line& line, Request& its) -> Task<> {
+            its.place = co_await line.enter(its.bytes, its.stop.token());
+        }(*lines[request.line], request));
+    }
+    // Ends one that is inside, or cancels one that waits.
+    void leave(bool is_inside) {
+        const size_t first = random.below(requests.size());
+        for (size_t i = 0; i < requests.size(); ++i) {
+            const auto each =
+                requests.begin() + static_cast<std::ptrdiff_t>((first + i) % requests.size());
+            if (static_cast<bool>((*each)->place) != is_inside) continue;
+            if (is_inside) {
+                (*each)->place.release();
+            } else {
+                (*each)->stop.request_stop();
+            }
+            left.push_back(std::move(*each));
+            requests.erase(each);
+            return;
+        }
+    }
+    void draw_limits() {
+        limits.requests_in_flight = static_cast<uint32_t>(random.below(8));
+        limits.bytes_in_flight = random.below(4) * 700'000;
+        accounts.set(allowances_of({limits}));
+    }
+    [[nodiscard]] size_t count_inside() const {
+        return static_cast<size_t>(std::ranges::count_if(
+            requests, [](const auto& each) { return static_cast<bool>(each->place); }));
+    }
+    static uint64_t limit(uint64_t most) { return most > 0 ? most : UINT64_MAX; }
+    void check() {
+        uint64_t inside = 0, bytes = 0;
+        for (const auto& each : requests) {
+            if (!each->place || each->line == 0) continue;
+            ++inside;
+            bytes += each->bytes;
+        }
+        // A lower limit ends nothing.
+        if (inside > std::exchange(inside_before, inside)) {
+            EXPECT_LE(inside, limit(limits.requests_in_flight));
+        }
+        const bool has_room = inside < limit(limits.requests_in_flight);
+        std::array<bool, 2 * lines_count> has_first{};
+        bool one_does_not_fit = false, payload_waits = false;
+        for (const auto& each : requests) {
+            if (each->place || std::exchange(has_first[each->queue()], true)) continue;
+            EXPECT_NE(each->line, 0U) << "it has no limit";
+            EXPECT_FALSE(has_room && each->bytes == 0) << "a name waits";
+            payload_waits |= each->bytes > 0;
+            one_does_not_fit |= bytes > 0 && bytes + each->bytes > limit(limits.bytes_in_flight);
+        }
+        // The first by turn decides. Here it is not known which one that is.
+        EXPECT_TRUE(!has_room || !payload_waits || one_does_not_fit) << "payload waits";
+    }
+    static Task<> run(Throng& self) {
+        for (size_t i = 0; i < lines_count; ++i) {
+            self.lines.push_back(
+                std::make_unique<Line>(self.admission, self.account->number, i % 4, i > 0));
+        }
+        self.draw_limits();
+        for (size_t i = 0; i < 2 * lines_count; ++i) co_await self.ask();
+        const Counter& moved = self.admission.metrics().moved;
+        for (int step = 0; step < 200 && !testing::Test::HasFailure(); ++step) {
+            const uint64_t before = moved.value();
+            const size_t inside = self.count_inside();
+            const uint64_t what = self.random.below(20);
+            size_t ended = 0;
+            if (what < 8) {
+                co_await self.ask();
+            } else if (what < 14) {
+                self.leave(true);
+                ended = inside - self.count_inside();
+            } else if (what < 19) {
+                self.leave(false);
+            } else {
+                self.draw_limits();
+            }
+            co_await sleep_for(self.world.core(), 1us);
+            self.left.clear();
+            const size_t admitted = self.count_inside() + ended - inside;
+            EXPECT_LE(moved.value() - before, 2 + admitted) << "step " << step << ": " << what;
+            self.check();
+        }
+        self.accounts.set({});
+        co_await self.nursery.join();
+        EXPECT_EQ(self.count_inside(), self.requests.size()) << "no limit, and nothing waits";
+        self.requests.clear();
+        self.lines.clear();
+    }
+    sim::World world;
+    Random random;
+    Accounts accounts{world.core()};
+    Admission admission{world.core(),
+                        {.all = {.requests = 10'000, .bytes = enough},
+                         .one = {.requests = 10'000, .bytes = enough},
+                         .large = 1h,
+                         .line_bytes = enough},
+                        &accounts};
+    std::shared_ptr<Account> account = accounts.open(subject_of(0));
+    Nursery nursery{world.core(), 10'000};
+    Allowance limits;
+    uint64_t inside_before = 0;  // with limits
+    std::vector<std::unique_ptr<Line>> lines;
+    std::vector<std::unique_ptr<Request>> requests, left;
+};
+TEST(InFlight, WhatEndsCostsTheSameHoweverManyWait) {
+    for (uint64_t seed = 1; seed <= seeds() && !testing::Test::HasFailure(); ++seed) {
+        SCOPED_TRACE(fmt::format("seed {}", seed));
+        Throng throng(seed);
+        throng.world.run(Throng::run(throng));
+    }
+}
+
+TEST(InFlight, SessionsOverALimitHaveEqualShares) {
+    Crowd crowd(1, {{.requests_in_flight = 2}});
+    const auto account = crowd.accounts.open(subject_of(0));
+    const auto lines = [&](uint64_t session, size_t count) {
+        std::vector<std::shared_ptr<Line>> made;
+        for (size_t i = 0; i < count; ++i) {
+            made.push_back(std::make_shared<Line>(crowd.admission, account->number, session));
+        }
+        return made;
+    };
+    const Crowd::Source& one = crowd.add_on(account, lines(1, 1), 4096, 8);
+    const Crowd::Source& many = crowd.add_on(account, lines(2, 16), 65536, 4);
+    crowd.run();
+    EXPECT_NEAR(one.all(), crowd.served() / 2, 0.05 * crowd.served());
+    for (const uint64_t line : many.served) {
+        EXPECT_NEAR(static_cast<double>(line), many.all() / 16, 0.1 * many.all() / 16);
     }
 }
 

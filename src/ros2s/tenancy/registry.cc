@@ -11,6 +11,27 @@ namespace {
 
 constexpr size_t document_bytes_max = 1 << 20;  // config::parse() takes no more
 
+// Of the document, without what changes and revocations add to it.
+size_t settings_bytes_of(TenantsByName tenants) {
+    for (auto& [name, tenant] : tenants) {
+        tenant.generation = 1;
+        tenant.revoked = false;
+        tenant.revocations = 0;
+        tenant.revoked_capabilities.clear();
+    }
+    return document_of(tenants).size();
+}
+
+size_t count_revoked(const TenantsByName& tenants, WallTime now) {
+    size_t count = 0;
+    for (const auto& [name, tenant] : tenants) {
+        count += static_cast<size_t>(
+            std::ranges::count_if(tenant.revoked_capabilities,
+                                  [now](const auto& each) { return each.second.until > now; }));
+    }
+    return count;
+}
+
 }  // namespace
 
 TenantRegistry::TenantRegistry(Environment environment, std::string path)
@@ -92,6 +113,12 @@ Result<Tenant> TenantRegistry::changed(Change what, const std::string& name,
         tenant.revoked_capabilities = present->second.revoked_capabilities;
     }
     tenant.revoked = what == Change::revoke;
+    if (tenant.revoked) {
+        // The new generation revokes them. Programs stay known, for when the tenant is active
+        // again.
+        std::erase_if(tenant.revoked_capabilities,
+                      [](const auto& each) { return !each.second.program; });
+    }
     for (const auto& [key, text] : settings) {
         tenant.settings.insert_or_assign(key, text);
         if (is_removal(key, text)) tenant.settings.erase(key);
@@ -133,6 +160,14 @@ Task<Result<Tenant>> TenantRegistry::revoke_capability(std::string name, Uuid id
             "`ros2store tenant set` with any setting ends all of them",
             revoked_capabilities_max, name);
     }
+    const bool is_new = !present->second.revoked_capabilities.contains(id);
+    if (is_new && count_revoked(tenants_, now) >= pool_revoked_capabilities_max) {
+        co_return report.fail(
+            Code::too_large,
+            "{} capabilities of the pool's tenants were revoked in the last hour, which is the "
+            "most. `ros2store tenant revoke` without --capability ends all of the tenant '{}'",
+            pool_revoked_capabilities_max, name);
+    }
     ROS2S_CO_TRY(co_await keep(tenant, report));
     co_return tenant;
 }
@@ -140,10 +175,22 @@ Task<Result<Tenant>> TenantRegistry::revoke_capability(std::string name, Uuid id
 Task<Result<>> TenantRegistry::keep(Tenant tenant, Report& report) {
     TenantsByName next = tenants_;
     next.insert_or_assign(tenant.name, std::move(tenant));
+    const WallTime now = environment_.reactor.wall_time();
+    for (auto& [name, each] : next) {
+        std::erase_if(each.revoked_capabilities,
+                      [now](const auto& revoked) { return revoked.second.until <= now; });
+    }
+    // What an earlier version has kept may be more, and stays.
+    if (settings_bytes_of(next) > std::max(pool_settings_bytes_max, settings_bytes_of(tenants_))) {
+        co_return report.fail(
+            Code::too_large,
+            "the settings of all tenants have more than {} bytes. Shorten some, such as those of "
+            "revoked tenants, with `ros2store tenant set`",
+            pool_settings_bytes_max);
+    }
     const std::string text = document_of(next);
     if (text.size() > document_bytes_max) {
-        co_return report.fail(Code::too_large,
-                              "the settings of all tenants have more than {} bytes",
+        co_return report.fail(Code::too_large, "the tenants of the pool need more than {} bytes",
                               document_bytes_max);
     }
     const auto written = co_await environment_.blocking.run(

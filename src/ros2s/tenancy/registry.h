@@ -53,13 +53,13 @@ class TenantRegistry {
     Task<> wait(uint64_t known);
 
     // create: all settings. set: those that change; an empty text removes one; a revoked tenant is
-    // active again. revoke: none. Errors, with a sentence: exists, not_found, invalid, too_large
-    // (tenants_max), no_space, io.
+    // active again. revoke: none; there is always room for it. Errors, with a sentence: exists,
+    // not_found, invalid, too_large (tenants_max, pool_settings_bytes_max), no_space, io.
     Task<Result<Tenant>> change(Change what, std::string name, config::Entries settings,
                                 Report& report);
 
     // Revokes one capability of the tenant. Its generation stays. Errors, with a sentence:
-    // not_found, too_large (revoked_capabilities_max), no_space, io.
+    // not_found, too_large (revoked_capabilities_max, pool_revoked_capabilities_max), no_space, io.
     Task<Result<Tenant>> revoke_capability(std::string name, Uuid id, RevokedCapability what,
                                            Report& report);
 

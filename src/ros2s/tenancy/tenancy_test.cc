@@ -301,6 +301,93 @@ TEST_F(Registry, SingleCapabilitiesAreRevokedUntilTheyHaveExpired) {
     with([this](TenantRegistry& registry) { return find_them_revoked(world, registry); });
 }
 
+// A tenant with settings of about 4 KB.
+config::Entries long_settings(const std::string& name) {
+    std::string list;
+    for (int i = 0; i < 32; ++i) list += (i > 0 ? ", " : "") + std::string(120, 'x');
+    return {{"subjects", "CN=" + name}, {"read", list}};
+}
+
+Task<> fill_and_revoke(sim::World& world, TenantRegistry& registry) {
+    Report report;
+    const WallTime until = world.core().wall_time() + 1h;
+    // Settings stop early.
+    size_t created = 0;
+    while (created < 10) {
+        const std::string name = fmt::format("new-{}", created);
+        const auto made =
+            co_await registry.change(Change::create, name, long_settings(name), report);
+        if (!made) {
+            EXPECT_EQ(made.error().code, Code::too_large);
+            break;
+        }
+        ++created;
+    }
+    EXPECT_LT(created, 10U);
+    EXPECT_THAT(report.text(), HasSubstr("`ros2store tenant set`"));
+    // There is room for single revocations, and then for those of tenants.
+    capability::PublicKey program{};
+    for (size_t i = 0; i < 10; ++i) {
+        EXPECT_TRUE(co_await registry.revoke_capability(
+            "t-0", numbered(9000 + i), {.program = program, .until = until}, report))
+            << report.text();
+    }
+    const auto more =
+        co_await registry.revoke_capability("t-1", numbered(9999), {.until = until}, report);
+    EXPECT_FALSE(more);
+    EXPECT_THAT(report.text(), HasSubstr("`ros2store tenant revoke`"));
+    EXPECT_TRUE(
+        co_await registry.revoke_capability("t-0", numbered(9000), {.until = until}, report))
+        << "the same again";
+    for (const char* const name : {"t-0", "t-1"}) {
+        EXPECT_TRUE(co_await registry.change(Change::revoke, name, {}, report)) << report.text();
+    }
+    // Programs stay known. Without one there is nothing that the generation does not revoke.
+    EXPECT_EQ(registry.tenants().at("t-0").revoked_capabilities.size(), 33U);
+    EXPECT_EQ(registry.tenants().at("t-1").revoked_capabilities.size(), 22U);
+    // Shorter settings make room.
+    for (const char* const name : {"t-0", "t-1"}) {
+        EXPECT_TRUE(co_await registry.change(Change::set, name, {{"read", ""}}, report));
+    }
+    EXPECT_TRUE(co_await registry.change(Change::create, "late", long_settings("late"), report));
+}
+
+TEST_F(Registry, ThereIsAlwaysRoomForRevocations) {
+    TenantsByName tenants;
+    const WallTime until = world.core().wall_time() + 1h;
+    for (size_t i = 0; i < 130; ++i) {
+        const std::string name = fmt::format("t-{}", i);
+        Tenant tenant = tenant_of(name, long_settings(name));
+        for (size_t j = 0; j < 23; ++j) {
+            RevokedCapability& revoked = tenant.revoked_capabilities[numbered(100 * i + j)];
+            revoked.until = until;
+            if (i != 1 || j > 0) revoked.program.emplace().fill(static_cast<uint8_t>(j));
+        }
+        tenants.emplace(name, std::move(tenant));
+    }
+    ASSERT_TRUE(replace_file(file(), document_of(tenants)));
+    with([this](TenantRegistry& registry) { return fill_and_revoke(world, registry); });
+}
+
+TEST(Tenant, AFullFileHasRoomForEveryRevocation) {
+    TenantsByName plain, full;
+    for (size_t i = 0; i < tenants_max; ++i) {
+        const Tenant tenant = tenant_of(fmt::format("t-{}", i), {{"subjects", "CN=x"}});
+        plain.emplace(tenant.name, tenant);
+        Tenant& revoked = full.emplace(tenant.name, tenant).first->second;
+        revoked.revoked = true;
+        revoked.generation = revoked.revocations = UINT64_MAX;
+    }
+    for (size_t i = 0; i < pool_revoked_capabilities_max; ++i) {
+        RevokedCapability& revoked =
+            full.at(fmt::format("t-{}", i % tenants_max)).revoked_capabilities[numbered(i)];
+        revoked.program.emplace().fill(0xff);
+        revoked.until = WallTime::max();
+    }
+    const size_t revocations = document_of(full).size() - document_of(plain).size();
+    EXPECT_LE(pool_settings_bytes_max + revocations, size_t{1} << 20);
+}
+
 Task<> fail_to_write(TenantRegistry& registry) {
     Report report;
     const uint64_t version = registry.version();

@@ -35,6 +35,11 @@ namespace ros2s::tenancy {
 inline constexpr size_t tenants_max = 1024;  // of a pool
 inline constexpr size_t setting_bytes_max = 4096;
 inline constexpr size_t revoked_capabilities_max = 256;  // of a tenant, which have not expired
+// Of all tenants of a pool. A file of 1 MiB (config::parse() takes no more) has room for them, at
+// 123 bytes each and 67 for each tenant with some (428 KiB); for all settings; and for the
+// revocation of 1,024 tenants, at 37 bytes each (37 KiB), which therefore never fails.
+inline constexpr size_t pool_revoked_capabilities_max = 3000;
+inline constexpr size_t pool_settings_bytes_max = size_t{512} << 10;
 
 // A single capability that was revoked, until it has expired.
 struct RevokedCapability {
