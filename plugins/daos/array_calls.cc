@@ -102,16 +102,6 @@ Task<Result<uint64_t>> size_of(ArrayObject& array) {
     co_return size_in(array, facts);
 }
 
-Task<Result<>> fetch(ArrayObject& array, std::vector<object::FetchItem>& items) {
-    const Call call;
-    for (size_t at = 0; at < items.size(); at += object::fetch_items_max) {
-        const size_t count = std::min(items.size() - at, object::fetch_items_max);
-        ROS2S_CO_TRY(co_await array.access->store.fetch(call, array.access->container,
-                                                        std::span(items).subspan(at, count)));
-    }
-    co_return {};
-}
-
 int read(ArrayObject& array, daos_handle_t handle, daos_array_iod_t* iod, d_sg_list_t* list) {
     std::shared_ptr<DaosTransaction> transaction;
     if (const int rc = transaction_of(handle, array, transaction); rc != 0) return rc;
@@ -129,28 +119,20 @@ int read(ArrayObject& array, daos_handle_t handle, daos_array_iod_t* iod, d_sg_l
     // Before the bytes: what is below this size was there.
     const auto size = array.access->run([&] { return size_of(array); });
     if (!size) return der_of(size.error());
-    const auto done = array.access->run([&] { return fetch(array, items); });
-    if (!done) return der_of(done.error());
+    const int rc = array.access->run([&] { return fetch_items(*array.access, items); });
+    if (rc != 0) return rc;
     iod->arr_nr_read = 0;
     iod->arr_nr_short_read = 0;
     for (size_t i = 0; i < items.size(); ++i) {
         const auto& item = items[i];
-        if (!item.status && item.status.error().code != Code::not_found) {
-            return item.status.error().code == Code::corrupt ? -DER_CSUM
-                                                             : der_of(item.status.error());
-        }
         const uint64_t at = parts[i].chunk * array.chunk_bytes + item.extent.offset;
         const uint64_t there = std::min(item.extent.length, *size - std::min(*size, at));
         iod->arr_nr_read += there;
         iod->arr_nr_short_read += item.extent.length - there;
-        if (transaction == nullptr) continue;
+    }
+    if (transaction != nullptr) {
         const std::lock_guard locked(transaction->lock);
-        transaction->collected.require({.kind = Condition::Kind::epoch_equals,
-                                        .object = item.object,
-                                        .dkey = item.dkey,
-                                        .akey = item.akey,
-                                        .value = item.epoch.value},
-                                       -DER_TX_RESTART);
+        transaction->collected.require_unchanged(items);
     }
     iod->arr_nr_read /= array.cell_bytes;
     iod->arr_nr_short_read /= array.cell_bytes;
@@ -232,11 +214,6 @@ bool set_sizes(ArrayObject& array, uint64_t cell_bytes, uint64_t chunk_cells) {
            array.chunk_bytes <= object::array_bytes_max;
 }
 
-Task<Result<>> fetch_sizes(ArrayObject& array, object::FetchItem& item) {
-    const Call call;
-    co_return co_await array.access->store.fetch(call, array.access->container, {&item, 1});
-}
-
 // The sizes that daos_array_create() stored. Errors: -DER_NONEXIST.
 int read_sizes(ArrayObject& array, ArraySizes& sizes) {
     std::string bytes(array_sizes_bytes, '\0');
@@ -246,8 +223,8 @@ int read_sizes(ArrayObject& array, ArraySizes& sizes) {
         .akey = value_akey({}),
         .extent = {.offset = 0, .length = bytes.size()},
         .window = object::Window::local(std::as_writable_bytes(std::span(bytes)))};
-    const auto done = array.access->run([&] { return fetch_sizes(array, item); });
-    if (!done) return der_of(done.error());
+    const int rc = array.access->run([&] { return fetch_items(*array.access, {&item, 1}); });
+    if (rc != 0) return rc;
     if (!item.status) return der_of(item.status.error());
     const auto decoded = decode_array_sizes(std::string_view(bytes).substr(0, item.size));
     if (!decoded) return -DER_DF_INVAL;

@@ -11,6 +11,7 @@
 //
 // Thread rule: what takes a Report or runs on the core says so; the rest is for any thread.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -88,6 +89,10 @@ int close_handle(daos_handle_t handle, daos_event_t* event) {
     return finish_call(event, 0);
 }
 
+// Fetches any number of items. Neighbours of one akey see one epoch of it. Returns 0 or -DER_;
+// items that are not_found or too_small are no error. -DER_AGAIN: others changed it all the time.
+Task<int> fetch_items(StoreAccess& access, std::span<object::FetchItem> items);
+
 // A transaction that is being collected, also of a single call.
 class Collected {
   public:
@@ -96,6 +101,19 @@ class Collected {
     void require(object::Condition condition, int der) {
         conditions_.push_back(std::move(condition));
         meanings_.push_back(der);
+    }
+    // What was fetched must still be so. Neighbours of one akey are one condition.
+    void require_unchanged(std::span<const object::FetchItem> items);
+    // Of an akey that had no records: there must still be none where records are written.
+    struct Records {
+        object::ObjectId object;
+        object::Dkey dkey;
+        std::string akey;
+        friend bool operator==(const Records&, const Records&) = default;
+    };
+    void expect_no_records(Records records) { absent_records_.push_back(std::move(records)); }
+    [[nodiscard]] bool expects_no_records(const Records& records) const {
+        return std::ranges::find(absent_records_, records) != absent_records_.end();
     }
     [[nodiscard]] bool is_empty() const { return operations_.empty() && conditions_.empty(); }
     void clear() { *this = {}; }
@@ -133,6 +151,7 @@ class Collected {
     bool has_steps_ = false;
     std::vector<object::Condition> conditions_;
     std::vector<int> meanings_;
+    std::vector<Records> absent_records_;
     std::vector<object::Operation> operations_;
     std::vector<std::unique_ptr<std::string>> payload_;
 };

@@ -259,6 +259,13 @@ static void scattered_buffers(void) {
     CHECK_EQUAL(daos_obj_fetch(object, DAOS_TX_NONE, 0, &key, 1, &access.iod, &list, NULL, NULL),
                 0);
     CHECK_EQUAL(list.sg_nr_out, pieces);
+    /* In a transaction they are one condition. */
+    daos_handle_t transaction;
+    CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+    CHECK_EQUAL(daos_obj_fetch(object, transaction, 0, &key, 1, &access.iod, &list, NULL, NULL), 0);
+    CHECK_EQUAL(put(object, transaction, 0, "e", "a", "x"), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), 0);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
     for (int i = 0; i < pieces; i++) CHECK_EQUAL(numbers[i], (uint32_t)i * 7);
     CHECK_EQUAL(daos_obj_punch(object, DAOS_TX_NONE, 0, NULL), 0);
     CHECK_EQUAL(daos_obj_close(object, NULL), 0);
@@ -340,6 +347,80 @@ static void transactions(void) {
     CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
     CHECK_EQUAL(daos_obj_close(object, NULL), 0);
     CHECK_EQUAL(daos_obj_close(other, NULL), 0);
+}
+
+static int put_records(daos_handle_t object, daos_handle_t transaction, const char* dkey,
+                       const char* akey) {
+    struct access access;
+    uint64_t number = 8;
+    daos_key_t key = key_of(dkey);
+    prepare(&access, akey, DAOS_IOD_ARRAY, sizeof number, 0, 1, &number, sizeof number);
+    return daos_obj_update(object, transaction, 0, &key, 1, &access.iod, &access.list, NULL);
+}
+
+/* What a transaction has read is changed by somebody else before it commits. */
+static void transactions_that_lose(void) {
+    static const struct {
+        uint64_t flags;
+        const char *dkey, *akey;
+        daos_iod_type_t type;
+        size_t room;
+        int result;
+        const char* changed; /* an akey; NULL: the dkey is punched */
+        int writes_there;    /* the transaction, too */
+    } cases[] = {
+        {DAOS_COND_AKEY_FETCH, "here", "a", DAOS_IOD_SINGLE, 8, -DER_NONEXIST, "a", 1},
+        {DAOS_COND_AKEY_FETCH, "gone", "a", DAOS_IOD_ARRAY, 8, -DER_NONEXIST, "a", 1},
+        {DAOS_COND_DKEY_FETCH, "gone", "a", DAOS_IOD_SINGLE, 8, -DER_NONEXIST, "b", 0},
+        {DAOS_COND_DKEY_FETCH, "here", "a", DAOS_IOD_SINGLE, 8, 0, NULL, 0},
+        {0, "here", "long", DAOS_IOD_SINGLE, 2, -DER_REC2BIG, "long", 1},
+        {0, "gone", "a", DAOS_IOD_ARRAY, 8, 0, "a", 0},
+        {0, "here", "a", DAOS_IOD_ARRAY, 8, 0, "a", 1},
+        {0, "here", "wide", DAOS_IOD_ARRAY, 4, -DER_REC2BIG, "wide", 0},
+    };
+    const daos_handle_t object = open_object(id_of(31, DAOS_OT_MULTI_HASHED));
+    const daos_handle_t none = DAOS_TX_NONE;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int is_value = cases[i].type == DAOS_IOD_SINGLE;
+        daos_handle_t transaction;
+        daos_key_t key = key_of(cases[i].dkey);
+        CHECK_EQUAL(daos_obj_punch(object, none, 0, NULL), 0);
+        CHECK_EQUAL(put(object, none, 0, "here", "long", "longer"), 0);
+        CHECK_EQUAL(put_records(object, none, "here", "wide"), 0);
+        CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+        for (int attempt = 0; attempt < 2; attempt++) {
+            struct access access;
+            char buffer[8];
+            prepare(&access, cases[i].akey, cases[i].type, DAOS_REC_ANY, 0, 1, buffer,
+                    cases[i].room);
+            const int rc = daos_obj_fetch(object, transaction, cases[i].flags, &key, 1, &access.iod,
+                                          &access.list, NULL, NULL);
+            if (attempt == 0) {
+                CHECK_EQUAL(rc, cases[i].result);
+                if (cases[i].changed == NULL) {
+                    CHECK_EQUAL(daos_obj_punch_dkeys(object, none, 0, 1, &key, NULL), 0);
+                } else if (is_value) {
+                    CHECK_EQUAL(put(object, none, 0, cases[i].dkey, cases[i].changed, "theirs"), 0);
+                } else {
+                    CHECK_EQUAL(put_records(object, none, cases[i].dkey, cases[i].changed), 0);
+                }
+            }
+            CHECK_EQUAL(put(object, transaction, 0, "mine", "a", "mine"), 0);
+            if (cases[i].writes_there && is_value) {
+                CHECK_EQUAL(put(object, transaction, 0, cases[i].dkey, cases[i].akey, "mine"), 0);
+            } else if (cases[i].writes_there) {
+                CHECK_EQUAL(put_records(object, transaction, cases[i].dkey, cases[i].akey), 0);
+            }
+            const int committed = daos_tx_commit(transaction, NULL);
+            if (committed != (attempt == 0 ? -DER_TX_RESTART : 0)) printf("case %zu\n", i);
+            CHECK_EQUAL(committed, attempt == 0 ? -DER_TX_RESTART : 0);
+            CHECK_EQUAL(strcmp(get(object, none, "mine", "a"), attempt == 0 ? "" : "mine"), 0);
+            if (attempt == 0) CHECK_EQUAL(daos_tx_restart(transaction, NULL), 0);
+        }
+        CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    }
+    CHECK_EQUAL(daos_obj_punch(object, none, 0, NULL), 0);
+    CHECK_EQUAL(daos_obj_close(object, NULL), 0);
 }
 
 static void key_values(void) {
@@ -614,6 +695,7 @@ int main(int count, char** arguments) {
         records();
         scattered_buffers();
         transactions();
+        transactions_that_lose();
         key_values();
         arrays();
         arrays_in_pieces();
