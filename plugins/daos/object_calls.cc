@@ -411,10 +411,33 @@ Task<int> read(StoreObject& object, const object::Dkey& dkey, Fetches& fetches) 
     co_return co_await fetch_items(*object.access, std::span(fetches.items).subspan(planned));
 }
 
-Task<int> fetch(StoreObject& object, const object::Dkey& dkey, std::span<daos_iod_t> iods,
-                d_sg_list_t* lists, Fetches& out) {
-    const int rc = plan(object, dkey, iods, lists, out);
-    co_return rc == 0 ? co_await read(object, dkey, out) : rc;
+// What several akeys were at one time, if none has changed when all are read. -DER_AGAIN: one has.
+Task<int> check_unchanged(StoreObject& object, const Fetches& fetches) {
+    if (fetches.all.size() <= 1) co_return 0;
+    std::vector<object::FetchItem> now;
+    for (const auto& fetch : fetches.all) {
+        const auto& seen = fetches.items[fetch.first];
+        now.push_back({.object = seen.object, .dkey = seen.dkey, .akey = seen.akey});
+    }
+    if (const int rc = co_await fetch_items(*object.access, now); rc != 0) co_return rc;
+    for (size_t i = 0; i < now.size(); ++i) {
+        if (now[i].epoch != fetches.items[fetches.all[i].first].epoch) co_return -DER_AGAIN;
+    }
+    co_return 0;
+}
+
+// Shows no part of an update. 0 or -DER_.
+Task<int> fetch_at_once(StoreObject& object, const object::Dkey& dkey, std::span<daos_iod_t> iods,
+                        d_sg_list_t* lists, Fetches& out) {
+    for (int i = 0; i < refetches_max; ++i) {
+        out = {};
+        int rc = plan(object, dkey, iods, lists, out);
+        if (rc == 0) rc = co_await read(object, dkey, out);
+        if (rc != 0) co_return rc;
+        rc = co_await check_unchanged(object, out);
+        if (rc != -DER_AGAIN) co_return rc;
+    }
+    co_return -DER_AGAIN;
 }
 
 Task<int> dkey_exists(StoreObject& object, const object::Dkey& dkey) {
@@ -469,7 +492,7 @@ int fetch_all(StoreObject& object, daos_handle_t handle, uint64_t flags, const d
         if (const int rc = read_dkey(object, dkey, transaction.get()); rc != 0) return rc;
     }
     Fetches fetches;
-    int rc = object.access->run([&] { return fetch(object, dkey, iods, lists, fetches); });
+    int rc = object.access->run([&] { return fetch_at_once(object, dkey, iods, lists, fetches); });
     if (rc == 0 && transaction != nullptr) {
         rc = require_unchanged(object, dkey, fetches, *transaction);
     }

@@ -151,21 +151,27 @@ void close_object(StoreObject& object) { --object.container->mounts; }
 
 Task<int> fetch_items(StoreAccess& access, std::span<object::FetchItem> items) {
     const Call call;
-    for (size_t at = 0; at < items.size(); at += object::fetch_items_max) {
-        const size_t count = std::min(items.size() - at, object::fetch_items_max);
-        const auto done =
-            co_await access.store.fetch(call, access.container, items.subspan(at, count));
-        if (!done) co_return der_of(done.error());
-    }
-    for (const auto& item : items) {
-        if (item.status) continue;
-        const auto& error = item.status.error();
-        if (error.code == Code::corrupt) co_return -DER_CSUM;
-        if (error.code != Code::not_found && error.code != Code::too_small) {
-            co_return der_of(error);
+    const auto differ = [](const object::FetchItem& one, const object::FetchItem& next) {
+        return are_of_one_akey(one, next) && one.epoch != next.epoch;
+    };
+    for (int i = 0; i < refetches_max; ++i) {
+        for (size_t at = 0; at < items.size(); at += object::fetch_items_max) {
+            const size_t count = std::min(items.size() - at, object::fetch_items_max);
+            const auto done =
+                co_await access.store.fetch(call, access.container, items.subspan(at, count));
+            if (!done) co_return der_of(done.error());
         }
+        for (const auto& item : items) {
+            if (item.status) continue;
+            const auto& error = item.status.error();
+            if (error.code == Code::corrupt) co_return -DER_CSUM;
+            if (error.code != Code::not_found && error.code != Code::too_small) {
+                co_return der_of(error);
+            }
+        }
+        if (std::ranges::adjacent_find(items, differ) == items.end()) co_return 0;
     }
-    co_return 0;
+    co_return -DER_AGAIN;
 }
 
 void Collected::require_unchanged(std::span<const object::FetchItem> items) {

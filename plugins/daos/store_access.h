@@ -92,6 +92,8 @@ int close_handle(daos_handle_t handle, daos_event_t* event) {
 // Fetches any number of items. Neighbours of one akey see one epoch of it. Returns 0 or -DER_;
 // items that are not_found or too_small are no error. -DER_AGAIN: others changed it all the time.
 Task<int> fetch_items(StoreAccess& access, std::span<object::FetchItem> items);
+// Each time an update came between.
+inline constexpr int refetches_max = 100;
 
 // A transaction that is being collected, also of a single call.
 class Collected {

@@ -2,6 +2,8 @@
  *
  * Calls on objects, key-value objects and transactions, as a program of DAOS makes them. */
 #include <daos.h>
+#include <pthread.h>
+#include <unistd.h>
 
 #include "checks.h"
 
@@ -269,6 +271,86 @@ static void scattered_buffers(void) {
     for (int i = 0; i < pieces; i++) CHECK_EQUAL(numbers[i], (uint32_t)i * 7);
     CHECK_EQUAL(daos_obj_punch(object, DAOS_TX_NONE, 0, NULL), 0);
     CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+}
+
+enum { pairs = 1100 };
+static daos_handle_t shared;
+
+/* Two values and an array, all of one number. The array is read in more pieces than one request to
+ * the store has. */
+struct whole {
+    uint64_t one, other, array[2 * pairs];
+    d_iov_t iovs[3];
+    d_sg_list_t lists[3];
+    daos_recx_t all, each[pairs];
+    daos_iod_t iods[3];
+};
+
+static void prepare_whole(struct whole* whole) {
+    static const char* const akeys[] = {"a", "array", "b"};
+    memset(whole, 0, sizeof *whole);
+    whole->all = (daos_recx_t){.rx_idx = 0, .rx_nr = 2 * pairs};
+    for (uint64_t i = 0; i < pairs; i++)
+        whole->each[i] = (daos_recx_t){.rx_idx = 2 * i, .rx_nr = 1};
+    d_iov_set(&whole->iovs[0], &whole->one, sizeof whole->one);
+    d_iov_set(&whole->iovs[1], whole->array, sizeof whole->array);
+    d_iov_set(&whole->iovs[2], &whole->other, sizeof whole->other);
+    for (int i = 0; i < 3; i++) {
+        whole->lists[i] = (d_sg_list_t){.sg_nr = 1, .sg_iovs = &whole->iovs[i]};
+        whole->iods[i] = (daos_iod_t){.iod_name = key_of(akeys[i]),
+                                      .iod_type = i == 1 ? DAOS_IOD_ARRAY : DAOS_IOD_SINGLE,
+                                      .iod_size = sizeof whole->one,
+                                      .iod_nr = 1,
+                                      .iod_recxs = &whole->all};
+    }
+}
+
+static void* write_whole(void* argument) {
+    static struct whole whole;
+    daos_key_t key = key_of("d");
+    const uint64_t number = *(const uint64_t*)argument;
+    prepare_whole(&whole);
+    whole.one = whole.other = number;
+    for (int i = 0; i < 2 * pairs; i++) whole.array[i] = number;
+    usleep(number % 20 * 100);
+    CHECK_EQUAL(daos_obj_update(shared, DAOS_TX_NONE, 0, &key, 3, whole.iods, whole.lists, NULL),
+                0);
+    return NULL;
+}
+
+/* A fetch shows no part of an update: neither of one akey nor of several. */
+static void updates_while_others_read(void) {
+    static struct whole whole;
+    pthread_t writer;
+    daos_key_t key = key_of("d");
+    uint64_t number = 0;
+    shared = open_object(id_of(78, DAOS_OT_MULTI_HASHED));
+    write_whole(&number);
+    prepare_whole(&whole);
+    whole.iods[1].iod_name = key_of("filler");
+    CHECK_EQUAL(
+        daos_obj_update(shared, DAOS_TX_NONE, 0, &key, 1, &whole.iods[1], &whole.lists[1], NULL),
+        0);
+    while (++number < 60) {
+        /* The array alone; or both values, and between them something that takes as long. */
+        const int is_array = number % 2 == 0;
+        const int at = is_array ? 1 : 0;
+        prepare_whole(&whole);
+        whole.iods[1].iod_nr = pairs;
+        whole.iods[1].iod_recxs = whole.each;
+        if (!is_array) whole.iods[1].iod_name = key_of("filler");
+        CHECK_EQUAL(pthread_create(&writer, NULL, write_whole, &number), 0);
+        CHECK_EQUAL(daos_obj_fetch(shared, DAOS_TX_NONE, 0, &key, is_array ? 1 : 3, &whole.iods[at],
+                                   &whole.lists[at], NULL, NULL),
+                    0);
+        CHECK_EQUAL(pthread_join(writer, NULL), 0);
+        const uint64_t seen = is_array ? whole.array[0] : whole.one;
+        CHECK(seen == number || seen == number - 1);
+        for (int i = 0; is_array && i < pairs; i++) CHECK_EQUAL(whole.array[i], seen);
+        if (!is_array) CHECK_EQUAL(whole.other, seen);
+    }
+    CHECK_EQUAL(daos_obj_punch(shared, DAOS_TX_NONE, 0, NULL), 0);
+    CHECK_EQUAL(daos_obj_close(shared, NULL), 0);
 }
 
 static void transactions(void) {
@@ -694,6 +776,7 @@ int main(int count, char** arguments) {
         values();
         records();
         scattered_buffers();
+        updates_while_others_read();
         transactions();
         transactions_that_lose();
         key_values();
