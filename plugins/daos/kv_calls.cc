@@ -51,9 +51,8 @@ int get(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* k
     const int rc = get_value(object, item, size);
     if (rc == 0 && !own.empty()) std::memcpy(buffer, own.data(), std::min<uint64_t>(size, room));
     const bool is_read = rc == 0 || rc == -DER_NONEXIST || rc == -DER_REC2BIG;
-    if (transaction != nullptr && is_read) {
-        const std::lock_guard locked(transaction->lock);
-        transaction->collected.require_unchanged({&item, 1});
+    if (is_read) {
+        remember(transaction, [&](Collected& out) { out.require_unchanged({&item, 1}); });
     }
     if (rc == -DER_NONEXIST && (flags & DAOS_COND_KEY_GET) == 0) return 0;
     return rc == -DER_REC2BIG && room == 0 ? 0 : rc;

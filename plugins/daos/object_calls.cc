@@ -450,35 +450,35 @@ Task<int> dkey_exists(StoreObject& object, const object::Dkey& dkey) {
 }
 
 // 0; -DER_NONEXIST: nothing has this dkey. A transaction has then read that.
-int read_dkey(StoreObject& object, const object::Dkey& dkey, DaosTransaction* transaction) {
+int read_dkey(StoreObject& object, const object::Dkey& dkey,
+              const std::shared_ptr<DaosTransaction>& transaction) {
     const int rc = object.access->run([&] { return dkey_exists(object, dkey); });
-    if (transaction != nullptr && (rc == 0 || rc == -DER_NONEXIST)) {
-        const std::lock_guard locked(transaction->lock);
-        transaction->collected.require(
-            {.kind = rc == 0 ? Condition::Kind::exists : Condition::Kind::absent,
-             .object = object.id,
-             .dkey = dkey},
-            -DER_TX_RESTART);
-    }
+    if (rc != 0 && rc != -DER_NONEXIST) return rc;
+    remember(transaction, [&](Collected& out) {
+        out.require({.kind = rc == 0 ? Condition::Kind::exists : Condition::Kind::absent,
+                     .object = object.id,
+                     .dkey = dkey},
+                    -DER_TX_RESTART);
+    });
     return rc;
 }
 
-// What a transaction has read must still be so when it commits: also that there was nothing. The
-// store has no condition for records of any size: there must still be none of one byte, none where
-// the transaction itself writes, and nothing under a dkey that had nothing.
+// What a transaction has read must still be so when it commits: also that there was nothing.
 int require_unchanged(StoreObject& object, const object::Dkey& dkey, const Fetches& fetches,
-                      DaosTransaction& transaction) {
+                      const std::shared_ptr<DaosTransaction>& transaction) {
     bool lacks_records = false;
-    {
-        const std::lock_guard locked(transaction.lock);
+    remember(transaction, [&](Collected& out) {
         for (const auto& fetch : fetches.all) {
-            transaction.collected.require_unchanged(fetches.of(fetch));
-            if (!fetch.is_any || fetches.found(fetch)) continue;
-            transaction.collected.expect_no_records({object.id, dkey, fetch.akey});
-            lacks_records = true;
+            if (!fetch.is_any || fetches.found(fetch)) {
+                out.require_unchanged(fetches.of(fetch));
+            } else {
+                out.require_no_records({object.id, dkey, fetch.akey});
+                lacks_records = true;
+            }
         }
-    }
-    const int rc = lacks_records ? read_dkey(object, dkey, &transaction) : 0;
+    });
+    // Where nothing has the dkey, nobody may insert records of any size.
+    const int rc = lacks_records ? read_dkey(object, dkey, transaction) : 0;
     return rc == -DER_NONEXIST ? 0 : rc;
 }
 
@@ -489,13 +489,11 @@ int fetch_all(StoreObject& object, daos_handle_t handle, uint64_t flags, const d
     object::Dkey dkey;
     if (const int rc = to_dkey(object, key, dkey); rc != 0) return rc;
     if ((flags & DAOS_COND_DKEY_FETCH) != 0) {
-        if (const int rc = read_dkey(object, dkey, transaction.get()); rc != 0) return rc;
+        if (const int rc = read_dkey(object, dkey, transaction); rc != 0) return rc;
     }
     Fetches fetches;
     int rc = object.access->run([&] { return fetch_at_once(object, dkey, iods, lists, fetches); });
-    if (rc == 0 && transaction != nullptr) {
-        rc = require_unchanged(object, dkey, fetches, *transaction);
-    }
+    if (rc == 0) rc = require_unchanged(object, dkey, fetches, transaction);
     if (rc != 0) return rc;
     // The program needs the sizes of all.
     for (const auto& fetch : fetches.all) {
@@ -532,18 +530,39 @@ int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& d
     for (const auto& key : keys) {
         std::string akey;
         if (const int rc = to_akey_bytes(object, key, akey); rc != 0) return rc;
-        auto stored = object.access->run([&] { return stored_akeys(object, dkey, akey); });
+        const auto stored = object.access->run([&] { return stored_akeys(object, dkey, akey); });
         if (!stored) return der_of(stored.error());
+        // The usual ones also if they are absent: an update that comes between is punched as a
+        // whole.
+        std::vector<object::Akey> punched = {value_akey(akey), array_akey(akey, 1)};
+        const auto add = [&](const object::Akey& each) {
+            if (std::ranges::find(punched, each) == punched.end()) punched.push_back(each);
+        };
+        std::ranges::for_each(*stored, add);
         // And those that the transaction itself has written before.
+        bool is_own = false;
         for (const auto& operation : out.operations()) {
-            const bool is_own = operation.object == object.id && operation.dkey == dkey &&
-                                parse_akey(operation.akey.bytes).bytes == akey;
-            if (is_own && std::ranges::find(*stored, operation.akey) == stored->end()) {
-                stored->push_back(operation.akey);
+            if (operation.object != object.id || operation.dkey != dkey ||
+                operation.kind == Operation::Kind::punch_akey ||
+                parse_akey(operation.akey.bytes).bytes != akey) {
+                continue;
             }
+            is_own = true;
+            add(operation.akey);
         }
-        if (stored->empty() && (flags & DAOS_COND_PUNCH) != 0) return -DER_NONEXIST;
-        for (const auto& each : *stored) {
+        if ((flags & DAOS_COND_PUNCH) != 0 && !is_own) {
+            Condition condition{.kind = Condition::Kind::exists, .object = object.id, .dkey = dkey};
+            if (stored->empty()) {
+                condition.kind = Condition::Kind::absent;
+                condition.akey = value_akey(akey);
+                out.require(condition, -DER_TX_RESTART);
+                out.require_no_records({object.id, dkey, akey});
+                return -DER_NONEXIST;
+            }
+            condition.akey = stored->front();
+            out.require(condition, -DER_NONEXIST);
+        }
+        for (const auto& each : punched) {
             out.add({.kind = Operation::Kind::punch_akey,
                      .object = object.id,
                      .dkey = dkey,

@@ -186,6 +186,12 @@ void Collected::require_unchanged(std::span<const object::FetchItem> items) {
     }
 }
 
+void Collected::require_no_records(Records records) {
+    require_unchanged(
+        {{{.object = records.object, .dkey = records.dkey, .akey = array_akey(records.akey, 1)}}});
+    absent_records_.push_back(std::move(records));
+}
+
 Task<int> Collected::commit_step(StoreAccess& access, std::span<const object::Operation> operations,
                                  object::Epoch& epoch) {
     const Call call;

@@ -505,6 +505,87 @@ static void transactions_that_lose(void) {
     CHECK_EQUAL(daos_obj_close(object, NULL), 0);
 }
 
+/* An akey is punched, or not there to be punched, and somebody else changes it before the commit.
+ */
+static void punches_in_transactions(void) {
+    const daos_handle_t object = open_object(id_of(32, DAOS_OT_MULTI_HASHED));
+    const daos_handle_t none = DAOS_TX_NONE;
+    daos_handle_t transaction;
+    daos_key_t key = key_of("d"), akey = key_of("a");
+    CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+    CHECK_EQUAL(daos_obj_punch_akeys(object, transaction, DAOS_COND_PUNCH, &key, 1, &akey, NULL),
+                -DER_NONEXIST);
+    CHECK_EQUAL(put(object, none, 0, "d", "a", "theirs"), 0);
+    CHECK_EQUAL(put(object, transaction, 0, "d", "a", "mine"), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_TX_RESTART);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "a"), "theirs"), 0);
+    /* Of two that take it, one gets it. */
+    CHECK_EQUAL(daos_tx_restart(transaction, NULL), 0);
+    CHECK_EQUAL(daos_obj_punch_akeys(object, transaction, DAOS_COND_PUNCH, &key, 1, &akey, NULL),
+                0);
+    CHECK_EQUAL(daos_obj_punch_akeys(object, none, DAOS_COND_PUNCH, &key, 1, &akey, NULL), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_NONEXIST);
+    /* Without a condition it is punched whatever it is. */
+    CHECK_EQUAL(daos_tx_restart(transaction, NULL), 0);
+    CHECK_EQUAL(daos_obj_punch_akeys(object, transaction, 0, &key, 1, &akey, NULL), 0);
+    CHECK_EQUAL(put(object, none, 0, "d", "a", "theirs"), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), 0);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "a"), ""), 0);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+}
+
+static int put_number(daos_handle_t object, daos_handle_t transaction, uint64_t dkey,
+                      uint64_t record) {
+    struct access access;
+    daos_key_t key;
+    d_iov_set(&key, &dkey, sizeof dkey);
+    prepare(&access, "a", DAOS_IOD_ARRAY, sizeof record, record, 1, &record, sizeof record);
+    return daos_obj_update(object, transaction, 0, &key, 1, &access.iod, &access.list, NULL);
+}
+
+/* Both ask for the end, and write what comes next. */
+static void queries_in_transactions(void) {
+    const daos_handle_t object = open_object(id_of(33, DAOS_OT_DKEY_UINT64));
+    const daos_handle_t none = DAOS_TX_NONE;
+    daos_handle_t transaction;
+    uint64_t number = 0;
+    daos_key_t key, akey = key_of("a");
+    daos_recx_t records = {0};
+    for (uint64_t i = 0; i < 3; i++) {
+        d_iov_set(&key, &number, sizeof number);
+        CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+        CHECK_EQUAL(daos_obj_query_key(object, transaction, DAOS_GET_MAX | DAOS_GET_DKEY, &key,
+                                       NULL, NULL, NULL),
+                    i == 0 ? -DER_NONEXIST : 0);
+        if (i > 0) CHECK_EQUAL(number, i - 1);
+        CHECK_EQUAL(put_number(object, none, i, 0), 0);
+        CHECK_EQUAL(put_number(object, transaction, i, 0), 0);
+        CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_TX_RESTART);
+        CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    }
+    number = 9;
+    for (uint64_t i = 0; i < 4; i++) {
+        daos_size_t size = 0;
+        uint32_t ranges = 1;
+        daos_anchor_t anchor = DAOS_ANCHOR_INIT;
+        CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+        CHECK_EQUAL(i % 2 == 0
+                        ? daos_obj_query_key(object, transaction, DAOS_GET_MAX | DAOS_GET_RECX,
+                                             &key, &akey, &records, NULL)
+                        : daos_obj_list_recx(object, transaction, &key, &akey, &size, &ranges,
+                                             &records, NULL, &anchor, true, NULL),
+                    0);
+        if (i > 0) CHECK_EQUAL(records.rx_idx + records.rx_nr, i);
+        CHECK_EQUAL(put_number(object, none, number, i), 0);
+        CHECK_EQUAL(put_number(object, transaction, number, i), 0);
+        CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_TX_RESTART);
+        CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    }
+    CHECK_EQUAL(daos_obj_punch(object, none, 0, NULL), 0);
+    CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+}
+
 static void key_values(void) {
     daos_handle_t kv, transaction;
     const daos_handle_t none = DAOS_TX_NONE;
@@ -674,6 +755,66 @@ static void arrays(void) {
                 -DER_NONEXIST);
 }
 
+static int write_cell(daos_handle_t array, daos_handle_t transaction, uint64_t at, char cell) {
+    daos_range_t range = {.rg_idx = at, .rg_len = 1};
+    daos_array_iod_t iod = {.arr_nr = 1, .arr_rgs = &range};
+    d_iov_t iov;
+    d_iov_set(&iov, &cell, 1);
+    d_sg_list_t list = {.sg_nr = 1, .sg_iovs = &iov};
+    return daos_array_write(array, transaction, &iod, &list, NULL);
+}
+
+/* Both ask for the size, and append. */
+static void appends_in_transactions(void) {
+    enum { chunk = 4, sizes = 7 };
+    daos_handle_t array, transaction;
+    const daos_handle_t none = DAOS_TX_NONE;
+    char cells[chunk];
+    d_iov_t iov;
+    d_sg_list_t list = {.sg_nr = 1, .sg_iovs = &iov};
+    daos_range_t beyond = {.rg_idx = 10 * chunk, .rg_len = chunk};
+    daos_array_iod_t iod = {.arr_nr = 1, .arr_rgs = &beyond};
+    d_iov_set(&iov, cells, sizeof cells);
+    CHECK_EQUAL(
+        daos_array_create(container, id_of(63, DAOS_OT_ARRAY), none, 1, chunk, &array, NULL), 0);
+    for (int way = 0; way < 3; way++) {
+        CHECK_EQUAL(daos_array_set_size(array, none, 0, NULL), 0);
+        for (daos_size_t size = 0; size < sizes; size++) {
+            daos_array_stbuf_t facts = {.st_size = size};
+            CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+            for (int attempt = 0; attempt < 2; attempt++) {
+                daos_size_t seen = size + (daos_size_t)attempt;
+                if (way == 0) {
+                    CHECK_EQUAL(daos_array_get_size(array, transaction, &seen, NULL), 0);
+                } else if (way == 1) {
+                    CHECK_EQUAL(daos_array_stat(array, transaction, &facts, NULL), 0);
+                    seen = facts.st_size;
+                } else {
+                    CHECK_EQUAL(daos_array_read(array, transaction, &iod, &list, NULL), 0);
+                    CHECK_EQUAL(iod.arr_nr_short_read, chunk);
+                }
+                CHECK_EQUAL(seen, size + (daos_size_t)attempt);
+                if (attempt == 0) CHECK_EQUAL(write_cell(array, none, seen, 't'), 0);
+                CHECK_EQUAL(write_cell(array, transaction, seen, 'm'), 0);
+                CHECK_EQUAL(daos_tx_commit(transaction, NULL), attempt == 0 ? -DER_TX_RESTART : 0);
+                if (attempt == 0) CHECK_EQUAL(daos_tx_restart(transaction, NULL), 0);
+            }
+            CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+            CHECK_EQUAL(daos_array_set_size(array, none, size + 1, NULL), 0);
+        }
+    }
+    /* What is below the end is read beside those who append. */
+    beyond.rg_idx = 0;
+    CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+    CHECK_EQUAL(daos_array_read(array, transaction, &iod, &list, NULL), 0);
+    CHECK_EQUAL(write_cell(array, none, sizes, 't'), 0);
+    CHECK_EQUAL(write_cell(array, transaction, 0, 'm'), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), 0);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    CHECK_EQUAL(daos_array_destroy(array, none, NULL), 0);
+    CHECK_EQUAL(daos_array_close(array, NULL), 0);
+}
+
 /* More ranges than a transaction has operations. */
 static void arrays_in_pieces(void) {
     enum { pieces = 5000 };
@@ -779,8 +920,11 @@ int main(int count, char** arguments) {
         updates_while_others_read();
         transactions();
         transactions_that_lose();
+        punches_in_transactions();
+        queries_in_transactions();
         key_values();
         arrays();
+        appends_in_transactions();
         arrays_in_pieces();
         arrays_of_large_chunks();
         refusals();
