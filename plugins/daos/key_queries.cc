@@ -133,7 +133,7 @@ Task<int> run(Query& query) {
 
 // What a transaction has read must still be so. Of all dkeys, that is the extreme one and the next
 // number: a dkey far beyond is not noticed. Akeys are not protected.
-void require_unchanged(const Query& query, Collected& out) {
+void require_queried(const Query& query, Collected& out) {
     out.require_unchanged(query.arrays);
     for (const auto& each : query.absent) out.require_no_records(each);
     if (!query.asks(DAOS_GET_DKEY)) return;
@@ -193,7 +193,7 @@ int daos_obj_query_key(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_
     }
     const int rc = object->access->run([&] { return run(query); });
     if (rc == 0 || rc == -DER_NONEXIST) {
-        remember(transaction, [&](Collected& out) { require_unchanged(query, out); });
+        remember(transaction, [&](Collected& out) { require_queried(query, out); });
     }
     // Of keys that the program gave: there are no records.
     const bool asks_keys = query.asks(DAOS_GET_DKEY) || query.asks(DAOS_GET_AKEY);

@@ -393,7 +393,7 @@ int conclude(const Fetches& fetches, const Fetch& fetch) {
 }
 
 // 0 or -DER_.
-Task<int> read(StoreObject& object, const object::Dkey& dkey, Fetches& fetches) {
+Task<int> read_planned(StoreObject& object, const object::Dkey& dkey, Fetches& fetches) {
     int rc = co_await fetch_items(*object.access, fetches.items);
     if (rc != 0) co_return rc;
     // Records of another size?
@@ -432,7 +432,7 @@ Task<int> fetch_at_once(StoreObject& object, const object::Dkey& dkey, std::span
     for (int i = 0; i < refetches_max; ++i) {
         out = {};
         int rc = plan(object, dkey, iods, lists, out);
-        if (rc == 0) rc = co_await read(object, dkey, out);
+        if (rc == 0) rc = co_await read_planned(object, dkey, out);
         if (rc != 0) co_return rc;
         rc = co_await check_unchanged(object, out);
         if (rc != -DER_AGAIN) co_return rc;
@@ -464,8 +464,8 @@ int read_dkey(StoreObject& object, const object::Dkey& dkey,
 }
 
 // What a transaction has read must still be so when it commits: also that there was nothing.
-int require_unchanged(StoreObject& object, const object::Dkey& dkey, const Fetches& fetches,
-                      const std::shared_ptr<DaosTransaction>& transaction) {
+int require_fetched(StoreObject& object, const object::Dkey& dkey, const Fetches& fetches,
+                    const std::shared_ptr<DaosTransaction>& transaction) {
     bool lacks_records = false;
     remember(transaction, [&](Collected& out) {
         for (const auto& fetch : fetches.all) {
@@ -493,7 +493,7 @@ int fetch_all(StoreObject& object, daos_handle_t handle, uint64_t flags, const d
     }
     Fetches fetches;
     int rc = object.access->run([&] { return fetch_at_once(object, dkey, iods, lists, fetches); });
-    if (rc == 0) rc = require_unchanged(object, dkey, fetches, transaction);
+    if (rc == 0) rc = require_fetched(object, dkey, fetches, transaction);
     if (rc != 0) return rc;
     // The program needs the sizes of all.
     for (const auto& fetch : fetches.all) {
