@@ -1,8 +1,9 @@
 #include "akeys.h"
 
-#include <cstring>
+#include <array>
 
 #include "daos_errno.h"
+#include "ros2s/base/fields.h"
 
 namespace ros2s::daos {
 namespace {
@@ -14,43 +15,28 @@ constexpr size_t number_bytes = akey_number_bytes;
 
 std::string big_endian(uint64_t number) { return object::Dkey::integer(number).bytes; }
 
-struct StoredSizes {
-    uint32_t magic = 0x59'52'52'41;  // "ARRY"
-    uint32_t version = 1;
-    uint64_t cell_bytes = 0;
-    uint64_t chunk_cells = 0;
+constexpr auto sizes_fields = [](auto& io, auto& sizes) {
+    io.known("magic", uint32_t{0x59'52'52'41});  // "ARRY"
+    io.known("version", uint32_t{1});
+    io("bytes of a cell", sizes.cell_bytes);
+    io("cells of a chunk", sizes.chunk_cells);
+    io.refuse_when(sizes.cell_bytes == 0 || sizes.chunk_cells == 0);
 };
-static_assert(sizeof(StoredSizes) == array_sizes_bytes);
 
-struct StoredSettings {
-    uint32_t magic = 0x544e'4f43;  // CONT
-    uint32_t version = 1;
-    uint32_t layout = 0;
-    uint32_t mode = 0;
-    uint64_t chunk_bytes = 0;
-    uint32_t object_class = 0;
-    uint32_t directory_class = 0;
-    uint32_t file_class = 0;
-    uint32_t reserved = 0;
-    char hints[hint_bytes_max + 1] = {};
+using Hints = std::array<char, hint_bytes_max + 1>;  // zero bytes after the text
+constexpr auto settings_fields = [](auto& io, auto& settings, auto& hints) {
+    io.known("magic", uint32_t{0x544e'4f43});  // "CONT"
+    io.known("version", uint32_t{1});
+    io("layout", settings.layout);
+    io("mode", settings.mode);
+    io("bytes of a chunk", settings.chunk_bytes);
+    io("class of objects", settings.object_class);
+    io("class of directories", settings.directory_class);
+    io("class of files", settings.file_class);
+    io.known("reserved", uint32_t{0});
+    io.bytes("hints", hints);
+    io.refuse_when(hints.back() != '\0');
 };
-static_assert(sizeof(StoredSettings) == settings_bytes);
-
-template <class Stored>
-std::string bytes_of(const Stored& stored) {
-    std::string bytes(sizeof stored, '\0');
-    std::memcpy(bytes.data(), &stored, sizeof stored);
-    return bytes;
-}
-template <class Stored>
-std::optional<Stored> stored_in(std::string_view bytes) {
-    Stored stored;
-    const Stored expected;
-    if (bytes.size() != sizeof stored) return std::nullopt;
-    std::memcpy(&stored, bytes.data(), sizeof stored);
-    if (stored.magic != expected.magic || stored.version != expected.version) return std::nullopt;
-    return stored;
-}
 
 }  // namespace
 
@@ -73,40 +59,29 @@ AkeyParts parse_akey(std::string_view stored) {
     return {.bytes = stored, .type = DAOS_IOD_ARRAY, .record_bytes = size.number()};
 }
 
-std::string encode(const ArraySizes& sizes) {
-    return bytes_of(StoredSizes{.cell_bytes = sizes.cell_bytes, .chunk_cells = sizes.chunk_cells});
-}
+std::string encode(const ArraySizes& sizes) { return written(sizes_fields, sizes); }
 
 std::optional<ArraySizes> decode_array_sizes(std::string_view bytes) {
-    const auto stored = stored_in<StoredSizes>(bytes);
-    if (!stored || stored->cell_bytes == 0 || stored->chunk_cells == 0) return std::nullopt;
-    return ArraySizes{.cell_bytes = stored->cell_bytes, .chunk_cells = stored->chunk_cells};
+    ArraySizes sizes;
+    FieldReader in(as_bytes(bytes));
+    sizes_fields(in, sizes);
+    return in.done() ? std::optional(sizes) : std::nullopt;
 }
 
 std::string encode(const ContainerSettings& settings) {
-    StoredSettings stored{.layout = settings.layout,
-                          .mode = settings.mode,
-                          .chunk_bytes = settings.chunk_bytes,
-                          .object_class = settings.object_class,
-                          .directory_class = settings.directory_class,
-                          .file_class = settings.file_class};
-    settings.hints.copy(std::data(stored.hints), hint_bytes_max);
-    return bytes_of(stored);
+    Hints hints{};
+    settings.hints.copy(hints.data(), hint_bytes_max);
+    return written(settings_fields, settings, hints);
 }
 
 std::optional<ContainerSettings> decode_settings(std::string_view bytes) {
-    const auto stored = stored_in<StoredSettings>(bytes);
-    if (!stored) return std::nullopt;
-    const std::string_view hints(std::data(stored->hints),
-                                 ::strnlen(std::data(stored->hints), hint_bytes_max + 1));
-    if (hints.size() > hint_bytes_max) return std::nullopt;
-    return ContainerSettings{.layout = stored->layout,
-                             .mode = stored->mode,
-                             .chunk_bytes = stored->chunk_bytes,
-                             .object_class = stored->object_class,
-                             .directory_class = stored->directory_class,
-                             .file_class = stored->file_class,
-                             .hints = std::string(hints)};
+    ContainerSettings settings;
+    Hints hints{};
+    FieldReader in(as_bytes(bytes));
+    settings_fields(in, settings, hints);
+    if (!in.done()) return std::nullopt;
+    settings.hints = hints.data();
+    return settings;
 }
 
 int settings_from(int rc, std::string_view bytes, ContainerSettings& settings) {

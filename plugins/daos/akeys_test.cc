@@ -66,6 +66,9 @@ TEST(ContainerSettings, HaveAFormat) {
         wrong[at] = 0;
         EXPECT_EQ(decode_settings(wrong), std::nullopt) << at;
     }
+    std::string newer = bytes;
+    newer[36] = 1;  // reserved
+    EXPECT_EQ(decode_settings(newer), std::nullopt);
     std::string endless = bytes;
     std::fill(endless.begin() + 40, endless.end(), 'h');
     EXPECT_EQ(decode_settings(endless), std::nullopt);

@@ -97,19 +97,32 @@ uint64_t size_in(const ArrayObject& array, const object::QueryReply& facts) {
     return (facts.highest_dkey.number() - 1) * array.chunk_bytes + facts.size;
 }
 
-Task<Result<uint64_t>> size_of(ArrayObject& array) {
-    ROS2S_CO_TRY_ASSIGN(const auto facts, co_await facts_of(array));
-    co_return size_in(array, facts);
+// The size is that of the last chunk, and there is no next one. The store has no condition for all
+// chunks above: one far beyond the end is not noticed.
+void require_size(const ArrayObject& array, const object::QueryReply& facts, Collected& out) {
+    Condition condition{
+        .kind = Condition::Kind::no_dkeys, .object = array.id, .akey = cells_akey()};
+    if (facts.exists) {
+        condition.kind = Condition::Kind::size_equals;
+        condition.dkey = facts.highest_dkey;
+        condition.value = facts.size;
+        out.require(condition, -DER_TX_RESTART);
+        condition.kind = Condition::Kind::absent;
+        condition.dkey = array.chunk(facts.highest_dkey.number());
+    }
+    out.require(condition, -DER_TX_RESTART);
 }
 
-Task<Result<>> fetch(ArrayObject& array, std::vector<object::FetchItem>& items) {
-    const Call call;
-    for (size_t at = 0; at < items.size(); at += object::fetch_items_max) {
-        const size_t count = std::min(items.size() - at, object::fetch_items_max);
-        ROS2S_CO_TRY(co_await array.access->store.fetch(call, array.access->container,
-                                                        std::span(items).subspan(at, count)));
-    }
-    co_return {};
+// Reads the size for `use(facts)`. 0 or -DER_.
+template <class Use>
+int with_size(ArrayObject& array, daos_handle_t handle, Use&& use) {
+    std::shared_ptr<DaosTransaction> transaction;
+    if (const int rc = transaction_of(handle, array, transaction); rc != 0) return rc;
+    const auto facts = array.access->run([&] { return facts_of(array); });
+    if (!facts) return der_of(facts.error());
+    remember(transaction, [&](Collected& out) { require_size(array, *facts, out); });
+    use(*facts);
+    return 0;
 }
 
 int read(ArrayObject& array, daos_handle_t handle, daos_array_iod_t* iod, d_sg_list_t* list) {
@@ -127,31 +140,24 @@ int read(ArrayObject& array, daos_handle_t handle, daos_array_iod_t* iod, d_sg_l
                          .window = object::Window::local(part.memory)});
     }
     // Before the bytes: what is below this size was there.
-    const auto size = array.access->run([&] { return size_of(array); });
-    if (!size) return der_of(size.error());
-    const auto done = array.access->run([&] { return fetch(array, items); });
-    if (!done) return der_of(done.error());
+    const auto facts = array.access->run([&] { return facts_of(array); });
+    if (!facts) return der_of(facts.error());
+    const uint64_t size = size_in(array, *facts);
+    const int rc = array.access->run([&] { return fetch_items(*array.access, items); });
+    if (rc != 0) return rc;
     iod->arr_nr_read = 0;
     iod->arr_nr_short_read = 0;
     for (size_t i = 0; i < items.size(); ++i) {
         const auto& item = items[i];
-        if (!item.status && item.status.error().code != Code::not_found) {
-            return item.status.error().code == Code::corrupt ? -DER_CSUM
-                                                             : der_of(item.status.error());
-        }
         const uint64_t at = parts[i].chunk * array.chunk_bytes + item.extent.offset;
-        const uint64_t there = std::min(item.extent.length, *size - std::min(*size, at));
+        const uint64_t there = std::min(item.extent.length, size - std::min(size, at));
         iod->arr_nr_read += there;
         iod->arr_nr_short_read += item.extent.length - there;
-        if (transaction == nullptr) continue;
-        const std::lock_guard locked(transaction->lock);
-        transaction->collected.require({.kind = Condition::Kind::epoch_equals,
-                                        .object = item.object,
-                                        .dkey = item.dkey,
-                                        .akey = item.akey,
-                                        .value = item.epoch.value},
-                                       -DER_TX_RESTART);
     }
+    remember(transaction, [&](Collected& out) {
+        out.require_unchanged(items);
+        if (iod->arr_nr_short_read > 0) require_size(array, *facts, out);
+    });
     iod->arr_nr_read /= array.cell_bytes;
     iod->arr_nr_short_read /= array.cell_bytes;
     list->sg_nr_out = list->sg_nr;
@@ -232,11 +238,6 @@ bool set_sizes(ArrayObject& array, uint64_t cell_bytes, uint64_t chunk_cells) {
            array.chunk_bytes <= object::array_bytes_max;
 }
 
-Task<Result<>> fetch_sizes(ArrayObject& array, object::FetchItem& item) {
-    const Call call;
-    co_return co_await array.access->store.fetch(call, array.access->container, {&item, 1});
-}
-
 // The sizes that daos_array_create() stored. Errors: -DER_NONEXIST.
 int read_sizes(ArrayObject& array, ArraySizes& sizes) {
     std::string bytes(array_sizes_bytes, '\0');
@@ -246,8 +247,8 @@ int read_sizes(ArrayObject& array, ArraySizes& sizes) {
         .akey = value_akey({}),
         .extent = {.offset = 0, .length = bytes.size()},
         .window = object::Window::local(std::as_writable_bytes(std::span(bytes)))};
-    const auto done = array.access->run([&] { return fetch_sizes(array, item); });
-    if (!done) return der_of(done.error());
+    const int rc = array.access->run([&] { return fetch_items(*array.access, {&item, 1}); });
+    if (rc != 0) return rc;
     if (!item.status) return der_of(item.status.error());
     const auto decoded = decode_array_sizes(std::string_view(bytes).substr(0, item.size));
     if (!decoded) return -DER_DF_INVAL;
@@ -377,25 +378,24 @@ int daos_array_punch(daos_handle_t oh, daos_handle_t th, daos_array_iod_t* iod, 
     return finish_call(ev, array == nullptr ? -DER_NO_HDL : punch(*array, th, iod));
 }
 
-int daos_array_get_size(daos_handle_t oh, daos_handle_t, daos_size_t* size, daos_event_t* ev) {
+int daos_array_get_size(daos_handle_t oh, daos_handle_t th, daos_size_t* size, daos_event_t* ev) {
     const auto array = Handles::table().find<ArrayObject>(oh);
     if (array == nullptr) return finish_call(ev, -DER_NO_HDL);
     if (size == nullptr) return -DER_INVAL;
-    const auto bytes = array->access->run([&] { return size_of(*array); });
-    if (!bytes) return finish_call(ev, der_of(bytes.error()));
-    *size = *bytes / array->cell_bytes;
-    return finish_call(ev, 0);
+    return finish_call(ev, with_size(*array, th, [&](const object::QueryReply& facts) {
+                           *size = size_in(*array, facts) / array->cell_bytes;
+                       }));
 }
 
-int daos_array_stat(daos_handle_t oh, daos_handle_t, daos_array_stbuf_t* stbuf, daos_event_t* ev) {
+int daos_array_stat(daos_handle_t oh, daos_handle_t th, daos_array_stbuf_t* stbuf,
+                    daos_event_t* ev) {
     const auto array = Handles::table().find<ArrayObject>(oh);
     if (array == nullptr) return finish_call(ev, -DER_NO_HDL);
     if (stbuf == nullptr) return -DER_INVAL;
-    const auto facts = array->access->run([&] { return facts_of(*array); });
-    if (!facts) return finish_call(ev, der_of(facts.error()));
-    *stbuf = {.st_size = size_in(*array, *facts) / array->cell_bytes,
-              .st_max_epoch = facts->last_epoch.value};
-    return finish_call(ev, 0);
+    return finish_call(ev, with_size(*array, th, [&](const object::QueryReply& facts) {
+                           *stbuf = {.st_size = size_in(*array, facts) / array->cell_bytes,
+                                     .st_max_epoch = facts.last_epoch.value};
+                       }));
 }
 
 int daos_array_set_size(daos_handle_t oh, daos_handle_t th, daos_size_t size, daos_event_t* ev) {

@@ -86,7 +86,7 @@ int dfs_ostat(dfs_t* dfs, dfs_obj_t* obj, struct stat* stbuf) {
 }
 
 int dfs_ostatx(dfs_t* dfs, dfs_obj_t* obj, struct stat* stbuf, daos_event_t* ev) {
-    return finish_call(ev, dfs_ostat(dfs, obj, stbuf));
+    return finish_dfs_call(ev, dfs_ostat(dfs, obj, stbuf));
 }
 
 int dfs_osetattr(dfs_t* dfs, dfs_obj_t* obj, struct stat* stbuf, int flags) {

@@ -13,8 +13,6 @@ using namespace ros2s::daos;
 namespace ros2s::daos {
 namespace {
 
-using object::Condition;
-
 // How often others may be faster.
 constexpr int attempts_max = 64;
 
@@ -98,12 +96,7 @@ int allocate(StoreObject& object, uint64_t count, uint64_t& first) {
         first = next;
         if (__builtin_add_overflow(next, count, &next)) return -DER_NOSPACE;
         rc = change(object, daos_handle_t{}, [&](Collected& out, bool copies) {
-            out.require({.kind = Condition::Kind::epoch_equals,
-                         .object = object.id,
-                         .dkey = name,
-                         .akey = item.akey,
-                         .value = item.epoch.value},
-                        -DER_TX_RESTART);
+            out.require_unchanged({&item, 1});
             add_put(object, name, std::as_bytes(std::span(&next, 1)), copies, out);
             return 0;
         });

@@ -408,6 +408,11 @@ int finish_call(daos_event_t* event, int result) {
     return 0;
 }
 
+int finish_dfs_call(daos_event_t* event, int result) {
+    const int rc = finish_call(event, result);
+    return rc < 0 ? EINVAL : rc;
+}
+
 }  // namespace ros2s::daos
 
 using namespace ros2s::daos;

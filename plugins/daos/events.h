@@ -135,7 +135,9 @@ class EventQueue {
 };
 
 // The end of a call that was done before it returned: completes the event, if there is one.
-// `result` is negative DER_ or, for calls of libdfs, a positive errno.
+// `result` is a negative DER_. Also returns -DER_INVAL: the event cannot be used.
 int finish_call(daos_event_t* event, int result);
+// The same for calls of libdfs, whose errors are positive errnos.
+int finish_dfs_call(daos_event_t* event, int result);
 
 }  // namespace ros2s::daos

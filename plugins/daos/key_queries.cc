@@ -17,6 +17,10 @@ struct Query {
     object::Dkey dkey;
     std::string akey;
     uint64_t end = 0;  // of the array, in records
+    // What was read on the way: the greatest (or least) dkey, arrays, and akeys without one.
+    std::optional<uint64_t> extreme_dkey;
+    std::vector<object::FetchItem> arrays;
+    std::vector<Collected::Records> absent;
 
     [[nodiscard]] bool asks(uint64_t flag) const { return (flags & flag) != 0; }
 };
@@ -73,17 +77,17 @@ Task<Result<std::optional<uint64_t>>> extreme(StoreObject& object, object::ListR
 
 // The end of the array, if the akey is one.
 Task<int> find_end(Query& query) {
-    const Call call;
     auto& object = query.object;
     const auto record_bytes = co_await record_bytes_of(object, query.dkey, query.akey);
     if (!record_bytes) co_return der_of(record_bytes.error());
-    if (*record_bytes == 0) co_return -DER_NONEXIST;
-    object::FetchItem item{
-        .object = object.id, .dkey = query.dkey, .akey = array_akey(query.akey, *record_bytes)};
-    const auto done =
-        co_await object.access->store.fetch(call, object.access->container, {&item, 1});
-    if (!done) co_return der_of(done.error());
-    if (!item.status) co_return der_of(item.status.error());
+    if (*record_bytes == 0) {
+        query.absent.push_back({object.id, query.dkey, query.akey});
+        co_return -DER_NONEXIST;
+    }
+    auto& item = query.arrays.emplace_back(object::FetchItem{
+        .object = object.id, .dkey = query.dkey, .akey = array_akey(query.akey, *record_bytes)});
+    const int rc = co_await fetch_items(*object.access, {&item, 1});
+    if (rc != 0) co_return rc;
     query.end = item.size / *record_bytes;
     co_return query.end == 0 ? -DER_NONEXIST : 0;
 }
@@ -118,11 +122,33 @@ Task<int> run(Query& query) {
     for (;;) {
         const auto found = co_await extreme(query.object, dkeys, query.asks(DAOS_GET_MAX), bound);
         if (!found) co_return der_of(found.error());
+        if (!bound) query.extreme_dkey = *found;
         if (!*found) co_return -DER_NONEXIST;
         query.dkey = object::Dkey::integer(**found);
         const int rc = co_await query_akey(query);
         if (rc != -DER_NONEXIST) co_return rc;
         bound = *found;
+    }
+}
+
+// What a transaction has read must still be so. Of all dkeys, that is the extreme one and the next
+// number: a dkey far beyond is not noticed. Akeys are not protected.
+void require_queried(const Query& query, Collected& out) {
+    out.require_unchanged(query.arrays);
+    for (const auto& each : query.absent) out.require_no_records(each);
+    if (!query.asks(DAOS_GET_DKEY)) return;
+    using Kind = object::Condition::Kind;
+    const auto require = [&](Kind kind, uint64_t number) {
+        out.require(
+            {.kind = kind, .object = query.object.id, .dkey = object::Dkey::integer(number)},
+            -DER_TX_RESTART);
+    };
+    const auto found = query.extreme_dkey;
+    const bool greatest = query.asks(DAOS_GET_MAX);
+    if (found) require(Kind::exists, *found);
+    if (!found) require(Kind::absent, greatest ? 0 : UINT64_MAX);
+    if (found && *found != (greatest ? UINT64_MAX : 0)) {
+        require(Kind::absent, greatest ? *found + 1 : *found - 1);
     }
 }
 
@@ -139,7 +165,7 @@ bool put_number(const std::string& stored, daos_key_t* key) {
 }  // namespace
 }  // namespace ros2s::daos
 
-int daos_obj_query_key(daos_handle_t oh, daos_handle_t, uint64_t flags, daos_key_t* dkey,
+int daos_obj_query_key(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t* dkey,
                        daos_key_t* akey, daos_recx_t* recx, daos_event_t* ev) {
     const auto object = Handles::table().find<PlainObject>(oh);
     if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
@@ -161,7 +187,14 @@ int daos_obj_query_key(daos_handle_t oh, daos_handle_t, uint64_t flags, daos_key
         if (const int rc = to_akey_bytes(*object, *akey, query.akey); rc != 0) return rc;
     }
     if (query.asks(DAOS_GET_RECX)) *recx = {};
+    std::shared_ptr<DaosTransaction> transaction;
+    if (const int rc = transaction_of(th, *object, transaction); rc != 0) {
+        return finish_call(ev, rc);
+    }
     const int rc = object->access->run([&] { return run(query); });
+    if (rc == 0 || rc == -DER_NONEXIST) {
+        remember(transaction, [&](Collected& out) { require_queried(query, out); });
+    }
     // Of keys that the program gave: there are no records.
     const bool asks_keys = query.asks(DAOS_GET_DKEY) || query.asks(DAOS_GET_AKEY);
     if (rc == -DER_NONEXIST && !asks_keys) return finish_call(ev, 0);

@@ -36,11 +36,6 @@ int put(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* k
     });
 }
 
-Task<Result<>> fetch_value(StoreObject& object, object::FetchItem& item) {
-    const Call call;
-    co_return co_await object.access->store.fetch(call, object.access->container, {&item, 1});
-}
-
 int get(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* key,
         daos_size_t& size, void* buffer) {
     std::shared_ptr<DaosTransaction> transaction;
@@ -56,14 +51,8 @@ int get(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* k
     const int rc = get_value(object, item, size);
     if (rc == 0 && !own.empty()) std::memcpy(buffer, own.data(), std::min<uint64_t>(size, room));
     const bool is_read = rc == 0 || rc == -DER_NONEXIST || rc == -DER_REC2BIG;
-    if (transaction != nullptr && is_read) {
-        const std::lock_guard locked(transaction->lock);
-        transaction->collected.require({.kind = object::Condition::Kind::epoch_equals,
-                                        .object = item.object,
-                                        .dkey = item.dkey,
-                                        .akey = item.akey,
-                                        .value = item.epoch.value},
-                                       -DER_TX_RESTART);
+    if (is_read) {
+        remember(transaction, [&](Collected& out) { out.require_unchanged({&item, 1}); });
     }
     if (rc == -DER_NONEXIST && (flags & DAOS_COND_KEY_GET) == 0) return 0;
     return rc == -DER_REC2BIG && room == 0 ? 0 : rc;
@@ -98,16 +87,10 @@ int get_value(StoreObject& object, object::FetchItem& item, daos_size_t& size) {
     item.akey = value_akey({});
     item.extent = {.offset = 0, .length = item.window.length};
     size = 0;
-    const auto done = object.access->run([&] { return fetch_value(object, item); });
-    if (!done) return der_of(done.error());
-    if (item.status) {
-        size = item.size;
-    } else {
-        const auto& error = item.status.error();
-        if (error.code == Code::corrupt) return -DER_CSUM;
-        if (error.code != Code::too_small) return der_of(error);
-        size = error.detail;
-    }
+    const int rc = object.access->run([&] { return fetch_items(*object.access, {&item, 1}); });
+    if (rc != 0) return rc;
+    if (!item.status && item.status.error().code == Code::not_found) return -DER_NONEXIST;
+    size = item.status ? item.size : item.status.error().detail;
     return size <= item.window.length ? 0 : -DER_REC2BIG;
 }
 

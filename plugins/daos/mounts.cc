@@ -73,10 +73,10 @@ int mount(daos_handle_t pool, daos_handle_t handle, int flags, dfs_t** out) {
     return 0;
 }
 
-// The program has released its objects, or cannot use them any more.
-void unmount(dfs_t* dfs) {
-    --dfs->container->mounts;
-    delete dfs;
+// EBUSY: the program has handles of it. Open objects are no reason, as in libdfs.
+int begin_unmount(dfs_t* dfs) {
+    if (dfs->pool_borrows > 0 || dfs->container_borrows > 0) return EBUSY;
+    return dfs->is_unmounted.exchange(true) ? EINVAL : 0;
 }
 
 int give_back(std::atomic<uint32_t>& borrows) {
@@ -212,7 +212,7 @@ bool close_unused(Connections& connections, const char* pool, const char* contai
 }  // namespace
 
 int check(const dfs_t* dfs) noexcept {
-    if (dfs == nullptr) return EINVAL;
+    if (dfs == nullptr || dfs->is_unmounted) return EINVAL;
     return dfs->fs().mark.in_forked_child() ? EBADF : 0;
 }
 
@@ -224,6 +224,12 @@ int check(const dfs_t* dfs, const dfs_obj_t* object) noexcept {
 int check_writable(const dfs_t* dfs) noexcept {
     if (const int rc = check(dfs); rc != 0) return rc;
     return dfs->is_read_only() ? EPERM : 0;
+}
+
+void let_go(dfs_t* dfs) {
+    if (--dfs->users > 0) return;
+    --dfs->container->mounts;
+    delete dfs;
 }
 
 }  // namespace ros2s::daos
@@ -255,8 +261,8 @@ int dfs_mount(daos_handle_t poh, daos_handle_t coh, int flags, dfs_t** dfs) {
 int dfs_umount(dfs_t* dfs) {
     if (const int rc = check(dfs); rc != 0) return rc;
     if (dfs->is_connected) return EINVAL;
-    if (dfs->objects > 0 || dfs->pool_borrows > 0 || dfs->container_borrows > 0) return EBUSY;
-    unmount(dfs);
+    if (const int rc = begin_unmount(dfs); rc != 0) return rc;
+    let_go(dfs);
     return 0;
 }
 
@@ -309,13 +315,13 @@ int dfs_connect(const char* pool, const char*, const char* cont, int flags, dfs_
 int dfs_disconnect(dfs_t* dfs) {
     if (const int rc = check(dfs); rc != 0) return rc;
     if (!dfs->is_connected) return EINVAL;
-    if (dfs->objects > 0 || dfs->pool_borrows > 0 || dfs->container_borrows > 0) return EBUSY;
+    if (const int rc = begin_unmount(dfs); rc != 0) return rc;
     auto& connections = Connections::get();
     const std::lock_guard locked(connections.lock);
     for (auto& each : connections.all) {
         if (each.container_handle.cookie == dfs->container_handle.cookie) --each.mounts;
     }
-    unmount(dfs);
+    let_go(dfs);
     // After the last dfs_fini() nobody else closes it.
     if (connections.initialized == 0) close_unused(connections, nullptr, nullptr);
     return 0;
@@ -371,8 +377,8 @@ int dfs_destroy(const char* pool, const char*, const char* cont, int force, daos
     auto& connections = Connections::get();
     {
         const std::lock_guard locked(connections.lock);
-        if (connections.initialized == 0) return finish_call(ev, EACCES);
-        if (!close_unused(connections, pool, cont)) return finish_call(ev, EBUSY);
+        if (connections.initialized == 0) return finish_dfs_call(ev, EACCES);
+        if (!close_unused(connections, pool, cont)) return finish_dfs_call(ev, EBUSY);
     }
     daos_handle_t handle{};
     int rc = connect(pool, DAOS_PC_RW, handle);
@@ -380,7 +386,7 @@ int dfs_destroy(const char* pool, const char*, const char* cont, int force, daos
         rc = daos_cont_destroy(handle, cont, force, nullptr);
         daos_pool_disconnect(handle, nullptr);
     }
-    return finish_call(ev, errno_of_der(rc));
+    return finish_dfs_call(ev, errno_of_der(rc));
 }
 
 // The root directory's owner is the container's here.

@@ -153,6 +153,9 @@ int add_records(const StoreObject& object, const object::Dkey& dkey, const std::
     if (iod.iod_recxs == nullptr || iod.iod_nr == 0) return -DER_INVAL;
     if (overlap({iod.iod_recxs, iod.iod_nr})) return -DER_INVAL;
     Operation operation{.object = object.id, .dkey = dkey, .akey = array_akey(akey, record_bytes)};
+    if (out.expects_no_records({object.id, dkey, akey})) {
+        out.require_unchanged({{{.object = object.id, .dkey = dkey, .akey = operation.akey}}});
+    }
     if (iod.iod_size == 0) {
         operation.kind = Operation::Kind::punch_extent;
         for (const auto& records : std::span(iod.iod_recxs, iod.iod_nr)) {
@@ -243,17 +246,33 @@ int add_updates(StoreObject& object, uint64_t flags, const daos_key_t* key,
 
 // ---- fetch
 
+// One descriptor of a fetch. Its items lie one after the other.
 struct Fetch {
     daos_iod_t& iod;
     d_sg_list_t* list;
     std::string akey;
-    std::vector<object::FetchItem> items;
-    std::vector<Bytes> memory;
-    std::string scattered;  // a value for more than one buffer
     uint64_t record_bytes = 0;
+    bool is_any = false;        // the program asks for the size of the records
+    bool is_too_small = false;  // there are fewer bytes in the buffers than in the records
+    size_t first = 0;
+    size_t count = 0;
+    std::string scattered;  // a value for more than one buffer
+};
+struct Fetches {
+    std::vector<Fetch> all;
+    std::vector<object::FetchItem> items;
+
+    [[nodiscard]] std::span<const object::FetchItem> of(const Fetch& fetch) const {
+        return std::span(items).subspan(fetch.first, fetch.count);
+    }
+    [[nodiscard]] bool found(const Fetch& fetch) const {
+        const auto& status = items[fetch.first].status;
+        return status || status.error().code == Code::too_small;
+    }
 };
 
-int plan_value(const StoreObject& object, const object::Dkey& dkey, Fetch& fetch) {
+void plan_value(const StoreObject& object, const object::Dkey& dkey, Fetch& fetch,
+                std::vector<object::FetchItem>& items) {
     uint64_t room = 0;
     Bytes memory;
     if (fetch.list != nullptr) {
@@ -266,42 +285,55 @@ int plan_value(const StoreObject& object, const object::Dkey& dkey, Fetch& fetch
         }
     }
     room = std::min<uint64_t>(room, object::transaction_bytes_max);
-    fetch.items.push_back({.object = object.id,
-                           .dkey = dkey,
-                           .akey = value_akey(fetch.akey),
-                           .extent = {.offset = 0, .length = room},
-                           .window = object::Window::local(memory.first(room))});
-    return 0;
+    fetch.first = items.size();
+    fetch.count = 1;
+    items.push_back({.object = object.id,
+                     .dkey = dkey,
+                     .akey = value_akey(fetch.akey),
+                     .extent = {.offset = 0, .length = room},
+                     .window = object::Window::local(memory.first(room))});
 }
 
-int plan_records(const StoreObject& object, const object::Dkey& dkey, uint64_t record_bytes,
-                 Fetch& fetch) {
-    fetch.record_bytes = record_bytes;
+// Errors: -DER_IO_INVAL. Without buffers, or room in them, the item is about the array alone.
+int plan_records(const StoreObject& object, const object::Dkey& dkey, Fetch& fetch,
+                 std::vector<object::FetchItem>& items) {
     std::vector<Part> parts;
     if (fetch.list != nullptr && fetch.list->sg_nr > 0) {
-        const int rc = cut(fetch.iod, record_bytes, *fetch.list, false, parts);
-        if (rc == -DER_REC2BIG) fetch.iod.iod_size = record_bytes;
-        if (rc != 0) return rc;
+        const int rc = cut(fetch.iod, fetch.record_bytes, *fetch.list, false, parts);
+        fetch.is_too_small = rc == -DER_REC2BIG;
+        if (rc != 0 && !fetch.is_too_small) return rc;
     }
-    if (parts.empty()) parts.push_back({});
+    if (parts.empty() || fetch.is_too_small) parts.assign(1, {});
+    fetch.first = items.size();
+    fetch.count = parts.size();
     for (const auto& part : parts) {
-        fetch.items.push_back({.object = object.id,
-                               .dkey = dkey,
-                               .akey = array_akey(fetch.akey, record_bytes),
-                               .extent = part.extent,
-                               .window = object::Window::local(part.memory)});
+        items.push_back({.object = object.id,
+                         .dkey = dkey,
+                         .akey = array_akey(fetch.akey, fetch.record_bytes),
+                         .extent = part.extent,
+                         .window = object::Window::local(part.memory)});
     }
     return 0;
 }
 
-Task<Result<>> run(StoreObject& object, Fetch& fetch) {
-    const Call call;
-    for (size_t at = 0; at < fetch.items.size(); at += object::fetch_items_max) {
-        const size_t count = std::min(fetch.items.size() - at, object::fetch_items_max);
-        ROS2S_CO_TRY(co_await object.access->store.fetch(
-            call, object.access->container, std::span(fetch.items).subspan(at, count)));
+int plan(const StoreObject& object, const object::Dkey& dkey, std::span<daos_iod_t> iods,
+         d_sg_list_t* lists, Fetches& out) {
+    out.all.reserve(iods.size());  // windows refer to its strings
+    for (size_t i = 0; i < iods.size(); ++i) {
+        auto& iod = iods[i];
+        const bool is_array = iod.iod_type == DAOS_IOD_ARRAY;
+        if (!is_array && iod.iod_type != DAOS_IOD_SINGLE) return -DER_INVAL;
+        const bool is_any = is_array && iod.iod_size == DAOS_REC_ANY;
+        auto& fetch = out.all.emplace_back(Fetch{.iod = iod,
+                                                 .list = lists == nullptr ? nullptr : &lists[i],
+                                                 .record_bytes = is_any ? 1 : iod.iod_size,
+                                                 .is_any = is_any});
+        int rc = to_akey_bytes(object, iod.iod_name, fetch.akey);
+        if (rc == 0 && is_array) rc = plan_records(object, dkey, fetch, out.items);
+        if (rc != 0) return rc;
+        if (!is_array) plan_value(object, dkey, fetch, out.items);
     }
-    co_return {};
+    return 0;
 }
 
 void scatter(const std::string& bytes, uint64_t size, d_sg_list_t& list) {
@@ -314,20 +346,14 @@ void scatter(const std::string& bytes, uint64_t size, d_sg_list_t& list) {
     }
 }
 
-// Fills the caller's descriptor and list. `found`: whether the akey exists. 0 or -DER_.
-int conclude(Fetch& fetch, bool& found) {
-    auto& first = fetch.items.front();
-    found = false;
-    for (const auto& item : fetch.items) {
-        if (item.status) found = true;
-        const bool is_small = !item.status && item.status.error().code == Code::too_small;
-        found = found || is_small;
-        if (!item.status && !is_small && item.status.error().code != Code::not_found) {
-            return item.status.error().code == Code::corrupt ? -DER_CSUM
-                                                             : der_of(item.status.error());
-        }
-    }
+// Fills the caller's descriptor and list. 0 or -DER_REC2BIG.
+int conclude(const Fetches& fetches, const Fetch& fetch) {
+    const bool found = fetches.found(fetch);
     if (fetch.list != nullptr) fetch.list->sg_nr_out = found ? fetch.list->sg_nr : 0;
+    if (fetch.is_too_small && (found || !fetch.is_any)) {
+        fetch.iod.iod_size = fetch.record_bytes;
+        return -DER_REC2BIG;
+    }
     if (!found) {
         fetch.iod.iod_size = 0;
         return 0;
@@ -338,8 +364,8 @@ int conclude(Fetch& fetch, bool& found) {
         // Up to the last byte that the array has.
         uint64_t left = 0;
         uint64_t before = 0;
-        for (const auto& item : fetch.items) {
-            if (item.status && item.size > item.extent.offset) {
+        for (const auto& item : fetches.of(fetch)) {
+            if (item.size > item.extent.offset) {
                 left = before + std::min(item.extent.length, item.size - item.extent.offset);
             }
             before += item.extent.length;
@@ -353,10 +379,11 @@ int conclude(Fetch& fetch, bool& found) {
         }
         return 0;
     }
-    const uint64_t size = !first.status ? first.status.error().detail : first.size;
+    const auto& value = fetches.items[fetch.first];
+    const uint64_t size = value.status ? value.size : value.status.error().detail;
     fetch.iod.iod_size = size;
     if (fetch.list == nullptr || fetch.list->sg_nr == 0) return 0;
-    if (size > first.extent.length) return -DER_REC2BIG;
+    if (size > value.extent.length) return -DER_REC2BIG;
     if (fetch.list->sg_nr == 1) {
         fetch.list->sg_iovs[0].iov_len = size;
     } else {
@@ -365,37 +392,52 @@ int conclude(Fetch& fetch, bool& found) {
     return 0;
 }
 
-Task<int> fetch_one(StoreObject& object, const object::Dkey& dkey, Fetch& fetch, bool& found) {
-    const bool is_array = fetch.iod.iod_type == DAOS_IOD_ARRAY;
-    const bool any = is_array && fetch.iod.iod_size == DAOS_REC_ANY;
-    int rc = is_array ? plan_records(object, dkey, any ? 1 : fetch.iod.iod_size, fetch)
-                      : plan_value(object, dkey, fetch);
+// 0 or -DER_.
+Task<int> read_planned(StoreObject& object, const object::Dkey& dkey, Fetches& fetches) {
+    int rc = co_await fetch_items(*object.access, fetches.items);
     if (rc != 0) co_return rc;
-    auto done = co_await run(object, fetch);
-    if (!done) co_return der_of(done.error());
-    rc = conclude(fetch, found);
-    if (rc != 0 || found || !any) co_return rc;
     // Records of another size?
-    const auto size = co_await record_bytes_of(object, dkey, fetch.akey);
-    if (!size) co_return der_of(size.error());
-    if (*size <= 1) co_return 0;
-    fetch.items.clear();
-    rc = plan_records(object, dkey, *size, fetch);
-    if (rc != 0) co_return rc;
-    done = co_await run(object, fetch);
-    co_return done ? conclude(fetch, found) : der_of(done.error());
+    const size_t planned = fetches.items.size();
+    for (auto& fetch : fetches.all) {
+        if (!fetch.is_any || fetches.found(fetch)) continue;
+        const auto size = co_await record_bytes_of(object, dkey, fetch.akey);
+        if (!size) co_return der_of(size.error());
+        if (*size <= 1) continue;
+        fetch.record_bytes = *size;
+        rc = plan_records(object, dkey, fetch, fetches.items);
+        if (rc != 0) co_return rc;
+    }
+    if (fetches.items.size() == planned) co_return 0;
+    co_return co_await fetch_items(*object.access, std::span(fetches.items).subspan(planned));
 }
 
-// What a transaction has read must still be so when it commits.
-void require_unchanged(const Fetch& fetch, Collected& out) {
-    for (const auto& item : fetch.items) {
-        out.require({.kind = Condition::Kind::epoch_equals,
-                     .object = item.object,
-                     .dkey = item.dkey,
-                     .akey = item.akey,
-                     .value = item.epoch.value},
-                    -DER_TX_RESTART);
+// What several akeys were at one time, if none has changed when all are read. -DER_AGAIN: one has.
+Task<int> check_unchanged(StoreObject& object, const Fetches& fetches) {
+    if (fetches.all.size() <= 1) co_return 0;
+    std::vector<object::FetchItem> now;
+    for (const auto& fetch : fetches.all) {
+        const auto& seen = fetches.items[fetch.first];
+        now.push_back({.object = seen.object, .dkey = seen.dkey, .akey = seen.akey});
     }
+    if (const int rc = co_await fetch_items(*object.access, now); rc != 0) co_return rc;
+    for (size_t i = 0; i < now.size(); ++i) {
+        if (now[i].epoch != fetches.items[fetches.all[i].first].epoch) co_return -DER_AGAIN;
+    }
+    co_return 0;
+}
+
+// Shows no part of an update. 0 or -DER_.
+Task<int> fetch_at_once(StoreObject& object, const object::Dkey& dkey, std::span<daos_iod_t> iods,
+                        d_sg_list_t* lists, Fetches& out) {
+    for (int i = 0; i < refetches_max; ++i) {
+        out = {};
+        int rc = plan(object, dkey, iods, lists, out);
+        if (rc == 0) rc = co_await read_planned(object, dkey, out);
+        if (rc != 0) co_return rc;
+        rc = co_await check_unchanged(object, out);
+        if (rc != -DER_AGAIN) co_return rc;
+    }
+    co_return -DER_AGAIN;
 }
 
 Task<int> dkey_exists(StoreObject& object, const object::Dkey& dkey) {
@@ -407,6 +449,39 @@ Task<int> dkey_exists(StoreObject& object, const object::Dkey& dkey) {
     co_return reply->entries.empty() ? -DER_NONEXIST : 0;
 }
 
+// 0; -DER_NONEXIST: nothing has this dkey. A transaction has then read that.
+int read_dkey(StoreObject& object, const object::Dkey& dkey,
+              const std::shared_ptr<DaosTransaction>& transaction) {
+    const int rc = object.access->run([&] { return dkey_exists(object, dkey); });
+    if (rc != 0 && rc != -DER_NONEXIST) return rc;
+    remember(transaction, [&](Collected& out) {
+        out.require({.kind = rc == 0 ? Condition::Kind::exists : Condition::Kind::absent,
+                     .object = object.id,
+                     .dkey = dkey},
+                    -DER_TX_RESTART);
+    });
+    return rc;
+}
+
+// What a transaction has read must still be so when it commits: also that there was nothing.
+int require_fetched(StoreObject& object, const object::Dkey& dkey, const Fetches& fetches,
+                    const std::shared_ptr<DaosTransaction>& transaction) {
+    bool lacks_records = false;
+    remember(transaction, [&](Collected& out) {
+        for (const auto& fetch : fetches.all) {
+            if (!fetch.is_any || fetches.found(fetch)) {
+                out.require_unchanged(fetches.of(fetch));
+            } else {
+                out.require_no_records({object.id, dkey, fetch.akey});
+                lacks_records = true;
+            }
+        }
+    });
+    // Where nothing has the dkey, nobody may insert records of any size.
+    const int rc = lacks_records ? read_dkey(object, dkey, transaction) : 0;
+    return rc == -DER_NONEXIST ? 0 : rc;
+}
+
 int fetch_all(StoreObject& object, daos_handle_t handle, uint64_t flags, const daos_key_t* key,
               std::span<daos_iod_t> iods, d_sg_list_t* lists) {
     std::shared_ptr<DaosTransaction> transaction;
@@ -414,32 +489,19 @@ int fetch_all(StoreObject& object, daos_handle_t handle, uint64_t flags, const d
     object::Dkey dkey;
     if (const int rc = to_dkey(object, key, dkey); rc != 0) return rc;
     if ((flags & DAOS_COND_DKEY_FETCH) != 0) {
-        const int rc = object.access->run([&] { return dkey_exists(object, dkey); });
-        if (rc != 0) return rc;
+        if (const int rc = read_dkey(object, dkey, transaction); rc != 0) return rc;
     }
-    int result = 0;
-    for (size_t i = 0; i < iods.size(); ++i) {
-        if (iods[i].iod_type != DAOS_IOD_SINGLE && iods[i].iod_type != DAOS_IOD_ARRAY) {
-            return -DER_INVAL;
-        }
-        Fetch fetch{.iod = iods[i], .list = lists == nullptr ? nullptr : &lists[i]};
-        if (const int rc = to_akey_bytes(object, iods[i].iod_name, fetch.akey); rc != 0) return rc;
-        bool found = false;
-        const int rc = object.access->run([&] { return fetch_one(object, dkey, fetch, found); });
-        // The program needs the sizes of all.
-        if (rc == -DER_REC2BIG) {
-            result = rc;
-            continue;
-        }
-        if (rc != 0) return rc;
-        const uint64_t wanted = (flags & DAOS_COND_PER_AKEY) != 0 ? iods[i].iod_flags : flags;
-        if (!found && (wanted & DAOS_COND_AKEY_FETCH) != 0) return -DER_NONEXIST;
-        if (transaction != nullptr) {
-            const std::lock_guard locked(transaction->lock);
-            require_unchanged(fetch, transaction->collected);
-        }
+    Fetches fetches;
+    int rc = object.access->run([&] { return fetch_at_once(object, dkey, iods, lists, fetches); });
+    if (rc == 0) rc = require_fetched(object, dkey, fetches, transaction);
+    if (rc != 0) return rc;
+    // The program needs the sizes of all.
+    for (const auto& fetch : fetches.all) {
+        if (const int of_one = conclude(fetches, fetch); of_one != 0) rc = of_one;
+        const uint64_t wanted = (flags & DAOS_COND_PER_AKEY) != 0 ? fetch.iod.iod_flags : flags;
+        if (!fetches.found(fetch) && (wanted & DAOS_COND_AKEY_FETCH) != 0) return -DER_NONEXIST;
     }
-    return result;
+    return rc;
 }
 
 // ---- punch and list
@@ -468,18 +530,39 @@ int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& d
     for (const auto& key : keys) {
         std::string akey;
         if (const int rc = to_akey_bytes(object, key, akey); rc != 0) return rc;
-        auto stored = object.access->run([&] { return stored_akeys(object, dkey, akey); });
+        const auto stored = object.access->run([&] { return stored_akeys(object, dkey, akey); });
         if (!stored) return der_of(stored.error());
+        // The usual ones also if they are absent: an update that comes between is punched as a
+        // whole.
+        std::vector<object::Akey> punched = {value_akey(akey), array_akey(akey, 1)};
+        const auto add = [&](const object::Akey& each) {
+            if (std::ranges::find(punched, each) == punched.end()) punched.push_back(each);
+        };
+        std::ranges::for_each(*stored, add);
         // And those that the transaction itself has written before.
+        bool is_own = false;
         for (const auto& operation : out.operations()) {
-            const bool is_own = operation.object == object.id && operation.dkey == dkey &&
-                                parse_akey(operation.akey.bytes).bytes == akey;
-            if (is_own && std::ranges::find(*stored, operation.akey) == stored->end()) {
-                stored->push_back(operation.akey);
+            if (operation.object != object.id || operation.dkey != dkey ||
+                operation.kind == Operation::Kind::punch_akey ||
+                parse_akey(operation.akey.bytes).bytes != akey) {
+                continue;
             }
+            is_own = true;
+            add(operation.akey);
         }
-        if (stored->empty() && (flags & DAOS_COND_PUNCH) != 0) return -DER_NONEXIST;
-        for (const auto& each : *stored) {
+        if ((flags & DAOS_COND_PUNCH) != 0 && !is_own) {
+            Condition condition{.kind = Condition::Kind::exists, .object = object.id, .dkey = dkey};
+            if (stored->empty()) {
+                condition.kind = Condition::Kind::absent;
+                condition.akey = value_akey(akey);
+                out.require(condition, -DER_TX_RESTART);
+                out.require_no_records({object.id, dkey, akey});
+                return -DER_NONEXIST;
+            }
+            condition.akey = stored->front();
+            out.require(condition, -DER_NONEXIST);
+        }
+        for (const auto& each : punched) {
             out.add({.kind = Operation::Kind::punch_akey,
                      .object = object.id,
                      .dkey = dkey,

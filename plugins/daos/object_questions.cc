@@ -25,34 +25,20 @@ static_assert(offsetof(daos_obj_layout::Group, where) == 4);
 namespace ros2s::daos {
 namespace {
 
-struct Records {
-    uint64_t record_bytes = 0;
-    uint64_t count = 0;
-    object::Epoch epoch{};
-};
-
+// `array`: its akey is empty if there is none.
 Task<int> find_records(StoreObject& object, const object::Dkey& dkey, const std::string& akey,
-                       Records& out) {
-    const Call call;
+                       object::FetchItem& array) {
     const auto record_bytes = co_await record_bytes_of(object, dkey, akey);
     if (!record_bytes) co_return der_of(record_bytes.error());
     if (*record_bytes == 0) co_return 0;
-    object::FetchItem item{
-        .object = object.id, .dkey = dkey, .akey = array_akey(akey, *record_bytes)};
-    const auto done =
-        co_await object.access->store.fetch(call, object.access->container, {&item, 1});
-    if (!done) co_return der_of(done.error());
-    if (!item.status) {
-        co_return item.status.error().code == Code::not_found ? 0 : der_of(item.status.error());
-    }
-    out = {.record_bytes = *record_bytes, .count = item.size / *record_bytes, .epoch = item.epoch};
-    co_return 0;
+    array = {.object = object.id, .dkey = dkey, .akey = array_akey(akey, *record_bytes)};
+    co_return co_await fetch_items(*object.access, {&array, 1});
 }
 
 }  // namespace
 }  // namespace ros2s::daos
 
-int daos_obj_list_recx(daos_handle_t oh, daos_handle_t, daos_key_t* dkey, daos_key_t* akey,
+int daos_obj_list_recx(daos_handle_t oh, daos_handle_t th, daos_key_t* dkey, daos_key_t* akey,
                        daos_size_t* size, uint32_t* nr, daos_recx_t* recxs,
                        daos_epoch_range_t* eprs, daos_anchor_t* anchor, bool, daos_event_t* ev) {
     const auto object = Handles::table().find<PlainObject>(oh);
@@ -62,18 +48,28 @@ int daos_obj_list_recx(daos_handle_t oh, daos_handle_t, daos_key_t* dkey, daos_k
     std::string bytes;
     if (const int rc = to_dkey(*object, dkey, key); rc != 0) return rc;
     if (const int rc = to_akey_bytes(*object, *akey, bytes); rc != 0) return rc;
-    Records found;
+    std::shared_ptr<DaosTransaction> transaction;
+    if (const int rc = transaction_of(th, *object, transaction); rc != 0) {
+        return finish_call(ev, rc);
+    }
+    object::FetchItem array;
     if (anchor->da_type != DAOS_ANCHOR_TYPE_EOF) {
         const int rc =
-            object->access->run([&] { return find_records(*object, key, bytes, found); });
+            object->access->run([&] { return find_records(*object, key, bytes, array); });
         if (rc != 0) return finish_call(ev, rc);
+        remember(transaction, [&](Collected& out) {
+            if (array.akey.bytes.empty()) return out.require_no_records({object->id, key, bytes});
+            out.require_unchanged({&array, 1});
+        });
     }
-    if (size != nullptr) *size = found.record_bytes;
-    if (found.count > 0 && (*nr == 0 || recxs == nullptr)) return -DER_INVAL;
-    *nr = found.count > 0 ? 1 : 0;
-    if (found.count > 0) {
-        recxs[0] = {.rx_idx = 0, .rx_nr = found.count};
-        if (eprs != nullptr) eprs[0] = {.epr_lo = found.epoch.value, .epr_hi = found.epoch.value};
+    const uint64_t record_bytes = parse_akey(array.akey.bytes).record_bytes;
+    const uint64_t count = record_bytes == 0 ? 0 : array.size / record_bytes;
+    if (size != nullptr) *size = array.status ? record_bytes : 0;
+    if (count > 0 && (*nr == 0 || recxs == nullptr)) return -DER_INVAL;
+    *nr = count > 0 ? 1 : 0;
+    if (count > 0) {
+        recxs[0] = {.rx_idx = 0, .rx_nr = count};
+        if (eprs != nullptr) eprs[0] = {.epr_lo = array.epoch.value, .epr_hi = array.epoch.value};
     }
     anchor->da_type = DAOS_ANCHOR_TYPE_EOF;
     return finish_call(ev, 0);

@@ -143,7 +143,7 @@ int open_node(dfs_t* dfs, const fs::Attributes& attributes, int flags, std::stri
     }
     if (rc == 0) rc = errno_of(fs.run([&] { return open_parts(*object); }));
     if (rc == 0) {
-        ++dfs->objects;
+        ++dfs->users;
         return 0;
     }
     (void)fs.run([&] { return give_back(fs, object->node); });
@@ -313,11 +313,11 @@ int dfs_obj_global2local(dfs_t* dfs, int flags, d_iov_t glob, dfs_obj_t** obj) {
 int dfs_release(dfs_obj_t* obj) {
     if (obj == nullptr) return EINVAL;
     auto* const dfs = obj->mount;
-    if (const int rc = check(dfs); rc != 0) return rc;
+    if (dfs->fs().mark.in_forked_child()) return EBADF;
     const auto done = dfs->fs().run([&] { return release(*obj); });
     if (!done && done.error().code == Code::busy) return EBUSY;
-    --dfs->objects;
     delete obj;
+    let_go(dfs);
     return errno_of(done);
 }
 

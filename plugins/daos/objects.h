@@ -16,7 +16,10 @@ struct dfs {
     std::shared_ptr<ros2s::daos::Container> container;
     int flags = 0;  // O_RDONLY or O_RDWR
     std::string prefix;
-    std::atomic<uint32_t> objects = 0;  // open ones
+    // It is not used any more, but lives as long as its objects: programs may unmount before they
+    // release them.
+    std::atomic<bool> is_unmounted = false;
+    std::atomic<uint32_t> users = 1;  // open objects; 1 for the mount
     ros2s::daos::ContainerSettings settings;
     // The program may ask for these: dfs_pool_get(), dfs_cont_get().
     daos_handle_t pool{};
@@ -55,11 +58,13 @@ template <class T>
     return result ? 0 : to_errno(result.error());
 }
 
-// 0, or the errno of a mount that cannot be used: it is null, or another process's.
+// 0, or the errno of a mount that cannot be used: it is null, unmounted, or another process's.
 [[nodiscard]] int check(const dfs_t* dfs) noexcept;
 // Also for an object of another mount, and for a read-only mount.
 [[nodiscard]] int check(const dfs_t* dfs, const dfs_obj_t* object) noexcept;
 [[nodiscard]] int check_writable(const dfs_t* dfs) noexcept;
+// Of one user. The last one ends the mount.
+void let_go(dfs_t* dfs);
 
 // A directory and a name in it. An empty name: the directory itself.
 struct Entry {

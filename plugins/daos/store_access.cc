@@ -45,6 +45,10 @@ Task<Result<object::ListReply>> list(StoreAccess& access, const object::ListRequ
     co_return co_await access.store.list(call, access.container, request);
 }
 
+bool are_of_one_akey(const object::FetchItem& one, const object::FetchItem& other) {
+    return one.object == other.object && one.dkey == other.dkey && one.akey == other.akey;
+}
+
 // The position after a stored key, in an anchor. Longer keys than these are refused by to_dkey().
 constexpr size_t anchored_bytes_max = DAOS_ANCHOR_BUF_MAX - 1;
 
@@ -144,6 +148,49 @@ int open_object(daos_handle_t handle, daos_obj_id_t id, unsigned mode, StoreObje
 }
 
 void close_object(StoreObject& object) { --object.container->mounts; }
+
+Task<int> fetch_items(StoreAccess& access, std::span<object::FetchItem> items) {
+    const Call call;
+    const auto differ = [](const object::FetchItem& one, const object::FetchItem& next) {
+        return are_of_one_akey(one, next) && one.epoch != next.epoch;
+    };
+    for (int i = 0; i < refetches_max; ++i) {
+        for (size_t at = 0; at < items.size(); at += object::fetch_items_max) {
+            const size_t count = std::min(items.size() - at, object::fetch_items_max);
+            const auto done =
+                co_await access.store.fetch(call, access.container, items.subspan(at, count));
+            if (!done) co_return der_of(done.error());
+        }
+        for (const auto& item : items) {
+            if (item.status) continue;
+            const auto& error = item.status.error();
+            if (error.code == Code::corrupt) co_return -DER_CSUM;
+            if (error.code != Code::not_found && error.code != Code::too_small) {
+                co_return der_of(error);
+            }
+        }
+        if (std::ranges::adjacent_find(items, differ) == items.end()) co_return 0;
+    }
+    co_return -DER_AGAIN;
+}
+
+void Collected::require_unchanged(std::span<const object::FetchItem> items) {
+    for (size_t i = 0; i < items.size(); ++i) {
+        if (i > 0 && are_of_one_akey(items[i - 1], items[i])) continue;
+        require({.kind = object::Condition::Kind::epoch_equals,
+                 .object = items[i].object,
+                 .dkey = items[i].dkey,
+                 .akey = items[i].akey,
+                 .value = items[i].epoch.value},
+                -DER_TX_RESTART);
+    }
+}
+
+void Collected::require_no_records(Records records) {
+    require_unchanged(
+        {{{.object = records.object, .dkey = records.dkey, .akey = array_akey(records.akey, 1)}}});
+    absent_records_.push_back(std::move(records));
+}
 
 Task<int> Collected::commit_step(StoreAccess& access, std::span<const object::Operation> operations,
                                  object::Epoch& epoch) {

@@ -11,6 +11,7 @@
 //
 // Thread rule: what takes a Report or runs on the core says so; the rest is for any thread.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -88,6 +89,12 @@ int close_handle(daos_handle_t handle, daos_event_t* event) {
     return finish_call(event, 0);
 }
 
+// Fetches any number of items. Neighbours of one akey see one epoch of it. Returns 0 or -DER_;
+// items that are not_found or too_small are no error. -DER_AGAIN: others changed it all the time.
+Task<int> fetch_items(StoreAccess& access, std::span<object::FetchItem> items);
+// Each time an update came between.
+inline constexpr int refetches_max = 100;
+
 // A transaction that is being collected, also of a single call.
 class Collected {
   public:
@@ -97,12 +104,27 @@ class Collected {
         conditions_.push_back(std::move(condition));
         meanings_.push_back(der);
     }
+    // What was fetched must still be so. Neighbours of one akey are one condition.
+    void require_unchanged(std::span<const object::FetchItem> items);
+    // An array was absent, whatever its records' size. The store has no condition for that: it must
+    // still be so of records of one byte, and where the transaction writes.
+    struct Records {
+        object::ObjectId object;
+        object::Dkey dkey;
+        std::string akey;
+        friend bool operator==(const Records&, const Records&) = default;
+    };
+    void require_no_records(Records records);
+    [[nodiscard]] bool expects_no_records(const Records& records) const {
+        return std::ranges::find(absent_records_, records) != absent_records_.end();
+    }
     [[nodiscard]] bool is_empty() const { return operations_.empty() && conditions_.empty(); }
     void clear() { *this = {}; }
     // How much there was at some time, and the way back to it.
     struct Mark {
         size_t operations, conditions, payload;
     };
+    // What a call has read stays required: the program knows it.
     [[nodiscard]] Mark mark() const {
         return {operations_.size(), conditions_.size(), payload_.size()};
     }
@@ -111,9 +133,12 @@ class Collected {
             list.erase(list.begin() + static_cast<ptrdiff_t>(size), list.end());
         };
         shorten(operations_, mark.operations);
-        shorten(conditions_, mark.conditions);
-        shorten(meanings_, mark.conditions);
         shorten(payload_, mark.payload);
+        for (size_t i = conditions_.size(); i-- > mark.conditions;) {
+            if (meanings_[i] == -DER_TX_RESTART) continue;
+            conditions_.erase(conditions_.begin() + static_cast<ptrdiff_t>(i));
+            meanings_.erase(meanings_.begin() + static_cast<ptrdiff_t>(i));
+        }
     }
     [[nodiscard]] const std::vector<object::Operation>& operations() const { return operations_; }
     // A copy of the bytes that lives as long as this.
@@ -133,6 +158,7 @@ class Collected {
     bool has_steps_ = false;
     std::vector<object::Condition> conditions_;
     std::vector<int> meanings_;
+    std::vector<Records> absent_records_;
     std::vector<object::Operation> operations_;
     std::vector<std::unique_ptr<std::string>> payload_;
 };
@@ -153,8 +179,16 @@ struct DaosTransaction {
 int transaction_of(daos_handle_t handle, const StoreObject& object,
                    std::shared_ptr<DaosTransaction>& transaction);
 
+// What a transaction, if there is one, has read: `require(Collected&)` says it.
+template <class Require>
+void remember(const std::shared_ptr<DaosTransaction>& transaction, Require&& require) {
+    if (transaction == nullptr) return;
+    const std::lock_guard locked(transaction->lock);
+    require(transaction->collected);
+}
+
 // Runs the changes of `fill(Collected&, copies)` in the transaction, or at once. `fill` returns 0
-// or -DER_, and must copy the caller's bytes if `copies`. Of one that fails nothing stays.
+// or -DER_, and must copy the caller's bytes if `copies`. Of one that fails nothing is done.
 template <class Fill>
 int change(StoreObject& object, daos_handle_t handle, Fill&& fill) {
     if (object.is_read_only()) return -DER_NO_PERM;

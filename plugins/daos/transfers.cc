@@ -83,10 +83,10 @@ int begin(dfs_t* dfs, dfs_obj_t* object, std::span<const daos_range_t> ranges, d
           bool writes, daos_size_t* bytes_out, d_sg_list_t* list_out, daos_event_t* event) {
     if (const int rc = check(dfs, object); rc != 0) return rc;
     if (object->file == nullptr || list == nullptr) return EINVAL;
-    if (writes && !object->file->writable) return EPERM;
+    if (writes ? !object->file->writable : (object->flags & O_ACCMODE) == O_WRONLY) return EPERM;
     Pieces pieces;
     if (list->sg_nr > 0 && list->sg_iovs == nullptr) return EINVAL;
-    if (!cut(*list, ranges, pieces)) return finish_call(event, EINVAL);
+    if (!cut(*list, ranges, pieces)) return finish_dfs_call(event, EINVAL);
     auto& fs = dfs->fs();
     if (event != nullptr) {
         const auto* const state = state_of(event);

@@ -2,6 +2,8 @@
  *
  * Calls on objects, key-value objects and transactions, as a program of DAOS makes them. */
 #include <daos.h>
+#include <pthread.h>
+#include <unistd.h>
 
 #include "checks.h"
 
@@ -259,9 +261,96 @@ static void scattered_buffers(void) {
     CHECK_EQUAL(daos_obj_fetch(object, DAOS_TX_NONE, 0, &key, 1, &access.iod, &list, NULL, NULL),
                 0);
     CHECK_EQUAL(list.sg_nr_out, pieces);
+    /* In a transaction they are one condition. */
+    daos_handle_t transaction;
+    CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+    CHECK_EQUAL(daos_obj_fetch(object, transaction, 0, &key, 1, &access.iod, &list, NULL, NULL), 0);
+    CHECK_EQUAL(put(object, transaction, 0, "e", "a", "x"), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), 0);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
     for (int i = 0; i < pieces; i++) CHECK_EQUAL(numbers[i], (uint32_t)i * 7);
     CHECK_EQUAL(daos_obj_punch(object, DAOS_TX_NONE, 0, NULL), 0);
     CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+}
+
+enum { pairs = 1100 };
+static daos_handle_t shared;
+
+/* Two values and an array, all of one number. The array is read in more pieces than one request to
+ * the store has. */
+struct whole {
+    uint64_t one, other, array[2 * pairs];
+    d_iov_t iovs[3];
+    d_sg_list_t lists[3];
+    daos_recx_t all, each[pairs];
+    daos_iod_t iods[3];
+};
+
+static void prepare_whole(struct whole* whole) {
+    static const char* const akeys[] = {"a", "array", "b"};
+    memset(whole, 0, sizeof *whole);
+    whole->all = (daos_recx_t){.rx_idx = 0, .rx_nr = 2 * pairs};
+    for (uint64_t i = 0; i < pairs; i++)
+        whole->each[i] = (daos_recx_t){.rx_idx = 2 * i, .rx_nr = 1};
+    d_iov_set(&whole->iovs[0], &whole->one, sizeof whole->one);
+    d_iov_set(&whole->iovs[1], whole->array, sizeof whole->array);
+    d_iov_set(&whole->iovs[2], &whole->other, sizeof whole->other);
+    for (int i = 0; i < 3; i++) {
+        whole->lists[i] = (d_sg_list_t){.sg_nr = 1, .sg_iovs = &whole->iovs[i]};
+        whole->iods[i] = (daos_iod_t){.iod_name = key_of(akeys[i]),
+                                      .iod_type = i == 1 ? DAOS_IOD_ARRAY : DAOS_IOD_SINGLE,
+                                      .iod_size = sizeof whole->one,
+                                      .iod_nr = 1,
+                                      .iod_recxs = &whole->all};
+    }
+}
+
+static void* write_whole(void* argument) {
+    static struct whole whole;
+    daos_key_t key = key_of("d");
+    const uint64_t number = *(const uint64_t*)argument;
+    prepare_whole(&whole);
+    whole.one = whole.other = number;
+    for (int i = 0; i < 2 * pairs; i++) whole.array[i] = number;
+    usleep(number % 20 * 100);
+    CHECK_EQUAL(daos_obj_update(shared, DAOS_TX_NONE, 0, &key, 3, whole.iods, whole.lists, NULL),
+                0);
+    return NULL;
+}
+
+/* A fetch shows no part of an update: neither of one akey nor of several. */
+static void updates_while_others_read(void) {
+    static struct whole whole;
+    pthread_t writer;
+    daos_key_t key = key_of("d");
+    uint64_t number = 0;
+    shared = open_object(id_of(78, DAOS_OT_MULTI_HASHED));
+    write_whole(&number);
+    prepare_whole(&whole);
+    whole.iods[1].iod_name = key_of("filler");
+    CHECK_EQUAL(
+        daos_obj_update(shared, DAOS_TX_NONE, 0, &key, 1, &whole.iods[1], &whole.lists[1], NULL),
+        0);
+    while (++number < 60) {
+        /* The array alone; or both values, and between them something that takes as long. */
+        const int is_array = number % 2 == 0;
+        const int at = is_array ? 1 : 0;
+        prepare_whole(&whole);
+        whole.iods[1].iod_nr = pairs;
+        whole.iods[1].iod_recxs = whole.each;
+        if (!is_array) whole.iods[1].iod_name = key_of("filler");
+        CHECK_EQUAL(pthread_create(&writer, NULL, write_whole, &number), 0);
+        CHECK_EQUAL(daos_obj_fetch(shared, DAOS_TX_NONE, 0, &key, is_array ? 1 : 3, &whole.iods[at],
+                                   &whole.lists[at], NULL, NULL),
+                    0);
+        CHECK_EQUAL(pthread_join(writer, NULL), 0);
+        const uint64_t seen = is_array ? whole.array[0] : whole.one;
+        CHECK(seen == number || seen == number - 1);
+        for (int i = 0; is_array && i < pairs; i++) CHECK_EQUAL(whole.array[i], seen);
+        if (!is_array) CHECK_EQUAL(whole.other, seen);
+    }
+    CHECK_EQUAL(daos_obj_punch(shared, DAOS_TX_NONE, 0, NULL), 0);
+    CHECK_EQUAL(daos_obj_close(shared, NULL), 0);
 }
 
 static void transactions(void) {
@@ -340,6 +429,161 @@ static void transactions(void) {
     CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
     CHECK_EQUAL(daos_obj_close(object, NULL), 0);
     CHECK_EQUAL(daos_obj_close(other, NULL), 0);
+}
+
+static int put_records(daos_handle_t object, daos_handle_t transaction, const char* dkey,
+                       const char* akey) {
+    struct access access;
+    uint64_t number = 8;
+    daos_key_t key = key_of(dkey);
+    prepare(&access, akey, DAOS_IOD_ARRAY, sizeof number, 0, 1, &number, sizeof number);
+    return daos_obj_update(object, transaction, 0, &key, 1, &access.iod, &access.list, NULL);
+}
+
+/* What a transaction has read is changed by somebody else before it commits. */
+static void transactions_that_lose(void) {
+    static const struct {
+        uint64_t flags;
+        const char *dkey, *akey;
+        daos_iod_type_t type;
+        size_t room;
+        int result;
+        const char* changed; /* an akey; NULL: the dkey is punched */
+        int writes_there;    /* the transaction, too */
+    } cases[] = {
+        {DAOS_COND_AKEY_FETCH, "here", "a", DAOS_IOD_SINGLE, 8, -DER_NONEXIST, "a", 1},
+        {DAOS_COND_AKEY_FETCH, "gone", "a", DAOS_IOD_ARRAY, 8, -DER_NONEXIST, "a", 1},
+        {DAOS_COND_DKEY_FETCH, "gone", "a", DAOS_IOD_SINGLE, 8, -DER_NONEXIST, "b", 0},
+        {DAOS_COND_DKEY_FETCH, "here", "a", DAOS_IOD_SINGLE, 8, 0, NULL, 0},
+        {0, "here", "long", DAOS_IOD_SINGLE, 2, -DER_REC2BIG, "long", 1},
+        {0, "gone", "a", DAOS_IOD_ARRAY, 8, 0, "a", 0},
+        {0, "here", "a", DAOS_IOD_ARRAY, 8, 0, "a", 1},
+        {0, "here", "wide", DAOS_IOD_ARRAY, 4, -DER_REC2BIG, "wide", 0},
+    };
+    const daos_handle_t object = open_object(id_of(31, DAOS_OT_MULTI_HASHED));
+    const daos_handle_t none = DAOS_TX_NONE;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int is_value = cases[i].type == DAOS_IOD_SINGLE;
+        daos_handle_t transaction;
+        daos_key_t key = key_of(cases[i].dkey);
+        CHECK_EQUAL(daos_obj_punch(object, none, 0, NULL), 0);
+        CHECK_EQUAL(put(object, none, 0, "here", "long", "longer"), 0);
+        CHECK_EQUAL(put_records(object, none, "here", "wide"), 0);
+        CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+        for (int attempt = 0; attempt < 2; attempt++) {
+            struct access access;
+            char buffer[8];
+            prepare(&access, cases[i].akey, cases[i].type, DAOS_REC_ANY, 0, 1, buffer,
+                    cases[i].room);
+            const int rc = daos_obj_fetch(object, transaction, cases[i].flags, &key, 1, &access.iod,
+                                          &access.list, NULL, NULL);
+            if (attempt == 0) {
+                CHECK_EQUAL(rc, cases[i].result);
+                if (cases[i].changed == NULL) {
+                    CHECK_EQUAL(daos_obj_punch_dkeys(object, none, 0, 1, &key, NULL), 0);
+                } else if (is_value) {
+                    CHECK_EQUAL(put(object, none, 0, cases[i].dkey, cases[i].changed, "theirs"), 0);
+                } else {
+                    CHECK_EQUAL(put_records(object, none, cases[i].dkey, cases[i].changed), 0);
+                }
+            }
+            CHECK_EQUAL(put(object, transaction, 0, "mine", "a", "mine"), 0);
+            if (cases[i].writes_there && is_value) {
+                CHECK_EQUAL(put(object, transaction, 0, cases[i].dkey, cases[i].akey, "mine"), 0);
+            } else if (cases[i].writes_there) {
+                CHECK_EQUAL(put_records(object, transaction, cases[i].dkey, cases[i].akey), 0);
+            }
+            const int committed = daos_tx_commit(transaction, NULL);
+            if (committed != (attempt == 0 ? -DER_TX_RESTART : 0)) printf("case %zu\n", i);
+            CHECK_EQUAL(committed, attempt == 0 ? -DER_TX_RESTART : 0);
+            CHECK_EQUAL(strcmp(get(object, none, "mine", "a"), attempt == 0 ? "" : "mine"), 0);
+            if (attempt == 0) CHECK_EQUAL(daos_tx_restart(transaction, NULL), 0);
+        }
+        CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    }
+    CHECK_EQUAL(daos_obj_punch(object, none, 0, NULL), 0);
+    CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+}
+
+/* An akey is punched, or not there to be punched, and somebody else changes it before the commit.
+ */
+static void punches_in_transactions(void) {
+    const daos_handle_t object = open_object(id_of(32, DAOS_OT_MULTI_HASHED));
+    const daos_handle_t none = DAOS_TX_NONE;
+    daos_handle_t transaction;
+    daos_key_t key = key_of("d"), akey = key_of("a");
+    CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+    CHECK_EQUAL(daos_obj_punch_akeys(object, transaction, DAOS_COND_PUNCH, &key, 1, &akey, NULL),
+                -DER_NONEXIST);
+    CHECK_EQUAL(put(object, none, 0, "d", "a", "theirs"), 0);
+    CHECK_EQUAL(put(object, transaction, 0, "d", "a", "mine"), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_TX_RESTART);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "a"), "theirs"), 0);
+    /* Of two that take it, one gets it. */
+    CHECK_EQUAL(daos_tx_restart(transaction, NULL), 0);
+    CHECK_EQUAL(daos_obj_punch_akeys(object, transaction, DAOS_COND_PUNCH, &key, 1, &akey, NULL),
+                0);
+    CHECK_EQUAL(daos_obj_punch_akeys(object, none, DAOS_COND_PUNCH, &key, 1, &akey, NULL), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_NONEXIST);
+    /* Without a condition it is punched whatever it is. */
+    CHECK_EQUAL(daos_tx_restart(transaction, NULL), 0);
+    CHECK_EQUAL(daos_obj_punch_akeys(object, transaction, 0, &key, 1, &akey, NULL), 0);
+    CHECK_EQUAL(put(object, none, 0, "d", "a", "theirs"), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), 0);
+    CHECK_EQUAL(strcmp(get(object, none, "d", "a"), ""), 0);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+}
+
+static int put_number(daos_handle_t object, daos_handle_t transaction, uint64_t dkey,
+                      uint64_t record) {
+    struct access access;
+    daos_key_t key;
+    d_iov_set(&key, &dkey, sizeof dkey);
+    prepare(&access, "a", DAOS_IOD_ARRAY, sizeof record, record, 1, &record, sizeof record);
+    return daos_obj_update(object, transaction, 0, &key, 1, &access.iod, &access.list, NULL);
+}
+
+/* Both ask for the end, and write what comes next. */
+static void queries_in_transactions(void) {
+    const daos_handle_t object = open_object(id_of(33, DAOS_OT_DKEY_UINT64));
+    const daos_handle_t none = DAOS_TX_NONE;
+    daos_handle_t transaction;
+    uint64_t number = 0;
+    daos_key_t key, akey = key_of("a");
+    daos_recx_t records = {0};
+    for (uint64_t i = 0; i < 3; i++) {
+        d_iov_set(&key, &number, sizeof number);
+        CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+        CHECK_EQUAL(daos_obj_query_key(object, transaction, DAOS_GET_MAX | DAOS_GET_DKEY, &key,
+                                       NULL, NULL, NULL),
+                    i == 0 ? -DER_NONEXIST : 0);
+        if (i > 0) CHECK_EQUAL(number, i - 1);
+        CHECK_EQUAL(put_number(object, none, i, 0), 0);
+        CHECK_EQUAL(put_number(object, transaction, i, 0), 0);
+        CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_TX_RESTART);
+        CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    }
+    number = 9;
+    for (uint64_t i = 0; i < 4; i++) {
+        daos_size_t size = 0;
+        uint32_t ranges = 1;
+        daos_anchor_t anchor = DAOS_ANCHOR_INIT;
+        CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+        CHECK_EQUAL(i % 2 == 0
+                        ? daos_obj_query_key(object, transaction, DAOS_GET_MAX | DAOS_GET_RECX,
+                                             &key, &akey, &records, NULL)
+                        : daos_obj_list_recx(object, transaction, &key, &akey, &size, &ranges,
+                                             &records, NULL, &anchor, true, NULL),
+                    0);
+        if (i > 0) CHECK_EQUAL(records.rx_idx + records.rx_nr, i);
+        CHECK_EQUAL(put_number(object, none, number, i), 0);
+        CHECK_EQUAL(put_number(object, transaction, number, i), 0);
+        CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_TX_RESTART);
+        CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    }
+    CHECK_EQUAL(daos_obj_punch(object, none, 0, NULL), 0);
+    CHECK_EQUAL(daos_obj_close(object, NULL), 0);
 }
 
 static void key_values(void) {
@@ -511,6 +755,66 @@ static void arrays(void) {
                 -DER_NONEXIST);
 }
 
+static int write_cell(daos_handle_t array, daos_handle_t transaction, uint64_t at, char cell) {
+    daos_range_t range = {.rg_idx = at, .rg_len = 1};
+    daos_array_iod_t iod = {.arr_nr = 1, .arr_rgs = &range};
+    d_iov_t iov;
+    d_iov_set(&iov, &cell, 1);
+    d_sg_list_t list = {.sg_nr = 1, .sg_iovs = &iov};
+    return daos_array_write(array, transaction, &iod, &list, NULL);
+}
+
+/* Both ask for the size, and append. */
+static void appends_in_transactions(void) {
+    enum { chunk = 4, sizes = 7 };
+    daos_handle_t array, transaction;
+    const daos_handle_t none = DAOS_TX_NONE;
+    char cells[chunk];
+    d_iov_t iov;
+    d_sg_list_t list = {.sg_nr = 1, .sg_iovs = &iov};
+    daos_range_t beyond = {.rg_idx = 10 * chunk, .rg_len = chunk};
+    daos_array_iod_t iod = {.arr_nr = 1, .arr_rgs = &beyond};
+    d_iov_set(&iov, cells, sizeof cells);
+    CHECK_EQUAL(
+        daos_array_create(container, id_of(63, DAOS_OT_ARRAY), none, 1, chunk, &array, NULL), 0);
+    for (int way = 0; way < 3; way++) {
+        CHECK_EQUAL(daos_array_set_size(array, none, 0, NULL), 0);
+        for (daos_size_t size = 0; size < sizes; size++) {
+            daos_array_stbuf_t facts = {.st_size = size};
+            CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+            for (int attempt = 0; attempt < 2; attempt++) {
+                daos_size_t seen = size + (daos_size_t)attempt;
+                if (way == 0) {
+                    CHECK_EQUAL(daos_array_get_size(array, transaction, &seen, NULL), 0);
+                } else if (way == 1) {
+                    CHECK_EQUAL(daos_array_stat(array, transaction, &facts, NULL), 0);
+                    seen = facts.st_size;
+                } else {
+                    CHECK_EQUAL(daos_array_read(array, transaction, &iod, &list, NULL), 0);
+                    CHECK_EQUAL(iod.arr_nr_short_read, chunk);
+                }
+                CHECK_EQUAL(seen, size + (daos_size_t)attempt);
+                if (attempt == 0) CHECK_EQUAL(write_cell(array, none, seen, 't'), 0);
+                CHECK_EQUAL(write_cell(array, transaction, seen, 'm'), 0);
+                CHECK_EQUAL(daos_tx_commit(transaction, NULL), attempt == 0 ? -DER_TX_RESTART : 0);
+                if (attempt == 0) CHECK_EQUAL(daos_tx_restart(transaction, NULL), 0);
+            }
+            CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+            CHECK_EQUAL(daos_array_set_size(array, none, size + 1, NULL), 0);
+        }
+    }
+    /* What is below the end is read beside those who append. */
+    beyond.rg_idx = 0;
+    CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+    CHECK_EQUAL(daos_array_read(array, transaction, &iod, &list, NULL), 0);
+    CHECK_EQUAL(write_cell(array, none, sizes, 't'), 0);
+    CHECK_EQUAL(write_cell(array, transaction, 0, 'm'), 0);
+    CHECK_EQUAL(daos_tx_commit(transaction, NULL), 0);
+    CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    CHECK_EQUAL(daos_array_destroy(array, none, NULL), 0);
+    CHECK_EQUAL(daos_array_close(array, NULL), 0);
+}
+
 /* More ranges than a transaction has operations. */
 static void arrays_in_pieces(void) {
     enum { pieces = 5000 };
@@ -613,9 +917,14 @@ int main(int count, char** arguments) {
         values();
         records();
         scattered_buffers();
+        updates_while_others_read();
         transactions();
+        transactions_that_lose();
+        punches_in_transactions();
+        queries_in_transactions();
         key_values();
         arrays();
+        appends_in_transactions();
         arrays_in_pieces();
         arrays_of_large_chunks();
         refusals();
