@@ -3,8 +3,8 @@
 // own code copies them after it has asked its own table.
 //
 // A peer has to complete the TLS handshake with a certificate of our authority before it can say
-// hello, and to show its ticket there before it gets an endpoint. Handshakes of all listeners of a
-// domain together use at most a quarter of the core's time.
+// hello, and to show its ticket there before it gets an endpoint. TLS handshakes of all listeners
+// with the same Strangers together use at most a quarter of the core's time.
 //
 // Addresses are "IP:PORT". There is one TCP connection for each session. Its hang-up means that the
 // peer is gone.

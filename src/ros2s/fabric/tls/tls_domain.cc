@@ -62,8 +62,7 @@ class TlsDomain final : public SocketDomain {
           options_(std::move(options)),
           secure_(std::move(secure)),
           sockets_(std::move(sockets)),
-          refusals_(reactor, options_.log),
-          steps_(reactor, 1) {}
+          refusals_(reactor, options_.log) {}
     ~TlsDomain() override { ROS2S_CHECK(sockets_ == nullptr); }
 
     Task<> close() override {
@@ -73,12 +72,11 @@ class TlsDomain final : public SocketDomain {
     }
 
   private:
-    Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd, Peer& peer,
+    Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd, Stranger& stranger,
                                                 StopToken stop) override;
     // Whether a peer that has just connected speaks another provider's protocol, and was notified.
     Task<Result<bool>> is_of_another(int fd, StopToken stop);
-    // The steps of a stranger's handshake, each with a pause after it.
-    Task<Result<>> shake_hands(TlsStream& stream, StopToken stop);
+    Task<Result<>> shake_hands(TlsStream& stream, Stranger& stranger, StopToken stop);
     Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
                                                    StopToken stop) override;
     Task<Result<std::unique_ptr<Endpoint>>> handshake(std::string address,
@@ -106,31 +104,19 @@ class TlsDomain final : public SocketDomain {
                                                 std::move(packet_session), std::move(wire));
     }
 
-    // After each step of a stranger's handshake, this many times its duration belongs to others.
-    static constexpr int rest_per_step = 3;
-
     const Options options_;
     std::unique_ptr<SecureSockets> secure_;
     std::unique_ptr<Sockets> sockets_;
     RefusalLines refusals_;
-    Semaphore steps_;
 };
 
 // Each step may cost a signature and its verification, some 0.2 to 1 ms, for a peer that has shown
-// nothing yet. So steps of all peers follow each other, with pauses between.
-Task<Result<>> TlsDomain::shake_hands(TlsStream& stream, StopToken stop) {
+// nothing yet.
+Task<Result<>> TlsDomain::shake_hands(TlsStream& stream, Stranger& stranger, StopToken stop) {
     while (true) {
-        co_await steps_.acquire();
-        Result<bool> done = fail(Code::cancelled);
-        {
-            const SemaphoreHold hold(steps_);
-            if (!stop.stop_requested()) {
-                const Time began = reactor_.now();
-                done = stream.step();
-                const Duration took = reactor_.now() - began;
-                co_await sleep_for(reactor_, rest_per_step * took);
-            }
-        }
+        ROS2S_CO_TRY(co_await stranger.begin_step(stop));
+        const Result<bool> done = stream.step();
+        co_await stranger.end_step();
         if (!done) co_return fail(done.error());
         if (*done) co_return Result<>{};
         ROS2S_CO_TRY(co_await stream.wait_after_step(stop));
@@ -154,13 +140,14 @@ Task<Result<bool>> TlsDomain::is_of_another(int fd, StopToken stop) {
     co_return true;
 }
 
-Task<Result<std::unique_ptr<Stream>>> TlsDomain::begin(Reactor& reactor, int fd, Peer& peer,
+Task<Result<std::unique_ptr<Stream>>> TlsDomain::begin(Reactor& reactor, int fd, Stranger& stranger,
                                                        StopToken stop) {
     const auto refuse = [&](const Error& error, const std::string& why) {
-        refusals_.say(peer, !why.empty()                       ? why
-                            : error.code == Code::disconnected ? "it hung up in the TLS handshake"
-                                                               : "it did not finish the TLS "
-                                                                 "handshake in time");
+        refusals_.say(stranger.peer, !why.empty() ? why
+                                     : error.code == Code::disconnected
+                                         ? "it hung up in the TLS handshake"
+                                         : "it did not finish the TLS "
+                                           "handshake in time");
         return fail(error);
     };
     const auto of_another = co_await is_of_another(fd, stop);
@@ -170,12 +157,12 @@ Task<Result<std::unique_ptr<Stream>>> TlsDomain::begin(Reactor& reactor, int fd,
     auto secure = secure_->accept(fd, report);
     if (!secure) co_return refuse(secure.error(), report.text());
     auto stream = std::make_unique<TlsStream>(reactor, fd, std::move(*secure));
-    const auto shaken = co_await shake_hands(*stream, stop);
+    const auto shaken = co_await shake_hands(*stream, stranger, stop);
     if (!shaken) {
         const std::string& why = stream->secure().why();
         co_return refuse(shaken.error(), why.empty() ? why : "TLS: " + why);
     }
-    peer.subject = stream->secure().peer_subject();
+    stranger.peer.subject = stream->secure().peer_subject();
     co_return stream;
 }
 
