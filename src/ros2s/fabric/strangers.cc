@@ -82,4 +82,16 @@ Task<> Stranger::end_step() {
     all_.next_step();
 }
 
+std::optional<uint64_t> Stranger::take_line() noexcept {
+    const auto second =
+        std::chrono::floor<std::chrono::seconds>(all_.reactor_.now().time_since_epoch()).count();
+    if (second != std::exchange(all_.second_, second)) all_.lines_ = 0;
+    if (all_.lines_ < Strangers::lines_per_second) {
+        ++all_.lines_;
+        return std::exchange(all_.left_out_, 0);
+    }
+    ++all_.left_out_;
+    return std::nullopt;
+}
+
 }  // namespace ros2s::fabric

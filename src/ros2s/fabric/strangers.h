@@ -9,12 +9,14 @@
 //   oldest one.
 // - One handshake takes a step at a time. After it, three times its duration belongs to other work.
 //   The listener whose last step was longest ago has the next one.
+// - Lines in the log about them are limited in each second.
 //
 // Owned by the code that composes the listeners; outlives them. Used on one core.
 #pragma once
 #include <cstdint>
 #include <list>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -58,6 +60,7 @@ class Strangers {
 
     static constexpr uint64_t accepts_per_turn = 16;
     static constexpr int rest_per_step = 3;
+    static constexpr uint32_t lines_per_second = 20;
 
     Reactor& reactor_;
     const size_t most_;
@@ -68,6 +71,9 @@ class Strangers {
     uint64_t steps_ = 0;
     Semaphore accepting_;
     uint64_t accepted_ = 0;
+    int64_t second_ = -1;  // of the lines counted so far
+    uint32_t lines_ = 0;
+    uint64_t left_out_ = 0;
 };
 
 // One of them, and its handshake. It counts until it was admitted, makes room, or is destroyed.
@@ -84,6 +90,10 @@ class Stranger {
     // Around each step that takes processor time. Errors: cancelled; then there is no end_step().
     Task<Result<>> begin_step(StopToken until);
     Task<> end_step();
+
+    // Before a line about it is written: the number of lines that were left out since the last one.
+    // Empty: this one is left out, too.
+    [[nodiscard]] std::optional<uint64_t> take_line() noexcept;
 
     Peer peer;
     StopSource stop;          // of its handshake

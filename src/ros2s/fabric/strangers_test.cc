@@ -82,6 +82,24 @@ TEST_F(StrangersTest, WhoIsAdmittedDoesNotCount) {
     EXPECT_EQ(shares[0].now, 0U);
 }
 
+Task<> refuse_many(Reactor& core) {
+    Strangers strangers(core);
+    Strangers::Share share{.most = 64}, another{.most = 64};
+    Stranger one(strangers, share, at_host("one")), two(strangers, another, at_host("two"));
+    uint64_t written = 0;
+    for (int i = 0; i < 50; ++i) {
+        for (Stranger* const each : {&one, &two}) written += each->take_line() == 0U;
+    }
+    EXPECT_EQ(written, 20U);
+    co_await sleep_for(core, 1s);
+    EXPECT_EQ(two.take_line(), 80U) << "left out";
+    EXPECT_EQ(one.take_line(), 0U);
+}
+TEST(StrangersLines, AreLimitedForAllListeners) {
+    sim::World world(1);
+    world.run(refuse_many(world.core()));
+}
+
 // ---- steps
 
 struct Flood {

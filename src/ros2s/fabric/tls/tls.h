@@ -23,7 +23,7 @@ struct Options {
     pki::Identity identity;
     // The name, or IP address, that a server's certificate must have. For a domain that connects.
     std::string server_name{};
-    // A line for each peer that a listener refuses before its hello; at most 20 in a second.
+    // A line for each peer that a listener refuses before its hello (Stranger::take_line()).
     Log log{};
 };
 
