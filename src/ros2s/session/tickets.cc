@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "ros2s/base/shares.h"
+
 namespace ros2s::session {
 
 Result<Ticket> Ticket::parse(std::string_view bytes) {
@@ -39,7 +41,9 @@ TicketTable::Entry::~Entry() { OPENSSL_cleanse(secret.data(), secret.size()); }
 Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
     end_expired();
     const auto subject = by_subject_.find(grant.subject);
-    if (subject != by_subject_.end() && subject->second >= options_.per_subject_max) {
+    if (subject != by_subject_.end() &&
+        (subject->second >= options_.per_subject_max ||
+         takes_the_rest(subject->second, tickets_.size(), options_.tickets_max))) {
         return fail(Code::busy, options_.per_subject_max);
     }
     if (tickets_.size() >= options_.tickets_max) {

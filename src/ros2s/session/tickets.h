@@ -13,7 +13,8 @@
 //   learn the reason: unknown, used, expired and revoked tickets are refused alike. Counters record
 //   the reason.
 // - A secret is erased when its ticket ends.
-// - Unredeemed tickets are bounded, per subject and in all. Each ends at its deadline.
+// - Unredeemed tickets are bounded, per subject and in all. A subject has no more than are left for
+//   others. Each ends at its deadline.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -103,7 +104,7 @@ class TicketTable {
     TicketTable(const TicketTable&) = delete;
     TicketTable& operator=(const TicketTable&) = delete;
 
-    // Errors: busy (the subject has `per_subject_max` unredeemed tickets), no_memory (the table is
+    // Errors: busy (the subject has as many unredeemed tickets as it may), no_memory (the table is
     // full).
     [[nodiscard]] Result<IssuedTicket> issue(const TicketGrant& grant);
     // Errors: denied. If the secret is right, `whose` gets the grant, also in case of an error.
