@@ -16,6 +16,7 @@
 
 #include "ros2s/daemon/tenant_sources.h"
 #include "ros2s/fabric/providers/providers.h"
+#include "ros2s/fabric/socket/socket.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
@@ -164,6 +165,25 @@ TEST_F(TenantDomainsTest, WithNamesThatMeetHaveListenersOfTheirOwn) {
     const int ports = 20000 + getpid() % 20000;
     run(meet, {.provider = "ofi+tcp;ofi_rxm", .address = fmt::format("127.0.0.1:{}", ports)});
 }
+
+// Peers without a ticket at the listeners of all tenants have one bound.
+Task<> knock(TenantDomainsTest&, Rig& rig) {
+    Report report;
+    std::vector<fabric::Descriptor> silent;
+    for (const char* const subject : {"CN=alice", "CN=bob"}) {
+        std::string address;
+        co_await rig.enter(subject, address);
+        auto socket = co_await fabric::connect_to(rig.reactor, address, {}, report);
+        EXPECT_TRUE(socket) << report.text();
+        if (socket) silent.push_back(std::move(*socket));
+    }
+    const Time until = rig.reactor.now() + std::chrono::seconds(30);
+    while (rig.group.strangers.size() < 2 && rig.reactor.now() < until) {
+        co_await sleep_for(rig.reactor, std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(rig.group.strangers.size(), 2U);
+}
+TEST_F(TenantDomainsTest, StrangersOfAllTenantsAreCountedTogether) { run(knock); }
 
 // Another process has the first one's port, so the first one waits. Meanwhile a second one is
 // opened and closed.

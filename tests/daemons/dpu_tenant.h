@@ -27,7 +27,7 @@ inline void issue_certificates(const DpuProcess& dpu, std::initializer_list<cons
     }
 }
 
-// How the tenant with this certificate connects, over shm.
+// How the tenant with this certificate connects.
 [[nodiscard]] inline connection::Options tenant_options(const DpuProcess& dpu,
                                                         const std::string& name,
                                                         const std::string& pool) {
@@ -60,11 +60,20 @@ inline Task<bool> DpuTenant::connect(Reactor& reactor, connection::Options optio
                                      std::string container) {
     const Call call;
     Report report;
+    const std::string pool = options.wish.pool;
     auto opened = co_await connection::Connection::open(reactor, std::move(options), report);
     EXPECT_TRUE(opened) << report.text();
     if (!opened) co_return false;
     connection = std::move(*opened);
     const session::SessionId id = *connection->tickets().session();
+    // To a DPU that has no rights of its own.
+    const auto delegated = co_await connection->control().delegate(
+        call, pool,
+        {.rights = capability::right_read | capability::right_write,
+         .directories = false,
+         .container = container},
+        report);
+    EXPECT_TRUE(delegated) << report.text();
     const auto mounted = co_await connection->control().mount(call, id, container, false, report);
     EXPECT_TRUE(mounted) << report.text();
     if (!mounted) co_return false;

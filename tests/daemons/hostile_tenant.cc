@@ -5,7 +5,7 @@
 
 #include "raw_connection.h"
 #include "ros2s/base/crc32c.h"
-#include "ros2s/fabric/shm/shm.h"
+#include "ros2s/fabric/providers/providers.h"
 #include "ros2s/hostlink/fields.h"
 #include "ros2s/runtime/nursery.h"
 
@@ -35,6 +35,17 @@ Task<> many_at_once(HostileTenant& self, uint32_t workers, Worker worker) {
     Nursery nursery(self.reactor, workers);
     for (uint32_t i = 0; i < workers; ++i) co_await nursery.spawn(worker(self, i));
     co_await nursery.join();
+}
+
+// For connections beside that of its tenant.
+std::unique_ptr<fabric::Domain> open_domain(HostileTenant& self) {
+    Report report;
+    auto domain =
+        fabric::open_domain(self.reactor, self.tenant.connection->channel().provider(), {}, report,
+                            {.tls = {.identity = self.certificate.identity,
+                                     .server_name = self.certificate.server_name}});
+    ROS2S_CHECK(domain);
+    return std::move(*domain);
 }
 
 // ---- writes
@@ -161,13 +172,14 @@ Task<> leave_a_session(HostileTenant& self, fabric::Domain& domain,
     control::ControlClient& control = self.tenant.connection->control();
     Report report;
     const Uuid client = Uuid::make(self.reactor.secrets());
-    const auto opened = co_await control.open_session(call,
-                                                      {.client = client,
-                                                       .purpose = session::Purpose::link,
-                                                       .pool = "pool",
-                                                       .program = self.plant.marker(),
-                                                       .providers = {"shm"}},
-                                                      report);
+    const auto opened =
+        co_await control.open_session(call,
+                                      {.client = client,
+                                       .purpose = session::Purpose::link,
+                                       .pool = "pool",
+                                       .program = self.plant.marker(),
+                                       .providers = {self.tenant.connection->channel().provider()}},
+                                      report);
     self.plant.expect_no_others(report.text(), "an error of the control plane");
     if (!self.count(opened)) co_return;
     left.push_back(opened->id);
@@ -372,7 +384,7 @@ Task<> cut_one(HostileTenant& self, fabric::Domain& domain) {
 }
 
 Task<> cut_on(HostileTenant& self, uint32_t) {
-    const auto domain = fabric::shm::open_domain(self.reactor);
+    const auto domain = open_domain(self);
     while (!self.stop) co_await cut_one(self, *domain);
     co_await domain->close();
 }
@@ -427,7 +439,7 @@ Task<> garbage_once(HostileTenant& self, fabric::Domain& domain) {
 }
 
 Task<> garbage_on(HostileTenant& self, uint32_t) {
-    const auto domain = fabric::shm::open_domain(self.reactor);
+    const auto domain = open_domain(self);
     while (!self.stop) co_await garbage_once(self, *domain);
     co_await domain->close();
 }
@@ -443,6 +455,7 @@ KnownTenant known(const DpuTenant& tenant, const std::string& file) {
 }
 
 Task<> HostileTenant::open(connection::Options options, std::string container) {
+    certificate = options.control;
     co_await tenant.open(reactor, std::move(options), std::move(container), plant.marker(), 1);
     if (!tenant.link) co_return;
     std::vector<std::byte> content(file_bytes);
@@ -461,7 +474,7 @@ Task<> cut_connections(HostileTenant& self) { return many_at_once(self, 4, cut_o
 Task<> send_garbage(HostileTenant& self) { return many_at_once(self, 4, garbage_on); }
 
 Task<> spend_tickets(HostileTenant& self) {
-    const auto domain = fabric::shm::open_domain(self.reactor);
+    const auto domain = open_domain(self);
     control::ControlClient& control = self.tenant.connection->control();
     constexpr size_t left_max = 200;  // of the 256 that one may have
     std::vector<session::SessionId> left;

@@ -75,7 +75,7 @@ struct Limits {
     // while those inside cost this much.
     Duration large = std::chrono::milliseconds(1);
     uint64_t line_bytes = uint64_t{160} << 20;
-    // Lines of all tenants, and of one tenant.
+    // Lines of all tenants, and of one tenant. A tenant gets no more than are left for all others.
     uint32_t lines = 1280;
     uint32_t lines_of_one = 1280;
     // A tenant wants the highest cost that it had inside and waiting in the current and the last

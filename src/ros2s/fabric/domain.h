@@ -14,6 +14,8 @@
 
 namespace ros2s::fabric {
 
+class Strangers;
+
 // Decides which peers get an endpoint. A listener asks it as soon as it has read a peer's hello.
 // Until then the listener shares no memory with the peer and passes no byte or address of the peer
 // to a network library. Owned by the caller of listen(); outlives the listener.
@@ -56,6 +58,9 @@ struct ListenOptions {
     uint32_t handshakes_max = 64;
     // Equal to the limit of connect(), so that a handshake on a busy machine is not ended early.
     Duration handshake_within = std::chrono::seconds(5);
+    // Shared with other listeners: what peers that are not admitted yet may cost together. Null:
+    // not shared.
+    Strangers* strangers = nullptr;
 };
 
 struct ConnectOptions {

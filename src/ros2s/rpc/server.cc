@@ -58,8 +58,11 @@ Task<Result<std::unique_ptr<Server>>> Server::listen(Reactor& reactor, fabric::D
                                                      Report& report) {
     std::unique_ptr<Server> server(new Server(reactor, domain, service, gate, options));
     fabric::PeerCheck& peer_check = *server;
-    auto listener = co_await domain.listen(
-        std::move(address), {.limits = options.limits(), .peer_check = &peer_check}, report);
+    auto listener = co_await domain.listen(std::move(address),
+                                           {.limits = options.limits(),
+                                            .peer_check = &peer_check,
+                                            .strangers = &server->group_.strangers},
+                                           report);
     if (!listener) {
         server->closed_ = true;
         co_return fail(listener.error());

@@ -1,5 +1,5 @@
-// ServerGroup: the core and the payload memory that the servers of one process share. Both are
-// divided among the tenants of all these servers.
+// ServerGroup: what the servers of one process share. The core and the payload memory are divided
+// among the tenants of all these servers; what strangers may cost, among their listeners.
 //
 // Owned by the code that composes it; outlives its servers. Used on their core.
 #pragma once
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ros2s/admission/admission.h"
+#include "ros2s/fabric/strangers.h"
 #include "ros2s/rpc/sampled_traces.h"
 
 namespace ros2s::rpc {
@@ -16,11 +17,12 @@ class PayloadPool;
 struct ServerGroup {
     explicit ServerGroup(Reactor& reactor, admission::Limits limits = {},
                          const admission::Accounts* accounts = nullptr)
-        : admission(reactor, limits, accounts) {}
+        : admission(reactor, limits, accounts), strangers(reactor) {}
 
     // The bytes of a request are its payload, its sink, a body that is in windows, and what
     // Service::reply_memory_bytes() says.
     admission::Admission admission;
+    fabric::Strangers strangers;
     // What all PayloadPools together keep for later requests, and their huge pages.
     uint64_t kept_bytes = 0;
     static constexpr uint64_t kept_bytes_max = uint64_t{256} << 20;

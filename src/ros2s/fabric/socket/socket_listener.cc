@@ -15,9 +15,6 @@
 namespace ros2s::fabric {
 namespace {
 
-// Connections accepted in a turn of the loop, so that a flood leaves time for others.
-constexpr int accepts_per_turn = 16;
-
 // The hello, sealed, and the credential or verdict after it.
 std::vector<std::byte> encode(Hello hello, ConstBytes passed) {
     hello.passed_bytes = static_cast<uint32_t>(passed.size());
@@ -30,7 +27,8 @@ std::vector<std::byte> encode(Hello hello, ConstBytes passed) {
 
 }  // namespace
 
-Task<Result<std::unique_ptr<Stream>>> Handshakes::begin(Reactor& reactor, int fd, Peer& /*peer*/,
+Task<Result<std::unique_ptr<Stream>>> Handshakes::begin(Reactor& reactor, int fd,
+                                                        Stranger& /*stranger*/,
                                                         StopToken /*stop*/) {
     co_return std::make_unique<PlainStream>(reactor, fd);
 }
@@ -44,6 +42,9 @@ SocketListener::SocketListener(Reactor& reactor, Counters& counters, Handshakes&
       address_(std::move(address)),
       options_(options),
       arrival_(reactor),
+      strangers_(options.strangers != nullptr ? *options.strangers
+                                              : own_strangers_.emplace(reactor)),
+      share_{.most = options.handshakes_max},
       // Handshakes that make room take a moment to end.
       greeting_(reactor, size_t{3} * options.handshakes_max),
       accepting_(reactor, 1) {
@@ -54,36 +55,32 @@ SocketListener::SocketListener(Reactor& reactor, Counters& counters, Handshakes&
 SocketListener::~SocketListener() { ROS2S_CHECK(closed_); }
 
 Task<> SocketListener::run(SocketListener& self) {
-    for (int taken = 0;; ++taken) {
-        if (taken % accepts_per_turn == 0) co_await yield(self.reactor_);
+    while (true) {
         auto accepted = co_await accept_from(self.reactor_, self.socket_.get(), self.stop_.token());
         if (!accepted) co_return;  // stopped
+        co_await self.strangers_.pace_accepts();
         Descriptor peer = std::move(*accepted);
         const int on = 1;  // Unix sockets refuse it and do not need it
         setsockopt(peer.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         Peer who = peer_at(peer.get(), self.handshakes_.provider());
-        if (self.pending_.size() >= self.options_.handshakes_max) make_room(self.pending_, who);
         co_await self.greeting_.spawn(greet(self, std::move(peer), std::move(who)));
     }
 }
 
-bool SocketListener::make_room(Greetings& among, const Peer& coming) noexcept {
-    if (among.empty()) return false;
+void SocketListener::make_room(const Peer& coming) noexcept {
     // Ends the oldest handshake of the peers that have most, counting the new one.
     std::map<std::pair<int64_t, std::string_view>, size_t> counts;
     counts[{coming.user, coming.host}] = 1;
     size_t most = 0;
-    for (const Greeting* each : among) {
+    for (const Stranger* each : admitted_) {
         most = std::max(most, ++counts[{each->peer.user, each->peer.host}]);
     }
-    const auto oldest = std::ranges::find_if(among, [&](const Greeting* each) {
+    const auto oldest = std::ranges::find_if(admitted_, [&](const Stranger* each) {
         return counts.at({each->peer.user, each->peer.host}) == most;
     });
-    Greeting& chosen = **oldest;
-    among.erase(oldest);
-    chosen.makes_room = true;
+    Stranger& chosen = **oldest;
+    admitted_.erase(oldest);
     chosen.stop.request_stop();
-    return true;
 }
 
 // Best effort: a peer that does not read the answer finds the socket closed.
@@ -110,15 +107,15 @@ Task<Result<Hello>> SocketListener::hear(Stream& stream, std::vector<std::byte>&
     co_return hello;
 }
 
-Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Greeting& greeting,
+Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Stranger& stranger,
                                              StopToken stop) {
-    auto begun = co_await handshakes_.begin(reactor_, socket.get(), greeting.peer, stop);
+    auto begun = co_await handshakes_.begin(reactor_, socket.get(), stranger, stop);
     if (!begun) co_return fail(begun.error());
     std::unique_ptr<Stream> stream = std::move(*begun);
     std::vector<std::byte> credential;
     const auto hello = co_await hear(*stream, credential, stop);
     if (!hello) {
-        if (greeting.makes_room && !closed_) turn_away(*stream, Answer::busy);
+        if (stranger.makes_room && !closed_) turn_away(*stream, Answer::busy);
         co_return fail(hello.error());
     }
     // Its ticket stays valid if there is no room for it.
@@ -130,7 +127,7 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Greeting& greeti
     Admitted admitted{.socket = std::move(socket),
                       .stream = std::move(stream),
                       .hello = *hello,
-                      .peer = greeting.peer};
+                      .peer = stranger.peer};
     admitted.session = random_seed();
     PeerCheck::Verdict verdict{.admitted = true, .said = {}};
     if (options_.peer_check != nullptr) {
@@ -142,9 +139,10 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Greeting& greeti
         co_return fail(Code::denied);
     }
     // A peer that is not admitted yet never displaces an admitted peer.
-    if (is_full) make_room(admitted_, greeting.peer);
-    std::erase(pending_, &greeting);
-    admitted_.push_back(&greeting);
+    if (is_full) make_room(stranger.peer);
+    stranger.leave();
+    std::erase(pending_, &stranger);
+    admitted_.push_back(&stranger);
     Hello answer{.session = admitted.session};
     answer.set_provider(handshakes_.provider());
     const std::vector<std::byte> welcome = encode(answer, verdict.said);
@@ -157,12 +155,12 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Greeting& greeti
 }
 
 Task<> SocketListener::greet(SocketListener& self, Descriptor socket, Peer peer) {
-    Greeting greeting{.peer = std::move(peer), .stop = {}};
-    self.pending_.push_back(&greeting);
-    if (self.closed_) greeting.stop.request_stop();
+    Stranger stranger(self.strangers_, self.share_, std::move(peer));
+    self.pending_.push_back(&stranger);
+    if (self.closed_) stranger.stop.request_stop();
     Deadline deadline(self.reactor_, self.reactor_.now() + self.options_.handshake_within,
-                      greeting.stop.token());
-    auto admitted = co_await self.admit(std::move(socket), greeting, deadline.token());
+                      stranger.stop.token());
+    auto admitted = co_await self.admit(std::move(socket), stranger, deadline.token());
     Result<std::unique_ptr<Endpoint>> endpoint = fail(Code::denied);
     if (admitted) {
         const uint64_t session = admitted->session;
@@ -174,8 +172,8 @@ Task<> SocketListener::greet(SocketListener& self, Descriptor socket, Peer peer)
     }
     if (!endpoint) self.counters_.handshakes_refused.add();
     co_await deadline.finish();
-    std::erase(self.pending_, &greeting);
-    std::erase(self.admitted_, &greeting);
+    std::erase(self.pending_, &stranger);
+    std::erase(self.admitted_, &stranger);
     if (!endpoint) co_return;
     self.ready_.push_back(std::move(*endpoint));
     self.arrival_.wake_all();
@@ -199,7 +197,8 @@ Task<> SocketListener::close() {
     stop_.request_stop();
     arrival_.wake_all();
     co_await accepting_.join();
-    while (make_room(pending_, {}) || make_room(admitted_, {})) {
+    for (const Greetings* each : {&pending_, &admitted_}) {
+        for (Stranger* const stranger : *each) stranger->stop.request_stop();
     }
     co_await greeting_.join();
     while (!ready_.empty()) {

@@ -5,19 +5,21 @@
 //     pending ── begin(), hello, credential ──► asked ── verdict ──► admitted ── finish() ──► ready
 //     ── accept()
 //
-// Handshakes run side by side, bounded in number and time. Peers that are not admitted yet and
-// admitted peers have separate bounds, so a peer that is not admitted yet never displaces an
-// admitted peer. It costs a descriptor and a coroutine.
+// Handshakes run side by side, bounded in number and time. Peers that are not admitted yet
+// (Strangers) and admitted peers have separate bounds, so a peer that is not admitted yet never
+// displaces an admitted peer. It costs a descriptor and a coroutine.
 #pragma once
 #include <deque>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ros2s/fabric/domain.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/socket/socket.h"
 #include "ros2s/fabric/socket/stream.h"
+#include "ros2s/fabric/strangers.h"
 
 namespace ros2s::fabric {
 
@@ -36,8 +38,8 @@ class Handshakes {
     [[nodiscard]] virtual const std::string& provider() const noexcept = 0;
     // What carries the hellos of a peer that has just connected; by default the bare socket. May
     // talk to the peer, and add to what is known of it. An error closes the socket.
-    virtual Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd, Peer& peer,
-                                                        StopToken stop);
+    virtual Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd,
+                                                        Stranger& stranger, StopToken stop);
     // Sets up the session and makes the endpoint. An error closes the socket; the peer knows the
     // error only if the provider has sent it.
     virtual Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
@@ -65,24 +67,17 @@ class SocketListener final : public Listener {
     Task<> close() override;
 
   private:
-    // A handshake in progress.
-    struct Greeting {
-        Peer peer;
-        StopSource stop;
-        bool makes_room = false;  // it is being ended for another one
-    };
-    using Greetings =
-        std::list<Greeting*>;  // in the order of their arrival, without those that make room
+    using Greetings = std::list<Stranger*>;  // in the order of their arrival
 
     static Task<> run(SocketListener& self);
     static Task<> greet(SocketListener& self, Descriptor socket, Peer peer);
     // An acceptable hello. Errors: the sender was notified, or disconnected.
     Task<Result<Hello>> hear(Stream& stream, std::vector<std::byte>& credential, StopToken stop);
     // Errors: the peer was notified that it is not admitted, or it disconnected.
-    Task<Result<Admitted>> admit(Descriptor socket, Greeting& greeting, StopToken stop);
+    Task<Result<Admitted>> admit(Descriptor socket, Stranger& stranger, StopToken stop);
     void turn_away(Stream& stream, Answer answer, ConstBytes verdict = {}) noexcept;
-    // Makes room for this peer. False if no handshake is in progress.
-    static bool make_room(Greetings& among, const Peer& coming) noexcept;
+    // Ends an admitted peer's handshake for this one's, which is also admitted.
+    void make_room(const Peer& coming) noexcept;
 
     Reactor& reactor_;
     Counters& counters_;
@@ -93,8 +88,11 @@ class SocketListener final : public Listener {
     StopSource stop_;
     Event arrival_;
     std::deque<std::unique_ptr<Endpoint>> ready_;
+    std::optional<Strangers> own_strangers_;
+    Strangers& strangers_;
+    Strangers::Share share_;
     Greetings pending_;
-    Greetings admitted_;
+    Greetings admitted_;  // without those that make room
     Nursery greeting_;
     Nursery accepting_;
     bool closed_ = false;

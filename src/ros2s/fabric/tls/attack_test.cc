@@ -16,6 +16,7 @@
 #include "relay.h"
 #include "ros2s/fabric/contract/attack_shapes.h"
 #include "ros2s/fabric/socket/socket_listener.h"
+#include "ros2s/fabric/strangers.h"
 #include "test_authority.h"
 #include "tls_stream.h"
 
@@ -242,6 +243,65 @@ Task<> flood(Scene& scene) {
 TEST(TlsAttack, flood_of_connections) {
     Scene({.limits = {.reply_bytes = 256}, .handshakes_max = 8}).run(flood);
 }
+
+// A listener of the process, in a domain of its own.
+struct OneOfMany {
+    std::unique_ptr<Domain> domain;
+    std::unique_ptr<Listener> listener;
+    Task<> close() const {
+        co_await listener->close();
+        co_await domain->close();
+    }
+};
+
+Task<OneOfMany> listen_with(Scene& scene, Strangers& strangers) {
+    Report report;
+    OneOfMany made;
+    auto domain = open_domain(scene.core(), authority().server(), report);
+    ROS2S_CHECK(domain);
+    made.domain = std::move(*domain);
+    auto listener = co_await made.domain->listen(
+        "127.0.0.1:0", {.handshake_within = 1h, .strangers = &strangers}, report);
+    ROS2S_CHECK(listener);
+    made.listener = std::move(*listener);
+    co_return made;
+}
+
+// All listeners together have a bound. The flooded one uses what others leave.
+Task<> flood_of_another(Scene& scene) {
+    constexpr size_t most = 8;
+    Strangers strangers(scene.core(), most);
+    const OneOfMany flooded = co_await listen_with(scene, strangers);
+    const OneOfMany other = co_await listen_with(scene, strangers);
+    Report report;
+    auto slow = co_await connect_to(scene.core(), other.listener->address(), {}, report);
+    EXPECT_TRUE(slow) << report.text();
+    std::vector<Descriptor> silent;
+    for (size_t i = 0; i < 3 * most; ++i) {
+        auto socket = co_await connect_to(scene.core(), flooded.listener->address(), {}, report);
+        EXPECT_TRUE(socket) << report.text();
+        if (socket) silent.push_back(std::move(*socket));
+    }
+    for (size_t i = 0; i < 2 * most && i < silent.size(); ++i) {
+        EXPECT_TRUE(co_await is_hung_up(scene, silent[i].get()));
+    }
+    EXPECT_EQ(strangers.size(), most);
+    auto client = co_await scene.stage.honest->connect(other.listener->address(), {}, report);
+    EXPECT_TRUE(client) << report.text();
+    if (client) {
+        const auto accepted = co_await other.listener->accept();
+        EXPECT_TRUE(accepted);
+        co_await (*client)->close();
+        co_await (*accepted)->close();
+    }
+    std::byte byte{};
+    EXPECT_EQ(::recv(slow ? slow->get() : -1, &byte, 1, MSG_DONTWAIT), -1) << "it is not hung up";
+    EXPECT_EQ(errno, EAGAIN);
+    co_await flooded.close();
+    co_await other.close();
+    EXPECT_EQ(strangers.size(), 0U);
+}
+TEST(TlsAttack, flood_of_another_listener) { Scene().run(flood_of_another); }
 
 // ---- peers with a certificate
 

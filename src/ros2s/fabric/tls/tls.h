@@ -3,8 +3,8 @@
 // own code copies them after it has asked its own table.
 //
 // A peer has to complete the TLS handshake with a certificate of our authority before it can say
-// hello, and to show its ticket there before it gets an endpoint. Handshakes of all listeners of a
-// domain together use at most a quarter of the core's time.
+// hello, and to show its ticket there before it gets an endpoint. TLS handshakes of all listeners
+// with the same Strangers together use at most a quarter of the core's time.
 //
 // Addresses are "IP:PORT". There is one TCP connection for each session. Its hang-up means that the
 // peer is gone.
@@ -23,7 +23,7 @@ struct Options {
     pki::Identity identity;
     // The name, or IP address, that a server's certificate must have. For a domain that connects.
     std::string server_name{};
-    // A line for each peer that a listener refuses before its hello; at most 20 in a second.
+    // A line for each peer that a listener refuses before its hello (Stranger::take_line()).
     Log log{};
 };
 

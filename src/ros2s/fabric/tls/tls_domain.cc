@@ -18,42 +18,6 @@ namespace {
 
 const std::string provider_name = "tls";
 
-// Lines about refused strangers: a flood of them writes no more than this.
-class RefusalLines {
-  public:
-    RefusalLines(Reactor& reactor, Log log) : reactor_(reactor), log_(std::move(log)) {}
-    void say(const Peer& peer, std::string_view why) {
-        const auto second =
-            std::chrono::floor<std::chrono::seconds>(reactor_.now().time_since_epoch()).count();
-        if (second != second_) {
-            second_ = second;
-            lines_ = 0;
-        }
-        if (++lines_ > per_second_max) {
-            ++unsaid_;
-            return;
-        }
-        log_.warning(
-            audit_line({.subject = "",
-                        .peer = peer.name,
-                        .session = 0U,
-                        .action = AuditAction::connect,
-                        .object = AuditObject{},
-                        .decision = AuditDecision::refused,
-                        .reason = Error{.code = Code::denied},
-                        .text = fmt::format("{} was refused before its hello: {}", peer.name, why)},
-                       std::exchange(unsaid_, 0)));
-    }
-
-  private:
-    static constexpr uint32_t per_second_max = 20;
-    Reactor& reactor_;
-    Log log_;
-    int64_t second_ = -1;
-    uint32_t lines_ = 0;
-    uint64_t unsaid_ = 0;
-};
-
 class TlsDomain final : public SocketDomain {
   public:
     TlsDomain(Reactor& reactor, Options options, std::unique_ptr<SecureSockets> secure,
@@ -61,9 +25,7 @@ class TlsDomain final : public SocketDomain {
         : SocketDomain(reactor, provider_name, Addresses::network),
           options_(std::move(options)),
           secure_(std::move(secure)),
-          sockets_(std::move(sockets)),
-          refusals_(reactor, options_.log),
-          steps_(reactor, 1) {}
+          sockets_(std::move(sockets)) {}
     ~TlsDomain() override { ROS2S_CHECK(sockets_ == nullptr); }
 
     Task<> close() override {
@@ -73,12 +35,15 @@ class TlsDomain final : public SocketDomain {
     }
 
   private:
-    Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd, Peer& peer,
+    Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd, Stranger& stranger,
                                                 StopToken stop) override;
     // Whether a peer that has just connected speaks another provider's protocol, and was notified.
     Task<Result<bool>> is_of_another(int fd, StopToken stop);
-    // The steps of a stranger's handshake, each with a pause after it.
-    Task<Result<>> shake_hands(TlsStream& stream, StopToken stop);
+    // Errors are in the report, or those of the stream that it has made.
+    Task<Result<>> shake_hands(int fd, std::unique_ptr<TlsStream>& stream, Stranger& stranger,
+                               StopToken stop, Report& report);
+    // One line in the log.
+    void say_refused(Stranger& stranger, std::string_view why) const;
     Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
                                                    StopToken stop) override;
     Task<Result<std::unique_ptr<Endpoint>>> handshake(std::string address,
@@ -106,35 +71,48 @@ class TlsDomain final : public SocketDomain {
                                                 std::move(packet_session), std::move(wire));
     }
 
-    // After each step of a stranger's handshake, this many times its duration belongs to others.
-    static constexpr int rest_per_step = 3;
-
     const Options options_;
     std::unique_ptr<SecureSockets> secure_;
     std::unique_ptr<Sockets> sockets_;
-    RefusalLines refusals_;
-    Semaphore steps_;
 };
 
 // Each step may cost a signature and its verification, some 0.2 to 1 ms, for a peer that has shown
-// nothing yet. So steps of all peers follow each other, with pauses between.
-Task<Result<>> TlsDomain::shake_hands(TlsStream& stream, StopToken stop) {
+// nothing yet. The first one also takes in files that have changed.
+Task<Result<>> TlsDomain::shake_hands(int fd, std::unique_ptr<TlsStream>& stream,
+                                      Stranger& stranger, StopToken stop, Report& report) {
     while (true) {
-        co_await steps_.acquire();
-        Result<bool> done = fail(Code::cancelled);
-        {
-            const SemaphoreHold hold(steps_);
-            if (!stop.stop_requested()) {
-                const Time began = reactor_.now();
-                done = stream.step();
-                const Duration took = reactor_.now() - began;
-                co_await sleep_for(reactor_, rest_per_step * took);
+        ROS2S_CO_TRY(co_await stranger.begin_step(stop));
+        Result<bool> done = false;
+        if (stream == nullptr) {
+            auto secure = secure_->accept(fd, report);
+            if (secure) {
+                stream = std::make_unique<TlsStream>(reactor_, fd, std::move(*secure));
+            } else {
+                done = fail(secure.error());
             }
         }
+        if (done) done = stream->step();
+        co_await stranger.end_step();
         if (!done) co_return fail(done.error());
         if (*done) co_return Result<>{};
-        ROS2S_CO_TRY(co_await stream.wait_after_step(stop));
+        ROS2S_CO_TRY(co_await stream->wait_after_step(stop));
     }
+}
+
+void TlsDomain::say_refused(Stranger& stranger, std::string_view why) const {
+    const auto left_out = stranger.take_line();
+    if (!left_out) return;
+    const Peer& peer = stranger.peer;
+    options_.log.warning(
+        audit_line({.subject = "",
+                    .peer = peer.name,
+                    .session = 0U,
+                    .action = AuditAction::connect,
+                    .object = AuditObject{},
+                    .decision = AuditDecision::refused,
+                    .reason = Error{.code = Code::denied},
+                    .text = fmt::format("{} was refused before its hello: {}", peer.name, why)},
+                   *left_out));
 }
 
 // A hello without TLS is answered without TLS, so that the peer learns what its mistake is.
@@ -154,28 +132,26 @@ Task<Result<bool>> TlsDomain::is_of_another(int fd, StopToken stop) {
     co_return true;
 }
 
-Task<Result<std::unique_ptr<Stream>>> TlsDomain::begin(Reactor& reactor, int fd, Peer& peer,
-                                                       StopToken stop) {
+Task<Result<std::unique_ptr<Stream>>> TlsDomain::begin(Reactor& /*reactor*/, int fd,
+                                                       Stranger& stranger, StopToken stop) {
     const auto refuse = [&](const Error& error, const std::string& why) {
-        refusals_.say(peer, !why.empty()                       ? why
-                            : error.code == Code::disconnected ? "it hung up in the TLS handshake"
-                                                               : "it did not finish the TLS "
-                                                                 "handshake in time");
+        say_refused(stranger, !why.empty() ? why
+                              : error.code == Code::disconnected
+                                  ? "it hung up in the TLS handshake"
+                                  : "it did not finish the TLS handshake in time");
         return fail(error);
     };
     const auto of_another = co_await is_of_another(fd, stop);
     if (!of_another) co_return refuse(of_another.error(), {});
     if (*of_another) co_return refuse({Code::unsupported}, "it uses another provider, without TLS");
     Report report;
-    auto secure = secure_->accept(fd, report);
-    if (!secure) co_return refuse(secure.error(), report.text());
-    auto stream = std::make_unique<TlsStream>(reactor, fd, std::move(*secure));
-    const auto shaken = co_await shake_hands(*stream, stop);
+    std::unique_ptr<TlsStream> stream;
+    const auto shaken = co_await shake_hands(fd, stream, stranger, stop, report);
     if (!shaken) {
-        const std::string& why = stream->secure().why();
-        co_return refuse(shaken.error(), why.empty() ? why : "TLS: " + why);
+        const std::string why = stream != nullptr ? stream->secure().why() : std::string();
+        co_return refuse(shaken.error(), why.empty() ? report.text() : "TLS: " + why);
     }
-    peer.subject = stream->secure().peer_subject();
+    stranger.peer.subject = stream->secure().peer_subject();
     co_return stream;
 }
 

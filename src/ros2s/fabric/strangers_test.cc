@@ -1,0 +1,188 @@
+// Strangers: what the peers of many listeners may cost together, and who makes room for whom.
+#include "strangers.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::fabric {
+namespace {
+
+using namespace std::chrono_literals;
+
+Peer at_host(const std::string& host) { return {.name = host, .host = host}; }
+
+class StrangersTest : public testing::Test {
+  protected:
+    sim::World world{1};
+    Strangers strangers{world.core(), 8};
+    // Listeners.
+    std::array<Strangers::Share, 9> shares = [] {
+        std::array<Strangers::Share, 9> all;
+        for (auto& share : all) share.most = 6;
+        return all;
+    }();
+    std::vector<std::unique_ptr<Stranger>> present;
+
+    Stranger& arrive(size_t listener, const std::string& host) {
+        return *present.emplace_back(
+            std::make_unique<Stranger>(strangers, shares[listener], at_host(host)));
+    }
+    [[nodiscard]] size_t left(const std::string& host) const {
+        size_t count = 0;
+        for (const auto& each : present) count += each->peer.host == host && !each->makes_room;
+        return count;
+    }
+};
+
+TEST_F(StrangersTest, AListenerHasAtMostItsShare) {
+    for (int i = 0; i < 4; ++i) arrive(0, "flood");
+    arrive(0, "one");
+    arrive(0, "two");
+    arrive(0, "three");
+    EXPECT_TRUE(present.front()->makes_room && present.front()->stop.stop_requested());
+    EXPECT_EQ(left("flood"), 3U);
+    EXPECT_EQ(left("one") + left("two") + left("three"), 3U);
+    EXPECT_EQ(shares[0].now, 6U);
+}
+
+TEST_F(StrangersTest, AFloodAtSomeListenersLeavesRoomAtOthers) {
+    Stranger& client = arrive(2, "client");
+    for (int i = 0; i < 100; ++i) arrive(i % 2, "flood " + std::to_string(i));
+    EXPECT_FALSE(client.makes_room);
+    EXPECT_FALSE(arrive(3, "another client").makes_room);
+    EXPECT_EQ(strangers.size(), 8U);
+    EXPECT_EQ(shares[2].now + shares[3].now, 2U);
+}
+
+// It has no more than one at each listener, and so has the client.
+TEST_F(StrangersTest, AnAddressThatIsAtAllListenersMakesRoomForOneThatIsNot) {
+    for (size_t listener = 0; listener < 8; ++listener) arrive(listener, "flood");
+    Stranger& client = arrive(3, "client");
+    for (size_t i = 0; i < 100; ++i) arrive(i % 9, "flood");
+    EXPECT_FALSE(client.makes_room);
+    EXPECT_EQ(strangers.size(), 8U);
+    EXPECT_EQ(left("flood"), 7U);
+}
+
+TEST_F(StrangersTest, WhoIsAdmittedDoesNotCount) {
+    Stranger& admitted = arrive(0, "client");
+    admitted.leave();
+    for (int i = 0; i < 100; ++i) arrive(0, "client");
+    EXPECT_FALSE(admitted.makes_room);
+    EXPECT_EQ(strangers.size(), 6U);
+    present.clear();
+    EXPECT_EQ(strangers.size(), 0U);
+    EXPECT_EQ(shares[0].now, 0U);
+}
+
+Task<> refuse_many(Reactor& core) {
+    Strangers strangers(core);
+    Strangers::Share share{.most = 64}, another{.most = 64};
+    Stranger one(strangers, share, at_host("one")), two(strangers, another, at_host("two"));
+    uint64_t written = 0;
+    for (int i = 0; i < 50; ++i) {
+        for (Stranger* const each : {&one, &two}) written += each->take_line() == 0U;
+    }
+    EXPECT_EQ(written, 20U);
+    co_await sleep_for(core, 1s);
+    EXPECT_EQ(two.take_line(), 80U) << "left out";
+    EXPECT_EQ(one.take_line(), 0U);
+}
+TEST(StrangersLines, AreLimitedForAllListeners) {
+    sim::World world(1);
+    world.run(refuse_many(world.core()));
+}
+
+// ---- steps
+
+struct Flood {
+    StopSource stop;
+    uint64_t steps = 0;
+};
+constexpr Duration step = 1ms;
+constexpr Duration with_rest = 4 * step;
+constexpr uint64_t steps_per_second = 250;
+
+Task<> step_on(Reactor& core, Strangers& strangers, Strangers::Share& at, Flood& flood) {
+    Stranger stranger(strangers, at, at_host("flood"));
+    while (co_await stranger.begin_step(flood.stop.token())) {
+        ++flood.steps;
+        co_await sleep_for(core, step);
+        co_await stranger.end_step();
+    }
+}
+
+Task<> flood_listeners(Reactor& core) {
+    constexpr size_t listeners = 7, at_each = 20, own_steps = 3;
+    Strangers strangers(core);
+    std::array<Strangers::Share, listeners + 1> shares;
+    for (auto& share : shares) share.most = 64;
+    Flood flood;
+    Nursery nursery(core, listeners * at_each);
+    for (size_t i = 0; i < listeners * at_each; ++i) {
+        co_await nursery.spawn(step_on(core, strangers, shares[i % listeners], flood));
+    }
+    co_await sleep_for(core, 1s);
+    EXPECT_LE(flood.steps, steps_per_second + 1) << "a quarter of the time, of all listeners";
+    EXPECT_GE(flood.steps, steps_per_second - 1);
+    {
+        Stranger client(strangers, shares.back(), at_host("client"));
+        const Time begun = core.now();
+        for (size_t i = 0; i < own_steps; ++i) {
+            EXPECT_TRUE(co_await client.begin_step({}));
+            co_await sleep_for(core, step);
+            co_await client.end_step();
+        }
+        EXPECT_LE(core.now() - begun, own_steps * (listeners + 1) * with_rest)
+            << "after one step of each other listener";
+    }
+    flood.stop.request_stop();
+    const Time stopped = core.now();
+    co_await nursery.join();
+    EXPECT_LE(core.now() - stopped, with_rest) << "those that wait end at once";
+}
+TEST(StrangersSteps, ListenersTakeTurnsInAQuarterOfTheTime) {
+    sim::World world(1);
+    world.run(flood_listeners(world.core()));
+}
+
+// ---- accepted connections
+
+Task<> accept_on(Strangers& strangers, uint64_t& accepted) {
+    for (int i = 0; i < 100; ++i) {
+        ++accepted;
+        co_await strangers.pace_accepts();
+    }
+}
+
+Task<> accept_at_many(Reactor& core) {
+    constexpr size_t listeners = 10;
+    Strangers strangers(core);
+    std::array<uint64_t, listeners> accepted{};
+    Nursery nursery(core, listeners);
+    for (uint64_t& each : accepted) co_await nursery.spawn(accept_on(strangers, each));
+    uint64_t before = 0;
+    while (nursery.running() > 0) {
+        co_await yield(core);
+        uint64_t now = 0;
+        for (const uint64_t each : accepted) now += each;
+        // 16, and one of each listener that waits for its turn, and its next one.
+        EXPECT_LE(now - before, 16 + 2 * listeners);
+        before = now;
+    }
+    EXPECT_EQ(before, listeners * 100);
+}
+TEST(StrangersAccepts, AFewOfAllListenersInATurnOfTheLoop) {
+    sim::World world(1);
+    world.run(accept_at_many(world.core()));
+}
+
+}  // namespace
+}  // namespace ros2s::fabric
