@@ -100,7 +100,7 @@ DelegatedPools::DelegatedPools(Reactor& reactor, BlockingPool& blocking,
 
 DelegatedPools::~DelegatedPools() { ROS2S_CHECK(kept_.empty()); }
 
-void DelegatedPools::begin(connection::DirectOptions engine, std::vector<std::string> pools,
+void DelegatedPools::begin(connection::Options engine, std::vector<std::string> pools,
                            const session::Mounts& mounts, Log log) {
     engine_ = std::move(engine);
     mounts_ = &mounts;
@@ -172,7 +172,7 @@ void DelegatedPools::report_late(const std::string& pool, const Known& known) {
 
 void DelegatedPools::know_reachable(const std::string& pool, Known& known) {
     if (std::exchange(known.is_absent, false)) {
-        log_.info(engine_is_back(engine_.engine.control, pool,
+        log_.info(engine_is_back(engine_.server.control, pool,
                                  reactor_.wall_time() - *known.failing_since));
         if (on_change_) on_change_(pool, true);
     }
@@ -190,7 +190,7 @@ void DelegatedPools::fail_to_know(const std::string& pool, Error error, std::str
     if (!known.failing_since) known.failing_since = now;
     if (known.is_absent || now - *known.failing_since < absence_least) return;
     known.is_absent = true;
-    log_.warning(engine_is_away(engine_.engine.control, pool, why));
+    log_.warning(engine_is_away(engine_.server.control, pool, why));
     if (on_change_) on_change_(pool, false);
 }
 
@@ -317,7 +317,7 @@ void DelegatedPools::log_not_issued(Error error, const Report& said) {
     const Time now = reactor_.now();
     if (error.code == Code::cancelled || now < may_log_not_issued_) return;
     may_log_not_issued_ = now + std::chrono::minutes(1);
-    log_.warning("asking the engine at {} for a capability failed: {}", engine_.engine.control,
+    log_.warning("asking the engine at {} for a capability failed: {}", engine_.server.control,
                  said.empty() ? ros2s::describe(error) : said.text());
 }
 
@@ -480,8 +480,8 @@ Task<Result<>> DelegatedPools::open(Kept& kept, const Call& call, std::string po
     }
     const SemaphoreHold hold(kept.turn);
     if (kept.pool != nullptr) co_return Result<>{};
-    connection::DirectOptions options = engine_;
-    options.engine.pool = pool;
+    connection::Options options = engine_;
+    options.server.pool = pool;
     options.holder = kept.holder.get();
     options.opening = call;
     Report said;

@@ -55,7 +55,7 @@ class DelegatedPools final : public control::Capabilities {
     ~DelegatedPools() override;
 
     // `engine`: how it is reached. `mounts`: those of the hosts; know() reads them.
-    void begin(connection::DirectOptions engine, std::vector<std::string> pools,
+    void begin(connection::Options engine, std::vector<std::string> pools,
                const session::Mounts& mounts, Log log);
     // For hosts; `engine` outlives this.
     void ask(control::ControlClient& engine) { control_ = &engine; }
@@ -145,7 +145,7 @@ class DelegatedPools final : public control::Capabilities {
     BlockingPool& blocking_;
     session::SessionTable& sessions_;
     const capability::SigningKey key_;
-    connection::DirectOptions engine_;
+    connection::Options engine_;
     control::ControlClient* control_ = nullptr;
     const session::Mounts* mounts_ = nullptr;
     Log log_;

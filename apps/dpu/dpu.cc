@@ -79,8 +79,8 @@ Task<Result<>> Dpu::begin(Report& report) {
     co_return Result<>{};
 }
 
-connection::DirectOptions Dpu::way_to(const std::string& pool) const {
-    return {.engine = {.control = settings_.engine,
+connection::Options Dpu::way_to(const std::string& pool) const {
+    return {.server = {.control = settings_.engine,
                        .server_name = settings_.engine_name,
                        .identity = pki::identity_in(settings_.engine_certificates, "client"),
                        .pool = pool,

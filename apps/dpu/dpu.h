@@ -42,7 +42,7 @@ class Dpu final : public daemon::Daemon {
 
   private:
     [[nodiscard]] control::ControlOptions control_options() const;
-    [[nodiscard]] connection::DirectOptions way_to(const std::string& pool) const;
+    [[nodiscard]] connection::Options way_to(const std::string& pool) const;
     Task<Result<>> open_pools(Report& report);
     Task<Result<>> follow_tenants(Report& report);
     Task<Result<>> open_directories(Report& report);

@@ -16,9 +16,8 @@ constexpr Duration watch_interval = std::chrono::milliseconds(500);
 
 }  // namespace
 
-Task<Result<>> EnginePools::open(connection::DirectOptions options, const Log& log,
-                                 Report& report) {
-    const std::string name = options.engine.pool;
+Task<Result<>> EnginePools::open(connection::Options options, const Log& log, Report& report) {
+    const std::string name = options.server.pool;
     // Hosts learn that this process is there and the engine is not.
     options.absence_errno = rpc::absent_behind;
     ROS2S_CO_TRY_ASSIGN(auto pool,
@@ -28,7 +27,7 @@ Task<Result<>> EnginePools::open(connection::DirectOptions options, const Log& l
     Pool& added = pools_[name];
     added.store = &pool->store();
     added.engine = added.stack.push("DirectPool", std::move(pool));
-    added.control = options.engine.control;
+    added.control = options.server.control;
     co_return Result<>{};
 }
 

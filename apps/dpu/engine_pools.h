@@ -31,7 +31,7 @@ class EnginePools {
     Result<> use_keys(const std::string& place, Duration keep, std::string new_container_key,
                       const Log& log, Report& report);
     // Opens one more. Errors: those of DirectPool::open().
-    Task<Result<>> open(connection::DirectOptions options, const Log& log, Report& report);
+    Task<Result<>> open(connection::Options options, const Log& log, Report& report);
     // The same of a Ceph cluster. Errors: those of RadosPool::open().
     Task<Result<>> open_in_cluster(Environment environment, std::string name,
                                    connection::RadosOptions options, Report& report);

@@ -31,8 +31,7 @@ Task<> getattr_task(Server& server, fuse_req_t request, fs::NodeId node) {
     reply_attributes(request, co_await server.file_system().get_attributes(user.call, node));
 }
 void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
-    Server& server = server_of(request);
-    server.run(getattr_task(server, request, node_of(node)));
+    run(request, getattr_task, node_of(node));
 }
 
 Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node, fs::SetAttributes changes,
@@ -91,10 +90,7 @@ Task<> statfs_task(Server& server, fuse_req_t request) {
     status.f_namemax = fs::name_bytes_max;
     fuse_reply_statfs(request, &status);
 }
-void statfs(fuse_req_t request, fuse_ino_t) {
-    Server& server = server_of(request);
-    server.run(statfs_task(server, request));
-}
+void statfs(fuse_req_t request, fuse_ino_t) { run(request, statfs_task); }
 
 // Attributes whose effect we do not implement. ACLs (system.*) would seem to be accepted and would
 // not be enforced. File capabilities have no effect on a nosuid mount, as this one is, and the
@@ -144,8 +140,7 @@ void getxattr(fuse_req_t request, fuse_ino_t node, const char* name, size_t room
                        std::string_view(name).starts_with("system.") ? EOPNOTSUPP : ENODATA);
         return;
     }
-    Server& server = server_of(request);
-    server.run(getxattr_task(server, request, node_of(node), name, room));
+    run(request, getxattr_task, node_of(node), name, room);
 }
 
 Task<> setxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::string name,
@@ -168,8 +163,7 @@ void setxattr(fuse_req_t request, fuse_ino_t node, const char* name, const char*
     const auto how = (flags & XATTR_CREATE) != 0    ? fs::SetXattr::create
                      : (flags & XATTR_REPLACE) != 0 ? fs::SetXattr::replace
                                                     : fs::SetXattr::any;
-    Server& server = server_of(request);
-    server.run(setxattr_task(server, request, node_of(node), name, std::string(value, bytes), how));
+    run(request, setxattr_task, node_of(node), name, std::string(value, bytes), how);
 }
 
 Task<> listxattr_task(Server& server, fuse_req_t request, fs::NodeId node, size_t room) {
@@ -192,8 +186,7 @@ Task<> listxattr_task(Server& server, fuse_req_t request, fs::NodeId node, size_
     }
 }
 void listxattr(fuse_req_t request, fuse_ino_t node, size_t room) {
-    Server& server = server_of(request);
-    server.run(listxattr_task(server, request, node_of(node), room));
+    run(request, listxattr_task, node_of(node), room);
 }
 
 Task<> removexattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::string name) {
@@ -205,8 +198,7 @@ void removexattr(fuse_req_t request, fuse_ino_t node, const char* name) {
         fuse_reply_err(request, EOPNOTSUPP);
         return;
     }
-    Server& server = server_of(request);
-    server.run(removexattr_task(server, request, node_of(node), name));
+    run(request, removexattr_task, node_of(node), name);
 }
 
 }  // namespace

@@ -30,8 +30,7 @@ Task<> opendir_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_fi
     }
 }
 void opendir(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
-    Server& server = server_of(request);
-    server.run(opendir_task(server, request, node_of(node), *file));
+    run(request, opendir_task, node_of(node), *file);
 }
 
 // One reply being filled.
@@ -145,15 +144,13 @@ Task<> readdir_task(Server& server, fuse_req_t request, fs::NodeId node, fs::Fil
     if (!listing.send()) forget(server, entries);
 }
 void readdir(fuse_req_t request, fuse_ino_t node, size_t room, off_t offset, fuse_file_info* file) {
-    Server& server = server_of(request);
-    server.run(readdir_task(server, request, node_of(node), handle_of(*file), room,
-                            static_cast<uint64_t>(offset), false));
+    run(request, readdir_task, node_of(node), handle_of(*file), room, static_cast<uint64_t>(offset),
+        false);
 }
 void readdirplus(fuse_req_t request, fuse_ino_t node, size_t room, off_t offset,
                  fuse_file_info* file) {
-    Server& server = server_of(request);
-    server.run(readdir_task(server, request, node_of(node), handle_of(*file), room,
-                            static_cast<uint64_t>(offset), true));
+    run(request, readdir_task, node_of(node), handle_of(*file), room, static_cast<uint64_t>(offset),
+        true);
 }
 
 Task<> releasedir_task(Server& server, fuse_req_t request, fs::FileHandle handle) {
@@ -161,8 +158,7 @@ Task<> releasedir_task(Server& server, fuse_req_t request, fs::FileHandle handle
     reply(request, co_await server.file_system().close(call, handle));
 }
 void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-    Server& server = server_of(request);
-    server.run(releasedir_task(server, request, handle_of(*file)));
+    run(request, releasedir_task, handle_of(*file));
 }
 
 Task<> fsyncdir_task(Server& server, fuse_req_t request, fs::FileHandle handle) {
@@ -170,8 +166,7 @@ Task<> fsyncdir_task(Server& server, fuse_req_t request, fs::FileHandle handle) 
     reply(request, co_await server.file_system().fsync(call, handle));
 }
 void fsyncdir(fuse_req_t request, fuse_ino_t, int, fuse_file_info* file) {
-    Server& server = server_of(request);
-    server.run(fsyncdir_task(server, request, handle_of(*file)));
+    run(request, fsyncdir_task, handle_of(*file));
 }
 
 }  // namespace

@@ -56,8 +56,7 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
 }
 void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
             fuse_file_info* file) {
-    Server& server = server_of(request);
-    server.run(create_task(server, request, node_of(parent), name, mode, *file));
+    run(request, create_task, node_of(parent), name, mode, *file);
 }
 
 Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
@@ -74,9 +73,8 @@ Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_
     }
 }
 void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
-    Server& server = server_of(request);
     file->flags &= ~O_EXCL;  // only meaningful for create
-    server.run(open_task(server, request, node_of(node), *file));
+    run(request, open_task, node_of(node), *file);
 }
 
 Task<> release_task(Server& server, fuse_req_t request, fs::FileHandle handle) {
@@ -84,8 +82,7 @@ Task<> release_task(Server& server, fuse_req_t request, fs::FileHandle handle) {
     reply(request, co_await server.write_handles().close(call, handle));
 }
 void release(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-    Server& server = server_of(request);
-    server.run(release_task(server, request, handle_of(*file)));
+    run(request, release_task, handle_of(*file));
 }
 
 Task<> read_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHandle handle,
@@ -103,9 +100,7 @@ Task<> read_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHa
     server.read_buffers().give(std::move(buffer));
 }
 void read(fuse_req_t request, fuse_ino_t node, size_t bytes, off_t offset, fuse_file_info* file) {
-    Server& server = server_of(request);
-    server.run(read_task(server, request, node_of(node), handle_of(*file), bytes,
-                         static_cast<uint64_t>(offset)));
+    run(request, read_task, node_of(node), handle_of(*file), bytes, static_cast<uint64_t>(offset));
 }
 
 Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_info file,
@@ -143,8 +138,7 @@ Task<> fsync_task(Server& server, fuse_req_t request, fs::FileHandle handle) {
     reply(request, co_await server.file_system().fsync(call, handle));
 }
 void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* file) {
-    Server& server = server_of(request);
-    server.run(fsync_task(server, request, handle_of(*file)));
+    run(request, fsync_task, handle_of(*file));
 }
 
 // Makes the file at least as long. The last byte is overwritten with zero, because setting the size
@@ -180,9 +174,8 @@ void fallocate(fuse_req_t request, fuse_ino_t node, int mode, off_t offset, off_
         fuse_reply_err(request, EOPNOTSUPP);
         return;
     }
-    Server& server = server_of(request);
-    server.run(punch_task(server, request, node_of(node), *file, static_cast<uint64_t>(offset),
-                          static_cast<uint64_t>(length), keep_size));
+    run(request, punch_task, node_of(node), *file, static_cast<uint64_t>(offset),
+        static_cast<uint64_t>(length), keep_size);
 }
 
 }  // namespace

@@ -21,8 +21,7 @@ Task<> lookup_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
     reply_entry(request, result);
 }
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
-    Server& server = server_of(request);
-    server.run(lookup_task(server, request, node_of(parent), name));
+    run(request, lookup_task, node_of(parent), name);
 }
 
 void forget(fuse_req_t request, fuse_ino_t node, uint64_t count) {
@@ -43,8 +42,7 @@ Task<> mknod_task(Server& server, fuse_req_t request, fs::NodeId parent, std::st
                                                              owner_of(request, parent)));
 }
 void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
-    Server& server = server_of(request);
-    server.run(mknod_task(server, request, node_of(parent), name, mode, device));
+    run(request, mknod_task, node_of(parent), name, mode, device);
 }
 
 Task<> mkdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
@@ -55,8 +53,7 @@ Task<> mkdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::st
                                                              owner_of(request, parent)));
 }
 void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
-    Server& server = server_of(request);
-    server.run(mkdir_task(server, request, node_of(parent), name, mode));
+    run(request, mkdir_task, node_of(parent), name, mode);
 }
 
 Task<> unlink_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
@@ -64,8 +61,7 @@ Task<> unlink_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
     reply(request, co_await server.file_system().unlink(user.call, parent, name));
 }
 void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
-    Server& server = server_of(request);
-    server.run(unlink_task(server, request, node_of(parent), name));
+    run(request, unlink_task, node_of(parent), name);
 }
 
 Task<> rmdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
@@ -73,8 +69,7 @@ Task<> rmdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::st
     reply(request, co_await server.file_system().rmdir(user.call, parent, name));
 }
 void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
-    Server& server = server_of(request);
-    server.run(rmdir_task(server, request, node_of(parent), name));
+    run(request, rmdir_task, node_of(parent), name);
 }
 
 Task<> symlink_task(Server& server, fuse_req_t request, std::string target, fs::NodeId parent,
@@ -84,8 +79,7 @@ Task<> symlink_task(Server& server, fuse_req_t request, std::string target, fs::
                                                                owner_of(request, parent)));
 }
 void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
-    Server& server = server_of(request);
-    server.run(symlink_task(server, request, target, node_of(parent), name));
+    run(request, symlink_task, target, node_of(parent), name);
 }
 
 Task<> link_task(Server& server, fuse_req_t request, fs::NodeId node, fs::NodeId parent,
@@ -94,8 +88,7 @@ Task<> link_task(Server& server, fuse_req_t request, fs::NodeId node, fs::NodeId
     reply_entry(request, co_await server.file_system().link(user.call, node, parent, name));
 }
 void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const char* name) {
-    Server& server = server_of(request);
-    server.run(link_task(server, request, node_of(node), node_of(parent), name));
+    run(request, link_task, node_of(node), node_of(parent), name);
 }
 
 Task<> rename_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
@@ -115,10 +108,9 @@ void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t 
         fuse_reply_err(request, EINVAL);
         return;
     }
-    Server& server = server_of(request);
-    server.run(rename_task(server, request, node_of(parent), name, node_of(new_parent), new_name,
-                           {.no_replace = (flags & RENAME_NOREPLACE) != 0,
-                            .exchange = (flags & RENAME_EXCHANGE) != 0}));
+    run(request, rename_task, node_of(parent), name, node_of(new_parent), new_name,
+        fs::FileSystem::RenameFlags{.no_replace = (flags & RENAME_NOREPLACE) != 0,
+                                    .exchange = (flags & RENAME_EXCHANGE) != 0});
 }
 
 Task<> readlink_task(Server& server, fuse_req_t request, fs::NodeId node) {
@@ -130,10 +122,7 @@ Task<> readlink_task(Server& server, fuse_req_t request, fs::NodeId node) {
     }
     fuse_reply_readlink(request, target->c_str());
 }
-void readlink(fuse_req_t request, fuse_ino_t node) {
-    Server& server = server_of(request);
-    server.run(readlink_task(server, request, node_of(node)));
-}
+void readlink(fuse_req_t request, fuse_ino_t node) { run(request, readlink_task, node_of(node)); }
 
 }  // namespace
 

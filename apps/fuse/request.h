@@ -15,6 +15,11 @@ namespace ros2s::fuse {
 [[nodiscard]] inline Server& server_of(fuse_req_t request) noexcept {
     return *static_cast<Server*>(fuse_req_userdata(request));
 }
+// Continues the request that is being dispatched in `task`(server, request, arguments...).
+void run(fuse_req_t request, auto task, auto... arguments) {
+    Server& server = server_of(request);
+    server.run(task(server, request, std::move(arguments)...));
+}
 [[nodiscard]] inline fs::NodeId node_of(fuse_ino_t inode) noexcept { return {inode}; }
 [[nodiscard]] inline fs::FileHandle handle_of(const fuse_file_info& file) noexcept {
     return {file.fh};

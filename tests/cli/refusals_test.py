@@ -128,6 +128,7 @@ echo begun; exec sleep 600
 
     def test_a_provider_that_is_none(self):
         self.refused("up", self.pool, "--provider", "shm, tcp", says=["'tcp'", "ucx+tcp"])
+        self.refused("up", self.pool, "--provider", "ucx +tcp", says=["'ucx +tcp'"])
         self.refused("up", self.pool, "--provider", "shm, ucx+tcp",
                      says=["every user of this machine", "--trusted-network"])
         done = run("up", self.pool, "--no-daemons", "--provider", "shm", expect=2)

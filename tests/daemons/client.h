@@ -16,7 +16,7 @@ namespace ros2s::tests {
 class Client {
   public:
     // Errors, with a sentence: those of opening.
-    Result<> open(OsReactor& reactor, const connection::DirectOptions& options, Report& report) {
+    Result<> open(OsReactor& reactor, const connection::Options& options, Report& report) {
         return run_blocking(reactor, [&] { return open_direct(reactor, options, report); });
     }
     Result<> open(OsReactor& reactor, const connection::HostOptions& options, Report& report) {
@@ -28,8 +28,7 @@ class Client {
     [[nodiscard]] fs::FileSystem& files() { return host_ ? host_->file_system() : *files_; }
 
   private:
-    Task<Result<>> open_direct(OsReactor& reactor, connection::DirectOptions options,
-                               Report& report) {
+    Task<Result<>> open_direct(OsReactor& reactor, connection::Options options, Report& report) {
         ROS2S_CO_TRY_ASSIGN(
             pool_, co_await connection::DirectPool::open(reactor, std::move(options), {}, report));
         const auto containers = co_await pool_->store().list_containers({});

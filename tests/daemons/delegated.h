@@ -75,7 +75,7 @@ class Delegated : public testing::TestWithParam<const char*> {
     // The engine's control plane, as that subject of its authority.
     std::unique_ptr<ControlClient> engine_as(const std::string& name) {
         Report report;
-        const auto access = engine.options("shm").engine;
+        const auto access = engine.options("shm").server;
         auto client = ControlClient::create(
             *reactor,
             {.address = access.control,

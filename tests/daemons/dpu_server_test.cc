@@ -167,8 +167,8 @@ TEST_P(DpuServer, TheHostHasNoDescriptorOfTheStorageSide) {
         (void)run_blocking(*reactor, [&] { return (*trusted)->close(); });
     }
     // Its certificate opens nothing at the engine.
-    connection::DirectOptions stolen = engine.options("shm");
-    stolen.engine.identity = dpu.options().dpu.identity;
+    connection::Options stolen = engine.options("shm");
+    stolen.server.identity = dpu.options().dpu.identity;
     const auto direct = run_blocking(
         *reactor, [&] { return connection::DirectPool::open(*reactor, stolen, {}, report); });
     EXPECT_FALSE(direct);

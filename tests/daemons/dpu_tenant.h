@@ -33,8 +33,9 @@ inline void issue_certificates(const DpuProcess& dpu, std::initializer_list<cons
                                                         const std::string& pool) {
     connection::ServerAccess server = dpu.options(pool).dpu;
     server.identity = pki::identity_in(dpu.places().host_certs, name);
-    return connection::options_for(std::move(server), session::Purpose::link,
-                                   hostlink::file_service);
+    return {.server = std::move(server),
+            .purpose = session::Purpose::link,
+            .service = hostlink::file_service};
 }
 
 // A session, a mount of a container, and a file there. Used on the reactor's core.

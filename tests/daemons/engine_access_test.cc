@@ -42,7 +42,7 @@ class Subject {
     Subject(OsReactor& reactor, const EngineProcess& engine, const std::string& name)
         : reactor_(reactor), options_(engine.options("shm")) {
         issue_certificate(engine, name);
-        options_.engine.identity = pki::identity_in(engine.places().storage_certs, name);
+        options_.server.identity = pki::identity_in(engine.places().storage_certs, name);
         name_.client = Uuid::make(reactor.secrets());
     }
     ~Subject() {
@@ -192,7 +192,7 @@ class Subject {
     }
 
     OsReactor& reactor_;
-    connection::DirectOptions options_;
+    connection::Options options_;
     std::unique_ptr<DirectPool> pool_;
     std::unique_ptr<fs::FileSystem> files_;
     fs::FileHandle held_;
@@ -223,7 +223,7 @@ class EngineAccess : public testing::Test {
     }
     std::unique_ptr<control::ControlClient> control_as(const std::string& name) {
         Report report;
-        const auto access = engine.options("shm").engine;
+        const auto access = engine.options("shm").server;
         auto client = control::ControlClient::create(
             *reactor,
             {.address = access.control,

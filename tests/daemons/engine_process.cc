@@ -66,8 +66,8 @@ std::string EngineProcess::metrics() const {
     return metrics_at(metrics_port_, password_in(path("engine.metrics")));
 }
 
-connection::DirectOptions EngineProcess::options(const std::string& provider) const {
-    return {.engine = {.control = "unix:" + places().engine_control,
+connection::Options EngineProcess::options(const std::string& provider) const {
+    return {.server = {.control = "unix:" + places().engine_control,
                        .server_name = "localhost",
                        .identity = pki::identity_in(places().storage_certs, "client"),
                        .pool = "pool",

@@ -24,7 +24,7 @@ class EngineProcess {
     [[nodiscard]] std::string log() const { return process_.log(); }
 
     // How a client reaches it over that provider.
-    [[nodiscard]] connection::DirectOptions options(const std::string& provider) const;
+    [[nodiscard]] connection::Options options(const std::string& provider) const;
     [[nodiscard]] std::string path(const std::string& name) const { return directory_.path(name); }
     // The `dir` of URIs.
     [[nodiscard]] std::string pool_directory() const { return path("pool"); }

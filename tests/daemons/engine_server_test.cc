@@ -39,7 +39,7 @@ const Call call;
 
 // A client with its file system on the engine's container "main".
 struct Client {
-    Task<> open(OsReactor& reactor, connection::DirectOptions options) {
+    Task<> open(OsReactor& reactor, connection::Options options) {
         Report report;
         auto opened = co_await DirectPool::open(reactor, std::move(options), {}, report);
         EXPECT_TRUE(opened) << report.text();
@@ -156,7 +156,7 @@ TEST_P(EngineServer, ServesAFileSystem) {
 
 // ---- an engine that goes while somebody comes
 
-Task<> open_meanwhile(Client& client, OsReactor& reactor, connection::DirectOptions options,
+Task<> open_meanwhile(Client& client, OsReactor& reactor, connection::Options options,
                       std::atomic<bool>& opened) {
     co_await client.open(reactor, std::move(options));
     opened = true;
@@ -388,7 +388,7 @@ TEST(EngineCounters, OfTwoPoolsAreTwoSeries) {
 class EngineRefuses : public testing::Test {
   protected:
     // The error of opening, which has a sentence.
-    Error open(connection::DirectOptions options, std::string& sentence) {
+    Error open(connection::Options options, std::string& sentence) {
         Report report;
         auto reactor = OsReactor::create({.thread_name = "client"}, report);
         EXPECT_TRUE(reactor && (*reactor)->start(report)) << report.text();
@@ -405,7 +405,7 @@ TEST_F(EngineRefuses, WhatItDoesNotHave) {
     ASSERT_TRUE(engine.start());
     std::string sentence, said;
     auto options = engine.options("shm");
-    options.engine.pool = "other";
+    options.server.pool = "other";
     EXPECT_EQ(open(options, sentence).code, Code::denied);  // nobody has a right there
     EXPECT_NE(sentence.find("the pool 'other'"), std::string::npos) << sentence;
     EXPECT_EQ(open(engine.options("ucx+rc"), sentence).code, Code::unsupported);
@@ -415,7 +415,7 @@ TEST_F(EngineRefuses, WhatItDoesNotHave) {
         run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, engine.path("strange")), said),
         0);
     options = engine.options("shm");
-    options.engine.identity = {engine.places().storage_certs + "/ca.crt",
+    options.server.identity = {engine.places().storage_certs + "/ca.crt",
                                engine.path("strange/client.crt"),
                                engine.path("strange/client.key")};
     (void)open(options, sentence);

@@ -119,7 +119,7 @@ Result<> open(Client& client, OsReactor& reactor, const Arguments& by, Report& r
         return client.open(
             reactor, connection::HostOptions{.dpu = server, .container = by.container}, report);
     }
-    return client.open(reactor, connection::DirectOptions{.engine = server}, report);
+    return client.open(reactor, connection::Options{.server = server}, report);
 }
 
 // In all that was shared with it: what it sent and got, and what lay there before.

@@ -219,7 +219,7 @@ TEST_P(Placed, AHostThatChangesItsMemoryHarmsItselfAlone) {
 
 // The engine takes a large write from its client's memory, too: what it keeps it has copied first.
 struct Direct {
-    Task<> open(OsReactor& reactor, connection::DirectOptions options) {
+    Task<> open(OsReactor& reactor, connection::Options options) {
         Report report;
         auto opened =
             co_await connection::DirectPool::open(reactor, std::move(options), {}, report);

@@ -224,7 +224,7 @@ TEST_F(Subtrees, ATenantMayHaveADirectory) {
     Report report;
     const auto change = [&](tenancy::Change what, const config::Entries& settings) {
         run([&] {
-            return change_alice(*reactor, engine.options("shm").engine, what, settings, report);
+            return change_alice(*reactor, engine.options("shm").server, what, settings, report);
         });
         return report.text();
     };

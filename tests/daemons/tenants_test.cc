@@ -46,9 +46,9 @@ class Tenants : public testing::Test {
         Report report;
         auto client = control::ControlClient::create(
             *reactor,
-            {.address = engine.options("shm").engine.control,
-             .identity = engine.options("shm").engine.identity,
-             .server_name = engine.options("shm").engine.server_name},
+            {.address = engine.options("shm").server.control,
+             .identity = engine.options("shm").server.identity,
+             .server_name = engine.options("shm").server.server_name},
             report);
         EXPECT_TRUE(client) << report.text();
         run_blocking(*reactor, [&]() -> Task<> {
@@ -376,8 +376,8 @@ TEST_F(Tenants, AnEngineLimitsTheSessionsOfItsClients) {
     ASSERT_TRUE(dpu.start()) << dpu.log();
     const auto direct = [&] {
         Result<> answer;
-        connection::Options own = connection::options_for(
-            engine.options("shm").engine, session::Purpose::store, remote::object_service);
+        connection::Options own = engine.options("shm");
+        own.service = remote::object_service;
         run_blocking(*reactor, [&] { return open_session(*reactor, std::move(own), answer); });
         return answer;
     };

@@ -12,12 +12,12 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <ranges>
 
 #include "certificate_names.h"
 #include "daemon_process.h"
 #include "process.h"
 #include "ros2s/base/durable_file.h"
+#include "ros2s/base/text_parts.h"
 #include "ros2s/config/config.h"
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/pki/authority.h"
@@ -105,18 +105,10 @@ Result<> link_certificate_of_dpu(const api::ServicePaths& paths, Report& report)
     return {};
 }
 
-std::vector<std::string> names_in(std::string_view providers) {
-    std::vector<std::string> names;
-    for (const auto part : std::views::split(providers, ',')) {
-        std::erase(names.emplace_back(part.begin(), part.end()), ' ');
-    }
-    return names;
-}
-
 // The engine's listeners: shm, and the other providers that its DPU will use.
 std::string engine_listens(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
     std::string listens = "shm " + paths.engine_data;
-    for (const std::string& name : names_in(wish.providers)) {
+    for (const std::string& name : parts_of(wish.providers)) {
         if (name != "shm") listens += fmt::format(", {} 127.0.0.1:0", name);
     }
     return listens;
@@ -124,8 +116,7 @@ std::string engine_listens(const api::ServicePaths& paths, const ServiceFilesWis
 
 // The providers were checked: they need no trusted network, or were allowed to.
 std::string_view trust_in(std::string_view providers) {
-    const auto names = names_in(providers);
-    return std::ranges::any_of(names, fabric::trusts_its_network) ? "loopback" : "no";
+    return std::ranges::any_of(parts_of(providers), fabric::trusts_its_network) ? "loopback" : "no";
 }
 
 // The user of the directory may do everything in the pool. Both authorities have signed a
@@ -250,7 +241,7 @@ std::vector<std::string> edits_for(std::string_view providers, const DaemonPaths
                                    const DaemonPaths& dpu) {
     std::vector<std::string> edits;
     const auto listen = value_in(engine.settings, "data", "listen");
-    for (const std::string& name : names_in(providers)) {
+    for (const std::string& name : parts_of(providers)) {
         std::string words = ' ' + listen.value_or("");
         std::ranges::replace_if(words, [](char c) { return c == '"' || c == ','; }, ' ');
         if (listen && !words.contains(fmt::format(" {} ", name))) {
@@ -361,7 +352,7 @@ Result<> check_service_directory(const std::string& directory, Report& report) {
 }
 
 Result<> check_providers(std::string_view providers, bool trusted_network, Report& report) {
-    for (const std::string& name : names_in(providers)) {
+    for (const std::string& name : parts_of(providers)) {
         if (!fabric::is_provider(name)) {
             return report.fail(Code::invalid, "there is no provider '{}'; the providers are {}",
                                name, fabric::provider_names());

@@ -175,7 +175,7 @@ class Served final : public PoolAccess {
         ROS2S_CO_TRY_ASSIGN(
             data_, co_await connection::DirectPool::open(
                        context_.environment.reactor,
-                       {.engine = {.control = address_.control,
+                       {.server = {.control = address_.control,
                                    .server_name = address_.name,
                                    .identity = pki::identity_in(address_.certificates, "client"),
                                    .pool = uri_.pool,

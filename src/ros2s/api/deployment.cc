@@ -172,7 +172,7 @@ Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
     ROS2S_CO_TRY_ASSIGN(
         auto* const pool,
         stack_.push("DirectPool", co_await connection::DirectPool::open(
-                                      environment_.reactor, {.engine = std::move(engine)},
+                                      environment_.reactor, {.server = std::move(engine)},
                                       environment_.log, report)));
     store_ = &pool->store();
     path_ = pool->path();

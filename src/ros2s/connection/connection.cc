@@ -18,26 +18,14 @@ bool may_come_back(const Error& error) {
 }
 
 // The name that the server's certificate must have.
-std::string name_of(const control::ClientOptions& control) {
-    if (!control.server_name.empty()) return control.server_name;
-    if (control.address.starts_with("unix:")) return "localhost";
-    const std::string host = control.address.substr(0, control.address.rfind(':'));
+std::string name_of(const ServerAccess& server) {
+    if (!server.server_name.empty()) return server.server_name;
+    if (server.control.starts_with("unix:")) return "localhost";
+    const std::string host = server.control.substr(0, server.control.rfind(':'));
     return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
 }
 
 }  // namespace
-
-Options options_for(ServerAccess server, session::Purpose purpose, uint32_t service) {
-    return {.control = {.address = std::move(server.control),
-                        .identity = std::move(server.identity),
-                        .server_name = std::move(server.server_name)},
-            .wish = {.purpose = purpose,
-                     .pool = std::move(server.pool),
-                     .program = std::move(server.program),
-                     .providers = std::move(server.providers)},
-            .service = service,
-            .ucx_device = std::move(server.ucx_device)};
-}
 
 Task<Result<std::unique_ptr<Connection>>> Connection::open(Reactor& reactor, Options options,
                                                            Report& report) {
@@ -60,20 +48,30 @@ Task<Result<std::unique_ptr<Connection>>> Connection::open(Reactor& reactor, Opt
 }
 
 Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& report) {
+    const ServerAccess& server = options.server;
     ROS2S_CO_TRY_ASSIGN(
         control_, stack_.push("ControlClient",
-                              control::ControlClient::create(reactor, options.control, report)));
+                              control::ControlClient::create(reactor,
+                                                             {.address = server.control,
+                                                              .identity = server.identity,
+                                                              .server_name = server.server_name},
+                                                             report)));
     client_ = Uuid::make(reactor.secrets());
-    options.wish.client = client_;
-    tickets_ = stack_.push("SessionTickets", std::make_unique<control::SessionTickets>(
-                                                 reactor, *control_, std::move(options.wish)));
+    const control::SessionWish wish{.client = client_,
+                                    .purpose = options.purpose,
+                                    .pool = server.pool,
+                                    .program = server.program,
+                                    .providers = server.providers,
+                                    .holder = options.holder};
+    tickets_ = stack_.push("SessionTickets",
+                           std::make_unique<control::SessionTickets>(reactor, *control_, wish));
     ROS2S_CO_TRY_ASSIGN(const auto opened, co_await tickets_->open(options.opening, report));
     ROS2S_CO_TRY_ASSIGN(
         auto* const domain,
         stack_.push("Domain",
-                    fabric::open_domain(reactor, opened.provider, options.ucx_device, report,
-                                        {.tls = {.identity = options.control.identity,
-                                                 .server_name = name_of(options.control)}})));
+                    fabric::open_domain(
+                        reactor, opened.provider, server.ucx_device, report,
+                        {.tls = {.identity = server.identity, .server_name = name_of(server)}})));
     ROS2S_CO_TRY_ASSIGN(channel_,
                         stack_.push("Channel", co_await rpc::Channel::open(
                                                    reactor, *domain, opened.address, *tickets_,

@@ -19,17 +19,16 @@
 namespace ros2s::connection {
 
 struct Options {
-    control::ClientOptions control;
-    control::SessionWish wish;  // open() chooses its client instance
-    uint32_t service = 0;       // the number of the data plane's service
-    std::string ucx_device;     // for the ucx and ofi providers
-    Call opening{};             // bounds open()
+    ServerAccess server;
+    session::Purpose purpose = session::Purpose::store;
+    uint32_t service = 0;  // the number of the data plane's service
     // rpc::ChannelOptions
     uint16_t requests_max = rpc::ChannelOptions().requests_max;
     int32_t absence_errno = 0;
     const admission::Accounts* accounts = nullptr;
+    const control::CapabilityHolder* holder = nullptr;  // control::SessionWish
+    Call opening{};                                     // bounds open()
 };
-[[nodiscard]] Options options_for(ServerAccess server, session::Purpose purpose, uint32_t service);
 
 class Connection {
   public:

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include "ros2s/client/client_store.h"
-#include "ros2s/connection/connection.h"
 #include "ros2s/remote/remote_store.h"
 
 namespace ros2s::connection {
 
-Task<Result<std::unique_ptr<DirectPool>>> DirectPool::open(Reactor& reactor, DirectOptions options,
+Task<Result<std::unique_ptr<DirectPool>>> DirectPool::open(Reactor& reactor, Options options,
                                                            Log log, Report& report) {
     std::unique_ptr<DirectPool> pool(new DirectPool);
     const auto begun = co_await pool->begin(reactor, std::move(options), std::move(log), report);
@@ -17,18 +16,13 @@ Task<Result<std::unique_ptr<DirectPool>>> DirectPool::open(Reactor& reactor, Dir
     co_return fail(begun.error());
 }
 
-Task<Result<>> DirectPool::begin(Reactor& reactor, DirectOptions options, Log log, Report& report) {
+Task<Result<>> DirectPool::begin(Reactor& reactor, Options options, Log log, Report& report) {
     const Call call = options.opening;
-    Options opening =
-        options_for(std::move(options.engine), session::Purpose::store, remote::object_service);
-    opening.requests_max = options.requests_max;
-    opening.absence_errno = options.absence_errno;
-    opening.accounts = options.accounts;
-    opening.wish.holder = options.holder;
-    opening.opening = call;
+    options.purpose = session::Purpose::store;
+    options.service = remote::object_service;
     ROS2S_CO_TRY_ASSIGN(
         connection_,
-        stack_.push("Connection", co_await Connection::open(reactor, std::move(opening), report)));
+        stack_.push("Connection", co_await Connection::open(reactor, std::move(options), report)));
     channel_ = &connection_->channel();
     ROS2S_CO_TRY_ASSIGN(remote_, stack_.push("RemoteStore", co_await remote::RemoteStore::open(
                                                                 call, *channel_, report)));

@@ -15,15 +15,12 @@
 
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
-#include "ros2s/connection/server_access.h"
+#include "ros2s/connection/connection.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/rpc/channel.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/stack.h"
 
-namespace ros2s::admission {
-class Accounts;
-}
 namespace ros2s::client {
 class ClientStore;
 }
@@ -31,31 +28,16 @@ namespace ros2s::remote {
 class RemoteStore;
 }
 
-namespace ros2s::control {
-class CapabilityHolder;
-}
-
 namespace ros2s::connection {
-
-class Connection;
-
-struct DirectOptions {
-    ServerAccess engine;
-    // rpc::ChannelOptions
-    uint16_t requests_max = rpc::ChannelOptions().requests_max;
-    int32_t absence_errno = 0;
-    const admission::Accounts* accounts = nullptr;
-    const control::CapabilityHolder* holder = nullptr;  // control::SessionWish
-    Call opening{};                                     // bounds open()
-};
 
 class DirectPool {
   public:
-    // Errors, with a sentence: those of control::ControlClient, not_found (no such pool),
-    // unsupported (no common provider; this machine lacks it), those of rpc::Channel::open().
+    // Chooses purpose and service. Errors, with a sentence: those of control::ControlClient,
+    // not_found (no such pool), unsupported (no common provider; this machine lacks it), those of
+    // rpc::Channel::open().
     [[nodiscard]] static Task<Result<std::unique_ptr<DirectPool>>> open(Reactor& reactor,
-                                                                        DirectOptions options,
-                                                                        Log log, Report& report);
+                                                                        Options options, Log log,
+                                                                        Report& report);
     Task<Result<>> close() { return stack_.close(); }
 
     [[nodiscard]] object::ObjectStore& store();
@@ -74,7 +56,7 @@ class DirectPool {
 
   private:
     DirectPool() = default;
-    Task<Result<>> begin(Reactor& reactor, DirectOptions options, Log log, Report& report);
+    Task<Result<>> begin(Reactor& reactor, Options options, Log log, Report& report);
 
     Stack stack_;
     Connection* connection_ = nullptr;

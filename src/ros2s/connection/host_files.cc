@@ -42,11 +42,11 @@ Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& r
     const std::string pool = options.dpu.pool;
     ROS2S_CO_TRY_ASSIGN(
         auto* const connection,
-        stack_.push("Connection", co_await Connection::open(
-                                      reactor,
-                                      options_for(std::move(options.dpu), session::Purpose::link,
-                                                  hostlink::file_service),
-                                      report)));
+        stack_.push("Connection", co_await Connection::open(reactor,
+                                                            {.server = std::move(options.dpu),
+                                                             .purpose = session::Purpose::link,
+                                                             .service = hostlink::file_service},
+                                                            report)));
     channel_ = &connection->channel();
     locator_ = stack_.push(
         "HostMountLocator",

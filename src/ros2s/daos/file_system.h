@@ -20,6 +20,7 @@
 namespace ros2s::daos {
 
 using fs::Attributes;
+using fs::check_first;
 using fs::FileHandle;
 using fs::NodeId;
 using fs::OpenFlags;
@@ -101,7 +102,6 @@ class DaosFileSystem final : public fs::FileSystem {
         uint32_t in_flight = 0;
         Event idle;
     };
-    class NodeUse;
     // Semaphores that are held until it is destroyed.
     class Locks;
     // A name that a call reads or changes.
@@ -129,11 +129,6 @@ class DaosFileSystem final : public fs::FileSystem {
     [[nodiscard]] Result<> read_path(const Object& directory, const std::string& path,
                                      const fs::Caller* caller, fs::ReadManyItem& item) const;
 
-    // The result of an update that was sent before is unknown, because there are no stored replies.
-    [[nodiscard]] static Result<> check_first(const Call& call) {
-        if (call.update != nullptr && call.update->repeated) return fail(Code::stale);
-        return {};
-    }
     // Of a directory whose names are used. Errors: stale, not_directory, not_found (it was
     // removed).
     [[nodiscard]] Result<NodeUse> use_directory(NodeId id);
@@ -200,24 +195,6 @@ class [[nodiscard]] DaosFileSystem::Locks {
 
   private:
     std::vector<std::pair<Semaphore*, size_t>> held_;
-};
-
-// A use of a node by a call.
-class [[nodiscard]] DaosFileSystem::NodeUse {
-  public:
-    NodeUse(Nodes& nodes, Node& node) : nodes_(&nodes), node_(&node) { nodes.begin_use(node); }
-    NodeUse(NodeUse&& other) noexcept
-        : nodes_(other.nodes_), node_(std::exchange(other.node_, nullptr)) {}
-    NodeUse& operator=(NodeUse&&) = delete;
-    ~NodeUse() {
-        if (node_ != nullptr) nodes_->end_use(*node_);
-    }
-    Node* operator->() const { return node_; }
-    Node& operator*() const { return *node_; }
-
-  private:
-    Nodes* nodes_;
-    Node* node_;
 };
 
 template <class Work>

@@ -58,7 +58,7 @@ Task<Result<fs::Opened>> DaosFileSystem::open(const Call& call, NodeId id, OpenF
     if (S_ISLNK(node->mode)) co_return fail(Code::loop);
     if (S_ISDIR(node->mode) && writes) co_return fail(Code::is_directory);
     if (!S_ISDIR(node->mode) && !S_ISREG(node->mode)) co_return fail(Code::invalid);
-    NodeUse used(nodes_, *node);
+    NodeUse used(nodes_, node);
     Result<Attributes> attributes;
     if (flags.truncate) {
         attributes = co_await set_attributes(call, id, {.size = 0});
@@ -349,17 +349,7 @@ Result<> DaosFileSystem::read_path(const Object& directory, const std::string& p
 
 Task<> DaosFileSystem::read_item(const Call& call, const Object& directory,
                                  fs::ReadManyItem& item) {
-    item.status = {};
-    item.bytes = item.size = 0;
-    std::string_view rest = item.name;
-    for (;;) {
-        const size_t slash = rest.find('/');
-        item.status = fs::check_name(rest.substr(0, slash));
-        if (!item.status || slash == rest.npos) break;
-        rest.remove_prefix(slash + 1);
-    }
-    if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
-    if (!item.status) co_return;
+    if (!fs::begin_read(item)) co_return;
     item.status = co_await connection_.run(
         call, [&] { return read_path(directory, item.name, call.caller, item); });
 }

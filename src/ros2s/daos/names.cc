@@ -148,12 +148,12 @@ Result<Found> DaosFileSystem::find(const Object& directory, const std::string& n
     return result;
 }
 
-Result<DaosFileSystem::NodeUse> DaosFileSystem::use_directory(NodeId id) {
+Result<NodeUse> DaosFileSystem::use_directory(NodeId id) {
     Node* const node = nodes_.find_any(id);
     if (node == nullptr) return fail(Code::stale);
     if (!S_ISDIR(node->mode)) return fail(Code::not_directory);
     if (node->is_removed) return fail(Code::not_found);
-    return NodeUse(nodes_, *node);
+    return NodeUse(nodes_, node);
 }
 
 Attributes DaosFileSystem::add_node(Found found, Node& parent, const std::string& name) {
@@ -167,7 +167,7 @@ Task<Result<Attributes>> DaosFileSystem::lookup(const Call& call, NodeId parent,
         Node* node = nodes_.find(parent);
         if (node != nullptr && name == ".." && parent != fs::root_node) node = node->parent;
         if (node == nullptr) co_return fail(Code::stale);
-        const NodeUse used(nodes_, *node);
+        const NodeUse used(nodes_, node);
         ROS2S_CO_TRY_ASSIGN(const Attributes found, co_await get_attributes(call, used->id));
         ++used->references;
         co_return found;

@@ -17,6 +17,7 @@
 #include "libdfs.h"
 #include "ros2s/base/check.h"
 #include "ros2s/fs/file_system.h"
+#include "ros2s/fs/node_use.h"
 
 namespace ros2s::daos {
 
@@ -113,5 +114,7 @@ class Nodes {
     std::map<ObjectId, uint64_t> ids_;
     std::map<std::pair<uint64_t, std::string>, uint64_t> names_;
 };
+
+using NodeUse = fs::NodeUse<Nodes, Node>;
 
 }  // namespace ros2s::daos

@@ -61,7 +61,7 @@ Task<Result<Attributes>> LocalDirectory::get_attributes(const Call& call, NodeId
     ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
     const auto get = [&]() -> Result<Attributes> {
         struct stat status{};
-        ROS2S_TRY(checked(::fstat(node.fd(), &status)));
+        ROS2S_TRY(checked(::fstat(node->fd(), &status)));
         return attributes_of(id, status);
     };
     if (answers_at_once(node->inode.first)) co_return get();
@@ -72,9 +72,9 @@ Task<Result<Attributes>> LocalDirectory::set_attributes(const Call& call, NodeId
                                                         const fs::SetAttributes& changes) {
     ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
     co_return co_await on_thread(call, [&]() -> Result<Attributes> {
-        ROS2S_TRY(change(node.fd(), node->type, changes));
+        ROS2S_TRY(change(node->fd(), node->type, changes));
         struct stat status{};
-        ROS2S_TRY(checked(::fstat(node.fd(), &status)));
+        ROS2S_TRY(checked(::fstat(node->fd(), &status)));
         return attributes_of(id, status);
     });
 }
@@ -90,7 +90,7 @@ Task<Result<std::string>> LocalDirectory::get_xattr(const Call& call, NodeId id,
     co_return co_await on_thread(call, [&]() -> Result<std::string> {
         std::string value(fs::attribute_value_bytes_max, '\0');
         const ssize_t bytes =
-            ::getxattr(proc_path(node.fd()).c_str(), owned.c_str(), value.data(), value.size());
+            ::getxattr(proc_path(node->fd()).c_str(), owned.c_str(), value.data(), value.size());
         ROS2S_TRY(checked(bytes));
         value.resize(static_cast<size_t>(bytes));
         return value;
@@ -108,7 +108,7 @@ Task<Result<>> LocalDirectory::set_xattr(const Call& call, NodeId id, std::strin
                       : how == fs::SetXattr::replace ? XATTR_REPLACE
                                                      : 0;
     co_return co_await on_thread(call, [&] {
-        return checked(::setxattr(proc_path(node.fd()).c_str(), owned.c_str(), value.data(),
+        return checked(::setxattr(proc_path(node->fd()).c_str(), owned.c_str(), value.data(),
                                   value.size(), flags));
     });
 }
@@ -120,7 +120,7 @@ Task<Result<>> LocalDirectory::remove_xattr(const Call& call, NodeId id, std::st
     ROS2S_CO_TRY(check_attribute(name));
     const std::string owned(name);
     co_return co_await on_thread(
-        call, [&] { return checked(::removexattr(proc_path(node.fd()).c_str(), owned.c_str())); });
+        call, [&] { return checked(::removexattr(proc_path(node->fd()).c_str(), owned.c_str())); });
 }
 
 Task<Result<std::vector<std::string>>> LocalDirectory::list_xattrs(const Call& call, NodeId id) {
@@ -129,7 +129,7 @@ Task<Result<std::vector<std::string>>> LocalDirectory::list_xattrs(const Call& c
     co_return co_await on_thread(call, [&]() -> Result<std::vector<std::string>> {
         std::string buffer(64 * 1024, '\0');  // the kernel's limit for a list
         const ssize_t bytes =
-            ::listxattr(proc_path(node.fd()).c_str(), buffer.data(), buffer.size());
+            ::listxattr(proc_path(node->fd()).c_str(), buffer.data(), buffer.size());
         ROS2S_TRY(checked(bytes));
         std::vector<std::string> names;
         for (size_t at = 0; at < static_cast<size_t>(bytes); at += names.back().size() + 1) {

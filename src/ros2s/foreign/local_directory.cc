@@ -191,7 +191,7 @@ Task<std::vector<Result<>>> LocalDirectory::change_many(const Call& call, const 
         ROS2S_TRY(check_first(call));
         ROS2S_TRY(check_name(name));
         if (!in) return fail(in.error());
-        return change(in->fd(), name);
+        return change((*in)->fd(), name);
     };
     co_await on_threads(call, owned, std::span(results), change_one);
     co_return results;
@@ -208,8 +208,8 @@ Task<Result<Attributes>> LocalDirectory::mkdir(const Call& call, NodeId parent,
     ROS2S_CO_TRY_ASSIGN(
         Found found, co_await on_thread(call, [&]() -> Result<Found> {
             ROS2S_TRY(
-                checked(::mkdirat(directory.fd(), owned.c_str(), mode & fs::permission_bits)));
-            return adopt(directory.fd(), owned, find(directory.fd(), owned), mode, owner);
+                checked(::mkdirat(directory->fd(), owned.c_str(), mode & fs::permission_bits)));
+            return adopt(directory->fd(), owned, find(directory->fd(), owned), mode, owner);
         }));
     co_return add(std::move(found), *directory, owned);
 }
@@ -229,8 +229,8 @@ Task<Result<Attributes>> LocalDirectory::mknod(const Call& call, NodeId parent,
     const std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(
         Found found, co_await on_thread(call, [&]() -> Result<Found> {
-            ROS2S_TRY(checked(::mknodat(directory.fd(), owned.c_str(), mode, device)));
-            return adopt(directory.fd(), owned, find(directory.fd(), owned), mode, owner);
+            ROS2S_TRY(checked(::mknodat(directory->fd(), owned.c_str(), mode, device)));
+            return adopt(directory->fd(), owned, find(directory->fd(), owned), mode, owner);
         }));
     co_return add(std::move(found), *directory, owned);
 }
@@ -247,8 +247,8 @@ Task<Result<Attributes>> LocalDirectory::symlink(const Call& call, NodeId parent
     const std::string owned_target(target);
     ROS2S_CO_TRY_ASSIGN(
         Found found, co_await on_thread(call, [&]() -> Result<Found> {
-            ROS2S_TRY(checked(::symlinkat(owned_target.c_str(), directory.fd(), owned.c_str())));
-            return adopt(directory.fd(), owned, find(directory.fd(), owned), 0, owner);
+            ROS2S_TRY(checked(::symlinkat(owned_target.c_str(), directory->fd(), owned.c_str())));
+            return adopt(directory->fd(), owned, find(directory->fd(), owned), 0, owner);
         }));
     co_return add(std::move(found), *directory, owned);
 }
@@ -265,12 +265,12 @@ Task<Result<Attributes>> LocalDirectory::link(const Call& call, NodeId id, NodeI
                             // through /proc it would be followed.
                             const int linked =
                                 S_ISLNK(node->type)
-                                    ? ::linkat(node.fd(), "", directory.fd(), owned.c_str(),
+                                    ? ::linkat(node->fd(), "", directory->fd(), owned.c_str(),
                                                AT_EMPTY_PATH)
-                                    : ::linkat(AT_FDCWD, proc_path(node.fd()).c_str(),
-                                               directory.fd(), owned.c_str(), AT_SYMLINK_FOLLOW);
+                                    : ::linkat(AT_FDCWD, proc_path(node->fd()).c_str(),
+                                               directory->fd(), owned.c_str(), AT_SYMLINK_FOLLOW);
                             ROS2S_TRY(checked(linked));
-                            return find(directory.fd(), owned);
+                            return find(directory->fd(), owned);
                         }));
     co_return add(std::move(found), *directory, owned);
 }
@@ -281,7 +281,7 @@ Task<Result<>> LocalDirectory::unlink(const Call& call, NodeId parent, std::stri
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_above(call, parent));
     const std::string owned(name);
     co_return co_await on_thread(
-        call, [&] { return checked(::unlinkat(directory.fd(), owned.c_str(), 0)); });
+        call, [&] { return checked(::unlinkat(directory->fd(), owned.c_str(), 0)); });
 }
 
 Task<std::vector<Result<>>> LocalDirectory::create_many(const Call& call, NodeId parent,
@@ -311,8 +311,8 @@ Task<Result<>> LocalDirectory::rmdir(const Call& call, NodeId parent, std::strin
     const std::string owned(name);
     struct stat there{};
     ROS2S_CO_TRY(co_await on_thread(call, [&]() -> Result<> {
-        (void)::fstatat(directory.fd(), owned.c_str(), &there, AT_SYMLINK_NOFOLLOW);
-        return checked(::unlinkat(directory.fd(), owned.c_str(), AT_REMOVEDIR));
+        (void)::fstatat(directory->fd(), owned.c_str(), &there, AT_SYMLINK_NOFOLLOW);
+        return checked(::unlinkat(directory->fd(), owned.c_str(), AT_REMOVEDIR));
     }));
     if (LocalNode* const node = nodes_.find(there.st_dev, there.st_ino); node != nullptr) {
         nodes_.found_at(*node, nullptr, {});
@@ -337,9 +337,10 @@ Task<Result<>> LocalDirectory::rename(const Call& call, NodeId parent, std::stri
         (flags.exchange ? RENAME_EXCHANGE : 0U) | (flags.no_replace ? RENAME_NOREPLACE : 0U);
     struct stat there{}, back{};
     const auto done = co_await on_thread(call, [&]() -> Result<> {
-        ROS2S_TRY(checked(::renameat2(from.fd(), owned.c_str(), to.fd(), owned_new.c_str(), bits)));
-        (void)::fstatat(to.fd(), owned_new.c_str(), &there, AT_SYMLINK_NOFOLLOW);
-        if (flags.exchange) (void)::fstatat(from.fd(), owned.c_str(), &back, AT_SYMLINK_NOFOLLOW);
+        ROS2S_TRY(
+            checked(::renameat2(from->fd(), owned.c_str(), to->fd(), owned_new.c_str(), bits)));
+        (void)::fstatat(to->fd(), owned_new.c_str(), &there, AT_SYMLINK_NOFOLLOW);
+        if (flags.exchange) (void)::fstatat(from->fd(), owned.c_str(), &back, AT_SYMLINK_NOFOLLOW);
         return {};
     });
     // Other causes of `invalid` were excluded above.
@@ -354,7 +355,7 @@ Task<Result<std::string>> LocalDirectory::readlink(const Call& call, NodeId id) 
     if (!S_ISLNK(node->type)) co_return fail(Code::invalid);
     co_return co_await on_thread(call, [&]() -> Result<std::string> {
         std::string target(fs::link_target_bytes_max + 1, '\0');
-        const ssize_t bytes = ::readlinkat(node.fd(), "", target.data(), target.size());
+        const ssize_t bytes = ::readlinkat(node->fd(), "", target.data(), target.size());
         ROS2S_TRY(checked(bytes));
         target.resize(static_cast<size_t>(bytes));
         return target;
@@ -365,7 +366,7 @@ Task<Result<fs::FileSystemSpace>> LocalDirectory::space(const Call& call) {
     ROS2S_CO_TRY_ASSIGN(const NodeUse root, co_await use(call, fs::root_node));
     co_return co_await on_thread(call, [&]() -> Result<fs::FileSystemSpace> {
         struct statvfs status{};
-        ROS2S_TRY(checked(::statvfs(proc_path(root.fd()).c_str(), &status)));
+        ROS2S_TRY(checked(::statvfs(proc_path(root->fd()).c_str(), &status)));
         return fs::FileSystemSpace{.total_bytes = status.f_blocks * status.f_frsize,
                                    .free_bytes = status.f_bavail * status.f_frsize,
                                    .files = status.f_files - status.f_ffree};

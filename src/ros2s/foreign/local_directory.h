@@ -19,6 +19,7 @@
 namespace ros2s::foreign {
 
 using fs::Attributes;
+using fs::check_first;
 using fs::FileHandle;
 using fs::NodeId;
 using fs::OpenFlags;
@@ -116,11 +117,6 @@ class LocalDirectory final : public fs::FileSystem {
     };
     class KeptNames;
 
-    // The result of an update that was sent before is unknown, because there are no stored replies.
-    [[nodiscard]] static Result<> check_first(const Call& call) {
-        if (call.update != nullptr && call.update->repeated) return fail(Code::stale);
-        return {};
-    }
     // Opens a path below `parent`, in the same file system unless mounts may be entered. Symbolic
     // links are not followed; the last one may be opened itself (O_PATH).
     [[nodiscard]] Result<Descriptor> open_beneath(int parent, const std::string& name,

@@ -61,7 +61,7 @@ Task<Result<fs::Opened>> LocalDirectory::open(const Call& call, NodeId id, OpenF
     struct stat status{};
     ROS2S_CO_TRY_ASSIGN(Descriptor file, co_await on_thread(call, [&]() -> Result<Descriptor> {
                             ROS2S_TRY_ASSIGN(Descriptor descriptor,
-                                             open_node(node.fd(), node->type, flags));
+                                             open_node(node->fd(), node->type, flags));
                             ROS2S_TRY(checked(::fstat(descriptor.get(), &status)));
                             return descriptor;
                         }));
@@ -85,7 +85,7 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
         Result<Found> found = fail(Code::exists);
         if (room)
             found = co_await on_thread(call, [&]() -> Result<Found> {
-                ROS2S_TRY_ASSIGN(Found made, make_file(directory.fd(), owned, mode, flags, owner));
+                ROS2S_TRY_ASSIGN(Found made, make_file(directory->fd(), owned, mode, flags, owner));
                 file = std::move(made.path);
                 ROS2S_TRY_ASSIGN(made.path,
                                  opened(::open(proc_path(file.get()).c_str(), O_PATH | O_CLOEXEC)));
@@ -362,17 +362,7 @@ void LocalDirectory::read_one(int directory, const fs::Caller* caller,
 }
 
 Task<> LocalDirectory::read_item(const Call& call, int directory, fs::ReadManyItem& item) {
-    item.status = {};
-    item.bytes = item.size = 0;
-    std::string_view rest = item.name;
-    for (;;) {
-        const size_t slash = rest.find('/');
-        item.status = fs::check_name(rest.substr(0, slash));
-        if (!item.status || slash == rest.npos) break;
-        rest.remove_prefix(slash + 1);
-    }
-    if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
-    if (!item.status) co_return;
+    if (!fs::begin_read(item)) co_return;
     const auto ran = co_await on_thread(call, [&]() -> Result<> {
         read_one(directory, call.caller, item);
         return {};
@@ -385,7 +375,7 @@ Task<Result<>> LocalDirectory::read_many(const Call& call, NodeId directory,
     ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, directory));
     if (!S_ISDIR(node->type)) co_return fail(Code::not_directory);
     Nursery nursery(reactor_, read_many_at_once);
-    for (fs::ReadManyItem& item : items) co_await nursery.spawn(read_item(call, node.fd(), item));
+    for (fs::ReadManyItem& item : items) co_await nursery.spawn(read_item(call, node->fd(), item));
     co_await nursery.join();
     co_return Result<>();
 }

@@ -59,14 +59,14 @@ std::optional<Result<Found>> LocalDirectory::find_in_memory(int parent, dev_t de
 
 Task<Result<Found>> LocalDirectory::find_name(const Call& call, const NodeUse& directory,
                                               const std::string& name) {
-    if (auto found = find_in_memory(directory.fd(), directory->inode.first, name)) {
+    if (auto found = find_in_memory(directory->fd(), directory->inode.first, name)) {
         co_return std::move(*found);
     }
-    co_return co_await on_thread(call, [&] { return find(directory.fd(), name); });
+    co_return co_await on_thread(call, [&] { return find(directory->fd(), name); });
 }
 
 Task<Result<NodeUse>> LocalDirectory::use(const Call& call, NodeId id) {
-    NodeUse node(nodes_, id);
+    NodeUse node(nodes_, nodes_.find(id));
     if (!node) co_return fail(Code::stale);
     if (!node->is_open()) ROS2S_CO_TRY(co_await open_again(call, *node));
     co_return node;
@@ -107,15 +107,15 @@ Task<Result<>> LocalDirectory::open_again(const Call& call, LocalNode& node) {
         above = above->parent;
     }
     if (above == nullptr) co_return fail(Code::stale);
-    const NodeUse from(nodes_, above->id);
+    const NodeUse from(nodes_, above);
     std::string path;
     for (size_t left = names.size(); left > 0; --left) path += names[left - 1] + '/';
     path.pop_back();
-    auto at_once = find_in_memory(from.fd(), from->inode.first, path);
+    auto at_once = find_in_memory(from->fd(), from->inode.first, path);
     auto found = at_once ? std::move(*at_once) : co_await on_thread(call, [&]() -> Result<Found> {
         Descriptor there;
         for (size_t left = names.size(); left > 0; --left) {
-            const int parent = there.get() < 0 ? from.fd() : there.get();
+            const int parent = there.get() < 0 ? from->fd() : there.get();
             ROS2S_TRY_ASSIGN(there, open_beneath(parent, names[left - 1], O_PATH | O_NOFOLLOW));
         }
         return found_by(std::move(there));
@@ -168,7 +168,9 @@ Task<std::vector<Result<Attributes>>> LocalDirectory::look_up_names(
         return found.empty() || (found.size() < owned.size() && found.back() &&
                                  S_ISDIR(found.back()->status.st_mode));
     };
-    const auto above = [&] { return found.empty() ? directory->fd() : found.back()->path.get(); };
+    const auto above = [&] {
+        return found.empty() ? (*directory)->fd() : found.back()->path.get();
+    };
     while (goes_on()) {
         auto next = find_in_memory(above(), (*directory)->inode.first, owned[found.size()]);
         if (!next) break;
@@ -212,7 +214,7 @@ Task<std::vector<Result<Attributes>>> LocalDirectory::lookup_many(
         }
         if ((i + 1) % names_of_a_job == 0) co_await yield(reactor_);
         std::string name(names[i]);
-        auto found = find_in_memory(directory->fd(), (*directory)->inode.first, name);
+        auto found = find_in_memory((*directory)->fd(), (*directory)->inode.first, name);
         if (!found) {
             rest.push_back(std::move(name));
             places.push_back(i);
@@ -223,7 +225,7 @@ Task<std::vector<Result<Attributes>>> LocalDirectory::lookup_many(
     }
     std::vector<Result<Found>> found(rest.size());
     co_await on_threads(call, rest, std::span(found),
-                        [&](const std::string& name) { return find(directory->fd(), name); });
+                        [&](const std::string& name) { return find((*directory)->fd(), name); });
     for (size_t i = 0; i < rest.size(); ++i) {
         results[places[i]] = found[i] ? add_found(std::move(*found[i]), **directory, rest[i])
                                       : fail(found[i].error());

@@ -25,6 +25,7 @@
 #include "descriptor.h"
 #include "ros2s/base/check.h"
 #include "ros2s/fs/file_system.h"
+#include "ros2s/fs/node_use.h"
 
 namespace ros2s::foreign {
 
@@ -49,6 +50,8 @@ struct LocalNode {
     uint64_t children = 0;                   // number of nodes whose parent it is
     std::list<LocalNode*>::iterator idle{};  // valid if uses == 0 and there is a descriptor
 
+    // If it is open.
+    [[nodiscard]] int fd() const { return path.get(); }
     [[nodiscard]] bool is_open() const { return path.get() >= 0; }
     [[nodiscard]] bool is_unused() const { return references == 0 && uses == 0 && children == 0; }
     [[nodiscard]] bool is(const Found& found) const {
@@ -153,29 +156,6 @@ class LocalNodes {
     std::vector<fs::NodeId> unused_;  // for drop_some(), unless they are used again
 };
 
-// A use of a node by a call. Empty if there is no such node.
-class [[nodiscard]] NodeUse {
-  public:
-    NodeUse(LocalNodes& nodes, fs::NodeId id) : nodes_(&nodes), node_(nodes.find(id)) {
-        if (node_ != nullptr) nodes_->begin_use(*node_);
-    }
-    NodeUse(NodeUse&& other) noexcept
-        : nodes_(other.nodes_), node_(std::exchange(other.node_, nullptr)) {}
-    NodeUse(const NodeUse&) = delete;
-    NodeUse& operator=(const NodeUse&) = delete;
-    NodeUse& operator=(NodeUse&&) = delete;
-    ~NodeUse() {
-        if (node_ != nullptr) nodes_->end_use(*node_);
-    }
-    explicit operator bool() const { return node_ != nullptr; }
-    // For an open node.
-    [[nodiscard]] int fd() const { return node_->path.get(); }
-    LocalNode* operator->() const { return node_; }
-    LocalNode& operator*() const { return *node_; }
-
-  private:
-    LocalNodes* nodes_;
-    LocalNode* node_;
-};
+using NodeUse = fs::NodeUse<LocalNodes, LocalNode>;
 
 }  // namespace ros2s::foreign

@@ -54,6 +54,10 @@ inline constexpr size_t link_target_bytes_max = 4095;
 // "", '/' and NUL; name_too_long.
 [[nodiscard]] Result<> check_name(std::string_view name);
 
+// For file systems without stored replies: the result of an update that was sent before is unknown.
+// Errors: stale.
+[[nodiscard]] Result<> check_first(const Call& call);
+
 // Of a mode: permissions, set-id bits and the sticky bit.
 inline constexpr mode_t permission_bits = 07777;
 
@@ -128,6 +132,8 @@ struct ReadManyItem {
     uint64_t bytes = 0;  // bytes in the window
     uint64_t size = 0;   // of the file; more than `bytes` if the window was too small
 };
+// For file systems that read into local windows only. Sets the item's status. True: it can be read.
+[[nodiscard]] bool begin_read(ReadManyItem& item);
 
 // The path that one open file's I/O takes, and its amount, as users can see it.
 struct PathReport {

@@ -10,10 +10,10 @@ namespace {
 
 class LaneDomain final : public SocketDomain {
   public:
-    LaneDomain(Reactor& reactor, DomainNames names,
+    LaneDomain(Reactor& reactor, Options options,
                const std::function<std::unique_ptr<Worker>(Counters&)>& make_worker)
-        : SocketDomain(reactor, names.provider, Addresses::network),
-          names_(std::move(names)),
+        : SocketDomain(reactor, options.provider, Addresses::network),
+          options_(std::move(options)),
           worker_(make_worker(counters_)) {}
     ~LaneDomain() override { ROS2S_CHECK(worker_ == nullptr); }
 
@@ -40,7 +40,7 @@ class LaneDomain final : public SocketDomain {
     [[nodiscard]] Hello introduce(const Limits& limits) const {
         Hello hello{.domain = id_};
         PacketEndpoint::introduce(hello, limits);
-        hello.set_provider(names_.provider);
+        hello.set_provider(options_.provider);
         return hello;
     }
     [[nodiscard]] std::unique_ptr<Endpoint> make_endpoint(std::unique_ptr<LaneWire> wire,
@@ -48,18 +48,18 @@ class LaneDomain final : public SocketDomain {
                                                           const Hello& peer, uint64_t session,
                                                           bool initiates) {
         keep_alive(socket.get());
-        PacketSession packet_session{.provider = names_.provider,
+        PacketSession packet_session{.provider = options_.provider,
                                      .domain = id_,
                                      .session = session,
                                      .peer = peer,
-                                     .peer_name = peer_at(socket.get(), names_.provider).name,
+                                     .peer_name = peer_at(socket.get(), options_.provider).name,
                                      .initiates = initiates};
         wire->keep(std::move(socket));
         return std::make_unique<PacketEndpoint>(reactor_, counters_, worker_->flusher(), limits,
                                                 std::move(packet_session), std::move(wire));
     }
 
-    const DomainNames names_;
+    const Options options_;
     std::unique_ptr<Worker> worker_;
 };
 
@@ -116,11 +116,11 @@ Task<Result<PeerAddress>> LaneDomain::ask(int fd, std::string address, Hello& he
     std::array<std::byte, sizeof(Hello)> bytes{};
     ROS2S_CO_TRY(co_await receive_all(reactor_, fd, bytes, stop));
     const auto answered = Hello::decode(bytes);
-    ROS2S_CO_TRY(check_answer(answered, address, names_.provider, report));
+    ROS2S_CO_TRY(check_answer(answered, address, options_.provider, report));
     hello = *answered;
     auto peer = co_await hear_greeting(fd, hello.appended_bytes, stop);
     if (!peer && peer.error().code == Code::corrupt) {
-        co_return report.fail(Code::denied, address + " sent an address for " + names_.provider +
+        co_return report.fail(Code::denied, address + " sent an address for " + options_.provider +
                                                 " that makes no sense: is it the same version?");
     }
     co_return peer;
@@ -143,8 +143,8 @@ Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::handshake(std::string addres
             done = co_await wire->met(stop);
         }
         if (!done) {
-            report.say(address + " answers, but its " + names_.provider +
-                       " cannot be reached through our device " + names_.device +
+            report.say(address + " answers, but its " + options_.provider +
+                       " cannot be reached through our device " + options_.device +
                        ": check that both sides' device= are on one network, and the firewall");
         }
     }
@@ -159,9 +159,9 @@ Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::handshake(std::string addres
 }  // namespace
 
 std::unique_ptr<Domain> make_domain(
-    Reactor& reactor, DomainNames names,
+    Reactor& reactor, Options options,
     const std::function<std::unique_ptr<Worker>(Counters&)>& make_worker) {
-    return std::make_unique<LaneDomain>(reactor, std::move(names), make_worker);
+    return std::make_unique<LaneDomain>(reactor, std::move(options), make_worker);
 }
 
 }  // namespace ros2s::fabric::lanes

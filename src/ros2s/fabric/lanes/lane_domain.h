@@ -12,14 +12,15 @@
 
 namespace ros2s::fabric::lanes {
 
-struct DomainNames {
-    std::string provider;  // as in the hello
-    std::string device;    // for messages to people
+struct Options {
+    std::string provider;  // "ucx+tcp", "ofi+verbs;ofi_rxm"
+    // The one device that carries data: "lo", "eth0" (tcp), "mlx5_0" or "mlx5_0:1" (verbs).
+    std::string device;
 };
 
 // The function is called once, before make_domain() returns.
 [[nodiscard]] std::unique_ptr<Domain> make_domain(
-    Reactor& reactor, DomainNames names,
+    Reactor& reactor, Options options,
     const std::function<std::unique_ptr<Worker>(Counters&)>& make_worker);
 
 }  // namespace ros2s::fabric::lanes

@@ -21,7 +21,7 @@ using lanes::FrameHeader;
 constexpr Duration patience = std::chrono::seconds(30);
 
 Result<std::unique_ptr<Domain>> open_on_loopback(Reactor& reactor, Report& report) {
-    return open_domain(reactor, {.device = "lo"}, report);
+    return open_domain(reactor, {.provider = "ofi+tcp;ofi_rxm", .device = "lo"}, report);
 }
 
 void run(Task<> (*test)(Stage&), ListenOptions listening = {.limits = {.reply_bytes = 256}}) {

@@ -16,23 +16,16 @@
 #include <string>
 #include <vector>
 
-#include "ros2s/fabric/domain.h"
+#include "ros2s/fabric/lanes/lane_domain.h"
+#include "ros2s/fabric/lanes/loaded_library.h"
 
 namespace ros2s::fabric::ofi {
 
-struct Options {
-    std::string provider = "ofi+tcp;ofi_rxm";  // or ofi+verbs;ofi_rxm, ofi+verbs
-    // The one device that carries data: "lo", "eth0" (tcp), "mlx5_0" or "mlx5_0:1" (verbs).
-    std::string device;
-};
+using lanes::Options;
 
 // The libfabric that this process has or would load. Asking loads it.
-struct Library {
-    std::string path;     // "/usr/lib/x86_64-linux-gnu/libfabric.so.1.19.0"
-    std::string version;  // "1.17"
-};
 // Errors: unsupported (none is installed, or it is too old); the report says what to do.
-[[nodiscard]] Result<Library> library(Report& report);
+[[nodiscard]] Result<const lanes::LoadedLibrary*> library(Report& report);
 
 // The devices of this machine that could carry the provider's data, by name; never empty. Does not
 // ask libfabric. Errors: invalid (no provider of ofi), unsupported; the report says what to do.

@@ -8,7 +8,7 @@ namespace {
 
 TEST(OfiStuckPeer, costs_its_own_session) {
     contract::stuck_peer_costs_its_own_session([](Reactor& reactor, Report& report) {
-        return open_domain(reactor, {.device = "lo"}, report);
+        return open_domain(reactor, {.provider = "ofi+tcp;ofi_rxm", .device = "lo"}, report);
     });
 }
 

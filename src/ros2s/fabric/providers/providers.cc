@@ -79,13 +79,12 @@ const Provider* find(std::string_view name) {
     return found == providers.end() ? nullptr : &*found;
 }
 
-template <class Library>
-NetworkLibrary described(std::string name, std::string package, const Result<Library>& found,
-                         const Report& report) {
+NetworkLibrary described(std::string name, std::string package,
+                         const Result<const lanes::LoadedLibrary*>& found, const Report& report) {
     NetworkLibrary library{.name = std::move(name), .package = std::move(package)};
     if (found) {
-        library.path = found->path;
-        library.version = found->version;
+        library.path = (*found)->path;
+        library.version = (*found)->version;
     } else {
         library.why_not = report.text();
     }

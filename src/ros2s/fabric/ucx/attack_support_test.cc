@@ -8,9 +8,11 @@ constexpr Duration patience = std::chrono::seconds(30);
 }  // namespace
 
 Stage::Stage(ListenOptions listening)
-    : contract::Stage([](Reactor& reactor,
-                         Report& report) { return open_domain(reactor, {.device = "lo"}, report); },
-                      listening) {}
+    : contract::Stage(
+          [](Reactor& reactor, Report& report) {
+              return open_domain(reactor, {.provider = "ucx+tcp", .device = "lo"}, report);
+          },
+          listening) {}
 
 AllUcx::AllUcx() {
     Report report;

@@ -11,7 +11,7 @@ namespace {
 
 Options tested() {
     const char* named = std::getenv("ROS2STORE_TEST_UCX");
-    if (named == nullptr) return {.device = "lo"};
+    if (named == nullptr) return {.provider = "ucx+tcp", .device = "lo"};
     const std::string text = named;
     const size_t space = text.find(' ');
     ROS2S_CHECK(space != std::string::npos);

@@ -8,7 +8,7 @@ namespace {
 
 TEST(UcxStuckPeer, costs_its_own_session) {
     contract::stuck_peer_costs_its_own_session([](Reactor& reactor, Report& report) {
-        return open_domain(reactor, {.device = "lo"}, report);
+        return open_domain(reactor, {.provider = "ucx+tcp", .device = "lo"}, report);
     });
 }
 

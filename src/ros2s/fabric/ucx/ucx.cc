@@ -1,15 +1,11 @@
 #include "ucx.h"
 
-#include "ros2s/fabric/lanes/lane_domain.h"
 #include "selection.h"
 #include "ucx_worker.h"
 
 namespace ros2s::fabric::ucx {
 
-Result<Library> library(Report& report) {
-    ROS2S_TRY_ASSIGN(const UcxLibrary* loaded, ucx_library(report));
-    return Library{loaded->path, loaded->version};
-}
+Result<const lanes::LoadedLibrary*> library(Report& report) { return ucx_library(report); }
 
 Result<std::vector<std::string>> devices(const std::string& provider, Report& report) {
     return fitting(provider, look_at_machine(), report);
@@ -20,8 +16,7 @@ Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, Options options, R
     ROS2S_TRY_ASSIGN(const Settings settings, select(options, look_at_machine(), report));
     ROS2S_TRY_ASSIGN(Context context, Context::open(options, settings, report));
     return lanes::make_domain(
-        reactor, {.provider = std::move(options.provider), .device = std::move(options.device)},
-        [&](Counters& counters) -> std::unique_ptr<lanes::Worker> {
+        reactor, std::move(options), [&](Counters& counters) -> std::unique_ptr<lanes::Worker> {
             return std::make_unique<UcxWorker>(reactor, counters, std::move(context));
         });
 }

@@ -15,24 +15,17 @@
 #include <string>
 #include <vector>
 
-#include "ros2s/fabric/domain.h"
+#include "ros2s/fabric/lanes/lane_domain.h"
+#include "ros2s/fabric/lanes/loaded_library.h"
 
 namespace ros2s::fabric::ucx {
 
-struct Options {
-    std::string provider = "ucx+tcp";  // or ucx+rc, ucx+dc_x
-    // The one device that carries data: "lo", "eth0" (ucx+tcp), "mlx5_0:1" (the others).
-    std::string device;
-};
+using lanes::Options;
 
 // The UCX that this process has or would load. Asking loads it.
-struct Library {
-    std::string path;     // "/usr/lib/x86_64-linux-gnu/libucp.so.0.0.0"
-    std::string version;  // "1.13.1"
-};
 // Errors: unsupported (none is installed, or it is too old), denied (the current directory has
 // settings for it from another user); the report says what to do.
-[[nodiscard]] Result<Library> library(Report& report);
+[[nodiscard]] Result<const lanes::LoadedLibrary*> library(Report& report);
 
 // The devices of this machine that could carry the provider's data, by name; never empty. Does not
 // ask UCX. Errors: invalid (no provider of UCX), unsupported; the report says what to do.
