@@ -36,14 +36,14 @@ namespace ros2s::dpud {
 
 class DelegatedPools final : public control::Capabilities {
   public:
-    // Chains. If there are as many, one that nobody uses goes.
+    // Chains. If there are as many, one that is not in use is dropped.
     static constexpr size_t per_tenant_max = 32;
     static constexpr size_t in_all_max = 240;  // an engine has 256 sessions for one subject
     // Of one subject, at the engine, which has a bound on the calls of this DPU.
     static constexpr size_t wishes_at_once = 4;
     // The helper threads have other work, too.
     static constexpr size_t verified_at_once = 2;
-    // How long the engine may take to issue a capability, or to open a session.
+    // The time that the engine may take to issue a capability, or to open a session.
     static constexpr Duration opening_max = std::chrono::seconds(10);
 
     DelegatedPools(Reactor& reactor, BlockingPool& blocking, session::SessionTable& sessions);
@@ -54,12 +54,13 @@ class DelegatedPools final : public control::Capabilities {
                const session::Mounts& mounts, Log log);
     // For hosts; `engine` outlives this.
     void ask(control::ControlClient& engine) { control_ = &engine; }
-    // What the engine says about a pool now.
+    // Call it with the engine's reply about a pool.
     void know(const std::string& pool, const control::ListedTenants& listed,
               const tenancy::SeenTenants& tenants);
-    // The engine did not say it. If that goes on, it is away.
+    // Call it if the engine did not reply. If that goes on, the engine counts as away.
     void fail_to_know(const std::string& pool, Error error, std::string_view why);
-    // Called when the engine of a pool is away, and when it is back. The log says so, too.
+    // Called when the engine of a pool cannot be reached, and when it can again. Both are logged,
+    // too.
     using OnChange = std::function<void(const std::string& pool, bool reachable)>;
     void watch(OnChange on_change) { on_change_ = std::move(on_change); }
     // The pools whose engine cannot be reached now.
@@ -109,7 +110,7 @@ class DelegatedPools final : public control::Capabilities {
     void report_late(const std::string& pool, const Known& known);
     // Its engine has answered.
     void know_reachable(const std::string& pool, Known& known);
-    // Errors: denied; then `why` says what is wrong.
+    // Errors: denied; then `why` is the reason.
     Task<Result<capability::Capability>> verify(std::string subject, std::string pool,
                                                 const capability::Chain& chain, std::string& why);
     [[nodiscard]] bool make_room(const std::string& pool, const std::string& tenant);

@@ -18,7 +18,7 @@ struct dfs {
     std::string prefix;
     std::atomic<uint32_t> objects = 0;  // open ones
     ros2s::daos::ContainerSettings settings;
-    // The program may ask for these: dfs_pool_get(), dfs_cont_get().
+    // The program may request these: dfs_pool_get(), dfs_cont_get().
     daos_handle_t pool{};
     daos_handle_t container_handle{};
     std::atomic<uint32_t> pool_borrows = 0;

@@ -18,7 +18,7 @@ namespace ros2s {
 enum class Code : uint16_t {
     not_found,         // the named thing does not exist
     exists,            // it exists already
-    invalid,           // the caller's argument makes no sense
+    invalid,           // an argument of the caller is not valid
     not_directory,     // a path component is not a directory
     is_directory,      // a file was needed
     not_empty,         // a directory still has entries
@@ -38,7 +38,7 @@ enum class Code : uint16_t {
     too_large,         // over a limit; detail = the limit
     stale,             // a handle or operation id that is no longer valid
     unsupported,       // this store or file system cannot do it
-    bad_version,       // a format version that this program does not know; detail = the version
+    bad_version,       // a format version that this program does not have; detail = the version
     cancelled,         // stopped by its stop token
     deadline,          // its deadline passed
     closed,            // the object was closed, or belongs to the process before fork()

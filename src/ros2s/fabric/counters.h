@@ -24,10 +24,10 @@ enum class Refusal : uint8_t {
     count,
 };
 [[nodiscard]] std::string_view describe(Refusal refusal) noexcept;
-// What the caller of put() and get() gets: invalid (malformed, range), denied, or stale.
+// The error for the caller of put() and get(): invalid (malformed, range), denied, or stale.
 [[nodiscard]] Error to_error(Refusal refusal) noexcept;
 
-// How a connection ended.
+// The way in which a connection ended.
 enum class End : uint8_t {
     none,          // it has not ended
     closed_here,   // close() or abandon()

@@ -14,7 +14,7 @@
 
 namespace ros2s::fabric {
 
-// Decides which peers get an endpoint. A listener asks it as soon as it has read a peer's hello.
+// Decides which peers get an endpoint. A listener calls it as soon as it has read a peer's hello.
 // Until then the listener shares no memory with the peer and passes no byte or address of the peer
 // to a network library. Owned by the caller of listen(); outlives the listener.
 class PeerCheck {
@@ -64,7 +64,7 @@ struct ConnectOptions {
     StopToken stop{};
     // For the listener's PeerCheck; at most credential_bytes_max.
     std::vector<std::byte> credential{};
-    // Gets the verdict, even if it refuses. Stays empty if the PeerCheck was not asked.
+    // Gets the verdict, even if it refuses. Stays empty if the PeerCheck was not called.
     std::vector<std::byte>* verdict = nullptr;
 };
 

@@ -189,8 +189,8 @@ struct QueryReply {
 
 // ---- chains --------------------------------------------------------------------------------
 
-// What makes a fetch item part of a chain. Items are done in their order. An item may be of an
-// object that an earlier item found, and may depend on what that one found.
+// Makes a fetch item part of a chain. Items are done in their order. An item may be of an object
+// that an earlier item found, and may depend on what that one found.
 struct Link {
     enum class Kind : uint8_t {
         fetch,
@@ -235,12 +235,12 @@ struct ContainerProperties {
     std::string label;               // 1 to label_bytes_max of [A-Za-z0-9._-], unique in the pool
     uint64_t chunk_bytes = 1 << 20;  // DFS's chunk size
     // A tenant's name, or the subject of a certificate, which has a '='. Empty: of administrators.
-    // Servers set it; a client is not asked for it.
+    // Servers set it. The value that a client sends is ignored.
     std::string owner{};
     Amount caps{};  // the most that it may use; 0: no cap
     friend bool operator==(const ContainerProperties&, const ContainerProperties&) = default;
 };
-// What changes of a container; the rest stays as it is. A cap of 0 is none.
+// A change of a container: fields without a value stay as they are. A cap of 0 is none.
 struct ContainerChange {
     std::optional<std::string> owner{};
     std::optional<uint64_t> bytes{}, values{};  // caps
@@ -324,10 +324,10 @@ class ObjectStore {
     // Errors: those of fetch; no_memory (the limit of pins; detail = the limit).
     virtual Task<Result<>> pin(const Call& call, ContainerId container, const Holder& holder,
                                FetchItem& item) = 0;
-    // Several fetches, pins and queries in one request, one after the other: `links` says of each
-    // item which one it is, and whether it refers to an earlier one. An item whose reference has
-    // no value (its item's status is an error) is not_found. One that refers to an array, or to
-    // bytes beyond the value's end, is `invalid`. Errors, before anything is done: invalid (also a
+    // Several fetches, pins and queries in one request, one after the other: `links` has the kind
+    // of each item, and its reference to an earlier one, if any. An item whose reference has no
+    // value (its item's status is an error) is not_found. One that refers to an array, or to bytes
+    // beyond the value's end, is `invalid`. Errors, before anything is done: invalid (also a
     // reference to the item itself, a later item or a query; a query with a dkey or an extent),
     // too_large (more than chain_items_max items or chain_bytes_max bytes of extents, or a key),
     // unsupported (a window that is not local). Other errors: those of fetch, pin and query. A pin

@@ -109,7 +109,7 @@ class Channel {
     // bad_version and unsupported, as of open(), if it cannot reconnect.
     Task<Result<>> call(const Call& call, const CallRequest& request, ReplyReader& reader);
 
-    // What the server granted at the last connection.
+    // The limits that the server granted at the last connection.
     [[nodiscard]] const WelcomeBody& welcome() const { return welcome_; }
     [[nodiscard]] uint64_t reply_body_bytes_max() const {
         return options_.message_bytes_max - sizeof(FrameHeader);

@@ -58,7 +58,7 @@ struct FrameHeader {
     uint16_t method = 0;               // request
     uint8_t source_windows = 0;        // request: descriptors that follow
     uint8_t sink_windows = 0;          // request: descriptors behind those
-    uint32_t session = 0;              // in the server's table; 0 until the welcome says it
+    uint32_t session = 0;              // in the server's table; 0 until the welcome has it
     uint64_t request = 0;              // the caller's number: low 16 bits its slot; never reused
     std::array<uint8_t, 16> client{};  // operation id
     uint64_t sequence = 0;
@@ -140,7 +140,7 @@ ConstBytes encode_frame(FrameHeader header, std::span<const WindowDescriptor> so
                         ConstBytes trace = {});
 
 // Codes on the wire have their own numbers, which never change their meaning. A code that this
-// program does not know reads as `io`.
+// program does not have is read as `io`.
 [[nodiscard]] uint16_t to_wire(Code code) noexcept;
 [[nodiscard]] Code code_from_wire(uint16_t number) noexcept;
 
@@ -154,8 +154,8 @@ struct HelloBody {
     std::string_view ticket;
     static constexpr size_t ticket_bytes_max = 256;
 };
-// What a server takes as payload of one request. Clients divide what is larger at multiples of a
-// MiB.
+// The limits of the payload that a server accepts in one request. Clients divide larger payload at
+// multiples of a MiB.
 inline constexpr uint64_t payload_bytes_least = uint64_t{1} << 20;
 inline constexpr uint64_t payload_bytes_most = uint64_t{1} << 30;
 struct WelcomeBody {

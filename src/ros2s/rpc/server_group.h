@@ -19,9 +19,9 @@ struct ServerGroup {
         : admission(reactor, limits, accounts) {}
 
     // The bytes of a request are its payload, its sink, a body that is in windows, and what
-    // Service::reply_memory_bytes() says.
+    // Service::reply_memory_bytes() returns.
     admission::Admission admission;
-    // What all PayloadPools together keep for later requests, and their huge pages.
+    // The bytes that all PayloadPools together keep for later requests, and their huge pages.
     uint64_t kept_bytes = 0;
     static constexpr uint64_t kept_bytes_max = uint64_t{256} << 20;
     std::vector<PayloadPool*> pools;  // they add and remove themselves

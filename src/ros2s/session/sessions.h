@@ -189,8 +189,9 @@ class SessionTable {
     // For a call over a connection that attach() admitted. Errors: stale.
     [[nodiscard]] Result<SessionUse> use(SessionId id);
 
-    // What the session does from here on is for that tenant, and not for its subject's. Before its
-    // first ticket. The tenant's limit of sessions is kept where its own clients open them.
+    // From here on the session's requests count for that tenant, and not for its subject's. Call it
+    // before its first ticket. The tenant's limit of sessions is kept where its own clients open
+    // them.
     void use_account(Session& session, std::string_view tenant);
     // Of a subject that may have no session.
     [[nodiscard]] std::shared_ptr<admission::Account> account_of(std::string_view subject,

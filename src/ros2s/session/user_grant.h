@@ -55,7 +55,7 @@ struct UserGrant {
     // The user as whom a claim acts. Groups that it may not name, or that have no number here, are
     // left out. The result uses the claim's memory. Errors: denied.
     [[nodiscard]] Result<fs::Caller> caller_for(fs::UserClaim& claim) const;
-    // Owners as the host sees them: nobody, if they have no number there.
+    // Owners as the host sees them: user `nobody`, if they have no number there.
     [[nodiscard]] fs::Attributes shown(fs::Attributes attributes) const;
     // Owners as the container stores them. Errors: invalid (they have no number there).
     [[nodiscard]] Result<uint32_t> stored_uid(uint32_t uid) const;

@@ -1,7 +1,7 @@
 // ucx: the provider for trusted machines. Frames of packets are active messages of UCX, over tcp or
 // a NIC's reliable connections. Put and get are packets too. The grantor's own code copies them
-// after it has asked its own table. UCX's one-sided operations are not enabled, because over tcp
-// they write wherever the peer says (docs/decisions/0403-ucx.md).
+// after it has checked its own table. UCX's one-sided operations are not enabled, because over tcp
+// they write to any address that the peer names (docs/decisions/0403-ucx.md).
 //
 // Addresses are "IP:PORT" of a TCP socket for set-up. That socket stays open beside the session.
 // Its hang-up means that the peer is gone.
@@ -25,7 +25,7 @@ struct Options {
     std::string device;
 };
 
-// The UCX that this process has or would load. Asking loads it.
+// The UCX that this process has or would load. The call loads it.
 struct Library {
     std::string path;     // "/usr/lib/x86_64-linux-gnu/libucp.so.0.0.0"
     std::string version;  // "1.13.1"
