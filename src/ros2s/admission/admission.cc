@@ -359,7 +359,7 @@ void Admission::give_back(Line& line, const Demand& demand) noexcept {
     if (!all_.ready.empty()) admit();
 }
 
-void Admission::settle(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept {
+void Admission::correct_cost(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept {
     if (more_ns == 0 && queue.expected_more_ns == 0) return;
     queue.expected_more_ns -= queue.expected_more_ns / learned_of;
     queue.expected_more_ns += more_ns / learned_of;

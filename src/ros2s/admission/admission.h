@@ -1,40 +1,59 @@
-// Admission: chooses the request that begins next, if tenants share a resource that each of them
+// Admission: chooses the request that begins next, where tenants share a resource that each of them
 // could exhaust: the core and the payload memory of a server, or the credits of a connection.
 //
 //     Line::enter() ─ room? ─ yes ─► inside: a Permit ─ released ─► the next one's turn
 //                       └─ no ─► waits in its line
 //
-// A line is one connection of a tenant. Waiting requests are admitted by start-time fair queueing
-// (Goyal, Vin and Cheng 1996), on four levels: tenants get shares of the server's time by their
-// weights (accounts.h); the sessions of a tenant get equal ones, so do the lines of a session, and
-// so do the small and the large requests of a line. A branch that was idle comes before those that
-// have had their share. A small request therefore passes the large ones in front of it, but only
-// until it and its like have had half of the line's share. Requests of one size keep their order.
-// cost.h says what a request costs.
+// A line is one connection of a tenant. A request is inside while its Permit exists. It holds bytes
+// of memory, and costs time of the server (cost.h).
 //
-// A tenant that is alone may use nearly all of the resource. While several tenants are active, a
-// tenant has no more inside, in cost by weight, than another tenant wants, but always
-// Limits::least. All tenants together have Limits::shared inside. One tenant has less than twice
-// its part of Limits::shared by weight. It may always have half its part, even if what others keep
-// inside costs more than Limits::shared. A tenant with few requests therefore finds few ahead of
-// it. If all tenants have many requests, each keeps a queue that is long enough to be efficient.
-// While a tenant makes small and large requests, the large ones inside cost Limits::large at most,
-// so that no small one is behind megabytes of them.
+// Waiting requests are admitted by start-time fair queueing (Goyal, Vin and Cheng 1996):
 //
-// The rates of a tenant delay the first request of each queue of its lines. Requests behind it
-// wait, too; other queues, lines and tenants do not.
+//     level                                 shares of the level above
+//     tenants                               by weight (accounts.h)
+//     sessions of a tenant                  equal
+//     lines of a session                    equal
+//     small and large requests of a line    equal: two queues, each in order of arrival
+//
+// A branch of this tree that was idle comes before those that have had their share. A small request
+// therefore passes the large ones of its line until the small ones have had half of the line.
+//
+// A request begins if none of these limits is exceeded. A tenant's part is its share by weight of
+// Limits::shared. A tenant wants the highest cost that it had inside and waiting of late
+// (Limits::span).
+//
+//     limit                               applies to                      when
+//     Limits::all                         requests, bytes of all tenants  always
+//     Limits::one                         requests, bytes of a tenant     always
+//     bytes that stay free for all        bytes of a tenant               others have bytes inside
+//     Limits::line_bytes                  bytes of a line                 always
+//     account: what may be in flight      requests, bytes of a tenant     the line keeps limits
+//     account: rates                      first request of each queue     the line keeps rates
+//     Limits::large                       cost of large requests          one active tenant, which
+//                                                                         also makes small requests
+//     cost, by weight, that another       cost of a tenant with at least  several active tenants
+//     tenant wants                        Limits::least inside
+//     twice its part                      cost of a tenant                several active tenants,
+//     and
+//                                                                         not its only request
+//     Limits::shared                      cost of all tenants             the same, if the tenant
+//                                                                         has over half of its part
+//
+// Limits::large keeps a small request from waiting behind megabytes. A tenant with few requests
+// finds few of others ahead of it. If all tenants have many, each keeps a queue that is long enough
+// to be efficient. A rate delays the first request of a queue and those behind it. Other queues,
+// lines and tenants do not wait for it.
 //
 // Owned by the composing code; outlives its lines. Used on one core. Waiting allocates nothing.
 //
 // Invariants
 // - While other tenants are active, a tenant has no more bytes inside than are free for all.
-// - A tenant has at most Limits::one inside, and no more than its account says, and all tenants
-//   together at most Limits::all. Only a single request that is larger than a limit of bytes
-//   exceeds it, if nothing else counts towards the limit.
-// - No request waits while there is room for it, it is its turn, and the tenant's rates allow it. A
-//   request over a limit of what its tenant has in flight has no turn: lines that do not keep the
-//   limits pass it, and so do requests without bytes if it is over the limit of bytes. A limit that
-//   was raised is seen when one of the tenant's requests ends.
+// - Only a single request that is larger than a limit of bytes exceeds it, if nothing else counts
+//   towards the limit.
+// - No request waits while there is room for it, it is its turn, and the tenant's rates allow it.
+// - A request over a limit of what its tenant has in flight has no turn. Lines that do not keep the
+//   limits pass it. If only the limit of bytes is exceeded, requests without bytes pass it, too. A
+//   raised limit takes effect when one of the tenant's requests ends.
 #pragma once
 #include <array>
 #include <coroutine>
@@ -130,9 +149,9 @@ class [[nodiscard]] Permit {
     }
     ~Permit() { release(); }
     explicit operator bool() const noexcept { return line_ != nullptr; }
-    // The request turned out to cost this much more than Demand says of its kind. The tenant's next
-    // turn is later by what was not expected. Call it once for each request of a line, or for none.
-    void settle(uint64_t more_ns) noexcept;
+    // The request cost this much more than its Demand. The tenant's next turn is later by the part
+    // that was not expected. Call it once for each request of a line, or for none.
+    void correct_cost(uint64_t more_ns) noexcept;
     void release() noexcept;
 
   private:
@@ -186,7 +205,7 @@ class Line {
         Branch* parent = nullptr;
         uint64_t turn = 0;        // of its next request, on its parent's clock
         uint64_t clock = 0;       // for the turns of its own branches: of the latest request
-        int64_t owed_ns = 0;      // settled while it waited; its next request takes it over
+        int64_t owed_ns = 0;      // corrected while it waited; its next request pays it
         uint64_t not_before = 0;  // of a queue whose first request a rate delays; nanoseconds
         List<Branch> ready{};     // branches with a request that may begin, by turn
         Links<Branch> links{};
@@ -295,7 +314,7 @@ class Admission {
     [[nodiscard]] static bool is_in_limits(const Line& line, const Demand& demand) noexcept;
     void take(Queue& queue, const Demand& demand) noexcept;
     void give_back(Line& line, const Demand& demand) noexcept;
-    void settle(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept;
+    void correct_cost(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept;
     // The branch, which is in no list, has its turn for a request of this cost.
     void pass(Branch& branch, uint64_t cost) const noexcept;
     // Moves its next turn by what it owes.
@@ -394,8 +413,9 @@ inline Line::Entering Line::enter(Demand demand, StopToken stop, Time arrived) n
     return {*this, demand, stop, arrived};
 }
 
-inline void Permit::settle(uint64_t more_ns) noexcept {
-    if (line_ != nullptr) line_->admission_.settle(line_->queue_for(demand_), demand_, more_ns);
+inline void Permit::correct_cost(uint64_t more_ns) noexcept {
+    if (line_ != nullptr)
+        line_->admission_.correct_cost(line_->queue_for(demand_), demand_, more_ns);
 }
 
 inline void Permit::release() noexcept {

@@ -95,7 +95,8 @@ Task<> HostMountLocator::stop() {
 }
 
 Task<> HostMountLocator::close() {
-    // The other one was stopped. A daemon that hangs keeps nobody.
+    // call_ was stopped, so this needs a Call of its own. It has a deadline, because the daemon may
+    // hang.
     const Call call = tickets_.bounded();
     Report ignored;
     (void)co_await control_.unmount(call, place_.session, place_.mount, ignored);
