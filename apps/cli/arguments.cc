@@ -428,7 +428,7 @@ void add_certificates(CLI::App& app, Arguments& arguments) {
         .add_option("certificate", revoke.options->name,
                     "the certificate's name, or the path of its file, with a '/'")
         ->required();
-    Command<CertificateOptions> show(certs, arguments, "show", "what a certificate says",
+    Command<CertificateOptions> show(certs, arguments, "show", "the contents of a certificate",
                                      certs_show);
     show.app.add_option("file", show.options->directory, "NAME.crt")->required();
 }

@@ -300,8 +300,8 @@ Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string ca
     // Hosts do not learn the engine's address.
     log_not_issued(issued.error(), said);
     co_return report.fail(issued.error(),
-                          "this DPU cannot ask its engine for a capability now; try again later. "
-                          "The DPU's log says why");
+                          "this DPU cannot get a capability from its engine now; try again later. "
+                          "The DPU's log has the reason");
 }
 
 void DelegatedPools::refused(std::string_view subject, std::string_view peer, std::string_view pool,
@@ -320,8 +320,8 @@ void DelegatedPools::log_not_issued(Error error, const Report& said) {
     const Time now = reactor_.now();
     if (error.code == Code::cancelled || now < may_log_not_issued_) return;
     may_log_not_issued_ = now + std::chrono::minutes(1);
-    log_.warning("asking the engine at {} for a capability failed: {}", engine_.engine.control,
-                 said.empty() ? ros2s::describe(error) : said.text());
+    log_.warning("the request to the engine at {} for a capability failed: {}",
+                 engine_.engine.control, said.empty() ? ros2s::describe(error) : said.text());
 }
 
 Call DelegatedPools::within(const Call& call) const {

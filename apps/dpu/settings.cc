@@ -24,7 +24,7 @@ config::Table describe(Settings& s) {
                        "pools one by one.")}},
         {"pools",
          "Pools that are not all of the engine are named one by one, instead of the line above. A "
-         "pool in a Ceph cluster is made there if the RADOS pools are empty; docs/rados.md says "
+         "pool in a Ceph cluster is made there if the RADOS pools are empty; docs/rados.md lists "
          "what is weaker than at an engine. Of a pool of DAOS, hosts use the POSIX containers that "
          "have a label; it needs DAOS 2.6's client libraries and its agent on this machine "
          "(docs/daos.md).",
@@ -33,7 +33,7 @@ config::Table describe(Settings& s) {
          {{.into = &s.engine_given, .example = "train: engine", .kind = "engine"},
           {.keys = {{"conf",
                      "the configuration of the cluster: /etc/ceph/ceph.conf. Its "
-                     "rados_osd_op_timeout says how long a request may take (30 s)."},
+                     "rados_osd_op_timeout limits the time of a request (30 s)."},
                     {"user", "client.NAME, whose key ring the configuration names (client.admin)."},
                     {"metadata", "the RADOS pool for metadata, which must be replicated (NAME)."},
                     {"data", "the RADOS pool for data (that for metadata)."},

@@ -354,7 +354,7 @@ std::string what_starts_it(std::string_view uri) {
     if (parsed && !parsed->dir.empty()) {
         return "start what does not run: ros2store up " + shell_word(parsed->dir);
     }
-    return fmt::format("`ros2store doctor {}` says what does not run",
+    return fmt::format("`ros2store doctor {}` shows what does not run",
                        parsed ? shell_word(uri) : "URI");
 }
 

@@ -22,22 +22,21 @@
 // Limits::shared. A tenant wants the highest cost that it had inside and waiting of late
 // (Limits::span).
 //
-//     limit                               applies to                      when
-//     Limits::all                         requests, bytes of all tenants  always
-//     Limits::one                         requests, bytes of a tenant     always
-//     bytes that stay free for all        bytes of a tenant               others have bytes inside
-//     Limits::line_bytes                  bytes of a line                 always
-//     account: what may be in flight      requests, bytes of a tenant     the line keeps limits
-//     account: rates                      first request of each queue     the line keeps rates
-//     Limits::large                       cost of large requests          one active tenant, which
-//                                                                         also makes small requests
-//     cost, by weight, that another       cost of a tenant with at least  several active tenants
-//     tenant wants                        Limits::least inside
-//     twice its part                      cost of a tenant                several active tenants,
-//     and
-//                                                                         not its only request
-//     Limits::shared                      cost of all tenants             the same, if the tenant
-//                                                                         has over half of its part
+//     limit                           applies to                      when
+//     Limits::all                     requests, bytes of all tenants  always
+//     Limits::one                     requests, bytes of a tenant     always
+//     bytes that stay free for all    bytes of a tenant               others have bytes inside
+//     Limits::line_bytes              bytes of a line                 always
+//     account: what may be in flight  requests, bytes of a tenant     the line keeps limits
+//     account: rates                  first request of each queue     the line keeps rates
+//     Limits::large                   cost of large requests          one active tenant, which also
+//                                                                     makes small requests
+//     cost, by weight, that another   cost of a tenant with at least  several active tenants
+//     tenant wants                    Limits::least inside
+//     twice its part                  cost of a tenant                several active tenants; not a
+//                                                                     tenant's only request
+//     Limits::shared                  cost of all tenants             the same, if the tenant has
+//                                                                     over half of its part
 //
 // Limits::large keeps a small request from waiting behind megabytes. A tenant with few requests
 // finds few of others ahead of it. If all tenants have many, each keeps a queue that is long enough

@@ -257,7 +257,7 @@ class Parser {
                 return wrong(
                     text_.find('?'),
                     fmt::format("ros2s+local opens a pool in this process over no network, "
-                                "and '{}' asks for one: leave it out",
+                                "and '{}' selects one: leave it out",
                                 key));
             }
         }

@@ -28,9 +28,8 @@ std::string bytes_of(const Uuid& uuid) {
 
 // Replies are checked, too: the server may be a foreign one.
 std::unexpected<Error> malformed(std::string_view what, Report& report) {
-    return report.fail(
-        Code::bad_version,
-        "the server's reply has no {} that this program knows; use programs of one version", what);
+    return report.fail(Code::bad_version,
+                       "the server's reply has no valid {}; use programs of one version", what);
 }
 
 Result<GivenTicket> decode(const v1::Ticket& ticket, Report& report) {
