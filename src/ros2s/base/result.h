@@ -38,7 +38,7 @@ enum class Code : uint16_t {
     too_large,         // over a limit; detail = the limit
     stale,             // a handle or operation id that is no longer valid
     unsupported,       // this store or file system cannot do it
-    bad_version,       // a format version that this program does not have; detail = the version
+    bad_version,       // a format version that this program does not support; detail = the version
     cancelled,         // stopped by its stop token
     deadline,          // its deadline passed
     closed,            // the object was closed, or belongs to the process before fork()
