@@ -12,7 +12,7 @@
 namespace ros2s::dpud {
 namespace {
 
-// How long a host may be ahead of what this process was told by the engine.
+// The time by which a host's facts may be newer than those that this process has from the engine.
 constexpr Duration news_max = std::chrono::seconds(1);
 constexpr Duration news_pause = std::chrono::milliseconds(10);
 constexpr Duration turn_pause = std::chrono::milliseconds(5);

@@ -265,7 +265,7 @@ Task<Result<>> CheckedFileSystem::rename(const Call& call, NodeId parent, std::s
         ROS2S_CO_TRY(co_await check_removal(call, parent, name));
         const auto may = co_await require_in(call, new_parent, Wanted::search | Wanted::write);
         if (!may) co_return may;
-        // What the new name leads to is removed, or moved. It need not exist.
+        // The node of the new name is removed, or moved. It need not exist.
         const auto replaced = co_await check_sticky(call, new_parent, new_name);
         if (!replaced && replaced.error().code != Code::not_found) co_return replaced;
         if (parent != new_parent) {

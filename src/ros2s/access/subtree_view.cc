@@ -37,7 +37,7 @@ bool is_inside(std::span<const std::string> path, std::span<const std::string> t
     return path.size() >= top.size() && std::ranges::equal(path.first(top.size()), top);
 }
 
-// What is not in a granted directory (any more) does not exist for the host.
+// A node outside of the granted directories, or no longer in one, does not exist for the host.
 std::unexpected<Error> fail_outside(const Error& error) {
     const bool gone = error.code == Code::not_found || error.code == Code::not_directory;
     return gone ? fail(Code::stale) : fail(error);
@@ -469,7 +469,8 @@ SubtreeView::AttributesTask SubtreeView::get_attributes(const Call& call, NodeId
     co_return co_await inner_.get_attributes(call, node);
 }
 
-// Who has a file open for writing may go on with its size and times, wherever it was moved.
+// A session that has a file open for writing may still change its size and times, wherever it was
+// moved.
 SubtreeView::AttributesTask SubtreeView::set_attributes(const Call& call, NodeId node,
                                                         const fs::SetAttributes& changes) {
     const auto may = co_await require_writable(call, node);

@@ -115,7 +115,7 @@ struct AdmissionMetrics {
 class Admission;
 class Line;
 
-// What is inside or waits, with its cost.
+// The requests that are inside, or wait, with their cost.
 struct Load {
     uint64_t requests = 0;
     uint64_t bytes = 0;  // of memory
@@ -171,7 +171,7 @@ class Line {
     Line& operator=(const Line&) = delete;
 
     // co_await line.enter(demand, stop): a Permit. It is empty if the request was stopped, or the
-    // line turned away, while it waited. `arrived`: when the request did, if the caller knows it.
+    // line turned away, while it waited. `arrived`: the time of its arrival, if the caller has it.
     class Entering;
     [[nodiscard]] Entering enter(Demand demand, StopToken stop, Time arrived = {}) noexcept;
     // Of its tenant's account.
@@ -242,7 +242,7 @@ class Line {
         // Uses the tenant's rates for the first request, if that was not done. Returns true if it
         // may begin now.
         [[nodiscard]] bool is_in_rate(uint64_t bytes) noexcept;
-        // For how long rates have delayed its first requests, in all.
+        // The time for which rates have delayed its first requests, in all.
         [[nodiscard]] Duration throttled(Time now) const noexcept;
         // The request has waited until `now`.
         void count_wait(const Waiter& waiter, Time now) noexcept;
@@ -253,7 +253,7 @@ class Line {
         List<Waiter> waiters;
         Where where = Where::nowhere;
         bool has_used_rates = false;  // for its first request, which may begin at not_before
-        // What requests turned out to cost more than their kind does, on average.
+        // The average cost of requests above that of their kind.
         uint64_t expected_more_ns = 0;
         Time delayed_since{};
         Duration throttled_until_then{};
@@ -332,15 +332,15 @@ class Admission {
     // The first queue by turn that may begin if there is room for its tenant. Holds those before it
     // that are over a limit. Null: none.
     [[nodiscard]] static Queue* first_within_limits(Tenant& tenant) noexcept;
-    // What its queues were held for may have changed: they take turns again.
+    // The reason for which its queues were held may be gone: they take turns again.
     static void end_holds(Tenant& tenant) noexcept;
-    // Adds the request to what its tenant wants.
+    // Adds the request to the demand of its tenant.
     void note(Line& line, const Demand& demand, Time& now) noexcept;
     void note_size(Tenant& tenant, const Demand& demand, Time& now) noexcept;
     void begin_span(Time now) noexcept;
     // Sets the clock of the tenants' turns back before it overflows.
     void rebase() noexcept;
-    // Recomputes what the tenants want.
+    // Recomputes the demand of the tenants.
     void count() noexcept;
     [[nodiscard]] std::shared_ptr<Account> account_of(uint64_t tenant) const;
     // The first delayed queue's time has come.

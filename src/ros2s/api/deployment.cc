@@ -266,7 +266,7 @@ Task<Result<>> Deployment::sweep(const Call& call, std::string container, Report
 
 namespace {
 
-// How long a thread that waits for a server polls: ROS2STORE_POLL.
+// The time that a thread that waits for a server polls: ROS2STORE_POLL.
 Result<Duration> poll_of_process(Report& report) {
     constexpr Duration most = std::chrono::milliseconds(10);
     const char* const text = std::getenv("ROS2STORE_POLL");

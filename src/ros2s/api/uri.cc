@@ -212,7 +212,7 @@ class Parser {
         return nullptr;
     }
 
-    // What only a Ceph cluster has.
+    // Checks the parameters that only a Ceph cluster has.
     Result<> check_rados() {
         if (uri_.rados.empty()) {
             for (const auto& [key, value] : {std::pair{"user", &uri_.user},

@@ -6,7 +6,7 @@ namespace ros2s::connection {
 namespace {
 
 constexpr Duration locator_pause = std::chrono::milliseconds(5);
-// How long a call waits for the mount to be found again.
+// The time that a call waits for the mount to be found again.
 constexpr Duration call_patience = std::chrono::seconds(30);
 
 // Between attempts that the DPU refuses, until its host has the right again.

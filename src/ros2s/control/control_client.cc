@@ -71,10 +71,10 @@ grpc::ChannelArguments arguments_of(const ClientOptions& options) {
     return arguments;
 }
 
-// How often a client checks whether its certificate was renewed.
+// The interval at which a client checks whether its certificate was renewed.
 constexpr Duration renewal_glance = std::chrono::seconds(1);
 
-// How long a change of a container waits for a server that existed when it was sent.
+// The time that a change of a container waits for a server that existed when it was sent.
 constexpr Duration patience = std::chrono::seconds(30);
 constexpr Duration pause_between = std::chrono::milliseconds(20);
 

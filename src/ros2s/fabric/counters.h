@@ -10,8 +10,8 @@
 
 namespace ros2s::fabric {
 
-// Why a put or get was refused. Counted by the side that refused: the grantor, or the initiator if
-// that is the trusted side, which checks (shm).
+// The reason why a put or get was refused. Counted by the side that refused: the grantor, or the
+// initiator if that is the trusted side, which checks (shm).
 enum class Refusal : uint8_t {
     malformed,  // not a key at all
     domain,     // a key of another domain

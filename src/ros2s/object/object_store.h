@@ -37,8 +37,8 @@ struct FetchItem {
     Akey akey;
     Extent extent{};  // array: the bytes wanted; window.length >= extent.length
     Window window{};  // the destination
-    // The caller passes the bytes on with `checksums`, and whoever receives them verifies them. A
-    // client on the way does not. Not in a chain.
+    // The caller passes the bytes on with `checksums`, and their receiver verifies them. A client
+    // on the way does not. Not in a chain.
     bool forwarded = false;
     bool wants_seals = false;  // of an array; Features::seals; not in a pin or chain
 
@@ -54,8 +54,8 @@ struct FetchItem {
     // block_bytes of the array's offsets (checksum.h). A single value is one piece. Empty if
     // `status` is an error.
     std::vector<uint32_t> checksums;
-    // If wanted: the seals of the blocks in which `extent` lies, one after the other. They belong
-    // to the bytes in the window. Empty if `status` is an error.
+    // If requested: the seals of the blocks in which `extent` lies, one after the other. They
+    // belong to the bytes in the window. Empty if `status` is an error.
     std::string seals;
 };
 
@@ -206,7 +206,7 @@ struct Link {
         [[nodiscard]] bool is_set() const { return item != none; }
     };
     Kind kind{};
-    // Where the low word of the item's object begins: a little-endian u64. The store sets it.
+    // The position of the low word of the item's object: a little-endian u64. The store sets it.
     Reference object{};
     // If it is set: the item is done only if (the byte there & mask) == value. Otherwise it is
     // not_found.
@@ -289,16 +289,15 @@ class ObjectStore {
     // items is a bug of the caller.
     virtual Task<Result<>> fetch(const Call& call, ContainerId container,
                                  std::span<FetchItem> items) = 0;
-    // A condition `pin` pins the object before anybody can see the transaction. It pins nothing if
-    // the transaction was done before (Commit::replayed). After an error other than
-    // condition_failed the object may be pinned.
-    // Errors: condition_failed (detail = the first that fails), no_space, read_only, corrupt (the
-    // window's bytes do not match `checksums`), invalid, too_large, over_cap (the container or its
-    // owner would use more than it may; never for an update that frees more than it needs),
-    // stale (an operation id older than the last one of its slot), name_taken (another transaction
-    // used this operation id), expired (it may have been done: its client's replies were dropped),
-    // busy (no room for more replies of this owner's clients), no_memory (also: the limit of pins),
-    // io, not_found (the container).
+    // A condition `pin` pins the object before the transaction is visible to any reader. It pins
+    // nothing if the transaction was done before (Commit::replayed). After an error other than
+    // condition_failed the object may be pinned. Errors: condition_failed (detail = the first that
+    // fails), no_space, read_only, corrupt (the window's bytes do not match `checksums`), invalid,
+    // too_large, over_cap (the container or its owner would use more than it may; never for an
+    // update that frees more than it needs), stale (an operation id older than the last one of its
+    // slot), name_taken (another transaction used this operation id), expired (it may have been
+    // done: its client's replies were dropped), busy (no room for more replies of this owner's
+    // clients), no_memory (also: the limit of pins), io, not_found (the container).
     virtual Task<Result<Commit>> update(const Call& call, ContainerId container,
                                         const Transaction& transaction) = 0;
     // May return fewer than `limit` entries with `more`, to bound the reply.

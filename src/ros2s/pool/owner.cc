@@ -89,7 +89,7 @@ struct flock whole_file(short type) {
 
 constexpr auto patience_in_all = std::chrono::seconds(20);
 
-// How long to wait for an owner.
+// Returns the time to wait for an owner.
 Duration patience_with(const OwnerRecord& owner) {
     if (owner.pid <= 0) return std::chrono::seconds(1);
     // In this order: a process that ends meanwhile has no mount table any more.

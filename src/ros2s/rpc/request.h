@@ -142,7 +142,8 @@ class Request {
     void end();
     [[nodiscard]] Time arrived() const { return arrived_; }
     [[nodiscard]] bool refusal_is_said() const { return refusal_is_said_; }
-    // Why it was refused (is_refusal()), or ended its connection because it is malformed.
+    // The error with which it was refused (is_refusal()), or ended its connection because it is
+    // malformed.
     [[nodiscard]] const std::optional<Error>& refusal() const { return refusal_; }
     [[nodiscard]] bool sampled() const { return sampled_; }
     [[nodiscard]] uint64_t number() const { return frame_.header.request; }

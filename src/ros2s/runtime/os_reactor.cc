@@ -29,7 +29,8 @@ constexpr size_t timers_per_turn = 64;
 // loses (each yield costs a whole time slice, while a sleeper that wakes goes first), so the core
 // then sleeps at once whenever it is idle, for a time (PollBan).
 constexpr Duration yield_contended = std::chrono::microseconds(200);
-// What advance() runs: a turn for what was made visible, and one for what that brings at once.
+// The turns of advance(): one for requests that were made visible, and one for work that they cause
+// at once.
 constexpr int turns_of_advance = 2;
 
 Time read_clock(clockid_t clock) {

@@ -131,7 +131,7 @@ class Session {
 
 using SessionUse = InUse<Session>;
 
-// About something that its client did or wanted.
+// About an action or a request of its client.
 [[nodiscard]] AuditEvent event_of(const Session& session, AuditAction action,
                                   const AuditObject& object, AuditDecision decision,
                                   std::optional<Error> reason, std::string_view text);
@@ -201,8 +201,8 @@ class SessionTable {
     // Finds sessions that are ending, too. Null: it is gone. Valid until the next await.
     [[nodiscard]] const Session* look(SessionId id) const;
 
-    // Ends the session and returns when everything that was held for it is gone, also if another
-    // call has begun to end it. Does nothing if there is no such session.
+    // Ends the session and returns when everything that was held for it is released, also if
+    // another call has begun to end it. Does nothing if there is no such session.
     Task<> close(SessionId id);
     // Ends the session in the background, because its rights were taken away: its requests and
     // updates stop, wherever they wait. An audit line has the reason. Does nothing if there is no

@@ -101,7 +101,7 @@ bool ShmEndpoint::look_for_releases() noexcept {
     return true;
 }
 
-// Where the bytes are, by the key and by the client's table. Each word is read once.
+// Returns the address of the bytes, by the key and by the client's table. Each word is read once.
 std::expected<std::byte*, Refusal> ShmEndpoint::locate(const RemoteKey& key, uint64_t offset,
                                                        uint64_t count, Rights right) noexcept {
     SharedGrant& entry = grant_at(key.slot);

@@ -75,7 +75,8 @@ class TlsDomain final : public SocketDomain {
   private:
     Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd, Peer& peer,
                                                 StopToken stop) override;
-    // Whether a peer that has just connected speaks another provider's protocol, and was notified.
+    // Returns true if a peer that has just connected uses another provider's protocol, and was
+    // notified.
     Task<Result<bool>> is_of_another(int fd, StopToken stop);
     // The steps of a stranger's handshake, each with a pause after it.
     Task<Result<>> shake_hands(TlsStream& stream, StopToken stop);
