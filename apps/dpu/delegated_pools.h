@@ -36,7 +36,7 @@ namespace ros2s::dpud {
 
 class DelegatedPools final : public control::Capabilities {
   public:
-    // Chains. If there are as many, one that is not in use is dropped.
+    // Chains. If there are as many, one that nobody uses goes.
     static constexpr size_t per_tenant_max = 32;
     static constexpr size_t in_all_max = 240;  // an engine has 256 sessions for one subject
     // Of one subject, at the engine, which has a bound on the calls of this DPU.

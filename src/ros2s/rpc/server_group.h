@@ -21,7 +21,7 @@ struct ServerGroup {
     // The bytes of a request are its payload, its sink, a body that is in windows, and what
     // Service::reply_memory_bytes() returns.
     admission::Admission admission;
-    // The bytes that all PayloadPools together keep for later requests, and their huge pages.
+    // What all PayloadPools together keep for later requests, and their huge pages.
     uint64_t kept_bytes = 0;
     static constexpr uint64_t kept_bytes_max = uint64_t{256} << 20;
     std::vector<PayloadPool*> pools;  // they add and remove themselves

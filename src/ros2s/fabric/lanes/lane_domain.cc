@@ -120,8 +120,8 @@ Task<Result<PeerAddress>> LaneDomain::ask(int fd, std::string address, Hello& he
     hello = *answered;
     auto peer = co_await hear_greeting(fd, hello.appended_bytes, stop);
     if (!peer && peer.error().code == Code::corrupt) {
-        co_return report.fail(Code::denied, address + " sent a malformed address for " +
-                                                names_.provider + ": is it the same version?");
+        co_return report.fail(Code::denied, address + " sent an address for " + names_.provider +
+                                                " that makes no sense: is it the same version?");
     }
     co_return peer;
 }

@@ -26,7 +26,7 @@ struct Options {
     std::string device;
 };
 
-// The libfabric that this process has or would load. The call loads it.
+// The libfabric that this process has or would load. Asking loads it.
 struct Library {
     std::string path;     // "/usr/lib/x86_64-linux-gnu/libfabric.so.1.19.0"
     std::string version;  // "1.17"

@@ -34,12 +34,11 @@ struct Admitted {
 class Handshakes {
   public:
     [[nodiscard]] virtual const std::string& provider() const noexcept = 0;
-    // Returns the stream for the hellos of a peer that has just connected; by default the bare
-    // socket. May exchange bytes with the peer, and fill in fields of `peer`. An error closes the
-    // socket.
+    // What carries the hellos of a peer that has just connected; by default the bare socket. May
+    // talk to the peer, and add to what is known of it. An error closes the socket.
     virtual Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd, Peer& peer,
                                                         StopToken stop);
-    // Sets up the session and makes the endpoint. An error closes the socket; the peer has the
+    // Sets up the session and makes the endpoint. An error closes the socket; the peer knows the
     // error only if the provider has sent it.
     virtual Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
                                                            StopToken stop) = 0;

@@ -25,7 +25,7 @@ struct Options {
     std::string device;
 };
 
-// The UCX that this process has or would load. The call loads it.
+// The UCX that this process has or would load. Asking loads it.
 struct Library {
     std::string path;     // "/usr/lib/x86_64-linux-gnu/libucp.so.0.0.0"
     std::string version;  // "1.13.1"
