@@ -190,18 +190,18 @@ class ControlClient {
     // functions for containers below do it themselves. Errors: denied, disconnected.
     virtual Task<Result<std::optional<Duration>>> delegate(const Call& call, std::string pool,
                                                            capability::Use use, Report& report) = 0;
-    // Its steps. The pool's name in capabilities, and whose key to hand one to. Errors: unsupported
-    // (the server has no capabilities of the pool).
+    // Its steps. The name of the pool in capabilities, and the key of the program that gets one.
+    // Errors: unsupported (the server has no capabilities of the pool).
     virtual Task<Result<Capabilities::Description>> describe_capabilities(const Call& call,
                                                                           std::string pool,
                                                                           Report& report) = 0;
-    // At most what was wished, less if the tenant has less.
+    // The rights are at most those of the wish, and fewer if the tenant has fewer.
     virtual Task<Result<std::string>> issue_capability(const Call& call, std::string pool,
                                                        capability::Wish wish, Report& report) = 0;
     // Hands a chain to a DPU. Errors: denied, unsupported, busy.
     virtual Task<Result<>> hand_over(const Call& call, std::string pool, capability::Chain chain,
                                      Report& report) = 0;
-    // For those who relay what others wish.
+    // For programs that forward the wishes of others.
     virtual Task<Result<std::string>> relay_wish(const Call& call, std::string pool,
                                                  SignedWish wish, Report& report) = 0;
 

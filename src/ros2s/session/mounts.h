@@ -37,7 +37,7 @@ class FileSystemSource {
                                                                const std::string& pool,
                                                                const std::string& container,
                                                                Report& report) = 0;
-    // In whose name the session uses the container, if the source reaches it by rights of its
+    // The name in which the session uses the container, if the source reaches it by rights of its
     // clients. Sessions with the same name share a file system. Empty: all of them.
     [[nodiscard]] virtual std::string authority_for(const Session& /*session*/,
                                                     bool /*read_only*/) const {

@@ -136,7 +136,7 @@ using SessionUse = InUse<Session>;
                                   const AuditObject& object, AuditDecision decision,
                                   std::optional<Error> reason, std::string_view text);
 
-// A holder of resources for sessions, for example open files or connections. It releases them when
+// An owner of resources of sessions, for example open files or connections. It releases them when
 // the session ends.
 class SessionWatcher {
   public:
@@ -231,8 +231,8 @@ class SessionTable {
     [[nodiscard]] const AuditLines& audit() const { return audit_; }
 
     [[nodiscard]] RightsLeases& rights() { return rights_; }
-    // For what needs the rights of that session, unless rights().hold(): waits for the lease of its
-    // pool, without holding the session. Errors: those of RightsLeases::wait().
+    // For requests that need the rights of that session, unless rights().hold(): waits for the
+    // lease of its pool, without holding the session. Errors: those of RightsLeases::wait().
     Task<Result<>> wait_for_rights(const Call& call, SessionId id);
 
     // All sessions, oldest first. The pointers are valid until the next await.

@@ -138,7 +138,7 @@ Result<> UserGrant::set(std::string_view name, std::string_view text, std::strin
     }
     if (name == "squash") {
         squash = squash_of(text);
-        if (!squash) return wrong("UID:GID, the user as whom everybody acts: 1000:1000");
+        if (!squash) return wrong("UID:GID, the user as whom all users act: 1000:1000");
         return {};
     }
     if (name == "root_squash") {

@@ -5,8 +5,8 @@
 // Settings, each a text:
 //
 //     users, groups    any (the default), or numbers and ranges: "1000-1999, 5000"
-//     root_squash      yes or no: user 0 and group 0 act as nobody (65534)
-//     squash           UID:GID: everybody acts as this user
+//     root_squash      yes or no: user 0 and group 0 act as user nobody (65534)
+//     squash           UID:GID: every user acts as this one
 //     uid_map, gid_map HOST:STORED:COUNT, separated by commas: the host's numbers HOST and
 //                      following are STORED and following in the container
 //     may              devices, set_ids, privileged_attributes: what root of the host may make
