@@ -110,7 +110,7 @@ class DelegatedPools final : public control::Capabilities {
     void report_late(const std::string& pool, const Known& known);
     // Its engine has answered.
     void know_reachable(const std::string& pool, Known& known);
-    // Errors: denied; then `why` is the reason.
+    // Errors: denied; then `why` says what is wrong.
     Task<Result<capability::Capability>> verify(std::string subject, std::string pool,
                                                 const capability::Chain& chain, std::string& why);
     [[nodiscard]] bool make_room(const std::string& pool, const std::string& tenant);
