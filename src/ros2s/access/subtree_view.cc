@@ -169,7 +169,7 @@ Task<Result<NodeId>> SubtreeView::root_of(const Call& call, Area& area, bool aga
             if (each) inner_.forget(each->node, 1);
         }
         next += found.size();
-        // A symbolic link is none: whoever may write above the granted directory could otherwise
+        // A symbolic link is none: a user who may write above the granted directory could otherwise
         // give what only others may read.
         if (!found.back()) {
             walked = fail(found.back().error());
@@ -361,7 +361,7 @@ Task<Result<>> SubtreeView::may_search(const Call& call, NodeId directory) {
 
 Task<std::vector<Result<fs::Attributes>>> SubtreeView::lookup_many(
     const Call& call, NodeId parent, std::span<const std::string_view> names) {
-    // ".." can lead out of the view; lookup() knows that.
+    // ".." can lead out of the view; lookup() handles that.
     const bool are_names = std::ranges::all_of(
         names, [](std::string_view name) { return fs::check_name(name).has_value(); });
     if (shown_of(parent) != nullptr || !are_names)

@@ -412,7 +412,7 @@ Task<Result<std::optional<Duration>>> GrpcClient::delegate(const Call& call, std
     }
     Report none;
     const auto known = co_await describe_capabilities(call, pool, none);
-    // A server that knows none, or refuses even to say so, says the rest to the call that follows.
+    // If a server has none, or refuses even this request, the call that follows gets the error.
     if (!known || !known->delegate) {
         if (own_rights.size() >= Parts::own_rights_max) own_rights.clear();
         const bool has_answered = known || known.error().code == Code::unsupported;

@@ -182,8 +182,8 @@ DfsMount::~DfsMount() { ROS2S_CHECK(handles_.all().empty()); }
 Task<> DfsMount::close_all() {
     const Call call;
     closing_.request_stop();
-    // If the store does not answer, no caller waits for it. Pins that it does not hear of end with
-    // the session.
+    // If the store does not answer, no caller waits for it. Pins whose release does not reach it
+    // end with the session.
     unpin_until_ = reactor_.now() + std::chrono::seconds(10);
     co_await reaping_.join();
     for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);

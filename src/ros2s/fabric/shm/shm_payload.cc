@@ -118,7 +118,7 @@ std::expected<std::byte*, Refusal> ShmEndpoint::locate(const RemoteKey& key, uin
     if (auto allowed = check_grant(grant, key, offset, count, right, reactor_.now()); !allowed) {
         return std::unexpected(allowed.error());
     }
-    // The client owns the table. Whatever it says, the range is within this session's payload.
+    // The client owns the table. Whatever is in it, the range is within this session's payload.
     const Bytes all = payload_.bytes();
     if (grant.address > all.size() || grant.length > all.size() - grant.address) {
         return std::unexpected(Refusal::range);

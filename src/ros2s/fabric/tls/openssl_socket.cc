@@ -108,7 +108,7 @@ ssize_t OpensslSocket::take(void* into, size_t size) noexcept {
     do {
         got = ::recv(fd_, into, size, MSG_DONTWAIT);
     } while (got < 0 && errno == EINTR);
-    // Without reading ahead the caller polls the socket itself, so each call asks.
+    // Without reading ahead the caller polls the socket itself, so each call reads it.
     if (!ahead_.empty() && !hung_up_) drained_ = got < static_cast<ssize_t>(size);
     if (got == 0 || (got < 0 && errno != EAGAIN)) ended_ = true;
     return got;
