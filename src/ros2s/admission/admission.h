@@ -47,12 +47,13 @@
 //
 // Invariants
 // - While other tenants are active, a tenant has no more bytes inside than are free for all.
-// - Only a single request that is larger than a limit of bytes exceeds it, if nothing else counts
-//   towards the limit.
-// - No request waits while there is room for it, it is its turn, and the tenant's rates allow it.
-// - A request over a limit of what its tenant has in flight has no turn. Lines that do not keep the
-//   limits pass it. If only the limit of bytes is exceeded, requests without bytes pass it, too. A
-//   raised limit takes effect when one of the tenant's requests ends.
+// - A tenant has at most Limits::one inside, and no more than its account says, and all tenants
+//   together at most Limits::all. Only a single request that is larger than a limit of bytes
+//   exceeds it, if nothing else counts towards the limit.
+// - No request waits while there is room for it, it is its turn, and the tenant's rates allow it. A
+//   request over a limit of what its tenant has in flight has no turn: lines that do not keep the
+//   limits pass it, and so do requests without bytes if it is over the limit of bytes. A limit that
+//   was raised is seen when one of the tenant's requests ends.
 #pragma once
 #include <array>
 #include <coroutine>
@@ -115,7 +116,7 @@ struct AdmissionMetrics {
 class Admission;
 class Line;
 
-// The requests that are inside, or wait, with their cost.
+// What is inside or waits, with its cost.
 struct Load {
     uint64_t requests = 0;
     uint64_t bytes = 0;  // of memory
@@ -148,9 +149,9 @@ class [[nodiscard]] Permit {
     }
     ~Permit() { release(); }
     explicit operator bool() const noexcept { return line_ != nullptr; }
-    // The request cost this much more than its Demand. The tenant's next turn is later by the part
-    // that was not expected. Call it once for each request of a line, or for none.
-    void correct_cost(uint64_t more_ns) noexcept;
+    // The request turned out to cost this much more than Demand says of its kind. The tenant's next
+    // turn is later by what was not expected. Call it once for each request of a line, or for none.
+    void settle(uint64_t more_ns) noexcept;
     void release() noexcept;
 
   private:
@@ -171,7 +172,7 @@ class Line {
     Line& operator=(const Line&) = delete;
 
     // co_await line.enter(demand, stop): a Permit. It is empty if the request was stopped, or the
-    // line turned away, while it waited. `arrived`: the time of its arrival, if the caller has it.
+    // line turned away, while it waited. `arrived`: when the request did, if the caller knows it.
     class Entering;
     [[nodiscard]] Entering enter(Demand demand, StopToken stop, Time arrived = {}) noexcept;
     // Of its tenant's account.
@@ -204,7 +205,7 @@ class Line {
         Branch* parent = nullptr;
         uint64_t turn = 0;        // of its next request, on its parent's clock
         uint64_t clock = 0;       // for the turns of its own branches: of the latest request
-        int64_t owed_ns = 0;      // corrected while it waited; its next request pays it
+        int64_t owed_ns = 0;      // settled while it waited; its next request takes it over
         uint64_t not_before = 0;  // of a queue whose first request a rate delays; nanoseconds
         List<Branch> ready{};     // branches with a request that may begin, by turn
         Links<Branch> links{};
@@ -242,7 +243,7 @@ class Line {
         // Uses the tenant's rates for the first request, if that was not done. Returns true if it
         // may begin now.
         [[nodiscard]] bool is_in_rate(uint64_t bytes) noexcept;
-        // The time for which rates have delayed its first requests, in all.
+        // For how long rates have delayed its first requests, in all.
         [[nodiscard]] Duration throttled(Time now) const noexcept;
         // The request has waited until `now`.
         void count_wait(const Waiter& waiter, Time now) noexcept;
@@ -253,7 +254,7 @@ class Line {
         List<Waiter> waiters;
         Where where = Where::nowhere;
         bool has_used_rates = false;  // for its first request, which may begin at not_before
-        // The average cost of requests above that of their kind.
+        // What requests turned out to cost more than their kind does, on average.
         uint64_t expected_more_ns = 0;
         Time delayed_since{};
         Duration throttled_until_then{};
@@ -313,7 +314,7 @@ class Admission {
     [[nodiscard]] static bool is_in_limits(const Line& line, const Demand& demand) noexcept;
     void take(Queue& queue, const Demand& demand) noexcept;
     void give_back(Line& line, const Demand& demand) noexcept;
-    void correct_cost(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept;
+    void settle(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept;
     // The branch, which is in no list, has its turn for a request of this cost.
     void pass(Branch& branch, uint64_t cost) const noexcept;
     // Moves its next turn by what it owes.
@@ -332,15 +333,15 @@ class Admission {
     // The first queue by turn that may begin if there is room for its tenant. Holds those before it
     // that are over a limit. Null: none.
     [[nodiscard]] static Queue* first_within_limits(Tenant& tenant) noexcept;
-    // The reason for which its queues were held may be gone: they take turns again.
+    // What its queues were held for may have changed: they take turns again.
     static void end_holds(Tenant& tenant) noexcept;
-    // Adds the request to the demand of its tenant.
+    // Adds the request to what its tenant wants.
     void note(Line& line, const Demand& demand, Time& now) noexcept;
     void note_size(Tenant& tenant, const Demand& demand, Time& now) noexcept;
     void begin_span(Time now) noexcept;
     // Sets the clock of the tenants' turns back before it overflows.
     void rebase() noexcept;
-    // Recomputes the demand of the tenants.
+    // Recomputes what the tenants want.
     void count() noexcept;
     [[nodiscard]] std::shared_ptr<Account> account_of(uint64_t tenant) const;
     // The first delayed queue's time has come.
@@ -412,9 +413,8 @@ inline Line::Entering Line::enter(Demand demand, StopToken stop, Time arrived) n
     return {*this, demand, stop, arrived};
 }
 
-inline void Permit::correct_cost(uint64_t more_ns) noexcept {
-    if (line_ != nullptr)
-        line_->admission_.correct_cost(line_->queue_for(demand_), demand_, more_ns);
+inline void Permit::settle(uint64_t more_ns) noexcept {
+    if (line_ != nullptr) line_->admission_.settle(line_->queue_for(demand_), demand_, more_ns);
 }
 
 inline void Permit::release() noexcept {

@@ -1,4 +1,4 @@
-// The cost of admitting a request and releasing its place: with room, and with a queue of so many
+// What it costs to admit a request and to release its place: with room, and with a queue of so many
 // tenants in front of a server that is full.
 #include "ros2s/admission/admission.h"
 

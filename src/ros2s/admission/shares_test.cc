@@ -102,7 +102,7 @@ struct Crowd {
                 co_await sleep_for(core, Duration(now));
                 left -= now;
             }
-            place.correct_cost(source.more_ns);
+            place.settle(source.more_ns);
             --source.inside;
             if (!self.measured) continue;
             source.served[line] += took;
