@@ -336,8 +336,9 @@ constexpr TenantSetting tenant_settings[] = {
     {"--bytes-in-flight", "bytes_in_flight", "the most payload of these requests: 16MiB"},
     {"--users", "users", "of its machines, for whom it may act: any, or 1000-1999, 5000"},
     {"--groups", "groups", "that its users may be in: any, or 1000-1999"},
-    {"--root-squash", "root_squash", "yes (the default) or no: user 0 and group 0 act as nobody"},
-    {"--squash", "squash", "everybody acts as this user: UID:GID"},
+    {"--root-squash", "root_squash",
+     "yes (the default) or no: user 0 and group 0 act as user nobody"},
+    {"--squash", "squash", "every user acts as this one: UID:GID"},
     {"--uid-map", "uid_map", "its users' numbers and those in containers: HOST:STORED:COUNT"},
     {"--gid-map", "gid_map", "the same for groups"},
     {"--may", "may", "what its root may make: devices, set_ids, privileged_attributes"},
@@ -345,7 +346,7 @@ constexpr TenantSetting tenant_settings[] = {
 
 void add_tenant(CLI::App& app, Arguments& arguments) {
     CLI::App& tenant = *app.add_subcommand(
-        "tenant", "create, list, show, change or revoke tenants: who may do what in a pool");
+        "tenant", "create, list, show, change or revoke tenants: rights and limits in a pool");
     tenant.require_subcommand(1);
     const auto add = [&](const char* name, const char* help,
                          Command<TenantOptions>::Function function) -> Command<TenantOptions> {
@@ -428,7 +429,7 @@ void add_certificates(CLI::App& app, Arguments& arguments) {
         .add_option("certificate", revoke.options->name,
                     "the certificate's name, or the path of its file, with a '/'")
         ->required();
-    Command<CertificateOptions> show(certs, arguments, "show", "what a certificate says",
+    Command<CertificateOptions> show(certs, arguments, "show", "the contents of a certificate",
                                      certs_show);
     show.app.add_option("file", show.options->directory, "NAME.crt")->required();
 }

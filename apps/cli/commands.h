@@ -17,7 +17,7 @@
 
 namespace ros2s::cli {
 
-// What a command works with. Everything here outlives the command.
+// The environment of a command. Everything here outlives the command.
 struct CommandContext {
     const Session& session;
     Environment environment;

@@ -34,11 +34,10 @@ TEST(LastWords, ASignalIsToldFromASilentEnd) {
     std::vector<std::string> lines{at + "info: ready"};
     const auto end = [&lines] { return how_it_ended(lines, "ros2store-dpu"); };
     EXPECT_EQ(end(), "it was killed, or exited without an error message");
-    lines.push_back(at + "info: told to stop (signal 15): draining");
-    EXPECT_EQ(end(),
-              "a signal told it to stop, and it was killed, or ended, before all was closed");
+    lines.push_back(at + "info: stopping (signal 15): draining");
+    EXPECT_EQ(end(), "a signal stopped it, and it was killed, or ended, before all was closed");
     lines.push_back(at + "info: stopped; everything is closed");
-    EXPECT_EQ(end(), "a signal told it to stop, and it closed everything");
+    EXPECT_EQ(end(), "a signal stopped it, and it closed everything");
     lines.push_back("free(): invalid pointer");
     EXPECT_EQ(end(), "its last error was: free(): invalid pointer");
 }

@@ -38,7 +38,7 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
         const auto containers = served.containers(pool);
         return containers.empty() ? daos.containers(pool) : containers;
     }
-    // Without the engine's address, which hosts must not learn.
+    // Without the engine's address, which hosts must not receive.
     [[nodiscard]] std::string path(const std::string& pool) const override {
         return delegated.has(pool) ? delegated.storage(pool) : pools.storage(pool);
     }

@@ -12,7 +12,7 @@
 namespace ros2s::dpud {
 namespace {
 
-// How long a host may be ahead of what this process was told by the engine.
+// The time by which a host's facts may be newer than those that this process has from the engine.
 constexpr Duration news_max = std::chrono::seconds(1);
 constexpr Duration news_pause = std::chrono::milliseconds(10);
 constexpr Duration turn_pause = std::chrono::milliseconds(5);
@@ -297,8 +297,8 @@ Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string ca
     // Hosts do not learn the engine's address.
     log_not_issued(issued.error(), said);
     co_return report.fail(issued.error(),
-                          "this DPU cannot ask its engine for a capability now; try again later. "
-                          "The DPU's log says why");
+                          "this DPU cannot get a capability from its engine now; try again later. "
+                          "The DPU's log has the reason");
 }
 
 void DelegatedPools::refused(std::string_view subject, std::string_view peer, std::string_view pool,

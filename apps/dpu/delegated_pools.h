@@ -48,7 +48,7 @@ class DelegatedPools final : public control::Capabilities {
     static constexpr size_t taken_at_once = 4;
     // The helper threads have other work, too.
     static constexpr size_t verified_at_once = 2;
-    // How long the engine may take to issue a capability, or to open a session.
+    // The time that the engine may take to issue a capability, or to open a session.
     static constexpr Duration opening_max = std::chrono::seconds(10);
 
     DelegatedPools(Reactor& reactor, BlockingPool& blocking, session::SessionTable& sessions);
@@ -59,12 +59,13 @@ class DelegatedPools final : public control::Capabilities {
                const session::Mounts& mounts, Log log);
     // For hosts; `engine` outlives this.
     void ask(control::ControlClient& engine) { control_ = &engine; }
-    // What the engine says about a pool now.
+    // Call it with the engine's reply about a pool.
     void know(const std::string& pool, const control::ListedTenants& listed,
               const tenancy::SeenTenants& tenants);
-    // The engine did not say it. If that goes on, it is away.
+    // Call it if the engine did not reply. If that goes on, the engine counts as away.
     void fail_to_know(const std::string& pool, Error error, std::string_view why);
-    // Called when the engine of a pool is away, and when it is back. The log says so, too.
+    // Called when the engine of a pool cannot be reached, and when it can again. Both are logged,
+    // too.
     using OnChange = std::function<void(const std::string& pool, bool reachable)>;
     void watch(OnChange on_change) { on_change_ = std::move(on_change); }
     // The pools whose engine cannot be reached now.

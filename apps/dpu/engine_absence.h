@@ -1,5 +1,5 @@
-// What the log and the metrics of a DPU say about an engine that cannot be reached. Hosts do not
-// learn its address (docs/decisions/0534).
+// The log lines and metrics of a DPU about an engine that cannot be reached. Hosts do not receive
+// its address (docs/decisions/0534).
 #pragma once
 #include <fmt/format.h>
 

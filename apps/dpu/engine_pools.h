@@ -66,7 +66,7 @@ class EnginePools {
                                                           const std::string& pool,
                                                           const std::string& container,
                                                           Report& report);
-    // What open directories keep of names, in bytes.
+    // The bytes of names that open directories keep.
     [[nodiscard]] size_t listing_bytes() const { return listings_.bytes(); }
     // Their counters, labelled by side (engine), pool, and the provider of the connection to the
     // engine (rados: to the cluster). Those of an engine include `ros2store_engine_reachable`. They
@@ -79,7 +79,7 @@ class EnginePools {
         object::ObjectStore* store = nullptr;
         const connection::DirectPool* engine = nullptr;  // null: a Ceph cluster
         std::string control;                             // of the engine: its address
-        std::optional<WallTime> reported_absent_since;   // the log says so; since when
+        std::optional<WallTime> reported_absent_since;   // it was logged; since when
     };
     static Task<> keep_watch(EnginePools& self, Log log, OnChange on_change);
     void look_at(const std::string& name, Pool& pool, const Log& log,

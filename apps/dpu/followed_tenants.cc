@@ -57,8 +57,8 @@ Task<Result<>> FollowedTenants::read(const std::string& pool, Report& report) {
         version = 0;
         co_return report.fail(
             Code::denied,
-            "the certificate of this DPU belongs to a tenant of the pool '{}', so the engine tells "
-            "it of no other one. Name its subject under 'capabilities: delegates' or "
+            "the certificate of this DPU belongs to a tenant of the pool '{}', so the engine lists "
+            "no other one for it. Name its subject under 'capabilities: delegates' or "
             "'administrators' in the engine's settings, or take it out of the tenant",
             pool);
     }
@@ -90,8 +90,9 @@ void FollowedTenants::hear(const std::string& pool, Time asked) {
     if (!sessions_.rights().holds(pool)) return miss(pool, "it answers too late");
     const auto silent = silent_since_.find(pool);
     if (silent == silent_since_.end()) return;
-    log_.info("the engine at {} says again who may use the pool '{}', after {:.1f} s", address_,
-              pool, std::chrono::duration<double>(reactor_.wall_time() - silent->second).count());
+    log_.info("the engine at {} reports the rights in the pool '{}' again, after {:.1f} s",
+              address_, pool,
+              std::chrono::duration<double>(reactor_.wall_time() - silent->second).count());
     silent_since_.erase(silent);
 }
 
@@ -99,7 +100,8 @@ void FollowedTenants::miss(const std::string& pool, std::string_view why) {
     if (sessions_.rights().holds(pool) || silent_since_.contains(pool)) return;
     silent_since_[pool] = reactor_.wall_time();
     log_.warning(
-        "the engine at {} does not say any more who may use the pool '{}' ({}): hosts of the pool "
+        "the engine at {} does not report the rights in the pool '{}' any more ({}): hosts of the "
+        "pool "
         "wait until it does, because their rights may have been revoked",
         address_, pool, why);
 }
@@ -109,7 +111,7 @@ void FollowedTenants::add_metrics(std::vector<exporter::Source>& sources) const 
         sources.push_back(
             {.labels = {{"pool", pool}}, .list = [this, &pool](const MetricVisitor& visit) {
                  visit("ros2store_dpu_rights_known",
-                       "1 while the engine says who may use the pool; 0: hosts wait",
+                       "1 while the engine reports the rights in the pool; 0: hosts wait",
                        sessions_.rights().holds(pool) ? 1 : 0);
              }});
     }

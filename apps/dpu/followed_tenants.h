@@ -4,7 +4,7 @@
 //                                                                     └─► sessions that lost rights
 //
 // A change takes effect here when its call returns, within milliseconds. An answer is valid for
-// `valid_for` from when it was asked for (session/rights_leases.h). An engine that answers later,
+// `valid_for` from the time of the request (session/rights_leases.h). An engine that answers later,
 // or cannot be reached, may have revoked rights: hosts of its pools wait until it answers. So a
 // revocation takes effect within a second also at a DPU that is cut off from the engine.
 //
@@ -30,7 +30,7 @@ class FollowedTenants {
     // An engine without news answers after 250 ms.
     static constexpr Duration valid_for = std::chrono::milliseconds(750);
 
-    // `settings`: what the DPU's own settings say. All references outlive this. `access` and
+    // `settings`: the rights in the DPU's own settings. All references outlive this. `access` and
     // `accounts` are changed.
     FollowedTenants(Reactor& reactor, tenancy::Policy settings, session::AccessTable& access,
                     admission::Accounts& accounts, session::SessionTable& sessions);

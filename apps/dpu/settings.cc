@@ -24,7 +24,7 @@ config::Table describe(Settings& s) {
                        "pools one by one.")}},
         {"pools",
          "Pools that are not all of the engine are named one by one, instead of the line above. A "
-         "pool in a Ceph cluster is made there if the RADOS pools are empty; docs/rados.md says "
+         "pool in a Ceph cluster is made there if the RADOS pools are empty; docs/rados.md lists "
          "what is weaker than at an engine. Of a pool of DAOS, hosts use the POSIX containers that "
          "have a label; it needs DAOS 2.6's client libraries and its agent on this machine "
          "(docs/daos.md).",
@@ -33,7 +33,7 @@ config::Table describe(Settings& s) {
          {{.into = &s.engine_given, .example = "train: engine", .kind = "engine"},
           {.keys = {{"conf",
                      "the configuration of the cluster: /etc/ceph/ceph.conf. Its "
-                     "rados_osd_op_timeout says how long a request may take (30 s)."},
+                     "rados_osd_op_timeout limits the time of a request (30 s)."},
                     {"user", "client.NAME, whose key ring the configuration names (client.admin)."},
                     {"metadata", "the RADOS pool for metadata, which must be replicated (NAME)."},
                     {"data", "the RADOS pool for data (that for metadata)."},
@@ -61,8 +61,8 @@ config::Table describe(Settings& s) {
             "certs show FILE`. Everything else is refused, with a line in the log. Each right is "
             "for containers: POOL/CONTAINER, separated by commas; a * at the end matches the rest "
             "of a name. Modes of files are checked for the user whom the host names; `users`, "
-            "`root_squash`, `squash` and the maps say whom it may name. By default it may name "
-            "anybody, also root. Read at start."),
+            "`root_squash`, `squash` and the maps limit whom it may name. By default it may name "
+            "any user, also root. Read at start."),
         {"engine",
          "The storage server behind this DPU.",
          {config::text("control", s.engine,
@@ -82,8 +82,8 @@ config::Table describe(Settings& s) {
                          "own: this DPU has the rights that the engine's 'access' gives to its "
                          "certificate, for all its hosts. delegated: it has only what tenants "
                          "hand to it while their hosts use it; then the engine names it under "
-                         "'capabilities: delegates', and only the tenants at the engine say who "
-                         "may use its pools."),
+                         "'capabilities: delegates', and rights in its pools come only from "
+                         "the tenants at the engine."),
           config::text("ucx_device", s.ucx_device,
                        "The network device of the ucx and ofi providers: lo, eth0, or "
                        "mlx5_0:1. In a list with commas, each provider uses the first device "

@@ -179,7 +179,7 @@ Task<Result<std::string>> IssuedCapabilities::issue(const Call& call, std::strin
                                                     std::string peer, std::string pool,
                                                     control::SignedWish signed_wish,
                                                     Report& report) {
-    const Attempt what{pool, peer, 0, fmt::format("asked for a capability of the pool '{}'", pool)};
+    const Attempt what{pool, peer, 0, fmt::format("requested a capability of the pool '{}'", pool)};
     Report why;
     Result<Asked> asked;
     {
@@ -199,7 +199,7 @@ Task<Result<std::string>> IssuedCapabilities::issue(const Call& call, std::strin
                          report);
     }
     if (caller != asked->subject && !is_delegate(caller)) {
-        co_return refuse(caller, what, "it asked for another subject", report);
+        co_return refuse(caller, what, "it requested one for another subject", report);
     }
     const tenancy::TenantRegistry& registry = *pools_.tenants(pool);
     const tenancy::Tenant* found = tenancy::tenant_of(registry.tenants(), asked->subject);

@@ -64,18 +64,18 @@ class IssuedCapabilities final : public control::Capabilities {
     // Verifies the certificate and the signature. Errors: denied, with a sentence.
     Task<Result<Asked>> who_asks(const control::SignedWish& wish, const std::string& pool,
                                  Report& report);
-    // Whether it owns the container of that label. Waits for the tenant's turn: a listing looks at
-    // all containers of the pool. Errors: cancelled, those of listing containers.
+    // Returns true if it owns the container of that label. Waits for the tenant's turn: a listing
+    // looks at all containers of the pool. Errors: cancelled, those of listing containers.
     Task<Result<bool>> is_owner(const Call& call, const std::string& pool,
                                 const tenancy::Tenant& tenant, const std::string& label);
-    // What the tenant has of it. Errors: denied, those of is_owner().
+    // Returns the part of `use` that the tenant has. Errors: denied, those of is_owner().
     Task<Result<capability::Use>> most_of(const Call& call, const std::string& pool,
                                           const tenancy::Tenant& tenant, capability::Use use);
-    // What is wrong with a chain with this first and last link. Empty: nothing.
+    // The reason why a chain with this first and last link is not valid. Empty: it is.
     [[nodiscard]] std::string_view outdated(const std::string& pool,
                                             const capability::Capability& first,
                                             const capability::Capability& last) const;
-    // What a subject tried, for the audit line of a refusal.
+    // An attempt of a subject, for the audit line of its refusal.
     struct Attempt {
         std::string_view pool, peer;
         uint64_t session;  // 0: none

@@ -31,7 +31,7 @@ class LivePolicy {
     // The pools are open.
     void begin();
 
-    // What clients may do now. Lives as long as this.
+    // The rights of clients now. Exists as long as this.
     [[nodiscard]] const session::AccessTable& access() const { return access_; }
 
   private:

@@ -18,7 +18,7 @@ EXAMPLES
   ros2store-engine --config /etc/ros2store/engine.yaml
 
 EXIT STATUS
-  0 it was told to stop, and everything is closed; 1 it could not start; 2 the command line is wrong.
+  0 it was stopped, and everything is closed; 1 it could not start; 2 the command line is wrong.
 )";
 
 }  // namespace

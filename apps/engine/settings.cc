@@ -36,7 +36,7 @@ config::Table describe(Settings& s) {
           config::text("administrators", s.administrators_given,
                        "Subjects of certificates, separated by semicolons, that may create, "
                        "change and revoke the tenants of the pools with `ros2store tenant`. Empty: "
-                       "nobody.")}},
+                       "none.")}},
         daemon::describe_access(
             s.access_given, daemon::Clients::of_engine,
             "What clients may do, by the subject of their certificate, as printed by `ros2store "
@@ -67,11 +67,11 @@ config::Table describe(Settings& s) {
                        "that it supports, so ucx+tcp and ucx+rc can be used together.")}},
         {"capabilities",
          "What this engine signs for tenants of its pools, so that a DPU can show for which tenant "
-         "it asks (docs/decisions/0580).",
+         "it sends requests (docs/decisions/0580).",
          {config::text("delegates", s.delegates_given,
                        "Subjects of the certificates of DPUs, separated by semicolons, that may "
                        "show capabilities which tenants have handed to them. Such a DPU needs no "
-                       "entry under 'access', and sees all tenants of the pools. Empty: nobody."),
+                       "entry under 'access', and sees all tenants of the pools. Empty: none."),
           config::text("authority", s.capability_authority,
                        "The file with the authority of the certificates of tenants' hosts, as "
                        "their DPU has it. Empty: ca.crt of 'control: certificates'."),

@@ -53,7 +53,7 @@ Task<> StoreRouter::serve(rpc::Request& request) {
 
 void StoreRouter::refused(const rpc::Request& request, const Error& why) {
     const session::Session* const session = sessions_.look({request.guest().session});
-    // Who decides about rights has said more than this.
+    // The code that decides about rights has reported more than this.
     if (session == nullptr || why.code == Code::denied) return;
     const session::SessionRequest& who = session->request;
     if (!sessions_.audit().has_room_for_request(who.subject)) return;

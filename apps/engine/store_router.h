@@ -75,10 +75,10 @@ class StoreRouter final : public rpc::Service,
 
     // The session of a request exists until the request is answered.
     [[nodiscard]] const session::Session& session_of(const rpc::Request& request) const;
-    // Whether the session's client owns it, and therefore has every right in it.
+    // Returns true if the session's client owns it, and therefore has every right in it.
     [[nodiscard]] bool owns(const session::Session& session,
                             const object::ContainerProperties& container) const;
-    // Whether the session has the right: by its capability, or else by the table of rights.
+    // Returns true if the session has the right: by its capability, or else by the table of rights.
     [[nodiscard]] bool allows(const session::Session& session, session::Right right,
                               const std::string& label) const;
     // The same for a container that exists, whose owner has it, too.

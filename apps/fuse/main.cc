@@ -94,7 +94,7 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
         co_await nursery.join();
         if (!server.answered_all()) {
             environment.log.error("programs still used " + mount_point +
-                                  " a minute after it was told to end: their last operations "
+                                  " a minute after its end was requested: their last operations "
                                   "failed");
         }
         server.unmount();

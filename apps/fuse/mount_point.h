@@ -8,7 +8,7 @@ namespace ros2s::fuse {
 
 // The absolute path of a directory that can be mounted on. A dead mount of ours (its process was
 // killed) is removed first. Errors: not_found, not_directory, not_empty, busy (mounted on), denied,
-// unsupported (this machine or container has no FUSE); the report says what to do.
+// unsupported (this machine or container has no FUSE); the report has the remedy.
 [[nodiscard]] Result<std::string> prepare_mount_point(const std::string& path, bool allow_other,
                                                       Report& report);
 

@@ -8,7 +8,7 @@
 namespace ros2s::fuse {
 
 // For fuse_session_new with a Server* as user data. Any field that is null is answered by the
-// kernel or by libfuse with ENOSYS, which the kernel remembers.
+// kernel or by libfuse with ENOSYS, which the kernel keeps.
 [[nodiscard]] fuse_lowlevel_ops operations(Sharing sharing) noexcept;
 
 }  // namespace ros2s::fuse

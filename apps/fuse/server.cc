@@ -58,7 +58,7 @@ constexpr double cached_seconds = 365.0 * 24 * 3600;
 constexpr int requests_per_turn = 16;
 // The mount is idle after this time without requests.
 constexpr auto rest_after = std::chrono::seconds(2);
-// How long programs that continue to use the mount may delay its end.
+// The longest time by which programs that continue to use the mount may delay its end.
 constexpr auto longest_stop = std::chrono::seconds(60);
 
 }  // namespace

@@ -32,7 +32,8 @@
 
 namespace ros2s::fuse {
 
-// Whether others may change the file system while it is mounted. Decides what the kernel may cache.
+// States whether others may change the file system while it is mounted, and so what the kernel may
+// cache.
 enum class Sharing : uint8_t {
     // Every change passes this mount (an embedded pool has one owner): names, attributes and file
     // pages stay in the kernel's caches until it drops them itself.
@@ -51,7 +52,7 @@ struct ServerOptions {
     bool allow_other = false;
     bool asks_for_groups = false;  // the file system checks permissions for its callers
     size_t requests_max = 128;
-    // Facts about the pool for programs that ask (api/mount_trace.h); empty: none.
+    // Facts about the pool for programs that request them (api/mount_trace.h); empty: none.
     std::function<std::string()> status{};
     Log log{};
 };
@@ -64,7 +65,7 @@ class Server {
     Server& operator=(const Server&) = delete;
 
     // From here on the mount point exists and requests queue in the kernel. Errors: denied, busy,
-    // io; the report says what to do.
+    // io; the report has the remedy.
     [[nodiscard]] Result<> mount(Report& report);
     // Answers requests until the file system is unmounted or stop() was called. Returns when the
     // last request in progress is answered.
@@ -113,7 +114,7 @@ class Server {
     // The supplementary groups of the request's program, if the file system checks permissions.
     // They are read from /proc, at most once a second for each program.
     [[nodiscard]] std::vector<uint32_t> groups_of(fuse_req_t request);
-    // Remembers directories whose set-group-id bit makes new nodes inherit their group. The kernel
+    // Keeps the directories whose set-group-id bit makes new nodes inherit their group. The kernel
     // leaves that to the file system and does not send the parent's mode. The attributes of every
     // directory pass here before a node is created in it.
     void note_attributes(const fs::Attributes& attributes);

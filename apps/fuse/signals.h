@@ -25,7 +25,7 @@ class SignalWatch {
           descriptor_(descriptor),
           wait_(reactor, descriptor) {}
 
-    // Returns when a signal came and the server was told to end, or after stop(). A signal first
+    // Returns after a signal, when the server's end was requested, or after stop(). A signal first
     // unmounts as `umount` does. If files are open, it has them written back and then ends the
     // server, and their programs get errors.
     Task<> watch(Server& server, std::string mount_point);

@@ -5,7 +5,7 @@
 // One file may need both kinds of handle: fcntl(2) turns O_APPEND on and off, and the kernel writes
 // pages of a shared mapping back to their offsets through any open file. A write of the other kind
 // therefore gets a second handle, which the first such write opens, as the user who opened the
-// file: the kernel does not say for whom it writes pages back.
+// file: the kernel does not report for whom it writes pages back.
 #pragma once
 #include <map>
 #include <optional>

@@ -33,7 +33,7 @@ inline constexpr object::ObjectId properties_id{.high = reserved_high, .low = 2}
 inline constexpr const char* settings_name = "container";
 inline constexpr const char* next_id_name = "next";
 
-// What daos_array_create() stores. Both are at least 1.
+// The sizes that daos_array_create() stores. Both are at least 1.
 struct ArraySizes {
     uint64_t cell_bytes = 1;
     uint64_t chunk_cells = 1;
@@ -43,8 +43,8 @@ inline constexpr size_t array_sizes_bytes = 24;
 [[nodiscard]] std::string encode(const ArraySizes& sizes);
 [[nodiscard]] std::optional<ArraySizes> decode_array_sizes(std::string_view bytes);
 
-// What programs say of a container when they create it. Without it a container is a file system of
-// DAOS's defaults. Zeros: the default.
+// The settings that a program gives to a container when it creates it. Without it a container is a
+// file system of DAOS's defaults. Zeros: the default.
 struct ContainerSettings {
     uint32_t layout = DAOS_PROP_CO_LAYOUT_POSIX;
     uint32_t mode = 0;  // DFS_RELAXED or DFS_BALANCED
@@ -59,8 +59,8 @@ inline constexpr size_t hint_bytes_max = 127;
 inline constexpr size_t settings_bytes = 168;
 [[nodiscard]] std::string encode(const ContainerSettings& settings);
 [[nodiscard]] std::optional<ContainerSettings> decode_settings(std::string_view bytes);
-// What reading them gave: `rc`, and the bytes if it is 0. The defaults are for -DER_NONEXIST alone.
-// Returns 0 or -DER_; -DER_DF_INVAL: the bytes are not in this format.
+// Converts the result of reading them: `rc`, and the bytes if it is 0. The defaults are for
+// -DER_NONEXIST alone. Returns 0 or -DER_; -DER_DF_INVAL: the bytes are not in this format.
 [[nodiscard]] int settings_from(int rc, std::string_view bytes, ContainerSettings& settings);
 
 }  // namespace ros2s::daos

@@ -19,7 +19,7 @@
 
 namespace ros2s::daos {
 
-// What daos_event_t::ev_private holds.
+// The contents of daos_event_t::ev_private.
 struct EventState {
     enum class Status : uint8_t { ready, running, completed };
     static constexpr uint32_t initialized = 0x5232'6576;
@@ -87,11 +87,11 @@ class EventQueue {
 
     // `timeout_us` < 0: no limit. Returns the number of events.
     uint32_t poll(std::span<daos_event_t*> into, bool only_running, int64_t timeout_us);
-    // Whether the event is complete, after at most the timeout. It then leaves the queue.
+    // Returns true if the event is complete, after at most the timeout. It then leaves the queue.
     bool test(daos_event_t& event, int64_t timeout_us);
     [[nodiscard]] uint32_t query(daos_eq_query_t what, std::span<daos_event_t*> into);
     [[nodiscard]] bool has_running();
-    // Waits for all transfers, and forgets completed events.
+    // Waits for all transfers, and drops completed events.
     void drain();
     // As drain(), for the transfers of a file system that is about to be closed, in all queues.
     static void drop_everywhere(ros2s_fs* fs);

@@ -18,7 +18,7 @@
 
 namespace ros2s::daos {
 
-// How the containers of a pool are named.
+// The names of the containers of a pool.
 class ContainerUris {
   public:
     ContainerUris(std::string before, std::string after)
@@ -32,7 +32,7 @@ class ContainerUris {
     std::string after_;   // "" or "?…"
 };
 
-// Errors, with a sentence: not_found (nothing says where the pool is), invalid.
+// Errors, with a sentence: not_found (no setting names the pool's location), invalid.
 [[nodiscard]] Result<ContainerUris> find_pool(std::string_view label, Report& report);
 
 // The labels that the file has under pools. With a base URI that names a pool: that pool. Errors,

@@ -21,7 +21,7 @@ struct dfs {
     std::atomic<bool> is_unmounted = false;
     std::atomic<uint32_t> users = 1;  // open objects; 1 for the mount
     ros2s::daos::ContainerSettings settings;
-    // The program may ask for these: dfs_pool_get(), dfs_cont_get().
+    // The program may request these: dfs_pool_get(), dfs_cont_get().
     daos_handle_t pool{};
     daos_handle_t container_handle{};
     std::atomic<uint32_t> pool_borrows = 0;

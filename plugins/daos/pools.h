@@ -53,10 +53,10 @@ struct Container {
 // same in all programs: ROS2 names pools and containers by label.
 void uuid_of(std::string_view label, uuid_t& out);
 
-// Whether daos_init() was called more often than daos_fini().
+// Returns true if daos_init() was called more often than daos_fini().
 [[nodiscard]] bool is_initialized();
 
-// Each returns 0 or -DER_. A failure that a person should know is said on standard error.
+// Each returns 0 or -DER_. A failure that a person has to act on is reported on standard error.
 int connect(const char* label, unsigned flags, daos_handle_t& handle);
 // `says` false: the caller creates it if it is not there.
 int open_container(daos_handle_t pool, const char* label, unsigned flags, daos_handle_t& handle,

@@ -11,8 +11,8 @@ namespace ros2s::daos {
 // Each returns 0 or -DER_. A list without entries gets one of each kind.
 int fill_properties(const std::shared_ptr<Container>& container, daos_prop_t& properties);
 int fill_properties(const Pool& pool, daos_prop_t& properties);
-// What was kept when the container was created; the defaults if nothing was, or nothing can be. It
-// is an error if that is not known now.
+// The settings that were stored when the container was created; the defaults if none were stored,
+// or none can be. It is an error if they cannot be read now.
 int settings_of(const std::shared_ptr<Container>& container, ContainerSettings& settings);
 int keep_settings(const std::shared_ptr<Container>& container, const ContainerSettings& settings);
 // Of a program that creates a container by daos_cont_create(): it has no file system for programs

@@ -2,14 +2,15 @@
 //
 // An object of DAOS is the object of ROS2 with the same 128 bits. DFS has the high word "DFS" and a
 // version, which no object of DAOS has: the upper half of its high word is never 0. A dkey is a
-// dkey; where its type says that it is a number, it is stored big-endian, so that keys are listed
-// in the order of their numbers. An akey gets a tail:
+// dkey; if its type is a number, it is stored big-endian, so that keys are listed in the order of
+// their numbers. An akey gets a tail:
 //
 //     01                 a single value (over value_bytes_max bytes it is an array of bytes)
 //     02                 an array with records of one byte
 //     SIZE (8 bytes) 03  an array with records of that many bytes, big-endian
 //
-// Thread rule: what takes a Report or runs on the core says so; the rest is for any thread.
+// Thread rule: functions that take a Report or run on the core are marked; the rest is for any
+// thread.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -67,7 +68,7 @@ struct KeyValueObject : StoreObject {
 
 // Null if the container has objects.
 [[nodiscard]] const char* why_without_objects(Container& container);
-// 0 or -DER_. Says why, where a person should know.
+// 0 or -DER_. Reports the reason, where a person has to act on it.
 int access_of(Container& container, std::shared_ptr<StoreAccess>& access);
 int open_object(daos_handle_t container, daos_obj_id_t id, unsigned mode, StoreObject& object);
 void close_object(StoreObject& object);
@@ -120,7 +121,7 @@ class Collected {
     }
     [[nodiscard]] bool is_empty() const { return operations_.empty() && conditions_.empty(); }
     void clear() { *this = {}; }
-    // How much there was at some time, and the way back to it.
+    // The sizes at some time, for a return to them.
     struct Mark {
         size_t operations, conditions, payload;
     };

@@ -122,7 +122,7 @@ class Files(OnePool):
         self.refused("cat", self.uri, says=[f"{self.pool}/index", "is damaged", "restore"])
         os.rename(self.scratch / "CURRENT", self.pool / "index" / "CURRENT")
         (self.pool / "index" / "FORMAT").write_text("ros2store index, version 9\n")
-        self.refused("cat", self.uri, says=["version 9", "knows version 1"])
+        self.refused("cat", self.uri, says=["version 9", "supports version 1"])
         (self.pool / "index" / "FORMAT").write_text("ros2store index, version 1\n")
         self.content_is_whole()
 

@@ -47,7 +47,7 @@ class BadPlaces(Refusal):
         for asked in ("provider=ucx+tcp", "socket=/run/x.sock"):
             with self.subTest(asked=asked):
                 self.refused("ls", f"ros2s+local:///pool/main?dir={self.scratch}&{asked}",
-                             says=[f"'{asked.split('=')[0]}' asks for one", "leave it out"])
+                             says=[f"'{asked.split('=')[0]}' selects one", "leave it out"])
 
     def test_places_that_are_none(self):
         for command in ("ls", "stat", "cat"):

@@ -116,7 +116,7 @@ class Life(WithDirectory):
         engine = self.pids()[0]
         os.kill(engine, signal.SIGTERM)
         wait_until(lambda: self.daemons()["ros2store-engine"]["pid"] is None, "the engine's end")
-        self.assertIn("a signal told it to stop, and it closed everything",
+        self.assertIn("a signal stopped it, and it closed everything",
                       run("status", self.pool).stdout)
         self.up()
         engine = self.pids()[0]

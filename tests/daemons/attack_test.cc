@@ -103,7 +103,7 @@ class Attacked : public testing::TestWithParam<const char*> {
         return std::string_view(GetParam()).ends_with("_verbs");
     }
     [[nodiscard]] static bool is_dpu() { return std::string_view(GetParam()).starts_with("dpu"); }
-    // Which the bystander uses, and clients that were let in.
+    // Which the bystander uses, and clients that were admitted.
     [[nodiscard]] static std::string provider() { return is_over_verbs() ? "ofi+verbs" : "shm"; }
     Result<> enter(Client& client) {
         return is_dpu() ? client.open(*reactor, dpu.options(), report)
@@ -530,7 +530,7 @@ TEST_P(Attacked, TicketsThatAreNotGoodHere) {
     run_blocking(*reactor, [&] { return drop(std::move(*control)); });
 }
 
-// ---- clients that were let in
+// ---- clients that were admitted
 
 class HostileClients : public Attacked {
   protected:

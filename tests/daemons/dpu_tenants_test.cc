@@ -137,8 +137,8 @@ Task<> use_what_is_anothers(OsReactor&, Tenant& alice, Tenant& bob) {
 
 TEST_F(DpuTenants, SessionsMountsAndHandlesAreTheirOwners) {
     run(use_what_is_anothers,
-        {"audit: CN=bob (unix:) asked for session ", "which is CN=alice's: refused",
-         " of CN=bob asked for mount ", " of CN=bob asked for handle ", "'s of CN=alice: refused"},
+        {"audit: CN=bob (unix:) requested session ", "which is CN=alice's: refused",
+         " of CN=bob requested mount ", " of CN=bob requested handle ", "'s of CN=alice: refused"},
         {"ros2store_sessions_foreign_total 9"});
 }
 
@@ -490,7 +490,7 @@ TEST_F(DpuTenants, AHostActsOnlyForItsUsersOnEitherPlane) {
     run_blocking(*reactor, [&] { return bob.close(); });
     run_blocking(*reactor, [&] { return alice.close(); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_THAT(dpu.log(), HasSubstr("CN=bob asked for something of lustre/train as user 500, for "
+    EXPECT_THAT(dpu.log(), HasSubstr("CN=bob requested access to lustre/train as user 500, for "
                                      "whom it may not act: refused"));
 }
 

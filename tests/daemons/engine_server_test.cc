@@ -383,7 +383,7 @@ TEST(EngineCounters, OfTwoPoolsAreTwoSeries) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// ---- who is not let in, and what cannot start
+// ---- clients that are not admitted, and settings with which no engine starts
 
 class EngineRefuses : public testing::Test {
   protected:

@@ -1,4 +1,4 @@
-// A client that a daemon has let in, and that then misbehaves: a program of its own, because it may
+// A client that a daemon has admitted, and that then misbehaves: a program of its own, because it may
 // stumble over what it does itself.
 //
 //     hostile_client CONTROL CERTIFICATES NAME engine|dpu CONTAINER PROVIDER DEVICE

@@ -238,7 +238,7 @@ TEST_F(Tenants, ADpuThatDoesNotHearItsEngineServesNobody) {
         EXPECT_EQ(mount(*tenant), Code::deadline);
     }
     EXPECT_TRUE(eventually([&] {
-        return dpu.log().contains("does not say any more who may use the pool 'pool'");
+        return dpu.log().contains("does not report the rights in the pool 'pool' any more");
     })) << dpu.log();
     EXPECT_THAT(dpu.metrics(), HasSubstr(R"(ros2store_dpu_rights_known{pool="pool"} 0)"));
 
@@ -247,7 +247,7 @@ TEST_F(Tenants, ADpuThatDoesNotHearItsEngineServesNobody) {
     EXPECT_TRUE(eventually([&] { return !mount(bob); })) << dpu.log();
     EXPECT_TRUE(within_a_second([&] { return !is_alive(alice); })) << dpu.log();
     EXPECT_EQ(tries("alice").error().code, Code::denied);
-    EXPECT_THAT(dpu.log(), HasSubstr("says again who may use the pool 'pool'"));
+    EXPECT_THAT(dpu.log(), HasSubstr("reports the rights in the pool 'pool' again"));
     run_blocking(*reactor, [&] { return bob.close(); });
     run_blocking(*reactor, [&] { return alice.close(); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();

@@ -66,7 +66,7 @@ Task<Result<>> certs_init(CommandContext context, CertificateOptions options) {
     say_where_to_copy(context, issued[2], options.directory,
                       "the machine of an administrator or host", "client");
     context.session.say(
-        "each DPU and each host needs a client certificate of its own, which says what it may do "
+        "each DPU and each host needs a client certificate of its own, which decides its rights "
         "and can be revoked: ros2store certs issue {} NAME. A DPU that has one needs no rights at "
         "the engine: docs/control.md, delegated",
         shell_word(options.directory));

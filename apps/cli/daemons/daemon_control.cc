@@ -30,8 +30,9 @@ std::string trouble_of(const control::ServerFacts& facts) {
     if (!facts.serving) return "it drains, and takes no new sessions";
     if (facts.absent.empty()) return {};
     const auto& [pool, since] = facts.absent.front();
-    return fmt::format("it cannot reach the engine of the pool '{}' since {}; its log says why",
-                       pool, time_text(since, true));
+    return fmt::format(
+        "it cannot reach the engine of the pool '{}' since {}; its log has the reason", pool,
+        time_text(since, true));
 }
 
 // Uses the client's certificate of the directory.

@@ -8,8 +8,8 @@
 
 namespace ros2s::cli {
 
-// Asks each running daemon for its number of sessions. If one does not answer, its `trouble` says
-// why. Waits some seconds for a hanging one.
+// Requests the number of sessions from each running daemon. If one does not answer, its `trouble`
+// is the reason. Waits some seconds for a hanging one.
 [[nodiscard]] Task<Result<>> ask_services(CommandContext context, std::string directory,
                                           std::vector<Service>& services);
 

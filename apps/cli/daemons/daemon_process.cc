@@ -280,10 +280,10 @@ std::string how_it_ended(const std::vector<std::string>& lines, const std::strin
     if (!words.empty()) return fmt::format("its last error was: {}", words);
     // The messages of daemon::run_daemon().
     if (says(lines, " info: stopped; everything is closed")) {
-        return "a signal told it to stop, and it closed everything";
+        return "a signal stopped it, and it closed everything";
     }
-    if (says(lines, " info: told to stop (signal ")) {
-        return "a signal told it to stop, and it was killed, or ended, before all was closed";
+    if (says(lines, " info: stopping (signal ")) {
+        return "a signal stopped it, and it was killed, or ended, before all was closed";
     }
     return "it was killed, or exited without an error message";
 }

@@ -1,8 +1,8 @@
 // A daemon of a pool directory as a process: starting it in the background, waiting for it, and
 // stopping it.
 //
-// `up` starts it in a session of its own, without the terminal, with its messages in a log.
-// sd_notify(3) tells `up` when it is ready and its addresses. It continues when `up` ends.
+// `up` starts it in a session of its own, without the terminal, with its messages in a log. By
+// sd_notify(3) it reports to `up` that it is ready, and its addresses. It continues when `up` ends.
 #pragma once
 #include <sys/types.h>
 
@@ -38,12 +38,12 @@ struct DaemonPaths {
 // (it does not end), cancelled.
 [[nodiscard]] Task<Result<bool>> wait_for_ending(CommandContext context, DaemonPaths paths);
 
-// Asks it to drain, or kills it, and waits until it has ended. True: it was running. Errors, with a
-// sentence: busy (it does not end), cancelled, denied.
+// Requests that it drains, or kills it, and waits until it has ended. True: it was running. Errors,
+// with a sentence: busy (it does not end), cancelled, denied.
 [[nodiscard]] Task<Result<bool>> stop_daemon(CommandContext context, DaemonPaths paths, bool kill);
 
-// The line of its log that says why it ended: its complaint, or a line without the log's format, or
-// else the last error. "" if there is none, for example if it was killed.
+// The line of its log with the reason why it ended: its complaint, or a line without the log's
+// format, or else the last error. "" if there is none, for example if it was killed.
 [[nodiscard]] std::string last_words(const DaemonPaths& paths);
 [[nodiscard]] std::string last_words(const std::vector<std::string>& lines,
                                      const std::string& program);

@@ -236,7 +236,8 @@ std::optional<std::string> value_in(const std::string& path, std::string_view gr
     return std::nullopt;
 }
 
-// What must be edited before the DPU daemon can use the providers, as sentences; none: nothing.
+// Returns the edits that are needed before the DPU daemon can use the providers, as sentences;
+// none: nothing.
 std::vector<std::string> edits_for(std::string_view providers, const DaemonPaths& engine,
                                    const DaemonPaths& dpu) {
     std::vector<std::string> edits;

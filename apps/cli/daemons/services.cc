@@ -51,7 +51,7 @@ bool is_known(const DaemonPaths& paths) {
 Result<Running> running_of(const DaemonPaths& paths, Report& report) {
     const auto running = find_running(paths.pid);
     if (running) return running;
-    return report.fail(running.error(), "cannot tell whether {} runs: {}: {}", paths.program,
+    return report.fail(running.error(), "cannot find out whether {} runs: {}: {}", paths.program,
                        paths.pid, describe(running.error()));
 }
 

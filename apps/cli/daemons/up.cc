@@ -19,7 +19,7 @@
 namespace ros2s::cli {
 namespace {
 
-// Where the build or the package installs it; "": it does not exist.
+// The path at which the build or the package installs it; "": it does not exist.
 std::string fio_plugin() {
     for (const char* location : {"/../plugins/fio", "/../lib/ros2store"}) {
         const auto plugin =

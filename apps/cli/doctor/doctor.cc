@@ -70,7 +70,7 @@ Result<> conclude(const CommandContext& context, const std::vector<Finding>& fin
 
 namespace {
 
-// What was found so far, and said.
+// The findings so far, which were printed.
 class Findings {
   public:
     explicit Findings(const CommandContext& context) : context_(context) {}

@@ -1,4 +1,4 @@
-// What this machine lacks for pools and mounts.
+// Checks for what this machine lacks for pools and mounts.
 #pragma once
 #include <optional>
 #include <string>

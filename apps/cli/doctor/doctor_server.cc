@@ -95,7 +95,7 @@ Task<Result<Reached>> reach(CommandContext context, std::string location, Report
 
 std::string remedy_of_connecting(const ExaminedServer& server, const Error& error) {
     switch (error.code) {
-        case Code::not_found: return "write the name as `getent hosts` knows it, or an IP address";
+        case Code::not_found: return "write a name that `getent hosts` finds, or an IP address";
         case Code::disconnected: return server.start;
         case Code::denied: return "use a user that may open the socket, or root";
         default:
@@ -110,7 +110,8 @@ std::string remedy_of_handshake(const api::ServerAddress& location, const Error&
     switch (error.code) {
         case Code::denied:
             return fmt::format(
-                "the server's log says why (audit: …); issue {}/client.crt where the server's "
+                "the server's log has the reason (audit: …); issue {}/client.crt where the "
+                "server's "
                 "authority is: ros2store certs issue DIR client --replace, and copy it here",
                 location.certificates);
         case Code::deadline:

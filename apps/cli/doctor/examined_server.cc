@@ -26,11 +26,11 @@ Result<ExaminedServer> server_of(const api::Uri& uri, const std::string& certifi
     return ExaminedServer{
         .location = std::move(location),
         .start = fmt::format("start it on its machine: systemctl start ros2store-{0}; "
-                             "'control: listen' in /etc/ros2store/{0}.yaml says where it listens",
+                             "'control: listen' in /etc/ros2store/{0}.yaml is its address",
                              dpu ? "dpu" : "engine"),
         .engine_start =
             "start it on its machine: systemctl start ros2store-engine; the DPU's log "
-            "says where that is and what fails: journalctl -u ros2store-dpu -p warning"};
+            "has its address and the error: journalctl -u ros2store-dpu -p warning"};
 }
 
 std::vector<ExaminedServer> servers_of(const std::string& directory) {

@@ -49,7 +49,7 @@ bool is_inside(const Location& from, const Location& to) {
            (from.path.empty() || (to.path + "/").starts_with(from.path + "/"));
 }
 
-// What a run has done so far.
+// The work of a run so far.
 struct Copied {
     CopyCounts counts;
     std::set<std::string> names;  // of the sources that went into the target
@@ -111,8 +111,8 @@ std::string counted(uint64_t count, std::string_view one, std::string_view many)
     return count == 0 ? "" : fmt::format(", {} {}", count, count == 1 ? one : many);
 }
 
-// What an interrupted copy has left, and how to continue. The new name is a directory now, so the
-// same command would copy the tree into it.
+// Returns what an interrupted copy has left, and how to continue. The new name is a directory now,
+// so the same command would copy the tree into it.
 std::string left_behind(const Target& target, const CopyCounts& counts) {
     const std::string& location = target.location.shown;
     const std::string left =

@@ -347,18 +347,19 @@ bool inside_on_host(const Location& from, const Location& to) {
 
 namespace {
 
-// How to start a daemon that a URI names and that has ended.
+// Returns how to start a daemon that a URI names and that has ended.
 std::string what_starts_it(std::string_view uri) {
     Report ignored;
     const auto parsed = api::Uri::parse(uri, ignored);
     if (parsed && !parsed->dir.empty()) {
         return "start what does not run: ros2store up " + shell_word(parsed->dir);
     }
-    return fmt::format("`ros2store doctor {}` says what does not run",
+    return fmt::format("`ros2store doctor {}` shows what does not run",
                        parsed ? shell_word(uri) : "URI");
 }
 
-// A full pool gets room where it is kept. A path in a mount, and a host of a DPU, do not say where.
+// A full pool gets room where it is kept. A path in a mount, and a host of a DPU, do not have that
+// location.
 std::string what_gives_room(std::string_view uri) {
     using Transport = api::Uri::Transport;
     constexpr std::string_view of_engine =

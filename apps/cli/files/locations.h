@@ -39,7 +39,7 @@ struct Entry {
 
 class Locations {
   public:
-    // What the command does with existing files.
+    // The use that the command makes of existing files.
     enum class Use : uint8_t { changes, looks };
     Locations(CommandContext context, Use use) : context_(context), looks_(use == Use::looks) {}
     Locations(const Locations&) = delete;
@@ -86,7 +86,7 @@ Task<Result<fs::Attributes>> find_if_there(CommandContext context, const Locatio
 // The directory of the location's last component, which need not exist. Errors: invalid for the
 // root.
 Task<Result<Entry>> find_entry(CommandContext context, const Location& location);
-// The same for a new name. If its directory is missing, the report says how to make it.
+// The same for a new name. If its directory is missing, the report has the command that makes it.
 Task<Result<Entry>> find_new_entry(CommandContext context, const Location& location);
 // Errors: not_directory, reported: the location was written with a '/' at its end and is not a
 // directory.

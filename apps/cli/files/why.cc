@@ -162,8 +162,8 @@ Task<Result<std::optional<MountedTrace>>> trace_through_mount(CommandContext con
         if (location.local) co_return std::optional<MountedTrace>();  // a foreign mount, or none
         co_return context.report.fail(
             asked.error(),
-            "{}: the process that has it mounted is of another version and cannot say how I/O on "
-            "it travels; unmount it (ros2store down) and ask again",
+            "{}: the process that has it mounted is of another version and cannot report the "
+            "path of its I/O; unmount it (ros2store down) and try again",
             location.shown);
     }
     if (!asked) co_return explain(context, location.shown, asked.error());
@@ -171,7 +171,7 @@ Task<Result<std::optional<MountedTrace>>> trace_through_mount(CommandContext con
         co_return context.report.fail(
             Code::busy,
             "{}: a write is traced only while no process has it mounted, because another program "
-            "may be writing there; ask without --write, or unmount it",
+            "may be writing there; leave out --write, or unmount it",
             location.shown);
     }
     co_return std::move(*asked);

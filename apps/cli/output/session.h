@@ -44,7 +44,7 @@ class Session {
 
 // "1.5 GiB", "12 KiB", "7 B".
 [[nodiscard]] std::string human_bytes(uint64_t bytes);
-// What people write as "4G" or "512MiB". Errors: invalid, with a sentence.
+// Parses a size such as "4G" or "512MiB". Errors: invalid, with a sentence.
 [[nodiscard]] Result<uint64_t> size_of(std::string_view text, Report& report);
 // For commands that a message suggests: quoted for a shell if necessary.
 [[nodiscard]] std::string shell_word(std::string_view text);

@@ -54,7 +54,7 @@ std::string quantity(double number, std::string_view unit) {
     return decimal(number, unit);
 }
 
-// Where the costs of the plan are from.
+// The source of the plan's costs.
 std::string sources(const Costs& costs, Backend backend, std::string_view provider) {
     const std::string &small = costs.requests.at(Costs::key(backend, provider, "read-4096")).source,
                       &large =

@@ -31,7 +31,7 @@ bool same_directory(const std::string& one, const std::string& other) {
            left.st_dev == right.st_dev && left.st_ino == right.st_ino;
 }
 
-// What a process that asks a mount reports as its exit status.
+// The exit statuses of a process that checks a mount.
 constexpr int mount_lives = 0, is_dead = 1, is_hidden = 2;
 
 // In a child process: only system calls.

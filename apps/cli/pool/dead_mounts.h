@@ -1,6 +1,6 @@
 // The mounts of a pool. Dead mounts are entries of a killed ros2store-fuse in the kernel's table.
 // The pool is not open any more, but each use of the mount point fails with "Transport endpoint is
-// not connected". Only the table tells which pool it was: a mount's source is the container's URI.
+// not connected". Only the table shows which pool it was: a mount's source is the container's URI.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -28,7 +28,8 @@ struct PoolMounts {
     std::vector<std::string> silent;  // no answer for 2 seconds: the process or its daemon hangs
     std::vector<std::string> dead;    // the process has ended
 };
-// Asks each mount except that of the pool's current `owner`, which may be busy. Errors: cancelled.
+// Checks each mount except that of the pool's current `owner`, which may be busy. Errors:
+// cancelled.
 [[nodiscard]] Task<Result<PoolMounts>> look_at_mounts(CommandContext context, std::string directory,
                                                       pool::OwnerRecord owner);
 

@@ -22,7 +22,7 @@ class OnStore : public PoolAccess {
   public:
     Task<Result<object::PoolSpace>> space(const Call& call) override {
         auto space = co_await store_.space(call, {});
-        if (!space) co_return failed("tell its space", space.error());
+        if (!space) co_return failed("read its space", space.error());
         co_return *space;
     }
     Task<Result<std::vector<object::ContainerRecord>>> containers(const Call& call) override {

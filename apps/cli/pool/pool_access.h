@@ -1,5 +1,5 @@
 // PoolAccess: how commands use a pool and its containers. Either this process opens the pool, in a
-// directory or a Ceph cluster, or a server has it open and is asked over its control plane: the
+// directory or a Ceph cluster, or a server has it open and is reached over its control plane: the
 // engine that `ros2store up` started, or the engine or DPU that a URI names. A server checks the
 // rights of this program's certificate; nothing is checked here.
 //

@@ -126,7 +126,8 @@ Task<Result<>> revoke_one(CommandContext context, TenantOptions options) {
     co_return Result<>{};
 }
 
-// What the tenant's programs, or DPUs for them, use now. An engine tells administrators only.
+// The capabilities that the tenant's programs, or DPUs for them, use now. An engine shows them to
+// administrators only.
 Task<std::vector<Json>> show_capabilities(CommandContext context, TenantOptions options) {
     std::vector<Json> all;
     const auto engine = engine_of(context, options.location, options.certificates);

@@ -56,7 +56,7 @@ std::optional<double> bound_of(const Sample& sample) {
     return bound;
 }
 
-// False: it is about a tenant, and makes no sense.
+// False: it is about a tenant, and malformed.
 bool count_tenant(const Sample& sample, DaemonCounts& counts) {
     const auto* const found = std::ranges::find(fields, sample.name, &Field::name);
     const Field* const field = found != fields.end()              ? found
@@ -88,7 +88,7 @@ bool has_fallen(const TenantCounts& before, const TenantCounts& now) {
            });
 }
 
-// What `now` has grown from.
+// The earlier counts of the same tenant.
 TenantCounts earlier_of(const DaemonCounts& before, const std::string& tenant,
                         const TenantCounts& now) {
     const auto found = before.tenants.find(tenant);
@@ -157,7 +157,7 @@ std::string shown(std::string_view name) {
     return text.size() > most ? text.substr(0, most - 3) + "..." : text;
 }
 
-// What is shown of a tenant: as text in its unit, and in JSON.
+// A column of a tenant's figures: as text in its unit, and in JSON.
 struct Column {
     std::string_view heading, unit;  // without a unit: a whole number
     int width;

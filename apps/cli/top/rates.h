@@ -49,7 +49,7 @@ struct TenantRates {
 // "812 requests/s, 120 names/s, 203 MiB/s, 3 in progress, 0 waiting, 2 sessions"
 [[nodiscard]] std::string totals_of(const DaemonCounts& counts,
                                     const std::vector<TenantRates>& tenants);
-// Two lines of headings, and at most `most` tenants. What a certificate says does not reach the
+// Two lines of headings, and at most `most` tenants. The text of a certificate does not reach the
 // terminal except as printable ASCII.
 [[nodiscard]] std::vector<std::string> table_of(const std::vector<TenantRates>& tenants,
                                                 size_t most);

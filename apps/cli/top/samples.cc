@@ -54,7 +54,7 @@ bool take_labels(std::string_view& line, Sample& sample) {
     return true;
 }
 
-// What follows the value is a time, which is ignored.
+// A time may follow the value. It is ignored.
 bool parse_line(std::string_view line, Sample& sample) {
     sample.name = take_name(line);
     if (sample.name.empty() || !take_labels(line, sample) || !take(line, ' ')) return false;

@@ -268,7 +268,7 @@ Task<Result<>> top(CommandContext context, TopOptions options) {
         context.session.answer(value_of(daemons));
         co_return Result<>{};
     }
-    // What is on the screen goes up and stays readable.
+    // The text on the screen goes up and stays readable.
     context.session.say(std::string(screen().lines, '\n'));
     for (;;) {
         draw(daemons);

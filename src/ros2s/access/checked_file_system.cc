@@ -25,7 +25,7 @@ bool allows(const Caller& caller, const Rights& rights, uint32_t wanted) {
     return fs::allows(caller, rights.mode, rights.uid, rights.gid, wanted);
 }
 
-// A sticky directory of somebody else: the user may remove only what is the user's own.
+// A sticky directory of another user: a user may remove only the user's own nodes.
 bool is_guarded(const Caller& caller, const Rights& directory) {
     return (directory.mode & S_ISVTX) != 0 && directory.uid != caller.uid;
 }
@@ -265,7 +265,7 @@ Task<Result<>> CheckedFileSystem::rename(const Call& call, NodeId parent, std::s
         ROS2S_CO_TRY(co_await check_removal(call, parent, name));
         const auto may = co_await require_in(call, new_parent, Wanted::search | Wanted::write);
         if (!may) co_return may;
-        // What the new name leads to is removed, or moved. It need not exist.
+        // The node of the new name is removed, or moved. It need not exist.
         const auto replaced = co_await check_sticky(call, new_parent, new_name);
         if (!replaced && replaced.error().code != Code::not_found) co_return replaced;
         if (parent != new_parent) {
@@ -325,7 +325,7 @@ namespace {
 
 constexpr mode_t set_ids = S_ISUID | S_ISGID;
 
-// As a kernel does for a user who writes to somebody else's file.
+// As a kernel does for a user who writes to another user's file.
 bool drops_set_ids(mode_t now, mode_t wanted) {
     const mode_t changed = (now ^ wanted) & fs::permission_bits;
     return changed != 0 && (changed & ~set_ids) == 0 && (wanted & changed) == 0;

@@ -11,7 +11,7 @@
 //
 // Invariants
 // - Reads and writes are not checked: the rights were checked when the file was opened.
-// - A check uses what look-ups and changes returned in the last second, or else asks for the node's
+// - A check uses what look-ups and changes returned in the last second, or else requests the node's
 //   attributes. What this file system changes is seen by the next check; a change by another DPU or
 //   a direct client may take a second.
 // - The owner of a new node is its caller. Only root may name another one.
@@ -93,7 +93,7 @@ class CheckedFileSystem final : public FilesBelow {
     // An open file by which its user may change the size of the node.
     using Writer = std::tuple<NodeId, uint64_t, uint32_t>;  // node, holder, uid
 
-    // `since`: changes_ before the result was asked for.
+    // `since`: changes_ before the result was requested.
     template <class T>
     Result<T> seen(uint64_t since, Result<T> result);
     Task<Result<Rights>> rights_of(const Call& call, NodeId node);
@@ -116,7 +116,7 @@ class CheckedFileSystem final : public FilesBelow {
     Task<Result<fs::SetAttributes>> checked_changes(const Call& call, NodeId node,
                                                     fs::SetAttributes changes);
     Task<Result<>> check_xattr(const Call& call, NodeId node, std::string_view name, bool changes);
-    // Whether its user may read or write the file, after it was opened: if not, it is closed.
+    // Checks, after the file was opened, that its user may read or write it. If not, it is closed.
     OpenedTask checked(const Call& call, fs::OpenFlags flags, Result<fs::Opened> opened);
     void keep(const Call& call, const fs::Opened& opened, fs::OpenFlags flags);
 

@@ -216,13 +216,13 @@ class KernelTree {
             (void)::fsetxattr(file, user_attribute, "v", 1, 0);
             (void)::fsetxattr(file, trusted_attribute, "v", 1, 0);
             (void)::close(file);
-            settle(each, modes.file, file_owner, file_group);
+            set_attributes(each, modes.file, file_owner, file_group);
         }
         directory("d/empty", 0755);
-        settle("d/empty", modes.file, file_owner, file_group);
-        settle("d/sub", modes.file, file_owner, file_group);
-        settle("e", 0777, directory_owner, directory_group);
-        settle("d", modes.directory, directory_owner, directory_group);
+        set_attributes("d/empty", modes.file, file_owner, file_group);
+        set_attributes("d/sub", modes.file, file_owner, file_group);
+        set_attributes("e", 0777, directory_owner, directory_group);
+        set_attributes("d", modes.directory, directory_owner, directory_group);
     }
     Answer run(const User& user, const Step& step) {
         become(user.uid, user.gid, user.groups);
@@ -243,7 +243,7 @@ class KernelTree {
         EXPECT_EQ(::mkdirat(root_, path, mode), 0) << path;
         (void)::setxattr((path_ / path).c_str(), user_attribute, "v", 1, 0);
     }
-    void settle(const char* path, mode_t mode, uint32_t uid, uint32_t gid) const {
+    void set_attributes(const char* path, mode_t mode, uint32_t uid, uint32_t gid) const {
         EXPECT_EQ(::fchownat(root_, path, uid, gid, 0), 0);
         EXPECT_EQ(::fchmodat(root_, path, mode, 0), 0);
     }

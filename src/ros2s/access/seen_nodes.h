@@ -16,7 +16,7 @@ namespace ros2s::access {
 template <class Fact>
 class SeenLately {
   public:
-    // How long a change by another program may stay unnoticed.
+    // The longest time for which a change by another program may stay unnoticed.
     static constexpr Duration lifetime = std::chrono::seconds(1);
 
     explicit SeenLately(size_t nodes_max) : nodes_max_(nodes_max) {}

@@ -1,4 +1,4 @@
-// Subtree: a directory of a container, with everything in it, to which somebody has rights.
+// Subtree: a directory of a container, with everything in it, to which a session has rights.
 #pragma once
 #include <string>
 

@@ -37,7 +37,7 @@ bool is_inside(std::span<const std::string> path, std::span<const std::string> t
     return path.size() >= top.size() && std::ranges::equal(path.first(top.size()), top);
 }
 
-// What is not in a granted directory (any more) does not exist for the host.
+// A node outside of the granted directories, or no longer in one, does not exist for the host.
 std::unexpected<Error> fail_outside(const Error& error) {
     const bool gone = error.code == Code::not_found || error.code == Code::not_directory;
     return gone ? fail(Code::stale) : fail(error);
@@ -169,7 +169,7 @@ Task<Result<NodeId>> SubtreeView::root_of(const Call& call, Area& area, bool aga
             if (each) inner_.forget(each->node, 1);
         }
         next += found.size();
-        // A symbolic link is none: whoever may write above the granted directory could otherwise
+        // A symbolic link is none: a user who may write above the granted directory could otherwise
         // give what only others may read.
         if (!found.back()) {
             walked = fail(found.back().error());
@@ -361,7 +361,7 @@ Task<Result<>> SubtreeView::may_search(const Call& call, NodeId directory) {
 
 Task<std::vector<Result<fs::Attributes>>> SubtreeView::lookup_many(
     const Call& call, NodeId parent, std::span<const std::string_view> names) {
-    // ".." can lead out of the view; lookup() knows that.
+    // ".." can lead out of the view; lookup() handles that.
     const bool are_names = std::ranges::all_of(
         names, [](std::string_view name) { return fs::check_name(name).has_value(); });
     if (shown_of(parent) != nullptr || !are_names)
@@ -469,7 +469,8 @@ SubtreeView::AttributesTask SubtreeView::get_attributes(const Call& call, NodeId
     co_return co_await inner_.get_attributes(call, node);
 }
 
-// Who has a file open for writing may go on with its size and times, wherever it was moved.
+// A session that has a file open for writing may still change its size and times, wherever it was
+// moved.
 SubtreeView::AttributesTask SubtreeView::set_attributes(const Call& call, NodeId node,
                                                         const fs::SetAttributes& changes) {
     const auto may = co_await require_writable(call, node);

@@ -14,9 +14,9 @@
 //
 // Invariants
 // - The number of a node gives no right by itself. Before each use, the directories above the node
-//   are followed up to a granted one. The file system below must know them: lookup(node, "..").
+//   are followed up to a granted one. The file system below must have them: lookup(node, "..").
 // - Each step of this was true some time in the last second: as a look-up of this mount has found
-//   it (SeenParents), or else it is asked for. So is the path of the granted directory, in which
+//   it (SeenParents), or else it is requested. So is the path of the granted directory, in which
 //   symbolic links are not followed. What others move out of a subtree, or put in its place, is
 //   noticed after a second.
 // - What is open stays usable. Rights are checked at open.
@@ -39,7 +39,7 @@ class SubtreeView final : public FilesBelow {
     static constexpr int levels_max = 1024;
 
     // `container`: for people. Errors, with a sentence: not_found (none of the directories exists),
-    // not_directory, unsupported (the file system does not know what is above a node).
+    // not_directory, unsupported (the file system does not keep the parents of nodes).
     [[nodiscard]] static Task<Result<std::unique_ptr<SubtreeView>>> open(
         const Call& call, Reactor& reactor, fs::FileSystem& inner, std::vector<Subtree> subtrees,
         std::string container, Report& report);

@@ -113,7 +113,7 @@ void Accounts::set(Allowances allowances) {
         const Allowance& allowed = allowance_of(account->name);
         if (account->allowance_ == allowed) continue;
         account->allowance_ = allowed;
-        // What the old rates have not paid for is no debt to the new ones.
+        // A debt to the old rates is not a debt to the new ones.
         for (Time* paid :
              {&account->requests_paid_, &account->bytes_paid_, &account->names_paid_}) {
             *paid = std::min(*paid, reactor_.now());

@@ -1,14 +1,14 @@
-// Accounts: what each tenant may have of a server, and what it used. A tenant of a pool has one or
-// more subjects of certificates; a subject without a tenant is one by itself. A subject with
-// tenants in several pools has an account in each of them. Every Admission of a process uses the
-// same accounts.
+// Accounts: the limits of each tenant at a server, and its use. A tenant of a pool has one or more
+// subjects of certificates; a subject without a tenant is one by itself. A subject with tenants in
+// several pools has an account in each of them. Every Admission of a process uses the same
+// accounts.
 //
 // A rate is kept by the generic cell rate algorithm (ITU-T I.371): one time for each rate, at which
 // all that was used is paid for. A tenant that was idle has a burst. A request that is larger than
 // the burst begins, and the next one waits for longer.
 //
 // An account is kept after its tenant's last session, so that a new session brings no new burst. If
-// there are kept_max, those that owe nothing and that nobody uses are removed.
+// there are kept_max, those that owe nothing and are not in use are removed.
 //
 // Owned by the composing code; outlives everything that it is given to. Used on one core.
 #pragma once
@@ -56,8 +56,8 @@ struct Allowances {
 struct AccountMetrics {
     Counter requests, names, bytes;
     Counter delayed;  // requests that a rate delayed, without those behind them
-    // How long requests waited, in all, before they began: while a rate delayed the first of their
-    // line, and otherwise.
+    // The time that requests waited, in all, before they began: while a rate delayed the first of
+    // their line, and otherwise.
     Counter throttled_ns, queued_ns;
     Counter refused;            // requests, connections and sessions
     Counter sessions, handles;  // now
@@ -86,7 +86,8 @@ class Account {
     [[nodiscard]] uint64_t bytes_in_flight_max() const noexcept {
         return limit(allowance_.bytes_in_flight);
     }
-    // For somebody who was refused: which limit it was, and who sets it. `what`: "sessions".
+    // The sentence for a refused client: which limit it was, and where it is set. `what`:
+    // "sessions".
     [[nodiscard]] std::string at_limit(std::string_view what, uint64_t most) const;
     // Uses the rates for one request, which may begin at the returned time.
     [[nodiscard]] Time use(uint64_t bytes, Time now) noexcept;

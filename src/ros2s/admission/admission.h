@@ -1,28 +1,47 @@
-// Admission: chooses the request that begins next, if tenants share a resource that each of them
+// Admission: chooses the request that begins next, where tenants share a resource that each of them
 // could exhaust: the core and the payload memory of a server, or the credits of a connection.
 //
 //     Line::enter() ─ room? ─ yes ─► inside: a Permit ─ released ─► the next one's turn
 //                       └─ no ─► waits in its line
 //
-// A line is one connection of a tenant. Waiting requests are admitted by start-time fair queueing
-// (Goyal, Vin and Cheng 1996), on four levels: tenants get shares of the server's time by their
-// weights (accounts.h); the sessions of a tenant get equal ones, so do the lines of a session, and
-// so do the small and the large requests of a line. A branch that was idle comes before those that
-// have had their share. A small request therefore passes the large ones in front of it, but only
-// until it and its like have had half of the line's share. Requests of one size keep their order.
-// cost.h says what a request costs.
+// A line is one connection of a tenant. A request is inside while its Permit exists. It holds bytes
+// of memory, and costs time of the server (cost.h).
 //
-// A tenant that is alone may use nearly all of the resource. While several tenants are active, a
-// tenant has no more inside, in cost by weight, than another tenant wants, but always
-// Limits::least. All tenants together have Limits::shared inside. One tenant has less than twice
-// its part of Limits::shared by weight. It may always have half its part, even if what others keep
-// inside costs more than Limits::shared. A tenant with few requests therefore finds few ahead of
-// it. If all tenants have many requests, each keeps a queue that is long enough to be efficient.
-// While a tenant makes small and large requests, the large ones inside cost Limits::large at most,
-// so that no small one is behind megabytes of them.
+// Waiting requests are admitted by start-time fair queueing (Goyal, Vin and Cheng 1996):
 //
-// The rates of a tenant delay the first request of each queue of its lines. Requests behind it
-// wait, too; other queues, lines and tenants do not.
+//     level                                 shares of the level above
+//     tenants                               by weight (accounts.h)
+//     sessions of a tenant                  equal
+//     lines of a session                    equal
+//     small and large requests of a line    equal: two queues, each in order of arrival
+//
+// A branch of this tree that was idle comes before those that have had their share. A small request
+// therefore passes the large ones of its line until the small ones have had half of the line.
+//
+// A request begins if none of these limits is exceeded. A tenant's part is its share by weight of
+// Limits::shared. A tenant wants the highest cost that it had inside and waiting of late
+// (Limits::span).
+//
+//     limit                           applies to                      when
+//     Limits::all                     requests, bytes of all tenants  always
+//     Limits::one                     requests, bytes of a tenant     always
+//     bytes that stay free for all    bytes of a tenant               others have bytes inside
+//     Limits::line_bytes              bytes of a line                 always
+//     account: what may be in flight  requests, bytes of a tenant     the line keeps limits
+//     account: rates                  first request of each queue     the line keeps rates
+//     Limits::large                   cost of large requests          one active tenant, which also
+//                                                                     makes small requests
+//     cost, by weight, that another   cost of a tenant with at least  several active tenants
+//     tenant wants                    Limits::least inside
+//     twice its part                  cost of a tenant                several active tenants; not a
+//                                                                     tenant's only request
+//     Limits::shared                  cost of all tenants             the same, if the tenant has
+//                                                                     over half of its part
+//
+// Limits::large keeps a small request from waiting behind megabytes. A tenant with few requests
+// finds few of others ahead of it. If all tenants have many, each keeps a queue that is long enough
+// to be efficient. A rate delays the first request of a queue and those behind it. Other queues,
+// lines and tenants do not wait for it.
 //
 // Owned by the composing code; outlives its lines. Used on one core. Waiting allocates nothing.
 //

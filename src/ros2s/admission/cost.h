@@ -1,8 +1,9 @@
-// What a request costs a server, in nanoseconds of its core and its device: a fixed part for its
-// kind and a part for its bytes. The figures are calibrated: see docs/decisions/0516.
+// The cost of a request to a server, in nanoseconds of its core and its device: a fixed part for
+// its kind and a part for its bytes. The figures are calibrated: see docs/decisions/0516.
 //
 // A request that does many things (a list, a batch of files) has the cost of one here. The service
-// adds the rest when it knows it (Permit::settle), and the line learns what to expect.
+// adds the rest when it has been counted (Permit::settle), and the line expects as much of
+// later requests.
 //
 // Plain values; any thread.
 #pragma once
@@ -23,7 +24,7 @@ enum class Work : uint8_t {
 [[nodiscard]] uint64_t cost_ns_of_entries(size_t entries);
 [[nodiscard]] uint64_t cost_ns_of_parts(size_t parts);
 
-// What a request takes.
+// The resources that a request uses.
 struct Demand {
     uint64_t bytes = 0;             // of memory for payload
     uint64_t reply_bytes = 0;       // of memory for the body of the reply, at most

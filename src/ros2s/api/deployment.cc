@@ -208,8 +208,8 @@ Task<Result<>> Deployment::open_container(const Call& call, std::string where, R
 Task<Result<>> Deployment::offload(Uri uri, Report& report) {
     if (uri.container.empty()) {
         co_return report.fail(Code::unsupported,
-                              "the pool '{}' is behind a DPU, which serves single containers; ask "
-                              "the engine (ros2s://)",
+                              "the pool '{}' is behind a DPU, which serves single containers; use "
+                              "a URI of the engine (ros2s://)",
                               uri.pool);
     }
     ROS2S_CO_TRY_ASSIGN(connection::ServerAccess dpu, server_access(uri, options_, report));
@@ -267,7 +267,7 @@ Task<Result<>> Deployment::sweep(const Call& call, std::string container, Report
 
 namespace {
 
-// How long a thread that waits for a server polls: ROS2STORE_POLL.
+// The time that a thread that waits for a server polls: ROS2STORE_POLL.
 Result<Duration> poll_of_process(Report& report) {
     constexpr Duration most = std::chrono::milliseconds(10);
     const char* const text = std::getenv("ROS2STORE_POLL");

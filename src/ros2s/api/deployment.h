@@ -9,17 +9,17 @@
 //     ros2s://        Dfs → ClientStore → RemoteStore ~> ros2store-engine
 //     ros2s+dpu://    LinkClient ~> ros2store-dpu
 //
-// How a URI names a server: `dir` is a directory in which `ros2store up` started the daemons
-// (service_paths.h says where their sockets and certificates are); otherwise `socket` is the Unix
+// The server of a URI: `dir` is a directory in which `ros2store up` started the daemons
+// (service_paths.h has the paths of their sockets and certificates); otherwise `socket` is the Unix
 // socket of a control plane, or host[:port] its address. The certificates (ca.crt, client.crt,
 // client.key) of the latter two are in the directory that the environment names by ROS2STORE_CERTS,
 // else in /etc/ros2store/certs. `provider` selects the provider for data; if it is not available,
-// opening fails. Without it the best provider that both sides have is used.
-// `rados` is the configuration of a Ceph cluster. `metadata` is its pool for metadata, by default
-// the one with the name of the URI's pool, and `data` the one for data, by default the same.
-// Encrypted containers are opened with the keys at the place that ROS2STORE_KEYS names, a directory
-// or a token (cipher::open_keys()), unless a DPU has them. ROS2STORE_UCX_DEVICE names the network
-// devices of the ucx and ofi providers.
+// opening fails. Without it the best provider that both sides have is used. `rados` is the
+// configuration of a Ceph cluster. `metadata` is its pool for metadata, by default the one with the
+// name of the URI's pool, and `data` the one for data, by default the same. Encrypted containers
+// are opened with the keys at the place that ROS2STORE_KEYS names, a directory or a token
+// (cipher::open_keys()), unless a DPU has them. ROS2STORE_UCX_DEVICE names the network devices of
+// the ucx and ofi providers.
 //
 // Owned by its opener; used on the environment's core; close() before destruction. Fork rule: a
 // forked child must not use it, nor destroy it.
@@ -45,7 +45,7 @@ namespace ros2s::api {
 struct DeploymentOptions {
     // The owner's record of an opened pool. A server gets only the program's name.
     pool::EmbeddedOptions embedded;
-    // Whether the pool may be used through its owner, a mount or an engine.
+    // True: the pool may be used through its owner, a mount or an engine.
     bool through_owner = true;
     // The parent of this process has opened a pool or a network: RocksDB and gRPC keep helper
     // threads for the whole process, which a child lacks. It can only use a mount.
@@ -75,7 +75,7 @@ class Deployment {
     [[nodiscard]] fs::FileSystem& file_system() { return *file_system_; }
     // "embedded engine, io_uring, …" or "through the mount at /mnt/x of process 4711 …".
     [[nodiscard]] const std::string& path() const { return path_; }
-    // What the store below keeps less well than a ros2store-engine, for people: "free space is
+    // The limits of the store below, compared with a ros2store-engine, for people: "free space is
     // reported late; …". Empty: nothing.
     [[nodiscard]] std::string limits() const;
     // True if the pool is used through its owner, another process.
@@ -86,8 +86,8 @@ class Deployment {
     [[nodiscard]] pool::EmbeddedPool* pool() { return pool_; }
     // The pool's objects and containers. Null if a DPU or a mount keeps them from this process.
     [[nodiscard]] object::ObjectStore* store() { return store_; }
-    // What opens encrypted containers: the keys at the place that the environment names by
-    // ROS2STORE_KEYS. Null: it names none.
+    // Opens encrypted containers, with the keys at the location in the environment's
+    // ROS2STORE_KEYS. Null: it is not set.
     [[nodiscard]] object::StoreLayers* store_layers() const { return store_layers_.get(); }
     // The counters below the file system; none if it works through a mount.
     void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }
@@ -134,7 +134,7 @@ class Deployment {
 };
 
 // The reactor for a URI. An embedded pool's settings come before `options`. On a host of a DPU it
-// does not use the kernel's block layer. Servers' clients poll as ROS2STORE_POLL says. Errors:
+// does not use the kernel's block layer. ROS2STORE_POLL sets how clients of servers poll. Errors:
 // those of read_pool_directory() and of OsReactor::create(); invalid (ROS2STORE_POLL).
 [[nodiscard]] Result<std::unique_ptr<OsReactor>> create_reactor(const Uri& uri, Report& report,
                                                                 OsReactorOptions options = {});
@@ -146,7 +146,7 @@ class Deployment {
 // process's. A child cannot open anything else, nor start the thread for it. Errors: unsupported.
 [[nodiscard]] Result<pool::OwnerRecord> find_mount_for_forked_child(const Uri& uri, Report& report);
 
-// Whether the owner is an engine whose socket is in the pool's directory.
+// Returns true if the owner is an engine whose socket is in the pool's directory.
 [[nodiscard]] bool is_served(const std::string& directory, const pool::OwnerRecord& owner);
 
 }  // namespace ros2s::api

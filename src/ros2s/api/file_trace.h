@@ -1,6 +1,6 @@
 // The contents of `ros2store why` for an open file: the path that its I/O takes, and the steps of
 // one request of 4 KiB of each kind. The process that has the pool open traces them: the program
-// itself, or the mount's process for a program that asks it (mount_trace.h).
+// itself, or the mount's process on request of a program (mount_trace.h).
 #pragma once
 #include <optional>
 #include <string>

@@ -1,8 +1,8 @@
-// How `ros2store why` asks the process that has a container mounted. It reads an extended attribute
-// of the file. The process answers it itself and does not list it. The value is text. Any user that
-// may read the file may ask. `ros2store status` reads another attribute of the mount's root in the
-// same way: the pool's number of targets, a space, and why the pool takes no updates ("": it takes
-// them).
+// The request of `ros2store why` to the process that has a container mounted: it reads an extended
+// attribute of the file. The process answers it itself and does not list it. The value is text. Any
+// user that may read the file may request it. `ros2store status` reads another attribute of the
+// mount's root in the same way: the pool's number of targets, a space, and why the pool takes no
+// updates ("": it takes them).
 #pragma once
 #include <string_view>
 
@@ -15,7 +15,7 @@ inline constexpr const char* mount_status_attribute = "user.ros2store.status";
 inline constexpr std::string_view reserved_attributes = "user.ros2store.";
 inline constexpr size_t mount_answer_bytes_max = 64 << 10;
 
-// Asks for one read at `offset`.
+// Requests one read at `offset`.
 [[nodiscard]] std::string to_attribute(uint64_t offset);
 // The offset; empty if it is the name of another attribute.
 [[nodiscard]] std::optional<uint64_t> parse_question(std::string_view attribute);

@@ -86,7 +86,8 @@ void say_what_helps(const Uri& uri, const Error& error, Report& report) {
 }
 
 Result<DataWay> data_way(const ServerAddress& server, const Uri& uri, Report& report) {
-    // A network is used by the means that need not trust it, unless the URI or a device says more.
+    // A network is used by the providers that need not trust it, unless the URI or a device selects
+    // another one.
     const bool dpu = uri.transport == Uri::Transport::dpu;
     const std::string device =
         from_environment("ROS2STORE_UCX_DEVICE", server.same_machine ? "lo" : "");

@@ -22,10 +22,10 @@ struct ServerAddress {
 };
 
 // Errors: invalid (no server, or more than one), not_found (none of `dir` is running); the report
-// says what to write or start.
+// names what to write or start.
 [[nodiscard]] Result<ServerAddress> server_address(const Uri& uri, Report& report);
 
-// After an error of using the URI's server: the report also says what helps, if that is known, such
+// After an error of using the URI's server: the report also has the remedy, if that is known, such
 // as starting the daemons of `dir`.
 void say_what_helps(const Uri& uri, const Error& error, Report& report);
 
@@ -44,7 +44,7 @@ struct DataWay {
 // The directory of the clients' certificates: $ROS2STORE_CERTS, or /etc/ros2store/certs if it is
 // not set.
 [[nodiscard]] std::string client_certificates();
-// Where the keys of encrypted containers are: $ROS2STORE_KEYS; empty if it is not set.
+// The location of the keys of encrypted containers: $ROS2STORE_KEYS; empty if it is not set.
 [[nodiscard]] std::string key_place();
 
 }  // namespace ros2s::api

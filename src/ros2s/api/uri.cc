@@ -212,7 +212,7 @@ class Parser {
         return nullptr;
     }
 
-    // What only a Ceph cluster has.
+    // Checks the parameters that only a Ceph cluster has.
     Result<> check_rados() {
         if (uri_.rados.empty()) {
             for (const auto& [key, value] : {std::pair{"user", &uri_.user},
@@ -257,7 +257,7 @@ class Parser {
                 return wrong(
                     text_.find('?'),
                     fmt::format("ros2s+local opens a pool in this process over no network, "
-                                "and '{}' asks for one: leave it out",
+                                "and '{}' selects one: leave it out",
                                 key));
             }
         }

@@ -26,7 +26,7 @@ enum class AuditAction : uint8_t {
     create,      // a container
     destroy,     // a container
     administer,  // tenants, and the owner and caps of containers
-    capability,  // ask for, show or hand over a capability
+    capability,  // request, show or hand over a capability
     memory,      // name memory in a request
     call,        // a call of the control plane that is none of these
     read,        // of a request on the data plane: bytes of files and objects
@@ -68,7 +68,7 @@ struct AuditEvent {
     Stated<AuditObject> object;
     Stated<AuditDecision> decision;
     Stated<std::optional<Error>> reason;  // none: it was allowed, or ended as its owner wanted
-    Stated<std::string_view> text;        // a sentence for people, which says why
+    Stated<std::string_view> text;        // a sentence for people, with the reason
 };
 
 // `left_out`: earlier ones that were not written. Sessions that open, or end without a reason, have

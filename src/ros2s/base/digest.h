@@ -1,4 +1,4 @@
-// Digest: 64 bits of a sequence of numbers and strings, to tell apart two requests of one client.
+// Digest: 64 bits of a sequence of numbers and strings, to distinguish two requests of one client.
 // It detects mistakes, not forgeries: a client that chooses both requests can make them agree.
 // Digests are stored on the media (docs/formats/index.md), so the function never changes.
 //

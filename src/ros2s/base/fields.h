@@ -9,7 +9,7 @@
 //     FieldWriter<Encoder> out(memory);   FieldReader in(bytes);
 //     place_fields(out, place);           place_fields(in, place);
 //
-// A writer takes the parts as const, a reader changes them; `Io::reads` tells which it is. If a
+// A writer takes the parts as const, a reader changes them; `Io::reads` is true in a reader. If a
 // reader refuses something (too long a text, a flag that is neither 0 nor 1, …), its done() is
 // false, and all later values are zero. Names are for people: writers and readers ignore them.
 //
@@ -62,7 +62,7 @@ class FieldWriter : public Out {
     void choice(const char* /*name*/, T value, T /*last*/) {
         this->number(std::to_underlying(value));
     }
-    // A number that the reader knows as well.
+    // A number that the reader has as well.
     template <std::integral T>
     void known(const char* /*name*/, T value) {
         this->number(value);
@@ -103,7 +103,7 @@ class FieldWriter : public Out {
     }
 };
 
-// How many bytes the fields of these parts are.
+// Returns the number of bytes of the fields of these parts.
 template <class... Parts>
 [[nodiscard, gnu::flatten]] size_t measured(auto fields, const Parts&... parts) {
     FieldWriter<Measure> measure;

@@ -18,7 +18,7 @@
 
 namespace ros2s {
 
-// What a histogram had counted when it was read.
+// The counts of a histogram when it was read.
 struct HistogramReading {
     std::span<const uint64_t> bounds_ns;  // upper bounds, inclusive
     // By bucket, not cumulative. One more than there are bounds, for longer durations.

@@ -1,7 +1,7 @@
 // Log: one line per event, to a sink that the program chooses. The data path counts instead of
 // logging. A Log is passed in; there is no global one.
 //
-// Thread rule: say() may be called from any thread. A sink gets whole lines and does its own
+// Thread rule: say() may be called from any thread. A sink receives whole lines and does its own
 // locking.
 #pragma once
 #include <fmt/core.h>

@@ -57,7 +57,7 @@ std::string in_utc(uint64_t seconds) {
     return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts)};
 }
 
-// For errors of rpc: os_errno tells whose connection is lost, detail since when.
+// For errors of rpc: os_errno shows whose connection is lost, detail since when.
 std::string describe_absence(const Error& error) {
     const bool behind = error.os_errno == EREMOTEIO;
     std::string text{behind ? "the DPU answers, but cannot reach the engine behind it"

@@ -2,8 +2,8 @@
 // caller can branch, an errno if the kernel gave one, and one number of detail.
 //
 // An Error contains no sentence for people. Operations that a person starts (open, create, parse)
-// take a Report&. The place that first knows the problem writes the sentence: what failed, on what,
-// and what to do.
+// take a Report&. The code that detects the problem writes the sentence: what failed, on what, and
+// what to do.
 #pragma once
 #include <fmt/core.h>
 
@@ -18,7 +18,7 @@ namespace ros2s {
 enum class Code : uint16_t {
     not_found,         // the named thing does not exist
     exists,            // it exists already
-    invalid,           // the caller's argument makes no sense
+    invalid,           // an argument of the caller is not valid
     not_directory,     // a path component is not a directory
     is_directory,      // a file was needed
     not_empty,         // a directory still has entries
@@ -38,11 +38,11 @@ enum class Code : uint16_t {
     too_large,         // over a limit; detail = the limit
     stale,             // a handle or operation id that is no longer valid
     unsupported,       // this store or file system cannot do it
-    bad_version,       // a format version that this program does not know; detail = the version
+    bad_version,       // a format version that this program does not support; detail = the version
     cancelled,         // stopped by its stop token
     deadline,          // its deadline passed
     closed,            // the object was closed, or belongs to the process before fork()
-    disconnected,      // the peer is gone; the request may or may not have been done
+    disconnected,      // the connection was lost; the request may or may not have been done
     name_taken,        // another request used this operation id; this request was not done
     expired,           // a repetition whose stored reply is gone; it may or may not have been done
     over_cap,          // the container, or its owner, may use no more space
@@ -70,7 +70,7 @@ using Result = std::expected<T, Error>;
 // `os_errno` is positive, as in errno. ENOSPC, EACCES and their like keep their own codes.
 [[nodiscard]] std::unexpected<Error> fail_errno(int os_errno);
 // The reverse, for callers that use errno: the kernel's own errno if there is one, else the
-// nearest. Positive. `loop` becomes ELOOP. POSIX wants EINVAL for a rename of a directory into
+// nearest. Positive. `loop` becomes ELOOP. POSIX requires EINVAL for a rename of a directory into
 // itself; the caller must map that case.
 [[nodiscard]] int to_errno(const Error& error) noexcept;
 [[nodiscard]] inline std::unexpected<Error> fail(const Error& error) {

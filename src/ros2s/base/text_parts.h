@@ -26,8 +26,8 @@ inline std::string_view without_spaces(std::string_view text) {
     return parts;
 }
 
-// Tells whether the whole text is a number that `into` can hold. Only a negative number has a sign,
-// and none has a prefix. If not, `into` may have changed.
+// Returns true if the whole text is a number that `into` can hold. Only a negative number has a
+// sign, and none has a prefix. If not, `into` may have changed.
 template <class Number>
 [[nodiscard]] bool parse_number(std::string_view text, Number& into, int base = 10) {
     const char* const begin = text.data();

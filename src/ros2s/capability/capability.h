@@ -37,7 +37,7 @@ inline constexpr uint8_t rights_all = 15;
 // For people: "read, write"; none: "see".
 [[nodiscard]] std::string rights_text(uint8_t rights);
 
-// What a capability is for.
+// The rights that a capability gives, and on what.
 struct Use {
     uint8_t rights = 0;
     // Only the directories of the container that the tenant's record names. An engine cannot check
@@ -80,7 +80,7 @@ struct Capability {
     return bytes.substr(bytes.size() - signature_bytes);
 }
 
-// What a program asks an engine for, with the signature of its certificate's key.
+// A program's request to an engine for a capability, with the signature of its certificate's key.
 struct Wish {
     Use use;
     Uuid audience;

@@ -1,5 +1,5 @@
-// Chains of capabilities: a verifier of one knows what its holder may do, and that the holder is
-// there.
+// Chains of capabilities: a chain proves to its verifier what its holder may do, and that the
+// holder shows it now.
 //
 //     engine's key ─► capability ─ holder's key ─► narrower capability ─ holder's key ─► proof
 //
@@ -20,7 +20,7 @@ using Chain = std::vector<std::string>;  // encoded and signed, the engine's fir
 // Encoded and signed, as it is in a chain.
 [[nodiscard]] std::string sign(const Capability& capability, const SigningKey& key);
 
-// What the verifier knows by itself.
+// The values that the verifier has from other sources than the chain.
 struct Expected {
     Uuid audience;
     std::vector<PublicKey> issuers;  // of the engine
@@ -29,18 +29,19 @@ struct Expected {
 // The last capability of the chain, which is what its holder may do. Each link is signed by the
 // holder of the one before, for the same pool, tenant and generation, and has no more rights, no
 // more containers and no more time than that. Whether the tenant still has these rights is the
-// caller's to check. Errors: denied; then `why` says what is wrong, for the log.
+// caller's to check. Errors: denied; then `why` is the reason, for the log.
 [[nodiscard]] Result<Capability> verify(const Chain& chain, const Expected& expected,
                                         std::string& why);
 
-// What the holder of a chain signs to show it in a session: it is not valid in another session,
-// over another provider or at another time. `nonce`: drawn by the server, for this one proof.
+// The text that the holder of a chain signs to show it in a session: it is not valid in another
+// session, over another provider or at another time. `nonce`: drawn by the server, for this one
+// proof.
 inline constexpr size_t nonce_bytes = 32;
 [[nodiscard]] std::string proof_message(std::string_view nonce, uint64_t session,
                                         std::string_view provider, const Chain& chain);
 
-// What the key of a certificate signs to ask for a capability. `pool`: its name, which the program
-// knows from elsewhere than from the DPU that passes the request on.
+// The text that the key of a certificate signs to request a capability. `pool`: its name, which the
+// program has from another source than the DPU that forwards the request.
 [[nodiscard]] std::string wish_message(std::string_view wish, std::string_view pool);
 
 }  // namespace ros2s::capability

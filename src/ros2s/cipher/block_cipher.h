@@ -6,9 +6,9 @@
 // after 2^32 blocks. The key of a block is HKDF(data key, salt), the nonce is a counter from 0. The
 // counter exists in memory alone, so nothing that is restored from a disk repeats a nonce.
 //
-// What is authenticated with a block: its cell, the data key's id, object, dkey, akey, and the
-// number of the block. A block that was moved to another place, or a cell that was changed, does
-// not open. An older version of the same block with its cell does, and so does a hole.
+// Authenticated with each block: its cell, the data key's id, object, dkey, akey, and the number of
+// the block. A block that was moved to another place, or a cell that was changed, does not open. An
+// older version of the same block with its cell does, and so does a hole.
 //
 // Owned by the store that uses it; used on one core. Nothing suspends.
 #pragma once
@@ -42,7 +42,7 @@ struct Cell {
 };
 static_assert(sizeof(Cell) == 64 && block_bytes % sizeof(Cell) == 0);
 
-// Where a container's cells are.
+// The location of a container's cells.
 enum class Layout : uint8_t {
     cells,  // in an array beside the data
     seals,  // in the store, with each block (object/vocabulary.h): all but the reserved bytes

@@ -1,5 +1,5 @@
 // BufferPool keeps buffers for ciphertext, so that a large request does not map fresh pages. The
-// buffers are private to the store: nobody sees what an earlier request left in one.
+// buffers are private to the store: no other code sees what an earlier request left in one.
 //
 // Used on one core; outlives its leases.
 #pragma once

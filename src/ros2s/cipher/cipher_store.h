@@ -21,10 +21,10 @@
 // The digest of every named request is replaced by one with a key (keyed_digest.h), also of
 // requests that pass unchanged otherwise, because a repetition may have been planned anew.
 //
-// Requests that it does not know how to encrypt are refused (unsupported): arrays of other akeys,
-// windows that are not local, a chain or pin that fetches `data`, and two operations on one array
-// in one transaction if the second one begins or ends within a block. `data` cannot be a single
-// value (invalid).
+// Requests that it cannot encrypt are refused (unsupported): arrays of other akeys, windows that
+// are not local, a chain or pin that fetches `data`, and two operations on one array in one
+// transaction if the second one begins or ends within a block. `data` cannot be a single value
+// (invalid).
 //
 // Owned by the composing code. The store below outlives it. Used on that store's core.
 #pragma once
@@ -56,11 +56,12 @@ struct CipherMetrics {
     void visit(const MetricVisitor& visit) const;
 };
 
-// Asks again for the keys of an open container.
+// Requests the keys of an open container again.
 class KeyConfirmation {
   public:
     virtual ~KeyConfirmation() = default;
-    // Errors: EKEYREJECTED (the provider has forgotten the key); others say nothing about the key.
+    // Errors: EKEYREJECTED (the provider has lost the key); after others the key may still be
+    // there.
     virtual Task<Result<>> confirm(const Call& call) = 0;
 };
 
@@ -121,7 +122,7 @@ class CipherStore final : public object::ForwardingStore {
     void keep_cells(Fetching& fetching);
     // False: an update came between the fetches of blocks and cells.
     [[nodiscard]] bool fits(Fetching& fetching, std::span<object::FetchItem> fetched) const;
-    // False: a block did not open. It is to be fetched once more, into memory that nobody else has.
+    // False: a block did not open. It must be fetched once more, into private memory.
     Task<bool> open(Fetching& fetching, uint64_t size);
     void refuse(object::FetchItem& item, object::Extent block, const Error& error);
 

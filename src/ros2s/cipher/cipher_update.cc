@@ -32,8 +32,8 @@ bool concerns_data(const Operation& operation) {
             is_data(operation.akey));
 }
 
-// Where a block must be read first: the extent in which the operation has an effect begins or ends
-// within it.
+// Finds blocks that must be read first: the extent in which the operation has an effect begins or
+// ends within them.
 bool begins_within(const Operation& operation) {
     return operation.kind != Kind::set_size && is_of_array(operation.kind) &&
            operation.extent.length > 0 && operation.extent.offset % block_bytes != 0;
@@ -56,7 +56,7 @@ bool changes_array_of(const Operation& earlier, const Operation& operation) {
            earlier.dkey == operation.dkey;
 }
 
-// What is requested, without the payload: a digest of plaintext would be stored in the clear.
+// A digest of the request without the payload: a digest of plaintext would be stored in the clear.
 uint64_t digest_of_request(const Transaction& transaction) {
     Digest digest;
     const auto place = [&digest](const auto& of) {

@@ -139,7 +139,7 @@ Task<Result<FoundKeys>> find_keys(const Call& call, ObjectStore& store, Containe
         co_return report.fail(
             record.error(),
             record.error().code == Code::bad_version
-                ? fmt::format("{} is encrypted in a way that this program does not know; use a "
+                ? fmt::format("{} is encrypted in a way that this program does not support; use a "
                               "newer release",
                               shown)
                 : fmt::format("the keys of {} are damaged: {}", shown, describe(record.error())));

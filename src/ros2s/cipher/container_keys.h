@@ -18,7 +18,7 @@
 
 namespace ros2s::cipher {
 
-// How long an open container is used when the provider has forgotten its key.
+// The time for which an open container is used after the provider has lost its key.
 inline constexpr Duration keep_keys = std::chrono::hours(1);
 
 // The layer of encrypted containers whose keys are at this place (open_keys()).

@@ -5,7 +5,7 @@
 
 namespace ros2s::cipher {
 
-// `suite` and `reserved` must be what the reader knows.
+// `suite` and `reserved` must have a value that the reader supports.
 struct KeyRecordHead {
     uint8_t version = 0;  // 1: Layout::cells, 2: Layout::seals
     uint8_t suite = 1;    // AES key wrap (RFC 3394) with 256 bits

@@ -2,8 +2,8 @@
 // CRC of what it writes, from which up to 4 bytes can be computed and longer ones confirmed
 // (base/digest.h has no key).
 //
-// It is a function of the name, too: nobody sees that two requests have one digest. Its key is
-// derived from a data key of the container, so that a repetition after a restart has the same one.
+// It is a function of the name, too: equal digests of two requests do not show. Its key is derived
+// from a data key of the container, so that a repetition after a restart has the same one.
 // docs/formats/cipher.md describes it.
 //
 // Owned by the store that uses it; used on one core. A failure of OpenSSL ends the process.

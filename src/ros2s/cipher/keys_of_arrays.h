@@ -14,7 +14,7 @@ namespace ros2s::cipher {
 [[nodiscard]] constexpr uint64_t blocks_of(uint64_t bytes) {
     return (bytes + block_bytes - 1) / block_bytes;
 }
-// What an array of `size` bytes has of this block.
+// The number of bytes of this block that an array of `size` bytes has.
 [[nodiscard]] constexpr size_t stored_bytes(uint64_t size, uint64_t block) {
     const uint64_t begin = block * block_bytes;
     return size <= begin ? 0 : std::min(size - begin, block_bytes);

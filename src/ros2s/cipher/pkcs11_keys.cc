@@ -114,7 +114,7 @@ Result<> Pkcs11Keys::load(Report& report) {
         modules_ = p11_kit_modules_load_and_initialize(0);
         if (modules_ != nullptr) return {};
         return reject_key(
-            report, fmt::format("the modules of PKCS #11 that p11-kit knows cannot be loaded: {}",
+            report, fmt::format("the modules of PKCS #11 that p11-kit lists cannot be loaded: {}",
                                 p11_kit_message()));
     }
     CK_FUNCTION_LIST* const module = p11_kit_module_load(path, 0);
@@ -150,7 +150,7 @@ Result<> Pkcs11Keys::find_token(Session& session, Report& report) const {
     }
     if (found == 1) return {};
     return reject_key(
-        report, found == 0 ? fmt::format("there is no token as {} says: connect it, or start its "
+        report, found == 0 ? fmt::format("no token matches {}: connect it, or start its "
                                          "service (`p11-kit list-modules` shows what is there)",
                                          shown_)
                            : fmt::format("{} fits {} tokens: add a serial", shown_, found));

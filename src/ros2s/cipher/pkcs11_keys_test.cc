@@ -165,7 +165,7 @@ TEST_F(Token, MayBeAbsent) {
     const auto keys =
         open(fmt::format("pkcs11:token=later?pin-source={}&module-path={}", path("pin"), module));
     ASSERT_NE(keys, nullptr);
-    expect_rejected(*keys, "acme", HasSubstr("there is no token"));
+    expect_rejected(*keys, "acme", HasSubstr("no token matches"));
 }
 
 TEST_F(Token, UrisThatAreWrongAreRefusedWhole) {

@@ -16,7 +16,7 @@
 namespace ros2s::cipher {
 namespace {
 
-// What is wrong with the file; empty: nothing.
+// Returns what is wrong with the file; empty: nothing.
 std::string trouble_with(const std::string& path, const struct stat& facts) {
     if (!S_ISREG(facts.st_mode)) return fmt::format("{} is not a regular file", path);
     if (facts.st_uid != ::geteuid() && facts.st_uid != 0) {

@@ -11,7 +11,7 @@ void visit_kind(std::string_view kind, const RequestMetrics& metrics, const Metr
     };
     one("requests_total", "requests that were answered", metrics.requests);
     one("errors_total", "requests and fetch items that failed", metrics.errors);
-    one("bytes_total", "payload asked for or sent", metrics.bytes);
+    one("bytes_total", "payload requested or sent", metrics.bytes);
     one("latency_nanoseconds_total", "sum of the times from request to answer", metrics.latency_ns);
     uint64_t below = 0;
     for (size_t i = 0; i + 1 < RequestMetrics::bucket_count; ++i) {

@@ -60,7 +60,7 @@ class Field {
         uint64_t number = 0;
         std::string text;
     };
-    // Errors: invalid, with a sentence that says what to write instead.
+    // Errors: invalid, with a sentence that gives a valid value.
     [[nodiscard]] Result<Value> read(std::string_view text, Report& report) const;
     void store(const Value& value) const;
 

@@ -7,7 +7,7 @@
 namespace ros2s::connection {
 namespace {
 
-// How long opening waits for a server that is stopping: it may be restarting.
+// The time that opening waits for a server that is stopping: it may be restarting.
 constexpr Duration patience = std::chrono::seconds(10);
 constexpr Duration pause = std::chrono::milliseconds(50);
 

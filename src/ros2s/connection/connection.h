@@ -44,7 +44,7 @@ class Connection {
 
     [[nodiscard]] control::ControlClient& control() { return *control_; }
     [[nodiscard]] rpc::Channel& channel() { return *channel_; }
-    // The tickets know the current session.
+    // The tickets have the current session.
     [[nodiscard]] control::SessionTickets& tickets() { return *tickets_; }
     [[nodiscard]] const Uuid& client() const { return client_; }
     void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }

@@ -6,7 +6,7 @@ namespace ros2s::connection {
 namespace {
 
 constexpr Duration locator_pause = std::chrono::milliseconds(5);
-// How long a call waits for the mount to be found again.
+// The time that a call waits for the mount to be found again.
 constexpr Duration call_patience = std::chrono::seconds(30);
 
 // Between attempts that the DPU refuses, until its host has the right again.
@@ -95,7 +95,8 @@ Task<> HostMountLocator::stop() {
 }
 
 Task<> HostMountLocator::close() {
-    // The other one was stopped. A daemon that hangs keeps nobody.
+    // call_ was stopped, so this needs a Call of its own. It has a deadline, because the daemon may
+    // hang.
     const Call call = tickets_.bounded();
     Report ignored;
     (void)co_await control_.unmount(call, place_.session, place_.mount, ignored);

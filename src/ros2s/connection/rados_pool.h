@@ -34,8 +34,8 @@ struct RadosOptions {
     bool formats = false;
     // The users of this process repeat what was not answered (hosts of a DPU).
     bool keeps_replies = true;
-    // How often what crashes have left is removed (0: never), and how many objects a second are
-    // examined for that (0: all in one go).
+    // The interval at which leftovers of crashes are removed (0: never), and the number of objects
+    // a second that are examined for that (0: no limit).
     Duration sweep_every{};
     uint64_t sweep_rate = 0;
 };

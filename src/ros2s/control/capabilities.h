@@ -1,6 +1,6 @@
-// Capabilities: what a server knows of the capabilities of its pools. An engine issues and verifies
-// them; a DPU passes requests on, and keeps what tenants hand to it. Implemented by the composing
-// code.
+// Capabilities: the part of a server that has the capabilities of its pools. An engine issues and
+// verifies them; a DPU passes requests on, and keeps what tenants hand to it. Implemented by the
+// composing code.
 //
 // Used on the core. Errors come with a sentence; a refusal also leaves an audit line.
 #pragma once
@@ -59,10 +59,11 @@ class Capabilities {
     }
 
     // ---- an engine
-    // Whether the subject is a DPU to which tenants may hand capabilities. It may also list all
-    // tenants.
+    // Returns true if the subject is a DPU to which tenants may hand capabilities.
+    // It may also list all tenants.
     [[nodiscard]] virtual bool is_delegate(std::string_view /*subject*/) const { return false; }
-    // Whether the subject may open sessions in which it shows capabilities: its own, or as a DPU.
+    // Returns true if the subject may open sessions in which it shows capabilities: its own, or as
+    // a DPU.
     [[nodiscard]] virtual bool may_show(std::string_view /*subject*/,
                                         std::string_view /*pool*/) const {
         return false;

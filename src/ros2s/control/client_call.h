@@ -44,12 +44,13 @@ struct ControlClient::Parts {
     pki::WatchedIdentity identity;
     Time next_look{}, next_connection{};
     std::shared_ptr<grpc::Channel> channel;
-    // How many creations and destructions of containers may be in progress at once.
+    // The number of creations and destructions of containers that may be in progress at once.
     static constexpr uint32_t changes_max = 16;
     rpc::UpdateSlots changes;
     bool has_found_server = false;  // a change is worth sending again
     ForeignPosts posts;             // of gRPC's threads
-    // Pools whose server acts by its own rights, as it said, and until when that is believed.
+    // Pools whose server has reported that it acts by its own rights, and the time until which that
+    // counts.
     static constexpr Duration own_rights_for = std::chrono::seconds(30);
     static constexpr size_t own_rights_max = 256;
     std::map<std::string, Time> own_rights;

@@ -2,12 +2,12 @@
 // They are accepted here, on a thread of its own, and then given to gRPC. gRPC's own accept never
 // continues after one failure (1.51). When descriptors run out, this one waits and tries again.
 //
-// A connection is `unproven` until a call has come over it. gRPC does not tell Unix sockets apart:
+// A connection is `unproven` until a call has come over it. gRPC does not distinguish Unix sockets:
 // such a connection counts as unproven until the time at which gRPC would have ended it if it had
 // shown no certificate. If there are too many connections, or too many unproven ones, one is ended
 // to make room: the oldest unproven one of the peer that has most of them. A peer is a user of this
-// machine (Unix sockets), an IPv4 address, or an IPv6 /64. A stranger that opens connections and
-// sends nothing therefore takes nothing from peers with a certificate.
+// machine (Unix sockets), an IPv4 address, or an IPv6 /64. A client without a certificate that
+// opens connections and sends nothing therefore takes nothing from peers with one.
 //
 // gRPC owns a connection's descriptor and does not report when it is done with it. A duplicate is
 // kept here, which shows the hang-up and can end the connection. Each connection therefore costs

@@ -27,15 +27,14 @@ std::string bytes_of(const Uuid& uuid) {
 }
 
 // Replies are checked, too: the server may be a foreign one.
-std::unexpected<Error> nonsense(std::string_view what, Report& report) {
-    return report.fail(
-        Code::bad_version,
-        "the server's reply has no {} that this program knows; use programs of one version", what);
+std::unexpected<Error> malformed(std::string_view what, Report& report) {
+    return report.fail(Code::bad_version,
+                       "the server's reply has no valid {}; use programs of one version", what);
 }
 
 Result<GivenTicket> decode(const v1::Ticket& ticket, Report& report) {
     auto parsed = session::Ticket::parse(ticket.ticket());
-    if (!parsed) return nonsense("ticket", report);
+    if (!parsed) return malformed("ticket", report);
     return GivenTicket{*parsed, std::chrono::milliseconds(ticket.lifetime_ms())};
 }
 
@@ -43,7 +42,7 @@ Result<object::ContainerRecord> decode(const v1::Container& container, Report& r
     object::ContainerRecord record;
     if (!read_bytes(container.uuid(), record.id.uuid.bytes) ||
         !object::is_valid_label(container.label())) {
-        return nonsense("container", report);
+        return malformed("container", report);
     }
     record.properties = {
         .label = container.label(),
@@ -72,10 +71,10 @@ grpc::ChannelArguments arguments_of(const ClientOptions& options) {
     return arguments;
 }
 
-// How often a client checks whether its certificate was renewed.
+// The interval at which a client checks whether its certificate was renewed.
 constexpr Duration renewal_glance = std::chrono::seconds(1);
 
-// How long a change of a container waits for a server that existed when it was sent.
+// The time that a change of a container waits for a server that existed when it was sent.
 constexpr Duration patience = std::chrono::seconds(30);
 constexpr Duration pause_between = std::chrono::milliseconds(20);
 
@@ -253,7 +252,7 @@ Task<Result<OpenedSession>> GrpcClient::open_session(const Call& call, SessionWi
     if (wish.holder == nullptr) {
         ROS2S_CO_TRY_ASSIGN(ticket, decode(reply.ticket(), report));
     } else if (reply.nonce().size() != capability::nonce_bytes) {
-        co_return nonsense("nonce", report);
+        co_return malformed("nonce", report);
     }
     co_return OpenedSession{.id = {reply.session()},
                             .ticket = ticket,
@@ -300,7 +299,7 @@ Task<Result<ShownReply>> GrpcClient::show_capability(const Call& call, session::
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ShowCapabilityReply>(
                                               *parts_, call, std::move(request), report));
     ShownReply shown{.ticket = {}, .nonce = reply.nonce()};
-    if (shown.nonce.size() != capability::nonce_bytes) co_return nonsense("nonce", report);
+    if (shown.nonce.size() != capability::nonce_bytes) co_return malformed("nonce", report);
     if (reply.has_ticket()) {
         ROS2S_CO_TRY_ASSIGN(shown.ticket, decode(reply.ticket(), report));
     }
@@ -334,7 +333,7 @@ Task<Result<std::vector<CapabilityInUse>>> GrpcClient::list_capabilities(const C
         CapabilityInUse& into = all.emplace_back();
         if (!read_bytes(each.first(), into.first.bytes) ||
             !read_bytes(each.last(), into.last.bytes)) {
-            co_return nonsense("capability", report);
+            co_return malformed("capability", report);
         }
         into.use = {.rights = static_cast<uint8_t>(each.rights() & capability::rights_all),
                     .directories = each.directories(),
@@ -397,10 +396,10 @@ Task<Result<Capabilities::Description>> GrpcClient::describe_capabilities(const 
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::DescribeCapabilitiesReply>(
                                               *parts_, call, std::move(request), report));
     Capabilities::Description known;
-    if (!read_bytes(reply.audience(), known.audience.bytes)) co_return nonsense("pool", report);
+    if (!read_bytes(reply.audience(), known.audience.bytes)) co_return malformed("pool", report);
     if (reply.delegate().empty()) co_return known;
     if (!read_bytes(reply.delegate(), known.delegate.emplace())) {
-        co_return nonsense("key of capabilities", report);
+        co_return malformed("key of capabilities", report);
     }
     co_return known;
 }
@@ -413,7 +412,7 @@ Task<Result<std::optional<Duration>>> GrpcClient::delegate(const Call& call, std
     }
     Report none;
     const auto known = co_await describe_capabilities(call, pool, none);
-    // A server that knows none, or refuses even to say so, says the rest to the call that follows.
+    // If a server has none, or refuses even this request, the call that follows gets the error.
     if (!known || !known->delegate) {
         if (own_rights.size() >= Parts::own_rights_max) own_rights.clear();
         const bool has_answered = known || known.error().code == Code::unsupported;
@@ -427,7 +426,7 @@ Task<Result<std::optional<Duration>>> GrpcClient::delegate(const Call& call, std
     // The DPU passed it on. Only what was wished is handed over.
     if (!narrower || narrower->depth != 1 || narrower->holder != wish.holder ||
         narrower->audience != wish.audience || !wish.use.covers(narrower->use)) {
-        co_return nonsense("capability", report);
+        co_return malformed("capability", report);
     }
     narrower->depth = 2;
     narrower->id = any_uuid();
@@ -557,13 +556,13 @@ Result<tenancy::SeenTenant> decode(const v1::Tenant& tenant, Report& report) {
         tenancy::RevokedCapability revoked{.until = WallTime(Duration(each.until_ns()))};
         if (!read_bytes(each.id(), id.bytes) ||
             (!each.program().empty() && !read_bytes(each.program(), revoked.program.emplace()))) {
-            return nonsense("tenant", report);
+            return malformed("tenant", report);
         }
         seen.tenant.revoked_capabilities.emplace(id, revoked);
     }
     Report problem;
     const auto parsed = tenancy::parse_settings(seen.tenant, "a tenant", problem);
-    if (!parsed) return nonsense("tenant", report);
+    if (!parsed) return malformed("tenant", report);
     return seen;
 }
 
@@ -601,7 +600,7 @@ Task<Result<ListedTenants>> GrpcClient::list_tenants(const Call& call, std::stri
     (void)read_bytes(reply.audience(), listed.audience.bytes);  // none: it has no capabilities
     for (const std::string& key : reply.issuers()) {
         if (!read_bytes(key, listed.issuers.emplace_back())) {
-            co_return nonsense("key of capabilities", report);
+            co_return malformed("key of capabilities", report);
         }
     }
     if (listed.version == known) co_return listed;

@@ -1,6 +1,6 @@
 // ControlClient: a client of a control plane, for applications and the host library: one gRPC
 // channel over mutual TLS 1.3 to one server. No thread waits: calls are coroutines on their
-// reactor. Their Call cancels them and sets their deadline; the server learns of both.
+// reactor. Their Call cancels them and sets their deadline. Both reach the server.
 //
 // The certificate files are read at creation, and again when a call finds that they were renewed.
 // That call and later ones then use a new connection. A call that finds no server fails at once.
@@ -108,9 +108,9 @@ struct ServerFacts {
 
 struct ListedTenants {
     uint64_t version = 0;
-    // None if the version is the one that the caller knew.
+    // None if the version is the one that the caller has.
     std::optional<tenancy::SeenTenants> tenants;
-    // For capabilities of the pool; nil and empty if the engine knows none.
+    // For capabilities of the pool; nil and empty if the engine has none.
     Uuid audience;
     std::vector<capability::PublicKey> issuers;
     WallTime now{};         // by the engine's clock
@@ -190,18 +190,18 @@ class ControlClient {
     // functions for containers below do it themselves. Errors: denied, disconnected.
     virtual Task<Result<std::optional<Duration>>> delegate(const Call& call, std::string pool,
                                                            capability::Use use, Report& report) = 0;
-    // Its steps. The pool's name in capabilities, and whose key to hand one to. Errors: unsupported
-    // (the server knows no capabilities of the pool).
+    // Its steps. The name of the pool in capabilities, and the key of the program that gets one.
+    // Errors: unsupported (the server has no capabilities of the pool).
     virtual Task<Result<Capabilities::Description>> describe_capabilities(const Call& call,
                                                                           std::string pool,
                                                                           Report& report) = 0;
-    // At most what was wished, less if the tenant has less.
+    // The rights are at most those of the wish, and fewer if the tenant has fewer.
     virtual Task<Result<std::string>> issue_capability(const Call& call, std::string pool,
                                                        capability::Wish wish, Report& report) = 0;
     // Hands a chain to a DPU. Errors: denied, unsupported, busy.
     virtual Task<Result<>> hand_over(const Call& call, std::string pool, capability::Chain chain,
                                      Report& report) = 0;
-    // For those who relay what others wish.
+    // For programs that forward the wishes of others.
     virtual Task<Result<std::string>> relay_wish(const Call& call, std::string pool,
                                                  SignedWish wish, Report& report) = 0;
 

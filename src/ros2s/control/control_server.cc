@@ -100,7 +100,7 @@ struct ControlServer::Parts {
     FileService files{state};
     HealthService health{gate, state.parts.access};
     std::optional<ReflectionService> reflection;
-    // gRPC asks them for the files during the server's lifetime.
+    // gRPC requests the files from them during the server's lifetime.
     std::shared_ptr<grpc::ServerCredentials> credentials;
     std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
     std::unique_ptr<grpc::Server> server;

@@ -66,7 +66,7 @@ class PoolCatalog {
         return {};
     }
     [[nodiscard]] virtual std::vector<AbsentPool> absent() const { return {}; }
-    // The tenants of a pool that find() knows. Null: another server keeps them.
+    // The tenants of a pool that find() returns. Null: another server keeps them.
     [[nodiscard]] virtual tenancy::TenantRegistry* tenants(std::string_view /*pool*/) {
         return nullptr;
     }
@@ -83,10 +83,11 @@ class PoolCatalog {
         }
         co_return std::shared_ptr<object::ObjectStore>(std::shared_ptr<void>(), store);
     }
-    // The transport of the I/O of a pool that find() knows, in a form that clients may see.
+    // The transport of the I/O of a pool that find() returns, in a form that clients may see.
     [[nodiscard]] virtual std::string path(const std::string& pool) const = 0;
     // The owner of what the subject creates in the pool, and the containers that it may therefore
-    // use. Nothing: it owns none, as a revoked tenant's. Servers without tenants: nobody owns.
+    // use. Nothing: it owns none, as a revoked tenant's. Servers without tenants: empty, nothing
+    // has an owner.
     [[nodiscard]] virtual std::optional<std::string> owner_of(std::string_view /*pool*/,
                                                               std::string_view /*subject*/) const {
         return std::string();
@@ -109,8 +110,8 @@ class PoolCatalog {
                               "the engine that has the pool keeps caps and owners: name the "
                               "engine, as in ros2s://HOST:PORT/POOL/CONTAINER");
     }
-    // Creates a container with an empty file system in a pool that find() knows. Errors come with a
-    // sentence: exists, invalid, no_space, read_only.
+    // Creates a container with an empty file system in a pool that find() returns. Errors come with
+    // a sentence: exists, invalid, no_space, read_only.
     virtual Task<Result<object::ContainerRecord>> create_container(
         const Call& call, std::string subject, std::string pool,
         object::ContainerProperties properties, fs::Owner owner, Report& report) = 0;

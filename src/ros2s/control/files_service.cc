@@ -114,7 +114,7 @@ Result<> answer(const Result<fs::Opened>& opened, v1::OpenFileReply& reply) {
     return {};
 }
 
-// What the caller may use of the container. Errors: denied.
+// Returns the rights of the caller in the container. Errors: denied.
 Result<session::Mounts::Grant> mount_grant(const ServerState& state, Served& served,
                                            const std::string& pool, const std::string& container,
                                            bool only_reads) {

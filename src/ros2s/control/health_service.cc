@@ -73,7 +73,7 @@ Task<Result<>> HealthService::check(Served& served, const Request& request, Repl
     if (reply.status() != Reply::SERVICE_UNKNOWN) co_return Result<>{};
     co_return served.report.fail(
         Code::not_found,
-        "this service has no health status: ask for the server (an empty name), or for pool/NAME");
+        "this service has no health status: name the server (an empty name), or pool/NAME");
 }
 
 void HealthService::set_pool(const std::string& pool, bool serving) {

@@ -20,8 +20,8 @@ constexpr size_t echo_bytes_max = 1024;
 
 // The questions of one client, one after the other. While it waits for one, it counts as a request
 // being received, and it does until the answer is written: a client takes no more than one at a
-// time (gRPC keeps it until it is taken). A client that asks nothing for long, or does not take its
-// answer, is disconnected.
+// time (gRPC keeps it until it is taken). A client that sends no request for long, or does not take
+// its answer, is disconnected.
 class ReflectionService::Talk final : public Arriving, public CallReactor {
   public:
     Talk(ServerCalls& gate, grpc::CallbackServerContext& context, const ReflectionService& service)

@@ -114,7 +114,7 @@ class ServedCall : public Arriving, public CallReactor {
     void OnDone() override;
     // Fills the reply.
     [[nodiscard]] virtual Task<Result<>> handle(Served& served) = 0;
-    // How a call reaches the core; see the diagram.
+    // A call's way to the core; see the diagram.
     class Crossing;
     static Crossing arrive(std::shared_ptr<ServedCall> call);
     static Crossing stop(std::shared_ptr<ServedCall> call);

@@ -143,7 +143,7 @@ void ServerState::refused(const Served& served, std::string_view method, const E
     const std::string why = served.report.empty() ? describe(error) : served.report.text();
     const std::string text =
         fmt::format("the call {} by {} ({}) was refused: {}", method,
-                    served.subject.empty() ? "nobody" : served.subject, served.peer, why);
+                    served.subject.empty() ? "no subject" : served.subject, served.peer, why);
     const AuditEvent event = event_of(served, AuditAction::call, {}, error, text);
     if (served.counted) {
         parts.sessions.audit().say(event);

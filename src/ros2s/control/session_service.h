@@ -16,11 +16,11 @@ struct ServerState {
 
     // The caller's session. Errors: stale.
     [[nodiscard]] Result<session::SessionUse> session(Served& served, uint64_t number) const;
-    // Waits until this server may act on the rights that it knows in the pool, or in the pool of
-    // the session. Errors: those of session::RightsLeases::wait().
+    // Waits until this server may act on the rights that it has for the pool, or in the pool of the
+    // session. Errors: those of session::RightsLeases::wait().
     Task<Result<>> wait_for_rights(Served& served, std::string pool) const;
     Task<Result<>> wait_for_rights(Served& served, session::SessionId number) const;
-    // Checks that the caller has that right, or any right in the pool. Without one it learns
+    // Checks that the caller has that right, or any right in the pool. Without one it receives
     // nothing, not even whether the object exists; only that its own tenant has no rights any more.
     // Errors: denied, with an audit line.
     [[nodiscard]] Result<> permit(Served& served, session::Right right, const std::string& pool,

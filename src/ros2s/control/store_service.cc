@@ -78,7 +78,7 @@ Result<> no_container(Served& served, const std::string& pool, const std::string
                               label, pool);
 }
 
-// Whether the caller owns it, and therefore has every right in it.
+// Returns true if the caller owns it, and therefore has every right in it.
 bool owns(const ServerState& state, const Served& served, const std::string& pool,
           const object::ContainerRecord& container) {
     const std::string& owner = container.properties.owner;
@@ -170,8 +170,9 @@ Result<> name_change(Served& served, const Request& request) {
     return {};
 }
 
-// Whether this destruction repeats one that was done. The label may belong to another container by
-// now, so it is looked up for any container. Errors: not_found (it was not done), stale (unknown).
+// Returns whether this destruction repeats one that was done. The label may belong to another
+// container by now, so it is looked up for any container. Errors: not_found (it was not done),
+// stale (unknown).
 Task<Result<>> look_for_answer(Served& served, object::ObjectStore& store) {
     if (!served.update.repeated) co_return fail(Code::not_found);
     co_return co_await store.destroy_container(served.call, {});

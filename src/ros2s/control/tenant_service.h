@@ -14,7 +14,7 @@ class TenantService final : public OfferedService {
     ROS2S_SERVE(ListTenantsRequest, ListTenantsReply, list)
     Task<Result<>> revoke_capability(Served& served, const v1::ChangeTenantRequest& request,
                                      v1::ChangeTenantReply& reply);
-    // Whether the caller sees all tenants of each pool, without a right in it.
+    // Returns true if the caller may list all tenants of each pool, without a right in it.
     [[nodiscard]] bool sees_all(const Served& served) const;
     Result<tenancy::TenantRegistry*> registry(Served& served, const std::string& pool) const;
 

@@ -107,7 +107,7 @@ class OnePool final : public PoolCatalog, public session::FileSystemSource {
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
                                                        const std::string& container,
                                                        Report& report) override;
-    // How the opening of "slow" ended, once it has.
+    // The outcomes of openings of "slow".
     Counter slow_begun, slow_stopped, slow_late;
 
   private:

@@ -63,8 +63,8 @@ void watch_contexts() {
         SSL_CTX_get_ex_new_index(0, nullptr, context_made, nullptr, nullptr);
 }
 
-// The files of one listening address, checked before each handshake. For one address, gRPC asks on
-// one thread at a time.
+// The files of one listening address, checked before each handshake. For one address, gRPC calls it
+// on one thread at a time.
 class WatchedFiles {
   public:
     WatchedFiles(pki::Identity identity, Log log)

@@ -27,7 +27,7 @@ namespace ros2s::control {
                                                                   grpc::ChannelArguments arguments,
                                                                   Report& report);
 
-// Why OpenSSL refused a client's certificate on this thread just now, and its subject: "of
+// Returns why OpenSSL refused a client's certificate on this thread just now, and its subject: "of
 // CN=host-1: certificate has expired". Empty if it refused none since the last call.
 [[nodiscard]] std::string take_refused_certificate();
 

@@ -19,8 +19,8 @@ config::Group describe_access(session::AccessTable::Settings& settings, Clients 
                                       "of its machine, for whom it may act: any, or "
                                       "1000-1999, 5000."},
                  {"groups", "that its users may be in: any, or 1000-1999."},
-                 {"root_squash", "yes: its user 0 and group 0 act as nobody."},
-                 {"squash", "UID:GID: everybody acts as this user."},
+                 {"root_squash", "yes: its user 0 and group 0 act as user nobody."},
+                 {"squash", "UID:GID: every user acts as this one."},
                  {"uid_map", "HOST:STORED:COUNT: numbers of its users, and those in containers."},
                  {"gid_map", "the same for groups."},
                  {"may", "what its root may make: devices, set_ids, privileged_attributes."},

@@ -1,4 +1,4 @@
-// The setting `access` says what each subject may do with this server's containers
+// The setting `access` has the rights of each subject in this server's containers
 // (session/access_table.h).
 #pragma once
 #include <string_view>

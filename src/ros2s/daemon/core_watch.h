@@ -1,5 +1,5 @@
-// CoreWatch: whether all cores of a daemon run, and how much they do. The main thread asks every
-// few seconds and never waits for a core.
+// CoreWatch: checks that all cores of a daemon run, and measures their load. The main thread calls
+// it every few seconds and never waits for a core.
 //
 // The reactors outlive it. Always the same thread.
 #pragma once

@@ -152,7 +152,7 @@ Result<> run_until_stopped(OsReactor& reactor, BlockingPool& blocking, Daemon& d
     run_blocking(reactor, [&] { return memory.begin(); });
     const int signal = wait_for_signal(CoreWatch(std::move(cores)), daemon, signals, log);
     ::sd_notify(0, "STOPPING=1");
-    log.info("told to stop (signal {}): draining", signal);
+    log.info("stopping (signal {}): draining", signal);
     run_blocking(reactor, [&] { return memory.stop(); });
     if (metrics) {
         run_blocking(reactor, [&] { return metrics->stop(); });

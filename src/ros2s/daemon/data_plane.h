@@ -24,7 +24,7 @@ namespace ros2s::daemon {
 [[nodiscard]] std::vector<std::string> spoken_addresses(
     const std::vector<std::string>& control, const std::vector<control::DataAddress>& data);
 
-// What providers need of the settings.
+// The settings that providers need.
 struct ProviderNeeds {
     std::string device;      // of ucx and ofi
     pki::Identity identity;  // of tls; the control plane's

@@ -24,15 +24,15 @@ config::Group describe_limits(LimitSettings& settings) {
     for (const config::Field& each : tenancy::fields_of(allowance)) {
         records.keys.push_back({.name = each.name(), .help = each.help()});
     }
-    return {
-        "limits",
-        "Shares, rates and limits by the subject of a client's certificate, as printed by "
-        "`ros2store certs show FILE`; \"*\" is everybody who is not named. Requests over a rate or "
-        "a limit wait; further sessions and handles are refused. Without an entry all have the "
-        "same share, and no rates and limits. Read at start.",
-        {},
-        nullptr,
-        {std::move(records)}};
+    return {"limits",
+            "Shares, rates and limits by the subject of a client's certificate, as printed by "
+            "`ros2store certs show FILE`; \"*\" is each subject that is not named. Requests over a "
+            "rate or "
+            "a limit wait; further sessions and handles are refused. Without an entry all have the "
+            "same share, and no rates and limits. Read at start.",
+            {},
+            nullptr,
+            {std::move(records)}};
 }
 
 Result<admission::Allowances> parse_limits(const LimitSettings& settings, std::string_view where,
@@ -43,7 +43,7 @@ Result<admission::Allowances> parse_limits(const LimitSettings& settings, std::s
             const auto checked =
                 session::check_subject(subject, fmt::format("{}: limits", where), report);
             if (!checked) {
-                report.say("\"*\" is everybody who is not named");
+                report.say("\"*\" is each subject that is not named");
                 return fail(checked.error());
             }
         }

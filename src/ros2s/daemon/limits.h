@@ -1,4 +1,4 @@
-// The setting `limits` says what each subject may have of this server (admission/accounts.h).
+// The setting `limits` has the limits of each subject at this server (admission/accounts.h).
 #pragma once
 #include <map>
 #include <string>
@@ -19,7 +19,7 @@ using LimitSettings = std::map<std::string, config::Entries>;
 [[nodiscard]] Result<admission::Allowances> parse_limits(const LimitSettings& settings,
                                                          std::string_view where, Report& report);
 
-// What each account used, with the label `tenant`. The accounts outlive the sources.
+// Metrics of the use of each account, with the label `tenant`. The accounts outlive the sources.
 [[nodiscard]] std::vector<exporter::Source> sources_of(const admission::Accounts& accounts);
 
 }  // namespace ros2s::daemon

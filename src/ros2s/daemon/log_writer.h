@@ -1,6 +1,7 @@
-// LogWriter: a bounded queue of log lines, which one thread of its own writes. A pipe that nobody
-// reads, or a journal that does not answer, stops that thread and no core. When the queue is full,
-// further lines are dropped and counted, and a line has their number once lines are written again.
+// LogWriter: a bounded queue of log lines, which one thread of its own writes. A pipe that no
+// process reads, or a journal that does not answer, stops that thread and no core. When the queue
+// is full, further lines are dropped and counted, and a line has their number once lines are
+// written again.
 //
 //     any thread: put() ──► queue, bytes bounded ──► thread: write()
 //                     └──► full: dropped, counted

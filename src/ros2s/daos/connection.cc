@@ -10,7 +10,7 @@
 namespace ros2s::daos {
 namespace {
 
-// What to do about an error of the pool.
+// Returns the remedy for an error of the pool.
 std::string_view remedy_of(int rc) {
     switch (-rc) {
         case DER_NONEXIST: return "List the labels: dmg pool list";

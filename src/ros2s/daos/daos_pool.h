@@ -1,7 +1,7 @@
 // DaosPool: a connection to a pool of DAOS, for the file systems in its containers. It has one
 // event queue, for reads and writes of all of them.
 //
-// DAOS has no descriptor that tells when a request is done: the queue must be polled. While
+// DAOS has no descriptor that signals the end of a request: the queue must be polled. While
 // requests are in flight the reactor polls it in each of its turns, and wakes from its sleep for it
 // every poll_interval. All other functions of libdfs block, and run on the helper threads.
 //

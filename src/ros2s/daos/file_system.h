@@ -1,8 +1,8 @@
 // DaosFileSystem: FileSystem over libdfs, in a POSIX container of DAOS (daos_pool.h opens it).
 //
-// What DAOS lacks is `unsupported`: hard links, FIFOs, sockets, devices, the sticky bit. An open
-// file ends with its name (`stale`), because libdfs removes its content then. Access times are not
-// kept.
+// Operations that DAOS lacks are `unsupported`: hard links, FIFOs, sockets, devices, the sticky
+// bit. An open file ends with its name (`stale`), because libdfs removes its content then. Access
+// times are not kept.
 //
 // Calls of one process exclude each other where libdfs looks and acts in two steps: names are
 // locked for changes, and a directory for its removal. Against other clients of the container the

@@ -20,7 +20,7 @@ class NamesMemory {
   public:
     static constexpr size_t bytes_max = size_t{128} << 20;
 
-    // Of one tenant. It exists as long as somebody uses it or it has bytes.
+    // Of one tenant. It exists as long as it is in use or has bytes.
     struct Share {
         explicit Share(Reactor& reactor) : turn(reactor, 1) {}
         Semaphore turn;  // of listings

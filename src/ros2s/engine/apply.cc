@@ -169,7 +169,7 @@ int64_t Applier::put_blocks(const Change& change) {
     return more;
 }
 
-// Nobody can tell the difference, except by the addresses. So no summary changes, either.
+// The difference is visible in the addresses only. So no summary changes, either.
 void Applier::move(const Change& change) {
     Node& node = head_of(change);
     const Change::Piece& piece = change.pieces[0];

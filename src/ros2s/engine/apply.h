@@ -20,7 +20,7 @@ namespace ros2s::engine {
     return (size + bytes - 1) / bytes;
 }
 
-// What an akey under a dkey counts in its container's use, without blocks.
+// The bytes that an akey under a dkey adds to its container's use, without blocks.
 [[nodiscard]] constexpr int64_t counted_bytes(size_t dkey, size_t akey, size_t value) {
     return static_cast<int64_t>(object::akey_bytes + dkey + akey + value);
 }

@@ -45,7 +45,7 @@ constexpr Duration look_time = std::chrono::milliseconds(10);
 
 }  // namespace
 
-// What it holds on one core while a batch is moved; taken and released there.
+// The locks that it holds on one core while a batch is moved; taken and released there.
 struct Cleaner::Visit {
     explicit Visit(Core& visited) : core(visited), locked(visited.locks), pins(visited.cache) {}
     Core& core;
@@ -280,8 +280,8 @@ Task<bool> Cleaner::move(std::span<const Listed> batch) {
     SpaceMap& space = state_.space;
     if (checkpointer_.is_behind()) co_await checkpointer_.catch_up();
     const uint32_t device = batch[0].address.device();
-    // An update that is short of space makes the victims ordinary sections.
-    // What was moved may not be available yet.
+    // An update that is short of space makes the victims ordinary sections. The old blocks may not
+    // be available yet.
     if (is_over() || space.available_blocks(device) <= space.section_blocks()) co_return false;
     if (!space.is_victim(batch[0].address)) co_return true;
     uint64_t reserved = batch.size();

@@ -71,8 +71,8 @@ class Cleaner {
 
     [[nodiscard]] bool is_over() const { return stopping_ || committer_.is_dead(); }
     void note_updates();
-    // Whether less than one part in `clear_share` of what is not used is in clear sections, and the
-    // cleaner may change that.
+    // Returns true if less than one part in `clear_share` of the unused blocks is in clear
+    // sections, and the cleaner may change that.
     [[nodiscard]] bool is_due(uint64_t clear_share) const;
     [[nodiscard]] bool is_busy();
     Task<> pass();

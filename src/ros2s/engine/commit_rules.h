@@ -39,7 +39,7 @@ struct CommitRules {
     // After recovery a restart record is written and flushed before any block is used again.
     bool restart_record = true;
     // Records that recovery used and nothing proves are written again, and flushed, before the
-    // restart record says that they are durable.
+    // restart record states that they are durable.
     bool write_again = true;
 
     // A block that is being discarded is available only after the device has answered.
@@ -57,7 +57,7 @@ struct CommitRules {
     // ... and of flushes.
     bool heed_failed_flushes = true;
 
-    // The index is flushed before a checkpoint's slot says that it has the groups.
+    // The index is flushed before a checkpoint's slot states that it has the groups.
     bool flush_index = true;
     // An index that fails to store a checkpoint ends all writing.
     bool heed_failed_index = true;

@@ -305,8 +305,8 @@ Task<> Committer::write(std::shared_ptr<Group> group) {
     }
     while (!dead_ && durable_ + 1 != header.sequence) co_await ordered_;
     if (dead_) {
-        // It may be durable all the same. The caller would believe an error which says that nothing
-        // happened, for example no_space of the index. The next opening shows the outcome.
+        // It may be durable all the same. The caller would rely on an error which states that
+        // nothing happened, for example no_space of the index. The next opening shows the outcome.
         fail_group(*group, dead_->code == Code::io ? fail(*dead_) : fail(Code::io));
     } else {
         co_await publisher_.publish(AppliedGroup::of(header), group->transactions, group->pins);

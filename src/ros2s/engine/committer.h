@@ -40,7 +40,7 @@ namespace ros2s::engine {
 
 class Committer {
   public:
-    // Where the journal's chain continues.
+    // The end of the journal's chain, at which it continues.
     struct Chain {
         Uuid pool;
         uint64_t incarnation = 0;
@@ -85,7 +85,7 @@ class Committer {
     Event& progress() { return progress_; }
     // A read has ended: blocks may be released.
     void release_space();
-    // Tells devices that blocks hold nothing. These blocks become available.
+    // Discards blocks that hold nothing on their devices. They then become available.
     [[nodiscard]] Discarder& discarder() { return discarder_; }
     [[nodiscard]] const Discarder& discarder() const { return discarder_; }
     // A checkpoint has made room in the journal.

@@ -123,10 +123,9 @@ class Cores {
     [[nodiscard]] const CommitRules& rules() const { return rules_; }
     [[nodiscard]] const Partition& partition() const { return partition_; }
     [[nodiscard]] uint32_t size() const { return partition_.cores; }
-    // Two callers ask, because it is the fast path of each: publish() then applies a group's
-    // effects directly and does not suspend, instead of keeping them (an allocation each) until all
-    // cores are done; scan() then returns the nodes themselves instead of merged copies of their
-    // values.
+    // Two callers use it for a fast path: publish() then applies a group's effects directly and
+    // does not suspend, instead of keeping them (an allocation each) until all cores are done;
+    // scan() then returns the nodes themselves instead of merged copies of their values.
     [[nodiscard]] bool is_one() const { return partition_.cores == 1; }
     [[nodiscard]] Core& home() { return cores_.front(); }
     [[nodiscard]] Core& operator[](uint32_t number) { return cores_[number]; }

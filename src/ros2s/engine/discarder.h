@@ -1,5 +1,5 @@
-// Discarder: tells devices which blocks hold nothing any more (TRIM), so that a flash drive need
-// not copy dead bytes when it erases.
+// Discarder: discards blocks that hold nothing any more on their devices (TRIM), so that a flash
+// drive need not copy dead bytes when it erases.
 //
 //   quarantine ──► waiting ──► the device discards ──► available
 //                     └─ an update is short of room: ────▲

@@ -16,7 +16,7 @@ constexpr uint64_t array_blocks_max = object::array_bytes_max / block_bytes;
 bool same_akey(const Change& a, const Change& b) {
     return a.object == b.object && a.dkey == b.dkey && a.akey == b.akey;
 }
-// Whether a punch removes the akey of `change`.
+// Returns true if the punch removes the akey of `change`.
 bool punches(const Change& punch, const Change& change) {
     if (punch.object != change.object) return false;
     switch (punch.kind) {

@@ -49,7 +49,7 @@ class Draft {
 
     // Errors: unsupported (a window that is not local memory).
     [[nodiscard]] Result<> build(std::shared_ptr<const HomeDevices> homes);
-    // What stage() may need of a device, and what it has used.
+    // The blocks of a device that stage() may need, and those that it has used.
     struct Need {
         uint32_t device = 0;
         uint64_t blocks_max = 0;
@@ -57,10 +57,10 @@ class Draft {
     };
     [[nodiscard]] std::span<const Need> needs() const { return needs_; }
     [[nodiscard]] uint64_t blocks_max() const { return blocks_max_; }
-    // Whether that core has something to lock.
+    // Returns true if that core has something to lock.
     [[nodiscard]] bool concerns(uint32_t core) const;
     [[nodiscard]] LockTable::WantedLocks locks(uint32_t core) const;
-    // Whether that core owns the entries under a dkey of this container.
+    // Returns true if that core owns the entries under a dkey of this container.
     [[nodiscard]] bool is_on(uint32_t core, object::ObjectId object, std::string_view dkey) const {
         return partition_.core_of(container_, object, dkey) == core;
     }

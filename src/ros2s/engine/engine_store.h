@@ -63,7 +63,7 @@ class EngineStore final : public object::ObjectStore {
     // On the pool's core.
     void set_owner_caps(const std::map<std::string, object::Amount>& caps);
 
-    // What containers and owners that have a cap use.
+    // The use of containers and owners that have a cap.
     struct Capped {
         std::string name;
         object::Amount used, caps;

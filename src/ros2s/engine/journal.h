@@ -27,7 +27,7 @@ class Journal {
         return (first_block_ + ring_block) * 4096;
     }
 
-    // Where a record of `blocks` would begin.
+    // Returns the position at which a record of `blocks` would begin.
     [[nodiscard]] uint64_t next_place(uint64_t blocks) const {
         const uint64_t left = blocks_ - in_ring(head_);
         return blocks <= left ? head_ : head_ + left;

@@ -75,8 +75,8 @@ class Loader {
     // last change is published. Errors: those of Index::get; corrupt.
     enum class For : uint8_t { reading, changing };
     Task<Result<Node*>> load(std::string key, For use = For::reading);
-    // Whether a request may go on, on any core. Its stop token is core 0's, so that others compare
-    // the time only. Errors: cancelled, deadline.
+    // Checks whether a request may go on, on any core. Its stop token is core 0's, so that others
+    // compare the time only. Errors: cancelled, deadline.
     [[nodiscard]] Result<> check(const Call& call) const {
         const Time now = env_.reactor.now();
         if (core_ == 0) return call.check(now);

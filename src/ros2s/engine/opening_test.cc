@@ -34,7 +34,7 @@ Task<> open_twice(Bench& bench) {
     // A read-only opening adds none.
     for (int turn = 0; turn < 2; ++turn) {
         const Recovered reading = co_await open_only(bench, {.read_only = true});
-        EXPECT_EQ(reading.read_only_reason, "the pool was opened read-only, as asked");
+        EXPECT_EQ(reading.read_only_reason, "the pool was opened read-only, as requested");
         EXPECT_EQ(reading.replayed_groups, 2U);
     }
 }

@@ -52,21 +52,22 @@ struct EngineOptions {
     // the least time after a client's last update. For all owners: as many as memory has room for.
     uint32_t replies_per_owner = 65536;
     Duration reply_lease = std::chrono::minutes(2);
-    // How long pins outlive their session. Its client may reconnect and pin again.
+    // The time for which pins outlive their session. Its client may reconnect and pin again.
     Duration pin_grace{};
     // There were sessions before: the condition `unpinned` fails for `pin_grace` after opening.
     bool begins_with_grace = false;
     bool read_only = false;
     // Accepts a device with the same content on another medium than the recorded one.
     bool accept_copies = false;
-    // Tells devices that benefit from it which blocks hold nothing any more.
+    // Discards blocks that hold nothing any more, on devices that benefit from it.
     bool discard = true;
     // For 100 blocks that updates write, the cleaner may write this many to make free blocks
     // contiguous; 0: there is no cleaner.
     uint32_t cleaner_percent = 100;
     // Beside more updates than this in a second it gives way.
     uint32_t cleaner_yields_at = 2000;
-    // What it makes free as a whole, in blocks. Tests make it smaller: pools have 1 MiB.
+    // The size of a section, in blocks: the unit that it makes free. Tests make it smaller: pools
+    // have 1 MiB.
     uint32_t section_blocks = 256;
     // Spare memory for payload is given back after there were almost no updates for this long; 0:
     // never.

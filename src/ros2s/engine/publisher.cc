@@ -74,7 +74,7 @@ Publisher::Publisher(const Env& env, Cores& cores, State& state)
       unread_(cores.size(), UINT64_MAX),
       rounds_(env.reactor, rounds_max) {}
 
-// What of the group is in the core's entries.
+// Applies the part of the group that is in the core's entries.
 void Publisher::apply_entries(Core& core, const AppliedGroup& group, Transactions transactions,
                               Effects& effects) {
     for (size_t t = 0; t < transactions.size(); ++t) {
@@ -91,7 +91,7 @@ void Publisher::apply_entries(Core& core, const AppliedGroup& group, Transaction
     core.visible = group.sequence;
 }
 
-// What of it is in the pool's state, after all entries and summaries.
+// Applies the part that is in the pool's state, after all entries and summaries.
 void Publisher::finish(const AppliedGroup& group, Transactions transactions) {
     for (size_t t = 0; t < transactions.size(); ++t) {
         state_.note(group.transaction(t, transactions[t].container), transactions[t]);

@@ -14,8 +14,8 @@
 // Messages from core 0 to a core keep their order, so groups do too.
 //
 // It also informs core 0 about reads of the media on other cores. The answer to the first round
-// says which groups' displaced blocks may still be read there. When that changes, the core reports
-// it (listen()). So blocks are never reused while a read may access them (read_pins.h).
+// determines which groups' displaced blocks may still be read there. When that changes, the core
+// reports it (listen()). So blocks are never reused while a read may access them (read_pins.h).
 //
 // Used on core 0.
 #pragma once

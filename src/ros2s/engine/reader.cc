@@ -42,7 +42,7 @@ size_t run_at(std::span<const BlockRef> blocks) {
     return count;
 }
 
-// How many match before the first mismatch.
+// Returns the number of blocks that match before the first mismatch.
 size_t matching(std::span<const BlockRef> blocks, ConstBytes bytes) {
     size_t i = 0;
     while (i < blocks.size() &&

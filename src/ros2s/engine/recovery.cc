@@ -55,7 +55,7 @@ Task<Result<CheckpointSlot>> Recovery::newest_checkpoint(Report& report) {
         if (!slot && slot.error().code == Code::bad_version) {
             co_return report.fail(slot.error(),
                                   "{}: its checkpoint has format version {}, which this program "
-                                  "does not know. Use the version of ros2store that wrote it",
+                                  "does not support. Use the version of ros2store that wrote it",
                                   devices_[0]->name(), slot.error().detail);
         }
         const bool ours = slot && slot->pool == pool_.pool && slot->position < journal_.blocks();

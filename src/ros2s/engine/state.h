@@ -34,7 +34,7 @@ struct AppliedGroup {
     }
 };
 
-// What an update adds to its container's use. Negative: it removes more than it adds.
+// The amount that an update adds to its container's use. Negative: it removes more than it adds.
 struct Growth {
     int64_t blocks = 0;
     int64_t bytes = 0;  // without the blocks
@@ -92,7 +92,7 @@ class State {
     // Once, after the containers have been loaded.
     void find_owners();
     void set_owner_caps(const std::map<std::string, object::Amount>& caps);
-    // Whether an update needs its growth measured.
+    // Returns true if an update needs its growth measured.
     [[nodiscard]] bool has_caps(object::ContainerId id) const;
     // Admits a transaction into the caps, which then count it as used until it is applied. Errors:
     // over_cap (detail = the cap).

@@ -32,7 +32,7 @@ using Devices = std::vector<std::unique_ptr<device::BlockDevice>>;
 // bad_version.
 [[nodiscard]] Task<Result<Superblock>> read_superblock(device::BlockDevice& device, Report& report);
 
-// Sorts the devices, given the superblock of each. The newest superblock says which belong to the
+// Sorts the devices, given the superblock of each. The newest superblock lists which belong to the
 // pool; it is returned. Errors, each with a sentence: invalid.
 [[nodiscard]] Result<Superblock> match_devices(Devices& devices,
                                                const std::vector<Superblock>& found,

@@ -293,7 +293,7 @@ static Task<Result<>> read_edges(Core& core, Trace* trace, Draft& draft) {
         edge.memory = AlignedBuffer(block_bytes);
         const BlockRef base = edge.base;
         const Result<> read = co_await read_verified(core, trace, {&base, 1}, edge.memory.bytes());
-        // The caller knows its request. The position of the bad bytes is not reported.
+        // The caller has its request. The position of the bad bytes is not reported.
         if (!read) co_return fail(Error{read.error().code, read.error().os_errno, 0});
     }
     co_return Result<>();

@@ -8,7 +8,7 @@ namespace ros2s::exporter {
 
 enum class Verdict : uint8_t { metrics, traces, unknown_password, other_method, other_path };
 
-// What a request deserves. `head` is its first lines, up to the empty one.
+// Returns the answer that a request gets. `head` is its first lines, up to the empty one.
 [[nodiscard]] Verdict verdict_on(std::string_view head, std::string_view password);
 
 // `fields`: further lines of the head, each ending in CR LF.

@@ -5,8 +5,8 @@
 // authentication without TLS: the password protects against users of the machine, not against a
 // network on which others can read.
 //
-// Anybody may connect. A connection has a moment to send its request, and at most 64 may be without
-// a complete one: then the oldest of them is ended. A scraper sends its request at once, so
+// Every client may connect. A connection has a moment to send its request, and at most 64 may be
+// without a complete one: then the oldest of them is ended. A scraper sends its request at once, so
 // connections that are silent or slow do not keep it waiting.
 //
 // Owned by the program. Reactor and sources outlive it. stop() is awaited before it is destroyed.

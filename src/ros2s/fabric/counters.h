@@ -10,8 +10,8 @@
 
 namespace ros2s::fabric {
 
-// Why a put or get was refused. Counted by the side that refused: the grantor, or the initiator if
-// that is the trusted side, which checks (shm).
+// The reason why a put or get was refused. Counted by the side that refused: the grantor, or the
+// initiator if that is the trusted side, which checks (shm).
 enum class Refusal : uint8_t {
     malformed,  // not a key at all
     domain,     // a key of another domain
@@ -24,10 +24,10 @@ enum class Refusal : uint8_t {
     count,
 };
 [[nodiscard]] std::string_view describe(Refusal refusal) noexcept;
-// What the caller of put() and get() gets: invalid (malformed, range), denied, or stale.
+// The error for the caller of put() and get(): invalid (malformed, range), denied, or stale.
 [[nodiscard]] Error to_error(Refusal refusal) noexcept;
 
-// How a connection ended.
+// The way in which a connection ended.
 enum class End : uint8_t {
     none,          // it has not ended
     closed_here,   // close() or abandon()

@@ -19,7 +19,7 @@ class Deadline {
     }
     [[nodiscard]] StopToken token() noexcept { return source_.token(); }
     [[nodiscard]] bool passed() const noexcept { return passed_; }
-    // What a wait that was stopped failed of: deadline or cancelled.
+    // The error of a wait that was stopped: deadline or cancelled.
     [[nodiscard]] std::unexpected<Error> error() const {
         return fail(passed_ ? Code::deadline : Code::cancelled);
     }

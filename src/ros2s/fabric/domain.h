@@ -69,7 +69,7 @@ struct ConnectOptions {
     StopToken stop{};
     // For the listener's PeerCheck; at most credential_bytes_max.
     std::vector<std::byte> credential{};
-    // Gets the verdict, even if it refuses. Stays empty if the PeerCheck was not asked.
+    // Gets the verdict, even if it refuses. Stays empty if the PeerCheck was not called.
     std::vector<std::byte>* verdict = nullptr;
 };
 

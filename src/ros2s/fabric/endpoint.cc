@@ -35,7 +35,7 @@ MemoryRegion& MemoryRegion::operator=(MemoryRegion&& other) noexcept {
 
 MemoryRegion::~MemoryRegion() {
     if (endpoint_ == nullptr) return;
-    // The peer could still write into memory that its owner believes to be free.
+    // The peer could still write into memory that its owner has taken back.
     ROS2S_CHECK(!endpoint_->alive());
     --endpoint_->regions_;
 }

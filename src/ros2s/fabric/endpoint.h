@@ -36,7 +36,7 @@ class Endpoint;
 struct Limits {
     // The largest message that this side accepts. The sender's own side returns `too_large`.
     uint64_t message_bytes_max = uint64_t{64} << 10;
-    // Messages that have arrived and are not released yet. The peer knows this limit and waits.
+    // Messages that have arrived and are not released yet. The peer receives this limit and waits.
     // A value below twice message_bytes_max is raised to that.
     uint64_t incoming_bytes_max = uint64_t{1} << 20;
     // Replies (reply()) that the peer has not received yet.
@@ -63,7 +63,7 @@ struct Limits {
 struct Peer {
     std::string name;    // for people: "process 4711 of user 1000 (shm)"
     std::string host{};  // its address, if it connected over a network: "192.0.2.7"
-    // Of the certificate that it proved to have: "CN=host-1". Empty: the provider asks for none.
+    // Of the certificate that it proved to have: "CN=host-1". Empty: the provider requires none.
     std::string subject{};
     uint64_t domain = 0;  // its domain's random id
     // As the kernel reports them (Unix sockets), else -1.

@@ -1,5 +1,5 @@
 // GrantTable: the ranges that one side of a connection lets the other access. It decides about
-// every put and get. Where the grantor's own code copies (sim, ucx over tcp), the table is asked
+// every put and get. Where the grantor's own code copies (sim, ucx over tcp), the table is checked
 // for each chunk, so that a revocation takes effect in the middle of a transfer.
 //
 // Owned by an endpoint; used on its core.
@@ -49,7 +49,7 @@ class GrantTable {
     // From now on no new access to the region begins. The key must be one of grant()'s.
     void revoke(uint32_t slot, uint32_t generation) noexcept;
     void revoke_all() noexcept;
-    // Where the bytes are, or the reason for the refusal.
+    // Returns the address of the bytes, or the reason for the refusal.
     [[nodiscard]] std::expected<std::byte*, Refusal> check(const RemoteKey& key, uint64_t offset,
                                                            uint64_t count, Rights right,
                                                            Time now) const noexcept;

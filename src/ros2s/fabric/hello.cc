@@ -54,7 +54,7 @@ Result<> check_answer(const Result<Hello>& answer, std::string_view address,
         }
         return report.fail(Code::unsupported,
                            there +
-                               " does not speak ros2store's fabric protocol: check the address "
+                               " does not use ros2store's fabric protocol: check the address "
                                "and port");
     }
     switch (answer->answer) {
@@ -66,7 +66,7 @@ Result<> check_answer(const Result<Hello>& answer, std::string_view address,
                     ", not " + std::string(provider) + ": name provider=" +
                     std::string(answer->provider_name()) + " or another address of that server");
         case Answer::other_version:
-            return report.fail(Code::unsupported, there + " does not know version " +
+            return report.fail(Code::unsupported, there + " does not support version " +
                                                       std::to_string(Hello::current_version) +
                                                       " of the fabric protocol: upgrade it");
         case Answer::busy:
@@ -78,7 +78,8 @@ Result<> check_answer(const Result<Hello>& answer, std::string_view address,
                                    " has no memory left for another connection: raise its "
                                    "limit, or close others");
         default:
-            return report.fail(Code::denied, there + " refused the connection: its log says why");
+            return report.fail(Code::denied,
+                               there + " refused the connection: see its log for the reason");
     }
     if (answer->provider_name() != provider) {
         return report.fail(Code::unsupported, there + " answered with provider " +

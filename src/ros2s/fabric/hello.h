@@ -1,8 +1,8 @@
 // Hello: the first bytes on every connection, in both directions, with every provider: the sender's
 // provider, version and budgets. It has 128 bytes. A credential follows the client's hello, a
 // verdict the listener's (docs/formats/fabric.md). A peer with another protocol, provider or
-// version, or with a credential that is not accepted, gets an answer that says so. Nothing is set
-// up for it.
+// version, or with a credential that is not accepted, gets an answer with that reason. Nothing is
+// set up for it.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ros2s::fabric {
 
-// What the listener answers.
+// The listener's answer to a hello.
 enum class Answer : uint16_t {
     welcome = 0,
     other_provider = 1,  // the hello with this answer names the listener's
@@ -51,7 +51,7 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 128 && std::has_unique_object_representations_v<Hello>);
 
-// What a listener of `provider` answers to a hello.
+// Returns the answer of a listener of `provider` to a hello.
 [[nodiscard]] Answer answer_to(const Result<Hello>& hello, std::string_view provider) noexcept;
 
 // For the side that connects: turns any answer except a welcome into an error and a sentence.

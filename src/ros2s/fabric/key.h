@@ -13,7 +13,7 @@
 
 namespace ros2s::fabric {
 
-// What the peer may do with a region.
+// The transfers that the peer may make with a region.
 enum class Rights : uint8_t { read = 1, write = 2, read_write = 3 };
 [[nodiscard]] constexpr bool allows(Rights held, Rights asked) noexcept {
     return (static_cast<uint8_t>(held) & static_cast<uint8_t>(asked)) ==

@@ -56,11 +56,12 @@ class MessageEndpoint : public Endpoint {
     // A message that arrives in pieces; one at a time.
     void begin_pieces(uint64_t size);
     [[nodiscard]] bool in_pieces() const noexcept { return assembling_ != nullptr; }
-    // Where the next piece of it goes; null if this is not the next one. Then took_piece().
+    // Returns the memory for the next piece of it; null if this is not the next one. Call
+    // took_piece() after it was filled.
     [[nodiscard]] std::byte* place_of_piece(uint64_t size, uint64_t offset) const noexcept;
     void took_piece(uint64_t count);
 
-    uint64_t held_ = 0;  // of our incoming budget, as the peer knows it
+    uint64_t held_ = 0;  // of our incoming budget, in the peer's count
 
   private:
     struct Wait;

@@ -1,6 +1,6 @@
 // LocalDirectory: the class behind open_local_fs(). Every system call that may block runs in a job
 // of the blocking pool, or as an operation of the ring. The waiting frame owns everything that a
-// job uses. Names and attributes that a local file system has in memory are asked for on the core
+// job uses. Names and attributes that a local file system has in memory are read on the core
 // (docs/decisions/0586).
 #pragma once
 #include <algorithm>
@@ -125,7 +125,7 @@ class LocalDirectory final : public fs::FileSystem {
     [[nodiscard]] bool answers_at_once(dev_t device) const { return in_memory_ == device; }
     // Opens a name in a directory. Blocks.
     [[nodiscard]] Result<Found> find(int parent, const std::string& name) const;
-    // Opens a path below a directory of `device`, without blocking. None: ask on a thread.
+    // Opens a path below a directory of `device`, without blocking. None: use a thread.
     [[nodiscard]] std::optional<Result<Found>> find_in_memory(int parent, dev_t device,
                                                               const std::string& path) const;
     Task<Result<Found>> find_name(const Call& call, const NodeUse& directory,
@@ -193,7 +193,7 @@ class LocalDirectory final : public fs::FileSystem {
     void close_path(Descriptor path);
     Task<> close_removed();
     Task<> drop_unused_nodes();
-    // For a file that was made: its maker has asked for room, and what others took meanwhile does
+    // For a file that was made: its maker has checked the room, and what others took meanwhile does
     // not matter.
     Attributes add(Found found, LocalNode& parent, const std::string& name);
     // Errors: busy.

@@ -32,8 +32,8 @@ struct LocalFsOptions {
     // If the kernel does not let this process give a new file to its owner, the file stays this
     // process's, without set-id bits. If false, creating it fails (`denied`).
     bool keeps_what_it_may_not_give = false;
-    // Clients must not gain power over this machine. Files that would belong to root belong to
-    // nobody. Files have no set-id bits, and existing ones lose them before they are written to.
+    // Clients must not gain power over this machine. Files that would belong to root belong to user
+    // `nobody`. Files have no set-id bits, and existing ones lose them before they are written to.
     // Devices cannot be created. Only user attributes and access lists can be changed among the
     // extended attributes (`denied`).
     bool gives_no_power = false;

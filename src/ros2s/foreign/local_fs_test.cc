@@ -105,14 +105,14 @@ class LocalFsOfTenants : public testing::Test {
     static Task<> close(LocalFsOfTenants& self, Call call, fs::FileHandle handle, Result<>& done) {
         done = co_await self.fs->close(call, handle);
     }
-    Task<> settle() { (void)co_await sleep_for(world.core(), 100ms); }
+    Task<> let_pass() { (void)co_await sleep_for(world.core(), 100ms); }
     // Runs `work` while another tenant has the only thread, and for long.
     Task<> beside_a_hung_call(Task<> work, Result<>& done) {
         done = fail(Code::busy);
         {
             const ThreadTurns::Permit place = co_await turns.enter(other);
             co_await calls.spawn(std::move(work));
-            co_await settle();
+            co_await let_pass();
             EXPECT_EQ(error_of(done), Code::busy) << "it did not wait for a thread";
         }
         co_await calls.join();
@@ -151,10 +151,10 @@ class LocalFsOfTenants : public testing::Test {
         {
             const ThreadTurns::Permit hung = co_await turns.enter(other);
             co_await calls.spawn(make(*this, {.stop = stop.token(), .tenant = mine}, done));
-            co_await settle();
+            co_await let_pass();
             EXPECT_EQ(error_of(done), Code::busy) << "it did not wait for a thread";
             stop.request_stop();
-            co_await settle();
+            co_await let_pass();
             EXPECT_EQ(error_of(done), Code::cancelled);
         }
         co_await calls.join();

@@ -42,7 +42,8 @@ struct LocalNode {
     std::pair<dev_t, ino_t> inode;
     uint64_t fingerprint = 0;
     Descriptor path{};  // O_PATH, or none
-    // Where it was last found. Null: the root, and nodes that cannot be found again.
+    // The directory in which it was last found. Null: the root, and nodes that cannot be found
+    // again.
     LocalNode* parent = nullptr;
     std::string name{};
     uint64_t references = 0;
@@ -80,11 +81,11 @@ class LocalNodes {
     LocalNodes& operator=(const LocalNodes&) = delete;
 
     [[nodiscard]] size_t count() const { return nodes_.size(); }
-    // Whether there is room for another node. Errors: busy (detail: the limit).
+    // Checks that there is room for another node. Errors: busy (detail: the limit).
     [[nodiscard]] Result<> check_room() const {
         return count() < bounds_.nodes_max ? Result<>() : fail(Code::busy, bounds_.nodes_max);
     }
-    // Whether the file has a node, or may get one. Errors: busy.
+    // Checks that the file has a node, or may get one. Errors: busy.
     [[nodiscard]] Result<> check_room(const Found& found) const {
         const LocalNode* node = find(found.status.st_dev, found.status.st_ino);
         return node != nullptr && node->is(found) ? Result<>() : check_room();
@@ -92,7 +93,7 @@ class LocalNodes {
     // The root, which is always in use.
     void add_root(Found found) { ++add(std::move(found), nullptr, {}).references; }
     // The node for `name` in `parent`, with one more reference. It may lose its descriptor at once,
-    // unless the caller begins to use it. check_room() is asked first.
+    // unless the caller begins to use it. Call check_room() first.
     LocalNode& add(Found found, LocalNode* parent, const std::string& name);
     // Records a new name of the node, after a move or after it was found again.
     void found_at(LocalNode& node, LocalNode* parent, const std::string& name);

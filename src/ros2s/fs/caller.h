@@ -1,7 +1,7 @@
 // Caller: the user for whom a call is made, and the permission bits as Linux evaluates them.
 //
-// Plain values and functions; any thread. The groups belong to whoever made the Caller, and exist
-// for the time of the call.
+// Plain values and functions; any thread. The groups belong to the code that made the Caller, and
+// exist for the time of the call.
 #pragma once
 #include <sys/stat.h>
 

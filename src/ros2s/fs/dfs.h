@@ -50,7 +50,7 @@ struct DfsOptions {
     ListingMemory* listings = nullptr;
     // Interval for checking files without names that other mounts have open.
     Duration orphan_sweep = std::chrono::seconds(30);
-    // Finds the layer that a container needs on its store. Null: this program knows none. Only
+    // Finds the layer that a container needs on its store. Null: this program has none. Only
     // open_container() uses it.
     object::StoreLayers* layers = nullptr;
     // The layer that was found. The mount's store belongs to it.

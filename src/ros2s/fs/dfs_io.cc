@@ -151,10 +151,10 @@ Task<Result<uint64_t>> DfsMount::read_chunks(const Call& call, OpenFile& file, W
 }
 
 // A chunk ended before the requested range: it is a hole, or the end of the file. The size decides,
-// and it is asked for after the read. The missing bytes may have been written in between. Such
-// chunks are therefore read once more; otherwise zeros would be returned that were never in the
-// file. If such a chunk is then another one but still too short, the file may have been truncated
-// after the query, and all is done again.
+// and it is read after the bytes. The missing bytes may have been written in between. Such chunks
+// are therefore read once more; otherwise zeros would be returned that were never in the file. If
+// such a chunk is then another one but still too short, the file may have been truncated after the
+// query, and all is done again.
 Task<Result<uint64_t>> DfsMount::finish_short_read(const Call& call, OpenFile& file, Window into,
                                                    uint64_t offset, std::span<FetchItem> items) {
     uint64_t size_before = 0;

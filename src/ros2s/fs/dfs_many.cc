@@ -253,7 +253,7 @@ Task<Result<bool>> DfsMount::unlink_together(const Call& call, NodeId parent,
     if (!all_valid_and_different(names)) co_return false;
     if (call.update != nullptr && call.update->repeated) {
         ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call, part));
-        // Only the store knows whether the first time left orphans.
+        // Only the store has the record of whether the first time left orphans.
         if (before) sweep_later();
         co_return before.has_value();
     }

@@ -111,10 +111,11 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
             co_return report.fail(error, "the container has no file system; create one first");
         }
         if (error.code == Code::bad_version) {
-            co_return report.fail(error,
-                                  "the file system's superblock has version {}, this program knows "
-                                  "{}; use a newer release",
-                                  error.detail, record_version);
+            co_return report.fail(
+                error,
+                "the file system's superblock has version {}, this program supports "
+                "{}; use a newer release",
+                error.detail, record_version);
         }
         co_return report.fail(error, "the file system's superblock cannot be read: {}",
                               describe(error));
@@ -122,7 +123,7 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
     if (superblock->format != format_version) {
         co_return report.fail(
             ros2s::fail(Code::bad_version, superblock->format).error(),
-            "the file system has format {}, this program knows {}; use a newer release",
+            "the file system has format {}, this program supports {}; use a newer release",
             superblock->format, format_version);
     }
     const bool encrypted = (superblock->features_needed & Superblock::needs_decryption) != 0;
@@ -130,7 +131,7 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
     if (unknown != 0) {
         co_return report.fail(ros2s::fail(Code::bad_version, unknown).error(),
                               "the file system uses features ({:#x}) that this program does not "
-                              "know; use a newer release",
+                              "support; use a newer release",
                               unknown);
     }
     if (encrypted && options.layer == nullptr) {
@@ -181,8 +182,8 @@ DfsMount::~DfsMount() { ROS2S_CHECK(handles_.all().empty()); }
 Task<> DfsMount::close_all() {
     const Call call;
     closing_.request_stop();
-    // If the store does not answer, no caller waits for it. Pins that it does not hear of end with
-    // the session.
+    // If the store does not answer, no caller waits for it. Pins whose release does not reach it
+    // end with the session.
     unpin_until_ = reactor_.now() + std::chrono::seconds(10);
     co_await reaping_.join();
     for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);
@@ -282,7 +283,7 @@ void DfsMount::visit_metrics(const MetricVisitor& visit) const {
           "Reads that needed a second request for the file's size", metrics_.size_queries.value());
     visit("ros2store_fs_conflicts_total", "Transactions repeated after a conflict with another one",
           metrics_.conflicts.value());
-    visit("ros2store_fs_stopped", "1: the mount changes nothing any more; the log says why",
+    visit("ros2store_fs_stopped", "1: the mount changes nothing any more; the log has the reason",
           stopped_ ? 1 : 0);
     visit("ros2store_fs_orphans_reaped_total", "Files without a name that were removed",
           metrics_.orphans_reaped.value());

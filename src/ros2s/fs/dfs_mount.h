@@ -117,10 +117,10 @@ class DfsMount final : public Dfs {
         const Call& call, NodeId parent, std::span<const std::string_view> names) override;
 
   private:
-    // How often an operation starts again after conflicts.
+    // The number of times that an operation starts again after conflicts.
     static constexpr int attempts_max = 256;
-    // How often holes are read again because the file has changed. Then it counts only whether its
-    // size has.
+    // The number of times that holes are read again because the file has changed. After that, only
+    // a change of its size counts.
     static constexpr int rereads_max = 8;
 
     struct Inode {
@@ -202,9 +202,9 @@ class DfsMount final : public Dfs {
     Task<Result<Named>> find(const Call& call, NodeId parent, std::string_view name);
     // The same, and the node. It may have been removed between the two: then it is `stale`.
     Task<Result<Found>> find_node(const Call& call, NodeId parent, std::string_view name);
-    // Remembers the record of a directory that a look-up has read. A creation in it then reads
-    // nothing: the conditions of its transaction show whether the record has changed, and whether
-    // the name is free.
+    // Keeps the record of a directory that a look-up has read. A creation in it then reads nothing:
+    // the conditions of its transaction show whether the record has changed, and whether the name
+    // is free.
     void remember(NodeId directory, const Inode& inode);
     [[nodiscard]] static Result<Named> named_of(const RecordChain& chain, const ChainName& name);
     [[nodiscard]] static Result<Found> found_in(const RecordChain& chain, const ChainName& name,

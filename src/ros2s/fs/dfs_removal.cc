@@ -19,7 +19,7 @@ Task<> DfsMount::plan_removal(NodeId parent, const Entry& entry, const Whole& no
     stamp_changed(removal.left, contents);
     removal.last_name = removal.left.links == 0;
     if (!removal.last_name) {
-        // Its other names may be in other directories, which nothing here knows.
+        // Its other names may be in other directories, which are unknown here.
         if (removal.left.parent == parent.value) removal.left.parent = 0;
         co_return;
     }
@@ -95,7 +95,7 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
             done = co_await commit_named(call, lease);
         }
         co_await finish_removal(removal, done && !done->replayed);
-        // It was done before. Only the store knows whether it left an orphan.
+        // It was done before. Only the store has the record of whether it left an orphan.
         if (done && done->replayed) sweep_later();
         if (done) co_return Result<>();
         const Error error = done.error();

@@ -144,8 +144,8 @@ struct PathReport {
 
 enum class SetXattr : uint8_t { any, create, replace };
 
-// What walk() does with the last name of a path: follows it if it is a symbolic link, keeps such a
-// link, or does not look the name up at all (unless the path ends in '/').
+// The treatment of a path's last name by walk(): it follows the name if that is a symbolic link,
+// keeps such a link, or does not look the name up at all (unless the path ends in '/').
 enum class LastLink : uint8_t { follow, keep, unasked };
 
 inline constexpr int links_followed_max = 40;
@@ -160,7 +160,7 @@ struct Walked {
     std::optional<Attributes> attributes;
 };
 
-// How open_path() opens the file at the end of a path.
+// The way in which open_path() opens the file at the end of a path.
 struct PathOpen {
     OpenFlags flags{};
     bool creates = false;  // with flags.exclusive: the last name must not exist

@@ -1,7 +1,7 @@
-// NodeTable: the nodes in use, by an open handle or a call in progress. It tells unlink that a file
+// NodeTable: the nodes in use, by an open handle or a call in progress. It shows unlink that a file
 // is open and must become an orphan instead of being punched. It orders writers at the end of a
-// file. It caches nothing that the store also knows, except the set-id bits, which are used only
-// for clearing them.
+// file. It caches nothing that the store also has, except the set-id bits, which are used only for
+// clearing them.
 //
 // Invariants
 // - A node is in the table exactly while its `pins` is not 0.

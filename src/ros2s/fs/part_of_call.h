@@ -1,5 +1,5 @@
-// PartOfCall: the call of one of many updates that a call asks for. If the call may be repeated,
-// each part has a name of its own, so that each takes effect once.
+// PartOfCall: the call of one of the many updates of a call. If the call may be repeated, each part
+// has a name of its own, so that each takes effect once.
 //
 // The call outlives it.
 #pragma once

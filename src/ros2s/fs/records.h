@@ -66,7 +66,7 @@ struct Superblock {
     uint8_t version = record_version;
     char name[6] = {'R', 'O', 'S', '2', 'F', 'S'};
     uint32_t format = format_version;
-    uint32_t features_needed = 0;  // bits that a program must know to mount at all
+    uint32_t features_needed = 0;  // bits that a program must support to mount at all
     uint64_t chunk_bytes = 0;
     int64_t created_ns = 0;
     uint8_t reserved[32] = {};

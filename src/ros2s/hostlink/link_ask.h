@@ -1,5 +1,5 @@
-// How a LinkClient sends requests: to the mount's location, and again if the mount has moved.
-// Private to LinkClient.
+// The requests of a LinkClient: it sends them to the mount's location, and again if the mount has
+// moved. Private to LinkClient.
 #pragma once
 #include "link_client.h"
 #include "names_wire.h"

@@ -39,9 +39,10 @@ class LinkClient final : public fs::FileSystem {
         fs::UserClaim user{};
         // The part of the path behind the link, for path_report(): "dpu at …".
         std::string behind;
-        // How long a call waits for its file to be opened again.
+        // The time that a call waits for its file to be opened again.
         Duration patience = std::chrono::seconds(30);
-        // How long close_all() waits for the server, and each request that no call waits for.
+        // The time that close_all() waits for the server, and the time limit of each request that
+        // no call waits for.
         static constexpr Duration close_within = std::chrono::seconds(5);
         // The number of collected references from forget() that are sent.
         size_t forgotten_together = 256;

@@ -50,7 +50,7 @@ Task<> LinkServer::session_ending(session::Session& session) {
 
 namespace {
 
-// What gives something back is done for whomever.
+// Requests that give something back are done for every user.
 bool needs_rights(const rpc::Request& request) {
     const auto method = static_cast<Method>(request.method());
     return method != Method::close && method != Method::forget;
@@ -80,7 +80,7 @@ Task<> LinkServer::serve(rpc::Request& request) {
 
 namespace {
 
-// What most bodies have after the mount is a node; the others have a handle.
+// Most bodies have a node after the mount; the others have a handle.
 bool has_handle(Method method) {
     switch (method) {
         case Method::read:

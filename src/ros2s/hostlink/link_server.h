@@ -29,8 +29,8 @@
 
 namespace ros2s::hostlink {
 
-// Where a host's payload is while the file system works on it. Payload that travels in the request
-// or its answer, and many files in one request, are always in the DPU's memory.
+// The memory that has a host's payload while the file system works on it. Payload that travels in
+// the request or its answer, and many files in one request, are always in the DPU's memory.
 enum class Placement : uint8_t {
     dpu,   // in memory of this process: copied once from or to the host's memory
     host,  // in the host's memory, if the provider has it mapped; otherwise as `dpu`

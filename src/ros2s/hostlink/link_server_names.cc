@@ -25,7 +25,7 @@ ConstBytes body_of(Buffer& buffer, const Result<T>& done) {
 // The mount's number comes first; it differs between processes of the server.
 ConstBytes without_mount(ConstBytes body) { return body.subspan(sizeof(session::MountId)); }
 
-// What is already open or looked up is given back, and space is shown, for whichever user.
+// References and handles are given back, and space is shown, for every user.
 template <class Body>
 constexpr bool is_for_user = !std::same_as<Body, HandleBody> && !std::same_as<Body, ForgetBody> &&
                              !std::same_as<Body, MountBody>;
@@ -282,7 +282,7 @@ Task<Result<>> LinkServer::readdir(rpc::Request& request, Scratch& scratch) {
     co_return Result<>{};
 }
 
-// As many entries as fit into the reply, so that no node is looked up in vain.
+// As many entries as fit into the reply, so that no node is looked up without need.
 Task<Result<>> LinkServer::readdir_many(rpc::Request& request, Scratch& scratch) {
     ReaddirManyBody asked;
     ROS2S_CO_TRY(rpc::read(request.body(), with_user(readdir_many_fields), scratch.user, asked));

@@ -14,7 +14,7 @@
 
 namespace ros2s::hostlink {
 
-// Texts may be one byte longer than the file system accepts: it says what is wrong with them.
+// Texts may be one byte longer than the file system accepts: its error then names the limit.
 inline constexpr size_t name_text_max = fs::name_bytes_max + 1;
 inline constexpr size_t target_text_max = fs::link_target_bytes_max + 1;
 inline constexpr size_t value_text_max = fs::attribute_value_bytes_max + 1;
@@ -322,7 +322,7 @@ inline constexpr auto found_entry_fields = [](auto& io, auto& found) {
 inline constexpr auto found_entries_fields = [](auto& io, auto& found) {
     io.list("entries", found, fs::names_together_max, found_entry_fields);
 };
-// A result with its errno, which tells a missing right (EACCES) from what only an owner may
+// A result with its errno, which distinguishes a missing right (EACCES) from what only an owner may
 // (EPERM).
 inline uint16_t code_of(const Result<>& result) {
     if (result) return 0;

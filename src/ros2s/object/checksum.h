@@ -33,8 +33,8 @@ void for_each_piece(uint64_t offset, Span bytes, Visit visit) {
     }
 }
 
-// How many of the `length` bytes from `offset` on one slice covers (runtime/slices.h), in whole
-// pieces.
+// Returns the number of the `length` bytes from `offset` on that one slice covers
+// (runtime/slices.h), in whole pieces.
 [[nodiscard]] constexpr uint64_t slice_of_pieces(uint64_t offset, uint64_t length) {
     return std::min(length, round_down(offset + slice_bytes, block_bytes) - offset);
 }

@@ -32,8 +32,8 @@ class MemoryState {
     [[nodiscard]] PinTable& pins() { return pins_; }
 
   private:
-    // One akey name of an object, over all its dkeys. It outlives its entries, because query tells
-    // when the last one was punched.
+    // One akey name of an object, over all its dkeys. It outlives its entries, because query
+    // reports when the last one was punched.
     struct Column {
         std::map<Dkey, MemoryEntry> entries;
         uint64_t blocks = 0;  // of all entries

@@ -37,8 +37,8 @@ struct FetchItem {
     Akey akey;
     Extent extent{};  // array: the bytes wanted; window.length >= extent.length
     Window window{};  // the destination
-    // The caller passes the bytes on with `checksums`, and whoever receives them verifies them. A
-    // client on the way does not. Not in a chain.
+    // The caller passes the bytes on with `checksums`, and their receiver verifies them. A client
+    // on the way does not. Not in a chain.
     bool forwarded = false;
     bool wants_seals = false;  // of an array; Features::seals; not in a pin or chain
 
@@ -54,8 +54,8 @@ struct FetchItem {
     // block_bytes of the array's offsets (checksum.h). A single value is one piece. Empty if
     // `status` is an error.
     std::vector<uint32_t> checksums;
-    // If wanted: the seals of the blocks in which `extent` lies, one after the other. They belong
-    // to the bytes in the window. Empty if `status` is an error.
+    // If requested: the seals of the blocks in which `extent` lies, one after the other. They
+    // belong to the bytes in the window. Empty if `status` is an error.
     std::string seals;
 };
 
@@ -189,8 +189,8 @@ struct QueryReply {
 
 // ---- chains --------------------------------------------------------------------------------
 
-// What makes a fetch item part of a chain. Items are done in their order. An item may be of an
-// object that an earlier item found, and may depend on what that one found.
+// Makes a fetch item part of a chain. Items are done in their order. An item may be of an object
+// that an earlier item found, and may depend on what that one found.
 struct Link {
     enum class Kind : uint8_t {
         fetch,
@@ -206,7 +206,7 @@ struct Link {
         [[nodiscard]] bool is_set() const { return item != none; }
     };
     Kind kind{};
-    // Where the low word of the item's object begins: a little-endian u64. The store sets it.
+    // The position of the low word of the item's object: a little-endian u64. The store sets it.
     Reference object{};
     // If it is set: the item is done only if (the byte there & mask) == value. Otherwise it is
     // not_found.
@@ -235,12 +235,12 @@ struct ContainerProperties {
     std::string label;               // 1 to label_bytes_max of [A-Za-z0-9._-], unique in the pool
     uint64_t chunk_bytes = 1 << 20;  // DFS's chunk size
     // A tenant's name, or the subject of a certificate, which has a '='. Empty: of administrators.
-    // Servers set it; a client is not asked for it.
+    // Servers set it. The value that a client sends is ignored.
     std::string owner{};
     Amount caps{};  // the most that it may use; 0: no cap
     friend bool operator==(const ContainerProperties&, const ContainerProperties&) = default;
 };
-// What changes of a container; the rest stays as it is. A cap of 0 is none.
+// A change of a container: fields without a value stay as they are. A cap of 0 is none.
 struct ContainerChange {
     std::optional<std::string> owner{};
     std::optional<uint64_t> bytes{}, values{};  // caps
@@ -289,16 +289,15 @@ class ObjectStore {
     // items is a bug of the caller.
     virtual Task<Result<>> fetch(const Call& call, ContainerId container,
                                  std::span<FetchItem> items) = 0;
-    // A condition `pin` pins the object before anybody can see the transaction. It pins nothing if
-    // the transaction was done before (Commit::replayed). After an error other than
-    // condition_failed the object may be pinned.
-    // Errors: condition_failed (detail = the first that fails), no_space, read_only, corrupt (the
-    // window's bytes do not match `checksums`), invalid, too_large, over_cap (the container or its
-    // owner would use more than it may; never for an update that frees more than it needs),
-    // stale (an operation id older than the last one of its slot), name_taken (another transaction
-    // used this operation id), expired (it may have been done: its client's replies were dropped),
-    // busy (no room for more replies of this owner's clients), no_memory (also: the limit of pins),
-    // io, not_found (the container).
+    // A condition `pin` pins the object before the transaction is visible to any reader. It pins
+    // nothing if the transaction was done before (Commit::replayed). After an error other than
+    // condition_failed the object may be pinned. Errors: condition_failed (detail = the first that
+    // fails), no_space, read_only, corrupt (the window's bytes do not match `checksums`), invalid,
+    // too_large, over_cap (the container or its owner would use more than it may; never for an
+    // update that frees more than it needs), stale (an operation id older than the last one of its
+    // slot), name_taken (another transaction used this operation id), expired (it may have been
+    // done: its client's replies were dropped), busy (no room for more replies of this owner's
+    // clients), no_memory (also: the limit of pins), io, not_found (the container).
     virtual Task<Result<Commit>> update(const Call& call, ContainerId container,
                                         const Transaction& transaction) = 0;
     // May return fewer than `limit` entries with `more`, to bound the reply.
@@ -324,10 +323,10 @@ class ObjectStore {
     // Errors: those of fetch; no_memory (the limit of pins; detail = the limit).
     virtual Task<Result<>> pin(const Call& call, ContainerId container, const Holder& holder,
                                FetchItem& item) = 0;
-    // Several fetches, pins and queries in one request, one after the other: `links` says of each
-    // item which one it is, and whether it refers to an earlier one. An item whose reference has
-    // no value (its item's status is an error) is not_found. One that refers to an array, or to
-    // bytes beyond the value's end, is `invalid`. Errors, before anything is done: invalid (also a
+    // Several fetches, pins and queries in one request, one after the other: `links` has the kind
+    // of each item, and its reference to an earlier one, if any. An item whose reference has no
+    // value (its item's status is an error) is not_found. One that refers to an array, or to bytes
+    // beyond the value's end, is `invalid`. Errors, before anything is done: invalid (also a
     // reference to the item itself, a later item or a query; a query with a dkey or an extent),
     // too_large (more than chain_items_max items or chain_bytes_max bytes of extents, or a key),
     // unsupported (a window that is not local). Other errors: those of fetch, pin and query. A pin

@@ -10,8 +10,8 @@
 // another session and pin again. For the same reason a store that was just opened, and has lost all
 // pins, refuses `unpinned` for a while (the grace period).
 //
-// A session that is over may leave very many pins. They bind nobody, and are dropped in slices: by
-// session_ended(), add() and judge(), so that they go faster than new ones come.
+// A session that is over may leave very many pins. They have no effect, and are dropped in slices:
+// by session_ended(), add() and judge(), so that they go faster than new ones come.
 //
 // Used on one core. Nothing suspends. Bounded in all, per session, and per owner: an owner with
 // many sessions has no more pins than it leaves free, so n owners that take all they get leave 1/(n

@@ -1,5 +1,5 @@
 // StoreLayers: adds a layer to the store of a container that needs one, for example decryption. The
-// program chooses it; the file system does not know what the layer does.
+// program chooses it; the file system does not depend on what the layer does.
 //
 // Owned by the composing code; outlives the file systems that use it.
 #pragma once
@@ -14,7 +14,7 @@ namespace ros2s::object {
 struct StoreLayer {
     // For one container, over the store below, which outlives it. Null: the container needs none.
     std::shared_ptr<ObjectStore> store;
-    // What it takes in one transaction.
+    // The limits of one transaction.
     size_t operations_max = transaction_operations_max;
     uint64_t transaction_bytes_max = object::transaction_bytes_max;
 };

@@ -10,8 +10,8 @@ namespace ros2s::object {
 [[nodiscard]] Result<> validate(const FetchItem& item);
 // Clears what a fetch returns beside the bytes and the status.
 void clear(FetchItem& item);
-// Clears, and tells whether the store looks the item up. If not, its status
-// says why. Errors also: unsupported (a window that is not local).
+// Clears the item. Returns whether the store looks it up; if not, its status is the reason. Errors
+// also: unsupported (a window that is not local).
 [[nodiscard]] bool begin_fetch(FetchItem& item);
 [[nodiscard]] Result<> validate(const Condition& condition);
 [[nodiscard]] Result<> validate(const Operation& operation);
@@ -19,10 +19,10 @@ void clear(FetchItem& item);
 [[nodiscard]] Result<> validate(const ListRequest& request);
 [[nodiscard]] Result<> validate(const ContainerProperties& properties);
 [[nodiscard]] Result<> validate(const Akey& akey);
-// Whether a pool with `all` containers takes another one of this owner, who has `owned` of them. An
-// owner may have at most as many containers as are free, but always containers_of_owner_sure if the
-// pool has room. An empty owner (administrators) is not limited. Errors: too_large (detail =
-// containers_max, or what the owner has).
+// Checks whether a pool with `all` containers accepts another one of this owner, who has `owned` of
+// them. An owner may have at most as many containers as are free, but always
+// containers_of_owner_sure if the pool has room. An empty owner (administrators) is not limited.
+// Errors: too_large (detail = containers_max, or what the owner has).
 [[nodiscard]] Result<> check_room(uint64_t all, std::string_view owner, uint64_t owned);
 // A chain: its items and as many links. Errors also: unsupported (a window that is not local).
 [[nodiscard]] Result<> validate(std::span<const FetchItem> items, std::span<const Link> links);

@@ -114,7 +114,7 @@ struct Window {
 // repeated": the store keeps no reply.
 //
 // Clients are distinguished per owner: the same client, slot and number of another owner name
-// something else. The servers on the path set the owner, because they know the session (nil: this
+// something else. The servers on the path set the owner, because they have the session (nil: this
 // process's own). The digest distinguishes two requests with one name. The owners that one sender
 // names, for the clients that it serves, begin with the same bytes as its own.
 inline constexpr size_t sender_bytes = 8;

@@ -36,7 +36,7 @@ struct Identity {
 
 // Checks that the files exist, belong together, are valid at `now` and chain to the authority, and
 // that the lists of revoked certificates beside it (revocation.h) can be read, if there are any.
-// Otherwise the report says which file is wrong and what to do. Errors: not_found, denied, invalid,
+// Otherwise the report names the wrong file and the remedy. Errors: not_found, denied, invalid,
 // deadline (expired, or not valid yet).
 [[nodiscard]] Result<> check_identity(const Identity& identity, Seconds now, Report& report);
 

@@ -19,7 +19,7 @@ struct ServerShown {
 
 // Works on a connected stream socket, which stays the caller's. Blocks up to `within` for each
 // message of the server. `name`: a host name or an IP address that the server's certificate must
-// have. An invalid server certificate is not an error here, so that the caller learns both sides'
+// have. An invalid server certificate is not an error here, so that the caller gets both sides'
 // verdicts. Errors, with a sentence: those of check_identity(), denied (the server refuses our
 // certificate), disconnected (it closes the connection, or has no TLS), deadline.
 [[nodiscard]] Result<ServerShown> shake_hands(int socket, const Identity& identity,

@@ -33,8 +33,8 @@ using RevocationList = std::unique_ptr<X509_CRL, FreeBy<X509_CRL_free>>;
 [[nodiscard]] Result<std::vector<RevocationList>> parse_revocations(const std::string& text,
                                                                     const std::string& path,
                                                                     Report& report);
-// Whether the list is in the name of this authority and its key; other authorities may have the
-// same name. The signature is not checked.
+// Returns true if the list is in the name of this authority and its key; other authorities may have
+// the same name. The signature is not checked.
 [[nodiscard]] bool is_list_of(X509* authority, X509_CRL* list);
 // The authority's list with one more certificate. `before`: its list so far, or nothing.
 [[nodiscard]] Result<RevocationList> next_list(X509* authority, EVP_PKEY* key,

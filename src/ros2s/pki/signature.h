@@ -14,7 +14,7 @@ namespace ros2s::pki {
 [[nodiscard]] Result<std::string> sign(const std::string& key, std::string_view message,
                                        Report& report);
 // The subject of the first certificate of `chain` (PEM), if its key signed the message. Whether the
-// certificate is valid is verify_client()'s to say. Errors: denied, with a sentence.
+// certificate is valid is checked by verify_client(). Errors: denied, with a sentence.
 [[nodiscard]] Result<std::string> signer_of(const std::string& chain, std::string_view message,
                                             std::string_view signature, Report& report);
 

@@ -1,9 +1,9 @@
 // WatchedIdentity: the three files of an identity, and the lists of revoked certificates beside its
 // authority, read again when they have changed. If they cannot be used (they do not fit together
-// between the two renames of a rotation, or may not be read), the earlier contents stay, and the
-// log says so once. They are tried again: the reason may be gone without any change of the files.
-// Lists that come, change or go are changes. A list that should have been replaced by now stays in
-// use; the log says that once, too.
+// between the two renames of a rotation, or may not be read), the earlier contents stay in use, and
+// one line is logged. The files are tried again: the reason may be gone without any change of the
+// files. Lists that come, change or go are changes. A list that should have been replaced by now
+// stays in use, which is logged once, too.
 //
 // Used by one thread at a time. Blocks.
 #pragma once
@@ -56,7 +56,7 @@ class WatchedIdentity {
     Log log_;
     States seen_;                         // of the contents in use
     std::optional<States> refused_;       // of later ones that could not be used
-    Seconds lists_end_ = Seconds::max();  // the end of time: nothing to say
+    Seconds lists_end_ = Seconds::max();  // the end of time: nothing to log
     std::chrono::steady_clock::time_point next_try_{};
 };
 

@@ -16,7 +16,7 @@
 
 namespace ros2s::planning {
 
-// What serves the DPU.
+// The storage behind the DPU.
 enum class Backend : uint8_t { engine, rados, daos };
 [[nodiscard]] std::string_view name(Backend backend);
 [[nodiscard]] std::optional<Backend> backend_named(std::string_view word);

@@ -31,7 +31,7 @@ struct Hardware {
     uint64_t device_bandwidth = 6'500'000'000;
     uint64_t device_operations = 900'000;
     uint64_t device_capacity = 15'360'000'000'000;
-    // How far a resource is filled.
+    // The part of each resource that the plan uses.
     uint32_t utilisation_percent = 80;
 };
 

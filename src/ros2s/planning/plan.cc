@@ -30,8 +30,8 @@ uint64_t whole(double count) {
     return static_cast<uint64_t>(std::max(1.0, std::ceil(count - 1e-9)));
 }
 
-// How many machines keep each of these shares within the utilisation, where `resources` are those
-// of one machine.
+// Returns the number of machines that keep each of these shares within the utilisation. `resources`
+// are those of one machine.
 uint64_t machines(const std::vector<Resource>& resources, std::string_view of,
                   const Hardware& hardware) {
     double most = 1;

@@ -1,9 +1,9 @@
 // Plan: the machines that GPUs need for their reads, from B = G·r·s (arXiv 2509.13997) and from
 // what one request costs. Plain arithmetic: no I/O, any thread. docs/planning.md has the formulas
-// and says where they stop being trustworthy.
+// and their limits.
 //
-// A resource's share is what all requests of a second ask of it, divided by what it can do in that
-// second. A plan takes as many machines as keep each share within the hardware's utilisation.
+// A resource's share is the work of all requests of a second, divided by the work that it can do in
+// that second. A plan takes as many machines as keep each share within the hardware's utilisation.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -17,7 +17,7 @@
 
 namespace ros2s::planning {
 
-// What GPUs read.
+// The reads of the GPUs.
 struct Demand {
     uint64_t gpus = 0;          // G
     double rate = 0;            // r: samples per second of one GPU
@@ -33,7 +33,7 @@ struct Demand {
 [[nodiscard]] Result<Demand> parse_demand(std::string_view gpus, std::string_view rate,
                                           std::string_view sample, Report& report);
 
-// What one request asks of each resource on its way. Processor times are in µs of a core of the
+// The cost of one request at each resource on its way. Processor times are in µs of a core of the
 // machine that measured them.
 struct Request {
     double bytes = 0;  // payload
@@ -57,7 +57,7 @@ struct Resource {
     [[nodiscard]] double share() const { return asked / available; }
 };
 
-// What it costs to find each sample by name, if each is a file of its own.
+// The cost of looking up each sample by name, if each is a file of its own.
 struct LookUps {
     double dpu_cores = 0, server_cores = 0;
 };

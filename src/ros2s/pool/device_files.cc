@@ -37,8 +37,7 @@ class Room {
         }
         struct statvfs space{};
         if (::statvfs(directory.c_str(), &space) != 0) {
-            return cannot("ask for the free space of", directory, fail_errno(errno).error(),
-                          report);
+            return cannot("read the free space of", directory, fail_errno(errno).error(), report);
         }
         const uint64_t free_bytes = uint64_t{space.f_bavail} * space.f_frsize;
         uint64_t& sum = needed_[status.st_dev];

@@ -36,7 +36,7 @@ struct EmbeddedOptions {
     std::string container;    // the mounted one
 };
 
-// What something with a cap uses.
+// The use of a container or tenant that has a cap.
 struct CappedUse {
     bool is_tenant = false;  // or a container
     std::string name;

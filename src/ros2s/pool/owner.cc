@@ -89,7 +89,7 @@ struct flock whole_file(short type) {
 
 constexpr auto patience_in_all = std::chrono::seconds(20);
 
-// How long to wait for an owner.
+// Returns the time to wait for an owner.
 Duration patience_with(const OwnerRecord& owner) {
     if (owner.pid <= 0) return std::chrono::seconds(1);
     // In this order: a process that ends meanwhile has no mount table any more.
@@ -199,8 +199,8 @@ Result<OwnerRecord> find_owner(const std::string& directory) {
 std::string describe_owner(const std::string& directory, const OwnerRecord& owner) {
     if (owner.pid <= 0) {
         return fmt::format(
-            "the pool in {0} is in use by another process, which has not said who it "
-            "is; find it with: fuser -v {0}/owner",
+            "the pool in {0} is in use by another process, which has not recorded "
+            "its identity; find it with: fuser -v {0}/owner",
             directory);
     }
     const std::string who = fmt::format("process {} ({})", owner.pid,

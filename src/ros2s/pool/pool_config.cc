@@ -38,7 +38,7 @@ config::Table describe(PoolConfig& c) {
                        "another identity) than the one that it was made on. The copy then replaces "
                        "it permanently. Otherwise such a pool is refused."),
           config::flag("discard", c.discard,
-                       "Tell an NVMe namespace which blocks are unused, if its controller supports "
+                       "Discard the unused blocks of an NVMe namespace, if its controller supports "
                        "that (TRIM). No effect on files and persistent memory."),
           config::duration("poll", c.poll, 0s, 10ms,
                            "How long a program that has the pool open polls for work before it "

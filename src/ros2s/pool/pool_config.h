@@ -1,6 +1,5 @@
 // PoolConfig: the settings in DIR/config.yaml. The parts of a pool (devices, sizes, identity) are
-// recorded in its devices. The settings say how it is used, and may be changed between two
-// openings.
+// recorded in its devices. The settings control its use, and may be changed between two openings.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -69,7 +69,7 @@ inline constexpr uint32_t pool_devices_max = 16;
 [[nodiscard]] Result<> destroy_pool(const std::string& directory, Report& report,
                                     const std::function<Result<>()>& also = {});
 
-// What is known of a pool without opening it.
+// The properties of a pool that can be read without opening it.
 struct PoolDirectory {
     std::string directory;  // absolute
     PoolConfig config;
@@ -94,7 +94,7 @@ struct PoolDirectory {
 
 // A reactor with the pool's settings; `options` has the values that they do not set. Errors: those
 // of OsReactor::create. If the settings require something that this machine refuses, the report
-// says so.
+// names it.
 [[nodiscard]] Result<std::unique_ptr<OsReactor>> create_reactor(const PoolDirectory& pool,
                                                                 Report& report,
                                                                 OsReactorOptions options = {});

@@ -126,7 +126,7 @@ Task<Result<std::unique_ptr<engine::EngineStore>>> open_engine(Environment envir
     auto engine = co_await open_as_it_is(environment, directory, role, refusal);
     std::error_code error;
     if (!engine && engine.error().code == Code::invalid && std::filesystem::exists(added, error)) {
-        // An older device knows of the new one, so it belongs to the pool.
+        // An older device lists the new one, so it belongs to the pool.
         directory.devices.push_back(added);
         directory.device_bytes += device_bytes(added).value_or(0);
         refusal = {};

@@ -53,7 +53,7 @@ std::string_view remedy_for(Code code) {
 
 constexpr size_t unique_digits = 16;
 
-// Whether name_elsewhere() made the name.
+// Returns true if name_elsewhere() made the name.
 bool is_unique(std::string_view name) {
     if (!name.starts_with("ros2store-") || name.size() <= unique_digits) return false;
     const auto digits = name.substr(name.size() - unique_digits);

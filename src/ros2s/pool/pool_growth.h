@@ -4,7 +4,7 @@
 //     removed
 //
 // If it is killed at any point, the next opening finishes or undoes the growth. If no older device
-// knows of the new one, the file is removed. Otherwise it belongs to the pool. `DIR/growing`
+// lists the new one, the file is removed. Otherwise it belongs to the pool. `DIR/growing`
 // distinguishes such a file from a device of the pool that lost its contents.
 #pragma once
 #include <cstdint>

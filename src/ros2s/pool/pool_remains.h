@@ -23,8 +23,8 @@ struct PoolRemains {
     std::string trouble;  // why it cannot be opened, in a sentence; "": no reason found
 };
 
-// A directory is a pool's if its config.yaml says so, if it is half-made, or if device files are in
-// it. Errors: not_found (none of this), denied, io.
+// A directory is a pool's if it has a pool's config.yaml, if it is half-made, or if device files
+// are in it. Errors: not_found (none of this), denied, io.
 [[nodiscard]] Result<PoolRemains> look_at_remains(const std::string& directory, Report& report);
 
 }  // namespace ros2s::pool

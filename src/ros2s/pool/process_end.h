@@ -1,4 +1,4 @@
-// This function tells whether a process that still has a lock is about to lose it.
+// This function returns whether a process that still has a lock is about to lose it.
 //
 // A killed process keeps its files, locks and sockets until the kernel has removed it, which takes
 // longer the more memory it had. Until then it must not be taken for a running process. Source:

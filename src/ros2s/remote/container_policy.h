@@ -17,7 +17,7 @@ class ContainerPolicy {
 
     virtual ~ContainerPolicy() = default;
 
-    // True: the client may. False: it may not, or this is not known yet; decide() has the answer.
+    // True: the client may. False: it may not, or a look-up is needed; decide() has the answer.
     // Called for each request.
     [[nodiscard]] virtual bool permits(const rpc::Request& request, object::ContainerId container,
                                        Use use) const = 0;
@@ -31,7 +31,7 @@ class ContainerPolicy {
     // Sets the owner of what the client creates. A client that claims one may have to be refused.
     // Errors: denied, with an audit line.
     virtual Result<> own(const rpc::Request& request, object::ContainerProperties& properties) = 0;
-    // Whether the client may know that it exists.
+    // Returns true if the client may see that it exists.
     [[nodiscard]] virtual bool shows(const rpc::Request& request,
                                      const object::ContainerRecord& container) const = 0;
 

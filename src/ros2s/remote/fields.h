@@ -35,8 +35,8 @@ inline constexpr auto item_fields = []<class Io>(Io& io, auto& item) {
         item.seals.clear();
     }
 };
-// A message says something of seals only if they are used: peers without the feature do not know
-// them.
+// A message has fields for seals only if they are used: peers without the feature do not have these
+// fields.
 inline bool want_seals(std::span<const object::FetchItem> items) {
     return std::ranges::any_of(items, &object::FetchItem::wants_seals);
 }
@@ -57,7 +57,7 @@ inline constexpr auto fetch_fields = [](auto& io, auto& container, auto& items) 
     }
 };
 
-// Whether a store may return this for a requested item.
+// Returns true if a store may return this for a requested item.
 inline bool is_plausible(const object::FetchItem& item) {
     if (!item.status) return item.checksums.empty();
     if (item.is_value) return item.size <= item.extent.length && item.extent.offset == 0;
@@ -207,7 +207,7 @@ inline constexpr auto list_entry_fields = [](auto& io, auto& entry) {
     io("epoch", entry.epoch.value);
 };
 // Elements, to which a reader appends, and whether there are more. A page that promises more but is
-// empty is invalid: its client would ask forever.
+// empty is invalid: its client would repeat the request forever.
 inline constexpr auto page_fields = [](auto& io, auto& elements, auto& more, auto fields) {
     const size_t count = io.append("entries", elements, fields);
     io("more", more);
@@ -284,7 +284,7 @@ inline constexpr auto space_fields = [](auto& io, auto& space) {
     io("values at most", space.total_values);
     io("values that may be added", space.free_values);
 };
-// The bit of a feature, which never changes. Bits that this program does not know are ignored.
+// The bit of a feature, which never changes. Unknown bits are ignored.
 struct FeatureBit {
     bool object::Features::* member;
     uint64_t bit;

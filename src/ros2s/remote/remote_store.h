@@ -23,7 +23,7 @@ namespace ros2s::remote {
 
 class RemoteStore final : public object::ObjectStore {
   public:
-    // Asks the server for its description. Errors: those of rpc::Channel::call(), with the server's
+    // Requests the server's description. Errors: those of rpc::Channel::call(), with the server's
     // sentence.
     static Task<Result<std::unique_ptr<RemoteStore>>> open(const Call& call, rpc::Channel& channel,
                                                            Report& report);

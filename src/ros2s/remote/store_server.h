@@ -28,9 +28,9 @@ struct StoreServerMetrics {
     void visit(const MetricVisitor& visit) const;
 };
 
-// What a request to a store costs.
+// The kind of work of a request to a store.
 [[nodiscard]] admission::Work work_of(const rpc::Request& request);
-// What it holds until its reply is read, beside the request's own memory.
+// The memory that it holds until its reply is read, beside the request's own.
 [[nodiscard]] uint64_t reply_memory_bytes_of(const rpc::Request& request);
 
 class StoreServer final : public rpc::Service {
@@ -64,7 +64,7 @@ class StoreServer final : public rpc::Service {
     // The name of a change of containers. `served`: as for owner_of().
     [[nodiscard]] UpdateName name_of(const rpc::Request& request, const Uuid& served,
                                      uint64_t digest);
-    // True without a policy. False: ask policy_->decide().
+    // True without a policy. False: call policy_->decide().
     [[nodiscard]] bool permits(const rpc::Request& request, object::ContainerId container,
                                ContainerPolicy::Use use) const {
         return policy_ == nullptr || policy_->permits(request, container, use);

@@ -1,4 +1,4 @@
-// What the bodies of different services share: encoding and decoding from their declaration
+// The bodies of different services share this code: encoding and decoding from their declaration
 // (ros2s/base/fields.h), and the fields with the same meaning in each (docs/formats/rpc.md).
 #pragma once
 #include <cstddef>
@@ -20,8 +20,8 @@ template <class... Parts>
     return buffer;
 }
 
-// How many of the elements fit into a body of `bytes_max` if other fields take `bytes`; at least
-// one.
+// Returns the number of elements that fit into a body of `bytes_max` if other fields take `bytes`;
+// at least one.
 template <class T>
 [[nodiscard]] size_t fitting(std::span<const T> elements, auto fields, size_t bytes_max,
                              uint64_t bytes) {
@@ -50,7 +50,7 @@ template <class Body>
     return body;
 }
 
-// How a part of a request ended.
+// The result of a part of a request.
 inline constexpr auto status_fields = []<class Io>(Io& io, auto& status) {
     Error error{};
     uint16_t code = 0;

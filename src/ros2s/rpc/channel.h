@@ -37,8 +37,8 @@ namespace ros2s::rpc {
 class TicketSource {
   public:
     virtual ~TicketSource() = default;
-    // Errors: those of the control plane. Two `denied` in sequence fail the waiting requests,
-    // and so does a `stale`: what the client wants to show for a ticket is out of date.
+    // Errors: those of the control plane. Two `denied` in sequence fail the waiting requests, and
+    // so does a `stale`: the capability that the client would show for a ticket is out of date.
     virtual Task<Result<std::string>> take(Report& report) = 0;
     // The address for its tickets. A restarted server may listen at another address. Empty: the
     // address with which the channel was opened.
@@ -109,7 +109,7 @@ class Channel {
     // bad_version and unsupported, as of open(), if it cannot reconnect.
     Task<Result<>> call(const Call& call, const CallRequest& request, ReplyReader& reader);
 
-    // What the server granted at the last connection.
+    // The limits that the server granted at the last connection.
     [[nodiscard]] const WelcomeBody& welcome() const { return welcome_; }
     [[nodiscard]] uint64_t reply_body_bytes_max() const {
         return options_.message_bytes_max - sizeof(FrameHeader);

@@ -1,4 +1,4 @@
-// How a ClientConnection is made: it connects with a hello that has a ticket, and gets a welcome.
+// Makes a ClientConnection: connects with a hello that has a ticket, and receives a welcome.
 
 #include "client_connection.h"
 

@@ -140,7 +140,7 @@ ConstBytes encode_frame(FrameHeader header, std::span<const WindowDescriptor> so
                         ConstBytes trace = {});
 
 // Codes on the wire have their own numbers, which never change their meaning. A code that this
-// program does not know reads as `io`.
+// program does not have is read as `io`.
 [[nodiscard]] uint16_t to_wire(Code code) noexcept;
 [[nodiscard]] Code code_from_wire(uint16_t number) noexcept;
 
@@ -154,8 +154,8 @@ struct HelloBody {
     std::string_view ticket;
     static constexpr size_t ticket_bytes_max = 256;
 };
-// What a server takes as payload of one request. Clients divide what is larger at multiples of a
-// MiB.
+// The limits of the payload that a server accepts in one request. Clients divide larger payload at
+// multiples of a MiB.
 inline constexpr uint64_t payload_bytes_least = uint64_t{1} << 20;
 inline constexpr uint64_t payload_bytes_most = uint64_t{1} << 30;
 struct WelcomeBody {

@@ -25,7 +25,7 @@ class MethodTimes {
     void visit(const HistogramVisitor& visit) const {
         for (size_t i = 0; i < times_.size(); ++i) {
             visit("ros2store_request_duration_seconds",
-                  "From a request's arrival to its answer, by what was asked",
+                  "From a request's arrival to its reply, by method",
                   name(static_cast<uint16_t>(i)), times_[i].read());
         }
     }

@@ -31,15 +31,15 @@ struct ChannelOptions {
     // The wait between attempts to connect doubles from the first to the second value.
     static constexpr Duration backoff_least = std::chrono::milliseconds(10);
     static constexpr Duration backoff_most = std::chrono::seconds(1);
-    // How long a request waits for a connection to come back, each time that it is lost.
+    // The time that a request waits for a new connection, each time that the connection is lost.
     Duration patience = std::chrono::seconds(30);
-    // The os_errno of requests that waited in vain. A server that uses this channel for its own
-    // replies sets absent_behind.
+    // The os_errno of requests whose wait ended without a connection. A server that uses this
+    // channel for its own replies sets absent_behind.
     int32_t absence_errno = 0;
     // Weights of the tenants for which requests are sent; null: all have the same. Outlives the
     // channel.
     const admission::Accounts* accounts = nullptr;
-    // How long a cancelled request waits for its reply before its windows are revoked.
+    // The time that a cancelled request waits for its reply before its windows are revoked.
     Duration answer_within = std::chrono::milliseconds(500);
 
     [[nodiscard]] fabric::Limits limits() const;

@@ -106,12 +106,13 @@ class Request {
     // Sends an error as the reply, with a sentence for people.
     Task<> fail(Error error, std::string_view text = {});
     [[nodiscard]] bool answered() const { return answered_; }
-    // The request costs the server this much more than Service::work() said (admission/cost.h).
-    // Call it as soon as that is known: its tenant's next requests wait for it.
+    // The request costs the server this much more than the work() of its Service
+    // (admission/cost.h). Call it as soon as the cost is known: its tenant's next requests wait for
+    // it.
     void charge(uint64_t cost_ns) { charged_ns_ += cost_ns; }
     // The request concerns this many more names, which count for the tenant's rate of names.
     void charge_names(uint64_t names) { charged_names_ += names; }
-    // What refuses it leaves an audit line of its own: Service::refused() is not called.
+    // The code that refuses it writes an audit line of its own: Service::refused() is not called.
     void say_no_refusal() { refusal_is_said_ = true; }
     // From its arrival until its reply was queued. Call it after that.
     [[nodiscard]] Duration took() const { return answered_at_ - arrived_; }
@@ -135,13 +136,14 @@ class Request {
         return frame_.header.has(Flag::body_in_source);
     }
     [[nodiscard]] bool client_wants_trace() const { return frame_.header.trace != 0; }
-    // What the trace may take of the reply.
+    // The bytes of the reply that the trace may take.
     [[nodiscard]] size_t trace_bytes() const { return client_wants_trace() ? trace_bytes_max : 0; }
     Task<Result<>> fetch_body();
     void end();
     [[nodiscard]] Time arrived() const { return arrived_; }
     [[nodiscard]] bool refusal_is_said() const { return refusal_is_said_; }
-    // Why it was refused (is_refusal()), or ended its connection because it is malformed.
+    // The error with which it was refused (is_refusal()), or ended its connection because it is
+    // malformed.
     [[nodiscard]] const std::optional<Error>& refusal() const { return refusal_; }
     [[nodiscard]] bool sampled() const { return sampled_; }
     [[nodiscard]] uint64_t number() const { return frame_.header.request; }
@@ -192,7 +194,7 @@ class Service {
     [[nodiscard]] virtual uint32_t number() const = 0;
     // Replies before it returns. Many run concurrently.
     virtual Task<> serve(Request& request) = 0;
-    // What a request costs, before its body is decoded.
+    // The kind of work of a request, before its body is decoded.
     [[nodiscard]] virtual admission::Work work(const Request& request) const {
         if (request.payload_bytes() > 0) return admission::Work::write;
         return request.sink_bytes() > 0 ? admission::Work::read : admission::Work::look;

@@ -16,7 +16,7 @@
 
 namespace ros2s::rpc {
 
-// What the test service does.
+// The methods of the test service.
 enum TestMethod : uint16_t {
     echo = 1,        // replies with the same body and payload
     refuse = 2,      // fails: no_space, "there is no room"

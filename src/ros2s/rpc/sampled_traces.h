@@ -18,7 +18,7 @@ class SampledTraces {
 
     // Every `every`-th request from now on; 0: none, which is the default.
     void set_every(uint32_t every) { every_ = every; }
-    // Asked for each request: whether it gets a trace.
+    // Called for each request. Returns whether it gets a trace.
     [[nodiscard]] bool take_next() noexcept {
         if (every_ == 0 || ++passed_ < every_) return false;
         passed_ = 0;

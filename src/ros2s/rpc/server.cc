@@ -105,7 +105,7 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
         return turn_away(
             {}, peer, report, {.code = Code::unsupported, .detail = hello->service},
             fmt::format(
-                "the client asks for the {}, and this server is the {}: is this the right address?",
+                "the client requests the {}, and this server is the {}: is this the right address?",
                 service_name(hello->service), service_name(service_.number())));
     }
     // The ticket stays valid.
@@ -120,8 +120,8 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
     if (!guest) {
         metrics_.refused_ticket.add();
         return report.fail(guest.error(),
-                           "this connection was refused: its ticket is not valid here; ask the "
-                           "control plane for a new one");
+                           "this connection was refused: its ticket is not valid here; request "
+                           "a new one from the control plane");
     }
     const admission::Admission& admission = group_.admission;
     if (!admission.has_room_for_line(guest->tenant)) {

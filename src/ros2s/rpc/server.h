@@ -10,7 +10,7 @@
 //   (fabric::PeerCheck): a client without a ticket gets no memory and no connection.
 // - A connection has at most ServerOptions::requests_max requests. One more ends the connection,
 //   and so does an invalid frame. Other connections are not affected.
-// - A request gets one reply. If its connection ends, the request is asked to stop.
+// - A request gets one reply. If its connection ends, a stop of the request is requested.
 // - Requests begin in turn, by tenant and then by connection (ServerGroup). The Service gets no
 //   request whose deadline has passed or whose reply could not be delivered.
 // - The Service recognises repeated requests by their operation id.

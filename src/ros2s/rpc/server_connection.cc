@@ -61,7 +61,7 @@ Task<> ServerConnection::stop_at_end(ServerConnection& self) {
 Task<> ServerConnection::serve_all(StopToken closing) {
     while (true) {
         auto message = co_await endpoint_->receive(closing);
-        // What arrived before the end is received, and nobody waits for its reply.
+        // Requests that arrived before the end are received, but no client waits for their replies.
         if (!message || !endpoint_->alive()) co_return;
         while (finishing_.size() == requests_.size()) co_await finished_;
         if (!take(std::move(*message))) {

@@ -20,7 +20,7 @@ struct ServerGroup {
         : admission(reactor, limits, accounts), strangers(reactor) {}
 
     // The bytes of a request are its payload, its sink, a body that is in windows, and what
-    // Service::reply_memory_bytes() says.
+    // Service::reply_memory_bytes() returns.
     admission::Admission admission;
     fabric::Strangers strangers;
     // What all PayloadPools together keep for later requests, and their huge pages.

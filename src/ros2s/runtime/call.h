@@ -36,7 +36,7 @@ struct Call {
     Trace* trace = nullptr;
     const UpdateName* update = nullptr;  // null: the caller will not repeat the request
     const fs::Caller* caller = nullptr;  // for its user; null: for the program itself
-    // Counters of what the request makes others look at. Null: nobody counts.
+    // Counters of what the request makes others look at. Null: they are not counted.
     uint64_t* names_walked = nullptr;    // names of paths
     uint64_t* entries_looked = nullptr;  // keys of a store, of lists and queries and conditions
 

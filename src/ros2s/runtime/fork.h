@@ -18,7 +18,7 @@ namespace ros2s {
 // May be called from any thread, also in a child.
 [[nodiscard]] uint32_t fork_generation() noexcept;
 
-// Remembers the process in which it was made.
+// Stores the process in which it was made.
 class ForkMark {
   public:
     ForkMark() noexcept : generation_(fork_generation()) {}

@@ -11,7 +11,7 @@ namespace {
 // under way waits longer for its next step.
 constexpr Duration grace = std::chrono::microseconds(500);
 constexpr Duration shared_for = std::chrono::milliseconds(10);
-// For the own thread to wake and end its turn. A caller that waited in vain follows.
+// For the own thread to wake and end its turn. A caller that did not become the leader follows.
 constexpr Duration asks_for = std::chrono::milliseconds(1);
 
 Time monotonic() noexcept { return Time(std::chrono::steady_clock::now().time_since_epoch()); }

@@ -39,7 +39,8 @@ class Leadership {
         uint32_t expected = none;
         return leader_.compare_exchange_strong(expected, caller, std::memory_order_seq_cst);
     }
-    // Like try_lead(). If the own thread leads, asks it to leave and waits for its turn to end.
+    // Like try_lead(). If the own thread leads, requests that it leaves and waits for its turn to
+    // end.
     [[nodiscard]] bool lead() noexcept;
     void leave() noexcept;
 

@@ -25,11 +25,12 @@ namespace {
 // next turn, so that completions and other threads are never starved.
 constexpr size_t resumed_per_turn = 256;
 constexpr size_t timers_per_turn = 64;
-// A yield that takes longer than this went to somebody who computes. Polling beside such a process
-// loses (each yield costs a whole time slice, while a sleeper that wakes goes first), so the core
-// then sleeps at once whenever it is idle, for a time (PollBan).
+// After a yield that takes longer than this, another process computed. Polling beside such a
+// process loses (each yield costs a whole time slice, while a sleeper that wakes goes first), so
+// the core then sleeps at once whenever it is idle, for a time (PollBan).
 constexpr Duration yield_contended = std::chrono::microseconds(200);
-// What advance() runs: a turn for what was made visible, and one for what that brings at once.
+// The turns of advance(): one for requests that were made visible, and one for work that they cause
+// at once.
 constexpr int turns_of_advance = 2;
 
 Time read_clock(clockid_t clock) {
@@ -153,8 +154,8 @@ void OsReactor::Loop::resume_ready() {
     counters.resumed.add(count);
 }
 
-// Sleeps only after every poller has looked in vain: what one poller did, the others must see, such
-// as a network's that still has to tell the peer.
+// Sleeps only after every poller has found no work: the work of one poller must be visible to the
+// others, such as that of a network that still has to notify the peer.
 void OsReactor::Loop::idle(Time until) {
     ring->flush();
     const bool new_work = std::exchange(worked, false);
@@ -236,7 +237,7 @@ OsReactor::~OsReactor() {
     }
     stop();
     join();
-    // An operation in flight would write into memory that its owner believes to be free.
+    // An operation in flight would write into memory that its owner has taken back.
     ROS2S_CHECK(loop_->ring->in_flight() == 0);
 }
 

@@ -26,7 +26,7 @@
 namespace ros2s {
 
 enum class RingChoice : uint8_t {
-    automatic,  // io_uring, or threads if the kernel refuses it; ring_reason() says why
+    automatic,  // io_uring, or threads if the kernel refuses it; ring_reason() returns why
     io_uring,   // io_uring; otherwise creation fails
     threads,
 };
@@ -39,7 +39,7 @@ struct OsReactorOptions {
     // SQEs are submitted at the end of a turn, and within it in groups of this many. With larger
     // groups, a device with a single queue becomes idle while the loop computes.
     uint32_t submit_group = 8;
-    // How long to poll in a wait before sleeping, at most. Zero: never.
+    // The longest time that a wait polls before it sleeps. Zero: never polls.
     static constexpr Duration poll_for_default = std::chrono::microseconds(100);
     Duration poll_for = poll_for_default;
     // Threads that wait for a result run the loop. Only with start().

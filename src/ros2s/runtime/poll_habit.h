@@ -1,8 +1,9 @@
-// When a core polls before it sleeps.
+// PollHabit and PollBan decide whether a core polls before it sleeps.
 //
-// PollHabit: whether it polls in its next wait. Polling saves the wake-up of a wait that ends
-// soon, and wastes processor time in one that does not. A core cannot know which one it begins, so
-// it goes by the last ones: after n polls in vain in a row it leaves out the next 2^n - 1 waits.
+// PollHabit decides for one wait. Polling saves the wake-up of a wait that ends soon, and wastes
+// processor time in a longer one. A core cannot predict which one it begins, so it uses the results
+// of the last ones: after n polls in a row that found nothing, it does not poll in the next 2^n - 1
+// waits.
 //
 // The idea is that of the halt polling of Linux's KVM, with waits counted instead of measured: a
 // measured wait contains the wake-up that polling would save.
@@ -16,10 +17,10 @@ namespace ros2s {
 
 class PollHabit {
   public:
-    // At most this many polls in vain in a row count. Then one wait of 1,024 polls.
+    // At most this many polls that found nothing are counted. Then one wait in 1,024 polls.
     static constexpr uint32_t in_vain_most = 10;
 
-    // A wait begins. True: it polls first. Then found() or in_vain() says how that ended.
+    // A wait begins. True: it polls first, then calls found() or in_vain().
     [[nodiscard]] bool begin() noexcept {
         if (left_out_ == 0) return true;
         --left_out_;
@@ -36,9 +37,10 @@ class PollHabit {
     uint32_t left_out_ = 0;
 };
 
-// PollBan: how long a core does not poll after a yield that a process which computes took for a
-// whole time slice. Beside such a process polling gains nothing, so the time doubles. It begins
-// anew if polls found work often since the last such yield: then the process computes rarely.
+// PollBan: the time without polls after a yield in which another process computed for a whole time
+// slice. Beside such a process polling gains nothing, so the time doubles. It starts again at
+// `least` if polls found work often since the last such yield: then the other process computes
+// rarely.
 class PollBan {
   public:
     static constexpr Duration least = std::chrono::milliseconds(10);

@@ -42,7 +42,7 @@ class Poller {
     virtual ~Poller() = default;
     // Does the work that there is, in bounded time. Returns true if there was any.
     virtual bool poll() noexcept = 0;
-    // Called before the core sleeps. Checks once more, and asks the other side for a wake-up,
+    // Called before the core sleeps. Checks once more, and requests a wake-up from the other side,
     // unless that calls Reactor::wake() anyway. Returns false if work has arrived: then the core
     // does not sleep.
     virtual bool prepare_sleep() noexcept = 0;

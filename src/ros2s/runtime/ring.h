@@ -1,6 +1,6 @@
 // Ring: a core's interface to the kernel for file I/O: io_uring, or threads with preadv, pwritev
 // and fdatasync if io_uring is absent or forbidden (Docker's default seccomp filter, qemu-user).
-// kind() says which one is in use.
+// kind() returns which one is in use.
 //
 // Thread rule: used on its reactor's core. Memory of an operation must stay valid until the
 // operation completes. A transfer cannot be cancelled, because the kernel may still write into the
@@ -44,8 +44,8 @@ class Ring {
     // with a few others before the end of the loop's turn. If the kernel's queue is full, the
     // operation waits in user space.
     virtual void submit(Operation& operation) noexcept = 0;
-    // Asks a submitted poll to complete now. It completes with -ECANCELED, unless it is completing
-    // by itself.
+    // Requests that a submitted poll completes now. It completes with -ECANCELED, unless it is
+    // completing by itself.
     virtual void cancel_poll(Operation& operation) noexcept = 0;
 
     // Registers memory for fixed-buffer I/O. Later operations inside this memory use the

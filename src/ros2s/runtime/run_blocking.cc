@@ -8,7 +8,7 @@ namespace ros2s::blocking_detail {
 void Latch::open() noexcept {
     const uint32_t before = state_.exchange(opened, std::memory_order_acq_rel);
     // The waiter may return and its stack be reused between these two lines. Then the wake-up goes
-    // to an address where nobody waits, or at worst wakes another futex early; waiters re-check.
+    // to an address without a waiter, or at worst wakes another futex early; waiters re-check.
     if (before == asleep) futex_wake_one(state_);
 }
 

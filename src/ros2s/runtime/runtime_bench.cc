@@ -1,4 +1,4 @@
-// What the runtime itself costs: a task, a turn of the loop, a call from another thread, a hop to
+// The costs of the runtime itself: a task, a turn of the loop, a call from another thread, a hop to
 // another core and back, an operation of the ring that does nothing.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
 //     ROS2S_CO_TRY_ASSIGN(auto* remote, stack.push("RemoteStore", co_await RemoteStore::open(…)));
 //     stack.push("ClientStore", std::make_unique<ClientStore>(reactor, *remote, log));
 //
-// A layer's type says how it is closed: close_all(), close(), or its destructor alone. It also says
-// where its counters are: visit_metrics(), metrics() or counters().
+// A layer's type determines how it is closed: by close_all(), close(), or its destructor alone. It
+// also determines where its counters are: in visit_metrics(), metrics() or counters().
 //
 // Owned by the composing code; used on one core; close() before destruction.
 #pragma once

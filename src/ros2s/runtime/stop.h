@@ -1,4 +1,4 @@
-// StopSource and StopToken: how one part of a core asks another one to stop. The request does not
+// StopSource and StopToken: one part of a core requests another one to stop. The request does not
 // wait: an operation that uses memory (a read in flight) still runs to its end.
 //
 // Owned and used on one core. A token may be copied freely. The source must outlive every callback.

@@ -38,14 +38,14 @@ class SharedThreads : public testing::Test {
     }
     Task<> want(uint64_t tenant, size_t count) {
         for (size_t i = 0; i < count; ++i) co_await calls.spawn(call(*this, tenant));
-        co_await settle();
+        co_await let_pass();
     }
-    Task<> settle() { (void)co_await sleep_for(world.core(), std::chrono::milliseconds(1)); }
+    Task<> let_pass() { (void)co_await sleep_for(world.core(), std::chrono::milliseconds(1)); }
     Task<> end(std::deque<Held*>::iterator which) {
         Held* const held = *which;
         on_threads.erase(which);
         held->end.set();
-        co_await settle();
+        co_await let_pass();
     }
     Task<> end_all() {
         while (!on_threads.empty()) co_await end(on_threads.begin());
@@ -119,7 +119,7 @@ class SharedThreads : public testing::Test {
         Result<> already = fail(Code::busy), other = fail(Code::busy);
         stop.request_stop();
         co_await calls.spawn(stoppable(*this, 1, stop.token(), already));
-        co_await settle();
+        co_await let_pass();
         EXPECT_THAT(counts(), ElementsAre(Pair(1, 4))) << "all threads of the tenant still hang";
         for (const Result<>& each : stopped) EXPECT_EQ(each, Result<>(fail(Code::cancelled)));
         EXPECT_EQ(already, Result<>(fail(Code::cancelled)));
@@ -130,7 +130,7 @@ class SharedThreads : public testing::Test {
         StopSource later;
         co_await calls.spawn(stoppable(*this, 5, later.token(), other));
         later.request_stop();
-        co_await settle();
+        co_await let_pass();
         EXPECT_EQ(other, Result<>(fail(Code::cancelled)));
         co_await end_all();
         EXPECT_EQ(ended[1], 6U);

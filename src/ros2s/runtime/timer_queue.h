@@ -1,5 +1,5 @@
 // TimerQueue: armed timers, earliest first, equal times in arming order. A binary heap whose
-// entries know their position, so disarming is O(log n), too.
+// entries have their position, so disarming is O(log n), too.
 #pragma once
 #include <vector>
 

@@ -155,7 +155,7 @@ class UringRing final : public KernelRing {
             spec.tv_sec = std::chrono::floor<std::chrono::seconds>(*limit).count();
             spec.tv_nsec = (*limit % std::chrono::seconds(1)).count();
         }
-        // Whatever it says (a completion, ETIME, EINTR, EAGAIN), the next turn looks for itself.
+        // Whatever it returns (a completion, ETIME, EINTR, EAGAIN), the next turn looks for itself.
         io_uring_submit_and_wait_timeout(&ring_, &completion, 1, limit ? &spec : nullptr, nullptr);
         unsubmitted_ = 0;
     }
@@ -181,7 +181,7 @@ class UringRing final : public KernelRing {
         flush();
     }
     // "Already" means that the poll was woken. It completes, or the kernel finds that what woke it
-    // is gone and arms it anew: then it has to be asked again.
+    // is gone and arms it anew: then the request has to be repeated.
     void cancellation_ended(uint64_t tag, int32_t result) noexcept {
         const auto* operation = reinterpret_cast<const Operation*>(tag & ~tag_cancellation);
         if (result == -EALREADY && std::ranges::find(cancelled_, operation) != cancelled_.end()) {
@@ -224,7 +224,8 @@ class UringRing final : public KernelRing {
         // began it, or while it was a poll.
         if (result == -ECANCELED)
             return std::ranges::find(cancelled_, &operation) == cancelled_.end();
-        // A flush that failed says nothing of what it was to cover, and neither would a second one.
+        // After a failed flush the state of the writes before it is unknown, and a second flush
+        // would not change that.
         return operation.opcode != Opcode::fdatasync && (result == -EAGAIN || result == -EINTR);
     }
     void finish(Operation& operation, int32_t result) noexcept {

@@ -1,7 +1,7 @@
 // AccessTable: the rights of certificate subjects on containers, from a daemon's settings and from
-// the tenants of pools (tenancy). The control plane asks it about each call that names a pool or a
-// container. A mount keeps its answer (read only, or also write), which the data plane uses, too.
-// A daemon that takes rights away therefore ends the sessions of the subject.
+// the tenants of pools (tenancy). The control plane checks each call that names a pool or a
+// container against it. A mount keeps its answer (read only, or also write), which the data plane
+// uses, too. A daemon that takes rights away therefore ends the sessions of the subject.
 //
 // A right is given for POOL/CONTAINER. A '*' at the end matches the rest of a name: pool/scratch-*,
 // pool/*. `read` and `write` can also be given for a directory: POOL/CONTAINER/DIRECTORY (Granted).

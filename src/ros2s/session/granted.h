@@ -29,7 +29,7 @@ struct Granted {
     friend bool operator==(const Granted&, const Granted&) = default;
 };
 
-// Errors: invalid. Then `why` says what is wrong with the path; empty: the container's name is.
+// Errors: invalid. Then `why` is what is wrong with the path; empty: the container's name is wrong.
 [[nodiscard]] Result<Granted> parse_granted(std::string_view text, std::string& why);
 
 }  // namespace ros2s::session

@@ -10,7 +10,7 @@
 //
 // Invariants
 // - A node that a client gets counts as looked up from then on, a handle as open.
-// - A call that was stopped gives no node and no handle: no client would learn of them.
+// - A call that was stopped gives no node and no handle: no client would receive them.
 // - A handle that is being closed is closed, whatever happens to the call.
 // - Owners are the client's numbers outside, and the container's inside (UserGrant). The call's
 //   caller has the container's.

@@ -47,7 +47,7 @@ void Mount::say_if_foreign(fs::FileHandle handle) const {
             owner_.session, AuditAction::mount, object(), AuditDecision::refused,
             Error{.code = Code::stale},
             fmt::format(
-                "session {} of {} asked for handle {} of {}, which is session {}'s of {}: refused",
+                "session {} of {} requested handle {} of {}, which is session {}'s of {}: refused",
                 owner_.session.id.value, owner_.session.request.subject, handle.value, key_,
                 holder->second->id.value, holder->second->request.subject)),
         owner_.session.tenant);
@@ -58,7 +58,7 @@ Result<fs::Caller> Mount::caller_for(fs::UserClaim& claim) const {
     if (!caller) {
         owner_.sessions.audit().say(event_of(
             owner_.session, AuditAction::mount, object(), AuditDecision::refused, caller.error(),
-            fmt::format("{} asked for something of {} as user {}, for whom it may not act: refused",
+            fmt::format("{} requested access to {} as user {}, for whom it may not act: refused",
                         subject(), key_, claim.uid)));
         return fail(caller.error());
     }
@@ -304,7 +304,7 @@ Result<MountUse> Mounts::find(const Session& session, MountId id) const {
                 session, AuditAction::mount, {.pool = session.request.pool}, AuditDecision::refused,
                 Error{.code = Code::stale},
                 fmt::format(
-                    "session {} of {} asked for mount {}, which is session {}'s of {}: refused",
+                    "session {} of {} requested mount {}, which is session {}'s of {}: refused",
                     session.id.value, session.request.subject, id.value, holder->second->id.value,
                     holder->second->request.subject)),
             session.tenant);

@@ -37,7 +37,7 @@ class FileSystemSource {
                                                                const std::string& pool,
                                                                const std::string& container,
                                                                Report& report) = 0;
-    // In whose name the session uses the container, if the source reaches it by rights of its
+    // The name in which the session uses the container, if the source reaches it by rights of its
     // clients. Sessions with the same name share a file system. Empty: all of them.
     [[nodiscard]] virtual std::string authority_for(const Session& /*session*/,
                                                     bool /*read_only*/) const {
@@ -141,8 +141,8 @@ class Mount {
     [[nodiscard]] const UserGrant& users() const { return users_; }
     // For audit events about it, or about a node in it. Valid as long as the mount.
     [[nodiscard]] AuditObject object(fs::NodeId node = {}) const;
-    // The user as whom the client acts, in the claim's memory. Errors: denied, with an audit line,
-    // which says it of the request. The caller counts the request as refused.
+    // The user as whom the client acts, in the claim's memory. Errors: denied, with an audit line
+    // for the request. The caller counts the request as refused.
     [[nodiscard]] Result<fs::Caller> caller_for(fs::UserClaim& claim) const;
 
     // Room for one more handle: in this mount, for its tenant, in all.
@@ -159,7 +159,7 @@ class Mount {
     // The caller closes the handle next. Errors: stale.
     [[nodiscard]] Result<> closing(fs::FileHandle handle);
     // The client gets a reference to the node. If there are too many in this mount, of its tenant,
-    // or in all, the mount forgets a node that was not looked up for long. Our file systems find a
+    // or in all, the mount drops a node that was not looked up for long. Our file systems find a
     // node again by its number; of others it is `stale` then, and is looked up again.
     void refer(fs::NodeId node);
     // The client drops references. Excess ones are ignored.
@@ -209,7 +209,7 @@ class Mounts final : public SessionWatcher {
     Mounts(const Mounts&) = delete;
     Mounts& operator=(const Mounts&) = delete;
 
-    // What a session may use of a container.
+    // The rights of a session in a container.
     struct Grant {
         bool read_only = false;
         UserGrant users{};

@@ -1,11 +1,12 @@
-// RightsLeases: for how long a server may act on the rights that it was told. A DPU hears from the
-// engine of each pool, again and again, who may use it. If it hears nothing, rights may have been
-// revoked meanwhile. What needs rights in the pool then waits until the engine is heard again.
+// RightsLeases: the time until which a server may act on rights that it received. The engine of
+// each pool sends a DPU, again and again, the rights in the pool. If nothing arrives, rights may
+// have been revoked meanwhile. Requests that need rights in the pool then wait until the engine's
+// next message.
 //
 //     engine's answer ─ renew(pool, until) ─► hold() ─► requests, sessions, mounts
 //                                                └ no: wait()
 //
-// A pool without a lease is one whose rights this server knows itself. Owned by the session table;
+// A pool without a lease is one whose rights this server keeps itself. Owned by the session table;
 // used on its core.
 #pragma once
 #include <map>
@@ -21,8 +22,9 @@ namespace ros2s::session {
 
 class RightsLeases {
   public:
-    // How long a request of the data plane waits, as for a server that is away (rpc/options.h), and
-    // a call of the control plane, whose clients wait for 10 s and should hear the reason.
+    // The time that a request of the data plane waits, as for a server that cannot be reached
+    // (rpc/options.h). A call of the control plane waits for less: its clients give up after 10 s,
+    // and should receive the reason before.
     static constexpr Duration patience = std::chrono::seconds(30);
     static constexpr Duration patience_of_calls = std::chrono::seconds(4);
 

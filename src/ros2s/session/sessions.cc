@@ -116,7 +116,7 @@ Result<SessionUse> SessionTable::find(SessionId id, std::string_view subject,
                  .object = AuditObject{.pool = found->second->request.pool},
                  .decision = AuditDecision::refused,
                  .reason = Error{.code = Code::stale},
-                 .text = fmt::format("{} ({}) asked for session {}, which is {}'s: refused",
+                 .text = fmt::format("{} ({}) requested session {}, which is {}'s: refused",
                                      subject, from.empty() ? "here" : from, id.value, owner)});
         return fail(Code::stale);
     }

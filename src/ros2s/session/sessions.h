@@ -131,12 +131,12 @@ class Session {
 
 using SessionUse = InUse<Session>;
 
-// About something that its client did or wanted.
+// About an action or a request of its client.
 [[nodiscard]] AuditEvent event_of(const Session& session, AuditAction action,
                                   const AuditObject& object, AuditDecision decision,
                                   std::optional<Error> reason, std::string_view text);
 
-// A holder of resources for sessions, for example open files or connections. It releases them when
+// An owner of resources of sessions, for example open files or connections. It releases them when
 // the session ends.
 class SessionWatcher {
   public:
@@ -189,8 +189,9 @@ class SessionTable {
     // For a call over a connection that attach() admitted. Errors: stale.
     [[nodiscard]] Result<SessionUse> use(SessionId id);
 
-    // What the session does from here on is for that tenant, and not for its subject's. Before its
-    // first ticket. The tenant's limit of sessions is kept where its own clients open them.
+    // From here on the session's requests count for that tenant, and not for its subject's. Call it
+    // before its first ticket. The tenant's limit of sessions is kept where its own clients open
+    // them.
     void use_account(Session& session, std::string_view tenant);
     // Of a subject that may have no session.
     [[nodiscard]] std::shared_ptr<admission::Account> account_of(std::string_view subject,
@@ -200,8 +201,8 @@ class SessionTable {
     // Finds sessions that are ending, too. Null: it is gone. Valid until the next await.
     [[nodiscard]] const Session* look(SessionId id) const;
 
-    // Ends the session and returns when everything that was held for it is gone, also if another
-    // call has begun to end it. Does nothing if there is no such session.
+    // Ends the session and returns when everything that was held for it is released, also if
+    // another call has begun to end it. Does nothing if there is no such session.
     Task<> close(SessionId id);
     // Ends the session in the background, because its rights were taken away: its requests and
     // updates stop, wherever they wait. An audit line has the reason. Does nothing if there is no
@@ -230,8 +231,8 @@ class SessionTable {
     [[nodiscard]] const AuditLines& audit() const { return audit_; }
 
     [[nodiscard]] RightsLeases& rights() { return rights_; }
-    // For what needs the rights of that session, unless rights().hold(): waits for the lease of its
-    // pool, without holding the session. Errors: those of RightsLeases::wait().
+    // For requests that need the rights of that session, unless rights().hold(): waits for the
+    // lease of its pool, without holding the session. Errors: those of RightsLeases::wait().
     Task<Result<>> wait_for_rights(const Call& call, SessionId id);
 
     // All sessions, oldest first. The pointers are valid until the next await.

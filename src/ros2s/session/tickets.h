@@ -10,7 +10,8 @@
 // - A ticket is redeemed at most once. A wrong secret does not use a ticket up, so no client can
 //   spend the ticket of another client.
 // - The time of a refusal does not depend on how much of a secret was right. The peer does not
-//   learn the reason: unknown, used, expired and revoked tickets are refused alike. Counters record
+//   receive the reason: unknown, used, expired and revoked tickets are refused alike. Counters
+//   record
 //   the reason.
 // - A secret is erased when its ticket ends.
 // - Unredeemed tickets are bounded, per subject and in all, and a subject leaves room for others.
@@ -46,7 +47,7 @@ enum class Purpose : uint8_t {
     return purpose == Purpose::store ? "store" : "link";
 }
 
-// What the holder of a ticket is granted.
+// The rights that a ticket grants to its holder.
 struct TicketGrant {
     SessionId session{};
     std::string subject;  // of the client's certificate

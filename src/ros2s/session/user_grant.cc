@@ -53,7 +53,7 @@ std::vector<std::string_view> parts_of(std::string_view text, char between) {
     return parts;
 }
 
-// 4294967295 means "no change" to chown(2), and is nobody's number.
+// 4294967295 means "no change" to chown(2), and is no user's number.
 std::optional<uint32_t> number_of(std::string_view text) {
     uint32_t number = 0;
     if (!parse_number(text, number) || number == UINT32_MAX) return std::nullopt;
@@ -138,7 +138,7 @@ Result<> UserGrant::set(std::string_view name, std::string_view text, std::strin
     }
     if (name == "squash") {
         squash = squash_of(text);
-        if (!squash) return wrong("UID:GID, the user as whom everybody acts: 1000:1000");
+        if (!squash) return wrong("UID:GID, the user as whom all users act: 1000:1000");
         return {};
     }
     if (name == "root_squash") {

@@ -5,8 +5,8 @@
 // Settings, each a text:
 //
 //     users, groups    any (the default), or numbers and ranges: "1000-1999, 5000"
-//     root_squash      yes or no: user 0 and group 0 act as nobody (65534)
-//     squash           UID:GID: everybody acts as this user
+//     root_squash      yes or no: user 0 and group 0 act as user nobody (65534)
+//     squash           UID:GID: every user acts as this one
 //     uid_map, gid_map HOST:STORED:COUNT, separated by commas: the host's numbers HOST and
 //                      following are STORED and following in the container
 //     may              devices, set_ids, privileged_attributes: what root of the host may make
@@ -55,7 +55,7 @@ struct UserGrant {
     // The user as whom a claim acts. Groups that it may not name, or that have no number here, are
     // left out. The result uses the claim's memory. Errors: denied.
     [[nodiscard]] Result<fs::Caller> caller_for(fs::UserClaim& claim) const;
-    // Owners as the host sees them: nobody, if they have no number there.
+    // Owners as the host sees them: user `nobody`, if they have no number there.
     [[nodiscard]] fs::Attributes shown(fs::Attributes attributes) const;
     // Owners as the container stores them. Errors: invalid (they have no number there).
     [[nodiscard]] Result<uint32_t> stored_uid(uint32_t uid) const;

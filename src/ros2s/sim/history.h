@@ -87,12 +87,12 @@ class History {
     void clock_stepped() { ++clock_steps_; }
     void acknowledge(size_t client, const std::shared_ptr<Issued>& issued,
                      const object::Commit& commit);
-    // The store does not know any more whether it happened. Permitted only if the client was silent
-    // for the lease.
+    // The store can no longer determine whether it happened. Permitted only if the client was
+    // silent for the lease.
     void expires(size_t client, std::optional<Duration> lease, WallTime now);
     // The epoch of the client's witness, after expires().
     void finds(size_t client, const std::shared_ptr<Issued>& issued, object::Epoch witness);
-    // The store said that it did not happen.
+    // The store reported that it did not happen.
     void refuse(size_t client, const std::shared_ptr<Issued>& issued, const Error& error);
     // The client will not send it again. False if its result is not known yet.
     bool abandon(size_t client);

@@ -40,7 +40,7 @@ struct Run {
     std::optional<Duration> reply_lease{};  // Rig::reply_lease()
     bool wind_down = false;                 // set from outside: clients finish their request
 
-    // True if the client knows the result of its request.
+    // True if the client has the result of its request.
     [[nodiscard]] bool is_known(const auto& result) const {
         return !crashed && (result.has_value() || !failing);
     }

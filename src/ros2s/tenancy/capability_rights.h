@@ -1,4 +1,4 @@
-// What capabilities mean for tenants of a pool.
+// The rights that capabilities give to tenants of a pool.
 //
 // Plain functions; any thread.
 #pragma once
@@ -13,10 +13,11 @@ namespace ros2s::tenancy {
 [[nodiscard]] bool gives(const Tenant& tenant, const capability::Use& use);
 // True if the tenant has some right in the container.
 [[nodiscard]] bool sees(const Tenant& tenant, std::string_view container);
-// Whether a capability of this program was revoked. It gets no other one for an hour.
+// Returns true if a capability of this program was revoked. It gets no other one for an hour.
 [[nodiscard]] bool is_revoked(const Tenant& tenant, const capability::PublicKey& program,
                               WallTime now);
-// Whether the chain with this first and last link was revoked, or another one of its program.
+// Returns true if the chain with this first and last link was revoked, or another one of its
+// program.
 [[nodiscard]] bool is_revoked(const Tenant& tenant, const capability::Capability& first,
                               const capability::Capability& last, WallTime now);
 

@@ -1,9 +1,9 @@
-// Policy: what the subjects may do at a DPU, or at an engine: its settings, and the tenants of each
-// pool.
+// Policy: the rights of subjects at a DPU, or at an engine: from its settings, and from the tenants
+// of each pool.
 //
 // - A subject has the rights of its settings, and, at a DPU, those of its tenant in the pool.
 // - A subject of a tenant that was revoked or has expired has no rights in that pool, whatever the
-//   settings say.
+//   settings are.
 // - Subjects of one tenant share an account. A tenant's limits replace those of the settings. A
 //   subject with tenants in several pools has the account of each in its pool.
 //

@@ -1,5 +1,5 @@
-// Tenant: who may do what in one pool. The engine keeps the pool's tenants (TenantRegistry). DPUs
-// follow them (Policy).
+// Tenant: the rights and limits of a party in one pool. The engine keeps the pool's tenants
+// (TenantRegistry). DPUs follow them (Policy).
 //
 // A tenant has subjects of certificates, rights on containers of the pool, and limits. Its settings
 // are texts, and have the same form on the command line, on the wire and in the file:

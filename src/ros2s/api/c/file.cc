@@ -65,8 +65,8 @@ int ros2s_file_open(ros2s_fs* fs, const char* path, int flags, mode_t mode, ros2
     *out = nullptr;
     if (!to_open_flags(flags)) {
         return refuse(EINVAL, std::string("open '") + path +
-                                  "': flags that this library does not "
-                                  "know, listed in ros2store.h");
+                                  "': unknown flags; ros2store.h lists "
+                                  "the valid ones");
     }
     auto file = std::make_unique<ros2s_file>(ros2s_file{.fs = *fs, .path = path});
     file->core.path = file->path;

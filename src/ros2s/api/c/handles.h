@@ -1,5 +1,5 @@
-// What the handles of the C ABI point to, and the steps of a call: check the handle, run on the
-// core, convert the result.
+// The objects to which handles of the C ABI point, and the steps of a call: check the handle, run
+// on the core, convert the result.
 #pragma once
 #include <sys/stat.h>
 

@@ -69,7 +69,7 @@ class Instances {
 
 namespace {
 
-// Problems outside of calls are logged to standard error, or as the environment says:
+// Problems outside of calls are logged to standard error, or as the environment sets it:
 // ROS2STORE_LOG=debug, info, warning, error or off.
 Log log_of_process() {
     const char* wanted = std::getenv("ROS2STORE_LOG");

@@ -170,6 +170,6 @@ int ros2s_queue_reap(ros2s_queue* queue, ros2s_completion* completions, uint32_t
 }
 
 int ros2s_queue_fd(ros2s_queue* queue) {
-    if (const int rc = check(queue, "ask for a queue's descriptor"); rc < 0) return rc;
+    if (const int rc = check(queue, "request a queue's descriptor"); rc < 0) return rc;
     return queue->queue->descriptor();
 }

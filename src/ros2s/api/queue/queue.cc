@@ -136,7 +136,7 @@ Task<> Queue::serve(QueueEntry entry) {
     complete(entry.user_data, result);
 }
 
-// A completion has only a number, and EIO says little.
+// A completion has only a number, and EIO gives no cause.
 void Queue::say_corrupt(const CoreFile& file, std::string_view what, const Error& error) {
     constexpr uint32_t lines_max = 100;
     if (error.code != Code::corrupt || ++corrupt_ > lines_max) return;

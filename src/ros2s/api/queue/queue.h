@@ -60,7 +60,7 @@ class Queue final : public Poller {
     ~Queue() override;
 
     // ---- the submitter's thread
-    // How many more entries can be put.
+    // The number of further entries that can be put.
     [[nodiscard]] uint32_t room() const noexcept {
         return depth_ - (unpublished_ - reaped_.load(std::memory_order_acquire));
     }
@@ -92,10 +92,10 @@ class Queue final : public Poller {
     [[nodiscard]] uint32_t available() const noexcept {
         return completed_.load(std::memory_order_seq_cst) - reaped_.load(std::memory_order_relaxed);
     }
-    // Asks for the eventfd at `count` completions. False if they are there already.
+    // Requests the eventfd at `count` completions. False if they are there already.
     [[nodiscard]] bool ask_for(uint32_t count) noexcept;
     void stop_asking() noexcept;
-    // Asks for the eventfd at the next completion, which may have happened already.
+    // Requests the eventfd at the next completion, which may have happened already.
     void arm_descriptor() noexcept;
     void wait(uint32_t least, int64_t timeout_ns) noexcept;
     void wait_for_event(uint32_t least, Time until) noexcept;

@@ -1,4 +1,4 @@
-// What the cases share: an open device, and blocks whose content depends on their position.
+// Parts that the cases share: an open device, and blocks whose content depends on their position.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -22,11 +22,11 @@ struct KernelVersion {
     auto operator<=>(const KernelVersion&) const = default;
     [[nodiscard]] std::string to_string() const;
 
-    // Whether the driver reports a command that it dropped, for example because the controller goes
-    // away ("nvme: fix error-handling for io_uring nvme-passthrough"). Older kernels report status
-    // 0: done.
+    // Returns true if the driver reports a command that it dropped, for example because the
+    // controller goes away ("nvme: fix error-handling for io_uring nvme-passthrough"). Older
+    // kernels report status 0: done.
     [[nodiscard]] bool reports_dropped_commands() const noexcept;
-    // Older kernels, if asked to poll for passthrough, look for a killed process's commands in
+    // Older kernels, if they are to poll for passthrough, look for a killed process's commands in
     // memory that they have freed. The kernel oopses, and the namespace's pool cannot be opened
     // before a restart of the machine.
     [[nodiscard]] bool polls_by_request() const noexcept;

@@ -127,7 +127,7 @@ std::unexpected<Error> cannot_open(const std::string& path, int error, Report& r
         case EBUSY:
             return report.fail(code,
                                "{}: its block device is in use (mounted, part of a RAID or a "
-                               "volume, or somebody's pool): see lsblk, and free it first",
+                               "volume, or in a pool): see lsblk, and free it first",
                                path);
         case ENOENT:
         case ENODEV:
@@ -202,7 +202,7 @@ Result<NamespaceFormat> read_identify(const std::string& path, uint32_t number,
                            path, shift);
     }
     if (lbas == 0 || lbas > (uint64_t{1} << 63) >> shift) {
-        return report.fail(Code::corrupt, "{}: says that it has {} blocks of {} bytes", path, lbas,
+        return report.fail(Code::corrupt, "{}: reports {} blocks of {} bytes", path, lbas,
                            1U << shift);
     }
     NamespaceFormat format{.size = round_down<uint64_t>(lbas << shift, block_bytes),

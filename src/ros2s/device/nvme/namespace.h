@@ -1,5 +1,5 @@
 // Namespace: an NVMe namespace, opened by its character device (/dev/ngXnY) and locked, and its
-// controller's description. Opening asks the controller by ioctl, which blocks for moments.
+// controller's description. Opening queries the controller by ioctl, which blocks for moments.
 #pragma once
 #include <memory>
 #include <optional>
@@ -25,12 +25,12 @@ struct NamespaceFormat {
     std::string model;
 };
 // From the two answers of 4096 bytes each. Errors: unsupported (an LBA size other than 512 to 4096,
-// metadata beside the blocks), corrupt (an invalid answer); the report says which.
+// metadata beside the blocks), corrupt (an invalid answer); the report names it.
 [[nodiscard]] Result<NamespaceFormat> read_identify(const std::string& path, uint32_t number,
                                                     ConstBytes of_namespace,
                                                     ConstBytes of_controller, Report& report);
 
-// Whether commands are completed without interrupts, by polling.
+// Polling for completions, without interrupts: in use, or why not.
 enum class Polling : uint8_t {
     no_queues,       // an administrator gave the driver none (nvme.poll_queues)
     kernel_too_old,  // for them: before Linux 6.4

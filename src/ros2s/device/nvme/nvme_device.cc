@@ -73,8 +73,8 @@ Task<Result<std::unique_ptr<BlockDevice>>> NvmeDevice::open(Reactor& reactor, st
     if (reactor.ring()->kind() != Ring::Kind::io_uring) {
         co_return report.fail(Code::unsupported,
                               path +
-                                  ": NVMe passthrough needs io_uring, and this process does "
-                                  "without it: `ros2store doctor` says why");
+                                  ": NVMe passthrough needs io_uring, which this process "
+                                  "cannot use: `ros2store doctor` shows the reason");
     }
     ROS2S_CO_TRY_ASSIGN(auto opened, co_await Namespace::open(reactor, path, report));
     auto space = std::make_unique<Namespace>(std::move(opened));

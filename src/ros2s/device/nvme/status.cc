@@ -28,7 +28,7 @@ constexpr Status statuses[] = {
     {0x080, EINVAL, "beyond the end of the namespace: it has become smaller"},
     {0x081, ENOSPC, "the namespace's capacity is exceeded"},
     {0x082, EAGAIN, "the namespace is not ready"},
-    {0x083, EBUSY, "somebody else has reserved the namespace"},
+    {0x083, EBUSY, "another host has reserved the namespace"},
     {0x280, EIO, "the medium could not be written"},
     {0x281, EIO, "the medium could not be read"},
     {0x286, EACCES, "the controller denies access"},

@@ -36,8 +36,8 @@ std::unexpected<Error> no_memory_there(const std::string& path, Report& report) 
                        path);
 }
 
-// Whether its memory is a region of NVDIMMs (or CXL memory, which the kernel presents as such), and
-// stores to it are durable without the help of a hypervisor.
+// Returns true if its memory is a region of NVDIMMs (or CXL memory, which the kernel presents as
+// such), and stores to it are durable without the help of a hypervisor.
 bool is_persistent(const std::filesystem::path& device) {
     std::error_code failed;
     std::filesystem::path folder;
@@ -67,8 +67,8 @@ std::optional<uint64_t> devdax_bytes(const struct stat& status) {
     return bytes;
 }
 
-// Whether the kernel knows of memory that has lost its contents on the device below a file, or on
-// the whole of a partitioned one. A store to such memory raises SIGBUS.
+// Returns true if the kernel lists memory that has lost its contents on the device below a file, or
+// on the whole of a partitioned one. A store to such memory raises SIGBUS.
 bool has_bad_memory(dev_t device) {
     const auto folder = fmt::format("/sys/dev/block/{}:{}/", major(device), minor(device));
     for (const char* file : {"badblocks", "../badblocks"}) {

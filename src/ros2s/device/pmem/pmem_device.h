@@ -9,7 +9,7 @@
 //
 // A read of a file returns an error for memory that has lost its contents (an uncorrectable error),
 // and for a file that was truncated: the kernel's copy survives what would otherwise end the
-// process with SIGBUS. For the same reason, if the kernel knew of bad memory when the file was
+// process with SIGBUS. For the same reason, if the kernel listed bad memory when the file was
 // opened, writes use pwrite(2) and fdatasync(2); path() reports it. Three cases still end the
 // process: bad memory of devdax, a write beyond the end of a truncated file, and a write to memory
 // that became bad while the file was open.

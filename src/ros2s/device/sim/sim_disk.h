@@ -21,7 +21,7 @@
 //   rotten       one bit flips, in the written data or on the medium under a read
 //   slow         a hundred times the longest latency
 //   error        EIO. A failed write may have written any of its sectors. After a failed flush any
-//                unflushed block may never reach the medium, whatever later flushes say. A failed
+// unflushed block may never reach the medium, whatever later flushes return. A failed
 //                discard is done later, between other operations
 //   declined     unsupported, for a discard
 //   For flush and discard, lost, misdirected and rotten mean no fault.

@@ -27,7 +27,7 @@ std::unexpected<Error> failed(const std::string& path, std::string_view doing, i
 Result<> check_free_space(const std::string& directory, uint64_t size, Report& report) {
     struct statvfs status{};
     if (::statvfs(directory.c_str(), &status) != 0) {
-        return failed(directory, "asking for its free space", errno, report);
+        return failed(directory, "reading its free space", errno, report);
     }
     const uint64_t available = uint64_t{status.f_bavail} * status.f_frsize;
     if (available < size) {

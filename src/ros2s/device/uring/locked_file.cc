@@ -34,8 +34,8 @@ std::unexpected<Error> open_failed(const std::string& path, int error, bool dire
             if (!direct) break;
             return report.fail(Code::unsupported,
                                path +
-                                   ": its file system refuses O_DIRECT; use ext4 or XFS, or ask "
-                                   "for buffered I/O by name");
+                                   ": its file system refuses O_DIRECT; use ext4 or XFS, or select "
+                                   "buffered I/O by name");
         default: break;
     }
     return report.fail(code, "{}: cannot open it ({})", path, describe(code));

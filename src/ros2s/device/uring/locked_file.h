@@ -12,7 +12,7 @@ class LockedFile {
   public:
     // `flags` beyond O_RDWR, O_CLOEXEC and O_DIRECT: O_CREAT for a file of mode 0600, or 0. If the
     // lock's owner is dead, waits a little for its last operations to end. Errors as
-    // FileDevice::open(); the report says what, where and what to do.
+    // FileDevice::open(); the report has what failed, where, and the remedy.
     [[nodiscard]] static Task<Result<LockedFile>> open(Reactor& reactor, std::string path,
                                                        int flags, FileDeviceOptions options,
                                                        Report& report);

@@ -17,7 +17,7 @@ void clear(std::vector<uint64_t>& bits, uint64_t at) {
     bits[at / 64] &= ~(uint64_t{1} << (at % 64));
 }
 
-// How far a search looks beyond its cursor before it takes the best runs that it has seen. Looking
+// The distance that a search covers beyond its cursor before it takes the best runs so far. Looking
 // through small pieces takes time, and a small group gains little from the longest ones.
 uint64_t window_for(uint64_t blocks) {
     return std::clamp<uint64_t>(64 * blocks, 4096, 2 * SpaceMap::region_blocks);

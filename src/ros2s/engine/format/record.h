@@ -67,7 +67,7 @@ class RecordBuilder {
     uint32_t transactions_ = 0;
 };
 
-// The header alone, checked against its own CRC. It tells a reader how much to read. Errors:
+// The header alone, checked against its own CRC. It has the number of bytes to read. Errors:
 // corrupt, bad_version.
 [[nodiscard]] Result<RecordHeader> decode_record_header(ConstBytes block);
 

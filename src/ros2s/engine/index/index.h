@@ -8,7 +8,7 @@
 // Crash contract. After a crash of the process or the machine the index has exactly the batches
 // applied up to some point: whole batches, in the order of apply(). That point is at or after the
 // last flush() that returned without an error. A caller that keeps a position in every batch
-// therefore learns its progress from the index itself. Batches that were never flushed may survive.
+// therefore finds its progress in the index itself. Batches that were never flushed may survive.
 //
 // Invariants
 // - A get() or one scan() sees each batch completely or not at all; two calls may see different

@@ -25,7 +25,7 @@ class IndexUnderTest {
     virtual ~IndexUnderTest() = default;
     // Opens the existing index; the first time, an empty one.
     virtual std::unique_ptr<Index> open() = 0;
-    // Whether crash() is possible. It makes the open index unusable; it is destroyed next.
+    // Returns true if crash() is possible. It makes the open index unusable; it is destroyed next.
     [[nodiscard]] virtual bool can_crash() const { return false; }
     virtual void crash(Random&) {}
     // Rounds of the randomised tests: fewer if opening takes long.

@@ -1,4 +1,5 @@
-// What the attack tests of several providers send, and how they see the end of a session.
+// The messages that the attack tests of several providers send, and the checks that a session has
+// ended.
 #pragma once
 #include <functional>
 #include <vector>

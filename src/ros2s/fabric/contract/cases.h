@@ -1,4 +1,4 @@
-// What the cases share: the two halves, and how they communicate.
+// Parts that the cases share: the two halves, and their communication.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -67,8 +67,8 @@ Task<> expect_to_hear(Endpoint& endpoint, std::string text);
 Task<> send_key(Endpoint& endpoint, RemoteKey key);
 Task<RemoteKey> receive_key(Endpoint& endpoint);
 
-// How often both sides together refused for this reason. Each half calls it with its own endpoint.
-// The server's call returns the sum, the client's 0.
+// Returns the number of refusals of both sides for this reason. Each half calls it with its own
+// endpoint. The server's call returns the sum, the client's 0.
 Task<uint64_t> refused_by_both(Endpoint& endpoint, Counters& counters, Refusal refusal);
 
 }  // namespace ros2s::fabric::contract

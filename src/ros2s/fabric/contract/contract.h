@@ -27,7 +27,7 @@ class Setup {
     // Called on the side's core.
     [[nodiscard]] virtual Result<std::unique_ptr<Domain>> open_domain(Side side,
                                                                       Report& report) = 0;
-    // Where to listen.
+    // Returns an address to listen on.
     [[nodiscard]] virtual std::string address() = 0;
     // An address without a listener, derived from the server's.
     [[nodiscard]] virtual std::string unused_address(const std::string& address) {

@@ -1,7 +1,7 @@
 // Lane: the connection to one peer through a network library, and what is being sent on it.
 //
 // It may outlive its wire. When a session ends, the worker takes over its lane. The worker ends the
-// lane when all its data is sent, or when it learns that the peer is gone.
+// lane when all its data is sent, or when the peer is found to be gone.
 #pragma once
 #include <cstddef>
 

@@ -3,7 +3,7 @@
 // process died, within ten seconds if the machine did.
 //
 // Data on the library's connections may arrive after the hang-up of the socket, so
-// - the side that says goodbye keeps both until the peer has hung up or the time is over
+// - the side that sends the goodbye keeps both until the peer has hung up or the time is over
 //   (farewell());
 // - the side that sees a hang-up first receives what the library still has (Worker::quiet()).
 //

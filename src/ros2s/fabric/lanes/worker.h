@@ -36,7 +36,7 @@ class Worker : public Poller {
     // After its wires are closed. Gives lanes that wind up some time to send what they have.
     Task<> close();
 
-    // What a peer needs to reach this worker.
+    // The address by which a peer reaches this worker.
     [[nodiscard]] virtual const std::vector<std::byte>& address() const noexcept = 0;
     // Errors: unsupported (no way from our device to the peer's), disconnected (none now),
     // no_memory, io.
@@ -46,8 +46,8 @@ class Worker : public Poller {
     // Lanes that may exist beside those that wind up or are being set up.
     [[nodiscard]] virtual size_t lanes_max() const noexcept { return SIZE_MAX; }
 
-    // Whether both sides may begin to connect at the same time. If not, the listening side waits
-    // for the other's first message, which makes the set-up longer.
+    // Returns true if both sides may begin to connect at the same time. If not, the listening side
+    // waits for the other's first message, which makes the set-up longer.
     [[nodiscard]] virtual bool may_cross() const noexcept = 0;
 
     [[nodiscard]] Reactor& reactor() noexcept { return reactor_; }
@@ -71,7 +71,7 @@ class Worker : public Poller {
   protected:
     // Looks at the library once; true if there was work.
     virtual bool progress() noexcept = 0;
-    // Asks for a wake-up by the event descriptor and looks once more; false if there is work.
+    // Requests a wake-up by the event descriptor and looks once more; false if there is work.
     virtual bool arm_events() noexcept = 0;
     // Readable when an armed library has something to do.
     [[nodiscard]] virtual int event_descriptor() const noexcept = 0;

@@ -32,7 +32,7 @@ class Context {
     // Readable when the queue has something, after may_sleep() returned true.
     [[nodiscard]] int event_descriptor() const noexcept { return event_; }
     [[nodiscard]] bool may_sleep() const noexcept;
-    // What a peer needs to reach the endpoint: a socket address.
+    // The socket address by which a peer reaches the endpoint.
     [[nodiscard]] const std::vector<std::byte>& address() const noexcept { return address_; }
     [[nodiscard]] size_t peers_max() const noexcept { return peers_max_; }
     [[nodiscard]] size_t message_bytes_max() const noexcept { return message_bytes_max_; }

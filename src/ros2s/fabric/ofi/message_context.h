@@ -33,7 +33,7 @@ class MessageContext {
     [[nodiscard]] fid_domain* domain() const noexcept { return domain_.get(); }
     [[nodiscard]] fid_cq* completions() const noexcept { return completions_.get(); }
     [[nodiscard]] fid_eq* events() const noexcept { return events_.get(); }
-    // Whether an address of that kind can be ours at all.
+    // Returns true if the address is of the kind that this context uses.
     [[nodiscard]] bool is_of_our_kind(ConstBytes address) const noexcept;
     // An endpoint of ours, not connected yet. For an address of our kind (libfabric may then wait
     // for the network to resolve it), or for a peer that requests a connection. Null: libfabric
@@ -50,7 +50,7 @@ class MessageContext {
     [[nodiscard]] int event_descriptor() const noexcept { return events_of_all_.get(); }
     [[nodiscard]] bool may_sleep() const noexcept;
     void signal() noexcept;
-    // Where it listens: a socket address.
+    // The socket address on which it listens.
     [[nodiscard]] const std::vector<std::byte>& address() const noexcept { return address_; }
 
   private:
@@ -59,7 +59,8 @@ class MessageContext {
     int create_queues();
     int listen();
     int wait_on(fid& queue);
-    // Whether libfabric may cache registrations. Then the key of an ended registration stays valid.
+    // Returns true if libfabric may cache registrations. Then the key of an ended registration
+    // stays valid.
     [[nodiscard]] bool remembers_memory() const;
     // libfabric frees what it keeps of the request.
     void forget(const fi_info& request) noexcept;

@@ -53,7 +53,7 @@ std::unexpected<Error> cannot_open(const OfiLibrary& ofi, const Options& options
     return report.fail(
         error_of(status),
         "provider " + options.provider + " cannot be opened on device " + options.device +
-            ": libfabric says '" + ofi.fi_strerror(-status) +
+            ": libfabric reports '" + ofi.fi_strerror(-status) +
             "': check that the device is up and has an IP address, or name another as device=");
 }
 

@@ -1,6 +1,6 @@
 // ofi: providers over libfabric (docs/decisions/0405-ofi.md). Frames of packets are its messages.
 // - ofi+tcp;ofi_rxm and ofi+verbs;ofi_rxm are for trusted machines. They use a reliable datagram
-//   endpoint. Put and get are packets too. The grantor's own code copies them after it has asked
+//   endpoint. Put and get are packets too. The grantor's own code copies them after it has checked
 //   its own table. None of our memory is registered for one-sided operations.
 // - ofi+verbs is also for hosts that are not trusted. It uses one RDMA connection for each session.
 //   The adapter executes put and get, and checks the keys of granted memory. A child that is forked

@@ -13,7 +13,7 @@ namespace ros2s::fabric::ofi {
 class OfiLane;
 class OfiWorker;
 
-// What libfabric gets with a message, and returns.
+// The context that libfabric gets with a message, and returns.
 struct Transfer {
     bool outgoing = false;
 };

@@ -1,4 +1,4 @@
-// Peers: the endpoints of others by their addresses, as libfabric knows them. libfabric keeps a
+// Peers: the endpoints of others by their addresses, as libfabric has them. libfabric keeps a
 // connection for each. Several lanes may use one peer. A peer without lanes is kept for a while: if
 // one side drops the connection while the other begins to use it again, data is lost.
 //

@@ -1,4 +1,4 @@
-// What we request from libfabric for a provider and a device, and whether this machine has them.
+// The request to libfabric for a provider and a device, and the check that this machine has them.
 // The decision is a function of plain values, so that tests can cover machines that are not
 // available.
 #pragma once

@@ -131,7 +131,8 @@ Result<> PacketEndpoint::finish_use(const PeerGrants::Use& use, const Result<>& 
 
 void PacketEndpoint::on_granted(const PacketView& packet) noexcept {
     if (one_sided_ == nullptr || !initiates()) return end(End::violation);
-    // A correct peer reuses a slot only after it was told that no transfer of it is in progress.
+    // A correct peer reuses a slot only after it was notified that no transfer of it is in
+    // progress.
     if (peer_grants_.size() + notices_.size() >= limits_.regions_max) return end(End::over_budget);
     const uint64_t within = packet.header.count;
     const Time now = reactor_.now();

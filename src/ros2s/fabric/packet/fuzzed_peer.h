@@ -1,5 +1,5 @@
-// What the fuzzers of packet-carrying providers share: the limits of a session, and a peer that
-// sends mostly valid packets.
+// Parts that the fuzzers of packet-carrying providers share: the limits of a session, and a peer
+// that sends mostly valid packets.
 #pragma once
 #include <vector>
 

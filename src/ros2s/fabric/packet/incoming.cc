@@ -1,5 +1,5 @@
-// How a PacketEndpoint handles arriving packets. The peer's bytes are untrusted: a violation of the
-// protocol or of a budget ends the connection.
+// The part of PacketEndpoint that handles arriving packets. The peer's bytes are untrusted: a
+// violation of the protocol or of a budget ends the connection.
 
 #include "ros2s/fabric/packet/packet_endpoint.h"
 

@@ -12,8 +12,8 @@ struct Packet {
     enum class Type : uint8_t {
         message = 1,  // a piece of a message: operation = the message's size, offset = its position
         put = 2,   // key, then bytes for `offset` in its range; count = bytes from there to the end
-        get = 3,   // key; asks for `count` bytes at `offset`
-        got = 4,   // bytes at `offset` of those asked for
+        get = 3,   // key; requests `count` bytes at `offset`
+        got = 4,   // bytes at `offset` of those requested
         done = 5,  // put or get `operation` ended; result = 0 or why it was refused, plus 1
         credit = 6,   // `count` bytes of messages were released
         goodbye = 7,  // nothing follows
@@ -38,7 +38,7 @@ static_assert(sizeof(Packet) == 32 && std::has_unique_object_representations_v<P
 
 inline constexpr size_t frame_bytes = size_t{60} << 10;
 
-// Whether the fields agree with the type, for any header.
+// Returns true if the fields agree with the type. The header may be any bytes.
 [[nodiscard]] bool makes_sense(const Packet& header) noexcept;
 
 // A packet of a frame, decoded: every field agrees with its type and with the bytes that follow.

@@ -1,9 +1,9 @@
 // PacketEndpoint: an Endpoint over a Wire. Messages, put and get are packets, several to a frame of
-// at most 60 KiB, so that many small replies cost one send. The grantor's own code copies, and asks
-// its grant table for every piece. If the wire's adapter moves bytes by itself (OneSided), put and
-// get are its operations. The granting side then announces grants and revocations. The initiating
-// side checks each transfer against them (PeerGrants), and reports when a revoked grant has no
-// transfer left.
+// at most 60 KiB, so that many small replies cost one send. The grantor's own code copies, and
+// checks its grant table for every piece. If the wire's adapter moves bytes by itself (OneSided),
+// put and get are its operations. The granting side then announces grants and revocations. The
+// initiating side checks each transfer against them (PeerGrants), and reports when a revoked grant
+// has no transfer left.
 //
 // Outgoing data takes turns: control (credit, ends of operations), messages in order, pieces of
 // puts and of replies to gets round robin. An open frame is written when it is full or when the
@@ -29,9 +29,9 @@ namespace ros2s::fabric {
 
 class PacketEndpoint;
 
-// What the connections of one domain share: spare frames, and the list of connections with an open
-// frame. Open frames are written before the core polls or sleeps: the domain calls flush() from its
-// Poller.
+// The connections of one domain share a Flusher: spare frames, and the list of connections with an
+// open frame. Open frames are written before the core polls or sleeps: the domain calls flush()
+// from its Poller.
 class Flusher {
   public:
     Flusher() = default;
@@ -135,7 +135,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
 
     void frame_sent(Frame& frame) noexcept override;
     void frame_came(ConstBytes frame) noexcept override;
-    // A side that has said goodbye does not care how the other one leaves.
+    // After its goodbye a side ignores how the other one ends the connection.
     void broke(End how) noexcept override {
         end(goodbye_said_ && how == End::peer_died ? End::closed_here : how);
     }

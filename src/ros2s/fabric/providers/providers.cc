@@ -60,7 +60,7 @@ struct Provider {
     const char* reach = "";                                    // of one without devices
 };
 
-// All that this module knows of a provider.
+// The facts about a provider.
 constexpr std::array providers{
     Provider{"shm", false, open_shm, nullptr, "between processes of this machine"},
     Provider{"tls", false, open_tls, nullptr,

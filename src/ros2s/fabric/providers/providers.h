@@ -18,10 +18,10 @@ struct SegmentsTogether;
 [[nodiscard]] std::string_view provider_names();
 [[nodiscard]] bool is_provider(std::string_view name);
 
-// Whether its library has a listener of its own, beside our port, that accepts bytes from any
-// sender without a ticket. True for all of UCX and libfabric except ofi+verbs. Over tcp such bytes
-// can write anywhere in the process. RDMA adapters check keys, but we do not check what the library
-// reads of messages.
+// Returns true if its library has a listener of its own, beside our port, that accepts bytes from
+// any sender without a ticket. True for all of UCX and libfabric except ofi+verbs. Over tcp such
+// bytes can write anywhere in the process. RDMA adapters check keys, but we do not check what the
+// library reads of messages.
 [[nodiscard]] bool trusts_its_network(std::string_view provider);
 
 struct DomainOptions {
@@ -43,7 +43,7 @@ struct DomainOptions {
                                                 const std::vector<std::string>& fit,
                                                 Report& report);
 
-// Whether this machine has what a provider needs.
+// The result of checking whether this machine has what a provider needs.
 struct Availability {
     std::string provider;
     bool here = false;
@@ -54,7 +54,7 @@ struct Availability {
 // One for each provider. Loads UCX and libfabric.
 [[nodiscard]] std::vector<Availability> look_at_providers();
 
-// A library that this process has loaded or would load. Asking loads it.
+// A library that this process has loaded or would load. The call loads it.
 struct NetworkLibrary {
     std::string name;     // "UCX", "libfabric"
     std::string package;  // the Debian package

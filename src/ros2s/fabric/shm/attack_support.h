@@ -1,4 +1,4 @@
-// What the attack tests share: a stage (fabric/contract/stage.h), and a client that does the
+// Parts that the attack tests share: a stage (fabric/contract/stage.h), and a client that does the
 // handshake by hand and then writes any bytes anywhere.
 #pragma once
 #include <gtest/gtest.h>

@@ -54,7 +54,7 @@ struct SharedGrant {
 };
 static_assert(sizeof(SharedGrant) == 64);
 
-// What the server appends to its hello. Two descriptors come with it: control, payload.
+// The server appends this to its hello. Two descriptors come with it: control, payload.
 struct ShmHello {
     uint64_t to_server_bytes = 0;  // powers of two
     uint64_t to_client_bytes = 0;
@@ -78,7 +78,7 @@ inline constexpr uint32_t slots_most = 4096;
 [[nodiscard]] constexpr uint64_t control_bytes(const ShmHello& hello) {
     return round_up(uses_offset(hello) + hello.slots * sizeof(uint32_t), control_page_bytes);
 }
-// Whether the numbers agree with each other, from any sender.
+// Returns true if the numbers agree with each other. The sender may be hostile.
 [[nodiscard]] constexpr bool makes_sense(const ShmHello& hello) {
     const auto ring = [](uint64_t bytes) {
         return std::has_single_bit(bytes) && bytes >= ring_bytes_least && bytes <= ring_bytes_most;

@@ -101,14 +101,15 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::handshake(std::string address
                                         stop, report));
     std::array<std::byte, sizeof(Hello)> bytes{};
     std::vector<Descriptor> descriptors;
-    const auto senseless = [&] {
-        return report.fail(Code::denied, address +
-                                             " sent shared memory that makes no sense or is "
-                                             "larger than asked for");
+    const auto malformed = [&] {
+        return report.fail(Code::denied,
+                           address +
+                               " sent a description of shared memory that is malformed, or "
+                               "larger than requested");
     };
     const auto received =
         co_await receive_descriptors(reactor_, socket.get(), bytes, descriptors, 2, stop);
-    if (!received && received.error().code == Code::corrupt) co_return senseless();
+    if (!received && received.error().code == Code::corrupt) co_return malformed();
     ROS2S_CO_TRY(received);
     const auto answer = Hello::decode(bytes);
     ROS2S_CO_TRY(check_answer(answer, address, ShmEndpoint::provider_name, report));
@@ -120,7 +121,7 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::handshake(std::string address
         !makes_sense(layout) ||
         layout.payload_bytes >
             round_up(std::max<uint64_t>(limits.memory_bytes_max, 1), block_bytes)) {
-        co_return senseless();
+        co_return malformed();
     }
     ROS2S_CO_TRY_ASSIGN(Segment control,
                         Segment::take_in(std::move(descriptors[0]), layout.control_bytes, report));

@@ -101,7 +101,7 @@ bool ShmEndpoint::look_for_releases() noexcept {
     return true;
 }
 
-// Where the bytes are, by the key and by the client's table. Each word is read once.
+// Returns the address of the bytes, by the key and by the client's table. Each word is read once.
 std::expected<std::byte*, Refusal> ShmEndpoint::locate(const RemoteKey& key, uint64_t offset,
                                                        uint64_t count, Rights right) noexcept {
     SharedGrant& entry = grant_at(key.slot);
@@ -118,7 +118,7 @@ std::expected<std::byte*, Refusal> ShmEndpoint::locate(const RemoteKey& key, uin
     if (auto allowed = check_grant(grant, key, offset, count, right, reactor_.now()); !allowed) {
         return std::unexpected(allowed.error());
     }
-    // The client owns the table. Whatever it says, the range is within this session's payload.
+    // The client owns the table. Whatever is in it, the range is within this session's payload.
     const Bytes all = payload_.bytes();
     if (grant.address > all.size() || grant.length > all.size() - grant.address) {
         return std::unexpected(Refusal::range);

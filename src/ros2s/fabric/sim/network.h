@@ -10,8 +10,8 @@
 // - A process (a domain's name) may die: its connections are lost without notice. It may stall: it
 //   reads nothing, and nothing that it sends leaves.
 // - A bit of a frame may be wrong on arrival, as behind a bad switch or memory. No provider detects
-//   that by itself. A user that needs to know has to compare checksums.
-// It does not reorder or duplicate within a connection, as no provider does.
+//   that by itself. A user that must detect it has to compare checksums. It does not reorder or
+//   duplicate within a connection, as no provider does.
 //
 // All cores belong to one sim::World, which is one thread. So the state of a link is shared.
 #pragma once

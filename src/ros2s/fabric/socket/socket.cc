@@ -27,7 +27,7 @@ constexpr size_t descriptors_most = 8;
 // uses up this limit before it reaches others.
 constexpr int backlog = 4096;
 
-// Whether a Unix socket's file belongs to a dead server, found out by a connection. If io_uring
+// Returns true if a Unix socket's file belongs to a dead server. It tries to connect. If io_uring
 // waits on a killed process's sockets, the kernel may keep them for some milliseconds after its
 // end. Then the connection succeeds, and names the former listener.
 bool is_left_behind(int probe, const sockaddr* address, socklen_t length) {

@@ -61,8 +61,8 @@ Task<Result<Descriptor>> listen_when_free(Reactor& reactor, std::string& address
 // The next connection of a listening socket, non-blocking. While descriptors or memory are missing,
 // it waits, and the backlog keeps the connections. Errors: cancelled.
 Task<Result<Descriptor>> accept_from(Reactor& reactor, int listening, StopToken stop);
-// The other end, as the kernel knows it: "process 4711 of user 1000 (shm)", "192.0.2.7 port 4711
-// (ucx+tcp)".
+// The other end, as the kernel describes it: "process 4711 of user 1000 (shm)", "192.0.2.7 port
+// 4711 (ucx+tcp)".
 [[nodiscard]] Peer peer_at(int fd, const std::string& provider);
 // For a connection whose peer may be silent for long: a machine that died shows within ten seconds,
 // because the kernel probes it.

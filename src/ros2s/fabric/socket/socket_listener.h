@@ -1,5 +1,5 @@
 // SocketListener: a Listener over a listening socket. It accepts, reads hellos with their
-// credentials, asks the PeerCheck, and answers. The provider sets up the rest for an admitted peer
+// credentials, calls the PeerCheck, and answers. The provider sets up the rest for an admitted peer
 // (Handshakes::finish).
 //
 //     pending ── begin(), hello, credential ──► asked ── verdict ──► admitted ── finish() ──► ready

@@ -24,9 +24,10 @@ class FrameReader {
   public:
     FrameReader() : frame_(std::make_unique_for_overwrite<std::byte[]>(frame_bytes)) {}
 
-    // Where the next bytes of the stream go. Not empty unless a frame is complete.
+    // Returns the memory for the next bytes of the stream. Not empty unless a frame is complete.
     [[nodiscard]] Bytes wanted() noexcept;
-    // That many of them have come. Errors: corrupt (the length makes no sense).
+    // Call it after that many of them were received. Errors: corrupt (the length is not a valid
+    // one).
     [[nodiscard]] Result<> took(size_t count) noexcept;
     [[nodiscard]] bool is_whole() const noexcept { return size_ > 0 && have_ == size_; }
     [[nodiscard]] ConstBytes frame() const noexcept { return {frame_.get(), have_}; }

@@ -38,7 +38,7 @@ static_assert(protocol.size() == 1 + 12);
 // A chain of certificates is smaller. OpenSSL's own limit is 100 KiB.
 constexpr long certificates_bytes_max = long{16} << 10;
 constexpr int chain_length_max = 4;
-// What one recv() takes.
+// The most bytes that one recv() takes.
 constexpr size_t ahead_bytes = size_t{64} << 10;
 // Records without data in a row, such as new keys. Peers of ours send one in eight million.
 constexpr int empty_records_max = 16;
@@ -97,7 +97,8 @@ class OpensslSocket final : public SecureSocket {
     uint64_t records_per_key_ = records_per_key;
 };
 
-// What recv() returns, except that it is not asked again after it had less than it could take.
+// Returns what recv() returns, but does not call it again after it returned less than the buffer
+// holds.
 ssize_t OpensslSocket::take(void* into, size_t size) noexcept {
     if (drained_) {
         errno = EAGAIN;
@@ -107,7 +108,7 @@ ssize_t OpensslSocket::take(void* into, size_t size) noexcept {
     do {
         got = ::recv(fd_, into, size, MSG_DONTWAIT);
     } while (got < 0 && errno == EINTR);
-    // Without reading ahead the caller polls the socket itself, so each call asks.
+    // Without reading ahead the caller polls the socket itself, so each call reads it.
     if (!ahead_.empty() && !hung_up_) drained_ = got < static_cast<ssize_t>(size);
     if (got == 0 || (got < 0 && errno != EAGAIN)) ended_ = true;
     return got;
@@ -172,7 +173,7 @@ Progress OpensslSocket::refuse(std::string why) noexcept {
     return Progress::refused;
 }
 
-// What a result that is not a success means.
+// Returns the meaning of a result that is not a success.
 Progress OpensslSocket::judge(int result) noexcept {
     switch (SSL_get_error(tls_.get(), result)) {
         case SSL_ERROR_WANT_READ: return Progress::wants_input;

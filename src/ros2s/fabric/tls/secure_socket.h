@@ -2,7 +2,7 @@
 // provider sees, so that libros2store.so can load the library that has it (api/c/loaded).
 //
 // The socket is the caller's and outlives it. Nothing here waits: a function that finds the socket
-// not ready says so, and is called again when it is. Used on one core.
+// not ready returns that, and is called again when it is. Used on one core.
 //
 // Both sides must have a certificate of the authority in the caller's files, and speak our protocol
 // (ALPN): a certificate is also good for the control plane, whose peers are refused here.
@@ -33,7 +33,7 @@ class SecureSocket {
   public:
     virtual ~SecureSocket() = default;
     // A step of the handshake. A server is done when it has verified the client's certificate, a
-    // client before the server has verified its own: it learns of a refusal when it reads.
+    // client before the server has verified its own: it receives a refusal when it reads.
     virtual Progress shake_hands() noexcept = 0;
     virtual Moved read(Bytes into) noexcept = 0;
     // Takes no more than write_bytes_max. After `wants_output` the same bytes must be given again.

@@ -1,4 +1,4 @@
-// Sockets: the established connections of one domain. Each turn of the loop asks an epoll
+// Sockets: the established connections of one domain. Each turn of the loop reads an epoll
 // descriptor once for all of them, so that idle connections cost nothing. When there is nothing to
 // do for a while, the descriptor is polled by the reactor's Ring instead.
 //

@@ -1,6 +1,6 @@
-// tls: the provider for networks that nobody trusts. Frames of packets go through TLS 1.3 over TCP,
-// with the certificates of the control plane on both sides. Put and get are packets. The grantor's
-// own code copies them after it has asked its own table.
+// tls: the provider for networks that are not trusted. Frames of packets go through TLS 1.3 over
+// TCP, with the certificates of the control plane on both sides. Put and get are packets. The
+// grantor's own code copies them after it has checked its own table.
 //
 // A peer has to complete the TLS handshake with a certificate of our authority before it can say
 // hello, and to show its ticket there before it gets an endpoint. TLS handshakes of all listeners

@@ -37,7 +37,8 @@ class TlsDomain final : public SocketDomain {
   private:
     Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd, Stranger& stranger,
                                                 StopToken stop) override;
-    // Whether a peer that has just connected speaks another provider's protocol, and was notified.
+    // Returns true if a peer that has just connected uses another provider's protocol, and was
+    // notified.
     Task<Result<bool>> is_of_another(int fd, StopToken stop);
     // Errors are in the report, or those of the stream that it has made.
     Task<Result<>> shake_hands(int fd, std::unique_ptr<TlsStream>& stream, Stranger& stranger,

@@ -1,5 +1,5 @@
-// What the attack tests share: a stage (fabric/contract/stage.h), and a peer with a complete UCX
-// that does the handshake by hand and then sends any bytes.
+// Parts that the attack tests share: a stage (fabric/contract/stage.h), and a peer with a complete
+// UCX that does the handshake by hand and then sends any bytes.
 #pragma once
 #include <gtest/gtest.h>
 

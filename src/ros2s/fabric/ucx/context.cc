@@ -80,7 +80,7 @@ Result<Context> Context::open(const Options& options, const Settings& settings, 
     if (status == UCS_OK) return made;
     return report.fail(error_of(status),
                        "provider " + options.provider + " cannot be opened on device " +
-                           options.device + ": UCX says '" + ucx->ucs_status_string(status) +
+                           options.device + ": UCX reports '" + ucx->ucs_status_string(status) +
                            "': check that the device is up, or name another as device=");
 }
 

@@ -22,7 +22,7 @@ class Context {
     [[nodiscard]] ucp_worker_h worker() const noexcept { return worker_; }
     // Readable when an armed worker has something to do.
     [[nodiscard]] int event_descriptor() const noexcept { return event_; }
-    // What a peer needs to reach the worker.
+    // The address by which a peer reaches the worker.
     [[nodiscard]] const std::vector<std::byte>& address() const noexcept { return address_; }
 
   private:

@@ -15,7 +15,8 @@ Settings common(const Options& options, std::string transport) {
         {"TLS", std::move(transport)},
         {"NET_DEVICES", options.device},
         // A frame is one message that is sent at once. There is no rendezvous, in which the
-        // receiver would read or write where the sender says. One lane keeps the frames in order.
+        // receiver would read or write at any address that the sender names. One lane keeps the
+        // frames in order.
         {"RNDV_THRESH", "inf"},
         {"MAX_EAGER_RAILS", "1"},
         // Our memory is registered for a send only, so no registration needs caching. This also

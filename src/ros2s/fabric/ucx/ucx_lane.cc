@@ -3,7 +3,7 @@
 namespace ros2s::fabric::ucx {
 namespace {
 
-// How a session ended if UCX reports this status.
+// Returns the way in which a session ended if UCX reports this status.
 End end_of(ucs_status_t status) {
     switch (status) {
         case UCS_ERR_NO_MEMORY:

@@ -33,7 +33,7 @@ Result<> check_current_directory(Report& report) {
     if (stat("ucx.conf", &facts) != 0 || facts.st_uid == 0 || facts.st_uid == geteuid()) return {};
     return report.fail(Code::denied, "ucx.conf in the current directory belongs to user " +
                                          std::to_string(facts.st_uid) +
-                                         ", and UCX would do what it says: start in another "
+                                         ", and UCX would follow it: start in another "
                                          "directory, or remove that file");
 }
 

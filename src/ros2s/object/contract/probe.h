@@ -1,5 +1,5 @@
-// What the cases share: the store under test with a container, and frequent requests with checks of
-// the conditions that always hold.
+// Probe, which the cases share: the store under test with a container, and frequent requests with
+// checks of the conditions that always hold.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -68,7 +68,7 @@ class SimPool final : public Pool {
     };
     SimPool(SimRados& cluster, Options options) : cluster_(cluster), options_(options) {}
 
-    // How many requests it has made.
+    // The number of requests that it has made.
     [[nodiscard]] uint64_t requests() const { return requests_; }
     [[nodiscard]] bool is_dead() const { return is_dead_; }
     void die_at(uint64_t request) { options_.dies_at = request; }

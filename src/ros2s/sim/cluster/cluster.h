@@ -1,5 +1,5 @@
 // A cluster of hosts, DPUs and servers as queues, simulated event by event, to check the closed
-// formula of planning. It knows only what requests ask of each resource; no code of a store runs.
+// formula of planning. It has only the cost of requests at each resource; no code of a store runs.
 // Everything follows from the seed.
 //
 // The model: each resource of each machine is a queue, first come first served, with as many places
@@ -25,11 +25,11 @@ struct Cluster {
     planning::Hardware hardware;
     planning::Request request;
 
-    // What the formula says that it can do: the rate at which its first resource is full.
+    // The maximum by the formula: the rate at which its first resource is full.
     [[nodiscard]] double requests_per_s_max() const;
 };
 
-// How long the times of services are: as the costs say, or drawn so that this is their mean.
+// The lengths of service times: the costs, or drawn with the costs as their mean.
 enum class Service : uint8_t { fixed, exponential };
 
 struct Load {
@@ -50,7 +50,7 @@ struct Outcome {
     double requests_per_s = 0;
     // Times of a request, from its arrival to its end.
     double mean_s = 0, p50_s = 0, p99_s = 0;
-    double unloaded_s = 0;  // with nobody else there, with fixed times of service
+    double unloaded_s = 0;  // without other requests, with fixed times of service
 };
 
 // The time of a read of a device's medium, which sets how many it does at once: as many as reach

@@ -1,7 +1,7 @@
 // Dpu: a DPU in a simulation, between hosts and a StorageServer. It has a file system over the
 // network to the store, and offers it over the host link. It can be killed right before or right
-// after one of its updates is committed, when no host knows the result, or at any moment. It
-// restarts by itself, without anything that it had in memory.
+// after one of its updates is committed, when no host has the result, or at any moment. It restarts
+// by itself, without anything that it had in memory.
 //
 // Plain calls replace the control plane; a killed DPU does not answer them.
 #pragma once

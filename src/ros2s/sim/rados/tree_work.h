@@ -43,7 +43,7 @@ class TreeWork {
     Task<Result<>> work(fs::FileSystem& files, const bool& stop);
     // Repeats the operation that failed, if it has a name. Returns whether it did.
     Task<Result<bool>> repeat(fs::FileSystem& files);
-    // What was refused is not repeated again.
+    // A refused operation is not repeated.
     void give_up() { may_repeat_ = false; }
     // Looks at all its names. If they are neither as before nor as after the operation that failed,
     // or, with `is_over`, not as they were seen last, that is a problem.

@@ -18,8 +18,8 @@
 namespace ros2s::api::c {
 namespace {
 
-// Where libros2store.so lies, or the library that has all of it inside (plugins/daos), also if it
-// was loaded by a symbolic link. No variable of the environment has a say.
+// The directory of libros2store.so, or of the library that has all of it inside (plugins/daos),
+// also if it was loaded by a symbolic link. It depends on no variable of the environment.
 std::string own_directory() {
     static constexpr char here = 0;
     Dl_info unused;

@@ -349,7 +349,7 @@ Result<> check_format(const std::string& directory, rocksdb::FileSystem& files, 
                                               "directory is known to be an index of ros2store");
     if (version != format_version) {
         report.say("the index " + directory + " has format version " + std::to_string(version) +
-                   ", this program knows version " + std::to_string(format_version) +
+                   ", this program supports version " + std::to_string(format_version) +
                    "; open it with the version of ros2store that made it or a newer one");
         return fail(Code::bad_version, version);
     }

@@ -1,11 +1,11 @@
 // The product's Index: a RocksDB database in a directory of its own (interface, thread rules and
 // crash contract: ros2s/engine/index/index.h).
 //
-// How it keeps the contract: RocksDB's write-ahead log is off, so a batch is in memory until its
-// memory table becomes a file. There is one column family. Batches enter one memory table whole, in
-// order. Tables become files in order. Each file is synced before the manifest names it, and the
-// manifest is synced before flush() returns. A rename becomes durable after the names that it
-// relies on (rename_order.h).
+// Contract: RocksDB's write-ahead log is off, so a batch is in memory until its memory table
+// becomes a file. There is one column family. Batches enter one memory table whole, in order.
+// Tables become files in order. Each file is synced before the manifest names it, and the manifest
+// is synced before flush() returns. A rename becomes durable after the names that it relies on
+// (rename_order.h).
 //
 // Memory: half of `memory_bytes` is the block cache, which also holds index and filter blocks of
 // the tables (partitioned, so that none is large). Half is for memory tables. Two things come on

@@ -159,7 +159,8 @@ TEST_F(RocksDbIndexTest, OpenRefusesAnUnknownVersion) {
     make();
     write(path_ + "/FORMAT", "ros2store index, version 7\n");
     const auto index = open();
-    expect_failure(index, Code::bad_version, "has format version 7, this program knows version 1");
+    expect_failure(index, Code::bad_version,
+                   "has format version 7, this program supports version 1");
     EXPECT_EQ(index.error().detail, 7u);
 }
 

@@ -14,7 +14,7 @@ namespace ros2s::engine {
 
 // `status` must not be ok.
 [[nodiscard]] Error error_of(const rocksdb::Status& status);
-// Whether the cause is that this or another process holds the database's lock.
+// Returns true if the cause is that this or another process holds the database's lock.
 [[nodiscard]] bool is_locked(const rocksdb::Status& status);
 
 // Runs call(), which returns a Status, and turns an exception into one.
