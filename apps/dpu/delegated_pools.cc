@@ -317,8 +317,8 @@ void DelegatedPools::log_not_issued(Error error, const Report& said) {
     const Time now = reactor_.now();
     if (error.code == Code::cancelled || now < may_log_not_issued_) return;
     may_log_not_issued_ = now + std::chrono::minutes(1);
-    log_.warning("asking the engine at {} for a capability failed: {}", engine_.server.control,
-                 said.empty() ? ros2s::describe(error) : said.text());
+    log_.warning("the request to the engine at {} for a capability failed: {}",
+                 engine_.server.control, said.empty() ? ros2s::describe(error) : said.text());
 }
 
 Call DelegatedPools::within(const Call& call) const {

@@ -121,7 +121,7 @@ class DelegatedPools final : public control::Capabilities {
     void report_late(const std::string& pool, const Known& known);
     // Its engine has answered.
     void know_reachable(const std::string& pool, Known& known);
-    // Errors: denied; then `why` says what is wrong. Those of Call::check().
+    // Errors: denied; then `why` is the reason. Those of Call::check().
     Task<Result<capability::Capability>> verify(const Call& call, std::string subject,
                                                 std::string pool, const capability::Chain& chain,
                                                 std::string& why);

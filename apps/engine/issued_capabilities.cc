@@ -140,7 +140,7 @@ Task<Result<bool>> IssuedCapabilities::is_owner(const Call& call, const std::str
         } else {
             owns = fail(all.error());
         }
-        turn.settle(all ? admission::cost_ns_of_entries(all->size()) : 0);
+        turn.correct_cost(all ? admission::cost_ns_of_entries(all->size()) : 0);
         turn.release();
     }
     // The line of a call that was stopped may be gone already.

@@ -315,10 +315,10 @@ void Admission::pay(Branch& branch, const Tenant& tenant) noexcept {
     branch.turn = owed >= 0 ? branch.turn + turns : branch.turn - std::min(branch.turn, turns);
 }
 
-// The turn of a request is the clock when it came, or the end of its owner's request before it.
-// Whoever was away therefore saves nothing, and is not behind either. The clock is the turn of the
-// latest request. But those that wait because they have enough inside keep their turns: the clock
-// does not pass them, up to a limit, so that nobody saves time by what stays inside.
+// The turn of a request is the clock when it came, or the end of its owner's request before it. An
+// owner that was idle therefore saves nothing, and is not behind either. The clock is the turn of
+// the latest request. But those that wait because they have enough inside keep their turns: the
+// clock does not pass them, up to a limit, so that no tenant saves time by what stays inside.
 void Admission::pass(Branch& branch, uint64_t cost, uint64_t turn_of_waiting) const noexcept {
     Branch& parent = *branch.parent;
     const uint64_t begins = std::max(branch.turn, parent.clock);
@@ -370,7 +370,7 @@ void Admission::give_back(Line& line, const Demand& demand) noexcept {
     if (!ready_.empty()) admit();
 }
 
-void Admission::settle(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept {
+void Admission::correct_cost(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept {
     if (more_ns == 0 && queue.expected_more_ns == 0) return;
     queue.expected_more_ns -= queue.expected_more_ns / learned_of;
     queue.expected_more_ns += more_ns / learned_of;
@@ -584,8 +584,8 @@ void Admission::note_size(Tenant& tenant, const Demand& demand, Time& now) noexc
 }
 
 // Turns before the clock count as the clock anyway, so nothing else changes. A tenant that is alone
-// begins no spans, but has nobody before or behind it. The clocks of tenants, sessions and lines
-// are not multiplied by weight_one, and last longer than a century.
+// begins no spans, but has no other tenant before or behind it. The clocks of tenants, sessions and
+// lines are not multiplied by weight_one, and last longer than a century.
 void Admission::rebase() noexcept {
     if (all_.clock <= clock_max) return;
     for (auto& [number, tenant] : tenants_) tenant.turn -= std::min(tenant.turn, all_.clock);

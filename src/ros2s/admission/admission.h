@@ -47,8 +47,7 @@
 //
 // Invariants
 // - While other tenants are active, a tenant has no more bytes inside than are free for all.
-// - A tenant has at most Limits::one inside, and no more than its account says, and all tenants
-//   together at most Limits::all. Only a single request that is larger than a limit of bytes
+// - Only a single request that is larger than a limit of bytes
 //   exceeds it, if nothing else counts towards the limit.
 // - No request waits while there is room for it, it is its turn, and the tenant's rates allow it. A
 //   request over a limit of what its tenant has in flight has no turn: lines that do not keep the
@@ -118,7 +117,7 @@ struct AdmissionMetrics {
 class Admission;
 class Line;
 
-// What is inside or waits, with its cost.
+// The requests that are inside, or wait, with their cost.
 struct Load {
     uint64_t requests = 0;
     uint64_t bytes = 0;  // of memory
@@ -151,9 +150,9 @@ class [[nodiscard]] Permit {
     }
     ~Permit() { release(); }
     explicit operator bool() const noexcept { return line_ != nullptr; }
-    // The request turned out to cost this much more than Demand says of its kind. The tenant's next
-    // turn is later by what was not expected. Call it once for each request of a line, or for none.
-    void settle(uint64_t more_ns) noexcept;
+    // The request cost this much more than its Demand. The tenant's next turn is later by the part
+    // that was not expected. Call it once for each request of a line, or for none.
+    void correct_cost(uint64_t more_ns) noexcept;
     void release() noexcept;
 
   private:
@@ -174,7 +173,7 @@ class Line {
     Line& operator=(const Line&) = delete;
 
     // co_await line.enter(demand, stop): a Permit. It is empty if the request was stopped, or the
-    // line turned away, while it waited. `arrived`: when the request did, if the caller knows it.
+    // line turned away, while it waited. `arrived`: the time of its arrival, if the caller has it.
     class Entering;
     [[nodiscard]] Entering enter(Demand demand, StopToken stop, Time arrived = {}) noexcept;
     // Of its tenant's account.
@@ -212,7 +211,7 @@ class Line {
         Branch* parent = nullptr;
         uint64_t turn = 0;    // of its next request, on its parent's clock
         uint64_t clock = 0;   // for the turns of its own branches: of the latest request
-        int64_t owed_ns = 0;  // settled while it waited; its next request takes it over
+        int64_t owed_ns = 0;  // corrected while it waited; its next request pays it
         // Below a tenant: branches with a request that may begin if its tenant's limits allow it,
         // by turn.
         ByKind<Heap<Branch>> ready{};
@@ -253,7 +252,7 @@ class Line {
         // Uses the tenant's rates for the first request, if that was not done. Returns true if it
         // may begin now.
         [[nodiscard]] bool is_in_rate(uint64_t bytes) noexcept;
-        // For how long rates have delayed its first requests, in all.
+        // The time for which rates have delayed its first requests, in all.
         [[nodiscard]] Duration throttled(Time now) const noexcept;
         // The request has waited until `now`.
         void count_wait(const Waiter& waiter, Time now) noexcept;
@@ -268,7 +267,7 @@ class Line {
         uint64_t not_before = 0;      // nanoseconds
         Heap<Queue>::Node delay{};
         Links<Queue> links{};
-        // What requests turned out to cost more than their kind does, on average.
+        // The average cost of requests above that of their kind.
         uint64_t expected_more_ns = 0;
         Time delayed_since{};
         Duration throttled_until_then{};
@@ -329,7 +328,7 @@ class Admission {
     [[nodiscard]] static bool is_in_limits(const Line& line, const Demand& demand) noexcept;
     void take(Queue& queue, const Demand& demand) noexcept;
     void give_back(Line& line, const Demand& demand) noexcept;
-    void settle(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept;
+    void correct_cost(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept;
     // The branch, which is in no list, has its turn for a request of this cost, before those that
     // wait in its parent.
     void pass(Branch& branch, uint64_t cost, uint64_t turn_of_waiting) const noexcept;
@@ -362,13 +361,13 @@ class Admission {
     // Those of a tenant whose limits, or first requests, have changed.
     void admit(Tenant& tenant) noexcept;
     bool admit_one(Tenant& tenant, Time& now) noexcept;
-    // Adds the request to what its tenant wants.
+    // Adds the request to the demand of its tenant.
     void note(Line& line, const Demand& demand, Time& now) noexcept;
     void note_size(Tenant& tenant, const Demand& demand, Time& now) noexcept;
     void begin_span(Time now) noexcept;
     // Sets the clock of the tenants' turns back before it overflows.
     void rebase() noexcept;
-    // Recomputes what the tenants want.
+    // Recomputes the demand of the tenants.
     void count() noexcept;
     [[nodiscard]] std::shared_ptr<Account> account_of(uint64_t tenant) const;
     // The tenant's requests that wait begin if the new allowance lets them.
@@ -443,8 +442,9 @@ inline Line::Entering Line::enter(Demand demand, StopToken stop, Time arrived) n
     return {*this, demand, stop, arrived};
 }
 
-inline void Permit::settle(uint64_t more_ns) noexcept {
-    if (line_ != nullptr) line_->admission_.settle(line_->queue_for(demand_), demand_, more_ns);
+inline void Permit::correct_cost(uint64_t more_ns) noexcept {
+    if (line_ != nullptr)
+        line_->admission_.correct_cost(line_->queue_for(demand_), demand_, more_ns);
 }
 
 inline void Permit::release() noexcept {

@@ -1,4 +1,4 @@
-// What it costs to admit a request and to release its place: with room, with a queue of so many
+// The cost of admitting a request and releasing its place: with room, with a queue of so many
 // tenants in front of a server that is full, and with one on each of so many lines of a tenant that
 // has as much in flight as it may.
 #include "ros2s/admission/admission.h"

@@ -2,7 +2,7 @@
 // its kind and a part for its bytes. The figures are calibrated: see docs/decisions/0516.
 //
 // A request that does many things (a list, a batch of files) has the cost of one here. The service
-// adds the rest when it has been counted (Permit::settle), and the line expects as much of
+// adds the rest when it has been counted (Permit::correct_cost), and the line expects as much of
 // later requests.
 //
 // Plain values; any thread.

@@ -104,7 +104,7 @@ struct Crowd {
                 co_await sleep_for(core, Duration(now));
                 left -= now;
             }
-            place.settle(source.more_ns);
+            place.correct_cost(source.more_ns);
             --source.inside;
             if (!self.measured) continue;
             source.served[line] += took;

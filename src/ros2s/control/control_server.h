@@ -99,7 +99,7 @@ class PoolCatalog {
                                               const capability::Use& /*use*/) const {
         return false;
     }
-    // Sets owner and caps of a container of a pool that find() knows. Errors, with a sentence:
+    // Sets owner and caps of a container of a pool that find() returns. Errors, with a sentence:
     // unsupported (another server has the pool); those of the store.
     virtual Task<Result<object::ContainerRecord>> set_container(const Call& /*call*/,
                                                                 std::string /*pool*/,

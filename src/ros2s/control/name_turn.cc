@@ -5,7 +5,7 @@ namespace ros2s::control {
 void NameTurn::end() {
     ServerState* const state = std::exchange(state_, nullptr);
     if (state == nullptr || state->parts.admission == nullptr) return;
-    if (place_) place_.settle(more_ns_);
+    if (place_) place_.correct_cost(more_ns_);
     place_.release();
     const auto line = state->name_lines.find(tenant_);
     if (line == state->name_lines.end()) return;

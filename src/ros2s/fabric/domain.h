@@ -16,7 +16,7 @@ namespace ros2s::fabric {
 
 class Strangers;
 
-// Decides which peers get an endpoint. A listener asks it as soon as it has read a peer's hello.
+// Decides which peers get an endpoint. A listener calls it as soon as it has read a peer's hello.
 // Until then the listener shares no memory with the peer and passes no byte or address of the peer
 // to a network library. Owned by the caller of listen(); outlives the listener.
 class PeerCheck {

@@ -323,8 +323,8 @@ Task<Result<bool>> Coordinator::has_head(ObjectName object, std::string head_byt
     co_return reply && reply->values.contains(head_key) && reply->values.at(head_key) == head_bytes;
 }
 
-Task<Result<>> Coordinator::settle(const Call& call, std::string space, std::string name, Head head,
-                                   std::string head_bytes) {
+Task<Result<>> Coordinator::resolve_lock(const Call& call, std::string space, std::string name,
+                                         Head head, std::string head_bytes) {
     const Time until = reactor_.now() + patience_;
     Result<> result;
     while (true) {

@@ -10,7 +10,7 @@
 //     prepare the others ──► change this one ──► apply to the others
 //           └─ one has changed ──┴─► unlock those that are prepared
 //
-// Whoever meets a lock reads the record of its transaction: settle().
+// Whoever meets a lock reads the record of its transaction: resolve_lock().
 #pragma once
 #include <optional>
 #include <string>
@@ -76,8 +76,8 @@ class Coordinator {
 
     // Writers: the object gets unlocked. A transaction that stays pending for longer than the
     // patience is aborted. Errors: those of Pool and of the call.
-    Task<Result<>> settle(const Call& call, std::string space, std::string name, Head head,
-                          std::string head_bytes);
+    Task<Result<>> resolve_lock(const Call& call, std::string space, std::string name, Head head,
+                                std::string head_bytes);
     // Readers: true: the transaction is committed, and now applied to the object: read it again.
     // False: it is not, so that the object is as it was.
     Task<Result<bool>> apply_if_committed(std::string space, std::string name, Head head,

@@ -250,7 +250,8 @@ Task<Result<bool>> RadosStore::touch(const Call& call, std::string space, Object
         const auto bytes = found.values.find(head_key);
         if (!head.lock.transaction.is_nil()) {
             // It may publish the data.
-            ROS2S_CO_TRY(co_await coordinator_.settle(call, space, name.name, head, bytes->second));
+            ROS2S_CO_TRY(
+                co_await coordinator_.resolve_lock(call, space, name.name, head, bytes->second));
             continue;
         }
         head.change = reactor_.secrets().next();
@@ -339,7 +340,8 @@ Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, Obj
         if (page.values.empty()) co_return Result<>{};
         if (!head.lock.transaction.is_nil()) {
             const std::string head_bytes = page.values.at(head_key);
-            ROS2S_CO_TRY(co_await coordinator_.settle(call, space, name.name, head, head_bytes));
+            ROS2S_CO_TRY(
+                co_await coordinator_.resolve_lock(call, space, name.name, head, head_bytes));
             after = "f";
             continue;
         }

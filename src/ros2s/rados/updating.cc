@@ -427,8 +427,8 @@ Task<Result<>> RadosStore::complete(const Call& call, std::string space, Views& 
         for (View& view : views | std::views::values) {
             const Head& head = view.head();
             if (head.lock.transaction.is_nil()) continue;
-            ROS2S_CO_TRY(co_await coordinator_.settle(call, space, object_name(view.object()), head,
-                                                      view.head_bytes()));
+            ROS2S_CO_TRY(co_await coordinator_.resolve_lock(call, space, object_name(view.object()),
+                                                            head, view.head_bytes()));
             co_return fail(Code::busy);
         }
         const WallTime now = reactor_.wall_time();

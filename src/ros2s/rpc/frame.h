@@ -58,7 +58,7 @@ struct FrameHeader {
     uint16_t method = 0;               // request
     uint8_t source_windows = 0;        // request: descriptors that follow
     uint8_t sink_windows = 0;          // request: descriptors behind those
-    uint32_t session = 0;              // of the connection; 0 until the welcome says it
+    uint32_t session = 0;              // of the connection; 0 until the welcome has it
     uint64_t request = 0;              // the caller's number: low 16 bits its slot; never reused
     std::array<uint8_t, 16> client{};  // operation id
     uint64_t sequence = 0;

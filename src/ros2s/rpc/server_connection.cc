@@ -142,7 +142,7 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
         co_await self.server_.service_.serve(request);
     }
     serving.reset();
-    permit.settle(request.charged_ns_);
+    permit.correct_cost(request.charged_ns_);
     self.line_->use_names(request.charged_names_);
     self.line_->metrics().latency.add(static_cast<uint64_t>(request.took().count()));
     if (const auto& refusal = request.refusal()) {

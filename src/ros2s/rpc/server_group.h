@@ -23,7 +23,7 @@ struct ServerGroup {
     // Service::reply_memory_bytes() returns.
     admission::Admission admission;
     fabric::Strangers strangers;
-    // What all PayloadPools together keep for later requests, and their huge pages.
+    // The bytes that all PayloadPools together keep for later requests, and their huge pages.
     uint64_t kept_bytes = 0;
     static constexpr uint64_t kept_bytes_max = uint64_t{256} << 20;
     std::vector<PayloadPool*> pools;  // they add and remove themselves

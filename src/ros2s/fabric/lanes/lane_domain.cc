@@ -121,7 +121,7 @@ Task<Result<PeerAddress>> LaneDomain::ask(int fd, std::string address, Hello& he
     auto peer = co_await hear_greeting(fd, hello.appended_bytes, stop);
     if (!peer && peer.error().code == Code::corrupt) {
         co_return report.fail(Code::denied, address + " sent an address for " + options_.provider +
-                                                " that makes no sense: is it the same version?");
+                                                " that is malformed: is it the same version?");
     }
     co_return peer;
 }

@@ -23,8 +23,8 @@ namespace ros2s::fabric::ofi {
 
 using lanes::Options;
 
-// The libfabric that this process has or would load. Asking loads it.
-// Errors: unsupported (none is installed, or it is too old); the report says what to do.
+// The libfabric that this process has or would load. The call loads it. Errors: unsupported (none
+// is installed, or it is too old); the report says what to do.
 [[nodiscard]] Result<const lanes::LoadedLibrary*> library(Report& report);
 
 // The devices of this machine that could carry the provider's data, by name; never empty. Does not

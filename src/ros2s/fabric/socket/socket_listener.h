@@ -36,11 +36,12 @@ struct Admitted {
 class Handshakes {
   public:
     [[nodiscard]] virtual const std::string& provider() const noexcept = 0;
-    // What carries the hellos of a peer that has just connected; by default the bare socket. May
-    // talk to the peer, and add to what is known of it. An error closes the socket.
+    // Returns the stream for the hellos of a peer that has just connected; by default the bare
+    // socket. May exchange bytes with the peer, and fill in facts about it. An error closes the
+    // socket.
     virtual Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd,
                                                         Stranger& stranger, StopToken stop);
-    // Sets up the session and makes the endpoint. An error closes the socket; the peer knows the
+    // Sets up the session and makes the endpoint. An error closes the socket; the peer has the
     // error only if the provider has sent it.
     virtual Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
                                                            StopToken stop) = 0;

@@ -2,8 +2,8 @@
 // TCP, with the certificates of the control plane on both sides. Put and get are packets. The
 // grantor's own code copies them after it has checked its own table.
 //
-// A peer has to complete the TLS handshake with a certificate of our authority before it can say
-// hello, and to show its ticket there before it gets an endpoint. TLS handshakes of all listeners
+// A peer has to complete the TLS handshake with a certificate of our authority before it can send a
+// hello. The hello must carry its ticket, or it gets no endpoint. TLS handshakes of all listeners
 // with the same Strangers together use at most a quarter of the core's time.
 //
 // Addresses are "IP:PORT". There is one TCP connection for each session. Its hang-up means that the

@@ -22,9 +22,9 @@ namespace ros2s::fabric::ucx {
 
 using lanes::Options;
 
-// The UCX that this process has or would load. Asking loads it.
-// Errors: unsupported (none is installed, or it is too old), denied (the current directory has
-// settings for it from another user); the report says what to do.
+// The UCX that this process has or would load. The call loads it. Errors: unsupported (none is
+// installed, or it is too old), denied (the current directory has settings for it from another
+// user); the report says what to do.
 [[nodiscard]] Result<const lanes::LoadedLibrary*> library(Report& report);
 
 // The devices of this machine that could carry the provider's data, by name; never empty. Does not
