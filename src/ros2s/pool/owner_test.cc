@@ -228,7 +228,7 @@ TEST_F(OwnerTest, AnOwnerThatWasJustKilledIsWaitedFor) {
 TEST_F(OwnerTest, AMountThatEndsBetweenTwoLooksIsWaitedFor) {
     const auto reactor = OsReactor::create({}, report_);
     ASSERT_TRUE(reactor);
-    for (int turn = 0; turn < 400; ++turn) {
+    for (int turn = 0; turn < 100; ++turn) {
         std::array<int, 2> up{};
         ASSERT_EQ(pipe(up.data()), 0);
         char byte = 0;
