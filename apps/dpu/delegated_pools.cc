@@ -398,9 +398,12 @@ Result<> DelegatedPools::make_room(const TenantOfPool& tenant) {
     }
     ROS2S_TRY_ASSIGN(const TenantOfPool* const loser,
                      tenant_to_make_room(counts, tenant, alive_, chains_max));
+    // An engine that is slow ends sessions slowly. Dropping a chain would only add one.
+    if (alive_ + ending_.running() >= chains_max.in_all + ending_max) {
+        return fail(Code::busy, counts[tenant].all);
+    }
     if (loser != nullptr) drop_unused(*loser);
-    if (alive_ + ending_.running() < chains_max.in_all + ending_max) return {};
-    return fail(Code::busy, counts[tenant].all);
+    return {};
 }
 
 Task<Result<>> DelegatedPools::take(const Call& call, std::string subject, std::string peer,

@@ -92,7 +92,9 @@ control::ControlOptions Engine::control_options() const {
             .data = data_ ? data_->addresses() : std::vector<control::DataAddress>{},
             .program = "ros2store-engine " ROS2STORE_VERSION,
             .administrators = settings_.administrators,
-            .connections_per_subject_max = sessions_of_client_max};
+            .connections_per_subject_max = sessions_of_client_max,
+            // All sessions of a DPU may reconnect at once, and its other calls go on.
+            .calls_per_subject_max = 2 * sessions_of_client_max};
 }
 
 Task<Result<>> Engine::open_control(Report& report) {

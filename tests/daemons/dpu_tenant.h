@@ -61,7 +61,7 @@ inline Task<bool> DpuTenant::connect(Reactor& reactor, connection::Options optio
                                      std::string container) {
     const Call call;
     Report report;
-    const std::string pool = options.wish.pool;
+    const std::string pool = options.server.pool;
     auto opened = co_await connection::Connection::open(reactor, std::move(options), report);
     EXPECT_TRUE(opened) << report.text();
     if (!opened) co_return false;

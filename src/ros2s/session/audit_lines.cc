@@ -66,9 +66,9 @@ void AuditLines::leave_out(std::string_view place) {
 
 void AuditLines::write(const AuditEvent& event) {
     const Kind kind = kind_of(event);
-    const bool has_place = written_[static_cast<size_t>(kind)].by_subject.contains(*event.subject);
     uint64_t left_out = 0;
-    const auto unsaid = unsaid_.find(has_place ? *event.subject : shared_place);
+    auto unsaid = unsaid_.find(*event.subject);
+    if (unsaid == unsaid_.end()) unsaid = unsaid_.find(shared_place);
     if (unsaid != unsaid_.end()) {
         left_out = unsaid->second;
         unsaid_.erase(unsaid);
