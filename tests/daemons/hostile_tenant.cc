@@ -455,7 +455,7 @@ KnownTenant known(const DpuTenant& tenant, const std::string& file) {
 }
 
 Task<> HostileTenant::open(connection::Options options, std::string container) {
-    certificate = options.control;
+    certificate = options.server;
     co_await tenant.open(reactor, std::move(options), std::move(container), plant.marker(), 1);
     if (!tenant.link) co_return;
     std::vector<std::byte> content(file_bytes);

@@ -45,7 +45,7 @@ struct HostileTenant {
     std::vector<KnownTenant> others{};
     bool closes_sessions = true;  // those that it left, at the end
     DpuTenant tenant{};
-    control::ClientOptions certificate{};  // its own, and the DPU's name
+    connection::ServerAccess certificate{};  // its own, and the DPU's name
     uint64_t attempts = 0, refused = 0;
 };
 

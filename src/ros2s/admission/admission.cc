@@ -230,7 +230,7 @@ Admission::Admission(Reactor& reactor, Limits limits, const Accounts* accounts)
 
 Admission::~Admission() {
     ROS2S_CHECK(lines_ == 0);
-    if (accounts_ != nullptr) std::erase(accounts_->admissions_, this);
+    if (accounts_ != nullptr && limits_.keeps_accounts) std::erase(accounts_->admissions_, this);
 }
 
 void Admission::visit_metrics(const MetricVisitor& visit) const {
@@ -472,7 +472,11 @@ void Admission::admit(Tenant& tenant) noexcept {
 }
 
 bool Admission::admit_one(Tenant& tenant, Time& now) noexcept {
-    Queue& queue = *first_of(tenant, open_kinds(tenant));
+    Queue* first = first_of(tenant, open_kinds(tenant));
+    // Of payload, the one whose bytes open_kinds() has compared with the limit: branches with equal
+    // turns can lead to another one.
+    if (first->kind == Line::payload) first = first_of(tenant, {false, false, true});
+    Queue& queue = *first;
     Line::Waiter& waiter = queue.waiters.front();
     if (!fits(tenant, waiter.demand)) return false;
     if (limits_.keeps_accounts) {

@@ -95,7 +95,7 @@ struct Limits {
     uint64_t line_bytes = uint64_t{160} << 20;
     // Lines of all tenants, and of one tenant. A tenant gets no more than are left for all others.
     uint32_t lines = 1280;
-    uint32_t lines_of_one = 1280;
+    uint32_t lines_of_one = 640;
     // A tenant wants the highest cost that it had inside and waiting in the current and the last
     // span of this length. A tenant that wanted nothing is not active. Neither is one that makes
     // fewer requests than asked_least in a span and had none in progress when the span began. An

@@ -923,15 +923,20 @@ struct Throng {
     }
     static uint64_t limit(uint64_t most) { return most > 0 ? most : UINT64_MAX; }
     void check() {
-        uint64_t inside = 0, bytes = 0;
+        uint64_t inside = 0, bytes = 0, with_payload = 0;
         for (const auto& each : requests) {
             if (!each->place || each->line == 0) continue;
             ++inside;
             bytes += each->bytes;
+            with_payload += each->bytes > 0;
         }
         // A lower limit ends nothing.
         if (inside > std::exchange(inside_before, inside)) {
             EXPECT_LE(inside, limit(limits.requests_in_flight));
+        }
+        // One that is larger than the limit is inside alone.
+        if (bytes > std::exchange(bytes_before, bytes) && with_payload > 1) {
+            EXPECT_LE(bytes, limit(limits.bytes_in_flight));
         }
         const bool has_room = inside < limit(limits.requests_in_flight);
         std::array<bool, 2 * lines_count> has_first{};
@@ -993,7 +998,7 @@ struct Throng {
     std::shared_ptr<Account> account = accounts.open(subject_of(0));
     Nursery nursery{world.core(), 10'000};
     Allowance limits;
-    uint64_t inside_before = 0;  // with limits
+    uint64_t inside_before = 0, bytes_before = 0;  // with limits
     std::vector<std::unique_ptr<Line>> lines;
     std::vector<std::unique_ptr<Request>> requests, left;
 };

@@ -42,7 +42,7 @@ ServerAddress server_in(const std::string& directory, Uri::Transport transport) 
 }
 
 bool is_running(const ServerAddress& address) {
-    return access(address.control.c_str() + unix_socket.size(), F_OK) == 0;
+    return ::access(address.control.c_str() + unix_socket.size(), F_OK) == 0;
 }
 
 Result<ServerAddress> server_address(const Uri& uri, Report& report) {
