@@ -175,9 +175,10 @@ Task<std::unique_ptr<Endpoint>> accept(Server& server) {
 
 namespace {
 // Without sanitizers, which took most of a suite's time here.
-[[gnu::no_sanitize("address", "undefined", "thread")]] void stamp_into(uint8_t* bytes, size_t count,
-                                                                       uint64_t stamp,
-                                                                       uint64_t first) {
+[[clang::no_sanitize("address", "undefined", "thread")]] void stamp_into(uint8_t* bytes,
+                                                                         size_t count,
+                                                                         uint64_t stamp,
+                                                                         uint64_t first) {
     for (size_t at = 0; at < count; ++at) {
         const uint64_t place = first + at;
         bytes[at] = static_cast<uint8_t>(place * 31 ^ place >> 8 ^ stamp * 97);
