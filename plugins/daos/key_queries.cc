@@ -11,6 +11,9 @@ using namespace ros2s::daos;
 namespace ros2s::daos {
 namespace {
 
+// A transaction has a limit for its conditions. After a longer way only the result is protected.
+constexpr size_t protected_arrays_max = 100;
+
 struct Query {
     StoreObject& object;
     uint64_t flags = 0;
@@ -133,7 +136,11 @@ Task<int> run(Query& query) {
 
 // What a transaction has read must still be so. Of all dkeys, that is the extreme one and the next
 // number: a dkey far beyond is not noticed. Akeys are not protected.
-void require_queried(const Query& query, Collected& out) {
+void require_queried(Query& query, Collected& out) {
+    if (query.arrays.size() + query.absent.size() > protected_arrays_max) {
+        query.absent.clear();
+        query.arrays.erase(query.arrays.begin(), query.arrays.end() - (query.end > 0 ? 1 : 0));
+    }
     out.require_unchanged(query.arrays);
     for (const auto& each : query.absent) out.require_no_records(each);
     if (!query.asks(DAOS_GET_DKEY)) return;

@@ -30,7 +30,7 @@ struct Connection {
     bool reads = false;
     daos_handle_t pool_handle{};
     daos_handle_t container_handle{};
-    uint32_t mounts = 0;
+    uint32_t mounts = 0;  // a mount counts until its last object is released
 };
 
 struct Connections {
@@ -228,8 +228,16 @@ int check_writable(const dfs_t* dfs) noexcept {
 
 void let_go(dfs_t* dfs) {
     if (--dfs->users > 0) return;
+    const std::unique_ptr<dfs_t> last(dfs);
     --dfs->container->mounts;
-    delete dfs;
+    if (!dfs->is_connected) return;
+    auto& connections = Connections::get();
+    const std::lock_guard locked(connections.lock);
+    for (auto& each : connections.all) {
+        if (each.container_handle.cookie == dfs->container_handle.cookie) --each.mounts;
+    }
+    // After the last dfs_fini() nobody else closes it.
+    if (connections.initialized == 0) close_unused(connections, nullptr, nullptr);
 }
 
 }  // namespace ros2s::daos
@@ -316,14 +324,7 @@ int dfs_disconnect(dfs_t* dfs) {
     if (const int rc = check(dfs); rc != 0) return rc;
     if (!dfs->is_connected) return EINVAL;
     if (const int rc = begin_unmount(dfs); rc != 0) return rc;
-    auto& connections = Connections::get();
-    const std::lock_guard locked(connections.lock);
-    for (auto& each : connections.all) {
-        if (each.container_handle.cookie == dfs->container_handle.cookie) --each.mounts;
-    }
     let_go(dfs);
-    // After the last dfs_fini() nobody else closes it.
-    if (connections.initialized == 0) close_unused(connections, nullptr, nullptr);
     return 0;
 }
 

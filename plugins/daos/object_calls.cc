@@ -412,8 +412,15 @@ Task<int> read_planned(StoreObject& object, const object::Dkey& dkey, Fetches& f
 }
 
 // What several akeys were at one time, if none has changed when all are read. -DER_AGAIN: one has.
-Task<int> check_unchanged(StoreObject& object, const Fetches& fetches) {
+Task<int> check_unchanged(StoreObject& object, const object::Dkey& dkey, const Fetches& fetches) {
     if (fetches.all.size() <= 1) co_return 0;
+    // First, while the others are as they were seen: are arrays still absent, of any record size?
+    for (const auto& fetch : fetches.all) {
+        if (!fetch.is_any || fetches.found(fetch)) continue;
+        const auto size = co_await record_bytes_of(object, dkey, fetch.akey);
+        if (!size) co_return der_of(size.error());
+        if (std::max<uint64_t>(*size, 1) != fetch.record_bytes) co_return -DER_AGAIN;
+    }
     std::vector<object::FetchItem> now;
     for (const auto& fetch : fetches.all) {
         const auto& seen = fetches.items[fetch.first];
@@ -434,7 +441,7 @@ Task<int> fetch_at_once(StoreObject& object, const object::Dkey& dkey, std::span
         int rc = plan(object, dkey, iods, lists, out);
         if (rc == 0) rc = co_await read_planned(object, dkey, out);
         if (rc != 0) co_return rc;
-        rc = co_await check_unchanged(object, out);
+        rc = co_await check_unchanged(object, dkey, out);
         if (rc != -DER_AGAIN) co_return rc;
     }
     co_return -DER_AGAIN;
@@ -526,19 +533,21 @@ Task<Result<std::vector<object::Akey>>> stored_akeys(StoreObject& object, const 
 }
 
 int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& dkey,
-                      std::span<const daos_key_t> keys, Collected& out) {
+                      std::span<const daos_key_t> keys, bool is_alone, Collected& out) {
+    const auto punch = [&](const object::Akey& akey) {
+        out.add(
+            {.kind = Operation::Kind::punch_akey, .object = object.id, .dkey = dkey, .akey = akey});
+    };
+    std::vector<object::Akey> absent;
     for (const auto& key : keys) {
         std::string akey;
         if (const int rc = to_akey_bytes(object, key, akey); rc != 0) return rc;
         const auto stored = object.access->run([&] { return stored_akeys(object, dkey, akey); });
         if (!stored) return der_of(stored.error());
-        // The usual ones also if they are absent: an update that comes between is punched as a
-        // whole.
-        std::vector<object::Akey> punched = {value_akey(akey), array_akey(akey, 1)};
-        const auto add = [&](const object::Akey& each) {
-            if (std::ranges::find(punched, each) == punched.end()) punched.push_back(each);
+        auto punched = *stored;
+        const auto is_in = [&](const object::Akey& each) {
+            return std::ranges::find(punched, each) != punched.end();
         };
-        std::ranges::for_each(*stored, add);
         // And those that the transaction itself has written before.
         bool is_own = false;
         for (const auto& operation : out.operations()) {
@@ -548,7 +557,7 @@ int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& d
                 continue;
             }
             is_own = true;
-            add(operation.akey);
+            if (!is_in(operation.akey)) punched.push_back(operation.akey);
         }
         if ((flags & DAOS_COND_PUNCH) != 0 && !is_own) {
             Condition condition{.kind = Condition::Kind::exists, .object = object.id, .dkey = dkey};
@@ -562,13 +571,16 @@ int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& d
             condition.akey = stored->front();
             out.require(condition, -DER_NONEXIST);
         }
-        for (const auto& each : punched) {
-            out.add({.kind = Operation::Kind::punch_akey,
-                     .object = object.id,
-                     .dkey = dkey,
-                     .akey = each});
+        std::ranges::for_each(punched, punch);
+        for (const auto& usual : {value_akey(akey), array_akey(akey, 1)}) {
+            if (!is_in(usual)) absent.push_back(usual);
         }
     }
+    // The usual ones also if they are absent: an update that comes between is punched as a whole. A
+    // call alone goes without where they are too many.
+    const bool have_room =
+        out.operations().size() + absent.size() <= object::transaction_operations_max;
+    if (!is_alone || have_room) std::ranges::for_each(absent, punch);
     return 0;
 }
 
@@ -653,8 +665,8 @@ int daos_obj_punch_akeys(daos_handle_t oh, daos_handle_t th, uint64_t flags, dao
     object::Dkey key;
     if (const int rc = to_dkey(*object, dkey, key); rc != 0) return rc;
     if (akeys == nullptr) return -DER_INVAL;
-    return finish_call(ev, change(*object, th, [&](Collected& out, bool) {
-                           return add_punched_akeys(*object, flags, key, {akeys, nr}, out);
+    return finish_call(ev, change(*object, th, [&](Collected& out, bool copies) {
+                           return add_punched_akeys(*object, flags, key, {akeys, nr}, !copies, out);
                        }));
 }
 

@@ -427,6 +427,25 @@ static void objects_outlive_their_mount(const char* label) {
     CHECK_EQUAL(daos_cont_close(opened, NULL), 0);
 }
 
+/* Nobody else knows its handles: it is closed when the last object is released. */
+static void objects_outlive_their_connection(daos_handle_t owner) {
+    dfs_t *first, *second;
+    dfs_obj_t *directory, *root;
+    CHECK_EQUAL(dfs_init(), 0);
+    CHECK_EQUAL(dfs_connect("tank", NULL, "new", O_RDWR | O_CREAT, NULL, &first), 0);
+    CHECK_EQUAL(dfs_connect("tank", NULL, "new", O_RDWR, NULL, &second), 0);
+    CHECK_EQUAL(dfs_lookup(first, "/", O_RDONLY, &directory, NULL, NULL), 0);
+    CHECK_EQUAL(dfs_lookup(second, "/", O_RDONLY, &root, NULL, NULL), 0);
+    CHECK_EQUAL(dfs_disconnect(first), 0);
+    CHECK_EQUAL(dfs_disconnect(second), 0);
+    CHECK_EQUAL(dfs_release(directory), 0);
+    CHECK_EQUAL(dfs_destroy("tank", NULL, "new", 1, NULL), EBUSY);
+    CHECK_EQUAL(dfs_fini(), 0);
+    CHECK_EQUAL(daos_cont_destroy(owner, "new", 1, NULL), -DER_BUSY);
+    CHECK_EQUAL(dfs_release(root), 0);
+    CHECK_EQUAL(daos_cont_destroy(owner, "new", 1, NULL), 0);
+}
+
 /* As IOR does when its container is not there. A DPU serves single containers. */
 static void containers_are_created(void) {
     daos_handle_t owner, made;
@@ -450,6 +469,7 @@ static void containers_are_created(void) {
         CHECK_EQUAL(daos_cont_close(made, NULL), 0);
         CHECK_EQUAL(daos_cont_destroy(owner, "new", 1, NULL), 0);
         CHECK_EQUAL(daos_cont_destroy(owner, "new", 1, NULL), -DER_NONEXIST);
+        objects_outlive_their_connection(owner);
         CHECK_EQUAL(dfs_cont_create(owner, NULL, &attributes, &made, &mounted), EINVAL);
         CHECK_EQUAL(dfs_cont_create(owner, &uuid, &attributes, &made, &mounted), 0);
         CHECK_EQUAL(dfs_mkdir(mounted, NULL, "d", 0755, 0), 0);

@@ -273,6 +273,71 @@ static void scattered_buffers(void) {
     CHECK_EQUAL(daos_obj_close(object, NULL), 0);
 }
 
+/* More keys than a transaction has operations, if each were punched in all ways it can be there. */
+static void many_akeys(void) {
+    enum { most = 1024, wide = 400 };
+    static char names[most][8];
+    static daos_key_t akeys[most];
+    static struct access all[most];
+    static daos_iod_t iods[most];
+    static d_sg_list_t lists[most];
+    const daos_handle_t object = open_object(id_of(79, DAOS_OT_MULTI_HASHED));
+    const daos_handle_t none = DAOS_TX_NONE;
+    uint64_t number = 5;
+    daos_key_t key = key_of("d");
+    for (int i = 0; i < most; i++) {
+        snprintf(names[i], sizeof names[i], "%d", i);
+        akeys[i] = key_of(names[i]);
+    }
+    CHECK_EQUAL(daos_obj_punch_akeys(object, none, 0, &key, most, akeys, NULL), 0);
+    for (int with_records = 0; with_records < 2; with_records++) {
+        const unsigned count = with_records ? wide : most / 2;
+        for (unsigned i = 0; i < count; i++) {
+            prepare(&all[i], names[i], with_records ? DAOS_IOD_ARRAY : DAOS_IOD_SINGLE,
+                    sizeof number, 0, 1, &number, sizeof number);
+            iods[i] = all[i].iod;
+            lists[i] = all[i].list;
+        }
+        CHECK_EQUAL(daos_obj_update(object, none, 0, &key, count, iods, lists, NULL), 0);
+        CHECK_EQUAL(daos_obj_punch_akeys(object, none, DAOS_COND_PUNCH, &key, count, akeys, NULL),
+                    0);
+        CHECK_EQUAL(
+            daos_obj_punch_akeys(object, none, DAOS_COND_PUNCH, &key, 1, &akeys[count - 1], NULL),
+            -DER_NONEXIST);
+    }
+    CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+}
+
+/* A writer and a reader at once, again and again. One waits before it begins, by so long that what
+ * is read is now from before, and now from after. */
+struct race {
+    long wait_us; /* of the writer; negative: of the reader */
+    long step_us;
+    bool was_after;
+    int before, after; /* how often */
+};
+
+static bool is_over(const struct race* race) {
+    CHECK(race->before + race->after < 1000);
+    return race->before >= 15 && race->after >= 15;
+}
+
+static void wait_for(long us) {
+    if (us > 0) usleep((useconds_t)us);
+}
+
+static void note(struct race* race, bool is_after) {
+    race->step_us = is_after == race->was_after ? 2 * race->step_us + 10 : 10;
+    race->was_after = is_after;
+    race->wait_us += is_after ? race->step_us : -race->step_us;
+    ++*(is_after ? &race->after : &race->before);
+}
+
+struct turn {
+    long wait_us;
+    uint64_t number;
+};
+
 enum { pairs = 1100 };
 static daos_handle_t shared;
 
@@ -308,11 +373,11 @@ static void prepare_whole(struct whole* whole) {
 static void* write_whole(void* argument) {
     static struct whole whole;
     daos_key_t key = key_of("d");
-    const uint64_t number = *(const uint64_t*)argument;
+    const struct turn* const turn = argument;
     prepare_whole(&whole);
-    whole.one = whole.other = number;
-    for (int i = 0; i < 2 * pairs; i++) whole.array[i] = number;
-    usleep(number % 20 * 100);
+    whole.one = whole.other = turn->number;
+    for (int i = 0; i < 2 * pairs; i++) whole.array[i] = turn->number;
+    wait_for(turn->wait_us);
     CHECK_EQUAL(daos_obj_update(shared, DAOS_TX_NONE, 0, &key, 3, whole.iods, whole.lists, NULL),
                 0);
     return NULL;
@@ -323,31 +388,88 @@ static void updates_while_others_read(void) {
     static struct whole whole;
     pthread_t writer;
     daos_key_t key = key_of("d");
-    uint64_t number = 0;
+    struct turn turn = {0};
+    struct race races[2] = {0};
     shared = open_object(id_of(78, DAOS_OT_MULTI_HASHED));
-    write_whole(&number);
+    write_whole(&turn);
     prepare_whole(&whole);
     whole.iods[1].iod_name = key_of("filler");
     CHECK_EQUAL(
         daos_obj_update(shared, DAOS_TX_NONE, 0, &key, 1, &whole.iods[1], &whole.lists[1], NULL),
         0);
-    while (++number < 60) {
+    while (!is_over(&races[0]) || !is_over(&races[1])) {
         /* The array alone; or both values, and between them something that takes as long. */
-        const int is_array = number % 2 == 0;
+        const int is_array = ++turn.number % 2 == 0;
         const int at = is_array ? 1 : 0;
+        struct race* const race = &races[is_array];
+        turn.wait_us = race->wait_us;
         prepare_whole(&whole);
         whole.iods[1].iod_nr = pairs;
         whole.iods[1].iod_recxs = whole.each;
         if (!is_array) whole.iods[1].iod_name = key_of("filler");
-        CHECK_EQUAL(pthread_create(&writer, NULL, write_whole, &number), 0);
+        CHECK_EQUAL(pthread_create(&writer, NULL, write_whole, &turn), 0);
+        wait_for(-turn.wait_us);
         CHECK_EQUAL(daos_obj_fetch(shared, DAOS_TX_NONE, 0, &key, is_array ? 1 : 3, &whole.iods[at],
                                    &whole.lists[at], NULL, NULL),
                     0);
         CHECK_EQUAL(pthread_join(writer, NULL), 0);
         const uint64_t seen = is_array ? whole.array[0] : whole.one;
-        CHECK(seen == number || seen == number - 1);
+        CHECK(seen == turn.number || seen == turn.number - 1);
         for (int i = 0; is_array && i < pairs; i++) CHECK_EQUAL(whole.array[i], seen);
         if (!is_array) CHECK_EQUAL(whole.other, seen);
+        note(race, seen == turn.number);
+    }
+    CHECK_EQUAL(daos_obj_punch(shared, DAOS_TX_NONE, 0, NULL), 0);
+    CHECK_EQUAL(daos_obj_close(shared, NULL), 0);
+}
+
+struct two_arrays {
+    struct access accesses[2];
+    uint64_t numbers[2];
+    daos_iod_t iods[2];
+    d_sg_list_t lists[2];
+};
+
+static void prepare_two(struct two_arrays* two, daos_size_t size) {
+    for (int i = 0; i < 2; i++) {
+        prepare(&two->accesses[i], i == 0 ? "x" : "y", DAOS_IOD_ARRAY, size, 0, 1, &two->numbers[i],
+                sizeof *two->numbers);
+        two->iods[i] = two->accesses[i].iod;
+        two->lists[i] = two->accesses[i].list;
+    }
+}
+
+static void* make_two(void* argument) {
+    const struct turn* const turn = argument;
+    struct two_arrays two = {.numbers = {turn->number, turn->number}};
+    daos_key_t key = key_of("d");
+    prepare_two(&two, sizeof *two.numbers);
+    wait_for(turn->wait_us);
+    CHECK_EQUAL(daos_obj_update(shared, DAOS_TX_NONE, 0, &key, 2, two.iods, two.lists, NULL), 0);
+    return NULL;
+}
+
+/* One update makes both, and whoever asks for the size of the records finds both or none. */
+static void arrays_are_made_while_others_read(void) {
+    struct turn turn = {0};
+    struct race race = {0};
+    shared = open_object(id_of(80, DAOS_OT_MULTI_HASHED));
+    while (!is_over(&race)) {
+        pthread_t writer;
+        struct two_arrays two = {0};
+        daos_key_t key = key_of("d");
+        CHECK_EQUAL(daos_obj_punch(shared, DAOS_TX_NONE, 0, NULL), 0);
+        prepare_two(&two, DAOS_REC_ANY);
+        turn.number++;
+        turn.wait_us = race.wait_us;
+        CHECK_EQUAL(pthread_create(&writer, NULL, make_two, &turn), 0);
+        wait_for(-turn.wait_us);
+        CHECK_EQUAL(
+            daos_obj_fetch(shared, DAOS_TX_NONE, 0, &key, 2, two.iods, two.lists, NULL, NULL), 0);
+        CHECK_EQUAL(pthread_join(writer, NULL), 0);
+        CHECK_EQUAL(two.iods[0].iod_size, two.iods[1].iod_size);
+        CHECK_EQUAL(two.numbers[0], two.numbers[1]);
+        note(&race, two.iods[0].iod_size != 0);
     }
     CHECK_EQUAL(daos_obj_punch(shared, DAOS_TX_NONE, 0, NULL), 0);
     CHECK_EQUAL(daos_obj_close(shared, NULL), 0);
@@ -581,6 +703,45 @@ static void queries_in_transactions(void) {
         CHECK_EQUAL(put_number(object, transaction, number, i), 0);
         CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_TX_RESTART);
         CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+    }
+    CHECK_EQUAL(daos_obj_punch(object, none, 0, NULL), 0);
+    CHECK_EQUAL(daos_obj_close(object, NULL), 0);
+}
+
+/* The greatest dkey with records, beyond those with a value only. */
+static void queries_with_a_long_way(void) {
+    enum { few = 10, many = 120 };
+    const daos_handle_t object = open_object(id_of(34, DAOS_OT_DKEY_UINT64));
+    const daos_handle_t none = DAOS_TX_NONE;
+    daos_handle_t transaction;
+    uint64_t number = 0;
+    char value = 'v';
+    daos_key_t key, akey = key_of("a");
+    daos_recx_t records;
+    struct access access;
+    d_iov_set(&key, &number, sizeof number);
+    prepare(&access, "b", DAOS_IOD_SINGLE, 1, 0, 1, &value, 1);
+    CHECK_EQUAL(put_number(object, none, 0, 0), 0);
+    for (int i = 1; i <= many; i++) {
+        const uint64_t last = number = (uint64_t)i;
+        CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL), 0);
+        if (i != few && i != many) continue;
+        /* Again and again: more keys than a transaction has conditions. */
+        CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
+        for (int query = 0; query < 10; query++) {
+            CHECK_EQUAL(daos_obj_query_key(object, transaction,
+                                           DAOS_GET_MAX | DAOS_GET_DKEY | DAOS_GET_RECX, &key,
+                                           &akey, &records, NULL),
+                        0);
+            CHECK(number == 0 && records.rx_idx == 0);
+        }
+        /* Of a short way all is protected, of a long one the result. */
+        if (i == few) CHECK_EQUAL(put_number(object, none, last, 0), 0);
+        CHECK_EQUAL(put_number(object, transaction, last, 0), 0);
+        CHECK_EQUAL(daos_tx_commit(transaction, NULL), i == few ? -DER_TX_RESTART : 0);
+        CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
+        number = last;
+        CHECK_EQUAL(daos_obj_punch_akeys(object, none, 0, &key, 1, &akey, NULL), 0);
     }
     CHECK_EQUAL(daos_obj_punch(object, none, 0, NULL), 0);
     CHECK_EQUAL(daos_obj_close(object, NULL), 0);
@@ -917,11 +1078,14 @@ int main(int count, char** arguments) {
         values();
         records();
         scattered_buffers();
+        many_akeys();
         updates_while_others_read();
+        arrays_are_made_while_others_read();
         transactions();
         transactions_that_lose();
         punches_in_transactions();
         queries_in_transactions();
+        queries_with_a_long_way();
         key_values();
         arrays();
         appends_in_transactions();
