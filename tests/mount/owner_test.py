@@ -48,7 +48,7 @@ def why_asks_the_owner():
             assert {"fs.pread", "engine.fetch", "device.read"} <= steps_of(found["read"]), found
             assert found["write"] is None, found
             done = pool.run(CLI, "why", "--write", place, expect=1)
-            assert "without --write" in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+            assert "leave out --write" in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
         assert f"process {pid}" in why(pool, pool.uri.replace("/main", "/main/d/f"))["opened"]
         # Nothing was changed.
         assert os.listdir(pool.path("d")) == ["f"] and read(pool.path("d/f")) == content
