@@ -70,10 +70,17 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
         begin.expect = Change::Expect::absent;
     }
     begin.set.emplace_back(mark_key, Uuid::make(reactor_.secrets()).to_string());
-    if (const auto begun = co_await pool_.apply(begin); !begun) {
-        if (begun.error().code == Code::condition_failed) co_return fail(Code::busy);
-        co_return fail(begun.error());
+    const Lock lock{.transaction = record.transaction,
+                    .coordinator = location.object.name,
+                    .key = location.key};
+    Result<> begun;
+    if (participants.empty()) {
+        begun = co_await commit(begin, lock);
+    } else {
+        begun = co_await pool_.apply(begin);
     }
+    if (!begun && begun.error().code == Code::condition_failed) co_return fail(Code::busy);
+    if (!begun) co_return fail(begun.error());
     if (participants.empty()) co_return true;
     std::vector<Result<>> prepared(participants.size());
     Result<> decided = co_await prepare_all(space, location, record.transaction, even_if_full,
@@ -83,9 +90,7 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
         decided = co_await commit({.object = location.object,
                                    .equal = {{location.key, pending}},
                                    .set = {{location.key, encode(committed)}}},
-                                  {.transaction = record.transaction,
-                                   .coordinator = location.object.name,
-                                   .key = location.key});
+                                  lock);
         // Whoever meets the locks sees whether it is.
         if (!decided && may_be_done(decided.error())) co_return fail(decided.error());
     }

@@ -35,23 +35,35 @@ bool publishes(const Change& change) {
     });
 }
 
-// Makes the next change of a kind, and answers with an error.
+bool removes(const Change& change) { return change.remove_object; }
+
+// Makes the next change of a kind, and answers with an error. What others do meanwhile comes before
+// the answer; or before the change, which then fails by itself.
 class RefusingPool final : public Pool {
   public:
     explicit RefusingPool(Pool& pool) : pool_(pool) {}
-    void refuse(bool (*kind)(const Change&), Code answer) {
+    void refuse(bool (*kind)(const Change&), Code answer, Task<> meanwhile = {}) {
         kind_ = kind;
         answer_ = answer;
+        meanwhile_ = std::move(meanwhile);
+    }
+    void outrun(bool (*kind)(const Change&), Task<> meanwhile) {
+        refuse(kind, {}, std::move(meanwhile));
+        is_outrun_ = true;
     }
     [[nodiscard]] bool has_refused() const { return kind_ == nullptr; }
 
     [[nodiscard]] std::string name() const override { return pool_.name(); }
     [[nodiscard]] std::string description() const override { return pool_.description(); }
     Task<Result<>> apply(const Change& change) override {
-        const auto applied = co_await pool_.apply(change);
-        if (has_refused() || !kind_(change)) co_return applied;
-        EXPECT_TRUE(applied);
+        if (has_refused() || !kind_(change)) co_return co_await pool_.apply(change);
         kind_ = nullptr;
+        if (is_outrun_) {
+            co_await std::move(meanwhile_);
+            co_return co_await pool_.apply(change);
+        }
+        EXPECT_TRUE(co_await pool_.apply(change));
+        if (meanwhile_.valid()) co_await std::move(meanwhile_);
         co_return fail(answer_);
     }
     Task<Result<ReadReply>> read(const Read& read) override { return pool_.read(read); }
@@ -68,18 +80,27 @@ class RefusingPool final : public Pool {
     Pool& pool_;
     bool (*kind_)(const Change&) = nullptr;
     Code answer_{};
+    Task<> meanwhile_;
+    bool is_outrun_ = false;
 };
 
-// Two clients of one cluster; the changes of the first one are refused.
+// Two clients of one cluster; it is changes of the first one, mostly, that are refused.
 struct RefusedClient {
     explicit RefusedClient(SimRados& cluster)
-        : pool(cluster, {.delay_max = {}, .dies_at = {}}), refusing(pool) {}
+        : pool(cluster, {.delay_max = {}, .dies_at = {}}), refusing(pool), refusing_other(pool) {}
     Task<> open(Reactor& reactor) {
         refused = co_await opened_on(reactor, refusing);
-        other = co_await opened_on(reactor, pool);
+        other = co_await opened_on(reactor, refusing_other);
         const auto made = co_await refused->create_container({}, {.label = "c"});
         EXPECT_TRUE(made);
         container = made->id;
+    }
+    Task<> make_objects() {
+        for (const auto& [object, entries] : {std::pair(deciding, 6), std::pair(locked, 3)}) {
+            Batch batch;
+            for (int i = 0; i < entries; ++i) batch.put({object, std::to_string(i), "value"}, "v");
+            EXPECT_TRUE(co_await refused->update({}, container, batch.transaction()));
+        }
     }
     static Task<std::unique_ptr<RadosStore>> opened_on(Reactor& reactor, Pool& pool) {
         Report report;
@@ -90,6 +111,15 @@ struct RefusedClient {
     Task<> close() {
         co_await refused->close();
         co_await other->close();
+    }
+    // The other client does it, and removes the garbage.
+    Task<> change(Reactor& reactor, Batch batch) {
+        EXPECT_TRUE(co_await other->update({}, container, batch.transaction()));
+        co_await sleep_for(reactor, std::chrono::seconds(1));
+    }
+    Task<> sweep() {
+        Report report;
+        EXPECT_TRUE(co_await other->sweep({}, container, report)) << report.text();
     }
     // What the other client finds.
     Task<std::string> found(AkeyAddress place, size_t length) {
@@ -105,7 +135,7 @@ struct RefusedClient {
     }
 
     SimPool pool;
-    RefusingPool refusing;
+    RefusingPool refusing, refusing_other;
     std::unique_ptr<RadosStore> refused, other;
     ContainerId container;
 };
@@ -114,11 +144,7 @@ struct RefusedClient {
 Task<> refuse_a_commit(Reactor& reactor, SimRados& cluster, bool is_named, Code answer) {
     RefusedClient client(cluster);
     co_await client.open(reactor);
-    for (const auto& [object, entries] : {std::pair(deciding, 6), std::pair(locked, 3)}) {
-        Batch batch;
-        for (int i = 0; i < entries; ++i) batch.put({object, std::to_string(i), "value"}, "v");
-        EXPECT_TRUE(co_await client.refused->update({}, client.container, batch.transaction()));
-    }
+    co_await client.make_objects();
     const AkeyAddress one{deciding, "new", "value"}, two{locked, "new", "value"};
     Batch batch;
     batch.absent(one).put(one, "v").put(two, "v");
@@ -182,6 +208,118 @@ TEST(RadosRefused, WhatAChangeHasPublishedStays) {
         SimRados cluster(world.core());
         world.run(refuse_a_publication(world.core(), cluster, answer));
     }
+}
+
+// The other client has changed the object before the refused one looks what became of its change.
+const AkeyAddress shared{{2, 1}, "0", "data"};
+
+struct Fate {
+    const char* what;
+    Batch (*meanwhile)();
+    bool is_outrun = false;  // the other one was faster
+    bool garbage_stays = false;
+    std::string outcome = "done";
+    char found = 'b';
+};
+
+Batch put_beside() { return Batch().put({shared.object, "1", "value"}, "v"); }
+Batch overwrite() { return Batch().write(shared, 0, std::string(40'000, 'c')); }
+
+Task<> change_meanwhile(Reactor& reactor, SimRados& cluster, const Fate& fate) {
+    RefusedClient client(cluster);
+    co_await client.open(reactor);
+    if (fate.garbage_stays) client.refusing_other.refuse(removes, Code::denied);
+    Task<> meanwhile = client.change(reactor, fate.meanwhile());
+    if (fate.is_outrun) {
+        client.refusing.outrun(publishes, std::move(meanwhile));
+    } else {
+        client.refusing.refuse(publishes, Code::condition_failed, std::move(meanwhile));
+    }
+    const Batch batch = Batch().absent(shared).write(shared, 0, std::string(40'000, 'b'));
+    const auto done = co_await client.refused->update({}, client.container, batch.transaction());
+    EXPECT_TRUE(client.refusing.has_refused() && client.refusing_other.has_refused());
+    EXPECT_EQ(done ? "done" : describe(Error{done.error().code}), fate.outcome);
+    co_await client.refused->close();  // what it removes is gone
+    const std::string found = co_await client.found(shared, 40'000);
+    EXPECT_TRUE(found == std::string(40'000, fate.found)) << found.substr(0, 100);
+    co_await client.other->close();
+    const auto is_data = [](const auto& each) {
+        return parse_data_name(each.first.name).has_value();
+    };
+    EXPECT_EQ(std::ranges::count_if(cluster.objects(), is_data), 1) << "what is found";
+    co_await cluster.close();
+}
+
+TEST(RadosRefused, WhatAChangeHasPublishedIsKnownWhateverOthersDo) {
+    const std::string nobody_knows = describe(Error{Code::deadline}),
+                      lost = describe(Error{Code::condition_failed});
+    const Fate fates[] = {
+        {.what = "its segment names the data", .meanwhile = put_beside},
+        {.what = "the data is garbage",
+         .meanwhile = overwrite,
+         .garbage_stays = true,
+         .found = 'c'},
+        {.what = "the data is gone", .meanwhile = overwrite, .outcome = nobody_knows, .found = 'c'},
+        {.what = "it was not made, and cannot be",
+         .meanwhile = overwrite,
+         .is_outrun = true,
+         .outcome = lost,
+         .found = 'c'},
+        {.what = "it was not made, and is now", .meanwhile = put_beside, .is_outrun = true},
+    };
+    for (const Fate& fate : fates) {
+        SCOPED_TRACE(fate.what);
+        sim::World world(1);
+        SimRados cluster(world.core());
+        world.run(change_meanwhile(world.core(), cluster, fate));
+    }
+}
+
+// A sweep does the rest of the transaction, and forgets that it was decided.
+Task<> sweep_meanwhile(Reactor& reactor, SimRados& cluster) {
+    RefusedClient client(cluster);
+    co_await client.open(reactor);
+    co_await client.make_objects();
+    const AkeyAddress one{deciding, "new", "value"}, two{locked, "new", "data"};
+    const std::string bytes(40'000, 'b');
+    const Batch batch = Batch().absent(one).put(one, "v").write(two, 0, bytes);
+    client.refusing.refuse(commits, Code::condition_failed, client.sweep());
+    const auto done = co_await client.refused->update({}, client.container, batch.transaction());
+    EXPECT_TRUE(client.refusing.has_refused());
+    EXPECT_TRUE(done) << describe(done.error());
+    co_await client.refused->close();
+    EXPECT_EQ(co_await client.found(one, 1), "v");
+    const std::string found = co_await client.found(two, bytes.size());
+    EXPECT_TRUE(found == bytes) << found.substr(0, 100);
+    co_await client.other->close();
+    co_await cluster.close();
+}
+
+TEST(RadosRefused, ACommitThatASweepHasEndedStands) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run(sweep_meanwhile(world.core(), cluster));
+}
+
+// A named transaction that changes nothing: its record alone is the commit.
+Task<> refuse_a_record(Reactor& reactor, SimRados& cluster) {
+    RefusedClient client(cluster);
+    co_await client.open(reactor);
+    Uuid name;
+    name.bytes[0] = 1;
+    const Batch batch = Batch().id({name, 0, 1}).is_new();
+    client.refusing.refuse(commits, Code::condition_failed);
+    const auto done = co_await client.refused->update({}, client.container, batch.transaction());
+    EXPECT_TRUE(client.refusing.has_refused());
+    EXPECT_TRUE(done) << describe(done.error());
+    co_await client.close();
+    co_await cluster.close();
+}
+
+TEST(RadosRefused, ARecordThatWasMadeStands) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run(refuse_a_record(world.core(), cluster));
 }
 
 }  // namespace

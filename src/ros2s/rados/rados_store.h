@@ -260,6 +260,12 @@ class RadosStore final : public object::ObjectStore {
     Task<> load(std::string space, View& view, Result<>& result);
     Task<Result<>> publish(const Call& call, std::string space, RecordLocation location,
                            Views& views, std::span<Member* const> members, bool is_guess);
+    // What a change comes to that has failed: nothing, if it was made all the same. Errors: those
+    // of the change; deadline (nobody can tell); those of Pool.
+    Task<Result<>> outcome_of(Error error, std::string space, std::span<Member* const> members);
+    // Whether the members' data in the data pool was published by a change that failed in its
+    // condition. False if they have none there.
+    Task<Result<bool>> has_published(std::string space, std::span<Member* const> members);
     [[nodiscard]] Pending changes_of(const View& view, std::span<Member* const> members);
     [[nodiscard]] bool has_room_inline(const ObjectName& object) const;
     void note_room(const ObjectName& object, const Pending& stored);

@@ -26,7 +26,10 @@ class HeldPool final : public Pool {
   public:
     HeldPool(Pool& pool, Reactor& reactor) : pool_(pool), arrived(reactor), released(reactor) {}
     void hold(size_t keys) { held_keys_ = keys; }
-    void refuse(size_t count) { refusals_ = count; }
+    void refuse(size_t count, Code answer = Code::condition_failed) {
+        refusals_ = count;
+        answer_ = answer;
+    }
 
     [[nodiscard]] std::string name() const override { return pool_.name(); }
     [[nodiscard]] std::string description() const override { return pool_.description(); }
@@ -38,7 +41,7 @@ class HeldPool final : public Pool {
         }
         if (refusals_ > 0 && !change.set.empty()) {
             --refusals_;
-            co_return fail(Code::condition_failed);
+            co_return fail(answer_);
         }
         co_return co_await pool_.apply(change);
     }
@@ -56,6 +59,7 @@ class HeldPool final : public Pool {
     Pool& pool_;
     size_t held_keys_ = 0;
     size_t refusals_ = 0;
+    Code answer_{};
 
   public:
     Event arrived, released;
@@ -360,6 +364,44 @@ TEST(RadosSweep, ADamagedObjectIsNamedAndTheOthersAreSwept) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(sweep_beside_a_damaged_object(world, cluster));
+}
+
+// What ends the sweep after a damaged object is told instead: of the object that it is of, if any.
+Task<> end_a_sweep_after_a_damaged_object(sim::World& world, SimRados& cluster, Code error) {
+    SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
+    HeldPool held(pool, world.core());
+    Report report;
+    const auto store = opened_for_sweeps(co_await RadosStore::open(
+        {}, world.core(), held, held, {.sweep_rate = 1, .keeps_replies = false}, report));
+    const auto container = co_await store->create_container({}, {.label = "c"});
+    const object::ObjectId damaged{1, 0};
+    const ObjectName name{space_of(container->id), object_name(damaged)};
+    EXPECT_TRUE(co_await pool.apply({.object = name, .set = {{head_key, "rubbish"}}}));
+    co_await leave_data(world, pool, container->id, damaged);
+    co_await leave_data(world, pool, container->id);
+    co_await sleep_for(world.core(), std::chrono::hours(2));
+    Call call;
+    if (error == Code::deadline) {
+        // It lists three names, looks at the data of the damaged object, and then at the other's.
+        call.deadline = world.core().now() + std::chrono::milliseconds(4500);
+    } else {
+        held.refuse(1, error);
+    }
+    const auto swept = co_await store->sweep(call, container->id, report);
+    EXPECT_EQ(swept ? "swept" : describe(swept.error()), describe(Error{error}));
+    EXPECT_EQ(report.text().find(name.name), std::string::npos) << report.text();
+    const bool has_name = report.text().find(object_name(file.object)) != std::string::npos;
+    EXPECT_EQ(has_name, error != Code::deadline) << report.text();
+    co_await store->close();
+    co_await cluster.close();
+}
+
+TEST(RadosSweep, WhatEndsItIsToldRatherThanDamage) {
+    for (const Code error : {Code::denied, Code::deadline}) {
+        sim::World world(1);
+        SimRados cluster(world.core());
+        world.run(end_a_sweep_after_a_damaged_object(world, cluster, error));
+    }
 }
 
 // "done", "replayed" or the error.

@@ -30,14 +30,17 @@ Task<Result<>> RadosStore::sweep_container(const Call& call, ContainerId contain
     ROS2S_CO_TRY(co_await check_container(call, container));
     const std::string space = space_of(container);
     Result<> first;
-    // What is damaged does not keep the rest from being swept.
+    std::string damaged;
+    // What is damaged does not keep the rest from being swept. Another error does, and is told
+    // instead.
     const auto goes_on = [&](const std::string& name, const Result<>& swept) {
         if (swept) return true;
-        if (first) {
-            first = swept;
-            failed = name;
-        }
-        return swept.error().code == Code::corrupt || swept.error().code == Code::bad_version;
+        const Code code = swept.error().code;
+        const bool is_damage = code == Code::corrupt || code == Code::bad_version;
+        if (!is_damage) failed = name;
+        if (is_damage && first) damaged = name;
+        if (!is_damage || first) first = swept;
+        return is_damage;
     };
     const WallTime limit = reactor_.wall_time() - orphan_age;
     const auto before = static_cast<uint64_t>(limit.time_since_epoch().count());
@@ -88,6 +91,7 @@ Task<Result<>> RadosStore::sweep_container(const Call& call, ContainerId contain
         }
     }
     if (seen != nullptr) *seen = std::move(still);
+    failed = damaged;
     co_return first;
 }
 

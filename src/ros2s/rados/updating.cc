@@ -482,12 +482,8 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
                                    Views& views, std::span<Member* const> members, bool is_guess) {
     const Transaction& transaction = members[0]->transaction;
     const Commit& commit = members[0]->commit;
-    const auto set_may_be_seen = [&](bool may_be) {
-        for (Member* each : members) each->payload.may_be_seen = may_be;
-    };
-    const auto failed = [&](const Error& error) {
-        set_may_be_seen(may_be_done(error));
-        return fail(error);
+    const auto begin_to_publish = [&] {
+        for (Member* each : members) each->payload.may_be_seen = true;
     };
     bool is_whole = true;
     // Removals and renames need records, also in a full pool.
@@ -514,7 +510,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
         Change change = conditional_change({space, object_name(only.view->object())}, *only.view);
         change.even_if_full = even_if_full;
         add(change, only.pending);
-        set_may_be_seen(true);
+        begin_to_publish();
         auto changed = co_await metadata_.apply(change);
         if (!changed && changed.error().code == Code::condition_failed) {
             // It may be the change itself that has made another head.
@@ -523,7 +519,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
                                 co_await coordinator_.has_head(change.object, head->value));
             changed = is_made ? Result<>() : fail(Code::busy);
         }
-        if (!changed) co_return failed(changed.error());
+        if (!changed) co_return co_await outcome_of(changed.error(), space, members);
     } else {
         Coordination record{.transaction = Uuid::make(reactor_.secrets()),
                             .sequence = transaction.id.sequence,
@@ -535,7 +531,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
         for (const Participant& each : participants) {
             record.participants.push_back({object_name(each.view->object())});
         }
-        set_may_be_seen(true);
+        begin_to_publish();
         if (decider != participants.end()) {
             record.state = Coordination::State::committed;
             record.sequence = 0;
@@ -543,7 +539,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
                 co_await publish_at(call, space, std::move(record), participants,
                                     static_cast<size_t>(decider - participants.begin()),
                                     *members[0]->hold, even_if_full);
-            if (!decided) co_return failed(decided.error());
+            if (!decided) co_return co_await outcome_of(decided.error(), space, members);
             for (const Participant& each : participants) {
                 const ObjectName name{space, object_name(each.view->object())};
                 note_room(name, each.pending);
@@ -568,7 +564,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
         is_whole = executed && *executed;
         if (!executed) {
             logs_.erase(location.object);
-            co_return failed(executed.error());
+            co_return co_await outcome_of(executed.error(), space, members);
         }
         if (!is_named) {
             logs_.insert(location.object);
@@ -590,6 +586,58 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
         if (is_whole) remember(space, std::move(views.at(object)), each.pending);
     }
     co_return Result<>{};
+}
+
+// What its own effect has refused stands, though nothing else shows it: another client has changed
+// the object since, or has ended the decision.
+Task<Result<>> RadosStore::outcome_of(Error error, std::string space,
+                                      std::span<Member* const> members) {
+    if (error.code == Code::busy) {
+        ROS2S_CO_TRY_ASSIGN(const bool is_made, co_await has_published(space, members));
+        if (is_made) co_return Result<>{};
+    }
+    for (Member* each : members) each->payload.may_be_seen = may_be_done(error);
+    co_return fail(error);
+}
+
+// All data is published by one commit, so one object of it tells. Once published, it is named by
+// its segment, then by a garbage record, then it is gone. The record goes after it, so that it is
+// looked for last.
+Task<Result<bool>> RadosStore::has_published(std::string space, std::span<Member* const> members) {
+    const auto with_data = std::ranges::find_if(
+        members, [](const Member* each) { return !each->payload.all.empty(); });
+    if (with_data == members.end()) co_return false;
+    const Member& member = **with_data;
+    const auto& [object, written] = *member.payload.all.begin();
+    const DataId data = written.front();
+    std::string segment_at;
+    if (member.rewrite != nullptr) {
+        segment_at = member.rewrite->key;
+    } else {
+        const auto at = std::ranges::find_if(
+            member.payload.runs, [&](const WrittenRun& each) { return each.run.data == data; });
+        const Operation& operation = member.transaction.operations[at->operation];
+        segment_at =
+            segment_key(entry_key(operation.dkey, operation.akey), at->run.offset / segment_bytes);
+    }
+    const std::string name = data_name(object, data), garbage_at = garbage_tag + name;
+    const Read read{.object = {space, object_name(object)}, .keys = {segment_at, garbage_at}};
+    const auto found = co_await metadata_.read(read);
+    if (!found && found.error().code != Code::not_found) co_return fail(found.error());
+    if (found && found->values.contains(garbage_at)) co_return true;
+    if (found && found->values.contains(segment_at)) {
+        Segment segment;
+        ROS2S_CO_TRY(decode(found->values.at(segment_at), segment));
+        if (std::ranges::find(segment.runs, data, &Run::data) != segment.runs.end()) {
+            co_return true;
+        }
+    }
+    std::byte first{};
+    const auto bytes = co_await data_.read_data({space, name}, 0, {&first, 1});
+    if (bytes) co_return false;
+    // Or a sweep whose clock is wrong took it for old.
+    const bool is_gone = bytes.error().code == Code::not_found;
+    co_return fail(is_gone ? Error{Code::deadline} : bytes.error());
 }
 
 // ---- what this store has written last ------------------------------------------------------
