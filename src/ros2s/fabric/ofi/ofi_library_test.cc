@@ -83,7 +83,7 @@ TEST_F(OfiLibraryLoaded, is_the_one_that_is_reported) {
             Report report;
             const auto asked = library(report);
             ROS2S_CHECK(asked && is_loaded());
-            std::fprintf(stderr, "%s is %s\n", asked->path.c_str(), asked->version.c_str());
+            std::fprintf(stderr, "%s is %s\n", (*asked)->path.c_str(), (*asked)->version.c_str());
             _exit(0);
         },
         testing::ExitedWithCode(0), "^/.*libfabric\\.so[.0-9]* is 1\\.[0-9]+");

@@ -137,8 +137,8 @@ TEST_F(UcxLibraryLoaded, is_the_one_that_is_reported) {
             const auto asked = library(report);
             ROS2S_CHECK(asked && is_loaded());
             const auto functions = ucx_library(report);
-            ROS2S_CHECK(functions && (*functions)->path == asked->path);
-            std::fprintf(stderr, "%s is %s\n", asked->path.c_str(), asked->version.c_str());
+            ROS2S_CHECK(functions && (*functions)->path == (*asked)->path);
+            std::fprintf(stderr, "%s is %s\n", (*asked)->path.c_str(), (*asked)->version.c_str());
             _exit(0);
         },
         testing::ExitedWithCode(0), "^/.*libucp\\.so[.0-9]* is 1\\.[0-9]+\\.[0-9]+");
