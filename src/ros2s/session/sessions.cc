@@ -252,7 +252,7 @@ Task<> SessionTable::close_all() {
 
 Task<> SessionTable::reap(StopToken stop) {
     // What has expired ends within a second, its requests included.
-    constexpr Duration pause_max = std::chrono::milliseconds(250);
+    constexpr Duration pause_max = std::chrono::milliseconds(750);
     const Duration pause = std::min({options_.idle_max / 4, options_.deserted_max / 4, pause_max});
     while (co_await sleep_for(reactor_, pause, stop)) {
         for (;;) {
