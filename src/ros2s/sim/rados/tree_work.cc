@@ -316,17 +316,20 @@ Task<Result<>> TreeWork::unlink_open(fs::FileSystem& files, const Operation& ope
                         co_await files.lookup(no_call, directory(from), from.text));
     ROS2S_CO_TRY_ASSIGN(const auto file,
                         co_await files.open(no_call, found.node, {.write = true, .append = true}));
-    Result<> outcome = co_await files.unlink(call, directory(from), from.text);
+    const auto outcome = co_await files.unlink(call, directory(from), from.text);
+    if (!outcome) {  // perhaps the name stays, and the file as it was
+        (void)co_await files.close(no_call, file.handle);
+        co_return outcome;
+    }
     std::string expected = model_.files.at(model_.names.at(from)).bytes + operation.bytes;
     std::string read(expected.size() + 1, '?');
     const auto put = co_await files.pwrite(no_call, file.handle,
                                            fs::Window::local(as_bytes(operation.bytes)), 0);
     const auto got = co_await files.pread(no_call, file.handle, window_of(read), 0);
-    if (outcome && put && got && (read.resize(*got), read != expected)) {
+    if (put && got && (read.resize(*got), read != expected)) {
         shared_.problems.push_back(from.text + " has other bytes when it is open without a name");
     }
-    const auto closed = co_await files.close(no_call, file.handle);
-    co_return outcome ? closed : outcome;
+    co_return co_await files.close(no_call, file.handle);
 }
 
 Task<Result<std::string>> TreeWork::read_node(fs::FileSystem& files, fs::NodeId node) {
