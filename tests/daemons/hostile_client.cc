@@ -1,5 +1,5 @@
-// A client that a daemon has admitted, and that then misbehaves: a program of its own, because it may
-// stumble over what it does itself.
+// A client that a daemon has admitted, and that then misbehaves: a program of its own, because it
+// may stumble over what it does itself.
 //
 //     hostile_client CONTROL CERTIFICATES NAME engine|dpu CONTAINER PROVIDER DEVICE
 //                    garbage|indices|stall|die|LIE SEED [MARKER]
