@@ -364,6 +364,8 @@ struct Throng {
         }
         self.draw_limits();
         for (size_t i = 0; i < 2 * lines_count; ++i) co_await self.ask();
+        co_await sleep_for(self.world.core(), 1us);
+        self.check();
         const Counter& moved = self.admission.metrics().moved;
         for (int step = 0; step < 200 && !testing::Test::HasFailure(); ++step) {
             const uint64_t before = moved.value();
