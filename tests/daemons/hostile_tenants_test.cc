@@ -188,8 +188,9 @@ void HostileTenants::change(tenancy::Change what, const std::string& name,
          .server_name = "localhost"},
         report);
     ASSERT_TRUE(client) << report.text();
+    const Call call;
     EXPECT_TRUE(run_blocking(*good, [&] {
-        return (*client)->change_tenant({}, "pool", what, name, std::move(settings), report);
+        return (*client)->change_tenant(call, "pool", what, name, std::move(settings), report);
     })) << report.text();
 }
 
@@ -216,8 +217,9 @@ void HostileTenants::make_containers() {
              .server_name = "localhost"},
             report);
         ASSERT_TRUE(client) << report.text();
+        const Call call;
         EXPECT_TRUE(run_blocking(*good, [&] {
-            return (*client)->create_container({}, "pool", {.label = plant.marker()},
+            return (*client)->create_container(call, "pool", {.label = plant.marker()},
                                                {.uid = ::geteuid(), .gid = ::getegid()}, report);
         })) << report.text();
     }
