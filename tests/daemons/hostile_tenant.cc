@@ -369,16 +369,19 @@ Task<> cut_one(HostileTenant& self, fabric::Domain& domain) {
     if (memory) {
         self.plant.expect_no_others(*memory, "new shared memory");
         self.plant.fill(*memory);
-        auto region = raw.endpoint->grant(*memory, fabric::Rights::read_write);
-        EXPECT_TRUE(region);
-        co_await ask_for_much(self, raw, region->key(), *memory);
-        co_await sleep_for(self.reactor, up_to(self.random, std::chrono::milliseconds(3)));
-        hear(self, *raw.endpoint);
-        const uint64_t how = self.random.below(3);
-        if (how == 0) co_await region->revoke();
-        if (how == 1) raw.endpoint->abandon();
-        self.plant.expect_no_others(*memory, "the memory of cancelled reads");
-        co_await raw.endpoint->close();
+        {
+            auto region = raw.endpoint->grant(*memory, fabric::Rights::read_write);
+            EXPECT_TRUE(region);
+            co_await ask_for_much(self, raw, region->key(), *memory);
+            co_await sleep_for(self.reactor, up_to(self.random, std::chrono::milliseconds(3)));
+            hear(self, *raw.endpoint);
+            const uint64_t how = self.random.below(3);
+            if (how == 0) co_await region->revoke();
+            if (how == 1) raw.endpoint->abandon();
+            self.plant.expect_no_others(*memory, "the memory of cancelled reads");
+            co_await raw.endpoint->close();
+        }
+        raw.endpoint->free(*memory);
     }
     co_await raw.close();
 }
