@@ -15,7 +15,6 @@ namespace {
 // The time by which a host's facts may be newer than those that this process has from the engine.
 constexpr Duration news_max = std::chrono::seconds(1);
 constexpr Duration news_pause = std::chrono::milliseconds(10);
-constexpr Duration turn_pause = std::chrono::milliseconds(5);
 // A shorter absence of an engine is not reported.
 constexpr Duration absence_least = std::chrono::milliseconds(500);
 
@@ -325,14 +324,6 @@ Call DelegatedPools::within(const Call& call) const {
     return {.deadline = std::min(call.deadline, reactor_.now() + opening_max), .stop = call.stop};
 }
 
-Task<Result<>> DelegatedPools::take_turn(const Call& call, Semaphore& turn) {
-    while (!turn.try_acquire()) {
-        ROS2S_CO_TRY(call.check(reactor_.now()));
-        (void)co_await sleep_for(reactor_, turn_pause, call.stop);
-    }
-    co_return Result<>{};
-}
-
 // ---- what hosts hand over -----------------------------------------------------------------------
 
 Task<Result<capability::Capability>> DelegatedPools::verify(const Call& call, std::string subject,
@@ -478,7 +469,7 @@ Task<Result<>> DelegatedPools::open(Kept& kept, const Call& call, std::string po
         return report.fail(error, "the engine behind this DPU does not open the pool '{}' now",
                            pool);
     };
-    if (const auto has_turn = co_await take_turn(call, kept.turn); !has_turn) {
+    if (const auto has_turn = co_await kept.turn.acquire_for(call); !has_turn) {
         co_return failed(has_turn.error());
     }
     const SemaphoreHold hold(kept.turn);

@@ -135,8 +135,6 @@ class DelegatedPools final : public control::Capabilities {
     // One line a minute: hosts try again.
     void log_not_issued(Error error, const Report& said);
     [[nodiscard]] Call within(const Call& call) const;  // at most opening_max
-    // Errors: deadline, cancelled.
-    Task<Result<>> take_turn(const Call& call, Semaphore& turn);
     // Opens its session with the engine, if there is none.
     Task<Result<>> open(Kept& kept, const Call& call, std::string pool, Report& report);
     static Task<> renew(std::shared_ptr<Kept> kept);

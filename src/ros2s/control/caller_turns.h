@@ -1,16 +1,15 @@
 // CallerTurns: how many calls of one caller are in progress at once. Further ones wait for their
-// turn, in no order, until their deadlines. So a caller with many calls delays itself alone.
+// turn, in order of arrival, until their deadlines. So a caller with many calls delays itself
+// alone.
 //
 // Used on one core. It outlives the turns.
 #pragma once
-#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "ros2s/runtime/call.h"
-#include "ros2s/runtime/reactor.h"
-#include "ros2s/runtime/task.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::control {
 
@@ -31,36 +30,32 @@ class CallerTurns {
 
       private:
         friend class CallerTurns;
-        Turn(CallerTurns& of, std::string caller) : of_(&of), caller_(std::move(caller)) {
-            ++of_->running_[caller_];
-        }
+        Turn(CallerTurns& of, std::string caller) : of_(&of), caller_(std::move(caller)) {}
         CallerTurns* of_;
         std::string caller_;
     };
 
     // Errors: deadline, cancelled.
     Task<Result<Turn>> take(const Call& call, std::string caller) {
-        constexpr Duration pause = std::chrono::milliseconds(5);
-        while (running(caller) >= at_once_) {
-            const Time now = reactor_.now();
-            ROS2S_CO_TRY(call.check(now));
-            (void)co_await sleep_for(reactor_, std::min(pause, call.deadline - now), call.stop);
-        }
+        ROS2S_CO_TRY(call.check(reactor_.now()));
+        Semaphore& turns = callers_.try_emplace(caller, reactor_, at_once_).first->second;
+        ROS2S_CO_TRY(co_await turns.acquire_for(call));
         co_return Turn(*this, std::move(caller));
     }
     [[nodiscard]] size_t running(const std::string& caller) const {
-        const auto found = running_.find(caller);
-        return found == running_.end() ? 0 : found->second;
+        const auto found = callers_.find(caller);
+        return found == callers_.end() ? 0 : at_once_ - found->second.available();
     }
 
   private:
     void end(const std::string& caller) {
-        const auto found = running_.find(caller);
-        if (--found->second == 0) running_.erase(found);
+        const auto found = callers_.find(caller);
+        found->second.release();  // the next waiter has it, if there is one
+        if (found->second.available() == at_once_) callers_.erase(found);
     }
     Reactor& reactor_;
     const size_t at_once_;
-    std::map<std::string, size_t> running_;
+    std::map<std::string, Semaphore> callers_;  // with calls in progress
 };
 
 }  // namespace ros2s::control

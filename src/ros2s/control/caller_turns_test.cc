@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sim/world.h"
 
@@ -10,6 +12,8 @@ namespace ros2s::control {
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr auto work_time = 11ms;
 
 struct Progress {
     size_t running = 0, most = 0, done = 0, late = 0;
@@ -24,7 +28,7 @@ Task<> work_in_turn(Reactor& reactor, CallerTurns& turns, Call call, std::string
         co_return;
     }
     progress.most = std::max(progress.most, ++progress.running);
-    co_await sleep_for(reactor, 10ms);
+    co_await sleep_for(reactor, work_time);
     --progress.running;
     ++progress.done;
 }
@@ -50,6 +54,28 @@ Task<> flood(Reactor& reactor) {
     EXPECT_GE(many.done, 20U) << "those that may wait";
     EXPECT_EQ(many.done + many.late, 40U);
     EXPECT_EQ(turns.running("CN=many"), 0U);
+}
+
+Task<> work_through(Reactor& reactor) {
+    CallerTurns turns(reactor, 1);
+    Nursery nursery(reactor, 64);
+    Progress all;
+    const Time begin = reactor.now();
+    for (int i = 0; i < 5; ++i) {
+        co_await nursery.spawn(work_in_turn(reactor, turns, {}, "CN=one", all));
+    }
+    const Call ended{.deadline = begin};
+    EXPECT_EQ((co_await turns.take(ended, "CN=one")).error().code, Code::deadline);
+    EXPECT_EQ((co_await turns.take(ended, "CN=two")).error().code, Code::deadline);
+    EXPECT_EQ(turns.running("CN=two"), 0U);
+    co_await nursery.join();
+    EXPECT_EQ(all.done, 5U);
+    EXPECT_EQ(reactor.now() - begin, 5 * work_time) << "each began when the one before it ended";
+}
+
+TEST(CallerTurns, AWaiterBeginsWhenATurnEnds) {
+    sim::World world(1);
+    world.run(work_through(world.core()));
 }
 
 TEST(CallerTurns, ACallerWithManyCallsDelaysItselfAlone) {

@@ -29,15 +29,6 @@ class Deadline {
     }
 
   private:
-    struct Outer : StopCallback {
-        Outer(StopToken token, StopSource& fired) noexcept
-            : StopCallback(token.source(),
-                           [](StopCallback& self) noexcept {
-                               static_cast<Outer&>(self).source.request_stop();
-                           }),
-              source(fired) {}
-        StopSource& source;
-    };
     static Task<> watch(Deadline& self) {
         if (!co_await sleep_until(self.reactor_, self.at_, self.done_.token())) co_return;
         self.passed_ = true;
@@ -49,7 +40,7 @@ class Deadline {
     StopSource source_;
     StopSource done_;
     Nursery nursery_;
-    Outer outer_;
+    ForwardedStop outer_;
 };
 
 }  // namespace ros2s::fabric

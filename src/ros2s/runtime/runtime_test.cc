@@ -231,6 +231,41 @@ TYPED_TEST(Runtime, ASemaphoreLetsInAsManyAsItHas) {
     EXPECT_EQ(this->machine_.run(contended_semaphore(this->machine_.core())), 3);
 }
 
+Task<> take_in_time(Semaphore& semaphore, Call call, std::vector<Result<>>& results) {
+    results.push_back(co_await semaphore.acquire_for(call));
+}
+Task<> semaphore_with_deadlines(Reactor& reactor) {
+    Semaphore semaphore(reactor, 1);
+    Nursery nursery(reactor, 8);
+    StopSource stop;
+    std::vector<Result<>> first, late, stopped, patient;
+    const Call ended{.deadline = reactor.now()};
+    co_await nursery.spawn(take_in_time(semaphore, ended, first));
+    EXPECT_EQ(first, std::vector{Result<>{}}) << "it need not wait";
+    const Call soon{.deadline = reactor.now() + 1ms};
+    co_await nursery.spawn(take_in_time(semaphore, {}, patient));
+    co_await nursery.spawn(take_in_time(semaphore, {.stop = stop.token()}, stopped));
+    co_await nursery.spawn(take_in_time(semaphore, {}, patient));
+    co_await nursery.spawn(take_in_time(semaphore, soon, late));
+    stop.request_stop();
+    co_await nursery.spawn(take_in_time(semaphore, {.stop = stop.token()}, stopped));
+    co_await sleep_until(reactor, soon.deadline + 1ms);
+    EXPECT_EQ(late, std::vector{Result<>(fail(Code::deadline))});
+    EXPECT_EQ(stopped, std::vector(2, Result<>(fail(Code::cancelled))));
+    EXPECT_TRUE(patient.empty());
+    semaphore.release();
+    semaphore.release();
+    co_await nursery.join();
+    EXPECT_EQ(patient.size(), 2U);
+    EXPECT_EQ(semaphore.available(), 0U);
+    EXPECT_FALSE(semaphore.try_acquire());
+    semaphore.release();
+    EXPECT_TRUE(semaphore.try_acquire()) << "the queue is empty";
+}
+TYPED_TEST(Runtime, AWaiterForASemaphoreLeavesWhenItsCallEnds) {
+    EXPECT_TRUE(this->machine_.run(done(semaphore_with_deadlines(this->machine_.core()))));
+}
+
 Task<bool> hops(Reactor& home, Reactor& other) {
     co_await hop(other);
     const bool there = other.is_current() && !home.is_current();

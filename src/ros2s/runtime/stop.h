@@ -69,6 +69,20 @@ class StopSource {
     StopCallback* first_ = nullptr;
 };
 
+// While it exists, a stop request of `from` is one of `to` as well. One that came before is not.
+class ForwardedStop : StopCallback {
+  public:
+    ForwardedStop(StopToken from, StopSource& to) noexcept
+        : StopCallback(from.source(),
+                       [](StopCallback& self) noexcept {
+                           static_cast<ForwardedStop&>(self).to_.request_stop();
+                       }),
+          to_(to) {}
+
+  private:
+    StopSource& to_;
+};
+
 inline bool StopToken::stop_requested() const noexcept {
     return source_ != nullptr && source_->stop_requested();
 }

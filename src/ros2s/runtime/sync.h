@@ -3,8 +3,10 @@
 #pragma once
 #include <coroutine>
 #include <cstddef>
+#include <utility>
 
 #include "ros2s/base/check.h"
+#include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
 
 namespace ros2s {
@@ -14,6 +16,7 @@ struct Waiter {
     std::coroutine_handle<> handle{};
     size_t amount = 0;
     Waiter* next = nullptr;
+    StopSource* sleep = nullptr;  // of a waiter with a deadline: ends its sleep. Null: use `handle`
 };
 class WaiterQueue {
   public:
@@ -29,6 +32,12 @@ class WaiterQueue {
         first_ = waiter.next;
         if (first_ == nullptr) last_ = nullptr;
         return waiter;
+    }
+    void remove(const Waiter& waiter) noexcept {
+        Waiter* previous = nullptr;
+        for (Waiter* each = first_; each != &waiter; each = each->next) previous = each;
+        (previous != nullptr ? previous->next : first_) = waiter.next;
+        if (last_ == &waiter) last_ = previous;
     }
 
   private:
@@ -96,7 +105,12 @@ class Semaphore {
         available_ += n;
         while (!waiters_.empty() && waiters_.front().amount <= available_) {
             available_ -= waiters_.front().amount;
-            reactor_.post(waiters_.pop().handle);
+            sync_detail::Waiter& next = waiters_.pop();
+            if (next.sleep == nullptr) {
+                reactor_.post(next.handle);
+            } else {
+                std::exchange(next.sleep, nullptr)->request_stop();
+            }
         }
     }
     [[nodiscard]] auto acquire(size_t n = 1) noexcept {
@@ -111,6 +125,21 @@ class Semaphore {
             void await_resume() const noexcept {}
         };
         return Awaiter{*this, {.amount = n}};
+    }
+    // One unit, in the same order. Waits no longer than the call. Errors: cancelled, deadline.
+    Task<Result<>> acquire_for(const Call& call) {
+        if (try_acquire()) co_return Result<>{};
+        ROS2S_CO_TRY(call.check(reactor_.now()));
+        StopSource sleep;
+        sync_detail::Waiter waiter{.amount = 1, .sleep = &sleep};
+        waiters_.push(waiter);
+        {
+            const ForwardedStop stop(call.stop, sleep);
+            (void)co_await sleep_until(reactor_, call.deadline, sleep.token());
+        }
+        if (waiter.sleep == nullptr) co_return Result<>{};  // release() popped it
+        waiters_.remove(waiter);
+        co_return call.check(reactor_.now());
     }
 
   private:

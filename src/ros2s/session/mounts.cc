@@ -187,21 +187,11 @@ Result<> Mounts::check_room(const Session& session, Report& report) const {
     return {};
 }
 
-Task<Result<>> Mounts::wait_for_turn(const Call& call, Semaphore& turn) {
-    constexpr Duration pause = std::chrono::milliseconds(5);
-    while (!turn.try_acquire()) {
-        ROS2S_CO_TRY(call.check(reactor_.now()));
-        const Duration left = call.deadline - reactor_.now();
-        (void)co_await sleep_for(reactor_, std::min(pause, left), call.stop);
-    }
-    co_return Result<>();
-}
-
 Task<Result<>> Mounts::enter(const Call& call, std::string key, std::string authority,
                              std::string pool, std::string container, Report& report) {
     Shared& shared = shared_.try_emplace(key, reactor_).first->second;
     ++shared.users;
-    Result<> entered = co_await wait_for_turn(call, shared.turn);
+    Result<> entered = co_await shared.turn.acquire_for(call);
     if (!entered) {
         --shared.users;  // not the last one, which holds the turn
         co_return report.fail(

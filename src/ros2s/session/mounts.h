@@ -249,8 +249,6 @@ class Mounts final : public SessionWatcher {
     };
     using Key = std::pair<SessionId, MountId>;
     [[nodiscard]] Result<> check_room(const Session& session, Report& report) const;
-    // Errors: deadline, cancelled.
-    Task<Result<>> wait_for_turn(const Call& call, Semaphore& turn);
     // Opens the container's file system if it is not open, and adds a user.
     Task<Result<>> enter(const Call& call, std::string key, std::string authority, std::string pool,
                          std::string container, Report& report);
