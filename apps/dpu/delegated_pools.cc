@@ -353,9 +353,8 @@ Task<Result<capability::Capability>> DelegatedPools::verify(const Call& call, st
         co_return no("it is not for this DPU");
     }
     if (claimed->tenant != tenant_of(pool, subject)) co_return no("it is another tenant's");
-    co_await verifying_.acquire();
+    ROS2S_CO_TRY(co_await verifying_.acquire_for(call));
     const SemaphoreHold hold(verifying_);
-    ROS2S_CO_TRY(call.check(reactor_.now()));
     const capability::Expected expected{
         .audience = known.audience, .issuers = known.issuers, .now = engine_time(known)};
     ROS2S_CO_TRY_ASSIGN(auto last, co_await blocking_.run(reactor_, [&chain, &expected, &why] {

@@ -31,12 +31,6 @@ bool is_good_in_its_time(const capability::Chain& chain, capability::Expected ex
     return last && capability::is_signed_by(last->holder, message, proof);
 }
 
-std::unexpected<Error> too_late(Error error, Report& report) {
-    return report.fail(error,
-                       "the engine verified other capabilities until this call had to end; try "
-                       "again, with fewer calls at once");
-}
-
 }  // namespace
 
 IssuedCapabilities::IssuedCapabilities(Environment environment, Pools& pools,
@@ -93,6 +87,19 @@ std::unexpected<Error> IssuedCapabilities::refuse(std::string_view subject, cons
                        .reason = Error{.code = Code::denied},
                        .text = sentence});
     return report.fail(Code::denied, sentence);
+}
+
+Task<Result<IssuedCapabilities::Turn>> IssuedCapabilities::take_turn(control::CallerTurns& turns,
+                                                                     const Call& call,
+                                                                     std::string caller,
+                                                                     Report& report) {
+    auto turn = co_await turns.take(call, std::move(caller));
+    Result<> entered;
+    if (turn) entered = co_await verifying_.acquire_for(call);
+    if (turn && entered) co_return Turn{std::move(*turn), SemaphoreHold(verifying_)};
+    co_return report.fail(turn ? entered.error() : turn.error(),
+                          "the engine verified other capabilities until this call had to end; try "
+                          "again, with fewer calls at once");
 }
 
 // ---- issuing ----------------------------------------------------------------------------------
@@ -183,13 +190,7 @@ Task<Result<std::string>> IssuedCapabilities::issue(const Call& call, std::strin
     Report why;
     Result<Asked> asked;
     {
-        const auto turn = co_await issuing_.take(call, caller);
-        if (!turn) co_return too_late(turn.error(), report);
-        co_await verifying_.acquire();
-        const SemaphoreHold hold(verifying_);
-        if (const auto on_time = call.check(environment_.reactor.now()); !on_time) {
-            co_return too_late(on_time.error(), report);
-        }
+        ROS2S_CO_TRY_ASSIGN(const Turn turn, co_await take_turn(issuing_, call, caller, report));
         asked = co_await who_asks(signed_wish, pool, why);
     }
     if (!asked) co_return refuse(caller, what, why.text(), report);
@@ -264,13 +265,7 @@ Task<Result<>> IssuedCapabilities::show(const Call& call, session::Session& sess
     bool only_time = false;
     Result<capability::Capability> verified;
     {
-        const auto turn = co_await showing_.take(call, subject);
-        if (!turn) co_return too_late(turn.error(), report);
-        co_await verifying_.acquire();
-        const SemaphoreHold hold(verifying_);
-        if (const auto on_time = call.check(environment_.reactor.now()); !on_time) {
-            co_return too_late(on_time.error(), report);
-        }
+        ROS2S_CO_TRY_ASSIGN(const Turn turn, co_await take_turn(showing_, call, subject, report));
         verified = co_await environment_.blocking.run(
             environment_.reactor, [&]() -> Result<capability::Capability> {
                 const auto last = capability::verify(chain, expected, why);

@@ -61,6 +61,14 @@ class IssuedCapabilities final : public control::Capabilities {
         std::string subject;
         WallTime until{};  // of its certificate
     };
+    // The caller's turn, and one of the places at the helper threads.
+    struct Turn {
+        control::CallerTurns::Turn of_caller;
+        SemaphoreHold verifier;
+    };
+    // Errors: deadline, cancelled.
+    Task<Result<Turn>> take_turn(control::CallerTurns& turns, const Call& call, std::string caller,
+                                 Report& report);
     // Verifies the certificate and the signature. Errors: denied, with a sentence.
     Task<Result<Asked>> who_asks(const control::SignedWish& wish, const std::string& pool,
                                  Report& report);

@@ -152,13 +152,16 @@ class Semaphore {
 // scope.
 class [[nodiscard]] SemaphoreHold {
   public:
-    explicit SemaphoreHold(Semaphore& semaphore) noexcept : semaphore_(semaphore) {}
-    SemaphoreHold(const SemaphoreHold&) = delete;
-    SemaphoreHold& operator=(const SemaphoreHold&) = delete;
-    ~SemaphoreHold() { semaphore_.release(); }
+    explicit SemaphoreHold(Semaphore& semaphore) noexcept : semaphore_(&semaphore) {}
+    SemaphoreHold(SemaphoreHold&& other) noexcept
+        : semaphore_(std::exchange(other.semaphore_, nullptr)) {}
+    SemaphoreHold& operator=(SemaphoreHold&&) = delete;
+    ~SemaphoreHold() {
+        if (semaphore_ != nullptr) semaphore_->release();
+    }
 
   private:
-    Semaphore& semaphore_;
+    Semaphore* semaphore_;
 };
 
 }  // namespace ros2s
