@@ -42,6 +42,19 @@ inline Allowances allowances_of(const std::vector<Allowance>& tenants) {
     return all;
 }
 
+// One tenant and what admits it.
+struct OneTenant {
+    explicit OneTenant(const Allowance& allowance = {}, const Limits& limits = {},
+                       uint64_t seed = 1)
+        : world(seed),
+          accounts(world.core(), allowances_of({allowance})),
+          admission(world.core(), limits, &accounts) {}
+    sim::World world;
+    Accounts accounts;
+    Admission admission;
+    std::shared_ptr<Account> account = accounts.open(subject_of(0));
+};
+
 // Tenants in front of one processor, on which a request takes what it costs. Each source has
 // requests of one kind.
 struct Crowd {

@@ -7,7 +7,7 @@ namespace ros2s::admission {
 namespace {
 
 // Requests of a tenant, each inside until it is ended. They begin in their order.
-struct Flight {
+struct Flight : OneTenant {
     Task<> ask(Line& line, uint64_t bytes) {
         co_await nursery.spawn([](Flight& self, Line& its, uint64_t size) -> Task<> {
             Permit place = co_await its.enter(size, {});
@@ -20,10 +20,6 @@ struct Flight {
         co_await sleep_for(world.core(), 1us);
     }
     void limit(Allowance allowance) { accounts.set(allowances_of({allowance})); }
-    sim::World world{1};
-    Accounts accounts{world.core()};
-    Admission admission{world.core(), {}, &accounts};
-    std::shared_ptr<Account> account = accounts.open(subject_of(0));
     Nursery nursery{world.core(), 100};
     std::vector<Permit> inside;
 };
@@ -280,7 +276,7 @@ TEST(InFlight, LimitsHoldAndNobodyStarves) {
 // One tenant with a queue on each of many lines, and limits that change. The first line, a DPU's,
 // keeps none. After each step nothing waits for which there is room, and the step has cost no more
 // than what it let in.
-struct Throng {
+struct Throng : OneTenant {
     static constexpr size_t lines_count = 64;
     static constexpr uint64_t enough = uint64_t{1} << 40;
     struct Request {
@@ -292,7 +288,14 @@ struct Throng {
             return 2 * line + static_cast<size_t>(bytes > small_bytes_max);
         }
     };
-    explicit Throng(uint64_t seed) : world(seed), random(seed) {}
+    explicit Throng(uint64_t seed)
+        : OneTenant({},
+                    {.all = {.requests = 10'000, .bytes = enough},
+                     .one = {.requests = 10'000, .bytes = enough},
+                     .large = 1h,
+                     .line_bytes = enough},
+                    seed),
+          random(seed) {}
     Task<> ask() {
         auto& request = *requests.emplace_back(std::make_unique<Request>());
         request.line = random.below(lines_count);
@@ -394,16 +397,7 @@ struct Throng {
         self.requests.clear();
         self.lines.clear();
     }
-    sim::World world;
     Random random;
-    Accounts accounts{world.core()};
-    Admission admission{world.core(),
-                        {.all = {.requests = 10'000, .bytes = enough},
-                         .one = {.requests = 10'000, .bytes = enough},
-                         .large = 1h,
-                         .line_bytes = enough},
-                        &accounts};
-    std::shared_ptr<Account> account = accounts.open(subject_of(0));
     Nursery nursery{world.core(), 10'000};
     Allowance limits;
     uint64_t inside_before = 0, bytes_before = 0;  // with limits

@@ -36,21 +36,18 @@ TEST(Rates, OfNamesAndOfDataAreTwo) {
 
 // A batch is admitted as one name, and counts as all of its names.
 TEST(Rates, NamesOfABatchCount) {
-    sim::World world(1);
-    Accounts accounts(world.core(), allowances_of({{.names = 1000, .burst = 10ms}}));
-    const auto account = accounts.open(subject_of(0));
-    Admission admission(world.core(), {}, &accounts);
-    Line line(admission, account->number);
-    const Time before = world.core().now();
-    world.run([](Line& its) -> Task<> {
+    OneTenant tenant({.names = 1000, .burst = 10ms});
+    Line line(tenant.admission, tenant.account->number);
+    const Time before = tenant.world.core().now();
+    tenant.world.run([](Line& its) -> Task<> {
         for (int i = 0; i < 11; ++i) {
             const Permit place = co_await its.enter(0, {});
             EXPECT_TRUE(place);
             its.use_names(99);
         }
     }(line));
-    EXPECT_EQ(account->metrics.names.value(), 1100U);
-    EXPECT_NEAR(static_cast<double>((world.core().now() - before) / 1ms), 990, 10);
+    EXPECT_EQ(tenant.account->metrics.names.value(), 1100U);
+    EXPECT_NEAR(static_cast<double>((tenant.world.core().now() - before) / 1ms), 990, 10);
 }
 
 TEST(Rates, BelowItNobodyWaits) {
@@ -62,30 +59,27 @@ TEST(Rates, BelowItNobodyWaits) {
 }
 
 TEST(Rates, AreKeptOnceOnTheWay) {
-    sim::World world(1);
-    Accounts accounts(world.core(), allowances_of({{.requests = 1}}));
-    const auto account = accounts.open(subject_of(0));
-    Admission admission(world.core(), {.keeps_accounts = false}, &accounts);
-    Line line(admission, account->number);
-    world.run([](Line& its) -> Task<> {
+    OneTenant tenant({.requests = 1}, {.keeps_accounts = false});
+    Line line(tenant.admission, tenant.account->number);
+    tenant.world.run([](Line& its) -> Task<> {
         for (int i = 0; i < 100; ++i) {
             const Permit place = co_await its.enter(1, {});
             EXPECT_TRUE(place);
         }
     }(line));
-    EXPECT_EQ(account->metrics.requests.value(), 0U) << "counted once on the way, too";
-    EXPECT_EQ(account->metrics.bytes.value(), 0U);
+    EXPECT_EQ(tenant.account->metrics.requests.value(), 0U) << "counted once on the way, too";
+    EXPECT_EQ(tenant.account->metrics.bytes.value(), 0U);
 }
 
 // Three requests at once. One at a time is inside, and each stays for 15 ms.
-Task<> wait_for(sim::World& world, Admission& admission, const Account& account) {
-    Line line(admission, account.number);
-    Nursery nursery(world.core(), 3);
+Task<> wait_for(OneTenant& tenant) {
+    Line line(tenant.admission, tenant.account->number);
+    Nursery nursery(tenant.world.core(), 3);
     for (int i = 0; i < 3; ++i) {
         co_await nursery.spawn([](Line& its, Reactor& core) -> Task<> {
             const Permit place = co_await its.enter(1, {}, core.now());
             co_await sleep_for(core, 15ms);
-        }(line, world.core()));
+        }(line, tenant.world.core()));
     }
     co_await nursery.join();
 }
@@ -101,22 +95,20 @@ TEST(Rates, WaitingForThemAndForATurnAreCountedApart) {
              Case{.rate = 100, .throttled = 10ms + 10ms + 5ms, .queued = 5ms + 5ms + 10ms},
              Case{.rate = 10, .throttled = 100ms + 200ms, .queued = {}},
          }) {
-        sim::World world(1);
-        Accounts accounts(world.core(), allowances_of({{.requests = each.rate, .burst = 0ms}}));
-        const auto account = accounts.open(subject_of(0));
         Limits limits;
         limits.all.requests = 1;
-        Admission admission(world.core(), limits, &accounts);
-        world.run(wait_for(world, admission, *account));
-        EXPECT_EQ(Duration(account->metrics.throttled_ns.value()), each.throttled) << each.rate;
-        EXPECT_EQ(Duration(account->metrics.queued_ns.value()), each.queued) << each.rate;
+        OneTenant tenant({.requests = each.rate, .burst = 0ms}, limits);
+        tenant.world.run(wait_for(tenant));
+        EXPECT_EQ(Duration(tenant.account->metrics.throttled_ns.value()), each.throttled)
+            << each.rate;
+        EXPECT_EQ(Duration(tenant.account->metrics.queued_ns.value()), each.queued) << each.rate;
     }
 }
 
 // Who gives up has waited, too.
-Task<> give_up(sim::World& world, Admission& admission, const Account& account) {
-    Line line(admission, account.number);
-    Nursery nursery(world.core(), 2);
+Task<> give_up(OneTenant& tenant) {
+    Line line(tenant.admission, tenant.account->number);
+    Nursery nursery(tenant.world.core(), 2);
     StopSource stop;
     EXPECT_TRUE(co_await line.enter(1, {}));
     for (int i = 0; i < 2; ++i) {
@@ -124,77 +116,70 @@ Task<> give_up(sim::World& world, Admission& admission, const Account& account) 
             EXPECT_FALSE(co_await its.enter(1, token));
         }(line, stop.token()));
     }
-    co_await sleep_for(world.core(), 30ms);
+    co_await sleep_for(tenant.world.core(), 30ms);
     stop.request_stop();
     co_await nursery.join();
 }
 TEST(Rates, AWaitThatWasCancelledIsCounted) {
-    sim::World world(1);
-    Accounts accounts(world.core(), allowances_of({{.requests = 1, .burst = 0ms}}));
-    const auto account = accounts.open(subject_of(0));
-    Admission admission(world.core(), {}, &accounts);
-    world.run(give_up(world, admission, *account));
-    EXPECT_EQ(Duration(account->metrics.throttled_ns.value()), 60ms);
-    EXPECT_EQ(account->metrics.queued_ns.value(), 0U);
+    OneTenant tenant({.requests = 1, .burst = 0ms});
+    tenant.world.run(give_up(tenant));
+    EXPECT_EQ(Duration(tenant.account->metrics.throttled_ns.value()), 60ms);
+    EXPECT_EQ(tenant.account->metrics.queued_ns.value(), 0U);
 }
 
-Task<> end_rates(sim::World& world, Admission& admission, uint64_t tenant) {
-    Line line(admission, tenant);
-    Nursery nursery(world.core(), 100);
+Task<> end_rates(OneTenant& tenant) {
+    Line line(tenant.admission, tenant.account->number);
+    Nursery nursery(tenant.world.core(), 100);
     for (int i = 0; i < 100; ++i) {
         co_await nursery.spawn([](Line& its) -> Task<> {
             const Permit place = co_await its.enter(1, {});
             EXPECT_TRUE(place);
         }(line));
     }
-    EXPECT_EQ(admission.metrics().waiting.value(), 98U);  // one a second, one of the burst
-    const Time begun = world.core().now();
+    EXPECT_EQ(tenant.admission.metrics().waiting.value(), 98U);  // one a second, one of the burst
+    const Time begun = tenant.world.core().now();
     line.end_rates();
     co_await nursery.join();
-    EXPECT_EQ(world.core().now(), begun);
+    EXPECT_EQ(tenant.world.core().now(), begun);
 }
 TEST(Rates, DoNotDelayTheEndOfALine) {
-    sim::World world(1);
-    Accounts accounts(world.core(), allowances_of({{.requests = 1, .burst = 1s}}));
-    const auto account = accounts.open(subject_of(0));
-    Admission admission(world.core(), {}, &accounts);
-    world.run(end_rates(world, admission, account->number));
+    OneTenant tenant({.requests = 1, .burst = 1s});
+    tenant.world.run(end_rates(tenant));
 }
 
 // What was reserved for requests that were cancelled is free again.
-Task<> cancel_many(sim::World& world, Admission& admission, uint64_t tenant) {
-    Line line(admission, tenant), other(admission, tenant);
+Task<> cancel_many(OneTenant& tenant) {
+    Line line(tenant.admission, tenant.account->number),
+        other(tenant.admission, tenant.account->number);
     {
         const Permit first = co_await line.enter(1, {});
     }
     for (int i = 0; i < 1000; ++i) {
         StopSource stop;
-        Nursery nursery(world.core(), 1);
+        Nursery nursery(tenant.world.core(), 1);
         co_await nursery.spawn([](Line& its, StopToken token) -> Task<> {
             EXPECT_FALSE(co_await its.enter(1, token));
         }(line, stop.token()));
         stop.request_stop();
         co_await nursery.join();
     }
-    const Time begun = world.core().now();
+    const Time begun = tenant.world.core().now();
     EXPECT_TRUE(co_await other.enter(1, {}));
-    EXPECT_LE(world.core().now() - begun, 100ms);
+    EXPECT_LE(tenant.world.core().now() - begun, 100ms);
 }
 TEST(Rates, ACancelledRequestUsesNothing) {
-    sim::World world(1);
-    Accounts accounts(world.core(), allowances_of({{.requests = 10, .burst = 1ms}}));
-    const auto account = accounts.open(subject_of(0));
-    Admission admission(world.core(), {}, &accounts);
-    world.run(cancel_many(world, admission, account->number));
+    OneTenant tenant({.requests = 10, .burst = 1ms});
+    tenant.world.run(cancel_many(tenant));
 }
 
 // Rates of which one was wrong, while requests wait for it.
-Task<> correct_rates(sim::World& world, Accounts& accounts, Admission& admission, uint64_t tenant) {
-    Line line(admission, tenant), other(admission, tenant);
-    const Counter& waiting = admission.metrics().waiting;
+Task<> correct_rates(OneTenant& tenant) {
+    Line line(tenant.admission, tenant.account->number),
+        other(tenant.admission, tenant.account->number);
+    const Counter& waiting = tenant.admission.metrics().waiting;
     for (const bool to_none : {false, true}) {
-        accounts.set(allowances_of({{.bytes = 1, .burst = 0ms}}));
-        Nursery nursery(world.core(), 3);
+        tenant.accounts.set(allowances_of({{.bytes = 1, .burst = 0ms}}));
+        Nursery nursery(tenant.world.core(), 3);
         const auto ask = [&](Line& its) {
             return nursery.spawn([](Line& on) -> Task<> {
                 const Permit place = co_await on.enter(4096, {});
@@ -206,22 +191,19 @@ Task<> correct_rates(sim::World& world, Accounts& accounts, Admission& admission
         co_await ask(line);
         co_await ask(other);
         EXPECT_EQ(waiting.value(), 2U);
-        co_await sleep_for(world.core(), 1s);
+        co_await sleep_for(tenant.world.core(), 1s);
         EXPECT_EQ(waiting.value(), 2U);
         // The new rate delays the second one, too.
-        accounts.set(allowances_of({{.bytes = to_none ? 0U : 4096U, .burst = 0ms}}));
-        const Time begun = world.core().now();
+        tenant.accounts.set(allowances_of({{.bytes = to_none ? 0U : 4096U, .burst = 0ms}}));
+        const Time begun = tenant.world.core().now();
         EXPECT_EQ(waiting.value(), to_none ? 0U : 1U);
         co_await nursery.join();
-        EXPECT_EQ(world.core().now() - begun, to_none ? 0s : 1s);
+        EXPECT_EQ(tenant.world.core().now() - begun, to_none ? 0s : 1s);
     }
 }
 TEST(Rates, ThatAreRaisedLetWaitingRequestsBegin) {
-    sim::World world(1);
-    Accounts accounts(world.core());
-    const auto account = accounts.open(subject_of(0));
-    Admission admission(world.core(), {}, &accounts);
-    world.run(correct_rates(world, accounts, admission, account->number));
+    OneTenant tenant;
+    tenant.world.run(correct_rates(tenant));
 }
 
 // ---- accounts ----------------------------------------------------------------------------------
@@ -251,10 +233,10 @@ TEST(Accounts, AreKeptWhileTheyOweSomethingOrAreUsed) {
 }
 
 TEST(Accounts, NewAllowancesApplyAtOnceAndForgetDebts) {
-    sim::World world(1);
-    Accounts accounts(world.core(), allowances_of({{.bytes = 1, .burst = 1ms}}));
-    const auto account = accounts.open(subject_of(0));
-    const Time now = world.core().now();
+    OneTenant tenant({.bytes = 1, .burst = 1ms});
+    Accounts& accounts = tenant.accounts;
+    const auto account = tenant.account;
+    const Time now = tenant.world.core().now();
     (void)account->use(1000, now);
     EXPECT_GT(account->use(1, now), now + 900s);
     accounts.set(allowances_of({{.weight = 5, .bytes = 1000, .burst = 1ms}}));
