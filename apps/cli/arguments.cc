@@ -346,7 +346,8 @@ constexpr TenantSetting tenant_settings[] = {
 
 void add_tenant(CLI::App& app, Arguments& arguments) {
     CLI::App& tenant = *app.add_subcommand(
-        "tenant", "create, list, show, change or revoke tenants: rights and limits in a pool");
+        "tenant",
+        "create, list, show, change, revoke or remove tenants: rights and limits in a pool");
     tenant.require_subcommand(1);
     const auto add = [&](const char* name, const char* help,
                          Command<TenantOptions>::Function function) -> Command<TenantOptions> {
@@ -386,6 +387,9 @@ void add_tenant(CLI::App& app, Arguments& arguments) {
     revoke_command.app.add_option("--capability", revoke_command.options->capability,
                                   "revoke only this one: an id from `tenant show` or the engine's "
                                   "log");
+    named(add("remove",
+              "take a revoked one away: its name and subjects are free, what it made has no owner",
+              tenant_remove));
     add("rotate-key", "sign capabilities of the pool with a new key from now on",
         tenant_rotate_key);
     named(add("show", "a tenant's settings, and the capabilities that are in use", tenant_show));

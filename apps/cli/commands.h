@@ -110,6 +110,7 @@ struct TenantOptions {
 Task<Result<>> tenant_create(CommandContext context, TenantOptions options);
 Task<Result<>> tenant_set(CommandContext context, TenantOptions options);
 Task<Result<>> tenant_revoke(CommandContext context, TenantOptions options);
+Task<Result<>> tenant_remove(CommandContext context, TenantOptions options);
 Task<Result<>> tenant_list(CommandContext context, TenantOptions options);
 Task<Result<>> tenant_rotate_key(CommandContext context, TenantOptions options);
 Task<Result<>> tenant_show(CommandContext context, TenantOptions options);

@@ -142,7 +142,7 @@ Task<Result<bool>> IssuedCapabilities::is_owner(const Call& call, const std::str
         const auto all = co_await pools_.find(pool)->list_containers(call);
         if (all) {
             owns = std::ranges::any_of(*all, [&](const object::ContainerRecord& each) {
-                return each.properties.label == label && each.properties.owner == tenant.name;
+                return each.properties.label == label && each.properties.owner == tenant.owner();
             });
         } else {
             owns = fail(all.error());

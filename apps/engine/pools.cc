@@ -76,11 +76,20 @@ const tenancy::TenantRegistry* Pools::tenants(std::string_view pool) const {
     return found == tenants_.end() ? nullptr : found->second.get();
 }
 
+std::optional<std::string> Pools::owner_named(std::string_view pool,
+                                              std::string_view tenant) const {
+    const tenancy::TenantRegistry* const registry = tenants(pool);
+    if (registry == nullptr) return std::nullopt;
+    const auto found = registry->tenants().find(tenant);
+    if (found == registry->tenants().end()) return std::nullopt;
+    return found->second.owner();
+}
+
 std::optional<std::string> Pools::owner_of(std::string_view pool, std::string_view subject) const {
     const tenancy::TenantRegistry* const registry = tenants(pool);
     const tenancy::Tenant* const tenant =
         registry == nullptr ? nullptr : tenancy::tenant_of(registry->tenants(), subject);
-    if (tenant != nullptr && tenant->is_active(reactor_->wall_time())) return tenant->name;
+    if (tenant != nullptr && tenant->is_active(reactor_->wall_time())) return tenant->owner();
     if (is_administrator(subject)) return std::string();
     if (tenant != nullptr) return std::nullopt;
     return std::string(subject);
@@ -94,6 +103,9 @@ Task<Result<object::ContainerRecord>> Pools::set_container(const Call& call, std
                                                            object::ContainerId container,
                                                            object::ContainerChange change,
                                                            Report& report) {
+    if (change.owner) {
+        if (auto owner = owner_named(pool, *change.owner)) change.owner = std::move(owner);
+    }
     const auto done =
         co_await pools_.find(pool)->second->set_container(call, container, change, report);
     if (done && on_owner_change) on_owner_change();
@@ -104,7 +116,7 @@ void Pools::apply_caps() {
     for (const auto& [name, pool] : pools_) {
         std::map<std::string, object::Amount> caps;
         for (const auto& [tenant, record] : tenants_.at(name)->tenants()) {
-            if (record.caps != object::Amount{}) caps.emplace(tenant, record.caps);
+            if (record.caps != object::Amount{}) caps.emplace(record.owner(), record.caps);
         }
         pool->set_owner_caps(caps);
     }
@@ -123,6 +135,8 @@ std::vector<exporter::Source> sources_of(const std::string& pool,
     std::vector<exporter::Source> sources;
     for (pool::CappedUse& use : uses) {
         const std::string kind = use.is_tenant ? "tenant" : "container";
+        // Of those that had the same name, only the present tenant has a cap.
+        if (use.is_tenant) use.name.resize(std::min(use.name.find('#'), use.name.size()));
         sources.push_back(
             {.labels = {{"pool", pool}, {kind, use.name}},
              .list = [use](const MetricVisitor& visit) {

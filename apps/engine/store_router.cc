@@ -122,7 +122,7 @@ bool StoreRouter::owns(const session::Session& session,
                        const object::ContainerProperties& container) const {
     if (session.shows) {
         const capability::Capability& shown = *session.shows->capability;
-        return container.owner == shown.tenant &&
+        return is_of_tenant(session, container) &&
                shown.use.covers({.rights = capability::right_create,
                                  .directories = false,
                                  .container = container.label});
@@ -131,12 +131,22 @@ bool StoreRouter::owns(const session::Session& session,
     return !container.owner.empty() && pools_.owner_of(who.pool, who.subject) == container.owner;
 }
 
+bool StoreRouter::is_of_tenant(const session::Session& session,
+                               const object::ContainerProperties& container) const {
+    return pools_.owner_named(session.request.pool, session.shows->capability->tenant) ==
+           container.owner;
+}
+
 // Nobody may claim to be another one.
 Result<> StoreRouter::own(const rpc::Request& request, object::ContainerProperties& properties) {
     const session::Session& session = session_of(request);
     const session::SessionRequest& who = session.request;
+    if (auto named = pools_.owner_named(who.pool, properties.owner)) {
+        properties.owner = std::move(*named);
+    }
     const std::optional<std::string> owner =
-        session.shows ? session.shows->capability->tenant : pools_.owner_of(who.pool, who.subject);
+        session.shows ? pools_.owner_named(who.pool, session.shows->capability->tenant)
+                      : pools_.owner_of(who.pool, who.subject);
     if (owner && (properties.owner.empty() || properties.owner == *owner)) {
         properties.owner = *owner;
         return {};
@@ -162,7 +172,7 @@ bool StoreRouter::shows(const rpc::Request& request,
     }
     const capability::Capability& shown = *session.shows->capability;
     if (!shown.use.has_container(what.label)) return false;
-    if (what.owner == shown.tenant) return true;
+    if (is_of_tenant(session, what)) return true;
     const auto& tenants = pools_.tenants(who.pool)->tenants();
     const auto tenant = tenants.find(shown.tenant);
     return tenant != tenants.end() && tenancy::sees(tenant->second, what.label);
@@ -186,7 +196,7 @@ bool StoreRouter::may(const session::Session& session, session::Right right,
     if (!allows(session, right, container.label)) return false;
     if (!session.shows) return true;
     const capability::Capability& shown = *session.shows->capability;
-    if (container.owner == shown.tenant) return true;
+    if (is_of_tenant(session, container)) return true;
     // An owner's capability names a label. Another one may have the container now, or have made
     // another container of that label.
     const auto& tenants = pools_.tenants(session.request.pool)->tenants();

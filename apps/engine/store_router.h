@@ -78,6 +78,9 @@ class StoreRouter final : public rpc::Service,
     // Returns true if the session's client owns it, and therefore has every right in it.
     [[nodiscard]] bool owns(const session::Session& session,
                             const object::ContainerProperties& container) const;
+    // Of a session that shows a capability: whether the capability's tenant owns the container.
+    [[nodiscard]] bool is_of_tenant(const session::Session& session,
+                                    const object::ContainerProperties& container) const;
     // Returns true if the session has the right: by its capability, or else by the table of rights.
     [[nodiscard]] bool allows(const session::Session& session, session::Right right,
                               const std::string& label) const;

@@ -41,7 +41,7 @@ class Tenants(WithDirectory):
             "--weight", "4")
         sees(True)
         self.assertEqual(answer("tenant", "list", self.pool)["tenants"][:1], [
-            {"name": "alice", "state": "active", "generation": 1,
+            {"name": "alice", "state": "active", "generation": 1, "owns_as": "alice",
              "settings": {"subjects": "CN=alice", "weight": "4", "write": "main, alice-*"}}])
         run("tenant", "set", self.pool, "alice", "--weight", "", "--until", "2020-01-01")
         sees(False)
@@ -82,6 +82,18 @@ class Tenants(WithDirectory):
         self.refused("tenant", "create", self.pool, "bob", says=["'subjects' names no certificate", "certs show"])
         self.refused("tenant", "set", self.pool, "alice", "--weight", "x", says=["weight", "1 to 1000"])
         self.refused("tenant", "show", self.pool, "eve", says="no tenant 'eve'")
+
+        # A name that was used can be used again, by a tenant that has nothing of the earlier one.
+        run("tenant", "create", self.pool, "carol", "--subject", "CN=carol", "--create", "c-*")
+        self.refused("tenant", "remove", self.pool, "carol", says=["'carol' is not revoked", "tenant revoke"])
+        run("tenant", "revoke", self.pool, "carol")
+        said = run("tenant", "remove", self.pool, "carol").stdout
+        self.assertRegex(said, "tenant carol of the pool 'pool': removed, generation 2\n.*`access:`.* belong to nobody")
+        self.refused("tenant", "remove", self.pool, "carol", says="no tenant 'carol'")
+        self.assertNotIn("carol", run("tenant", "list", self.pool).stdout)
+        again = answer("tenant", "create", self.pool, "carol", "--subject", "CN=carol", "--create", "c-*")
+        self.assertEqual((again["generation"], again["owns_as"]), (3, "carol#3"))
+        self.assertRegex(run("tenant", "show", self.pool, "carol").stdout, "  owns as +carol#3\n")
         self.refused("tenant", "list", files, says=["does not name an engine", "ros2s://HOST:PORT/POOL"])
         # A file that was edited badly is refused whole, with the tenant and its setting.
         run("down", self.pool)

@@ -418,6 +418,69 @@ TEST_P(DelegatedDpu, ACapabilityOfAnOwnerEndsWithTheOwnership) {
     stop();
 }
 
+TEST_P(DelegatedDpu, ATenantGetsNothingOfARemovedOneOfItsName) {
+    start();
+    const auto with = [](const char* subject) {
+        return config::Entries{
+            {"subjects", subject}, {"create", "run-*"}, {"read", "main"}, {"root_squash", "no"}};
+    };
+    ASSERT_EQ(change(Change::create, "alice", with("CN=alice")), "");
+    ASSERT_TRUE(create("alice", "run-7")) << said.text();
+    Attacker attacker(*reactor, engine_as("client"));
+    Program alice(*reactor, dpu_as("alice"));
+    Report report;
+    const auto known =
+        on(*reactor, [&] { return alice.control->describe_capabilities(call, "pool", report); });
+    ASSERT_TRUE(known) << report.text();
+    const auto root = alice.issue(known->audience, reading_main());
+    ASSERT_TRUE(root) << alice.report.text();
+    Attacker::Holder old(attacker.key());
+    old.links = alice.delegate(*root, attacker.key().shown());
+    ASSERT_TRUE(attacker.show(old)) << attacker.said();
+
+    EXPECT_THAT(change(Change::remove, "alice", {}), HasSubstr("is not revoked"));
+    EXPECT_TRUE(attacker.show(old)) << attacker.said();
+    ASSERT_EQ(change(Change::revoke, "alice", {}), "");
+    ASSERT_EQ(change(Change::remove, "alice", {}), "");
+    EXPECT_THAT(engine.log(), HasSubstr("removed the tenant 'alice' of the pool 'pool', "
+                                        "generation 2"));
+    EXPECT_TRUE(denied(attacker.show(old)));
+    EXPECT_FALSE(create("alice", "run-8"));
+
+    // Somebody else gets the name. What was issued before has not expired.
+    ASSERT_EQ(change(Change::create, "alice", with("CN=eve")), "");
+    EXPECT_FALSE(attacker.show(old));
+    EXPECT_FALSE(create("alice", "run-8"));
+    Program eve(*reactor, dpu_as("eve"));
+    EXPECT_TRUE(denied(eve.issue(
+        known->audience,
+        {.rights = capability::right_write, .directories = false, .container = "run-7"})));
+    ASSERT_TRUE(create("eve", "run-8")) << said.text();
+    EXPECT_EQ(record("run-7").properties.owner, "alice");
+    EXPECT_EQ(record("run-8").properties.owner, "alice#3");
+    // With a capability to create containers, a tenant uses its own.
+    const auto creating =
+        eve.issue(known->audience,
+                  {.rights = capability::right_create, .directories = false, .container = "run-*"});
+    ASSERT_TRUE(creating) << eve.report.text();
+    Attacker::Holder holder(attacker.key());
+    holder.links = eve.delegate(*creating, attacker.key().shown());
+    auto pool = open_with(holder, report);
+    ASSERT_TRUE(pool) << report.text();
+    object::ObjectStore& store = (*pool)->store();
+    EXPECT_TRUE(fetch_from(store, record("run-8").id));
+    EXPECT_TRUE(denied(fetch_from(store, record("run-7").id)));
+    // An administrator may give it to her.
+    const auto admin = engine_as("admin");
+    ASSERT_TRUE(on(*reactor, [&] {
+        return admin->set_container(call, "pool", "run-7", {.owner = "alice"}, report);
+    })) << report.text();
+    EXPECT_EQ(record("run-7").properties.owner, "alice#3");
+    EXPECT_TRUE(fetch_from(store, record("run-7").id));
+    EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
+    stop();
+}
+
 TEST_P(DelegatedDpu, WhatIsNotRenewedEnds) {
     start("2s");
     ASSERT_EQ(change(Change::create, "alice", alices), "");

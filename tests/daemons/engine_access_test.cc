@@ -417,6 +417,58 @@ TEST_F(EngineAccess, ATenantAtItsCapDoesNotHinderAnother) {
     EXPECT_THAT(engine.log(), HasSubstr("all containers of 'alice'"));
 }
 
+TEST_F(EngineAccess, ContainersOfARemovedTenantBelongToNobody) {
+    engine.give("CN=alice", "create: pool/a-*");
+    engine.give("CN=bob", "create: pool/a-*");
+    start("administrators: CN=client\n");
+    ASSERT_EQ(change(Change::create, {{"subjects", "CN=alice"}}), "");
+    ContainerId hers, his;
+    {
+        Subject alice(*reactor, engine, "alice");
+        ASSERT_TRUE(alice.open()) << alice.said();
+        const auto made = alice.create("a-1", "alice");
+        ASSERT_TRUE(made) << alice.said();
+        hers = *made;
+        EXPECT_TRUE(alice.write(hers, 8)) << alice.said();
+    }
+    ASSERT_EQ(change(Change::revoke), "");
+    ASSERT_EQ(change(Change::remove), "");
+    {
+        // Her certificate is a client as others are. The tenant has made it.
+        Subject alice(*reactor, engine, "alice");
+        ASSERT_TRUE(alice.open()) << alice.said();
+        EXPECT_TRUE(denied(alice.fetch(hers)));
+        EXPECT_TRUE(denied(alice.destroy(hers)));
+    }
+    ASSERT_EQ(change(Change::create, {{"subjects", "CN=bob"}, {"space", "16KiB"}}), "");
+    {
+        Subject bob(*reactor, engine, "bob");
+        ASSERT_TRUE(bob.open()) << bob.said();
+        // What the other one has written does not count for its cap.
+        const auto made = bob.create("a-2", "alice");
+        ASSERT_TRUE(made) << bob.said();
+        his = *made;
+        EXPECT_TRUE(bob.write(his)) << bob.said();
+        EXPECT_EQ(bob.write(his, 8).error().code, Code::over_cap);
+        const auto control = control_as("bob");
+        Report report;
+        EXPECT_TRUE(denied(run_blocking(
+            *reactor, [&] { return control->destroy_container(call, "pool", "a-1", report); })));
+    }
+    EXPECT_THAT(engine.metrics(),
+                HasSubstr(R"(ros2store_cap_bytes{pool="pool",tenant="alice"} 16384)"));
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+    ASSERT_TRUE(engine.start()) << engine.log();
+    {
+        Subject bob(*reactor, engine, "bob");
+        ASSERT_TRUE(bob.open()) << bob.said();
+        EXPECT_TRUE(bob.fetch(his));
+        EXPECT_TRUE(denied(bob.fetch(hers)));
+        EXPECT_TRUE(denied(bob.destroy(hers)));
+    }
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
 // Without a DPU: its rights are those of the engine's settings.
 TEST_F(EngineAccess, ARevokedTenantHasNoRightsAndLosesItsSessions) {
     engine.give("CN=alice", "write: pool/main");

@@ -175,28 +175,24 @@ Result<> write_file(const std::string& path, const std::string& text, Report& re
 // Keeps those that the pool has.
 Result<> add_tenant_of_user(const ServiceFilesWish& wish, Report& report) {
     const std::string path = fmt::format("{}/{}", wish.directory, pool::tenants_name);
-    tenancy::TenantsByName tenants;
+    tenancy::TenantsOfPool pool;
     if (exists(path)) {
         const auto text = read_file(path, tenants_bytes_max);
         if (!text) return cannot("read", path, to_errno(text.error()), report);
-        ROS2S_TRY_ASSIGN(tenants, tenancy::parse_document(*text, path, report));
+        ROS2S_TRY_ASSIGN(pool, tenancy::parse_document(*text, path, report));
     }
-    if (tenancy::tenant_of(tenants, "CN=client") != nullptr) return {};
-    const tenancy::Tenant user{.name = "client",
-                               .settings = {{"subjects", "CN=client"},
-                                            {"write", "*"},
-                                            {"create", "*"},
-                                            {"destroy", "*"},
-                                            {"root_squash", "no"},
-                                            {"may", all_of_root}}};
-    if (!tenants.emplace(user.name, user).second) {
+    if (tenancy::tenant_of(pool.tenants, "CN=client") != nullptr) return {};
+    tenancy::Tenant user = pool.make("client");
+    user.settings = {{"subjects", "CN=client"}, {"write", "*"},        {"create", "*"},
+                     {"destroy", "*"},          {"root_squash", "no"}, {"may", all_of_root}};
+    if (!pool.tenants.emplace(user.name, user).second) {
         return report.fail(Code::exists,
                            "{} has a tenant 'client' without the subject CN=client, which is the "
                            "user of this directory: add the subject to a tenant there, then repeat "
                            "the command",
                            path);
     }
-    return write_file(path, tenancy::document_of(tenants), report);
+    return write_file(path, tenancy::document_of(pool), report);
 }
 
 // The daemon itself writes the file that people edit, with every setting and its documentation.

@@ -72,6 +72,7 @@ Json json_of(const tenancy::SeenTenant& seen, const std::vector<Json>* capabilit
     std::vector<Json::Member> all{{"name", seen.tenant.name},
                                   {"state", state_of(seen)},
                                   {"generation", seen.tenant.generation},
+                                  {"owns_as", seen.tenant.owner()},
                                   {"settings", Json::object(settings)}};
     if (capabilities != nullptr) all.emplace_back("capabilities", Json::array(*capabilities));
     return Json::object(all);
@@ -168,6 +169,17 @@ Task<Result<>> tenant_revoke(CommandContext context, TenantOptions options) {
     co_return co_await change(context, tenancy::Change::revoke, std::move(options), "revoked");
 }
 
+Task<Result<>> tenant_remove(CommandContext context, TenantOptions options) {
+    const std::string name = options.name;
+    ROS2S_CO_TRY(co_await change(context, tenancy::Change::remove, std::move(options), "removed"));
+    context.session.say(
+        "its subjects have again what `access:` of the engine and of DPUs gives them. Containers "
+        "that it owned belong to nobody, also not to a new tenant '{}'; `ros2store container set "
+        "URI --owner` changes that",
+        name);
+    co_return Result<>{};
+}
+
 Task<Result<>> tenant_rotate_key(CommandContext context, TenantOptions options) {
     ROS2S_CO_TRY_ASSIGN(const Engine engine,
                         engine_of(context, options.location, options.certificates));
@@ -206,6 +218,9 @@ Task<Result<>> tenant_show(CommandContext context, TenantOptions options) {
     }
     context.session.say("{}: {}, generation {}", options.name, state_of(found->second),
                         found->second.tenant.generation);
+    if (const std::string owner = found->second.tenant.owner(); owner != options.name) {
+        context.session.say("  {:<18} {}", "owns as", owner);
+    }
     for (const auto& [key, text] : found->second.tenant.settings) {
         context.session.say("  {:<18} {}", key, text);
     }

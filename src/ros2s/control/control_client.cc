@@ -547,6 +547,7 @@ Result<tenancy::SeenTenant> decode(const v1::Tenant& tenant, Report& report) {
     tenancy::SeenTenant seen{
         .tenant = {.name = tenant.name(),
                    .generation = tenant.generation(),
+                   .first_generation = tenant.first_generation(),
                    .revoked = tenant.revoked(),
                    .settings = {tenant.settings().begin(), tenant.settings().end()}},
         .active = tenant.active()};
@@ -574,9 +575,10 @@ Task<Result<tenancy::SeenTenant>> GrpcClient::change_tenant(const Call& call, st
                                                             Report& report) {
     v1::ChangeTenantRequest request;
     request.set_pool(std::move(pool));
-    request.set_kind(what == tenancy::Change::create ? v1::ChangeTenantRequest::CREATE
-                     : what == tenancy::Change::set  ? v1::ChangeTenantRequest::SET
-                                                     : v1::ChangeTenantRequest::REVOKE);
+    request.set_kind(what == tenancy::Change::create   ? v1::ChangeTenantRequest::CREATE
+                     : what == tenancy::Change::set    ? v1::ChangeTenantRequest::SET
+                     : what == tenancy::Change::revoke ? v1::ChangeTenantRequest::REVOKE
+                                                       : v1::ChangeTenantRequest::REMOVE);
     request.set_name(std::move(name));
     for (auto& [key, text] : settings) (*request.mutable_settings())[key] = std::move(text);
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ChangeTenantReply>(

@@ -14,6 +14,7 @@ void encode(const tenancy::Tenant& tenant, WallTime now, v1::Tenant& into) {
     into.set_name(tenant.name);
     into.set_generation(tenant.generation);
     for (const auto& [key, text] : tenant.settings) (*into.mutable_settings())[key] = text;
+    into.set_first_generation(tenant.first_generation);
     into.set_revoked(tenant.revoked);
     into.set_active(tenant.is_active(now));
     into.set_revocations(tenant.revocations);
@@ -32,13 +33,16 @@ Result<tenancy::Change> change_of(const v1::ChangeTenantRequest& request, Report
         case v1::ChangeTenantRequest::REVOKE:
             if (request.settings().empty()) return tenancy::Change::revoke;
             return report.fail(Code::invalid, "a revocation has no settings");
+        case v1::ChangeTenantRequest::REMOVE:
+            if (request.settings().empty()) return tenancy::Change::remove;
+            return report.fail(Code::invalid, "a removal has no settings");
         default:
             return report.fail(Code::invalid, "there is no change of kind {}",
                                static_cast<int>(request.kind()));
     }
 }
 
-constexpr std::array<std::string_view, 3> done_names{"created", "changed", "revoked"};
+constexpr std::array<std::string_view, 4> done_names{"created", "changed", "revoked", "removed"};
 
 }  // namespace
 

@@ -234,8 +234,9 @@ inline constexpr uint64_t values_of_file = 2;
 struct ContainerProperties {
     std::string label;               // 1 to label_bytes_max of [A-Za-z0-9._-], unique in the pool
     uint64_t chunk_bytes = 1 << 20;  // DFS's chunk size
-    // A tenant's name, or the subject of a certificate, which has a '='. Empty: of administrators.
-    // Servers set it. The value that a client sends is ignored.
+    // A tenant, by the name under which it owns containers, or the subject of a certificate, which
+    // has a '='. Empty: of administrators. Servers set it. The value that a client sends is
+    // ignored.
     std::string owner{};
     Amount caps{};  // the most that it may use; 0: no cap
     friend bool operator==(const ContainerProperties&, const ContainerProperties&) = default;

@@ -12,14 +12,14 @@ namespace {
 constexpr size_t document_bytes_max = 1 << 20;  // config::parse() takes no more
 
 // Of the document, without what changes and revocations add to it.
-size_t settings_bytes_of(TenantsByName tenants) {
-    for (auto& [name, tenant] : tenants) {
+size_t settings_bytes_of(TenantsOfPool pool) {
+    for (auto& [name, tenant] : pool.tenants) {
         tenant.generation = 1;
         tenant.revoked = false;
         tenant.revocations = 0;
         tenant.revoked_capabilities.clear();
     }
-    return document_of(tenants).size();
+    return document_of(pool).size();
 }
 
 size_t count_revoked(const TenantsByName& tenants, WallTime now) {
@@ -51,7 +51,7 @@ Task<Result<std::unique_ptr<TenantRegistry>>> TenantRegistry::open(Environment e
     const auto text = co_await self.environment_.blocking.run(
         self.environment_.reactor, [&self] { return read_file(self.path_, document_bytes_max); });
     if (text) {
-        ROS2S_CO_TRY_ASSIGN(self.tenants_, parse_document(*text, self.path_, report));
+        ROS2S_CO_TRY_ASSIGN(self.pool_, parse_document(*text, self.path_, report));
     } else if (text.error().code != Code::not_found) {
         co_return report.fail(text.error(), "cannot read the tenants of the pool in {}: {}",
                               self.path_, describe(text.error()));
@@ -70,7 +70,7 @@ Task<> TenantRegistry::stop() {
 size_t TenantRegistry::active() const {
     const WallTime now = environment_.reactor.wall_time();
     return static_cast<size_t>(std::ranges::count_if(
-        tenants_, [&](const auto& each) { return each.second.is_active(now); }));
+        tenants(), [&](const auto& each) { return each.second.is_active(now); }));
 }
 
 void TenantRegistry::changed_now() {
@@ -92,22 +92,26 @@ Task<> TenantRegistry::wait(uint64_t known) {
 
 Result<Tenant> TenantRegistry::changed(Change what, const std::string& name,
                                        const config::Entries& settings, Report& report) const {
-    const auto present = tenants_.find(name);
-    if (what == Change::create && present != tenants_.end()) {
+    const auto present = tenants().find(name);
+    if (what == Change::create && present != tenants().end()) {
         return report.fail(Code::exists,
-                           "there is a tenant '{}'{}; change it with `ros2store tenant set`", name,
-                           present->second.revoked ? ", which is revoked" : "");
+                           "there is a tenant '{}'{}; change it with `ros2store tenant set`{}",
+                           name, present->second.revoked ? ", which is revoked" : "",
+                           present->second.revoked ? ", or remove it first" : "");
     }
-    if (what != Change::create && present == tenants_.end()) {
+    if (what != Change::create && present == tenants().end()) {
         return report.fail(Code::not_found, "there is no tenant '{}'", name);
     }
-    if (what == Change::create && tenants_.size() >= tenants_max) {
-        return report.fail(Code::too_large, "the pool has {} tenants, which is the most",
+    if (what == Change::create && tenants().size() >= tenants_max) {
+        return report.fail(Code::too_large,
+                           "the pool has {} tenants, which is the most; `ros2store tenant remove` "
+                           "takes a revoked one away",
                            tenants_max);
     }
-    Tenant tenant{.name = name};
-    if (present != tenants_.end()) {
+    Tenant tenant = pool_.make(name);
+    if (present != tenants().end()) {
         tenant.generation = present->second.generation + 1;
+        tenant.first_generation = present->second.first_generation;
         tenant.settings = present->second.settings;
         tenant.revocations = present->second.revocations;
         tenant.revoked_capabilities = present->second.revoked_capabilities;
@@ -124,7 +128,7 @@ Result<Tenant> TenantRegistry::changed(Change what, const std::string& name,
         if (is_removal(key, text)) tenant.settings.erase(key);
     }
     ROS2S_TRY(parse_settings(tenant, fmt::format("tenant '{}'", name), report));
-    ROS2S_TRY(check_subjects(tenants_, tenant, report));
+    ROS2S_TRY(check_subjects(tenants(), tenant, report));
     return tenant;
 }
 
@@ -132,17 +136,37 @@ Task<Result<Tenant>> TenantRegistry::change(Change what, std::string name, confi
                                             Report& report) {
     co_await turn_.acquire();
     const SemaphoreHold turn(turn_);
+    if (what == Change::remove) co_return co_await remove(std::move(name), report);
     ROS2S_CO_TRY_ASSIGN(const Tenant tenant, changed(what, name, settings, report));
     ROS2S_CO_TRY(co_await keep(tenant, report));
     co_return tenant;
+}
+
+Task<Result<Tenant>> TenantRegistry::remove(std::string name, Report& report) {
+    const auto present = tenants().find(name);
+    if (present == tenants().end()) {
+        co_return report.fail(Code::not_found, "there is no tenant '{}'", name);
+    }
+    const Tenant removed = present->second;
+    if (!removed.revoked) {
+        co_return report.fail(Code::invalid,
+                              "the tenant '{}' is not revoked; end its rights with `ros2store "
+                              "tenant revoke`, then remove it",
+                              name);
+    }
+    TenantsOfPool next = pool_;
+    next.tenants.erase(name);
+    next.removed_generation = std::max(next.removed_generation, removed.generation);
+    ROS2S_CO_TRY(co_await keep_all(std::move(next), report));
+    co_return removed;
 }
 
 Task<Result<Tenant>> TenantRegistry::revoke_capability(std::string name, Uuid id,
                                                        RevokedCapability what, Report& report) {
     co_await turn_.acquire();
     const SemaphoreHold turn(turn_);
-    const auto present = tenants_.find(name);
-    if (present == tenants_.end()) {
+    const auto present = tenants().find(name);
+    if (present == tenants().end()) {
         co_return report.fail(Code::not_found, "there is no tenant '{}'", name);
     }
     Tenant tenant = present->second;
@@ -161,7 +185,7 @@ Task<Result<Tenant>> TenantRegistry::revoke_capability(std::string name, Uuid id
             revoked_capabilities_max, name);
     }
     const bool is_new = !present->second.revoked_capabilities.contains(id);
-    if (is_new && count_revoked(tenants_, now) >= pool_revoked_capabilities_max) {
+    if (is_new && count_revoked(tenants(), now) >= pool_revoked_capabilities_max) {
         co_return report.fail(
             Code::too_large,
             "{} capabilities of the pool's tenants were revoked in the last hour, which is the "
@@ -173,19 +197,23 @@ Task<Result<Tenant>> TenantRegistry::revoke_capability(std::string name, Uuid id
 }
 
 Task<Result<>> TenantRegistry::keep(Tenant tenant, Report& report) {
-    TenantsByName next = tenants_;
-    next.insert_or_assign(tenant.name, std::move(tenant));
+    TenantsOfPool next = pool_;
+    next.tenants.insert_or_assign(tenant.name, std::move(tenant));
+    co_return co_await keep_all(std::move(next), report);
+}
+
+Task<Result<>> TenantRegistry::keep_all(TenantsOfPool next, Report& report) {
     const WallTime now = environment_.reactor.wall_time();
-    for (auto& [name, each] : next) {
+    for (auto& [name, each] : next.tenants) {
         std::erase_if(each.revoked_capabilities,
                       [now](const auto& revoked) { return revoked.second.until <= now; });
     }
     // What an earlier version has kept may be more, and stays.
-    if (settings_bytes_of(next) > std::max(pool_settings_bytes_max, settings_bytes_of(tenants_))) {
+    if (settings_bytes_of(next) > std::max(pool_settings_bytes_max, settings_bytes_of(pool_))) {
         co_return report.fail(
             Code::too_large,
-            "the settings of all tenants have more than {} bytes. Shorten some, such as those of "
-            "revoked tenants, with `ros2store tenant set`",
+            "the settings of all tenants have more than {} bytes. Shorten some with `ros2store "
+            "tenant set`, or remove revoked tenants with `ros2store tenant remove`",
             pool_settings_bytes_max);
     }
     const std::string text = document_of(next);
@@ -199,7 +227,7 @@ Task<Result<>> TenantRegistry::keep(Tenant tenant, Report& report) {
         co_return report.fail(written.error(), "cannot write {}: {}", path_,
                               describe(written.error()));
     }
-    tenants_ = std::move(next);
+    pool_ = std::move(next);
     active_ = active();
     changed_now();
     news_.wake_all();

@@ -9,6 +9,8 @@
 // - A change is applied completely or not at all; changes are done one after the other.
 // - Generations of a tenant increase, also after its revocation. A revoked tenant is kept, so that
 //   its subjects stay refused. It becomes active again only by set().
+// - A tenant that was removed is not known any more. One that is created later, of any name, has
+//   higher generations, and owns nothing that the removed one has made.
 #pragma once
 #include <functional>
 #include <memory>
@@ -22,7 +24,7 @@
 
 namespace ros2s::tenancy {
 
-enum class Change : uint8_t { create, set, revoke };
+enum class Change : uint8_t { create, set, revoke, remove };
 
 class TenantRegistry {
   public:
@@ -38,7 +40,7 @@ class TenantRegistry {
     TenantRegistry& operator=(const TenantRegistry&) = delete;
     Task<> stop();
 
-    [[nodiscard]] const TenantsByName& tenants() const { return tenants_; }
+    [[nodiscard]] const TenantsByName& tenants() const { return pool_.tenants; }
     // Differs after each change and each expiry. Random at first, so that it differs from those of
     // an earlier process.
     [[nodiscard]] uint64_t version() const { return version_; }
@@ -53,8 +55,9 @@ class TenantRegistry {
     Task<> wait(uint64_t known);
 
     // create: all settings. set: those that change; an empty text removes one; a revoked tenant is
-    // active again. revoke: none; there is always room for it. Errors, with a sentence: exists,
-    // not_found, invalid, too_large (tenants_max, pool_settings_bytes_max), no_space, io.
+    // active again. revoke, remove: none; there is always room for them. remove: only a revoked
+    // tenant, whose last record is returned. Errors, with a sentence: exists, not_found, invalid,
+    // too_large (tenants_max, pool_settings_bytes_max), no_space, io.
     Task<Result<Tenant>> change(Change what, std::string name, config::Entries settings,
                                 Report& report);
 
@@ -65,8 +68,11 @@ class TenantRegistry {
 
   private:
     TenantRegistry(Environment environment, std::string path);
+    Task<Result<Tenant>> remove(std::string name, Report& report);
     // Replaces the record, durably.
     Task<Result<>> keep(Tenant tenant, Report& report);
+    // Replaces all records, durably.
+    Task<Result<>> keep_all(TenantsOfPool next, Report& report);
     [[nodiscard]] Result<Tenant> changed(Change what, const std::string& name,
                                          const config::Entries& settings, Report& report) const;
     [[nodiscard]] size_t active() const;
@@ -75,7 +81,7 @@ class TenantRegistry {
 
     Environment environment_;
     const std::string path_;
-    TenantsByName tenants_;
+    TenantsOfPool pool_;
     uint64_t version_;
     size_t active_ = 0;  // at the last heartbeat
     Semaphore turn_;     // of changes

@@ -90,10 +90,12 @@ TEST(Tenant, ABadSettingIsRefusedWithItsNameAndWhatToWrite) {
 }
 
 TEST(Tenant, TheFileHasEverything) {
-    TenantsByName tenants;
-    tenants.emplace("alice", tenant_of("alice", {{"subjects", R"(CN=al"ice\)"}, {"read", "*"}}));
+    TenantsOfPool pool{.removed_generation = 5};
+    pool.tenants.emplace("alice",
+                         tenant_of("alice", {{"subjects", R"(CN=al"ice\)"}, {"read", "*"}}));
     Tenant bob = tenant_of("bob", {{"subjects", "CN=bob: yes #"}, {"burst", "1s"}});
     bob.generation = 7;
+    bob.first_generation = 6;
     bob.revoked = true;
     bob.revocations = 300;
     const Secrets secrets;
@@ -102,14 +104,43 @@ TEST(Tenant, TheFileHasEverything) {
         revoked.until = WallTime(Duration(1785000000000000000 + static_cast<int64_t>(i)));
         if (i % 2 == 0) revoked.program.emplace().fill(static_cast<uint8_t>(i));
     }
-    tenants.emplace("bob", bob);
+    pool.tenants.emplace("bob", bob);
     Report report;
-    const auto read = parse_document(document_of(tenants), "tenants.yaml", report);
+    const auto read = parse_document(document_of(pool), "tenants.yaml", report);
     ASSERT_TRUE(read) << report.text();
-    EXPECT_EQ(*read, tenants);
+    EXPECT_EQ(*read, pool);
     const auto none = parse_document(document_of({}), "tenants.yaml", report);
     ASSERT_TRUE(none) << report.text();
-    EXPECT_TRUE(none->empty());
+    EXPECT_TRUE(none->tenants.empty());
+}
+
+// Programs that know only format 1 can read it until a tenant was removed.
+TEST(Tenant, TheFormatsOfTheFile) {
+    const std::string head =
+        "# The tenants of this pool. `ros2store tenant` changes them while the engine runs.\n";
+    TenantsOfPool pool;
+    pool.tenants.emplace("bob", tenant_of("bob", {{"subjects", "CN=bob"}}));
+    EXPECT_EQ(document_of(pool), head +
+                                     "format: 1\n"
+                                     "tenants:\n"
+                                     "  \"bob\":\n"
+                                     "    generation: 1\n"
+                                     "    subjects: \"CN=bob\"\n");
+    pool.removed_generation = 7;
+    Tenant alice = pool.make("alice");
+    alice.settings = {{"subjects", "CN=alice"}};
+    pool.tenants.emplace("alice", alice);
+    EXPECT_EQ(document_of(pool), head +
+                                     "format: 2\n"
+                                     "removed_generation: 7\n"
+                                     "tenants:\n"
+                                     "  \"alice\":\n"
+                                     "    generation: 8\n"
+                                     "    first_generation: 8\n"
+                                     "    subjects: \"CN=alice\"\n"
+                                     "  \"bob\":\n"
+                                     "    generation: 1\n"
+                                     "    subjects: \"CN=bob\"\n");
 }
 
 TEST(Tenant, ADamagedFileIsRefusedWhole) {
@@ -118,7 +149,10 @@ TEST(Tenant, ADamagedFileIsRefusedWhole) {
         EXPECT_FALSE(parse_document(text, "tenants.yaml", report));
         return report.text();
     };
-    EXPECT_THAT(refused("format: 2\n"), HasSubstr("format"));
+    EXPECT_THAT(refused("format: 3\n"), HasSubstr("format"));
+    EXPECT_THAT(refused("format: 2\nremoved_generation: -1\n"), HasSubstr("removed_generation"));
+    EXPECT_THAT(refused("format: 2\ntenants:\n  a: {subjects: CN=a, first_generation: 0}\n"),
+                HasSubstr("'a': first_generation"));
     EXPECT_THAT(refused("format: 1\ntenants:\n  a: {subjects: CN=a, raed: x}\n"),
                 HasSubstr("tenants.yaml"));
     EXPECT_THAT(refused("format: 1\ntenants:\n  a: {subjects: CN=a}\n  b: {subjects: CN=a}\n"),
@@ -296,7 +330,7 @@ TEST_F(Registry, SingleCapabilitiesAreRevokedUntilTheyHaveExpired) {
     for (size_t i = 1; i < revoked_capabilities_max; ++i) {
         alice.revoked_capabilities[numbered(i)] = {.until = world.core().wall_time() + 1h};
     }
-    ASSERT_TRUE(replace_file(file(), document_of({{"alice", alice}})));
+    ASSERT_TRUE(replace_file(file(), document_of({.tenants = {{"alice", alice}}})));
     with([this](TenantRegistry& registry) { return revoke_many(world, registry); });
     with([this](TenantRegistry& registry) { return find_them_revoked(world, registry); });
 }
@@ -365,7 +399,7 @@ TEST_F(Registry, ThereIsAlwaysRoomForRevocations) {
         }
         tenants.emplace(name, std::move(tenant));
     }
-    ASSERT_TRUE(replace_file(file(), document_of(tenants)));
+    ASSERT_TRUE(replace_file(file(), document_of({.tenants = tenants})));
     with([this](TenantRegistry& registry) { return fill_and_revoke(world, registry); });
 }
 
@@ -384,8 +418,128 @@ TEST(Tenant, AFullFileHasRoomForEveryRevocation) {
         revoked.program.emplace().fill(0xff);
         revoked.until = WallTime::max();
     }
-    const size_t revocations = document_of(full).size() - document_of(plain).size();
+    const size_t revocations =
+        document_of({.tenants = full}).size() - document_of({.tenants = plain}).size();
     EXPECT_LE(pool_settings_bytes_max + revocations, size_t{1} << 20);
+}
+
+// As an administrator does it, whose command is interrupted between the two.
+Task<> revoke_without_removing(TenantRegistry& registry) {
+    Report report;
+    EXPECT_TRUE(co_await registry.change(Change::create, "alice", alices, report));
+    EXPECT_TRUE(co_await registry.change(Change::create, "bob", {{"subjects", "CN=bob"}}, report));
+    const uint64_t version = registry.version();
+    const auto active = co_await registry.change(Change::remove, "alice", {}, report);
+    EXPECT_FALSE(active);
+    EXPECT_THAT(report.text(), HasSubstr("`ros2store tenant revoke`"));
+    EXPECT_EQ(registry.version(), version);
+    EXPECT_EQ((co_await registry.change(Change::remove, "eve", {}, report)).error().code,
+              Code::not_found);
+    const Secrets secrets;
+    EXPECT_TRUE(co_await registry.revoke_capability(
+        "alice", Uuid::make(secrets),
+        {.program = capability::PublicKey{}, .until = WallTime::max()}, report));
+    EXPECT_TRUE(co_await registry.change(Change::revoke, "alice", {}, report));
+}
+Task<> remove_alice(TenantRegistry& registry) {
+    Report report;
+    EXPECT_TRUE(registry.tenants().at("alice").revoked);
+    EXPECT_EQ(registry.tenants().at("alice").owner(), "alice");
+    const uint64_t version = registry.version();
+    int told = 0;
+    registry.on_change([&told] { ++told; });
+    const auto removed = co_await registry.change(Change::remove, "alice", {}, report);
+    EXPECT_TRUE(removed) << report.text();
+    if (removed) EXPECT_EQ(removed->generation, 2U);
+    EXPECT_NE(registry.version(), version);
+    EXPECT_EQ(told, 1);
+    registry.on_change({});
+    EXPECT_FALSE(registry.tenants().contains("alice"));
+    EXPECT_EQ((co_await registry.change(Change::remove, "alice", {}, report)).error().code,
+              Code::not_found);
+}
+Task<> create_alice_again(TenantRegistry& registry) {
+    Report report;
+    EXPECT_FALSE(registry.tenants().contains("alice"));
+    EXPECT_EQ(registry.tenants().at("bob").generation, 1U);
+    EXPECT_EQ(registry.tenants().at("bob").owner(), "bob");
+    const auto again =
+        co_await registry.change(Change::create, "alice", {{"subjects", "CN=eve"}}, report);
+    EXPECT_TRUE(again) << report.text();
+    if (!again) co_return;
+    EXPECT_EQ(again->generation, 3U);
+    EXPECT_EQ(again->owner(), "alice#3");
+    EXPECT_EQ(again->settings, (config::Entries{{"subjects", "CN=eve"}}));
+    EXPECT_TRUE(again->revoked_capabilities.empty());
+    // The subject of the removed one is free. No name begins where an earlier one has been.
+    const auto carol = co_await registry.change(Change::create, "carol", alices, report);
+    EXPECT_TRUE(carol) << report.text();
+    if (carol) EXPECT_EQ(carol->generation, 3U);
+    const auto changed = co_await registry.change(Change::set, "alice", {{"weight", "2"}}, report);
+    EXPECT_TRUE(changed) << report.text();
+    if (changed) EXPECT_EQ(changed->owner(), "alice#3");
+    for (const Change what : {Change::revoke, Change::remove}) {
+        EXPECT_TRUE(co_await registry.change(what, "alice", {}, report)) << report.text();
+    }
+    // One with a lower generation does not bring it down.
+    for (const Change what : {Change::revoke, Change::remove}) {
+        EXPECT_TRUE(co_await registry.change(what, "bob", {}, report)) << report.text();
+    }
+}
+Task<> create_alice_a_third_time(TenantRegistry& registry) {
+    Report report;
+    const auto again =
+        co_await registry.change(Change::create, "alice", {{"subjects", "CN=eve"}}, report);
+    EXPECT_TRUE(again) << report.text();
+    if (again) EXPECT_EQ(again->owner(), "alice#6");
+}
+
+// Each step is in a process of its own.
+TEST_F(Registry, ANameBeginsAnewAfterARemoval) {
+    with(revoke_without_removing);
+    with(remove_alice);
+    with(create_alice_again);
+    with(create_alice_a_third_time);
+}
+
+Task<> fail_to_remove(TenantRegistry& registry) {
+    Report report;
+    EXPECT_FALSE(co_await registry.change(Change::remove, "alice", {}, report));
+    EXPECT_THAT(report.text(), HasSubstr("cannot write"));
+    EXPECT_TRUE(registry.tenants().at("alice").revoked);
+    EXPECT_EQ((co_await registry.change(Change::create, "carol", alices, report)).error().code,
+              Code::exists)
+        << "its subjects stay refused";
+}
+
+TEST_F(Registry, ARemovalThatCannotBeWrittenRemovesNothing) {
+    with(revoke_without_removing);
+    std::filesystem::create_directory(file() + ".new");
+    with(fail_to_remove);
+    std::filesystem::remove(file() + ".new");
+    with(remove_alice);
+}
+
+Task<> replace_one_of_many(TenantRegistry& registry) {
+    Report report;
+    const auto create = [&] {
+        return registry.change(Change::create, "one-more", {{"subjects", "CN=y"}}, report);
+    };
+    EXPECT_EQ((co_await create()).error().code, Code::too_large);
+    EXPECT_THAT(report.text(), HasSubstr("`ros2store tenant remove`"));
+    EXPECT_TRUE(co_await registry.change(Change::remove, "t-7", {}, report)) << report.text();
+    EXPECT_TRUE(co_await create()) << report.text();
+}
+
+TEST_F(Registry, ARemovalMakesRoomForAnother) {
+    TenantsByName tenants;
+    for (size_t i = 0; i < tenants_max; ++i) {
+        Tenant tenant = tenant_of(fmt::format("t-{}", i), {{"subjects", fmt::format("CN={}", i)}});
+        tenant.revoked = true;
+        tenants.emplace(tenant.name, std::move(tenant));
+    }
+    ASSERT_TRUE(replace_file(file(), document_of({.tenants = tenants})));
+    with(replace_one_of_many);
 }
 
 Task<> fail_to_write(TenantRegistry& registry) {

@@ -19,10 +19,13 @@ constexpr std::string_view space_key = "space";
 constexpr std::string_view files_key = "files";
 // Only in the file.
 constexpr std::string_view generation_key = "generation";
+constexpr std::string_view first_generation_key = "first_generation";
+constexpr std::string_view removed_generation_key = "removed_generation";
 constexpr std::string_view revoked_key = "revoked";
 constexpr std::string_view revocations_key = "revocations";
 constexpr std::string_view revoked_capabilities_key = "revoked_capabilities";
-constexpr uint64_t document_format = 1;
+// 2: with removed_generation. A file without it can be read by programs that know only 1.
+constexpr uint64_t document_format = 1, document_format_max = 2;
 
 Result<WallTime> parse_time(const std::string& text, std::string_view where, Report& report) {
     for (const char* const form : {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d"}) {
@@ -65,6 +68,15 @@ Result<> parse_right(Tenant& tenant, session::Right right, const std::string& li
 }
 
 }  // namespace
+
+std::string Tenant::owner() const {
+    return first_generation == 1 ? name : fmt::format("{}#{}", name, first_generation);
+}
+
+Tenant TenantsOfPool::make(std::string name) const {
+    const uint64_t first = removed_generation + 1;
+    return {.name = std::move(name), .generation = first, .first_generation = first};
+}
 
 Result<uint64_t> parse_space_cap(const std::string& text, std::string_view where, Report& report) {
     const auto bytes = config::parse_size(text);
@@ -194,15 +206,15 @@ Result<> parse_revoked(std::string_view text, RevokedCapabilities& into) {
 
 struct Document {
     uint64_t format = document_format;
+    uint64_t removed_generation = 0;
     std::map<std::string, config::Entries> tenants;
 };
 
 config::Table describe(Document& document) {
     config::Records records{.into = &document.tenants};
-    records.keys = {{subjects_key, ""},    {until_key, ""},
-                    {space_key, ""},       {files_key, ""},
-                    {generation_key, ""},  {revoked_key, ""},
-                    {revocations_key, ""}, {revoked_capabilities_key, ""}};
+    records.keys = {{subjects_key, ""}, {until_key, ""},       {space_key, ""},
+                    {files_key, ""},    {generation_key, ""},  {first_generation_key, ""},
+                    {revoked_key, ""},  {revocations_key, ""}, {revoked_capabilities_key, ""}};
     for (const std::string_view right : session::right_names) records.keys.push_back({right, ""});
     for (const std::string_view limit : limit_names()) records.keys.push_back({limit, ""});
     for (const std::string_view name : session::user_setting_names) {
@@ -210,8 +222,10 @@ config::Table describe(Document& document) {
     }
     return {{"",
              "",
-             {config::count("format", document.format, document_format, document_format,
-                            "Of this file.")}},
+             {config::count("format", document.format, document_format, document_format_max,
+                            "Of this file."),
+              config::count(removed_generation_key, document.removed_generation, 0, UINT64_MAX,
+                            "The highest of removed tenants.")}},
             {"tenants", "", {}, nullptr, {std::move(records)}}};
 }
 
@@ -231,14 +245,22 @@ Result<> take(config::Entries& entries, const config::Field& field, std::string_
 
 }  // namespace
 
-std::string document_of(const TenantsByName& tenants) {
+std::string document_of(const TenantsOfPool& pool) {
+    const bool has_removed = pool.removed_generation > 0;
     std::string text = fmt::format(
         "# The tenants of this pool. `ros2store tenant` changes them while the engine runs.\n"
-        "format: {}\ntenants:{}\n",
-        document_format, tenants.empty() ? " {}" : "");
-    for (const auto& [name, tenant] : tenants) {
+        "format: {}\n",
+        has_removed ? document_format_max : document_format);
+    if (has_removed) {
+        text += fmt::format("{}: {}\n", removed_generation_key, pool.removed_generation);
+    }
+    text += fmt::format("tenants:{}\n", pool.tenants.empty() ? " {}" : "");
+    for (const auto& [name, tenant] : pool.tenants) {
         text += fmt::format("  {}:\n    {}: {}\n", config::quoted(name), generation_key,
                             tenant.generation);
+        if (tenant.first_generation > 1) {
+            text += fmt::format("    {}: {}\n", first_generation_key, tenant.first_generation);
+        }
         if (tenant.revoked) text += fmt::format("    {}: true\n", revoked_key);
         if (tenant.revocations > 0) {
             text += fmt::format("    {}: {}\n", revocations_key, tenant.revocations);
@@ -254,16 +276,21 @@ std::string document_of(const TenantsByName& tenants) {
     return text;
 }
 
-Result<TenantsByName> parse_document(std::string_view yaml, std::string_view where,
+Result<TenantsOfPool> parse_document(std::string_view yaml, std::string_view where,
                                      Report& report) {
     Document document;
     ROS2S_TRY(config::parse(yaml, where, describe(document), report));
-    TenantsByName tenants;
+    TenantsOfPool pool{.removed_generation = document.removed_generation};
+    TenantsByName& tenants = pool.tenants;
     for (auto& [name, entries] : document.tenants) {
         const std::string place = fmt::format("{}: '{}'", where, name);
         Tenant tenant{.name = name};
         ROS2S_TRY(take(entries,
                        config::count(generation_key, tenant.generation, 1, UINT64_MAX, "Changes."),
+                       place, report));
+        ROS2S_TRY(take(entries,
+                       config::count(first_generation_key, tenant.first_generation, 1, UINT64_MAX,
+                                     "At its creation."),
                        place, report));
         ROS2S_TRY(take(entries, config::flag(revoked_key, tenant.revoked, "It has no rights."),
                        place, report));
@@ -285,7 +312,7 @@ Result<TenantsByName> parse_document(std::string_view yaml, std::string_view whe
         ROS2S_TRY(check_subjects(tenants, tenant, report));
         tenants.emplace(name, std::move(tenant));
     }
-    return tenants;
+    return pool;
 }
 
 }  // namespace ros2s::tenancy

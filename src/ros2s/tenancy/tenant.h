@@ -51,8 +51,10 @@ struct RevokedCapability {
 using RevokedCapabilities = std::map<Uuid, RevokedCapability>;
 
 struct Tenant {
-    std::string name;          // as a container's label: 1 to 127 of [A-Za-z0-9._-]
-    uint64_t generation = 1;   // increases with each change
+    std::string name;         // as a container's label: 1 to 127 of [A-Za-z0-9._-]
+    uint64_t generation = 1;  // increases with each change
+    // At its creation. Another one if a tenant was removed before, perhaps of that name.
+    uint64_t first_generation = 1;
     bool revoked = false;      // it has no rights any more, and its subjects none in the pool
     uint64_t revocations = 0;  // of single capabilities, ever
     RevokedCapabilities revoked_capabilities{};
@@ -69,9 +71,24 @@ struct Tenant {
     [[nodiscard]] bool is_active(WallTime now) const {
         return !revoked && (!until || now < *until);
     }
+    // The name under which it owns containers: "alice", or "alice#7". No two tenants of a pool have
+    // ever had the same one.
+    [[nodiscard]] std::string owner() const;
     friend bool operator==(const Tenant&, const Tenant&) = default;
 };
 using TenantsByName = std::map<std::string, Tenant, std::less<>>;
+
+// What the file has.
+struct TenantsOfPool {
+    TenantsByName tenants{};
+    // The highest generation that a removed tenant had. Later tenants begin above it, so that no
+    // capability of a removed tenant is valid for one that gets its name. 0: none was removed.
+    uint64_t removed_generation = 0;
+
+    // A tenant that is not in `tenants` yet.
+    [[nodiscard]] Tenant make(std::string name) const;
+    friend bool operator==(const TenantsOfPool&, const TenantsOfPool&) = default;
+};
 
 // Caps as texts: space in bytes ("1TiB"); files ("10M") as the single values that they need. 0: no
 // cap. Errors: invalid, with a sentence that begins with `where`.
@@ -90,8 +107,8 @@ using TenantsByName = std::map<std::string, Tenant, std::less<>>;
 
 // The YAML file with all tenants of a pool, and back. Errors: invalid, too_large; the report names
 // the line or the tenant and its setting.
-[[nodiscard]] std::string document_of(const TenantsByName& tenants);
-[[nodiscard]] Result<TenantsByName> parse_document(std::string_view yaml, std::string_view where,
+[[nodiscard]] std::string document_of(const TenantsOfPool& pool);
+[[nodiscard]] Result<TenantsOfPool> parse_document(std::string_view yaml, std::string_view where,
                                                    Report& report);
 
 }  // namespace ros2s::tenancy
