@@ -9,8 +9,8 @@
 // capability has the capability's rights, and IssuedCapabilities ends it.
 //
 // A tenant's limits apply to its subjects that are clients of the engine: a DPU or direct clients.
-// They share an account from their next session on, also with the sessions in which a delegated DPU
-// shows the tenant's capabilities. The hosts of a DPU have their rates there.
+// They share an account from their next session on, also with the sessions in which delegated DPUs
+// show the tenant's capabilities.
 //
 // Owned by Engine; used on its core. Outlives what the registries do.
 #pragma once

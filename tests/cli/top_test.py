@@ -114,7 +114,7 @@ class OfDaemons(WithDirectory):
                 self.assertIsNone(daemon["trouble"])
                 self.assertGreaterEqual(daemon["seconds"], 1)
                 rates[program] = {each["tenant"]: each for each in daemon["tenants"]}
-            # Both know the tenant. The DPU keeps its rate.
+            # Both know the tenant, and keep its rate. The DPU has its requests first.
             return all(rates[program].get("client", {}).get(f"{each}_per_second", 0) > 0
                        for program, each in (("ros2store-engine", "bytes"),
                                              ("ros2store-dpu", "bytes"),

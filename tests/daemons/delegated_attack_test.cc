@@ -283,6 +283,72 @@ TEST_P(DelegatedDpu, ADpuReachesWhatItShows) {
     stop();
 }
 
+// Two DPUs that keep no limit of a tenant get no more than the tenant may have. Others do not wait.
+TEST_P(DelegatedDpu, ATenantHasItsRatesOverAllDpus) {
+    start();
+    auto limited = alices;
+    limited.insert({{"requests", "100"}, {"burst", "10ms"}});
+    ASSERT_EQ(change(Change::create, "alice", limited), "");
+    ASSERT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"read", "main"}}), "");
+    const Attacker one(*reactor, engine_as("client")), other(*reactor, engine_as("client"));
+    Program alice(*reactor, dpu_as("alice")), bob(*reactor, dpu_as("bob"));
+    Report report;
+    const auto known =
+        on(*reactor, [&] { return alice.control->describe_capabilities(call, "pool", report); });
+    ASSERT_TRUE(known) << report.text();
+    const object::ContainerId main = record("main").id;
+    struct Reading {
+        explicit Reading(const Attacker& dpu) : holder(dpu.key()) {}
+        Attacker::Holder holder;
+        std::unique_ptr<connection::DirectPool> pool;
+    };
+    Reading first(one), second(other), bobs(one);
+    const auto open = [&](Reading& reading, const Attacker& dpu, Program& program) {
+        const auto root = program.issue(known->audience, reading_main());
+        ASSERT_TRUE(root) << program.report.text();
+        reading.holder.links = program.delegate(*root, dpu.key().shown());
+        auto pool = open_with(reading.holder, report);
+        ASSERT_TRUE(pool) << report.text();
+        reading.pool = std::move(*pool);
+    };
+    const auto close = [&](Reading& reading) {
+        EXPECT_TRUE(on(*reactor, [&] { return reading.pool->close(); }));
+        reading.pool.reset();
+    };
+    const auto read = [&](std::initializer_list<Reading*> in_turn) {
+        for (int i = 0; i < 30; ++i) {
+            for (Reading* each : in_turn) EXPECT_TRUE(fetch_from(each->pool->store(), main));
+        }
+    };
+    const auto delayed = [&](const std::string& tenant) {
+        const std::string name =
+            fmt::format("ros2store_tenant_delayed_total{{tenant=\"{}\"}} ", tenant);
+        const std::string seen = engine.metrics();
+        const size_t at = seen.find(name);
+        EXPECT_NE(at, std::string::npos) << seen;
+        return at == std::string::npos ? 0 : std::stoull(seen.substr(at + name.size()));
+    };
+    ASSERT_NO_FATAL_FAILURE(open(first, one, alice));
+    ASSERT_NO_FATAL_FAILURE(open(second, other, alice));
+    ASSERT_NO_FATAL_FAILURE(open(bobs, one, bob));
+    // 60 of 100 per second. One is the burst.
+    const auto begun = std::chrono::steady_clock::now();
+    read({&first, &second});
+    EXPECT_GE(std::chrono::steady_clock::now() - begun, 550ms);
+    EXPECT_GT(delayed("alice"), 0U);
+    read({&bobs});
+    EXPECT_EQ(delayed("bob"), 0U);
+
+    ASSERT_EQ(change(Change::set, "alice", {{"requests", "none"}, {"burst", "none"}}), "");
+    close(first);
+    ASSERT_NO_FATAL_FAILURE(open(first, one, alice));
+    const auto before = delayed("alice");
+    read({&first});
+    EXPECT_EQ(delayed("alice"), before);
+    for (Reading* each : {&first, &second, &bobs}) close(*each);
+    stop();
+}
+
 // A single capability is worth nothing when its revocation has returned: to the DPU that has it, in
 // another session, to another DPU, after restarts. Others of its tenant are as before.
 TEST_P(DelegatedDpu, ARevokedCapabilityIsWorthNothing) {

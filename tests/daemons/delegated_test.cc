@@ -227,9 +227,7 @@ TEST_P(DelegatedDpu, TheEngineCountsForTheirTenants) {
         ASSERT_EQ(change(Change::create, name,
                          {{"subjects", fmt::format("CN={}", name)},
                           {"write", "main"},
-                          {"root_squash", "no"},
-                          // A rate is kept by the DPU alone.
-                          {"names", "1000000"}}),
+                          {"root_squash", "no"}}),
                   "");
     }
     std::array<Client, 2> clients;
@@ -240,12 +238,15 @@ TEST_P(DelegatedDpu, TheEngineCountsForTheirTenants) {
         ASSERT_TRUE(write(clients[0], fmt::format("alice-{}", i), 'a'));
         if (i % 4 == 0) ASSERT_TRUE(write(clients[1], fmt::format("bob-{}", i), 'b'));
     }
-    const std::string seen = engine.metrics();
-    const auto writes_of = [&seen](const std::string& tenant) {
+    std::string seen = engine.metrics();
+    const auto count_of = [&seen](std::string_view what, const std::string& tenant) {
         const std::string label =
-            fmt::format("ros2store_tenant_bytes_total{{tenant=\"{}\"}} ", tenant);
+            fmt::format("ros2store_tenant_{}_total{{tenant=\"{}\"}} ", what, tenant);
         const size_t at = seen.find(label);
-        return at == std::string::npos ? 0 : std::stoull(seen.substr(at + label.size())) / bytes;
+        return at == std::string::npos ? 0 : std::stoull(seen.substr(at + label.size()));
+    };
+    const auto writes_of = [&](const std::string& tenant) {
+        return count_of("bytes", tenant) / bytes;
     };
     EXPECT_GE(writes_of("alice"), 40U) << seen;
     EXPECT_GE(writes_of("bob"), 10U);
@@ -253,6 +254,15 @@ TEST_P(DelegatedDpu, TheEngineCountsForTheirTenants) {
     EXPECT_EQ(writes_of("CN=client"), 0U);
     // Direct clients of a tenant have its account, too: there is one for each tenant.
     EXPECT_EQ(seen.find("tenant=\"CN=alice\""), std::string::npos);
+    // A look-up counts as one on names, as at the DPU.
+    const auto requests = count_of("requests", "alice"), names = count_of("names", "alice");
+    for (int i = 0; i < 40; ++i) {
+        EXPECT_TRUE(on(*reactor,
+                       [&] { return clients[0].files().lookup(call, fs::root_node, "alice-0"); }));
+    }
+    seen = engine.metrics();
+    EXPECT_GE(count_of("names", "alice"), names + 40);
+    EXPECT_LT(count_of("requests", "alice"), requests + 40);
     for (Client& each : clients) each.close(*reactor);
     stop();
 }

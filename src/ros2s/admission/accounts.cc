@@ -22,8 +22,9 @@ Duration time_of(uint64_t count, uint64_t per_second) {
 }  // namespace
 
 void AccountMetrics::visit(const MetricVisitor& visit) const {
-    visit("ros2store_tenant_requests_total", "Requests with payload that began", requests.value());
-    visit("ros2store_tenant_names_total", "Requests without payload that began", names.value());
+    visit("ros2store_tenant_requests_total", "Reads and writes that began", requests.value());
+    visit("ros2store_tenant_names_total", "Requests on names and attributes that began",
+          names.value());
     visit("ros2store_tenant_bytes_total", "Payload of requests that began", bytes.value());
     visit("ros2store_tenant_delayed_total", "Requests that a rate of the tenant delayed",
           delayed.value());
@@ -52,10 +53,10 @@ std::string Account::at_limit(std::string_view what, uint64_t most) const {
         name, what, most, what);
 }
 
-Time Account::use(uint64_t bytes, Time now) noexcept {
+Time Account::use(const Demand& demand, Time now) noexcept {
     Time begins = now;
-    for (auto& [count, per_second, paid] : rates_of(bytes)) {
-        if (per_second == 0) continue;
+    for (auto& [count, per_second, paid] : rates_of(demand)) {
+        if (per_second == 0 || count == 0) continue;
         *paid = std::max(*paid, now);
         begins = std::max(begins, *paid - allowance_.burst);
         *paid += time_of(count, per_second);
@@ -69,13 +70,14 @@ void Account::use_names(uint64_t names, Time now) noexcept {
     names_paid_ = std::max(names_paid_, now) + time_of(names, allowance_.names);
 }
 
-void Account::give_back(uint64_t bytes) noexcept {
-    for (auto& [count, per_second, paid] : rates_of(bytes)) *paid -= time_of(count, per_second);
+void Account::give_back(const Demand& demand) noexcept {
+    for (auto& [count, per_second, paid] : rates_of(demand)) *paid -= time_of(count, per_second);
 }
 
-std::array<Account::Use, 2> Account::rates_of(uint64_t bytes) noexcept {
-    if (bytes == 0) return {{{1, allowance_.names, &names_paid_}, {0, 0, &bytes_paid_}}};
-    return {{{1, allowance_.requests, &requests_paid_}, {bytes, allowance_.bytes, &bytes_paid_}}};
+std::array<Account::Use, 2> Account::rates_of(const Demand& demand) noexcept {
+    const Use bytes{demand.bytes, allowance_.bytes, &bytes_paid_};
+    if (demand.on_names) return {{{1, allowance_.names, &names_paid_}, bytes}};
+    return {{{1, allowance_.requests, &requests_paid_}, bytes}};
 }
 
 bool Account::owes_nothing(Time now) const noexcept {

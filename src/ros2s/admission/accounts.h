@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ros2s/admission/cost.h"
 #include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/runtime/reactor.h"
@@ -31,9 +32,9 @@ class Admission;
 // Rates are per second. 0: no limit; the server's own bounds remain.
 struct Allowance {
     uint32_t weight = 1;    // of its share while others are active; up to 1000
-    uint64_t requests = 0;  // with payload
+    uint64_t requests = 0;  // reads and writes
     uint64_t bytes = 0;     // of payload
-    uint64_t names = 0;     // requests without payload: names and attributes
+    uint64_t names = 0;     // requests on names and attributes
     Duration burst = std::chrono::milliseconds(100);  // of each rate
     // At once. One more session or handle is refused; one more request waits.
     uint32_t sessions = 0;
@@ -90,11 +91,11 @@ class Account {
     // "sessions".
     [[nodiscard]] std::string at_limit(std::string_view what, uint64_t most) const;
     // Uses the rates for one request, which may begin at the returned time.
-    [[nodiscard]] Time use(uint64_t bytes, Time now) noexcept;
+    [[nodiscard]] Time use(const Demand& demand, Time now) noexcept;
     // Uses the rate of names for further names of a request that has begun. Later requests wait.
     void use_names(uint64_t names, Time now) noexcept;
     // The request does not begin.
-    void give_back(uint64_t bytes) noexcept;
+    void give_back(const Demand& demand) noexcept;
     // All that was used is paid for.
     [[nodiscard]] bool owes_nothing(Time now) const noexcept;
 
@@ -106,7 +107,7 @@ class Account {
         uint64_t count, per_second;
         Time* paid;
     };
-    std::array<Use, 2> rates_of(uint64_t bytes) noexcept;
+    std::array<Use, 2> rates_of(const Demand& demand) noexcept;
 
     friend class Accounts;
     Allowance allowance_;

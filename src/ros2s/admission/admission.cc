@@ -42,14 +42,13 @@ void AdmissionMetrics::visit(const MetricVisitor& visit) const {
 
 // ---- lines ----------------------------------------------------------------------------------
 
-Line::Line(Admission& admission, uint64_t tenant, uint64_t session, bool keeps_rates)
+Line::Line(Admission& admission, uint64_t tenant, uint64_t session)
     : admission_(admission),
       number_(tenant),
       session_number_(session),
       tenant_(admission.tenants_[tenant]),
       session_(tenant_.sessions[session]),
-      keeps_limits_(keeps_rates && admission.limits_.keeps_accounts),
-      keeps_rates_(keeps_limits_) {
+      keeps_rates_(admission.limits_.keeps_accounts) {
     if (tenant_.lines == 0) {
         tenant_.account = admission.account_of(tenant);
         tenant_.parent = &admission.all_;
@@ -91,14 +90,14 @@ void Line::Queue::look() noexcept {
 }
 
 Line::Kind Line::Queue::kind_of_first() const noexcept {
-    if (!line.keeps_limits_) return unlimited;
+    if (!line.admission_.limits_.keeps_accounts) return unlimited;
     return waiters.front().demand.memory_bytes() > 0 ? payload : names;
 }
 
 Line::Queue::Where Line::Queue::where_first_belongs() noexcept {
     if (waiters.empty()) return Where::nowhere;
     const Demand& demand = waiters.front().demand;
-    if (!is_in_rate(demand.bytes)) return Where::delayed;
+    if (!is_in_rate(demand)) return Where::delayed;
     return line.admission_.fits(line, demand.memory_bytes()) ? Where::ready : Where::nowhere;
 }
 
@@ -125,11 +124,11 @@ void Line::Queue::count_wait(const Waiter& waiter, Time now) noexcept {
     line.metrics().queued_ns.add(static_cast<uint64_t>(queued.count()));
 }
 
-bool Line::Queue::is_in_rate(uint64_t bytes) noexcept {
+bool Line::Queue::is_in_rate(const Demand& demand) noexcept {
     if (!line.keeps_rates_ || !line.tenant_.account->has_rates()) return true;
     const Time now = line.admission_.reactor_.now();
     if (!has_used_rates) {
-        const Time begins = line.tenant_.account->use(bytes, now);
+        const Time begins = line.tenant_.account->use(demand, now);
         not_before = static_cast<uint64_t>(begins.time_since_epoch().count());
         has_used_rates = true;
     }
@@ -142,7 +141,7 @@ bool Line::Queue::leave(Waiter& waiter) noexcept {
     if (admission.limits_.keeps_accounts) count_wait(waiter, admission.reactor_.now());
     const bool was_first = &waiter == &waiters.front();
     if (was_first && has_used_rates) {
-        line.tenant_.account->give_back(waiter.demand.bytes);
+        line.tenant_.account->give_back(waiter.demand);
         has_used_rates = false;
         leave_list();
     }
@@ -188,8 +187,8 @@ bool Line::Entering::await_ready() noexcept {
     // Waiting requests come first.
     const bool first = queue_.waiters.empty() && !List<Tenant>::has(line.tenant_);
     if (!first || !admission.fits(line, demand.memory_bytes()) ||
-        !admission.fits(line.tenant_, demand) || !Admission::is_in_limits(line, demand) ||
-        !queue_.is_in_rate(demand.bytes)) {
+        !admission.fits(line.tenant_, demand) || !admission.is_in_limits(line.tenant_, demand) ||
+        !queue_.is_in_rate(demand)) {
         return false;
     }
     admission.take(queue_, demand);
@@ -255,14 +254,13 @@ bool Admission::fits(const Line& line, uint64_t bytes) const noexcept {
     return fits_bytes(line.inside_.bytes, bytes, limits_.line_bytes);
 }
 
-bool Admission::is_in_limits(const Line& line, const Demand& demand) noexcept {
-    if (!line.keeps_limits_) return true;
-    const Account& account = *line.tenant_.account;
-    const Load& limited = line.tenant_.limited;
-    if (limited.requests >= account.requests_in_flight_max()) return false;
+bool Admission::is_in_limits(const Tenant& tenant, const Demand& demand) const noexcept {
+    if (!limits_.keeps_accounts) return true;
+    const Account& account = *tenant.account;
+    if (tenant.inside.requests >= account.requests_in_flight_max()) return false;
     const uint64_t bytes = demand.memory_bytes();
-    return bytes == 0 || (line.tenant_.ready[Line::payload].empty() &&
-                          fits_bytes(limited.bytes, bytes, account.bytes_in_flight_max()));
+    return bytes == 0 || (tenant.ready[Line::payload].empty() &&
+                          fits_bytes(tenant.inside.bytes, bytes, account.bytes_in_flight_max()));
 }
 
 bool Admission::fits(const Tenant& tenant, const Demand& demand) const noexcept {
@@ -343,11 +341,10 @@ void Admission::take(Queue& queue, const Demand& demand) noexcept {
          ready_.empty() ? UINT64_MAX : ready_.front().turn);
     queue.has_used_rates = false;
     if (limits_.keeps_accounts) {
-        (demand.bytes > 0 ? account.metrics.requests : account.metrics.names).add();
+        (demand.on_names ? account.metrics.names : account.metrics.requests).add();
         account.metrics.bytes.add(demand.bytes);
     }
     for (Load* const each : {&line.inside_, &tenant.inside, &inside_}) each->add(demand);
-    if (line.keeps_limits_) tenant.limited.add(demand);
     if (Line::is_large(demand)) {
         tenant.large_inside_ns += demand.cost_ns;
     } else {
@@ -357,7 +354,6 @@ void Admission::take(Queue& queue, const Demand& demand) noexcept {
 
 void Admission::give_back(Line& line, const Demand& demand) noexcept {
     for (Load* const each : {&line.inside_, &line.tenant_.inside, &inside_}) each->remove(demand);
-    if (line.keeps_limits_) line.tenant_.limited.remove(demand);
     if (Line::is_large(demand)) {
         line.tenant_.large_inside_ns -= demand.cost_ns;
     } else {
@@ -429,13 +425,13 @@ void Admission::leave_list(Tenant& tenant) noexcept {
 
 Admission::Kinds Admission::open_kinds(const Tenant& tenant) noexcept {
     const Account& account = *tenant.account;
-    if (tenant.limited.requests >= account.requests_in_flight_max()) return {true, false, false};
+    if (tenant.inside.requests >= account.requests_in_flight_max()) return {true, false, false};
     const uint64_t bytes_max = account.bytes_in_flight_max();
     if (bytes_max == UINT64_MAX) return {true, true, true};
     const Queue* const first = first_of(tenant, {false, false, true});
     return {
         true, true,
-        first == nullptr || fits_bytes(tenant.limited.bytes,
+        first == nullptr || fits_bytes(tenant.inside.bytes,
                                        first->waiters.front().demand.memory_bytes(), bytes_max)};
 }
 

@@ -27,8 +27,8 @@
 //     Limits::one                     requests, bytes of a tenant     always
 //     bytes that stay free for all    bytes of a tenant               others have bytes inside
 //     Limits::line_bytes              bytes of a line                 always
-//     account: what may be in flight  requests, bytes of a tenant     the line keeps limits
-//     account: rates                  first request of each queue     the line keeps rates
+//     account: what may be in flight  requests, bytes of a tenant     Limits::keeps_accounts
+//     account: rates                  first request of each queue     the same
 //     Limits::large                   cost of large requests          one active tenant, which also
 //                                                                     makes small requests
 //     cost, by weight, that another   cost of a tenant with at least  several active tenants
@@ -50,8 +50,8 @@
 // - Only a single request that is larger than a limit of bytes
 //   exceeds it, if nothing else counts towards the limit.
 // - No request waits while there is room for it, it is its turn, and the tenant's rates allow it. A
-//   request over a limit of what its tenant has in flight has no turn: lines that do not keep the
-//   limits pass it, and so do requests without bytes if it is over the limit of bytes.
+//   request over a limit of what its tenant has in flight has no turn: requests without bytes pass
+//   it if it is over the limit of bytes.
 // - What the end of a request costs, or of its wait, does not depend on how many others wait.
 #pragma once
 #include <array>
@@ -164,9 +164,8 @@ class [[nodiscard]] Permit {
 
 class Line {
   public:
-    // `session`: lines of one session share its turns. `keeps_rates`: false if another process has
-    // delayed the requests by the tenant's rates, and limits how many are in flight.
-    Line(Admission& admission, uint64_t tenant, uint64_t session = 0, bool keeps_rates = true);
+    // `session`: lines of one session share its turns.
+    Line(Admission& admission, uint64_t tenant, uint64_t session = 0);
     // Call it only when no request waits in the line or is inside.
     ~Line();
     Line(const Line&) = delete;
@@ -202,7 +201,7 @@ class Line {
         Links<Waiter> links{};
     };
     // What a request counts towards, of what its tenant may have in flight. While those of one kind
-    // are over a limit, others pass them.
+    // are over a limit, others pass them. `unlimited`: of an Admission that keeps no accounts.
     enum Kind : uint8_t { unlimited, names, payload };
     template <class T>
     using ByKind = std::array<T, 3>;
@@ -226,7 +225,6 @@ class Line {
         std::shared_ptr<Account> account;
         std::map<uint64_t, Session> sessions;
         Load inside{};
-        Load limited{};         // of that: on lines that keep the account's limits
         List<Queue> delayed{};  // by its rates
         Load waiting{};
         uint64_t large_inside_ns = 0;  // the cost of its large requests
@@ -251,7 +249,7 @@ class Line {
         [[nodiscard]] Kind kind_of_first() const noexcept;
         // Uses the tenant's rates for the first request, if that was not done. Returns true if it
         // may begin now.
-        [[nodiscard]] bool is_in_rate(uint64_t bytes) noexcept;
+        [[nodiscard]] bool is_in_rate(const Demand& demand) noexcept;
         // The time for which rates have delayed its first requests, in all.
         [[nodiscard]] Duration throttled(Time now) const noexcept;
         // The request has waited until `now`.
@@ -287,7 +285,6 @@ class Line {
     Queue small_{*this}, large_{*this};
     Load inside_;
     bool turned_away_ = false;
-    const bool keeps_limits_;
     bool keeps_rates_;
 };
 
@@ -325,7 +322,7 @@ class Admission {
     [[nodiscard]] bool fits(const Line& line, uint64_t bytes) const noexcept;
     // The account allows the tenant to have the request in flight. Those with bytes do not pass one
     // that waits, or a large one would wait for ever.
-    [[nodiscard]] static bool is_in_limits(const Line& line, const Demand& demand) noexcept;
+    [[nodiscard]] bool is_in_limits(const Tenant& tenant, const Demand& demand) const noexcept;
     void take(Queue& queue, const Demand& demand) noexcept;
     void give_back(Line& line, const Demand& demand) noexcept;
     void correct_cost(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept;

@@ -30,10 +30,14 @@ struct Demand {
     uint64_t reply_bytes = 0;       // of memory for the body of the reply, at most
     uint64_t cost_ns = 0;           // as far as it is known before it begins
     uint64_t expected_more_ns = 0;  // of the cost: what earlier requests turned out to cost more
+    bool on_names = true;           // and attributes; otherwise a read or a write. For rates
     Demand() = default;
     // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions): a read, or a look.
     Demand(uint64_t payload) : Demand(payload > 0 ? Work::read : Work::look, payload) {}
-    Demand(Work work, uint64_t payload) : bytes(payload), cost_ns(cost_ns_of(work, payload)) {}
+    Demand(Work work, uint64_t payload)
+        : bytes(payload),
+          cost_ns(cost_ns_of(work, payload)),
+          on_names(work == Work::look || work == Work::change) {}
     [[nodiscard]] uint64_t memory_bytes() const noexcept { return bytes + reply_bytes; }
 };
 

@@ -86,20 +86,8 @@ TEST(InFlight, PayloadOverTheLimitWaits) {
     flight.world.run(limit_bytes(flight));
 }
 
-// A delegated DPU has limited its hosts. What it asks for them is neither limited nor counted.
 Task<> limit_elsewhere(Flight& flight) {
-    Line of_dpu(flight.admission, flight.account->number, 1, false);
-    Line direct(flight.admission, flight.account->number, 2);
     flight.limit({.requests_in_flight = 1});
-    for (int i = 0; i < 4; ++i) co_await flight.ask(of_dpu, 4096);
-    EXPECT_EQ(flight.inside.size(), 4U);
-    for (int i = 0; i < 2; ++i) co_await flight.ask(direct, 4096);
-    EXPECT_EQ(flight.inside.size(), 5U);
-    co_await flight.end(4);
-    EXPECT_EQ(flight.inside.size(), 1U);
-    co_await flight.end(1);
-    EXPECT_EQ(flight.inside.size(), 1U);
-    flight.inside.clear();
     Admission behind(flight.world.core(), {.keeps_accounts = false}, &flight.accounts);
     Line onward(behind, flight.account->number);
     for (int i = 0; i < 4; ++i) co_await flight.ask(onward, 4096);
@@ -110,30 +98,6 @@ Task<> limit_elsewhere(Flight& flight) {
 TEST(InFlight, IsLimitedOnceOnTheWay) {
     Flight flight;
     flight.world.run(limit_elsewhere(flight));
-}
-
-// Direct clients that are over the limit, also with a transfer that stalls.
-Task<> limit_only_direct(Flight& flight) {
-    Line direct(flight.admission, flight.account->number, 1);
-    Line of_dpu(flight.admission, flight.account->number, 2, false);
-    flight.limit({.requests_in_flight = 1});
-    for (int i = 0; i < 2; ++i) co_await flight.ask(direct, 4096);
-    EXPECT_EQ(flight.inside.size(), 1U);
-    for (int i = 0; i < 3; ++i) co_await flight.ask(of_dpu, 4096);
-    EXPECT_EQ(flight.inside.size(), 4U);
-    EXPECT_EQ(flight.account->metrics.requests.value(), 4U);
-    // What the DPU asked ends, and lets in no direct request.
-    while (flight.inside.size() > 1) flight.inside.pop_back();
-    co_await sleep_for(flight.world.core(), 1us);
-    EXPECT_EQ(flight.inside.size(), 1U);
-    co_await flight.end(1);
-    EXPECT_EQ(flight.inside.size(), 1U) << "the second direct one";
-    flight.inside.clear();
-    co_await flight.nursery.join();
-}
-TEST(InFlight, WhoHasNoLimitPassesThoseOverTheirs) {
-    Flight flight;
-    flight.world.run(limit_only_direct(flight));
 }
 
 // While a large request waits, names pass it, but no payload does.
@@ -186,32 +150,30 @@ TEST(InFlight, ACancelledRequestHoldsUpNobody) {
     flight.world.run(limit_cancelled(flight));
 }
 
-// A tenant with direct clients that have a full queue each, of any size, and a DPU that asks
-// without a limit. Both go on, whichever came first.
+// A tenant whose clients and DPUs have a full queue each, of any size, and one without a limit.
+// Both go on, whichever came first.
 void limits_hold_up_nobody(uint64_t seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Random random(seed);
     Allowance few{.requests_in_flight = 1 + static_cast<uint32_t>(random.below(3)),
                   .bytes_in_flight = random.below(2) * 70'000};
-    Crowd crowd(seed, {few});
-    const bool dpu_first = random.one_in(2);
+    Crowd crowd(seed, {few, {}});
+    const bool other_first = random.one_in(2);
     const auto account = crowd.accounts.open(subject_of(0));
-    const auto lines = [&](uint64_t session, bool keeps_rates) {
-        return std::vector{
-            std::make_shared<Line>(crowd.admission, account->number, session, keeps_rates)};
-    };
-    const auto of_dpu = lines(1, false);
-    if (dpu_first) crowd.add_on(account, of_dpu, 4096, 1);
-    for (uint64_t session = 2; session < 5; ++session) {
-        crowd.add_on(account, lines(session, true), sizes[random.below(4)], 8);
+    const auto other = crowd.accounts.open(subject_of(1));
+    const std::vector others_line{std::make_shared<Line>(crowd.admission, other->number)};
+    if (other_first) crowd.add_on(other, others_line, 4096, 1);
+    for (uint64_t session = 1; session < 4; ++session) {
+        const std::vector line{std::make_shared<Line>(crowd.admission, account->number, session)};
+        crowd.add_on(account, line, sizes[random.below(4)], 8);
     }
-    if (!dpu_first) crowd.add_on(account, of_dpu, 4096, 1);
+    if (!other_first) crowd.add_on(other, others_line, 4096, 1);
     crowd.run();
     size_t inside = 0;
     for (const auto& source : crowd.sources) {
         EXPECT_GT(source->all(), 0) << source->bytes << " bytes";
         if (source->depth == 1) {
-            // It never waits for its turn behind those that wait for the limit.
+            // It never waits behind those that wait for the limit.
             EXPECT_GE(source->begun[0], 100U);
         } else {
             inside = std::max(inside, source->inside_most);
@@ -273,9 +235,8 @@ TEST(InFlight, LimitsHoldAndNobodyStarves) {
     }
 }
 
-// One tenant with a queue on each of many lines, and limits that change. The first line, a DPU's,
-// keeps none. After each step nothing waits for which there is room, and the step has cost no more
-// than what it let in.
+// One tenant with a queue on each of many lines, and limits that change. After each step nothing
+// waits for which there is room, and the step has cost no more than what it let in.
 struct Throng : OneTenant {
     static constexpr size_t lines_count = 64;
     static constexpr uint64_t enough = uint64_t{1} << 40;
@@ -334,7 +295,7 @@ struct Throng : OneTenant {
     void check() {
         uint64_t inside = 0, bytes = 0, with_payload = 0;
         for (const auto& each : requests) {
-            if (!each->place || each->line == 0) continue;
+            if (!each->place) continue;
             ++inside;
             bytes += each->bytes;
             with_payload += each->bytes > 0;
@@ -352,7 +313,6 @@ struct Throng : OneTenant {
         bool one_does_not_fit = false, payload_waits = false;
         for (const auto& each : requests) {
             if (each->place || std::exchange(has_first[each->queue()], true)) continue;
-            EXPECT_NE(each->line, 0U) << "it has no limit";
             EXPECT_FALSE(has_room && each->bytes == 0) << "a name waits";
             payload_waits |= each->bytes > 0;
             one_does_not_fit |= bytes > 0 && bytes + each->bytes > limit(limits.bytes_in_flight);
@@ -363,7 +323,7 @@ struct Throng : OneTenant {
     static Task<> run(Throng& self) {
         for (size_t i = 0; i < lines_count; ++i) {
             self.lines.push_back(
-                std::make_unique<Line>(self.admission, self.account->number, i % 4, i > 0));
+                std::make_unique<Line>(self.admission, self.account->number, i % 4));
         }
         self.draw_limits();
         for (size_t i = 0; i < 2 * lines_count; ++i) co_await self.ask();
@@ -400,7 +360,7 @@ struct Throng : OneTenant {
     Random random;
     Nursery nursery{world.core(), 10'000};
     Allowance limits;
-    uint64_t inside_before = 0, bytes_before = 0;  // with limits
+    uint64_t inside_before = 0, bytes_before = 0;
     std::vector<std::unique_ptr<Line>> lines;
     std::vector<std::unique_ptr<Request>> requests, left;
 };

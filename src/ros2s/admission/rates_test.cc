@@ -34,6 +34,22 @@ TEST(Rates, OfNamesAndOfDataAreTwo) {
     }
 }
 
+// A look-up whose reply has payload is one on names, and its bytes count.
+TEST(Rates, OfNamesHoldWithPayload) {
+    sim::World world(1);
+    Accounts accounts(world.core(),
+                      allowances_of({{.requests = 1, .bytes = 4096, .names = 2, .burst = 0ms}}));
+    const auto account = accounts.open(subject_of(0));
+    const Time now = world.core().now();
+    EXPECT_EQ(account->use({Work::look, 0}, now), now);
+    EXPECT_EQ(account->use({Work::change, 8192}, now), now + 500ms);
+    EXPECT_EQ(account->use({Work::look, 0}, now), now + 1s) << "no bytes, no rate of bytes";
+    EXPECT_EQ(account->use({Work::read, 4096}, now), now + 2s);
+    account->give_back({Work::change, 8192});
+    EXPECT_EQ(account->use({Work::look, 0}, now), now + 1s);
+    EXPECT_EQ(account->use({Work::write, 4096}, now), now + 1s);
+}
+
 // A batch is admitted as one name, and counts as all of its names.
 TEST(Rates, NamesOfABatchCount) {
     OneTenant tenant({.names = 1000, .burst = 10ms});

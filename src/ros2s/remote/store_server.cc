@@ -41,6 +41,8 @@ admission::Work work_of(const rpc::Request& request) {
             return request.payload_bytes() > 0 ? admission::Work::write : admission::Work::change;
         case Method::create_container:
         case Method::destroy_container: return admission::Work::change;
+        case Method::pin:
+        case Method::fetch_chain: return admission::Work::look;  // their payload is values
         default: return request.sink_bytes() > 0 ? admission::Work::read : admission::Work::look;
     }
 }

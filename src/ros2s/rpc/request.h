@@ -35,8 +35,7 @@ namespace ros2s::rpc {
 struct Guest {
     uint64_t session = 0;
     uint64_t tenant = 0;
-    Uuid owner{};           // of its clients' update names (UpdateName::owner)
-    bool has_rates = true;  // false: another server keeps the tenant's rates (admission::Line)
+    Uuid owner{};  // of its clients' update names (UpdateName::owner)
 };
 
 class Gate;

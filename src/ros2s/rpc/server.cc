@@ -145,10 +145,10 @@ fabric::PeerCheck::Verdict Server::admit(uint64_t session, ConstBytes credential
     if (!guest) return {.admitted = false, .said = failure_frame(guest.error(), report.text())};
     // Only its own frames have it. It tells nothing of the connections of others.
     const auto number = static_cast<uint32_t>(reactor_.secrets().next());
-    Entrant entrant{.guest = *guest,
-                    .line = std::make_unique<admission::Line>(group_.admission, guest->tenant,
-                                                              guest->session, guest->has_rates),
-                    .number = number};
+    Entrant entrant{
+        .guest = *guest,
+        .line = std::make_unique<admission::Line>(group_.admission, guest->tenant, guest->session),
+        .number = number};
     const bool is_new = entrants_.emplace(session, std::move(entrant)).second;
     ROS2S_CHECK(is_new);
     std::array<std::byte, welcome_bytes> memory;

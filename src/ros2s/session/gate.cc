@@ -18,12 +18,7 @@ Result<rpc::Guest> admit(SessionTable& sessions, ListenerScope scope, std::strin
         ROS2S_TRY_ASSIGN(const Ticket ticket, Ticket::parse(hello.ticket));
         ROS2S_TRY_ASSIGN(const SessionUse use,
                          sessions.attach(ticket, scope, hello.client, &whose));
-        const auto& shows = use->shows;
-        return rpc::Guest{
-            .session = use->id.value,
-            .tenant = use->tenant,
-            .owner = use->owner,
-            .has_rates = !shows || !shows->capability || shows->capability->depth == 1};
+        return rpc::Guest{.session = use->id.value, .tenant = use->tenant, .owner = use->owner};
     };
     if (const auto guest = enter()) return guest;
     sessions.refused(
