@@ -4,6 +4,7 @@ usage: files_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
 import json
 import os
+import pty
 import signal
 import stat
 import subprocess
@@ -51,6 +52,18 @@ class Files(WithPool):
         self.assertEqual(run("ls", "-R", self.scratch).stdout,
                          f"{self.scratch}:\nin/\n\n{self.scratch}/in:\nside/\n\n"
                          f"{self.scratch}/in/side:\n")
+
+    def test_a_name_does_not_command_the_terminal(self):
+        name, shown = "\x1b]0;x\a\n", "\\x1b]0;x\\x07\\x0a"
+        (self.scratch / name).write_text("x")
+        run("cp", self.scratch / name, self.mine())
+        self.assertEqual(run("ls", self.mine()).stdout, f"{name}\n")
+        leader, terminal = pty.openpty()
+        self.addCleanup(os.close, leader)
+        self.addCleanup(os.close, terminal)
+        subprocess.run([PROGRAM, "ls", self.mine()], stdin=subprocess.DEVNULL, stdout=terminal, check=True)
+        self.assertEqual(os.read(leader, 4096).decode(), f"{shown}\r\n")
+        self.refused("cat", self.scratch / f"{name}none", says=f"{shown}none")
 
     def test_mkdir(self):
         self.refused("mkdir", self.mine("x/y/z"), says=["not found", "mkdir -p"])
