@@ -291,10 +291,15 @@ void add_files(CLI::App& app, Arguments& arguments) {
     ls_command.app.add_flag("-l,--long", ls_command.options->long_form, "mode, owner, size, time");
     ls_command.app.add_flag("-a,--all", ls_command.options->all, "names that begin with a dot too");
     ls_command.app.add_flag("-R,--recursive", ls_command.options->recursive, "subdirectories too");
-    auto cp_command = add("cp", "copy files and trees, with modes, owners, times and links", cp, 2);
+    auto cp_command = add("cp", "copy files and trees, with modes, times and links", cp, 2);
     cp_command.app.add_flag("-r,-R,--recursive", cp_command.options->recursive, "directories too");
+    cp_command.app.add_flag("-p,--preserve", cp_command.options->preserve,
+                            "to a local path, keep set-id bits and, as root, owners: only from a "
+                            "source that you trust");
     cp_command.app.footer(
-        "DIR/. is what DIR has in it. If a file cannot be copied, the others still are.\n"
+        "DIR/. is what DIR has in it. Copies in a container keep owners and set-id bits. Copies\n"
+        "at a local path belong to you, without set-id bits, unless -p is given. If a file cannot "
+        "be copied, the others still are.\n"
         "A file gets its name when its copy is complete. Ctrl-C leaves complete files, and\n"
         "directories that may still lack their modes and times; kill -9 may also leave files "
         "named\n"

@@ -120,6 +120,7 @@ struct FileOptions {
     bool all = false;        // ls: also names that begin with a dot
     bool long_form = false;  // ls
     bool recursive = false;  // cp, rm, ls
+    bool preserve = false;   // cp: owners and set-id bits also in a local directory
     bool parents = false;    // mkdir
     bool force = false;      // rm: a missing file is not an error
 };

@@ -4,9 +4,11 @@ usage: files_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
 import json
 import os
+import pty
 import signal
 import stat
 import subprocess
+import tempfile
 import time
 import unittest
 from pathlib import Path
@@ -50,6 +52,18 @@ class Files(WithPool):
         self.assertEqual(run("ls", "-R", self.scratch).stdout,
                          f"{self.scratch}:\nin/\n\n{self.scratch}/in:\nside/\n\n"
                          f"{self.scratch}/in/side:\n")
+
+    def test_a_name_does_not_command_the_terminal(self):
+        name, shown = "\x1b]0;x\a\n", "\\x1b]0;x\\x07\\x0a"
+        (self.scratch / name).write_text("x")
+        run("cp", self.scratch / name, self.mine())
+        self.assertEqual(run("ls", self.mine()).stdout, f"{name}\n")
+        leader, terminal = pty.openpty()
+        self.addCleanup(os.close, leader)
+        self.addCleanup(os.close, terminal)
+        subprocess.run([PROGRAM, "ls", self.mine()], stdin=subprocess.DEVNULL, stdout=terminal, check=True)
+        self.assertEqual(os.read(leader, 4096).decode(), f"{shown}\r\n")
+        self.refused("cat", self.scratch / f"{name}none", says=f"{shown}none")
 
     def test_mkdir(self):
         self.refused("mkdir", self.mine("x/y/z"), says=["not found", "mkdir -p"])
@@ -262,6 +276,21 @@ class Files(WithPool):
             return
         self.fail("each copy was done before it could be interrupted")
 
+    def test_memory_does_not_grow_with_the_size_that_a_source_reports(self):
+        try:
+            file = tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="ros2store-")
+            self.addCleanup(file.close)
+            file.truncate(1 << 62)
+        except OSError as error:
+            self.skipTest(f"no file of that size: {error}")
+        with subprocess.Popen([PROGRAM, "cp", file.name, self.mine("huge")], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            with self.assertRaises(subprocess.TimeoutExpired):  # it would take years
+                process.wait(timeout=3)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, said)
+
     def test_large_and_sparse_files(self):
         source = self.scratch / "large"
         block = os.urandom(1 << 20)
@@ -352,9 +381,44 @@ class Trees(WithPool):
         counts = answer("cp", "-r", tree, self.mine("copy"))
         self.assertEqual((counts["files"], counts["hard_links"], counts["symbolic_links"],
                           counts["others"], counts["directories"]), (4, 1, 2, 1, 4))
-        run("cp", "-r", self.mine("copy"), self.scratch / "back")
+        run("cp", "-rp", self.mine("copy"), self.scratch / "back")
         self.addCleanup(os.chmod, self.scratch / "back" / "deep" / "er", 0o700)
         self.assertEqual(describe(self.scratch / "back"), describe(tree))
+
+    def test_a_local_copy_gives_no_power(self):
+        tree = self.scratch / "tree"
+        (tree / "d").mkdir(parents=True)
+        (tree / "program").write_text("x")
+        if os.geteuid() == 0:
+            os.chown(tree / "program", 1234, 4321)
+        os.chmod(tree / "program", 0o6755)
+        os.chmod(tree / "d", 0o3777)
+        run("cp", "-r", tree, self.mine("tree"))
+        self.assertEqual(answer("stat", self.mine("tree/program"))["files"][0]["mode"], "6755")
+        for options, modes, owner in (
+                ("-r", (0o755, 0o1777), (os.geteuid(), os.getegid())),
+                ("-rp", (0o6755, 0o3777), ((tree / "program").stat().st_uid, (tree / "program").stat().st_gid))):
+            with self.subTest(options=options):
+                back = self.scratch / options
+                run("cp", options, self.mine("tree"), back)
+                status = (back / "program").stat()
+                self.assertEqual((stat.S_IMODE(status.st_mode), stat.S_IMODE((back / "d").stat().st_mode)), modes)
+                self.assertEqual((status.st_uid, status.st_gid), owner)
+
+    def test_a_copy_follows_no_link_in_its_target(self):
+        tree, outside = self.scratch / "tree", self.scratch / "outside"
+        target = self.scratch / "target" / self.name
+        for directory in (tree / "d", outside, target):
+            directory.mkdir(parents=True)
+        (tree / "d" / "f").write_text("in a directory")
+        (tree / "g").write_text("in the root")
+        (target / "d").symlink_to(outside)
+        (target / "g").symlink_to(outside / "g")
+        run("cp", "-r", f"{tree}/.", self.mine())
+        said = run("cp", "-r", self.mine(), target.parent, expect=1).stderr
+        self.assertIn("is not a directory", said)
+        self.assertIn("is not a regular file", said)
+        self.assertEqual(os.listdir(outside), [])
 
     def test_into_a_directory_and_merging(self):
         tree = self.make()

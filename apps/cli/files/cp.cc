@@ -80,7 +80,7 @@ Task<Result<>> copy_one(CommandContext context, const Location& from, const Targ
     if (!S_ISDIR(source.mode) && !target.is_there) {
         ROS2S_CO_TRY(check_slash_of_new(context, target.location));
     }
-    TreeCopy tree(context, from, target.location);
+    TreeCopy tree(context, from, target.location, options.preserve);
     Result<> done;
     if (from.name.empty() && target.is_directory) {
         // A whole container, or "DIR/.", has no name of its own: its contents are copied.
@@ -93,11 +93,12 @@ Task<Result<>> copy_one(CommandContext context, const Location& from, const Targ
         if (!from.path.empty()) {
             ROS2S_CO_TRY_ASSIGN(from_slot, co_await find_entry(context, from));
         }
-        Entry to_slot{.directory = target.node, .name = from_slot.name};
+        // As the user wrote it: the server may report another name of the source.
+        Entry to_slot{.directory = target.node, .name = from.name};
         if (!target.is_directory) {
             ROS2S_CO_TRY_ASSIGN(to_slot, co_await find_new_entry(context, target.location));
         }
-        if (same_on_host(from, target.location, target.is_directory ? from_slot.name : "")) {
+        if (same_on_host(from, target.location, target.is_directory ? from.name : "")) {
             co_return context.report.fail(Code::invalid, "{} and {} are the same file", from.shown,
                                           target.location.shown);
         }

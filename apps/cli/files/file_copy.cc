@@ -105,29 +105,28 @@ Task<Result<>> TreeCopy::copy_data(const fs::Opened& from, fs::NodeId to, fs::Fi
     const uint64_t size = from.attributes.size;
     const bool sparse = from.attributes.bytes_used + block_bytes < size;
     Result<> failure;
+    uint64_t end = UINT64_MAX;  // the first short piece shows it
     if (size <= piece_bytes) {
         // Up to the actual end: files in /proc report that they are empty.
-        uint64_t copied = piece_bytes;
-        for (uint64_t offset = 0; copied == piece_bytes && failure; offset += piece_bytes) {
-            co_await copy_piece(from.handle, handle, offset, sparse, copied, failure);
+        for (uint64_t offset = 0; offset < end && failure; offset += piece_bytes) {
+            co_await copy_piece(from.handle, handle, offset, sparse, end, failure);
         }
     } else {
-        std::vector<uint64_t> copied(size / piece_bytes + 1, 0);
+        end = size;
         Nursery nursery(context_.environment.reactor, pieces_side_by_side);
-        for (size_t piece = 0; piece * piece_bytes < size && failure && go_on(); ++piece) {
-            co_await nursery.spawn(copy_piece(from.handle, handle, piece * piece_bytes, sparse,
-                                              copied[piece], failure));
+        for (uint64_t offset = 0; offset < end && failure && go_on(); offset += piece_bytes) {
+            co_await nursery.spawn(copy_piece(from.handle, handle, offset, sparse, end, failure));
         }
         co_await nursery.join();
         if (failure) failure = stopped_;  // some pieces are missing
     }
     if (!failure || !sparse) co_return failure;
     // A hole at the end was not written.
-    co_return co_await set(to, {.size = size});
+    co_return co_await set(to, {.size = end});
 }
 
 Task<> TreeCopy::copy_piece(fs::FileHandle from, fs::FileHandle to, uint64_t offset, bool sparse,
-                            uint64_t& copied, Result<>& failure) {
+                            uint64_t& end, Result<>& failure) {
     co_await buffer_slots_.acquire();
     const BufferHold buffer(*this);
     const auto got = co_await from_.file_system->pread(context_.call, from,
@@ -136,7 +135,7 @@ Task<> TreeCopy::copy_piece(fs::FileHandle from, fs::FileHandle to, uint64_t off
         failure = std::unexpected(got.error());
         co_return;
     }
-    copied = *got;
+    if (*got < piece_bytes) end = std::min(end, offset + *got);
     const Bytes bytes = buffer.bytes().first(*got);
     if (!bytes.empty() && !(sparse && all_zero(bytes))) {
         const auto put = co_await to_.file_system->pwrite(

@@ -26,10 +26,11 @@ Task<Result<>> show(CommandContext context, const Location& location,
     if (listing.options.long_form) {
         context.session.say("{} {:>3} {:<8} {:<8} {:>10} {} {}{}", mode_text(attributes.mode),
                             attributes.links, user_text(attributes.uid), group_text(attributes.gid),
-                            human_bytes(attributes.size), time_text(attributes.modified), name,
-                            target.empty() ? "" : " -> " + target);
+                            human_bytes(attributes.size), time_text(attributes.modified),
+                            context.session.name(name),
+                            target.empty() ? "" : " -> " + context.session.name(target));
     } else {
-        context.session.say(name + (S_ISDIR(attributes.mode) ? "/" : ""));
+        context.session.say(context.session.name(name) + (S_ISDIR(attributes.mode) ? "/" : ""));
     }
     if (context.session.json()) {
         listing.values.push_back(attributes_value(path, attributes, target));
@@ -81,7 +82,7 @@ Task<Result<>> list_directory(CommandContext context, const Location& location, 
         }
     }
     for (const auto& [name, child] : below) {
-        context.session.say("\n{}:", heading(location, name));
+        context.session.say("\n{}:", context.session.name(heading(location, name)));
         ROS2S_CO_TRY(co_await list_directory(context, location, child, name, listing));
         file_system.forget(child, 1);
     }

@@ -16,10 +16,11 @@ constexpr size_t buffers_max = 32;  // of piece_bytes each
 
 }  // namespace
 
-TreeCopy::TreeCopy(CommandContext context, const Location& from, const Location& to)
+TreeCopy::TreeCopy(CommandContext context, const Location& from, const Location& to, bool preserve)
     : context_(context),
       from_(from),
       to_(to),
+      keeps_power_(!to.local || preserve),
       progress_("copying", Progress::Unit::bytes, !context.session.json()),
       mark_(random_seed()),
       buffer_slots_(context.environment.reactor, buffers_max) {}
@@ -139,8 +140,7 @@ Task<> TreeCopy::make_directory(size_t index) {
     if (parent.value == 0) co_return;  // the parent's failure was reported
     const std::string name = target_name(index);
     // Its owner can write to it until finish_directories() sets its final mode.
-    auto made = co_await target.mkdir(context_.call, parent, name,
-                                      (item.source.mode & fs::permission_bits) | 0700U,
+    auto made = co_await target.mkdir(context_.call, parent, name, mode_of(item.source) | 0700U,
                                       owner_of(item.source));
     if (!made && made.error().code == Code::exists) {
         made = co_await target.lookup(context_.call, parent, name);
@@ -243,7 +243,8 @@ Task<Result<>> TreeCopy::copy_special(size_t index) {
     ROS2S_CO_TRY_ASSIGN(
         const fs::Attributes made,
         co_await to_.file_system->mknod(context_.call, target_directory(item), target_name(index),
-                                        item.source.mode, 0, owner_of(item.source)));
+                                        (item.source.mode & S_IFMT) | mode_of(item.source), 0,
+                                        owner_of(item.source)));
     item.made = made.node;
     ++counts_.others;
     co_return co_await set_attributes(item.source, made.node);
@@ -296,7 +297,7 @@ Task<> TreeCopy::link_name(size_t index, fs::NodeId first) {
 
 Task<Result<>> TreeCopy::set_attributes(const fs::Attributes& source, fs::NodeId to) {
     const fs::SetAttributes changes{
-        .mode = source.mode & fs::permission_bits,
+        .mode = mode_of(source),
         .uid = keeps_owners() ? std::optional(source.uid) : std::nullopt,
         .gid = keeps_owners() ? std::optional(source.gid) : std::nullopt,
         .accessed = source.accessed,
@@ -326,8 +327,13 @@ Task<Result<>> TreeCopy::copy_xattrs(fs::NodeId from, fs::NodeId to) {
     co_return Result<>{};
 }
 
+mode_t TreeCopy::mode_of(const fs::Attributes& source) const {
+    const mode_t mode = source.mode & fs::permission_bits;
+    return keeps_power_ ? mode : mode & ~mode_t{S_ISUID | S_ISGID};
+}
+
 // Containers accept any owner. On a local file system only root may change owners.
-bool TreeCopy::keeps_owners() const { return !to_.local || geteuid() == 0; }
+bool TreeCopy::keeps_owners() const { return keeps_power_ && (!to_.local || geteuid() == 0); }
 
 fs::Owner TreeCopy::owner_of(const fs::Attributes& source) const {
     if (keeps_owners()) return {.uid = source.uid, .gid = source.gid};

@@ -1,5 +1,7 @@
-// TreeCopy: copies a file or a whole tree from one file system to another, with modes, owners,
-// times, links (hard and symbolic), holes and user xattrs.
+// TreeCopy: copies a file or a whole tree from one file system to another, with modes, times, links
+// (hard and symbolic), holes and user xattrs. A container gets the owners and the set-id bits, too.
+// A local path gets them only on request: a container's tenants must not gain power over this
+// machine.
 //
 // Five passes: (1) scan the source, which also gives the total for the progress line; (2) make
 // directories from the top down; (3) copy files concurrently, because each step on the target is
@@ -41,7 +43,8 @@ struct CopyCounts {
 
 class TreeCopy {
   public:
-    TreeCopy(CommandContext context, const Location& from, const Location& to);
+    // `preserve`: keep owners (as root) and set-id bits also at a local path.
+    TreeCopy(CommandContext context, const Location& from, const Location& to, bool preserve);
 
     // Copies the node `source`, found as `from_slot`, to the name `to_slot`. If both are
     // directories they are merged; files are overwritten.
@@ -76,7 +79,7 @@ class TreeCopy {
     Task<Result<>> write_file(size_t index, const fs::Opened& from, const std::string& name);
     Task<Result<>> copy_data(const fs::Opened& from, fs::NodeId to, fs::FileHandle handle);
     Task<> copy_piece(fs::FileHandle from, fs::FileHandle to, uint64_t offset, bool sparse,
-                      uint64_t& copied, Result<>& failure);
+                      uint64_t& end, Result<>& failure);
     Task<Result<>> copy_symbolic_link(size_t index, fs::NodeId source);
     Task<Result<>> copy_special(size_t index);
     Task<Result<>> clear_name(size_t index);
@@ -86,6 +89,7 @@ class TreeCopy {
     Task<Result<>> copy_xattrs(fs::NodeId from, fs::NodeId to);
     Task<Result<>> set_attributes(const fs::Attributes& source, fs::NodeId to);
     Task<Result<>> set(fs::NodeId to, fs::SetAttributes changes);
+    [[nodiscard]] mode_t mode_of(const fs::Attributes& source) const;
     [[nodiscard]] bool keeps_owners() const;
     [[nodiscard]] fs::Owner owner_of(const fs::Attributes& source) const;
 
@@ -101,6 +105,7 @@ class TreeCopy {
     CommandContext context_;
     const Location& from_;
     const Location& to_;
+    const bool keeps_power_;  // owners and set-id bits
     Progress progress_;
     std::vector<Item> items_;  // directories before their contents
     Entry from_slot_, to_slot_;

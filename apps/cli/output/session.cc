@@ -7,20 +7,28 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ranges>
 
+#include "ros2s/base/text_parts.h"
 #include "ros2s/config/units.h"
 
 namespace ros2s::cli {
 
-namespace {
+Session::Session(bool json) : json_(json), on_terminal_(isatty(STDOUT_FILENO) == 1) {}
 
-// finish() detects failures.
-void put(std::string_view line) {
-    (void)std::fwrite(line.data(), 1, line.size(), stdout);
-    (void)std::fputc('\n', stdout);
+std::string Session::name(std::string_view text) const {
+    return on_terminal_ ? printable(text) : std::string(text);
 }
 
-}  // namespace
+// finish() detects failures.
+void Session::put(std::string_view lines) const {
+    for (const auto part : std::views::split(lines, '\n')) {
+        const std::string line = name(std::string_view(part));
+        (void)std::fwrite(line.data(), 1, line.size(), stdout);
+        (void)std::fputc('\n', stdout);
+    }
+    if (lines.empty()) (void)std::fputc('\n', stdout);
+}
 
 void Session::say(std::string_view line) const {
     if (!json_) put(line);
@@ -36,7 +44,7 @@ void Session::complain(std::string_view sentence) const {
     if (json_) {
         fmt::print(stderr, "{}\n", Json::object({{"error", sentence}}).text());
     } else {
-        fmt::print(stderr, "ros2store: {}\n", sentence);
+        fmt::print(stderr, "ros2store: {}\n", printable(sentence));
     }
 }
 
@@ -45,7 +53,7 @@ void Session::warn(std::string_view sentence) const {
     if (json_) {
         fmt::print(stderr, "{}\n", Json::object({{"warning", sentence}}).text());
     } else {
-        fmt::print(stderr, "ros2store: warning: {}\n", sentence);
+        fmt::print(stderr, "ros2store: warning: {}\n", printable(sentence));
     }
 }
 

@@ -14,7 +14,7 @@ namespace ros2s::cli {
 
 class Session {
   public:
-    explicit Session(bool json) : json_(json) {}
+    explicit Session(bool json);
 
     [[nodiscard]] bool json() const { return json_; }
     // A line for people; nothing with --json.
@@ -38,8 +38,15 @@ class Session {
     // everything.
     [[nodiscard]] bool finish() const;
 
+    // A name of a file, for say(): as it is, except that a terminal gets \xHH for control
+    // characters, line ends among them.
+    [[nodiscard]] std::string name(std::string_view text) const;
+
   private:
+    void put(std::string_view lines) const;
+
     bool json_;
+    bool on_terminal_;
 };
 
 // "1.5 GiB", "12 KiB", "7 B".

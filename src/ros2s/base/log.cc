@@ -1,10 +1,10 @@
 #include "log.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
+
+#include "text_parts.h"
 
 namespace ros2s {
 
@@ -18,18 +18,9 @@ std::string_view to_string(LogLevel level) noexcept {
     return "unknown";
 }
 
-namespace {
-bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }
-}  // namespace
-
 void Log::say(LogLevel level, std::string_view line) const {
     if (!sink_ || level < least_) return;
-    if (std::ranges::none_of(line, is_control)) return sink_(level, line);
-    std::string escaped;
-    for (const char c : line) {
-        is_control(c) ? escaped += fmt::format("\\x{:02x}", c) : escaped += c;
-    }
-    sink_(level, escaped);
+    sink_(level, printable(line));
 }
 
 Log log_to_stderr(LogLevel least) {

@@ -26,6 +26,9 @@ inline std::string_view without_spaces(std::string_view text) {
     return parts;
 }
 
+// Control characters become \xHH, so that a peer's text stays one line and commands no terminal.
+[[nodiscard]] std::string printable(std::string_view text);
+
 // Returns true if the whole text is a number that `into` can hold. Only a negative number has a
 // sign, and none has a prefix. If not, `into` may have changed.
 template <class Number>

@@ -36,5 +36,13 @@ TEST(TextParts, ANumberIsTheWholeText) {
     EXPECT_FALSE(parsed<double>("1,5") || parsed<double>("+1") || parsed<double>("1e999"));
 }
 
+TEST(Printable, ControlCharactersAreEscaped) {
+    EXPECT_EQ(printable("\033]0;x\a\n\177"), "\\x1b]0;x\\x07\\x0a\\x7f");
+    EXPECT_EQ(printable("a\xc2\x9b"
+                        "1m"),
+              "a\\xc2\\x9b1m");
+    EXPECT_EQ(printable("ünï · …\xc2"), "ünï · …\xc2");
+}
+
 }  // namespace
 }  // namespace ros2s
