@@ -148,13 +148,16 @@ class RequestCosts : public testing::Test {
             const double allocations = each(to.allocations - from.allocations);
             const uint64_t passes_most = bound.passes + (bytes == chunk ? bound.further_passes : 0);
             const double passes = each(to.passes - from.passes) / static_cast<double>(bytes);
-            fmt::print(
-                "{:20} {:7} {:6} {:6.2f} allocations, at most {}, {:5.2f} passes, at most {}\n",
-                what, bytes, where, allocations, bound.allocations, passes, passes_most);
-            EXPECT_LE(passes, static_cast<double>(passes_most) + 0.5) << what << ", " << where;
+            fmt::print("{:20} {:7} {:6} {:6.2f} allocations ({}), {:5.2f} passes ({})\n", what,
+                       bytes, where, allocations,
+                       bytes == block ? fmt::format("at most {}", bound.allocations) : "no limit",
+                       passes, passes_most);
+            EXPECT_NEAR(passes, static_cast<double>(passes_most), 0.5) << what << ", " << where;
             if (bytes == block) {
-                // On a busy machine groups are smaller, and each has some of its own.
-                EXPECT_LE(allocations, static_cast<double>(bound.allocations) + 0.9)
+                // On a busy machine groups of writes are smaller, and each group has some of its
+                // own.
+                const double slack = opcode == ROS2S_OP_WRITE ? 0.9 : 0.2;
+                EXPECT_LE(allocations, static_cast<double>(bound.allocations) + slack)
                     << what << ", " << where;
             }
         };

@@ -123,7 +123,7 @@ std::string_view trust_in(std::string_view providers) {
 // certificate CN=client for the user: without the DPU, the engine's `access` gives the rights; as a
 // host of the DPU, the user is a tenant.
 std::string access_wish(const ServiceFilesWish& wish, std::string_view users = {}) {
-    const std::string all = config::quoted(wish.pool + "/*");
+    const std::string all = double_quoted(wish.pool + "/*");
     return fmt::format("access: {{\"CN=client\": {{write: {0}, create: {0}, destroy: {0}{1}}}}}\n",
                        all, users);
 }
@@ -140,10 +140,10 @@ std::string engine_wish(const api::ServicePaths& paths, const ServiceFilesWish& 
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}, trusted_network: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
-        config::quoted(wish.directory), config::quoted(paths.host_certs + "/ca.crt"),
-        access_wish(wish), config::quoted("unix:" + paths.engine_control),
-        config::quoted(paths.storage_certs), config::quoted(engine_listens(paths, wish)),
-        trust_in(wish.providers), config::quoted(paths.engine_metrics));
+        double_quoted(wish.directory), double_quoted(paths.host_certs + "/ca.crt"),
+        access_wish(wish), double_quoted("unix:" + paths.engine_control),
+        double_quoted(paths.storage_certs), double_quoted(engine_listens(paths, wish)),
+        trust_in(wish.providers), double_quoted(paths.engine_metrics));
 }
 
 std::string dpu_wish(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
@@ -156,14 +156,14 @@ std::string dpu_wish(const api::ServicePaths& paths, const ServiceFilesWish& wis
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}}}\n"
         "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
-        config::quoted(wish.pool),
+        double_quoted(wish.pool),
         is_delegated ? "" : access_wish(wish, fmt::format(", may: \"{}\"", all_of_root)),
-        config::quoted("unix:" + paths.engine_control),
-        config::quoted(wish.providers.empty() ? "shm" : wish.providers), trust_in(wish.providers),
-        config::quoted(is_delegated ? paths.dpu_certs : paths.storage_certs),
-        is_delegated ? "delegated" : "own", config::quoted("unix:" + paths.dpu_control),
-        config::quoted(paths.host_certs), config::quoted("shm " + paths.dpu_data),
-        config::quoted(paths.dpu_metrics));
+        double_quoted("unix:" + paths.engine_control),
+        double_quoted(wish.providers.empty() ? "shm" : wish.providers), trust_in(wish.providers),
+        double_quoted(is_delegated ? paths.dpu_certs : paths.storage_certs),
+        is_delegated ? "delegated" : "own", double_quoted("unix:" + paths.dpu_control),
+        double_quoted(paths.host_certs), double_quoted("shm " + paths.dpu_data),
+        double_quoted(paths.dpu_metrics));
 }
 
 Result<> write_file(const std::string& path, const std::string& text, Report& report) {
@@ -267,7 +267,7 @@ Result<> set_providers(const CommandContext& context, const DaemonPaths& engine,
     while (std::getline(file, line)) {
         if (line.starts_with(key) || line.starts_with(commented)) {
             before = line.substr(line.starts_with(key) ? key.size() : commented.size());
-            line = std::string(key) + config::quoted(providers);
+            line = std::string(key) + double_quoted(providers);
         }
         text += line + '\n';
     }
@@ -277,7 +277,7 @@ Result<> set_providers(const CommandContext& context, const DaemonPaths& engine,
                                    "yourself, and leave --provider out",
                                    dpu.settings, key);
     }
-    if (before == config::quoted(providers)) return {};
+    if (before == double_quoted(providers)) return {};
     ROS2S_TRY_ASSIGN(const Running running, find_running(dpu.pid));
     if (running.pid != 0) {
         return context.report.fail(
@@ -291,7 +291,7 @@ Result<> set_providers(const CommandContext& context, const DaemonPaths& engine,
                                    providers, fmt::join(edits, "; "));
     }
     context.session.say("{}: the providers are now {}; they were {}", dpu.settings,
-                        config::quoted(providers), before);
+                        double_quoted(providers), before);
     return write_file(dpu.settings, text, context.report);
 }
 

@@ -17,20 +17,6 @@ bool is_word(std::string_view text) {
     });
 }
 
-std::string quoted(std::string_view text) {
-    std::string all = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\') {
-            all += {'\\', c};
-        } else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {
-            all += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-        } else {
-            all += c;
-        }
-    }
-    return all + '"';
-}
-
 // Removes what it has read from the front of `rest`.
 std::optional<std::string> take_quoted(std::string_view& rest) {
     std::string value;
@@ -91,7 +77,7 @@ std::string log_fields(
     for (const auto& [name, value] : fields) {
         if (value.empty()) continue;
         all += fmt::format("{}{}={}", all.empty() ? " [" : " ", name,
-                           is_word(value) ? std::string(value) : quoted(value));
+                           is_word(value) ? std::string(value) : double_quoted(value));
     }
     return all.empty() ? all : all + "]";
 }

@@ -20,4 +20,18 @@ std::string printable(std::string_view text) {
     return shown;
 }
 
+std::string double_quoted(std::string_view text) {
+    std::string all = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') {
+            all += {'\\', c};
+        } else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {
+            all += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+        } else {
+            all += c;
+        }
+    }
+    return all + '"';
+}
+
 }  // namespace ros2s

@@ -29,6 +29,9 @@ inline std::string_view without_spaces(std::string_view text) {
 // Control characters become \xHH, so that a peer's text stays one line and commands no terminal.
 [[nodiscard]] std::string printable(std::string_view text);
 
+// In double quotes, as in log lines and in YAML's double-quoted style: can hold any text.
+[[nodiscard]] std::string double_quoted(std::string_view text);
+
 // Returns true if the whole text is a number that `into` can hold. Only a negative number has a
 // sign, and none has a prefix. If not, `into` may have changed.
 template <class Number>

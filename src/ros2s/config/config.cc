@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "ros2s/base/check.h"
+#include "ros2s/base/text_parts.h"
 #include "shown.h"
 #include "units.h"
 
@@ -62,25 +63,6 @@ void Field::store(const Value& value) const {
     std::visit(Write{value}, target_);
 }
 
-std::string quoted(std::string_view text) {
-    std::string out = "\"";
-    for (const char c : text) {
-        constexpr std::string_view hex = "0123456789abcdef";
-        const auto byte = static_cast<unsigned char>(c);
-        if (c == '"' || c == '\\') {
-            out += '\\';
-            out += c;
-        } else if (byte < 0x20 || byte == 0x7f) {
-            out += "\\x";
-            out += hex[byte >> 4];
-            out += hex[byte & 15];
-        } else {
-            out += c;
-        }
-    }
-    return out + '"';
-}
-
 std::string Field::format(const Value& value) const {
     switch (kind_) {
         case Kind::size: return format_size(value.number);
@@ -91,7 +73,7 @@ std::string Field::format(const Value& value) const {
         case Kind::text:
         case Kind::choice: break;
     }
-    return quoted(value.text);
+    return double_quoted(value.text);
 }
 
 std::string Field::value_text() const { return format(current()); }
@@ -226,14 +208,14 @@ void document_entries(std::string& out, const Group& group) {
     const std::string_view mark = group.entries->empty() ? "# " : "";
     out += std::string(mark) + std::string(group.name) + ":\n";
     for (const auto& [name, text] : *group.entries) {
-        out += "  " + quoted(name) + ": " + quoted(text) + "\n";
+        out += "  " + double_quoted(name) + ": " + double_quoted(text) + "\n";
     }
 }
 
 std::string text_of(const Entries& entries) {
     std::string text;
     for (const auto& [key, value] : entries) {
-        text += (text.empty() ? "" : ", ") + key + ": " + quoted(value);
+        text += (text.empty() ? "" : ", ") + key + ": " + double_quoted(value);
     }
     return "{" + text + "}";
 }
@@ -251,8 +233,8 @@ void document_records(std::string& out, const Group& group) {
         for (const auto& [each, entries] : *records.into) {
             const std::string own = records.keys.empty() ? kind : text_of(entries);
             const bool wraps = !kind.empty() && !records.keys.empty();
-            lines +=
-                "  " + quoted(each) + ": " + (wraps ? "{" + kind + ": " + own + "}" : own) + "\n";
+            lines += "  " + double_quoted(each) + ": " +
+                     (wraps ? "{" + kind + ": " + own + "}" : own) + "\n";
         }
     }
     out += lines.empty() ? "# " + name + ":\n" + examples : name + ":\n" + lines;

@@ -135,7 +135,5 @@ using Table = std::vector<Group>;
 // that has its default is written as a comment, so that a better default of a later version
 // applies.
 [[nodiscard]] std::string document(const Table& table);
-// In YAML's double-quoted style, which can hold any text.
-[[nodiscard]] std::string quoted(std::string_view text);
 
 }  // namespace ros2s::config

@@ -21,8 +21,14 @@ Result<std::vector<Listen>> parse_listen(std::string_view text, std::string_view
             return report.fail(Code::invalid, "{}: the provider '{}' has no address: {}", where,
                                provider, example);
         }
-        found.push_back(
-            {.provider = provider, .address = std::string(without_spaces(part.substr(space)))});
+        std::string address(without_spaces(part.substr(space)));
+        if (address.starts_with('@')) {
+            return report.fail(Code::invalid,
+                               "{}: '{}': any user of this machine can take the address {} first: "
+                               "give a path, such as 'shm /run/ros2store/data'",
+                               where, part, address);
+        }
+        found.push_back({.provider = provider, .address = std::move(address)});
     }
     if (found.empty()) {
         return report.fail(Code::invalid, "{} names no provider: {}", where, example);

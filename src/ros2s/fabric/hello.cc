@@ -47,7 +47,7 @@ Result<> check_answer(const Result<Hello>& answer, std::string_view address,
     if (!answer) {
         if (answer.error().code == Code::bad_version) {
             return report.fail(Code::unsupported,
-                               there + " speaks version " + std::to_string(answer.error().detail) +
+                               there + " has version " + std::to_string(answer.error().detail) +
                                    " of the fabric protocol, this program version " +
                                    std::to_string(Hello::current_version) +
                                    ": upgrade the older of the two");

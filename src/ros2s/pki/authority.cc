@@ -322,9 +322,10 @@ Result<std::vector<IssuedCertificate>> make_authority(const std::string& where,
     for (const auto& each : request.certificates) ROS2S_TRY(check(each, report));
     if (request.name.empty() || request.name.size() > name_bytes_max ||
         request.lifetime < std::chrono::days(1) || request.lifetime > lifetime_max) {
-        return report.fail(Code::invalid,
-                           "an authority has a name of 1 to {} bytes and lives 1 to {} days",
-                           name_bytes_max, lifetime_max.count());
+        return report.fail(
+            Code::invalid,
+            "the name of an authority has 1 to {} bytes, its certificate is valid for 1 to {} days",
+            name_bytes_max, lifetime_max.count());
     }
     if (const std::string there = first_in(directory); !there.empty()) {
         return report.fail(

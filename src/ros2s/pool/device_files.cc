@@ -96,8 +96,8 @@ Task<Result<>> check_empty(Environment environment, std::string path, Report& re
         std::ranges::all_of(first.bytes(), [](std::byte byte) { return byte == std::byte{0}; });
     if (empty) co_return Result<>{};
     co_return report.fail(Code::exists,
-                          "{} holds something, a pool perhaps: if it may go, clear it{}", path,
-                          how_to_clear(path));
+                          "{} is not empty (perhaps it has a pool): to overwrite it, clear it{}",
+                          path, how_to_clear(path));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ Result<ClientConnection::Welcome> ClientConnection::read_verdict(ConstBytes verd
     const auto frame = decode_frame(verdict);
     if (!frame && frame.error().code == Code::bad_version) {
         return report.fail(frame.error(),
-                           "{} speaks version {} of the protocol, this program {}: use the same "
+                           "{} has version {} of the protocol, this program {}: use the same "
                            "release on both sides",
                            address, frame.error().detail, FrameHeader::current_version);
     }

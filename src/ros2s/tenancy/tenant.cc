@@ -256,7 +256,7 @@ std::string document_of(const TenantsOfPool& pool) {
     }
     text += fmt::format("tenants:{}\n", pool.tenants.empty() ? " {}" : "");
     for (const auto& [name, tenant] : pool.tenants) {
-        text += fmt::format("  {}:\n    {}: {}\n", config::quoted(name), generation_key,
+        text += fmt::format("  {}:\n    {}: {}\n", double_quoted(name), generation_key,
                             tenant.generation);
         if (tenant.first_generation > 1) {
             text += fmt::format("    {}: {}\n", first_generation_key, tenant.first_generation);
@@ -267,10 +267,10 @@ std::string document_of(const TenantsOfPool& pool) {
         }
         if (!tenant.revoked_capabilities.empty()) {
             text += fmt::format("    {}: {}\n", revoked_capabilities_key,
-                                config::quoted(text_of(tenant.revoked_capabilities)));
+                                double_quoted(text_of(tenant.revoked_capabilities)));
         }
         for (const auto& [key, value] : tenant.settings) {
-            text += fmt::format("    {}: {}\n", key, config::quoted(value));
+            text += fmt::format("    {}: {}\n", key, double_quoted(value));
         }
     }
     return text;
