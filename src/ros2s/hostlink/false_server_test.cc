@@ -127,6 +127,12 @@ class Lister final : public rpc::Service {
                 entries.push_back({.name = names[i], .type = S_IFREG, .cookie = i + 1});
             }
             co_await request.reply(rpc::build(answer, entries_fields, entries));
+        } else if (method == Method::readdir_many) {
+            std::vector<FoundEntry> entries;
+            for (const std::string& name : names) entries.push_back({.entry = {.name = name}});
+            co_await request.reply(rpc::build(answer, found_entries_fields, entries));
+        } else if (method == Method::read_link) {
+            co_await request.reply(rpc::build(answer, content_fields, names.front()));
         } else {
             co_await request.reply({});
         }
@@ -142,6 +148,33 @@ class MovingLocator final : public session::MountLocator {
   private:
     session::MountLocation at_;
 };
+
+// A program that joins such names to a path would leave its directory.
+Task<> list_false_names(LinkClient& link, Lister& server) {
+    const auto opened = co_await link.open({}, fs::root_node, {});
+    EXPECT_TRUE(opened);
+    for (const std::string& name :
+         {std::string(), std::string("."), std::string(".."), std::string("../../x"),
+          std::string("/x"), std::string("a/b"), std::string("a\0b", 3)}) {
+        server.names = {"fine", name};
+        const auto listed = co_await link.readdir({}, opened->handle, 0, 9);
+        EXPECT_TRUE(!listed && listed.error().code == Code::corrupt) << name;
+        const auto found = co_await link.readdir_many({}, fs::root_node, opened->handle, 0, 9);
+        EXPECT_TRUE(!found && found.error().code == Code::corrupt) << name;
+    }
+    server.names = {"fine"};
+    EXPECT_TRUE(co_await link.readdir({}, opened->handle, 0, 9));
+    EXPECT_TRUE(co_await link.readdir_many({}, fs::root_node, opened->handle, 0, 9));
+    server.names = {std::string("a\0b", 3)};
+    const auto target = co_await link.readlink({}, fs::root_node);
+    EXPECT_TRUE(!target && target.error().code == Code::corrupt);
+}
+Task<> false_names(Stage& stage) {
+    Lister server;
+    co_await with_server(stage, server, *stage.host.locator,
+                         [&](LinkClient& link) { return list_false_names(link, server); });
+}
+TEST(HostLink, NamesThatAreNoneAreRefused) { Stage().run(false_names); }
 
 // Two names at a time; the mount moves after the first two.
 Task<Result<>> walk_over_a_move(LinkClient& link, MovingLocator& locator,
