@@ -256,7 +256,7 @@ class PythonFileSystem {
             if (errors[i] != 0) throw error_of_one(what, names[i], errors[i]);
         }
     }
-    // One call with a first guess of the sizes, and a second for the files that are larger.
+    // One call with a first guess of the sizes, and further ones for the files that are larger.
     void read_all(const std::vector<std::string>& paths, const std::string& directory,
                   uint64_t most, std::vector<ros2s_read_item>& items,
                   std::vector<std::vector<char>>& memory) {
@@ -267,21 +267,34 @@ class PythonFileSystem {
                         0, 0};
         }
         read_items(directory, paths, items);
+        while (read_larger(paths, directory, most, items, memory)) {
+        }
+    }
+    // Of files that are larger than what was read of them, reads more. A server may state any size,
+    // so memory grows as bytes arrive: by 64 MiB, or to twice as much. True: there may be more.
+    bool read_larger(const std::vector<std::string>& paths, const std::string& directory,
+                     uint64_t most, std::vector<ros2s_read_item>& items,
+                     std::vector<std::vector<char>>& memory) {
+        constexpr uint64_t piece = uint64_t{64} << 20;
         std::vector<ros2s_read_item> larger;
         std::vector<size_t> places;
         std::vector<std::string> names;
+        uint64_t room = piece;
         for (size_t i = 0; i < items.size(); ++i) {
             const uint64_t wanted = std::min(items[i].size, most);
             if (wanted <= items[i].capacity) continue;
-            memory[i].resize(wanted);
-            larger.push_back(
-                {ros2store::detail::c_string(paths[i]), memory[i].data(), wanted, 0, 0});
+            const uint64_t next = std::min(wanted, std::max(piece, 2 * items[i].capacity));
+            if (!larger.empty() && next > room) continue;
+            room -= std::min(room, next);
+            memory[i].resize(next);
+            larger.push_back({ros2store::detail::c_string(paths[i]), memory[i].data(), next, 0, 0});
             places.push_back(i);
             names.push_back(paths[i]);
         }
-        if (larger.empty()) return;
+        if (larger.empty()) return false;
         read_items(directory, names, larger);
         for (size_t i = 0; i < larger.size(); ++i) items[places[i]] = larger[i];
+        return true;
     }
     void read_items(const std::string& directory, const std::vector<std::string>& paths,
                     std::vector<ros2s_read_item>& items) {
@@ -290,6 +303,13 @@ class PythonFileSystem {
         for (size_t i = 0; i < items.size(); ++i) {
             if (items[i].result < 0) {
                 throw error_of_one("read", paths[i], static_cast<int>(-items[i].result));
+            }
+            // A false server may not make the result longer than the memory, nor the file longer
+            // than the bytes that came.
+            const auto bytes = static_cast<uint64_t>(items[i].result);
+            if (bytes > items[i].capacity ||
+                (bytes < items[i].capacity && items[i].size != bytes)) {
+                throw error_of_one("read", paths[i], EIO);
             }
         }
     }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <memory>
 #include <utility>
 
@@ -97,6 +98,13 @@ TEST(Result, ErrnoComesBackFromACode) {
     EXPECT_EQ(to_errno(Error{Code::no_space}), ENOSPC);
     EXPECT_EQ(to_errno(Error{Code::deadline}), ETIMEDOUT);
     EXPECT_EQ(to_errno(Error{Code::corrupt}), EIO);
+}
+
+TEST(Result, WhatIsNoErrnoIsAnInputError) {
+    for (const int number : {INT_MIN, -ENOENT, -1, 4096, INT_MAX}) {
+        EXPECT_EQ(to_errno(Error{Code::not_found, number}), EIO) << number;
+    }
+    EXPECT_EQ(to_errno(Error{Code::io, 4095}), 4095);
 }
 
 TEST(Random, SequenceIsFixedForEver) {

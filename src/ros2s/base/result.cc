@@ -124,6 +124,10 @@ std::unexpected<Error> fail_errno(int os_errno) {
 }
 
 int to_errno(const Error& error) noexcept {
+    // Callers negate it, and take a number that is not negative for a count. A server may have sent
+    // it.
+    constexpr int errno_max = 4095;  // as in Linux
+    if (error.os_errno < 0 || error.os_errno > errno_max) return EIO;
     if (error.os_errno != 0) return error.os_errno;
     switch (error.code) {
         case Code::not_found: return ENOENT;

@@ -70,7 +70,7 @@ using Result = std::expected<T, Error>;
 // `os_errno` is positive, as in errno. ENOSPC, EACCES and their like keep their own codes.
 [[nodiscard]] std::unexpected<Error> fail_errno(int os_errno);
 // The reverse, for callers that use errno: the kernel's own errno if there is one, else the
-// nearest. Positive. `loop` becomes ELOOP. POSIX requires EINVAL for a rename of a directory into
+// nearest. 1 to 4095. `loop` becomes ELOOP. POSIX requires EINVAL for a rename of a directory into
 // itself; the caller must map that case.
 [[nodiscard]] int to_errno(const Error& error) noexcept;
 [[nodiscard]] inline std::unexpected<Error> fail(const Error& error) {

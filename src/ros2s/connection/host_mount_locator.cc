@@ -58,8 +58,8 @@ Task<Result<>> HostMountLocator::delegate(Report& report) {
     uint8_t rights = capability::right_read;
     if (!read_only_) rights |= capability::right_write;
     capability::Use use{.rights = rights, .directories = false, .container = container_};
-    ROS2S_CO_TRY_ASSIGN(renew_after_,
-                        co_await control_.delegate(call_, pool_, std::move(use), report));
+    ROS2S_CO_TRY_ASSIGN(renew_after_, co_await control_.delegate(tickets_.bounded(call_), pool_,
+                                                                 std::move(use), report));
     co_return Result<>{};
 }
 
@@ -75,8 +75,8 @@ Task<> HostMountLocator::keep_delegating(HostMountLocator& self) {
 
 Task<Result<>> HostMountLocator::mount_in(session::SessionId session, Report& report) {
     ROS2S_CO_TRY(co_await delegate(report));
-    ROS2S_CO_TRY_ASSIGN(auto mounted,
-                        co_await control_.mount(call_, session, container_, read_only_, report));
+    ROS2S_CO_TRY_ASSIGN(auto mounted, co_await control_.mount(tickets_.bounded(call_), session,
+                                                              container_, read_only_, report));
     place_ = {.session = session, .mount = mounted.id};
     storage_ = std::move(mounted.storage);
     co_return Result<>{};

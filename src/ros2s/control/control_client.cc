@@ -248,6 +248,10 @@ Task<Result<OpenedSession>> GrpcClient::open_session(const Call& call, SessionWi
     request.set_shows_capability(wish.holder != nullptr);
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::OpenSessionReply>(
                                               *parts_, call, std::move(request), report));
+    // A false server must not choose a transport that this program does not trust.
+    if (std::ranges::find(wish.providers, reply.provider()) == wish.providers.end()) {
+        co_return malformed("provider", report);
+    }
     GivenTicket ticket;
     if (wish.holder == nullptr) {
         ROS2S_CO_TRY_ASSIGN(ticket, decode(reply.ticket(), report));

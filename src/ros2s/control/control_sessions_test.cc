@@ -1,9 +1,13 @@
 // Sessions, tickets, pools and containers over the wire; one server, real TLS.
 #include <gmock/gmock.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
 
 #include <filesystem>
 
+#include "ros2s/pki/watched_identity.h"
 #include "ros2s/session/gate.h"
+#include "session.pb.h"
 #include "test_rig.h"
 
 namespace ros2s::control {
@@ -165,6 +169,59 @@ TEST_F(Control, WhatCannotBeOpenedIsSaid) {
     refused(Rig::wish(), Code::busy, "close some");
     rig.do_there([&] { rig.server->drain(); });
     refused(Rig::wish(), Code::closed, "is stopping");
+}
+
+// Answers each call with the same bytes.
+class FalseService final : public grpc::CallbackGenericService {
+  public:
+    explicit FalseService(const std::string& reply) : reply_(reply) {}
+    grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
+        return new Answer(reply_);
+    }
+
+  private:
+    class Answer final : public grpc::ServerGenericBidiReactor {
+      public:
+        explicit Answer(const grpc::Slice& reply) : reply_(&reply, 1) { StartRead(&request_); }
+        void OnReadDone(bool) override { StartWriteAndFinish(&reply_, {}, grpc::Status::OK); }
+        void OnDone() override { delete this; }
+
+      private:
+        grpc::ByteBuffer request_, reply_;
+    };
+    grpc::Slice reply_;
+};
+
+TEST_F(Control, AServerMustNotChooseAnotherProvider) {
+    Rig rig;
+    v1::OpenSessionReply reply;
+    reply.set_session(1);
+    reply.mutable_ticket()->set_ticket(std::string(session::ticket_bytes, 't'));
+    for (const std::string provider : {"shm", "ucx+tcp", ""}) {
+        reply.set_provider(provider);
+        FalseService service(reply.SerializeAsString());
+        const pki::Pem pem = pki::read_pem(rig.certificates.of("server"));
+        grpc::SslServerCredentialsOptions tls;
+        tls.pem_key_cert_pairs = {{pem.key, pem.certificate}};
+        int port = 0;
+        grpc::ServerBuilder builder;
+        builder.AddListeningPort("127.0.0.1:0", grpc::SslServerCredentials(tls), &port);
+        builder.RegisterCallbackGenericService(&service);
+        const auto server = builder.BuildAndStart();
+        ASSERT_NE(server, nullptr);
+        Report report;
+        const auto client = ControlClient::create(*rig.client_reactor,
+                                                  {.address = "127.0.0.1:" + std::to_string(port),
+                                                   .identity = rig.certificates.of("alice")},
+                                                  report);
+        ASSERT_TRUE(client) << report.text();
+        const auto opened =
+            rig.here([&] { return (*client)->open_session(call_, Rig::wish(), report); });
+        EXPECT_EQ(opened.has_value(), provider == "shm") << provider << ": " << report.text();
+        if (!opened) {
+            EXPECT_THAT(report.text(), HasSubstr("no valid provider"));
+        }
+    }
 }
 
 TEST_F(Control, ASessionWithoutATicketIsNone) {

@@ -136,7 +136,8 @@ Error to_error(const grpc::Status& status, Report& report) {
             if (!each.UnpackTo(&whole)) continue;
             const auto* const row = std::ranges::find(rows, whole.code(), &Row::name);
             if (row == std::end(rows)) break;  // of a newer server: use the status
-            return {row->code, whole.os_errno(), whole.detail()};
+            // 0 is none. A negative one could become a count.
+            return {row->code, std::max(whole.os_errno(), 0), whole.detail()};
         }
     }
     return {code_of(status.error_code()), 0, 0};

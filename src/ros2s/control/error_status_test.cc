@@ -25,6 +25,12 @@ TEST(ErrorStatus, EveryErrorSurvives) {
     EXPECT_GT(used.size(), 10u) << "generic clients see what it is like, too";
 }
 
+TEST(ErrorStatus, ANegativeErrnoIsNotBelieved) {
+    Report report;
+    const Error sent{.code = Code::denied, .os_errno = -5, .detail = 7};
+    EXPECT_EQ(to_error(to_status(sent, ""), report), (Error{Code::denied, 0, 7}));
+}
+
 TEST(ErrorStatus, WithoutASentenceTheErrorIsDescribed) {
     EXPECT_EQ(to_status({Code::not_empty}, "").error_message(), "the directory is not empty");
 }

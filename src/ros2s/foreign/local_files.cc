@@ -355,7 +355,9 @@ void LocalDirectory::read_one(int directory, const fs::Caller* caller,
             done += static_cast<uint64_t>(bytes);
         }
         item.bytes = done;
-        item.size = std::max(done, static_cast<uint64_t>(status.st_size));
+        // A file may be cut while it is read.
+        const bool is_whole = done < item.window.length;
+        item.size = is_whole ? done : std::max(done, static_cast<uint64_t>(status.st_size));
         return {};
     };
     item.status = read();

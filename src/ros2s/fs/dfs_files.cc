@@ -117,18 +117,26 @@ Task<Result<std::vector<DirectoryEntry>>> DfsMount::read_names(const Call& call,
         if (!name) co_return fail(Code::invalid);
         request.after = std::move(*name);
     }
-    ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
-                        co_await store_.list(call, container_, request));
     std::vector<DirectoryEntry> entries;
-    entries.reserve(reply.entries.size());
+    object::ListReply reply;
+    do {
+        if (!reply.entries.empty()) request.after = reply.entries.back().key;
+        ROS2S_CO_TRY_ASSIGN(reply, co_await store_.list(call, container_, request));
+        for (const object::ListEntry& listed : reply.entries) {
+            // Whoever has rights to the container at the engine can put such keys and values here.
+            // The directory's other names stay usable.
+            if (!check_name(listed.key)) continue;
+            const auto record = decode<EntryRecord>(as_bytes(listed.value));
+            if (!record && record.error().code == Code::corrupt) continue;
+            if (!record) co_return fail(record.error());
+            entries.push_back(
+                {.name = listed.key, .node = {record->node}, .type = record->type_bits()});
+        }
+    } while (entries.empty() && reply.more && !reply.entries.empty());
     uint64_t next = file.cookies.begin(cookie, call.tenant);
-    for (const object::ListEntry& listed : reply.entries) {
-        ROS2S_CO_TRY_ASSIGN(const auto record, decode<EntryRecord>(as_bytes(listed.value)));
-        entries.push_back({.name = listed.key,
-                           .node = {record.node},
-                           .type = record.type_bits(),
-                           .cookie = next++});
-        file.cookies.add(listed.key);
+    for (DirectoryEntry& entry : entries) {
+        entry.cookie = next++;
+        file.cookies.add(entry.name);
     }
     if (!reply.more) file.cookies.reached_end();
     file.cookies.end();

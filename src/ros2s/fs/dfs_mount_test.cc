@@ -273,6 +273,40 @@ TEST_F(DfsMountTest, AnArrayIsNoAttribute) {
     unmount();
 }
 
+TEST_F(DfsMountTest, AListingSkipsWhatIsNoEntry) {
+    start();
+    for (const char* name : {"b", "d"}) {
+        ASSERT_TRUE(world_.run(fs_->close(call_, create(name).handle)));
+    }
+    const EntryRecord entry = EntryRecord::of(NodeId{5}, S_IFREG);
+    const std::string none = "no record";
+    object::Transaction transaction;
+    for (const char* name : {"..", "../x", "a/b", "e/"}) {
+        transaction.operations.push_back(
+            put(object_of(root_node), name_dkey(name), entry_akey(), entry));
+    }
+    transaction.operations.push_back({.kind = Operation::Kind::put,
+                                      .object = object_of(root_node),
+                                      .dkey = name_dkey("c"),
+                                      .akey = entry_akey(),
+                                      .window = Window::local(as_bytes(none))});
+    ASSERT_TRUE(world_.run(store_.update(call_, container_, transaction)));
+    const auto opened = world_.run(fs_->open(call_, root_node, {}));
+    ASSERT_TRUE(opened);
+    // One at a time, also a page that has none of them.
+    std::vector<std::string> names;
+    for (uint64_t cookie = 0;;) {
+        const auto entries = world_.run(fs_->readdir(call_, opened->handle, cookie, 1));
+        ASSERT_TRUE(entries) << describe(entries.error());
+        if (entries->empty()) break;
+        names.push_back(entries->front().name);
+        cookie = entries->front().cookie;
+    }
+    EXPECT_EQ(names, (std::vector<std::string>{"b", "d"}));
+    ASSERT_TRUE(world_.run(fs_->close(call_, opened->handle)));
+    unmount();
+}
+
 TEST_F(DfsMountTest, ReadManyIsAFewBatches) {
     start();
     std::vector<ReadManyItem> items(100);

@@ -9,10 +9,11 @@ namespace {
 
 using fs::Window;
 
-// A server whose bytes do not match its checksum, and that lists more entries than it was asked
-// for.
+// A server whose bytes do not match its checksum, that lists more entries than it was asked for,
+// and whose errors have negative numbers: negated, they would be counts of bytes.
 class Liar final : public rpc::Service {
   public:
+    static constexpr Error negative{.code = Code::io, .os_errno = -(1 << 30)};
     [[nodiscard]] uint32_t number() const override { return file_service; }
     Task<> serve(rpc::Request& request) override {
         Buffer answer;
@@ -31,13 +32,23 @@ class Liar final : public rpc::Service {
         } else if (method == Method::readdir_many) {
             const std::vector<FoundEntry> entries(3);
             co_await request.reply(rpc::build(answer, found_entries_fields, entries));
-        } else {
+        } else if (method == Method::lookup_many) {
+            const std::vector<FoundName> found{{.result = fail(negative)}};
+            co_await request.reply(rpc::build(answer, found_names_fields, found));
+        } else if (read_many_++ == 0) {
             const std::vector<fs::ReadManyItem> items{{.bytes = 4, .size = 4}};
             const std::array<std::byte, 4> payload{};
             const uint32_t crcs[] = {1};
             co_await request.reply(encode_read_answers(answer, items, crcs), payload);
+        } else {
+            const std::vector<fs::ReadManyItem> items{{.status = fail(negative)}};
+            const uint32_t crcs[] = {0};
+            co_await request.reply(encode_read_answers(answer, items, crcs));
         }
     }
+
+  private:
+    int read_many_ = 0;
 };
 class OpenGate final : public rpc::Gate {
   public:
@@ -80,6 +91,10 @@ Task<> believe_nothing(LinkClient& link) {
     EXPECT_TRUE(co_await link.read_many({}, fs::root_node, items));
     EXPECT_EQ(items[0].status, Result<>(fail(Code::corrupt)));
     EXPECT_EQ(items[0].bytes, 0U);
+    EXPECT_EQ(co_await link.read_many({}, fs::root_node, items), Result<>(fail(Code::corrupt)));
+    const std::string_view name[] = {"f"};
+    const auto looked_up = co_await link.lookup_many({}, fs::root_node, name);
+    EXPECT_EQ(looked_up.at(0).error(), Error{Code::corrupt});
     const auto listed = co_await link.readdir({}, opened->handle, 0, 2);
     EXPECT_TRUE(!listed && listed.error().code == Code::corrupt);
     const auto found = co_await link.readdir_many({}, fs::root_node, opened->handle, 0, 2);
@@ -112,6 +127,12 @@ class Lister final : public rpc::Service {
                 entries.push_back({.name = names[i], .type = S_IFREG, .cookie = i + 1});
             }
             co_await request.reply(rpc::build(answer, entries_fields, entries));
+        } else if (method == Method::readdir_many) {
+            std::vector<FoundEntry> entries;
+            for (const std::string& name : names) entries.push_back({.entry = {.name = name}});
+            co_await request.reply(rpc::build(answer, found_entries_fields, entries));
+        } else if (method == Method::read_link) {
+            co_await request.reply(rpc::build(answer, content_fields, names.front()));
         } else {
             co_await request.reply({});
         }
@@ -127,6 +148,33 @@ class MovingLocator final : public session::MountLocator {
   private:
     session::MountLocation at_;
 };
+
+// A program that joins such names to a path would leave its directory.
+Task<> list_false_names(LinkClient& link, Lister& server) {
+    const auto opened = co_await link.open({}, fs::root_node, {});
+    EXPECT_TRUE(opened);
+    for (const std::string& name :
+         {std::string(), std::string("."), std::string(".."), std::string("../../x"),
+          std::string("/x"), std::string("a/b"), std::string("a\0b", 3)}) {
+        server.names = {"fine", name};
+        const auto listed = co_await link.readdir({}, opened->handle, 0, 9);
+        EXPECT_TRUE(!listed && listed.error().code == Code::corrupt) << name;
+        const auto found = co_await link.readdir_many({}, fs::root_node, opened->handle, 0, 9);
+        EXPECT_TRUE(!found && found.error().code == Code::corrupt) << name;
+    }
+    server.names = {"fine"};
+    EXPECT_TRUE(co_await link.readdir({}, opened->handle, 0, 9));
+    EXPECT_TRUE(co_await link.readdir_many({}, fs::root_node, opened->handle, 0, 9));
+    server.names = {std::string("a\0b", 3)};
+    const auto target = co_await link.readlink({}, fs::root_node);
+    EXPECT_TRUE(!target && target.error().code == Code::corrupt);
+}
+Task<> false_names(Stage& stage) {
+    Lister server;
+    co_await with_server(stage, server, *stage.host.locator,
+                         [&](LinkClient& link) { return list_false_names(link, server); });
+}
+TEST(HostLink, NamesThatAreNoneAreRefused) { Stage().run(false_names); }
 
 // Two names at a time; the mount moves after the first two.
 Task<Result<>> walk_over_a_move(LinkClient& link, MovingLocator& locator,

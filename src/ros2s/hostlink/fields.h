@@ -64,6 +64,8 @@ inline constexpr auto readdir_fields = [](auto& io, auto& body) {
 
 inline constexpr auto entry_fields = [](auto& io, auto& entry) {
     io.text("name", entry.name, fs::name_bytes_max);
+    // A program that joins paths would leave its directory.
+    io.refuse_when(!fs::check_name(entry.name));
     io("node", entry.node.value);
     io("type", entry.type);
     io("cookie", entry.cookie);

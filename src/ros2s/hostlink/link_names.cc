@@ -75,7 +75,9 @@ Task<Result<>> LinkClient::rename(const Call& call, NodeId parent, std::string_v
 }
 
 Task<Result<std::string>> LinkClient::readlink(const Call& call, NodeId node) {
-    return find<std::string>(call, Method::read_link, NodeBody{.node = node});
+    auto target = co_await find<std::string>(call, Method::read_link, NodeBody{.node = node});
+    if (target && target->contains('\0')) co_return fail(Code::corrupt);
+    co_return target;
 }
 
 // A repeated walk leaves references too many, as a repeated look-up does.

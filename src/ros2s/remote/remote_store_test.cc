@@ -249,6 +249,30 @@ Task<> false_lists(Bench& bench) {
 }
 TEST(RemoteStore, KeysOfObjectsThatAreNoneAreRefused) { Bench().run(false_lists); }
 
+// Negated, the number would be a count of bytes.
+struct NegativeErrnos final : ForwardingStore {
+    using ForwardingStore::ForwardingStore;
+    Task<Result<>> fetch(const Call& /*call*/, ContainerId /*container*/,
+                         std::span<FetchItem> items) override {
+        for (FetchItem& item : items) item.status = fail(Error{.code = Code::io, .os_errno = -1});
+        co_return Result<>{};
+    }
+};
+Task<> negative_errnos(Bench& bench) {
+    NegativeErrnos false_store(bench.behind);
+    co_await serve(bench, false_store);
+    std::array<std::byte, 4> memory{};
+    FetchItem item{.object = first_object,
+                   .dkey = {"d"},
+                   .akey = {"a"},
+                   .extent = {0, memory.size()},
+                   .window = Window::local(Bytes(memory))};
+    EXPECT_EQ(co_await bench.store().fetch(bench.call, bench.container, {&item, 1}),
+              Result<>(fail(Code::corrupt)));
+    co_await serve(bench, bench.behind);
+}
+TEST(RemoteStore, NegativeErrnosAreRefused) { Bench().run(negative_errnos); }
+
 // A client may leave each reply unread: what it holds counts towards the tenant's memory.
 struct LooksInside final : ForwardingStore {
     LooksInside(ObjectStore& below, const rpc::ServerGroup& of)

@@ -62,6 +62,7 @@ inline constexpr auto status_fields = []<class Io>(Io& io, auto& status) {
     io("detail", error.detail);
     if constexpr (Io::reads) {
         io.refuse_when(code == 0 && (error.os_errno != 0 || error.detail != 0));
+        io.refuse_when(error.os_errno < 0);
         if (code == 0) {
             status = Result<>();
         } else {
