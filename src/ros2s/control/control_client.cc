@@ -32,10 +32,16 @@ std::unexpected<Error> malformed(std::string_view what, Report& report) {
                        "the server's reply has no valid {}; use programs of one version", what);
 }
 
+// A server may send any number; in nanoseconds it could overflow.
+Duration from_ms(uint64_t count) {
+    constexpr uint64_t most = uint64_t{1} << 40;
+    return std::chrono::milliseconds(std::min(count, most));
+}
+
 Result<GivenTicket> decode(const v1::Ticket& ticket, Report& report) {
     auto parsed = session::Ticket::parse(ticket.ticket());
     if (!parsed) return malformed("ticket", report);
-    return GivenTicket{*parsed, std::chrono::milliseconds(ticket.lifetime_ms())};
+    return GivenTicket{*parsed, from_ms(ticket.lifetime_ms())};
 }
 
 Result<object::ContainerRecord> decode(const v1::Container& container, Report& report) {
@@ -263,7 +269,7 @@ Task<Result<OpenedSession>> GrpcClient::open_session(const Call& call, SessionWi
                             .nonce = reply.nonce(),
                             .provider = reply.provider(),
                             .address = reply.address(),
-                            .idle_max = std::chrono::milliseconds(reply.idle_ms())};
+                            .idle_max = from_ms(reply.idle_ms())};
 }
 
 Task<Result<Duration>> GrpcClient::keep_alive(const Call& call, session::SessionId id,
@@ -272,7 +278,7 @@ Task<Result<Duration>> GrpcClient::keep_alive(const Call& call, session::Session
     request.set_session(id.value);
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::KeepAliveReply>(
                                               *parts_, call, std::move(request), report));
-    co_return std::chrono::milliseconds(reply.idle_ms());
+    co_return from_ms(reply.idle_ms());
 }
 
 Task<Result<GivenTicket>> GrpcClient::issue_ticket(const Call& call, session::SessionId id,

@@ -197,6 +197,8 @@ TEST_F(Control, AServerMustNotChooseAnotherProvider) {
     v1::OpenSessionReply reply;
     reply.set_session(1);
     reply.mutable_ticket()->set_ticket(std::string(session::ticket_bytes, 't'));
+    reply.mutable_ticket()->set_lifetime_ms(UINT64_MAX);
+    reply.set_idle_ms(UINT64_MAX);
     for (const std::string provider : {"shm", "ucx+tcp", ""}) {
         reply.set_provider(provider);
         FalseService service(reply.SerializeAsString());
@@ -220,7 +222,10 @@ TEST_F(Control, AServerMustNotChooseAnotherProvider) {
         EXPECT_EQ(opened.has_value(), provider == "shm") << provider << ": " << report.text();
         if (!opened) {
             EXPECT_THAT(report.text(), HasSubstr("no valid provider"));
+            continue;
         }
+        EXPECT_GT(opened->ticket.lifetime, 0s);
+        EXPECT_GT(opened->idle_max, 0s);
     }
 }
 
