@@ -101,11 +101,12 @@ class Committer {
     // Empty: updates are accepted. Otherwise a sentence for people.
     [[nodiscard]] const std::string& read_only_reason() const { return read_only_reason_; }
 
-    // For checkpoints: the applied group's end in the journal and the ids after it.
+    // For checkpoints: the applied group's end in the journal, the ids after it, its incarnation.
     struct Cut {
         uint64_t position = 0;
         uint64_t last_id = 0;
         uint64_t next_id = 0;
+        uint64_t incarnation = 0;
     };
     [[nodiscard]] const Cut& applied_cut() const { return cut_; }
     // Frees groups and payload memory that nothing uses.
