@@ -146,6 +146,12 @@ bool Committer::advance_proof() {
     return true;
 }
 
+void Committer::prove_last() {
+    if (dead_ || in_flight_ > 0 || !open_->is_empty() || filled_ <= proven_) return;
+    want_empty_ = true;
+    wake_.wake_all();
+}
+
 void Committer::release_space() {
     const uint64_t proven = rules_.two_generations ? proven_ : state_.applied;
     const uint64_t unread = rules_.await_reads ? publisher_.unread_upto() : proven;
@@ -319,6 +325,7 @@ Task<> Committer::write(std::shared_ptr<Group> group) {
 
 void Committer::finish(Group& group) {
     durable_ = group.header.sequence;
+    if (!group.is_empty()) filled_ = durable_;
     proven_ = std::max(proven_, group.header.durable_upto);
     cut_ = {group.end_position, group.header.id, group.header.next_id, group.header.incarnation};
     release_space();

@@ -318,6 +318,49 @@ TEST(DamagedPool, NorAreManyRecordsInARow) {
     pool.world.run(far_records(pool));
 }
 
+// An idle pool commits one empty group, and then writes nothing.
+Task<> idle(SmallPool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    co_await sleep_for(pool.env.reactor, std::chrono::seconds(11));
+    uint64_t operations = 0;
+    pool.disks[0]->set_hook([&](const device::SimOperation&) {
+        ++operations;
+        return device::SimFault::none;
+    });
+    co_await sleep_for(pool.env.reactor, std::chrono::minutes(10));
+    EXPECT_EQ(operations, 0U);
+    pool.disks[0]->set_hook(nullptr);
+    co_await pool.crash();
+    rot_records(pool, 6, 1);  // of the last update
+    co_await expect_read_only_before_damage(pool);
+}
+TEST(DamagedPool, TheLastUpdateBeforeIdlenessIsNeverTakenForATornTail) {
+    SmallPool pool(1);
+    pool.options.rest_after = std::chrono::seconds(5);
+    pool.world.run(idle(pool));
+}
+
+Task<> dropped_group(SmallPool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    EXPECT_OK(co_await pool.write(1, 8));
+    co_await pool.crash();
+    const auto last = decode_record(pool.peek(0, journal_first + 7).bytes());
+    EXPECT_OK(last);
+    const BlockRef block = last->transactions[0].changes[0].blocks[0];
+    pool.disks[0]->rot(block.address.block() * block_bytes + 77);
+    EXPECT_OK(co_await pool.open());
+    EXPECT_EQ((co_await pool.first_byte(1)).value_or(0), 7);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(DamagedPool, AGroupThatIsDroppedIsLogged) {
+    SmallPool pool(1);
+    std::string lines;
+    pool.env.log = Log([&](LogLevel, std::string_view line) { lines += line; });
+    pool.world.run(dropped_group(pool));
+    EXPECT_THAT(lines, HasSubstr("journal group 8, written at "));
+    EXPECT_THAT(lines, HasSubstr("was dropped"));
+}
+
 // What a tenant could write into a record: everything is right but what is secret.
 Task<> forged_header(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());

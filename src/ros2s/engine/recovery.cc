@@ -1,5 +1,6 @@
 #include "recovery.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -387,7 +388,14 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
                                       "changed; check the device and open the pool again",
                                       header.sequence, describe(match.error()));
             }
-            if (!*match) break;  // the torn tail
+            if (!*match) {  // the torn tail
+                env_.log.warning(
+                    "journal group {}, written at {:%Y-%m-%d %H:%M:%S} UTC, is incomplete and was "
+                    "dropped. That is normal if the machine or the program died at that time. "
+                    "Otherwise its blocks are damaged: check the devices",
+                    header.sequence, fmt::gmtime(header.wall_time_ns / 1'000'000'000));
+                break;
+            }
         }
         journal_.follow(candidate.ring_block, record_bytes(header.payload_bytes) / block_bytes);
         chain.incarnation = header.incarnation;
