@@ -167,7 +167,7 @@ TEST(Formats, StructuresLieAsThePagesSay) {
               places_of(&Checkpoint::magic, &Checkpoint::version, &Checkpoint::crc,
                         &Checkpoint::pool, &Checkpoint::number, &Checkpoint::applied,
                         &Checkpoint::position, &Checkpoint::next_id, &Checkpoint::previous_id,
-                        &Checkpoint::next_epoch, &Checkpoint::reserved));
+                        &Checkpoint::next_epoch, &Checkpoint::incarnation, &Checkpoint::reserved));
     using Block = engine::SuperblockLayout;
     EXPECT_EQ(
         places_of(page("superblock.md"), "# Superblock"),

@@ -149,7 +149,8 @@ Task<Result<>> Checkpointer::checkpoint() {
                               .position = journal_.in_ring(position.position),
                               .next_id = position.next_id,
                               .previous_id = position.last_id,
-                              .next_epoch = state_.next_epoch};
+                              .next_epoch = state_.next_epoch,
+                              .incarnation = position.incarnation};
     co_await cut();
     if (!rules.trim_after_slot) {
         journal_.trim(position.position);

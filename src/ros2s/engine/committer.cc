@@ -53,7 +53,7 @@ Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, 
       durable_(chain.last_sequence),
       proven_(chain.last_sequence),
       flushed_max_(chain.last_sequence),
-      cut_{journal.head(), chain.last_id, chain.next_id},
+      cut_{journal.head(), chain.last_id, chain.next_id, chain.incarnation},
       read_only_reason_(std::move(read_only_reason)),
       wake_(env.reactor),
       ordered_(env.reactor),
@@ -144,6 +144,12 @@ bool Committer::advance_proof() {
     want_empty_ = true;
     wake_.wake_all();
     return true;
+}
+
+void Committer::prove_last() {
+    if (dead_ || in_flight_ > 0 || !open_->is_empty() || filled_ <= proven_) return;
+    want_empty_ = true;
+    wake_.wake_all();
 }
 
 void Committer::release_space() {
@@ -319,8 +325,9 @@ Task<> Committer::write(std::shared_ptr<Group> group) {
 
 void Committer::finish(Group& group) {
     durable_ = group.header.sequence;
+    if (!group.is_empty()) filled_ = durable_;
     proven_ = std::max(proven_, group.header.durable_upto);
-    cut_ = {group.end_position, group.header.id, group.header.next_id};
+    cut_ = {group.end_position, group.header.id, group.header.next_id, group.header.incarnation};
     release_space();
     ordered_.wake_all();
     group.done.set();

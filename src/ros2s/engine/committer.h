@@ -79,6 +79,9 @@ class Committer {
     // Commits an empty group if that would free blocks in quarantine. False: it would not, and no
     // group in progress could.
     [[nodiscard]] bool advance_proof();
+    // Commits an empty group if no durable record proves the last update, and nothing is going on.
+    // Damage to that update's group would otherwise look like a torn tail.
+    void prove_last();
     // The last group that was sealed.
     [[nodiscard]] uint64_t last_sequence() const { return chain_.last_sequence; }
     // Signalled when a group is done or blocks become available.
@@ -101,11 +104,12 @@ class Committer {
     // Empty: updates are accepted. Otherwise a sentence for people.
     [[nodiscard]] const std::string& read_only_reason() const { return read_only_reason_; }
 
-    // For checkpoints: the applied group's end in the journal and the ids after it.
+    // For checkpoints: the applied group's end in the journal, the ids after it, its incarnation.
     struct Cut {
         uint64_t position = 0;
         uint64_t last_id = 0;
         uint64_t next_id = 0;
+        uint64_t incarnation = 0;
     };
     [[nodiscard]] const Cut& applied_cut() const { return cut_; }
     // Frees groups and payload memory that nothing uses.
@@ -165,6 +169,7 @@ class Committer {
     bool stopping_ = false;
     uint64_t durable_ = 0;      // every group up to it is durable and visible
     uint64_t proven_ = 0;       // the greatest durable_upto of a durable record
+    uint64_t filled_ = 0;       // the last durable group that was not empty
     uint64_t flushed_max_ = 0;  // for the rule that tests may switch off
     Cut cut_;
     std::optional<Error> dead_;

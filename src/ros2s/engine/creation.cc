@@ -89,7 +89,8 @@ Task<Result<>> EngineStore::create(const Env& env, std::span<device::BlockDevice
                               .number = 1,
                               .next_id = env.reactor.secrets().next(),
                               .previous_id = env.reactor.secrets().next(),
-                              .next_epoch = 1};
+                              .next_epoch = 1,
+                              .incarnation = env.reactor.secrets().next()};
     AlignedBuffer block(block_bytes);
     for (const uint64_t place :
          {checkpoint_block + slot.number % 2, checkpoint_block + (slot.number + 1) % 2}) {

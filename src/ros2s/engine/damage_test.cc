@@ -241,11 +241,13 @@ TEST(DamagedPool, CheckpointSlots) {
     pool.world.run(checkpoints(pool));
 }
 
-Task<> journal_record(SmallPool& pool, uint64_t record, bool header) {
-    EXPECT_OK(co_await pool.fill());
-    EXPECT_OK(co_await pool.write(1, 8));
-    co_await pool.crash();
-    pool.disks[0]->rot((journal_first + record) * block_bytes + (header ? 40 : 150));
+// Damages records of the journal one after the other.
+void rot_records(SmallPool& pool, uint64_t first, uint64_t count, uint64_t byte = 40) {
+    for (uint64_t record = first; record < first + count; ++record) {
+        pool.disks[0]->rot((journal_first + record) * block_bytes + byte);
+    }
+}
+Task<> expect_read_only_before_damage(SmallPool& pool) {
     EXPECT_OK(co_await pool.open());
     EXPECT_THAT(pool.store->read_only_reason(), HasSubstr("damaged"));
     EXPECT_THAT(pool.store->read_only_reason(), HasSubstr("Copy out what you need"));
@@ -254,14 +256,154 @@ Task<> journal_record(SmallPool& pool, uint64_t record, bool header) {
     EXPECT_EQ((co_await pool.first_byte(0)).value_or(0), 7);
     EXPECT_OK(co_await pool.close());
 }
+
+Task<> journal_record(SmallPool& pool, uint64_t first, uint64_t count, bool header) {
+    EXPECT_OK(co_await pool.fill());
+    EXPECT_OK(co_await pool.write(1, 8));
+    co_await pool.crash();
+    rot_records(pool, first, count, header ? 40 : 150);
+    co_await expect_read_only_before_damage(pool);
+}
 TEST(DamagedPool, AJournalRecordInTheMiddleIsNeverTakenForATornTail) {
     // Records: restart, container, four blocks, value, one block.
     for (const bool header : {true, false}) {
-        for (const uint64_t record : {3, 4, 5}) {
-            SmallPool pool(1);
-            pool.world.run(journal_record(pool, record, header));
+        for (const uint64_t first : {3, 4, 5}) {
+            for (const uint64_t count : {1, 2, 3}) {
+                if (first + count > 7) continue;
+                SmallPool pool(1);
+                pool.world.run(journal_record(pool, first, count, header));
+            }
         }
     }
+}
+
+Task<> records_after_checkpoint(SmallPool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    EXPECT_OK(co_await pool.store->checkpoint());
+    for (uint64_t block = 1; block < 4; ++block) EXPECT_OK(co_await pool.write(block, 8));
+    co_await pool.crash();
+    rot_records(pool, 7, 2);
+    co_await expect_read_only_before_damage(pool);
+}
+TEST(DamagedPool, NorAreTheFirstRecordsAfterACheckpoint) {
+    SmallPool pool(1);
+    pool.world.run(records_after_checkpoint(pool));
+}
+
+Task<> records_of_later_openings(SmallPool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    EXPECT_OK(co_await pool.crash_and_open());
+    EXPECT_OK(co_await pool.crash_and_open());
+    for (uint64_t block = 1; block < 4; ++block) EXPECT_OK(co_await pool.write(block, 8));
+    co_await pool.crash();
+    rot_records(pool, 7, 2);  // the restart records of both openings
+    co_await expect_read_only_before_damage(pool);
+}
+TEST(DamagedPool, NorAreTheRestartRecordsOfTwoOpenings) {
+    SmallPool pool(1);
+    pool.world.run(records_of_later_openings(pool));
+}
+
+// More of them than the longest record has blocks.
+Task<> far_records(SmallPool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    for (uint8_t i = 0; i < 200; ++i) EXPECT_OK(co_await pool.write(1, 8));
+    co_await pool.crash();
+    rot_records(pool, 5, 190);
+    co_await expect_read_only_before_damage(pool);
+}
+TEST(DamagedPool, NorAreManyRecordsInARow) {
+    SmallPool pool(1);
+    pool.create_options.journal_bytes = 2 << 20;
+    pool.world.run(far_records(pool));
+}
+
+// An idle pool commits one empty group, and then writes nothing.
+Task<> idle(SmallPool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    co_await sleep_for(pool.env.reactor, std::chrono::seconds(11));
+    uint64_t operations = 0;
+    pool.disks[0]->set_hook([&](const device::SimOperation&) {
+        ++operations;
+        return device::SimFault::none;
+    });
+    co_await sleep_for(pool.env.reactor, std::chrono::minutes(10));
+    EXPECT_EQ(operations, 0U);
+    pool.disks[0]->set_hook(nullptr);
+    co_await pool.crash();
+    rot_records(pool, 6, 1);  // of the last update
+    co_await expect_read_only_before_damage(pool);
+}
+TEST(DamagedPool, TheLastUpdateBeforeIdlenessIsNeverTakenForATornTail) {
+    SmallPool pool(1);
+    pool.options.rest_after = std::chrono::seconds(5);
+    pool.world.run(idle(pool));
+}
+
+Task<> dropped_group(SmallPool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    EXPECT_OK(co_await pool.write(1, 8));
+    co_await pool.crash();
+    const auto last = decode_record(pool.peek(0, journal_first + 7).bytes());
+    EXPECT_OK(last);
+    const BlockRef block = last->transactions[0].changes[0].blocks[0];
+    pool.disks[0]->rot(block.address.block() * block_bytes + 77);
+    EXPECT_OK(co_await pool.open());
+    EXPECT_EQ((co_await pool.first_byte(1)).value_or(0), 7);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(DamagedPool, AGroupThatIsDroppedIsLogged) {
+    SmallPool pool(1);
+    std::string lines;
+    pool.env.log = Log([&](LogLevel, std::string_view line) { lines += line; });
+    pool.world.run(dropped_group(pool));
+    EXPECT_THAT(lines, HasSubstr("journal group 8, written at "));
+    EXPECT_THAT(lines, HasSubstr("was dropped"));
+}
+
+// What a tenant could write into a record: everything is right but what is secret.
+Task<> forged_header(SmallPool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    co_await pool.crash();
+    const auto last = decode_record_header(pool.peek(0, journal_first + 6).bytes());
+    EXPECT_OK(last);
+    RecordHeader forged = *last;
+    forged.id = forged.previous_id = forged.next_id = 1;
+    forged.incarnation -= 1;
+    forged.sequence += 1000;
+    forged.durable_upto = forged.sequence - 1;
+    RecordBuilder record;
+    pool.poke(0, journal_first + 20, record.finish(forged));
+    EXPECT_OK(co_await pool.open());
+    EXPECT_EQ(pool.store->read_only_reason(), "");
+    EXPECT_OK(co_await pool.close());
+}
+TEST(DamagedPool, AHeaderWithoutTheIncarnationProvesNothing) {
+    SmallPool pool(1);
+    pool.world.run(forged_header(pool));
+}
+
+// The ring far behind the end is read only for proof.
+Task<> unreadable_old_lap(SmallPool& pool) {
+    EXPECT_OK(co_await pool.fill());
+    co_await pool.crash();
+    pool.disks[0]->set_hook([](const device::SimOperation& operation) {
+        const bool bad = operation.offset > (journal_first + 256) * block_bytes;
+        const bool read = operation.kind == device::SimKind::read;
+        return bad && read && operation.offset < (journal_first + 512) * block_bytes
+                   ? device::SimFault::error
+                   : device::SimFault::none;
+    });
+    EXPECT_OK(co_await pool.open());
+    EXPECT_EQ(pool.store->read_only_reason(), "");
+    pool.disks[0]->set_hook(nullptr);
+    EXPECT_EQ((co_await pool.first_byte(3)).value_or(0), 7);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(DamagedPool, AnUnreadableBlockOfAnOldLapIsNoReasonToRefuseThePool) {
+    SmallPool pool(1);
+    pool.create_options.journal_bytes = 2 << 20;
+    pool.world.run(unreadable_old_lap(pool));
 }
 
 Task<> data_block(SmallPool& pool) {
@@ -341,16 +483,39 @@ TEST(DamagedPool, AnIndexThatIsOldOrEmpty) {
     pool.world.run(wrong_index(pool));
 }
 
-// Random damage anywhere: a read returns bytes that were once written there, or an error.
+// The blocks that the last record of the journal, and no later one, needs.
+std::set<uint64_t> blocks_of_last_record(SmallPool& pool) {
+    std::set<uint64_t> blocks;
+    uint64_t last = 0;
+    for (uint64_t block = journal_first; block < journal_first + 256; ++block) {
+        const auto record = decode_record(pool.peek(0, block).bytes());
+        if (!record || record->header.sequence <= last) continue;
+        last = record->header.sequence;
+        blocks = {block};
+        for (const TransactionRecord& transaction : record->transactions) {
+            for (const Change& change : transaction.changes) {
+                for (size_t i = 0; i < change.blocks.size(); ++i) {
+                    blocks.insert(change.blocks[i].address.block());
+                }
+            }
+        }
+    }
+    return blocks;
+}
+
+// Random damage anywhere: a read returns the bytes that were written last, or an error. They may be
+// earlier ones only if the pool says so, or if the last record was hit.
 Task<> random_damage(SmallPool& pool) {
     Random& random = pool.world.random();
     EXPECT_OK(co_await pool.fill());
     std::array<std::set<uint8_t>, 4> written;
     for (auto& values : written) values = {7};
+    std::array<uint8_t, 4> newest{7, 7, 7, 7};
     for (uint8_t fill = 10; fill < 40; ++fill) {
         const uint64_t block = random.below(4);
         EXPECT_OK(co_await pool.write(block, fill));
         written[block].insert(fill);
+        newest[block] = fill;
         if (random.one_in(10)) EXPECT_OK(co_await pool.store->checkpoint());
     }
     if (random.one_in(2)) {
@@ -359,12 +524,16 @@ Task<> random_damage(SmallPool& pool) {
         co_await pool.crash();
     }
     const uint64_t used = (journal_first + 256 + 64) * block_bytes;
+    const std::set<uint64_t> last = blocks_of_last_record(pool);
+    bool last_is_hit = false;
     for (uint64_t i = 1 + random.below(6); i > 0; --i) {
         // Half of the damage in the areas in which every byte matters.
         const uint64_t journal = journal_first * block_bytes;
-        pool.disks[0]->rot(random.one_in(2)
-                               ? random.below(used)
-                               : journal + random.below(48) * block_bytes + random.below(400));
+        const uint64_t at = random.one_in(2)
+                                ? random.below(used)
+                                : journal + random.below(48) * block_bytes + random.below(400);
+        pool.disks[0]->rot(at);
+        last_is_hit |= last.contains(at / block_bytes);
     }
     pool.report = {};
     if (!co_await pool.open()) {
@@ -376,7 +545,9 @@ Task<> random_damage(SmallPool& pool) {
     for (uint64_t block = 0; block < 4; ++block) {
         if (earlier) written[block].insert(0);
         const auto found = co_await pool.first_byte(block);
-        if (found) EXPECT_TRUE(written[block].contains(*found)) << int{*found};
+        if (!found) continue;
+        EXPECT_TRUE(written[block].contains(*found)) << int{*found};
+        if (!earlier && !last_is_hit) EXPECT_EQ(*found, newest[block]);
     }
     static_cast<void>(co_await pool.write(1, 99, 100));
     static_cast<void>(co_await pool.close());

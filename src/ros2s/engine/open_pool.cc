@@ -57,10 +57,12 @@ Task<bool> EngineStore::OpenPool::stop() {
 
 Task<> EngineStore::OpenPool::give_back_at_rest() {
     RestWatch rest;
+    uint64_t before = 0;
     while (co_await sleep_for(base->env.reactor, base->options.rest_after, closing_.token())) {
-        if (rest.came_to_rest(committer.counters.transactions.value())) {
-            committer.drop_spare();
-        }
+        const uint64_t transactions = committer.counters.transactions.value();
+        if (transactions == before) committer.prove_last();
+        before = transactions;
+        if (rest.came_to_rest(transactions)) committer.drop_spare();
     }
 }
 

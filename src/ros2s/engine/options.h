@@ -69,8 +69,8 @@ struct EngineOptions {
     // The size of a section, in blocks: the unit that it makes free. Tests make it smaller: pools
     // have 1 MiB.
     uint32_t section_blocks = 256;
-    // Spare memory for payload is given back after there were almost no updates for this long; 0:
-    // never.
+    // Spare memory for payload is given back after there were almost no updates for this long, and
+    // the last group is proven after there were none; 0: never.
     Duration rest_after{};
     // Further reactors for the targets. The reactor that the pool is opened on has its share of the
     // targets, and the committer. They must be running, and outlive the pool. Requests may be made

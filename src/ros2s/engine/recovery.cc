@@ -1,5 +1,6 @@
 #include "recovery.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -208,7 +209,7 @@ Task<Result<std::optional<Record>>> Recovery::read_record(uint64_t ring_block, u
 }
 
 Task<Result<>> Recovery::follow_chain(const CheckpointSlot& slot, Report& report) {
-    next_ = {slot.position, slot.next_id, slot.previous_id, slot.applied + 1};
+    next_ = {slot.position, slot.next_id, slot.previous_id, slot.applied + 1, slot.incarnation};
     while (true) {
         std::optional<Record> found;
         uint64_t place = next_.ring_block;
@@ -224,7 +225,7 @@ Task<Result<>> Recovery::follow_chain(const CheckpointSlot& slot, Report& report
         const RecordHeader& header = found->header;
         const uint64_t blocks = record_bytes(header.payload_bytes) / block_bytes;
         next_ = {(place + blocks) % journal_.blocks(), header.next_id, header.id,
-                 header.sequence + 1};
+                 header.sequence + 1, header.incarnation};
         records_.push_back({header, place});
     }
 }
@@ -240,49 +241,41 @@ Task<Result<Record>> Recovery::read_again(const Candidate& candidate) {
 
 // ---- what proves a record that cannot be read ----------------------------------------------
 
-// The greatest durable_upto of the records that follow the one named `id`, if they are in blocks
-// [from, end) of the ring; 0 if there are none. Only a real successor can know that id.
-Task<Result<uint64_t>> Recovery::evidence_in(uint64_t from, uint64_t end, uint64_t id) {
+// The greatest durable_upto of the records behind the one that could not be read; 0 if there are
+// none. Any number of records may be damaged in a row, so all of the ring is read. A header is of a
+// record behind the gap, or of an earlier lap, if its incarnation is the one before the gap or that
+// of a later opening, of which each left a record in the ring. Incarnations are secret, so a tenant
+// cannot write such a header. Nor can a tenant name the missing id: that tells the incarnation if a
+// pool of an earlier program did not.
+//
+// A torn tail is still one. Groups that were in flight with the torn group may have survived behind
+// it, with its incarnation. They were sealed before it was durable, so their durable_upto is below
+// it. The same holds for what an earlier torn tail left behind: nothing there says that a group was
+// durable that recovery then did not find.
+Task<Result<uint64_t>> Recovery::evidence_behind() {
     AlignedBuffer buffer(read_blocks_max * block_bytes);
+    uint64_t incarnation = next_.incarnation;
     uint64_t proven = 0;
-    for (uint64_t at = from; at < end; at += read_blocks_max) {
-        const uint64_t count = std::min(read_blocks_max, end - at);
-        const Bytes piece = buffer.bytes().first(count * block_bytes);
-        ROS2S_CO_TRY(co_await devices_[0]->read(journal_.offset_of(at), piece));
-        for (uint64_t i = 0; i < count; ++i) {
-            const auto header = decode_record_header(piece.subspan(i * block_bytes, block_bytes));
-            if (!header || header->pool != pool_.pool || header->previous_id != id) continue;
-            RecordHeader last = *header;
-            uint64_t place = at + i;
-            proven = std::max(proven, last.durable_upto);
-            // With several groups in flight the proof may come a few records later.
-            while (true) {
-                const uint64_t blocks = record_bytes(last.payload_bytes) / block_bytes;
-                const uint64_t behind = (place + blocks) % journal_.blocks();
-                std::optional<Record> found;
-                for (const uint64_t ring_block : {behind, uint64_t{0}}) {
-                    place = ring_block;
-                    ROS2S_CO_TRY_ASSIGN(found, co_await read_record(ring_block, last.next_id,
-                                                                    last.id, last.sequence + 1));
-                    if (found) break;
-                }
-                if (!found) break;
-                last = found->header;
-                proven = std::max(proven, last.durable_upto);
+    for (const auto& [from, end] : {std::pair(next_.ring_block, journal_.blocks()),
+                                    std::pair(uint64_t{0}, next_.ring_block)}) {
+        for (uint64_t at = from; at < end; at += read_blocks_max) {
+            Bytes piece = buffer.bytes().first(std::min(read_blocks_max, end - at) * block_bytes);
+            const Result<> read = co_await devices_[0]->read(journal_.offset_of(at), piece);
+            // The record after the missing one begins near its place, or at the ring's start. An
+            // unreadable block elsewhere is no reason to refuse the pool: it was not needed before.
+            if (!read && at - from <= journal_.record_blocks_max()) co_return fail(read.error());
+            if (!read) continue;
+            for (; !piece.empty(); piece = piece.subspan(block_bytes)) {
+                const auto header = decode_record_header(piece.first(block_bytes));
+                if (!header || header->pool != pool_.pool) continue;
+                if (header->previous_id == next_.id) incarnation = header->incarnation;
+                const uint64_t openings = header->incarnation - incarnation;
+                if (incarnation == 0 || openings > journal_.blocks()) continue;
+                proven = std::max(proven, header->durable_upto);
             }
         }
     }
     co_return proven;
-}
-
-Task<Result<uint64_t>> Recovery::evidence_behind(uint64_t ring_block, uint64_t id) {
-    const uint64_t reach = journal_.record_blocks_max() + 1;
-    const uint64_t end = std::min(ring_block + reach, journal_.blocks());
-    ROS2S_CO_TRY_ASSIGN(const uint64_t behind, co_await evidence_in(ring_block, end, id));
-    // It, or the record before it, may be at the ring's start.
-    const uint64_t start_end = std::min(reach, ring_block);
-    ROS2S_CO_TRY_ASSIGN(const uint64_t at_start, co_await evidence_in(0, start_end, id));
-    co_return std::max(behind, at_start);
 }
 
 Task<Result<bool>> Recovery::data_match(const Record& record, Matching how) {
@@ -353,7 +346,7 @@ Task<Result<Recovered>> Recovery::run(Report& report) {
         proven = std::max(proven, candidate.header.durable_upto);
     }
     if (rules_.chain) {
-        const auto evidence = co_await evidence_behind(next_.ring_block, next_.id);
+        const auto evidence = co_await evidence_behind();
         if (!evidence) co_return io_error(report, *devices_[0], "reading", evidence.error());
         proven = std::max(proven, *evidence);
     }
@@ -371,7 +364,7 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
                                 Report& report) {
     Committer::Chain& chain = out.chain;
     chain = {.pool = pool_.pool,
-             .incarnation = env_.reactor.secrets().next(),
+             .incarnation = slot.incarnation,
              .last_sequence = slot.applied,
              .last_id = slot.previous_id,
              .next_id = slot.next_id};
@@ -395,9 +388,17 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
                                       "changed; check the device and open the pool again",
                                       header.sequence, describe(match.error()));
             }
-            if (!*match) break;  // the torn tail
+            if (!*match) {  // the torn tail
+                env_.log.warning(
+                    "journal group {}, written at {:%Y-%m-%d %H:%M:%S} UTC, is incomplete and was "
+                    "dropped. That is normal if the machine or the program died at that time. "
+                    "Otherwise its blocks are damaged: check the devices",
+                    header.sequence, fmt::gmtime(header.wall_time_ns / 1'000'000'000));
+                break;
+            }
         }
         journal_.follow(candidate.ring_block, record_bytes(header.payload_bytes) / block_bytes);
+        chain.incarnation = header.incarnation;
         chain.last_sequence = header.sequence;
         chain.last_id = header.id;
         chain.next_id = header.next_id;
@@ -453,6 +454,9 @@ Task<Result<>> Recovery::copy_onto_itself(uint64_t block, uint64_t blocks) {
 }
 
 Task<Result<>> Recovery::restart(Committer::Chain& chain, Report& report) {
+    // A pool that an earlier program made, and that has no record, has none.
+    chain.incarnation =
+        chain.incarnation == 0 ? env_.reactor.secrets().next() : chain.incarnation + 1;
     if (rules_.restart_record) {
         const RecordHeader header{
             .pool = chain.pool,

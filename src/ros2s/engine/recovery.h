@@ -69,9 +69,8 @@ class Recovery {
                                                     uint64_t previous_id, uint64_t sequence);
     // Reads the record again. Errors: those of the device; corrupt if it is not there any more.
     Task<Result<Record>> read_again(const Candidate& candidate);
-    // Looks for proof of a record that could not be read.
-    Task<Result<uint64_t>> evidence_behind(uint64_t ring_block, uint64_t id);
-    Task<Result<uint64_t>> evidence_in(uint64_t from, uint64_t end, uint64_t id);
+    // Looks for proof of the record that could not be read.
+    Task<Result<uint64_t>> evidence_behind();
     // Blocks of the first device.
     Task<Result<>> copy_onto_itself(uint64_t block, uint64_t blocks);
     enum class Matching { compare, write_again };
@@ -97,9 +96,9 @@ class Recovery {
     std::vector<Candidate> records_;
     uint64_t checkpoint_block_ = 0;
     std::vector<Candidate> unproven_;
-    // The expected record after the last one.
+    // The expected record after the last one, and the incarnation of the last one.
     struct Next {
-        uint64_t ring_block = 0, id = 0, previous_id = 0, sequence = 0;
+        uint64_t ring_block = 0, id = 0, previous_id = 0, sequence = 0, incarnation = 0;
     };
     Next next_;
 };

@@ -189,6 +189,7 @@ Task<Result<>> Channel::call_within(const Call& call, const CallRequest& request
     metrics_.requests.add();
     const bool repeatable = request.repeatable || !request.id.client.is_nil();
     CallRequest sent = request;
+    bool may_have_arrived = false;
     for (bool first = true;; first = false) {
         ClientConnection* connection = connection_;
         if (connection == nullptr || !connection->is_alive()) [[unlikely]] {
@@ -197,10 +198,11 @@ Task<Result<>> Channel::call_within(const Call& call, const CallRequest& request
         }
         ROS2S_CO_TRY(check(request));
         if (!first) metrics_.requests_repeated.add();
-        sent.repeated = request.repeated || !first;
+        sent.repeated = request.repeated || may_have_arrived;
         const ClientConnection::Outcome outcome =
             co_await connection->exchange(call, sent, reader, step_names_, stop);
         if (!outcome.lost) co_return outcome.result;
+        may_have_arrived |= outcome.sent;
         if (closing_.stop_requested()) co_return fail(Code::closed);
         if (outcome.sent && !repeatable) co_return fail(Code::disconnected);
     }

@@ -99,6 +99,35 @@ TEST(Reconnect, WhatHasNoOperationIdMayHaveBeenDone) {
     stage.world.run(not_repeatable(stage));
 }
 
+// It waited for a credit when the connection was lost. A store that has no reply for it must not
+// take it for one that may have been done.
+Task<> never_sent(Stage& stage) {
+    co_await stage.start();
+    auto channel = co_await stage.connect();
+    Outcome sent, waiting;
+    Nursery nursery(stage.core(), 2);
+    co_await nursery.spawn(send_one(stage, **channel, stubborn, operation(stage, 0, 1), 10, sent));
+    co_await sleep_for(stage.core(), 5ms);
+    co_await nursery.spawn(
+        send_one(stage, **channel, count_once, operation(stage, 1, 1), 10, waiting));
+    co_await sleep_for(stage.core(), 5ms);
+    EXPECT_TRUE(stage.service.done.empty());
+    stage.network.kill("client");
+    stage.service.opened.set();
+    co_await nursery.join();
+    EXPECT_TRUE(sent.result);
+    EXPECT_TRUE(waiting.result);
+    EXPECT_TRUE(stage.service.repeated.contains({0, 1}));
+    EXPECT_FALSE(stage.service.repeated.contains({1, 1}));
+    co_await stage.leave(*channel);
+    co_await stage.stop();
+}
+TEST(Reconnect, WhatWasNeverSentIsNoRepetition) {
+    Stage stage(1);
+    stage.channel_options.requests_max = 1;
+    stage.world.run(never_sent(stage));
+}
+
 // ---- restarts ---------------------------------------------------------------------------------
 
 Task<> restarted(Stage& stage) {

@@ -47,10 +47,13 @@ class TestService final : public Service {
     size_t running = 0, running_max = 0;
     uint64_t stopped = 0;
     std::map<std::pair<uint32_t, uint64_t>, int> done;  // by slot and sequence
+    std::set<std::pair<uint32_t, uint64_t>> repeated;   // those that said so
     Result<> last_place{};
 
   private:
     Task<> answer(Request& request) {
+        const OperationId name = request.operation();
+        if (request.repeated()) repeated.emplace(name.slot, name.sequence);
         switch (request.method()) {
             case echo: co_await sleep_for(reactor_, std::chrono::microseconds(50)); break;
             case refuse:

@@ -23,7 +23,8 @@ struct CheckpointSlot {
     uint64_t next_id = 0;      // the id it must have
     uint64_t previous_id = 0;  // the id it must name as its predecessor
     uint64_t next_epoch = 0;
-    uint64_t reserved[4] = {};
+    uint64_t incarnation = 0;  // of the last record; 0: an earlier program did not say
+    uint64_t reserved[3] = {};
     friend bool operator==(const CheckpointSlot&, const CheckpointSlot&) = default;
 };
 static_assert(sizeof(CheckpointSlot) == 112);

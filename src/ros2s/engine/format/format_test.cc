@@ -19,6 +19,9 @@ constexpr std::string_view superblock_golden =
 constexpr std::string_view checkpoint_golden =
 #include "golden/checkpoint_v1.txt"
     ;
+constexpr std::string_view checkpoint_incarnation_golden =
+#include "golden/checkpoint_incarnation_v1.txt"
+    ;
 constexpr std::string_view record_golden =
 #include "golden/record_v5.txt"
     ;
@@ -132,7 +135,9 @@ std::vector<Structure> structures() {
     return {
         {"superblock", block_of(samples::superblock()), superblock_golden,
          [](auto b) { return outcome(decode_superblock(as_bytes(b))); }},
-        {"checkpoint", block_of(samples::checkpoint()), checkpoint_golden,
+        {"checkpoint", block_of(samples::checkpoint_before()), checkpoint_golden,
+         [](auto b) { return outcome(decode_checkpoint(as_bytes(b))); }, sizeof(CheckpointSlot)},
+        {"checkpoint_incarnation", block_of(samples::checkpoint()), checkpoint_incarnation_golden,
          [](auto b) { return outcome(decode_checkpoint(as_bytes(b))); }, sizeof(CheckpointSlot)},
         {"record", record, record_golden,
          [](auto b) { return outcome(decode_record(as_bytes(b))); },
@@ -216,7 +221,11 @@ TEST(Format, GoldenFilesAreReadAsWhatTheyWere) {
     AlignedBuffer block(block_bytes);
     encode(identified, block.bytes());
     EXPECT_EQ(decode_superblock(block.bytes()), identified);
-    const auto checkpoint = decode_checkpoint(as_bytes(from_golden(checkpoint_golden)));
+    const auto checkpoint_before = decode_checkpoint(as_bytes(from_golden(checkpoint_golden)));
+    ASSERT_TRUE(checkpoint_before);
+    EXPECT_EQ(*checkpoint_before, samples::checkpoint_before());
+    EXPECT_EQ(checkpoint_before->incarnation, 0U);
+    const auto checkpoint = decode_checkpoint(as_bytes(from_golden(checkpoint_incarnation_golden)));
     ASSERT_TRUE(checkpoint);
     EXPECT_EQ(*checkpoint, samples::checkpoint());
     const auto record = decode_record(as_bytes(from_golden(record_golden)));
@@ -319,7 +328,7 @@ TEST(Format, EveryFlippedBitIsRefused) {
 
 TEST(Format, EveryShorterValueIsRefused) {
     for (const auto& structure : structures()) {
-        if (structure.name == "superblock" || structure.name == "checkpoint") continue;
+        if (structure.name == "superblock" || structure.name.starts_with("checkpoint")) continue;
         const size_t guarded = std::min(structure.guarded, structure.bytes.size());
         for (size_t length = 0; length < guarded; ++length)
             ASSERT_FALSE(structure.read(std::string_view(structure.bytes).substr(0, length)))
@@ -343,7 +352,7 @@ TEST(Format, UnknownVersionsAreNamed) {
             std::memcpy(&header, bytes.data(), sizeof header);
             header.header_crc = crc32c(object_bytes(header));
             std::memcpy(bytes.data(), &header, sizeof header);
-        } else if (structure.name == "superblock" || structure.name == "checkpoint") {
+        } else if (structure.name == "superblock" || structure.name.starts_with("checkpoint")) {
             set(8, version);
             set(12, 0);
             set(12, crc32c(bytes.first(std::min(structure.guarded, bytes.size()))));

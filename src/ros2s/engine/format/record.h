@@ -2,9 +2,9 @@
 // padded with zeros to the next. docs/formats/journal.md describes it.
 //
 // Records form a chain: each names its predecessor's id and announces its successor's. Ids are 64
-// random bits. So bytes of an earlier lap, or of a tenant, are never taken for the next record. A
-// record after an unreadable one is still recognised. It can prove that the unreadable one was
-// durable: that one is then corrupt, not torn.
+// random bits. So bytes of an earlier lap, or of a tenant, are never taken for the next record.
+// Records behind unreadable ones are still recognised, by their incarnation, which is as secret.
+// They can prove that the unreadable ones were durable: those are then corrupt, not torn.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -26,7 +26,7 @@ struct RecordHeader {
     uint32_t version = version_value;
     uint32_t crc = 0;  // of header and payload, with this field zero
     Uuid pool;
-    uint64_t incarnation = 0;  // random, drawn at each opening of the pool
+    uint64_t incarnation = 0;  // random when the pool is made; each opening adds one
     uint64_t id = 0;
     uint64_t previous_id = 0;
     uint64_t next_id = 0;

@@ -34,7 +34,8 @@ inline Superblock superblock() {
             .index_directory = "index"};
 }
 
-inline CheckpointSlot checkpoint() {
+// As earlier programs wrote it: without an incarnation.
+inline CheckpointSlot checkpoint_before() {
     return {.pool = uuid(0x10),
             .number = 7,
             .applied = 1234,
@@ -42,6 +43,11 @@ inline CheckpointSlot checkpoint() {
             .next_id = 0x1122334455667788,
             .previous_id = 0x99aabbccddeeff00,
             .next_epoch = 5678};
+}
+inline CheckpointSlot checkpoint() {
+    CheckpointSlot slot = checkpoint_before();
+    slot.incarnation = 0xfedcba9876543210;
+    return slot;
 }
 
 // An array write of two pieces (the second of two runs) after a hole, and a punch. Without a move,
