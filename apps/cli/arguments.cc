@@ -490,11 +490,12 @@ void add_questions(CLI::App& app, Arguments& arguments) {
         "(default for directories: DIR/run/engine.metrics and "
         "DIR/run/dpu.metrics)");
     top_command.app.footer(
-        "Tenants whose requests take the most time come first. REQ and NAMES are requests with\n"
-        "and without payload. P50 and P99 are between arrival and reply. BUSY is the time of all\n"
+        "Tenants whose requests take the most time come first. REQ are reads and writes,\n"
+        "NAMES requests on names and attributes. P50 and P99 are between arrival and reply. BUSY "
+        "is the time of all\n"
         "requests together; QUEUED is the part spent waiting for a turn, THROTTLED the part spent\n"
-        "waiting because of a rate of the tenant. For an engine, a DPU is a tenant. Ctrl-C ends "
-        "it.");
+        "waiting because of a rate of the tenant. For an engine, a DPU with rights of its own\n"
+        "is a tenant. Ctrl-C ends it.");
 }
 
 void add_plan(CLI::App& app, Arguments& arguments) {

@@ -55,7 +55,7 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     // The engine says the same: what a session with a capability creates is the tenant's.
     [[nodiscard]] std::optional<std::string> owner_of(std::string_view pool,
                                                       std::string_view subject) const override {
-        return delegated.tenant_of(pool, subject);
+        return delegated.owner_of(pool, subject);
     }
     [[nodiscard]] bool has_capability(std::string_view pool, std::string_view subject,
                                       const capability::Use& use) const override {

@@ -253,6 +253,12 @@ std::string DelegatedPools::tenant_of(std::string_view pool, std::string_view su
     return {};
 }
 
+std::string DelegatedPools::owner_of(std::string_view pool, std::string_view subject) const {
+    const std::string tenant = tenant_of(pool, subject);
+    if (tenant.empty()) return {};
+    return known_.find(pool)->second->tenants.at(tenant).tenant.owner();
+}
+
 std::string DelegatedPools::authority(std::string_view pool, std::string_view subject,
                                       bool read_only) const {
     const std::string tenant = tenant_of(pool, subject);

@@ -81,6 +81,8 @@ class DelegatedPools final : public control::Capabilities {
     [[nodiscard]] std::string storage(std::string_view pool) const;
     // The tenant of the subject; empty: it has none that is active.
     [[nodiscard]] std::string tenant_of(std::string_view pool, std::string_view subject) const;
+    // As whom that tenant owns containers (tenancy::Tenant::owner()); empty if there is none.
+    [[nodiscard]] std::string owner_of(std::string_view pool, std::string_view subject) const;
     // The tenant of the subject in its present generation, and what it needs to mount:
     // "alice/w/7.0". The last number counts the capabilities that were revoked.
     [[nodiscard]] std::string authority(std::string_view pool, std::string_view subject,

@@ -524,6 +524,11 @@ TEST_P(DelegatedDpu, ATenantGetsNothingOfARemovedOneOfItsName) {
     ASSERT_TRUE(create("eve", "run-8")) << said.text();
     EXPECT_EQ(record("run-7").properties.owner, "alice");
     EXPECT_EQ(record("run-8").properties.owner, "alice#3");
+    const auto eves = dpu_as("eve");
+    const auto destroy = [&](const char* label) {
+        return on(*reactor, [&] { return eves->destroy_container(call, "pool", label, report); });
+    };
+    EXPECT_EQ(destroy("run-7").error().code, Code::denied);
     // With a capability to create containers, a tenant uses its own.
     const auto creating =
         eve.issue(known->audience,
@@ -544,6 +549,8 @@ TEST_P(DelegatedDpu, ATenantGetsNothingOfARemovedOneOfItsName) {
     EXPECT_EQ(record("run-7").properties.owner, "alice#3");
     EXPECT_TRUE(fetch_from(store, record("run-7").id));
     EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
+    EXPECT_TRUE(destroy("run-8")) << report.text();
+    EXPECT_TRUE(destroy("run-7")) << report.text();
     stop();
 }
 

@@ -557,7 +557,7 @@ Result<tenancy::SeenTenant> decode(const v1::Tenant& tenant, Report& report) {
     tenancy::SeenTenant seen{
         .tenant = {.name = tenant.name(),
                    .generation = tenant.generation(),
-                   .first_generation = tenant.first_generation(),
+                   .first_generation = std::max<uint64_t>(tenant.first_generation(), 1),
                    .revoked = tenant.revoked(),
                    .settings = {tenant.settings().begin(), tenant.settings().end()}},
         .active = tenant.active()};
