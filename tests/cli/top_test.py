@@ -118,7 +118,8 @@ class OfDaemons(WithDirectory):
             return all(rates[program].get("client", {}).get(f"{each}_per_second", 0) > 0
                        for program, each in (("ros2store-engine", "bytes"),
                                              ("ros2store-dpu", "bytes"),
-                                             ("ros2store-dpu", "throttled_seconds")))
+                                             ("ros2store-dpu", "throttled_seconds"))) \
+                and rates["ros2store-dpu"]["client"]["sessions"] >= 1  # not between two copies
 
         wait_until(busy, "rates")
         mine = rates["ros2store-dpu"]["client"]
@@ -126,7 +127,6 @@ class OfDaemons(WithDirectory):
                      "latency_p99_seconds", "busy_seconds_per_second", "throttled_seconds_per_second"):
             self.assertGreater(mine[each], 0, each)
         self.assertLessEqual(mine["latency_p50_seconds"], mine["latency_p99_seconds"])
-        self.assertGreaterEqual(mine["sessions"], 1)
 
         # For people, without a terminal: one table, also without --once.
         for once in ([], ["--once"]):
