@@ -242,11 +242,13 @@ Task<Result<Record>> Recovery::read_again(const Candidate& candidate) {
 // ---- what proves a record that cannot be read ----------------------------------------------
 
 // The greatest durable_upto of the records behind the one that could not be read; 0 if there are
-// none. Any number of records may be damaged in a row, so all of the ring is read. A header is of a
-// record behind the gap, or of an earlier lap, if its incarnation is the one before the gap or that
-// of a later opening, of which each left a record in the ring. Incarnations are secret, so a tenant
-// cannot write such a header. Nor can a tenant name the missing id: that tells the incarnation if a
-// pool of an earlier program did not.
+// none. Several records may be damaged in a row. So the search ends only where no later record
+// begins within the length of two of the longest ones (16 MiB at most): each opening makes it.
+//
+// A header is of a record behind the gap, or of an earlier lap, if its incarnation is the one
+// before the gap or that of a later opening, of which each left a record in the ring. Incarnations
+// are secret, so a tenant cannot write such a header. Nor can a tenant name the missing id: that
+// tells the incarnation if a pool of an earlier program did not.
 //
 // A torn tail is still one. Groups that were in flight with the torn group may have survived behind
 // it, with its incarnation. They were sealed before it was durable, so their durable_upto is below
@@ -254,12 +256,15 @@ Task<Result<Record>> Recovery::read_again(const Candidate& candidate) {
 // durable that recovery then did not find.
 Task<Result<uint64_t>> Recovery::evidence_behind() {
     AlignedBuffer buffer(read_blocks_max * block_bytes);
+    const uint64_t reach = 2 * journal_.record_blocks_max();
     uint64_t incarnation = next_.incarnation;
     uint64_t proven = 0;
+    uint64_t looked_at = 0, upto = reach;  // blocks behind the gap
     for (const auto& [from, end] : {std::pair(next_.ring_block, journal_.blocks()),
                                     std::pair(uint64_t{0}, next_.ring_block)}) {
-        for (uint64_t at = from; at < end; at += read_blocks_max) {
+        for (uint64_t at = from; at < end && looked_at < upto; at += read_blocks_max) {
             Bytes piece = buffer.bytes().first(std::min(read_blocks_max, end - at) * block_bytes);
+            looked_at += piece.size() / block_bytes;
             const Result<> read = co_await devices_[0]->read(journal_.offset_of(at), piece);
             // The record after the missing one begins near its place, or at the ring's start. An
             // unreadable block elsewhere is no reason to refuse the pool: it was not needed before.
@@ -272,6 +277,7 @@ Task<Result<uint64_t>> Recovery::evidence_behind() {
                 const uint64_t openings = header->incarnation - incarnation;
                 if (incarnation == 0 || openings > journal_.blocks()) continue;
                 proven = std::max(proven, header->durable_upto);
+                if (header->sequence >= next_.sequence) upto = looked_at + reach;
             }
         }
     }
