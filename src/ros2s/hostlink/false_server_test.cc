@@ -169,12 +169,12 @@ Task<> list_false_names(LinkClient& link, Lister& server) {
     const auto target = co_await link.readlink({}, fs::root_node);
     EXPECT_TRUE(!target && target.error().code == Code::corrupt);
 }
-Task<> false_names(Stage& stage) {
+Task<> names_that_are_none(Stage& stage) {
     Lister server;
     co_await with_server(stage, server, *stage.host.locator,
                          [&](LinkClient& link) { return list_false_names(link, server); });
 }
-TEST(HostLink, NamesThatAreNoneAreRefused) { Stage().run(false_names); }
+TEST(HostLink, NamesThatAreNoneAreRefused) { Stage().run(names_that_are_none); }
 
 // Two names at a time; the mount moves after the first two.
 Task<Result<>> walk_over_a_move(LinkClient& link, MovingLocator& locator,
