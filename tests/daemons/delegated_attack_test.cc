@@ -287,7 +287,7 @@ TEST_P(DelegatedDpu, ADpuReachesWhatItShows) {
 TEST_P(DelegatedDpu, ATenantHasItsRatesOverAllDpus) {
     start();
     auto limited = alices;
-    limited.insert({{"requests", "100"}, {"burst", "10ms"}});
+    limited.insert({{"names", "100"}, {"burst", "10ms"}});
     ASSERT_EQ(change(Change::create, "alice", limited), "");
     ASSERT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"read", "main"}}), "");
     const Attacker one(*reactor, engine_as("client")), other(*reactor, engine_as("client"));
@@ -331,7 +331,7 @@ TEST_P(DelegatedDpu, ATenantHasItsRatesOverAllDpus) {
     ASSERT_NO_FATAL_FAILURE(open(first, one, alice));
     ASSERT_NO_FATAL_FAILURE(open(second, other, alice));
     ASSERT_NO_FATAL_FAILURE(open(bobs, one, bob));
-    // 60 of 100 per second. One is the burst.
+    // 60 of 100 per second, each a fetch without data. One is the burst.
     const auto begun = std::chrono::steady_clock::now();
     read({&first, &second});
     EXPECT_GE(std::chrono::steady_clock::now() - begun, 550ms);
@@ -339,7 +339,7 @@ TEST_P(DelegatedDpu, ATenantHasItsRatesOverAllDpus) {
     read({&bobs});
     EXPECT_EQ(delayed("bob"), 0U);
 
-    ASSERT_EQ(change(Change::set, "alice", {{"requests", "none"}, {"burst", "none"}}), "");
+    ASSERT_EQ(change(Change::set, "alice", {{"names", "none"}, {"burst", "none"}}), "");
     close(first);
     ASSERT_NO_FATAL_FAILURE(open(first, one, alice));
     const auto before = delayed("alice");
