@@ -241,31 +241,35 @@ WallTime DelegatedPools::engine_time(const Known& pool) const {
     return reactor_.wall_time() + pool.ahead;
 }
 
-std::string DelegatedPools::tenant_of(std::string_view pool, std::string_view subject) const {
+const tenancy::Tenant* DelegatedPools::find_tenant(std::string_view pool,
+                                                   std::string_view subject) const {
     const auto known = known_.find(pool);
-    if (known == known_.end()) return {};
+    if (known == known_.end()) return nullptr;
     for (const auto& [name, seen] : known->second->tenants) {
         if (!seen.active) continue;
         if (std::ranges::find(seen.tenant.subjects, subject) != seen.tenant.subjects.end()) {
-            return name;
+            return &seen.tenant;
         }
     }
-    return {};
+    return nullptr;
+}
+
+std::string DelegatedPools::tenant_of(std::string_view pool, std::string_view subject) const {
+    const tenancy::Tenant* const tenant = find_tenant(pool, subject);
+    return tenant == nullptr ? std::string() : tenant->name;
 }
 
 std::string DelegatedPools::owner_of(std::string_view pool, std::string_view subject) const {
-    const std::string tenant = tenant_of(pool, subject);
-    if (tenant.empty()) return {};
-    return known_.find(pool)->second->tenants.at(tenant).tenant.owner();
+    const tenancy::Tenant* const tenant = find_tenant(pool, subject);
+    return tenant == nullptr ? std::string() : tenant->owner();
 }
 
 std::string DelegatedPools::authority(std::string_view pool, std::string_view subject,
                                       bool read_only) const {
-    const std::string tenant = tenant_of(pool, subject);
-    if (tenant.empty()) return "/";
-    const tenancy::Tenant& record = known_.find(pool)->second->tenants.at(tenant).tenant;
-    return fmt::format("{}/{}/{}.{}", tenant, read_only ? "r" : "w", record.generation,
-                       record.revocations);
+    const tenancy::Tenant* const tenant = find_tenant(pool, subject);
+    if (tenant == nullptr) return "/";
+    return fmt::format("{}/{}/{}.{}", tenant->name, read_only ? "r" : "w", tenant->generation,
+                       tenant->revocations);
 }
 
 std::pair<std::string, uint8_t> DelegatedPools::parse_authority(std::string_view authority) {

@@ -116,6 +116,9 @@ class DelegatedPools final : public control::Capabilities {
     [[nodiscard]] static TenantOfPool whose(const Key& key) {
         return {std::get<0>(key), std::get<1>(key)};
     }
+    // The active tenant of the subject; null: it has none.
+    [[nodiscard]] const tenancy::Tenant* find_tenant(std::string_view pool,
+                                                     std::string_view subject) const;
     [[nodiscard]] WallTime engine_time(const Known& pool) const;
     [[nodiscard]] std::vector<exporter::Source> counters() const;
     // Ends the sessions of hosts that have a container mounted for which their tenant has a chain
