@@ -5,9 +5,13 @@ Tests what ./dev bench computes from its measurements: rows, ratios, regressions
 which samples are polling, and the plot."""
 import dataclasses
 import json
+import os
 import sys
+import tempfile
+import types
 import unittest
 from pathlib import Path
+from unittest import mock
 from xml.etree import ElementTree
 
 SOURCES = Path(sys.argv.pop(1)).absolute()
@@ -15,7 +19,7 @@ sys.path.insert(0, f"{SOURCES}/tools/dev")
 import compare  # noqa: E402
 import hops  # noqa: E402
 import path_report  # noqa: E402
-from bench import costs, disk, fairness, figures as paper, host_cpu, layers, micro, names, plot, report, rows, samples  # noqa: E402
+from bench import ceph_costs, costs, disk, fairness, figures as paper, host_cpu, layers, micro, names, plot, report, request_costs, rows, samples  # noqa: E402
 from bench import turns as bench_turns  # noqa: E402
 
 RAW = compare.Side("raw", [], is_raw=True)
@@ -201,6 +205,49 @@ class Kinds(unittest.TestCase):
         self.assertEqual(len(works), len(paper.WORKLOADS) * len(paper.JOBS))
         self.assertEqual({work.options["numjobs"] for work in works}, {1, 2, 4, 8, 16})
         self.assertTrue(all(work.options["bs"] in rows.SIZES for work in works))
+
+
+class RequestCosts(unittest.TestCase):
+    OPTIONS = types.SimpleNamespace(turns=2, seconds=1, mib=1)
+
+    def test_the_start_of_a_run_is_no_cost_of_its_requests(self):
+        self.assertEqual(request_costs.difference((1, {"host_us": 10}), (41, {"host_us": 130})), {"host_us": 3})
+        self.assertEqual(request_costs.of_turns([{"host_us": cost} for cost in (3, 9, 4)]),
+                         ({"source": "measured", "host_us": 4}, {"host_us": [3, 9]}))
+
+    def test_names_whose_start_hides_the_rest_are_left_out(self):
+        spent = {("creates", True): 50, ("creates", False): 40, ("stats", True): 50, ("stats", False): 250}
+        found = dict(request_costs.of_names(lambda seconds, what: (
+            request_costs.counts(f"create {8 if seconds < 1 else 28} 1 1 1\nstat {1 if seconds < 1 else 101} 1 1 1"),
+            {"host_us": spent[what, seconds < 1]}), self.OPTIONS))
+        self.assertEqual(found, {"stat": [{"host_us": 2}, {"host_us": 2}]})
+
+    def test_a_client_of_ceph_is_metered_twice_in_each_turn(self):
+        client = ceph_costs.Client.__new__(ceph_costs.Client)
+        spent, made = iter((0, 10, 10, 130, 130, 150, 150, 90)), iter((1, 41, 1, 41))
+        client.spent = lambda: {"server_us": next(spent)}
+        client.fio = lambda options: next(made)
+        self.assertEqual(list(client.of_files(READ, self.OPTIONS)), [{"server_us": 2.75}, {"server_us": 0}])
+
+    def rados_rows(self, programs):
+        """Returns the rows of a machine that has only these programs, and why there are no more."""
+        requests = {}
+        with mock.patch.dict(os.environ, PATH=programs):
+            return requests, ceph_costs.measure(None, self.OPTIONS, costs.WORKS, requests, {})
+
+    def test_a_cluster_that_cannot_be_started_is_no_end_of_the_bench(self):
+        with tempfile.TemporaryDirectory() as programs:
+            requests, said = self.rados_rows(programs)
+            self.assertEqual(requests, {})
+            self.assertIn("there is no ceph-mon, ", said)
+            self.assertIn("install what tools/packages-rados.txt lists", said)
+            for name in ("ceph-mon", "ceph-osd", "ceph", "ceph-authtool", "monmaptool", "rados"):
+                (Path(programs) / name).write_text("#!/bin/sh\necho it has no room\nexit 1\n", encoding="ascii")
+                (Path(programs) / name).chmod(0o755)
+            requests, said = self.rados_rows(programs)
+            self.assertEqual(requests, {})
+            self.assertIn("no Ceph cluster could be started: ceph-authtool ", said)
+            self.assertIn("it has no room", said)
 
 
 class Fairness(unittest.TestCase):

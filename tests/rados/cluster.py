@@ -175,12 +175,16 @@ class Cluster:
                 daemon.wait()
 
 
+def missing():
+    """Returns which programs are not installed."""
+    return [name for name in NEEDED if shutil.which(name) is None]
+
+
 @contextlib.contextmanager
 def running(store="memstore", osds=1):
     """A cluster that ends with the block. Ends the program with 77 if the daemons are not installed."""
-    missing = [name for name in NEEDED if shutil.which(name) is None]
-    if missing:
-        print(f"skipped: no {', '.join(missing)}; install what tools/packages-rados.txt lists")
+    if missing():
+        print(f"skipped: no {', '.join(missing())}; install what tools/packages-rados.txt lists")
         sys.exit(77)
     # Paths of its sockets are limited to 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="ros2s-rados-"))

@@ -10,15 +10,12 @@ import compare
 import hops
 import served
 import shown
-from bench import ceph_costs, memory, names, pools, report, rows, set_up_rows, turns
+from bench import ceph_costs, memory, names, pools, report, request_costs, rows, set_up_rows, turns
 
 VERSION = 1
 # Row of compare.ROWS: the name of its request.
 WORKS = {"randread-32": "read-4096", "read-1m": "read-1048576",
          "randwrite-32": "write-4096", "write-1m": "write-1048576"}
-NAMES = ("create", "stat")
-NAME_THREADS = names.THREADS[-1]
-AT_ONCE_SECONDS = 0.001
 DEVICE_READS = ("ros2store_device_reads_total",)
 DEVICE_WRITES = ("ros2store_device_writes_total",)
 
@@ -43,7 +40,7 @@ def measure(options, place, document, tally):
     document["index"] = index_bytes(ours, options)
     tally.add(f"index: {document['index']}", True)
     missing = ceph_costs.measure(ours, options, WORKS, requests, spreads)
-    tally.add(f"a Ceph cluster behind the DPU{': not measured: ' + missing if missing else ''}", True)
+    tally.add(f"a Ceph cluster{f', of which rows are absent: {missing}' if missing else ''}", True)
     resident = {name: memory.resident(pid)["resident_bytes"] for name, pid in sides[-1].served.pids().items()}
     ours.down()
     document["requests"], document["spreads"], document["resident"] = requests, spreads, resident
@@ -77,33 +74,19 @@ def request(result):
 
 
 def of_names(side, prefix, options, requests, spreads):
-    """Adds the costs of a create and of a stat: those of a run, less those of a run that ends at once, which has
-    the same start and, for stats, the same creations before them."""
+    """Adds the costs of a create and of a stat."""
     directories = names.Directories(prefix, side.through, lambda path: side.served.uri(
         "ros2s+dpu" if side.mode == "offload" else "ros2s", path,
         "" if side.mode == "offload" else f"&provider={side.through}"))
-    for name in NAMES:
-        costs = []
-        for _ in range(options.turns):
-            (few, start), (many, whole) = (metered(side, directories, seconds, f"{name}s")
-                                           for seconds in (AT_ONCE_SECONDS, options.seconds))
-            costs.append({each: (whole[each] - start[each]) / (many[name] - few[name]) for each in whole})
-        if all(min(cost.values()) >= 0 for cost in costs):  # otherwise the start hides the rest
-            put_names(key(side, name), costs, requests, spreads)
-
-
-def put_names(name, costs, requests, spreads):
-    requests[name] = {"source": "measured"} | {
-        each: rows.rounded(statistics.median(cost[each] for cost in costs)) for each in costs[0]}
-    spreads[name] = {
-        each: [rows.rounded(edge(cost[each] for cost in costs)) for edge in (min, max)] for each in costs[0]}
+    for name, costs in request_costs.of_names(lambda seconds, what: metered(side, directories, seconds, what), options):
+        requests[key(side, name)], spreads[key(side, name)] = request_costs.of_turns(costs)
 
 
 def metered(side, directories, seconds, what):
     """Runs name_bench. Returns how many of each operation it did, and all that they cost."""
     meter = served.Meter(side.served)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    text = directories.run(build.folder("release").absolute(), NAME_THREADS, seconds, what)
+    text = directories.run(build.folder("release").absolute(), request_costs.NAME_THREADS, seconds, what)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     by_daemons, counted = meter.read()
     host = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -111,7 +94,7 @@ def metered(side, directories, seconds, what):
              "network_bytes": counted["engine"].by_provider(hops.FABRIC).get(side.through, 0)}
     if "dpu" in side.daemons:
         spent["dpu_us"] = 1e6 * by_daemons["dpu"]
-    return {line.split()[0]: int(line.split()[1]) for line in text.splitlines()}, spent
+    return request_costs.counts(text), spent
 
 
 def index_bytes(ours, options):
@@ -133,7 +116,7 @@ def index_bytes(ours, options):
 
 def lines(requests):
     heads = ("host_us", "dpu_us", "server_us", "network_bytes", "device_operations")
-    return report.table(("request", "host µs", "DPU µs", "engine µs", "network bytes", "device operations"), (
+    return report.table(("request", "host µs", "DPU µs", "server µs", "network bytes", "device operations"), (
         (name, *(report.number(one.get(head), 2) for head in heads)) for name, one in sorted(requests.items())))
 
 

@@ -48,10 +48,10 @@ class Pools:
         uri = f"ros2s+local:///pool/main?dir={self.embedded_directory()}"
         return self.named(compare.pool_side("embedded", self.built, uri, "figures"))
 
-    def with_daemons(self, providers):
-        """Makes a pool whose engine listens with each of these providers. Its DPU uses the first. Raises
-        Failed."""
-        directory = (self.place / "-".join(each.partition(";")[0] for each in providers)).absolute()
+    def with_daemons(self, providers, name=None):
+        """Makes a pool whose engine listens with each of these providers. Its DPU uses the first. `name`: of its
+        directory. Raises Failed."""
+        directory = (self.place / (name or "-".join(each.partition(";")[0] for each in providers))).absolute()
         pool = served.Served(self.program, directory, ", ".join(providers))
         self.running.append(pool)
         pool.make(self.size)

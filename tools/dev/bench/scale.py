@@ -11,7 +11,6 @@ import resource
 import shutil
 import statistics
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import build
 import compare
 import console
 import shown
-from bench import report, rows
+from bench import ceph, report, rows
 
 # The order matters: random writes scatter a file's blocks.
 FILES = tuple(compare.Row(f"{name}-{depth}", name, dict(rw=name, bs=size, iodepth=depth))
@@ -30,7 +29,7 @@ THREADS = (1, 16)
 # Of DFS to the others: of files, of names. None: the other has no names, or nothing was asked.
 GOALS = {"rados": (0.8, None), "libcephfs": (1.5, 1.0), "ceph-fuse": (2.0, 2.0)}
 MDS_SECONDS = 90
-POOL = "data"  # of everybody's bytes but those of names
+POOL = ceph.DATA  # of everybody's bytes but those of names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,13 +158,8 @@ def mounted(cluster):
 
 
 def measure(options, place, document, tally):
-    sys.path.insert(0, str(Path("tests/rados").absolute()))
-    import cluster as ceph  # pylint: disable=import-outside-toplevel
-    missing = [name for name in ceph.NEEDED if shutil.which(name) is None]
-    if missing:
-        raise shown.Failed(f"there is no {', '.join(missing)} here: install what tools/packages-rados.txt lists")
     built = build.folder("release").absolute()
-    with ceph.running("bluestore") as cluster, contextlib.ExitStack() as stack:
+    with ceph.running() as cluster, contextlib.ExitStack() as stack:
         uri = f"ros2s+local:///main/bench{{}}?rados={cluster.conf}&data={POOL}"
         run([built / "bin/ros2store", "container", "create", uri.format("")])
 
