@@ -67,8 +67,9 @@ class Client:
             yield {name: max(0, cost) for name, cost in turn.items()}
 
     def of_names(self, seconds, what):
+        where = self.directories.new(self.built)
         text, spent = self.metered(lambda: self.directories.run(
-            self.built, request_costs.NAME_THREADS, seconds, what, prefix=("env", f"{QUIET}=0")))
+            self.built, request_costs.NAME_THREADS, seconds, what, prefix=("env", f"{QUIET}=0"), where=where))
         return request_costs.counts(text), {name: spent[name] for name in OF_NAMES if name in spent}
 
 

@@ -84,9 +84,11 @@ def of_names(side, prefix, options, requests, spreads):
 
 def metered(side, directories, seconds, what):
     """Runs name_bench. Returns how many of each operation it did, and all that they cost."""
+    programs = build.folder("release").absolute()
+    where = directories.new(programs)
     meter = served.Meter(side.served)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    text = directories.run(build.folder("release").absolute(), request_costs.NAME_THREADS, seconds, what)
+    text = directories.run(programs, request_costs.NAME_THREADS, seconds, what, where=where)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     by_daemons, counted = meter.read()
     host = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

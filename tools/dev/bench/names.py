@@ -60,8 +60,9 @@ class Directories:
             where.mkdir()
         return where
 
-    def run(self, programs, threads, seconds, *more, prefix=()):
-        command = shown.words([*prefix, programs / "bench/name_bench", self.new(programs), threads, seconds,
+    def run(self, programs, threads, seconds, *more, prefix=(), where=None):
+        """`where`: one that is made already."""
+        command = shown.words([*prefix, programs / "bench/name_bench", where or self.new(programs), threads, seconds,
                                *(["fsync"] if self.synced else []), *more])
         console.command(command)
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
