@@ -513,7 +513,8 @@ void add_plan(CLI::App& app, Arguments& arguments) {
     add("--costs", options.costs, "a file of ./dev bench costs (default: the one of this build)");
     add("--backend", options.backend, "what stores the data behind the DPUs: engine, rados, daos")
         ->capture_default_str();
-    add("--provider", options.provider, "how the DPUs reach it")->capture_default_str();
+    add("--provider", options.provider,
+        "how the DPUs reach it (default: ucx+tcp; rados and daos: tcp)");
     command.app.footer("docs/planning.md has the formulas and where they stop being trustworthy.");
 }
 

@@ -151,7 +151,7 @@ struct PlanOptions {
     std::string hardware;            // a file; empty: the defaults
     std::string costs;               // a file; empty: the one of this build
     std::string backend = "engine";
-    std::string provider = "ucx+tcp";
+    std::string provider;  // empty: the back end's default
 };
 Task<Result<>> plan(CommandContext context, PlanOptions options);
 

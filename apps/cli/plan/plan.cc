@@ -48,10 +48,12 @@ std::string decimal(double number, std::string_view unit) {
     for (; number >= 999.5 && at + 1 < std::size(prefixes); ++at) number /= 1000;
     return fmt::format("{:.3g} {}{}", number, prefixes[at], unit);
 }
+// 12.3 or 12,345
+std::string plain(double number) {
+    return number < 999.5 ? fmt::format("{:.3g}", number) : grouped(number);
+}
 std::string quantity(double number, std::string_view unit) {
-    if (unit == "cores")
-        return (number < 999.5 ? fmt::format("{:.3g}", number) : grouped(number)) + " cores";
-    return decimal(number, unit);
+    return unit == "cores" ? plain(number) + " cores" : decimal(number, unit);
 }
 
 // The source of the plan's costs.
@@ -59,14 +61,15 @@ std::string sources(const Costs& costs, Backend backend, std::string_view provid
     const std::string &small = costs.requests.at(Costs::key(backend, provider, "read-4096")).source,
                       &large =
                           costs.requests.at(Costs::key(backend, provider, "read-1048576")).source;
-    return small == large ? small : small + "; " + large;
+    if (small == "measured" && large == small) return small;
+    return (small == large ? small : small + "; " + large) + " (not measured by ./dev bench costs)";
 }
 
 struct Made {
-    const PlanOptions& options;
     planning::Demand demand;
     Hardware hardware;
     Backend backend;
+    std::string provider;
     Costs costs;
     std::string costs_file;
     Plan plan;
@@ -82,16 +85,32 @@ void say_machines(const Session& out, const Made& made) {
     row("DPUs", plan.dpus(),
         fmt::format("{} in each host; DPU daemons with one core each: {} on a DPU",
                     plan.dpus_per_host, plan.dpu_daemons_per_dpu));
-    row("servers", plan.servers,
+    const std::string devices =
         fmt::format("with {} devices, {} in all", made.hardware.server_devices,
                     decimal(static_cast<double>(plan.devices) *
                                 static_cast<double>(made.hardware.device_capacity),
-                            "B")));
+                            "B"));
+    if (made.backend != Backend::rados) {
+        row("servers", plan.servers, devices);
+    } else {
+        row("servers", plan.servers,
+            fmt::format("{}, {} of data with its copies: {}", devices,
+                        decimal(plan.usable_bytes, "B"), made.hardware.rados_copies));
+        row("OSDs", plan.devices,
+            fmt::format("one on each device; each uses {} cores",
+                        plain(plan.server_cores / static_cast<double>(plan.devices))));
+    }
     if (made.backend == Backend::engine)
         row("engines", plan.engines, "with one core each, so at least as many targets");
 }
 
 void say_memory(const Session& out, const Made& made) {
+    if (made.backend == Backend::rados) {
+        out.say("memory of a server: {} for its OSDs",
+                decimal(static_cast<double>(made.hardware.server_devices) *
+                            static_cast<double>(made.hardware.rados_osd_memory),
+                        "B"));
+    }
     if (made.backend != Backend::engine) return;
     const auto of = [&](std::string_view name) {
         const auto found = made.costs.memory.find(name);
@@ -122,7 +141,7 @@ void say_plan(const Session& out, const Made& made) {
             decimal(plan.bytes_per_s, "B/s"));
     out.say("{} requests/s of {}, {} per sample; behind the DPUs: {} over {}",
             grouped(plan.requests_per_s), decimal(plan.request.bytes, "B"),
-            grouped(plan.requests_per_sample), planning::name(made.backend), made.options.provider);
+            grouped(plan.requests_per_sample), planning::name(made.backend), made.provider);
     say_machines(out, made);
     out.say("share of each resource in use (planned up to {:.2f})",
             made.hardware.utilisation_percent / 100.0);
@@ -137,19 +156,19 @@ void say_plan(const Session& out, const Made& made) {
         out.say(
             "if each sample is a file of its own: {} more cores of DPUs, {} of servers, to find "
             "them",
-            fmt::format("{:.3g}", plan.look_ups->dpu_cores),
-            fmt::format("{:.3g}", plan.look_ups->server_cores));
+            plain(plan.look_ups->dpu_cores), plain(plan.look_ups->server_cores));
     }
     say_memory(out, made);
-    out.say("a request costs: host {:.3g} µs, DPU {:.3g} µs, server {:.3g} µs, {} on the network",
-            plan.request.host_us, plan.request.dpu_us, plan.request.server_us,
+    out.say("a request costs: host {} µs, DPU {} µs, server {} µs, {} on the network",
+            plain(plan.request.host_us), plain(plan.request.dpu_us), plain(plan.request.server_us),
             decimal(plan.request.network_bytes, "B"));
-    out.say("source of these costs: " + sources(made.costs, made.backend, made.options.provider));
+    out.say("source of these costs: " + sources(made.costs, made.backend, made.provider));
     out.say("costs: {} ({}; {}; revision {}; load {})", made.costs_file, made.costs.machine,
             made.costs.date, made.costs.commit, made.costs.load);
     out.say(
-        "not in this plan: writes, other traffic, latency, a second copy. It was never checked on "
-        "such a cluster.");
+        "not in this plan: writes, other traffic, latency, {}. It was never checked on such a "
+        "cluster.",
+        made.backend == Backend::engine ? "a second copy" : "recovery");
 }
 
 Json value_of(const Made& made) {
@@ -169,7 +188,7 @@ Json value_of(const Made& made) {
         {"requests_per_s", plan.requests_per_s},
         {"request_bytes", plan.request.bytes},
         {"backend", planning::name(made.backend)},
-        {"provider", made.options.provider},
+        {"provider", made.provider},
         {"hosts", plan.hosts},
         {"dpus", plan.dpus()},
         {"dpu_daemons", plan.dpus() * plan.dpu_daemons_per_dpu},
@@ -179,11 +198,17 @@ Json value_of(const Made& made) {
         {"full_first",
          fmt::format("{}: {}", plan.resources.front().of, plan.resources.front().name)},
         {"full_at_bytes_per_s", plan.bytes_per_s / plan.resources.front().share()},
-        {"source", sources(made.costs, made.backend, made.options.provider)},
+        {"source", sources(made.costs, made.backend, made.provider)},
         {"costs", made.costs_file},
         {"costs_commit", made.costs.commit},
-        {"costs_load", made.costs.load}};
+        {"costs_load", made.costs.load},
+        {"costs_under_load", made.costs.measured_under_load()}};
     if (made.backend == Backend::engine) members.emplace_back("engines", plan.engines);
+    if (made.backend == Backend::rados) {
+        members.emplace_back("osds", plan.devices);
+        members.emplace_back("copies", made.hardware.rados_copies);
+        members.emplace_back("usable_bytes", plan.usable_bytes);
+    }
     if (plan.look_ups) {
         members.emplace_back("look_up_dpu_cores", plan.look_ups->dpu_cores);
         members.emplace_back("look_up_server_cores", plan.look_ups->server_cores);
@@ -208,9 +233,11 @@ Result<Made> make_plan(const PlanOptions& options, Report& report) {
     }
     ROS2S_TRY_ASSIGN(const std::string text, text_of(file, "a file of costs", report));
     ROS2S_TRY_ASSIGN(Costs costs, planning::parse_costs(text, file, report));
-    ROS2S_TRY_ASSIGN(Plan plan, planning::plan(demand, hardware, *backend, options.provider, costs,
-                                               file, report));
-    return Made{options,          demand,          hardware,       *backend,
+    std::string provider = options.provider;
+    if (provider.empty()) provider = planning::default_provider(*backend);
+    ROS2S_TRY_ASSIGN(Plan plan,
+                     planning::plan(demand, hardware, *backend, provider, costs, file, report));
+    return Made{demand,           hardware,        *backend,       std::move(provider),
                 std::move(costs), std::move(file), std::move(plan)};
 }
 
@@ -218,6 +245,13 @@ Result<Made> make_plan(const PlanOptions& options, Report& report) {
 
 Task<Result<>> plan(CommandContext context, PlanOptions options) {
     ROS2S_CO_TRY_ASSIGN(const Made made, make_plan(options, context.report));
+    if (made.costs.measured_under_load()) {
+        context.session.warn(fmt::format(
+            "other programs used the machine that measured {} (load {}; {}), so this plan may ask "
+            "for more than is needed; measure on a quiet machine (./dev bench costs) and name that "
+            "file by --costs",
+            made.costs_file, made.costs.load, made.costs.machine));
+    }
     say_plan(context.session, made);
     context.session.answer(value_of(made));
     co_return Result<>{};

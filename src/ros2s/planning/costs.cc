@@ -35,6 +35,11 @@ std::optional<double> number_in(std::string_view text) {
     return value;
 }
 
+// The number with which a text begins, as in "2 cores of …".
+std::optional<double> first_number(std::string_view text) {
+    return number_in(text.substr(0, text.find(' ')));
+}
+
 // Of "offload/engine/ucx+tcp/read-4096".
 bool well_formed(std::string_view key) {
     std::vector<std::string_view> parts;
@@ -101,6 +106,10 @@ std::optional<Backend> backend_named(std::string_view word) {
     return std::nullopt;
 }
 
+std::string_view default_provider(Backend backend) {
+    return backend == Backend::engine ? "ucx+tcp" : "tcp";
+}
+
 std::string Costs::key(Backend backend, std::string_view provider, std::string_view work) {
     return fmt::format("offload/{}/{}/{}", name(backend), provider, work);
 }
@@ -114,6 +123,11 @@ std::vector<std::string> Costs::providers(Backend backend) const {
         found.push_back(key.substr(prefix.size(), key.size() - prefix.size() - work.size()));
     }
     return found;
+}
+
+bool Costs::measured_under_load() const {
+    const auto before = first_number(load), cores = first_number(machine);
+    return before && cores && *before > *cores;
 }
 
 Result<Costs> parse_costs(std::string_view json, std::string_view where, Report& report) {

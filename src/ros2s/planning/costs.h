@@ -20,6 +20,8 @@ namespace ros2s::planning {
 enum class Backend : uint8_t { engine, rados, daos };
 [[nodiscard]] std::string_view name(Backend backend);
 [[nodiscard]] std::optional<Backend> backend_named(std::string_view word);
+// How DPUs reach it, if the user names no provider.
+[[nodiscard]] std::string_view default_provider(Backend backend);
 
 // The costs of one request. What the file omits is empty.
 struct Cost {
@@ -43,6 +45,10 @@ struct Costs {
                                          std::string_view work);
     // The providers by which DPUs reach a back end in this file.
     [[nodiscard]] std::vector<std::string> providers(Backend backend) const;
+    // Returns true if other programs used the machine when it was measured: the load before, with
+    // which `load` begins, was above the number of cores, with which `machine` begins. The load
+    // afterwards is no sign, because the measurement itself is in it.
+    [[nodiscard]] bool measured_under_load() const;
 };
 
 // Errors: invalid, too_large; the report has a sentence with line and key for each problem.

@@ -39,6 +39,27 @@ TEST(Costs, AreReadWhereTheFileHasThem) {
     EXPECT_THAT(costs->providers(Backend::engine), ElementsAre("ucx+tcp"));
     EXPECT_THAT(costs->providers(Backend::rados), ElementsAre("tcp"));
     EXPECT_THAT(costs->providers(Backend::daos), ElementsAre());
+    EXPECT_FALSE(costs->measured_under_load());
+    EXPECT_EQ(default_provider(Backend::engine), "ucx+tcp");
+    EXPECT_EQ(default_provider(Backend::rados), "tcp");
+}
+
+TEST(Costs, KnowWhetherOtherProgramsUsedTheMachine) {
+    const std::string two = "2 cores of a processor";
+    for (const auto& [machine, load, busy] :
+         std::initializer_list<std::tuple<std::string, std::string, bool>>{
+             {two, "17.79 before, 25.65 after", true},
+             {two, "2.01 before, 0.1 after", true},
+             {two, "2 before, 9.5 after", false},  // the measurement itself makes load
+             {two, "0.3 before, 9.5 after", false},
+             {"64 cores of a processor", "17.79 before, 25.65 after", false},
+             {two, "", false},
+             {two, "much", false},
+             {"", "17.79 before, 25.65 after", false},
+             {"two cores", "17.79 before, 25.65 after", false}}) {
+        const Costs costs{.machine = machine, .load = load};
+        EXPECT_EQ(costs.measured_under_load(), busy) << machine << "; " << load;
+    }
 }
 
 TEST(Costs, EachProblemIsASentence) {

@@ -31,6 +31,9 @@ struct Hardware {
     uint64_t device_bandwidth = 6'500'000'000;
     uint64_t device_operations = 900'000;
     uint64_t device_capacity = 15'360'000'000'000;
+    // A Ceph cluster in place of engines.
+    uint32_t rados_copies = 3;
+    uint64_t rados_osd_memory = uint64_t{4} << 30;
     // The part of each resource that the plan uses.
     uint32_t utilisation_percent = 80;
 };

@@ -57,9 +57,16 @@ constexpr Named parts[] = {
 std::string remedy(Backend backend, const Costs& costs) {
     const auto known = costs.providers(backend);
     if (!known.empty()) return fmt::format("; there are costs of {}", fmt::join(known, ", "));
-    if (backend == Backend::engine) return "; write the file with ./dev bench costs";
-    return "; add what you measured, or what was published with its source, or plan with "
-           "--backend engine";
+    switch (backend) {
+        case Backend::engine: return "; write the file with ./dev bench costs";
+        case Backend::rados:
+            return "; measure it with ./dev bench costs --costs FILE where Ceph's packages are, "
+                   "and name the file by --costs";
+        case Backend::daos: break;
+    }
+    return "; nothing here measures DAOS, and no publication has its costs of one request: measure "
+           "reads of 4 KiB and of 1 MiB on a DAOS of yours, add them with their source to a copy "
+           "of the file (docs/planning.md), and name it by --costs";
 }
 
 }  // namespace
@@ -163,9 +170,13 @@ Result<Plan> plan(const Demand& demand, const Hardware& hardware, Backend backen
     const auto one_of_each = resources_of(
         made.request, made.requests_per_s / static_cast<double>(made.hosts), 1, 1, 1, hardware);
     made.dpus_per_host = machines(one_of_each, "DPU", hardware);
+    const uint32_t copies = backend == Backend::rados ? hardware.rados_copies : 1;
     made.servers = machines(resources_of(made.request, made.requests_per_s, 1, 1, 1, hardware),
                             "server", hardware);
+    made.servers = std::max<uint64_t>(made.servers, copies);
     made.devices = made.servers * hardware.server_devices;
+    made.usable_bytes =
+        static_cast<double>(made.devices) * static_cast<double>(hardware.device_capacity) / copies;
     made.resources = resources_of(made.request, made.requests_per_s, made.hosts, made.dpus(),
                                   made.servers, hardware);
     const auto stat = costs.requests.find(Costs::key(backend, provider, "stat"));
@@ -178,7 +189,10 @@ Result<Plan> plan(const Demand& demand, const Hardware& hardware, Backend backen
     const double part = hardware.utilisation_percent / 100.0;
     for (const Resource& each : made.resources) {
         if (each.name != "cores") continue;
-        if (each.of == "server") made.engines = whole(each.asked / part);
+        if (each.of == "server") {
+            made.server_cores = each.asked;
+            made.engines = whole(each.asked / part);
+        }
         if (each.of == "DPU")
             made.dpu_daemons_per_dpu = whole(each.asked / part / static_cast<double>(made.dpus()));
     }

@@ -70,6 +70,8 @@ struct Plan {
     uint64_t hosts = 0, dpus_per_host = 0, servers = 0, devices = 0;
     // Daemons with one core each, as an engine and a DPU daemon are (decision 0530).
     uint64_t engines = 0, dpu_daemons_per_dpu = 0;
+    double server_cores = 0;          // in use, of all servers
+    double usable_bytes = 0;          // that the devices hold with the copies of each
     std::vector<Resource> resources;  // the largest share first
     std::optional<LookUps> look_ups;  // empty: the file has no cost of a stat
     [[nodiscard]] uint64_t dpus() const { return hosts * dpus_per_host; }
@@ -80,7 +82,9 @@ inline constexpr uint64_t chunk_bytes = uint64_t{1} << 20;
 inline constexpr double microseconds_per_s = 1e6;
 inline constexpr double bytes_per_gbit = 1e9 / 8;
 
-// A plan for this demand. Errors: not_found (a cost is missing), with a sentence.
+// A plan for this demand. With rados, a server is a machine of OSDs, one on each device. A read is
+// served by one OSD, so copies take capacity and a server each, but no other resource. Errors:
+// not_found (a cost is missing), with a sentence.
 [[nodiscard]] Result<Plan> plan(const Demand& demand, const Hardware& hardware, Backend backend,
                                 std::string_view provider, const Costs& costs,
                                 std::string_view where, Report& report);

@@ -25,10 +25,10 @@ Costs costs_of(Backend backend = Backend::engine) {
     costs.requests[Costs::key(backend, provider, "read-1048576")] = cost(100, 400, 500, 1 << 20);
     return costs;
 }
-Plan planned(const Demand& demand, const Hardware& hardware = {}, const Costs& costs = costs_of()) {
+Plan planned(const Demand& demand, const Hardware& hardware = {}, const Costs& costs = costs_of(),
+             Backend backend = Backend::engine) {
     Report report;
-    const auto made =
-        plan(demand, hardware, Backend::engine, provider, costs, "costs.json", report);
+    const auto made = plan(demand, hardware, backend, provider, costs, "costs.json", report);
     EXPECT_TRUE(made) << report.text();
     return made.value_or(Plan{});
 }
@@ -107,8 +107,12 @@ TEST(Request, IsRefusedWithoutACost) {
         "costs of ucx+tcp");
     EXPECT_THAT(
         refused(Backend::rados, provider, costs_of()),
-        HasSubstr("no cost of read-4096 with rados behind the DPU over ucx+tcp; add what you "
-                  "measured, or what was published with its source"));
+        HasSubstr("no cost of read-4096 with rados behind the DPU over ucx+tcp; measure it with "
+                  "./dev bench costs --costs FILE where Ceph's packages are"));
+    EXPECT_THAT(
+        refused(Backend::daos, provider, costs_of()),
+        HasSubstr("no cost of read-4096 with daos behind the DPU over ucx+tcp; nothing here "
+                  "measures DAOS"));
     EXPECT_THAT(refused(Backend::engine, provider, Costs{}), HasSubstr("./dev bench costs"));
     Costs some = costs_of();
     some.requests[Costs::key(Backend::engine, provider, "read-1048576")].dpu_us.reset();
@@ -194,6 +198,27 @@ TEST(Plan, SaysWhatIsFullFirst) {
     }
 }
 
+// By hand: 192,000 requests/s × 10 µs are 1.92 cores, which one server has.
+TEST(Plan, CopiesInACephClusterTakeServersAndCapacityButNoReads) {
+    const Demand demand{.gpus = 96, .rate = 2000, .sample_bytes = 4096};
+    const Costs costs = costs_of(Backend::rados);
+    const Plan three = planned(demand, {}, costs, Backend::rados);
+    EXPECT_EQ(three.servers, 3u);
+    EXPECT_EQ(three.devices, 48u);
+    EXPECT_NEAR(three.usable_bytes, 16 * 15.36e12, 1);
+    EXPECT_NEAR(three.server_cores, 1.92, 1e-9);
+    EXPECT_NEAR(resource(three, "server", "cores").available, 3 * 64, 1e-9);
+    const Plan one = planned(demand, {.rados_copies = 1}, costs, Backend::rados);
+    EXPECT_EQ(one.servers, 1u);
+    EXPECT_EQ(one.usable_bytes, three.usable_bytes);
+    EXPECT_EQ(one.server_cores, three.server_cores);
+    EXPECT_EQ(planned(demand).servers, 1u) << "an engine keeps one copy";
+    const Plan large = planned({.gpus = 100'000, .rate = 2000, .sample_bytes = 1 << 20},
+                               {.rados_copies = 16}, costs, Backend::rados);
+    EXPECT_GT(large.servers, 16u);
+    EXPECT_LE(large.resources.front().share(), 0.8 + 1e-6);
+}
+
 TEST(Plan, LookUpsAreExtra) {
     Costs costs = costs_of();
     costs.requests[Costs::key(Backend::engine, provider, "stat")] = {
@@ -208,11 +233,15 @@ TEST(Plan, LookUpsAreExtra) {
 TEST(Hardware, AFileChangesSomeOfIt) {
     Report report;
     const auto hardware = parse_hardware(
-        "server:\n  devices: 4\n  device_bandwidth: 7000MB\ndpu: {cores: 8}\n", "h.yaml", report);
+        "server:\n  devices: 4\n  device_bandwidth: 7000MB\ndpu: {cores: 8}\n"
+        "rados: {copies: 2, osd_memory: 8GiB}\n",
+        "h.yaml", report);
     ASSERT_TRUE(hardware) << report.text();
     EXPECT_EQ(hardware->server_devices, 4u);
     EXPECT_EQ(hardware->device_bandwidth, 7'000'000'000u);
     EXPECT_EQ(hardware->dpu_cores, 8u);
+    EXPECT_EQ(hardware->rados_copies, 2u);
+    EXPECT_EQ(hardware->rados_osd_memory, uint64_t{8} << 30);
     EXPECT_EQ(hardware->server_network_gbits, Hardware{}.server_network_gbits);
 }
 
@@ -230,6 +259,8 @@ TEST(Hardware, EachProblemNamesLineAndKey) {
              {"dpu:\n  cores: nan\n", "h.yaml:2: dpu.cores: "},
              {"dpu:\n  cores: 99999999999999999999\n", "h.yaml:2: dpu.cores: "},
              {"server: {device_bandwidth: 0}\n", "h.yaml:1: server.device_bandwidth: "},
+             {"rados: {copies: 0}\n", "h.yaml:1: rados.copies: "},
+             {"rados: {copies: 17}\n", "h.yaml:1: rados.copies: "},
              {"plan: {utilisation_percent: 101}\n", "h.yaml:1: plan.utilisation_percent: "},
              {"server: 4\n", "h.yaml:1: \"server\" is a group"}}) {
         Report report;
