@@ -229,6 +229,16 @@ class RequestCosts(unittest.TestCase):
         client.fio = lambda options: next(made)
         self.assertEqual(list(client.of_files(READ, self.OPTIONS)), [{"server_us": 2.75}, {"server_us": 0}])
 
+    def test_making_a_directory_is_no_cost_of_its_names(self):
+        events = []
+        client = ceph_costs.Client.__new__(ceph_costs.Client)
+        client.built = Path()
+        client.spent = lambda: events.append("spent") or {"host_us": 0, "device_bytes": 0}
+        client.directories = types.SimpleNamespace(new=lambda _: events.append("directory"),
+                                                   run=lambda *_, **__: events.append("run") or "create 5 1 1 1\n")
+        self.assertEqual(client.of_names(1, "creates"), ({"create": 5}, {"host_us": 0}))
+        self.assertEqual(events, ["directory", "spent", "run", "spent"])
+
     def rados_rows(self, programs):
         """Returns the rows of a machine that has only these programs, and why there are no more."""
         requests = {}
