@@ -186,7 +186,10 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
         ->capture_default_str();
     Command<MountOptions> mount_command(app, arguments, "mount",
                                         "mount a container (ros2store-fuse)", mount);
-    mount_command.app.add_option("uri", mount_command.options->uri, "the container's URI")
+    mount_command.app
+        .add_option("uri", mount_command.options->uri,
+                    "the container's URI; with timeout=SECONDS, what a server does "
+                    "not reply to fails after that time")
         ->required();
     mount_command.app
         .add_option("mount-point", mount_command.options->mount_point, "an empty directory")
