@@ -186,7 +186,10 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
         ->capture_default_str();
     Command<MountOptions> mount_command(app, arguments, "mount",
                                         "mount a container (ros2store-fuse)", mount);
-    mount_command.app.add_option("uri", mount_command.options->uri, "the container's URI")
+    mount_command.app
+        .add_option("uri", mount_command.options->uri,
+                    "the container's URI; with timeout=SECONDS, what a server does "
+                    "not reply to fails after that time")
         ->required();
     mount_command.app
         .add_option("mount-point", mount_command.options->mount_point, "an empty directory")
@@ -269,8 +272,9 @@ void add_container(CLI::App& app, Arguments& arguments) {
     add("list", "the containers of a pool", container_list,
         "a pool directory, or a URI of the pool: ros2s+dpu://HOST/POOL");
     add("query", "a container's id, owner, use and caps", container_query, uri);
-    auto check = add("check", "look for space that no file leads to", container_check, uri);
-    check.app.add_flag("--free", check.options->free, "give it back");
+    auto check =
+        add("check", "look for space and keys that no file leads to", container_check, uri);
+    check.app.add_flag("--free", check.options->free, "remove them");
     auto destroy =
         add("destroy", "remove a container and everything in it", container_destroy, uri);
     destroy.app.add_flag("--yes", destroy.options->yes, "required: without it nothing is removed");

@@ -1,5 +1,5 @@
 """Tests the Python module on a real pool, by each kind of URI. ROS2STORE_PROGRAMS is the directory of the
-programs that make the pool and its daemons."""
+programs that make the pool and its daemons, LYING_LIBRARY the library of a client whose server lies."""
 import errno
 import multiprocessing
 import os
@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -237,6 +238,25 @@ class FullPool(unittest.TestCase):
                         file.pwrite(bytes(64 << 20), 0)
                     self.assertEqual(caught.exception.errno, errno.ENOSPC)
                     self.assertGreater(file.size(), 0)
+
+
+class FalseServer(unittest.TestCase):
+    program = """
+import errno, resource, ros2store
+with ros2store.open("ros2s+dpu://liar/pool/main") as fs:
+    try:
+        fs.read_many(["a", "b"])
+    except OSError as error:
+        print(errno.errorcode[error.errno], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+    def test_a_size_that_is_only_stated_gets_no_memory(self):
+        done = subprocess.run([sys.executable, "-c", self.program], capture_output=True, text=True,
+                              env=dict(os.environ, LD_PRELOAD=os.environ["LYING_LIBRARY"]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        error, peak_kib = done.stdout.split()
+        self.assertEqual(error, "EIO")
+        self.assertLess(int(peak_kib), 512 << 10)
 
 
 class DirectOverShm(Embedded):

@@ -222,6 +222,16 @@ TEST_P(DpuServer, TheDpuKilledUnderLoadLosesNothingAndDoublesNothing) {
 class DpuServerOverShm : public DpuServer {
   protected:
     void expect_what_is_open_stays(bool killed);
+    // Until a host has its session and its connection.
+    void await_a_host() const {
+        const std::string entered =
+            "ros2store_server_connections_greeted_total{provider=\"shm\",tenant=\"CN=client\"} 1\n";
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        while (dpu.metrics().find(entered) == std::string::npos) {
+            ASSERT_LT(std::chrono::steady_clock::now(), until);
+            ::usleep(10'000);
+        }
+    }
 };
 
 constexpr int names_in_directory = 50;
@@ -319,13 +329,7 @@ TEST_P(DpuServerOverShm, WhoMeetsADyingOneWaitsForTheNext) {
     std::unique_ptr<HostFiles> host;
     Report report;
     std::thread guest([&] { host = open(report); });
-    const std::string entered =
-        "ros2store_server_connections_greeted_total{provider=\"shm\",tenant=\"CN=client\"} 1\n";
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (dpu.metrics().find(entered) == std::string::npos &&
-           std::chrono::steady_clock::now() < until) {
-        ::usleep(10'000);
-    }
+    await_a_host();
     ::usleep(200'000);
     dpu.kill_hard();
     EXPECT_EQ(::kill(engine.pid(), SIGCONT), 0);
@@ -336,6 +340,25 @@ TEST_P(DpuServerOverShm, WhoMeetsADyingOneWaitsForTheNext) {
         return host->file_system().mkdir(call, fs::root_node, "directory", 0755, {});
     }));
     close(host);
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+// The DPU never answers the host's Mount, because its engine hangs.
+TEST_P(DpuServerOverShm, AMountThatIsNotAnsweredEnds) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    ASSERT_EQ(::kill(engine.pid(), SIGSTOP), 0);
+    Result<std::unique_ptr<HostFiles>> host = fail(Code::unsupported);
+    std::thread guest([&] {
+        Report report;
+        host = run_blocking(*reactor,
+                            [&] { return HostFiles::open(*reactor, dpu.options(), report); });
+    });
+    await_a_host();
+    guest.join();
+    EXPECT_TRUE(!host && host.error().code == Code::deadline);
+    if (host) close(*host);
+    EXPECT_EQ(::kill(engine.pid(), SIGCONT), 0);
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include <array>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dpu_process.h"
 #include "ros2store/ros2store.h"
@@ -158,6 +160,51 @@ TEST_F(NetworkUri, EachBadOneGetsASentence) {
     }
     const Opened good(uri("ros2s"));
     EXPECT_EQ(good.result, 0) << good.sentence;
+}
+
+// Reads the file while the process is stopped, and again when it runs.
+void read_from_a_stopped_process(const std::string& uri, int pid,
+                                 const std::vector<char>& content) {
+    const Opened program(uri);
+    ASSERT_EQ(program.result, 0) << program.sentence;
+    ros2s_file* file = nullptr;
+    ASSERT_EQ(ros2s_file_open(program.fs, "file", O_RDONLY, 0, &file), 0) << ros2s_last_error();
+    std::vector<char> memory(content.size());
+    EXPECT_EQ(::kill(pid, SIGSTOP), 0);
+    EXPECT_EQ(ros2s_pread(file, memory.data(), memory.size(), 0), -ETIMEDOUT);
+    EXPECT_THAT(ros2s_last_error(), HasSubstr("the server did not reply within 2 s"));
+    // The memory is the program's again, whatever the server then does.
+    const std::vector<char> own(memory.size(), 'y');
+    memory = own;
+    EXPECT_EQ(::kill(pid, SIGCONT), 0);
+    std::vector<char> found(content.size());
+    ssize_t got = -ETIMEDOUT;
+    for (int tries = 0; got == -ETIMEDOUT && tries < 30; ++tries) {
+        got = ros2s_pread(file, found.data(), found.size(), 0);
+    }
+    EXPECT_EQ(got, static_cast<ssize_t>(found.size())) << ros2s_last_error();
+    EXPECT_TRUE(found == content);
+    EXPECT_TRUE(memory == own);
+    EXPECT_EQ(ros2s_file_close(file), 0) << ros2s_last_error();
+}
+
+// Small and large payload arrive by different ways.
+TEST_F(NetworkUri, ATimeoutEndsCallsToAServerThatHangs) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    for (const size_t bytes : {size_t{4096}, size_t{1} << 20}) {
+        const std::vector<char> content(bytes, 'x');
+        {
+            const Opened writer(uri("ros2s"));
+            ASSERT_EQ(writer.result, 0) << writer.sentence;
+            write_file(writer.fs, "file", std::string(content.data(), content.size()));
+        }
+        for (const char* further : {"&timeout=2", "&timeout=2&provider=ucx+tcp"}) {
+            read_from_a_stopped_process(uri("ros2s", further), engine.pid(), content);
+        }
+        read_from_a_stopped_process(uri("ros2s+dpu", "&timeout=2"), dpu.pid(), content);
+    }
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 TEST_F(NetworkUri, ARemoteServerOverUcxNeedsADevice) {

@@ -34,7 +34,8 @@ def free_bytes(pool):
 def leaks(pool):
     uri = f"{DIRECT}:///pool/main?dir={pool.directory}"
     found = pool.run(mounted_pool.CLI, "--json", "container", "check", uri)
-    return json.loads(found.stdout)["objects"]
+    answer = json.loads(found.stdout)
+    return answer["objects"] + answer["keys"]
 
 
 class Open:

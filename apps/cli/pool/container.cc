@@ -331,8 +331,15 @@ Task<Result<>> container_check(CommandContext context, ContainerOptions options)
             leaks->objects == 1 ? "object" : "objects", human_bytes(leaks->bytes),
             options.free ? "freed" : "no name leads to them; --free gives their space back");
     }
+    if (leaks->keys > 0) {
+        context.session.say("keys in directories that are no names of files: {}, {}", leaks->keys,
+                            options.free
+                                ? "removed"
+                                : "so the directories cannot be removed; --free removes the keys");
+    }
     context.session.answer(Json::object({{"container", uri.container},
                                          {"objects", leaks->objects},
+                                         {"keys", leaks->keys},
                                          {"bytes", leaks->bytes},
                                          {"freed", options.free}}));
     co_return Result<>{};

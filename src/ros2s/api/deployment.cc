@@ -59,7 +59,8 @@ Result<connection::ServerAccess> server_access(const Uri& uri, const DeploymentO
                                     .pool = uri.pool,
                                     .program = name_of(options),
                                     .providers = way.providers,
-                                    .ucx_device = way.ucx_device};
+                                    .ucx_device = way.ucx_device,
+                                    .call_within = uri.timeout};
 }
 
 connection::RadosAddress rados_address(const Uri& uri) {

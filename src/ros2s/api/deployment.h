@@ -14,12 +14,12 @@
 // socket of a control plane, or host[:port] its address. The certificates (ca.crt, client.crt,
 // client.key) of the latter two are in the directory that the environment names by ROS2STORE_CERTS,
 // else in /etc/ros2store/certs. `provider` selects the provider for data; if it is not available,
-// opening fails. Without it the best provider that both sides have is used. `rados` is the
-// configuration of a Ceph cluster. `metadata` is its pool for metadata, by default the one with the
-// name of the URI's pool, and `data` the one for data, by default the same. Encrypted containers
-// are opened with the keys at the place that ROS2STORE_KEYS names, a directory or a token
-// (cipher::open_keys()), unless a DPU has them. ROS2STORE_UCX_DEVICE names the network devices of
-// the ucx and ofi providers.
+// opening fails. Without it the best provider that both sides have is used. `timeout` limits each
+// request to the server (rpc::ChannelOptions::call_within). `rados` is the configuration of a Ceph
+// cluster. `metadata` is its pool for metadata, by default the one with the name of the URI's pool,
+// and `data` the one for data, by default the same. Encrypted containers are opened with the keys
+// at the place that ROS2STORE_KEYS names, a directory or a token (cipher::open_keys()), unless a
+// DPU has them. ROS2STORE_UCX_DEVICE names the network devices of the ucx and ofi providers.
 //
 // Owned by its opener; used on the environment's core; close() before destruction. Fork rule: a
 // forked child must not use it, nor destroy it.

@@ -44,6 +44,7 @@ class Parser {
         ROS2S_TRY(parse_names());
         ROS2S_TRY(parse_path());
         ROS2S_TRY(parse_query());
+        ROS2S_TRY(check_timeout());
         ROS2S_TRY(check_transport());
         // The written form must be a valid URI again, and there a byte may take three.
         if (const size_t length = uri_.to_string().size(); length > uri_bytes_max) {
@@ -188,7 +189,7 @@ class Parser {
         }
         if (field == nullptr) {
             return wrong(begin, fmt::format("the parameter '{}' is not one of provider, socket, "
-                                            "dir, rados, user, metadata, data",
+                                            "dir, timeout, rados, user, metadata, data",
                                             key));
         }
         if (!field->empty()) return wrong(begin, fmt::format("'{}' is given twice", key));
@@ -203,6 +204,7 @@ class Parser {
         for (const auto& [name, field] : {std::pair{"provider", &uri_.provider},
                                           {"socket", &uri_.socket},
                                           {"dir", &uri_.dir},
+                                          {"timeout", &timeout_},
                                           {"rados", &uri_.rados},
                                           {"user", &uri_.user},
                                           {"metadata", &uri_.metadata},
@@ -210,6 +212,24 @@ class Parser {
             if (key == name) return field;
         }
         return nullptr;
+    }
+
+    Result<> check_timeout() {
+        if (timeout_.empty()) return {};
+        if (uri_.transport == Uri::Transport::local) {
+            return wrong(text_.find('?'),
+                         "'timeout' is for requests to a server, and ros2s+local sends none: leave "
+                         "it out (a Ceph cluster has rados_osd_op_timeout in its configuration)");
+        }
+        uint32_t seconds = 0;
+        if (!parse_number(timeout_, seconds) || seconds == 0 ||
+            seconds > Uri::timeout_max.count()) {
+            return wrong(text_.find('?'),
+                         fmt::format("the timeout '{}' is not a number of seconds from 1 to {}",
+                                     timeout_, Uri::timeout_max.count()));
+        }
+        uri_.timeout = std::chrono::seconds(seconds);
+        return {};
     }
 
     // Checks the parameters that only a Ceph cluster has.
@@ -289,6 +309,7 @@ class Parser {
     const bool needs_container_;
     Report& report_;
     Uri uri_;
+    std::string timeout_;
     size_t at_ = 0;
 };
 
@@ -333,6 +354,7 @@ std::string Uri::to_string() const {
     add("provider", provider);
     add("socket", socket);
     add("dir", dir);
+    add("timeout", timeout.count() == 0 ? "" : std::to_string(timeout.count()));
     add("rados", rados);
     add("user", user);
     add("metadata", metadata);

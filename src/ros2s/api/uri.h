@@ -1,6 +1,6 @@
 // Uri: the grammar of the names of containers and of paths in them, for people and programs:
 //
-//     ros2s[+local|+dpu]://[host:port]/pool/container[/path][?provider=…&socket=…&dir=…]
+//     ros2s[+local|+dpu]://[host:port]/pool/container[/path][?provider=…&socket=…&dir=…&timeout=…]
 //     ros2s+local:///pool/container[/path]?rados=CONF[&user=…&metadata=…&data=…]
 //
 // Bytes outside [A-Za-z0-9._~-] may be percent-encoded anywhere after the scheme. Spaces and
@@ -12,6 +12,7 @@
 // - pool and container are valid labels (object::is_valid_label), container may be empty after
 //   parse_pool(); path has no empty, "." or ".." components and no leading or trailing '/'.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -36,6 +37,9 @@ struct Uri {
     std::string provider;
     std::string socket;
     std::string dir;
+    // For each request to a server, from 1 s to timeout_max. 0: not limited.
+    static constexpr std::chrono::seconds timeout_max = std::chrono::hours(24);
+    std::chrono::seconds timeout{0};
     // Of a Ceph cluster: its configuration file, the user (client.NAME), and the RADOS pools for
     // metadata and data. Empty: see rados_address().
     std::string rados;

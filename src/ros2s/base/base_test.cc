@@ -208,6 +208,10 @@ TEST(Result, TryReturnsTheFirstError) {
 }
 TEST(Result, ALostConnectionSaysWhoseAndSinceWhen) {
     constexpr uint64_t since = 1'795'233'274;
+    EXPECT_EQ(describe(Error{Code::deadline, 0, 0}), "the deadline passed");
+    EXPECT_EQ(describe(Error{Code::deadline, 0, 5}),
+              "the server did not reply within 5 s, this program's limit; the request may have "
+              "been done");
     EXPECT_EQ(describe(Error{Code::disconnected, 0, 0}), "the connection to the peer is lost");
     EXPECT_EQ(describe(Error{Code::disconnected, 0, since}),
               "the connection to the peer is lost, since 2026-11-21 03:54:34 UTC");

@@ -74,6 +74,11 @@ std::string describe(const Error& error) {
         return describe_absence(error);
     }
     std::string text{describe(error.code)};
+    // Of rpc: the time limit of the client's requests.
+    if (error.code == Code::deadline && error.detail > 0) {
+        text = "the server did not reply within " + std::to_string(error.detail) +
+               " s, this program's limit; the request may have been done";
+    }
     if (error.code == Code::corrupt && error.detail > 0) {
         text += ", in the 4 KiB at byte ";
         text += std::to_string(round_down(error.detail - 1, block_bytes));

@@ -78,6 +78,7 @@ Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& repo
                                                    {.service = options.service,
                                                     .client = client_,
                                                     .requests_max = options.requests_max,
+                                                    .call_within = server.call_within,
                                                     .absence_errno = options.absence_errno,
                                                     .accounts = options.accounts},
                                                    report)));

@@ -60,10 +60,12 @@ struct DfsOptions {
     std::string shown = "a container";  // in that line; open_container() sets it
 };
 
-// Objects without an inode and without an orphan record: space that cannot be reached.
 struct Leaks {
+    // Without an inode and without an orphan record: space that cannot be reached.
     uint64_t objects = 0;
     uint64_t bytes = 0;
+    // In directories, and no entries: such a directory cannot be removed.
+    uint64_t keys = 0;
 };
 
 class Dfs : public FileSystem {
@@ -84,7 +86,7 @@ class Dfs : public FileSystem {
         Reactor& reactor, DfsOptions options, Report& report);
 
     // Checks every object of the container. Other clients may use it at the same time. `free`:
-    // punches the objects that it finds.
+    // punches the objects and keys that it finds.
     virtual Task<Result<Leaks>> check(const Call& call, bool free) = 0;
 
     virtual void visit_metrics(const MetricVisitor& visit) const = 0;

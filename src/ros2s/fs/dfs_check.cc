@@ -1,5 +1,6 @@
 // Finds objects without an inode: a file leaves one behind if it is written to after it was
-// punched.
+// punched. Also finds keys in directories that are no entries: a client with rights to the
+// container's objects has put them there. They are not listed, and prevent rmdir.
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
@@ -29,19 +30,23 @@ bool is_absent(const FetchItem& item) {
 
 }  // namespace
 
-Task<Result<std::vector<NodeId>>> DfsMount::without_records(const Call& call,
-                                                            std::span<const NodeId> nodes) {
+Task<Result<DfsMount::Inspected>> DfsMount::inspect(const Call& call,
+                                                    std::span<const NodeId> nodes) {
+    std::vector<InodeRecord> inodes(nodes.size());
     std::vector<FetchItem> items;
-    for (const NodeId node : nodes) {
-        items.push_back(presence(no_inode(node)));
-        items.push_back(presence(no_orphan(node)));
+    for (size_t i = 0; i < nodes.size(); ++i) {
+        items.push_back(record_item(object_of(nodes[i]), record_dkey(), inode_akey(), inodes[i]));
+        items.push_back(presence(no_orphan(nodes[i])));
     }
     ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
-    std::vector<NodeId> leaks;
+    Inspected inspected;
     for (size_t i = 0; i < nodes.size(); ++i) {
-        if (is_absent(items[2 * i]) && is_absent(items[2 * i + 1])) leaks.push_back(nodes[i]);
+        const FetchItem& inode = items[2 * i];
+        if (is_absent(inode) && is_absent(items[2 * i + 1])) inspected.leaks.push_back(nodes[i]);
+        const auto record = record_of(inode, inodes[i]);
+        if (record && S_ISDIR(record->mode)) inspected.directories.push_back(nodes[i]);
     }
-    co_return leaks;
+    co_return inspected;
 }
 
 Task<Result<>> DfsMount::free_leak(const Call& call, NodeId node) {
@@ -56,10 +61,38 @@ Task<Result<>> DfsMount::free_leak(const Call& call, NodeId node) {
     co_return Result<>();
 }
 
+Task<Result<uint64_t>> DfsMount::check_entries(const Call& call, NodeId directory, bool free) {
+    object::ListRequest request{.what = object::ListRequest::What::dkeys,
+                                .object = object_of(directory),
+                                .akey = entry_akey(),
+                                .limit = object::fetch_items_max};
+    uint64_t found = 0;
+    for (bool more = true; more;) {
+        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
+                            co_await store_.list(call, container_, request));
+        for (const object::ListEntry& listed : reply.entries) {
+            request.after = listed.key;
+            if (!is_no_entry(listed)) continue;
+            ++found;
+            if (!free) continue;
+            co_await slots_.wait();
+            auto lease = slots_.take();
+            lease.require(entry_is(directory, listed.key, listed.epoch));
+            lease.add(punch_entry(directory, listed.key));
+            const auto done = co_await commit(call, lease);
+            // Another client may have replaced it meanwhile.
+            if (!done && done.error().code != Code::condition_failed) co_return fail(done.error());
+        }
+        more = reply.more;
+    }
+    co_return found;
+}
+
 Task<Result<Leaks>> DfsMount::check(const Call& call, bool free) {
     object::ListRequest request{.what = object::ListRequest::What::objects,
                                 .limit = object::fetch_items_max / 2};
     Leaks leaks;
+    ROS2S_CO_TRY_ASSIGN(leaks.keys, co_await check_entries(call, root_node, free));
     for (bool more = true; more;) {
         ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
                             co_await store_.list(call, container_, request));
@@ -71,8 +104,12 @@ Task<Result<Leaks>> DfsMount::check(const Call& call, bool free) {
             const bool is_node = object.high == object_class && object.low >= first_free_node;
             if (is_node) nodes.push_back({object.low});
         }
-        ROS2S_CO_TRY_ASSIGN(const auto found, co_await without_records(call, nodes));
-        for (const NodeId node : found) {
+        ROS2S_CO_TRY_ASSIGN(const Inspected inspected, co_await inspect(call, nodes));
+        for (const NodeId node : inspected.directories) {
+            ROS2S_CO_TRY_ASSIGN(const uint64_t keys, co_await check_entries(call, node, free));
+            leaks.keys += keys;
+        }
+        for (const NodeId node : inspected.leaks) {
             ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
                                 co_await query_contents(call, node, S_IFREG));
             ++leaks.objects;

@@ -123,14 +123,10 @@ Task<Result<std::vector<DirectoryEntry>>> DfsMount::read_names(const Call& call,
         if (!reply.entries.empty()) request.after = reply.entries.back().key;
         ROS2S_CO_TRY_ASSIGN(reply, co_await store_.list(call, container_, request));
         for (const object::ListEntry& listed : reply.entries) {
-            // Whoever has rights to the container at the engine can put such keys and values here.
-            // The directory's other names stay usable.
-            if (!check_name(listed.key)) continue;
-            const auto record = decode<EntryRecord>(as_bytes(listed.value));
-            if (!record && record.error().code == Code::corrupt) continue;
-            if (!record) co_return fail(record.error());
+            if (is_no_entry(listed)) continue;  // the directory's names stay usable
+            ROS2S_CO_TRY_ASSIGN(const auto record, decode<EntryRecord>(as_bytes(listed.value)));
             entries.push_back(
-                {.name = listed.key, .node = {record->node}, .type = record->type_bits()});
+                {.name = listed.key, .node = {record.node}, .type = record.type_bits()});
         }
     } while (entries.empty() && reply.more && !reply.entries.empty());
     uint64_t next = file.cookies.begin(cookie, call.tenant);

@@ -268,9 +268,13 @@ class DfsMount final : public Dfs {
     static Task<> sweep(DfsMount& self);
 
     // ---- dfs_check.cc
-    // Those of `nodes` that have neither.
-    Task<Result<std::vector<NodeId>>> without_records(const Call& call,
-                                                      std::span<const NodeId> nodes);
+    struct Inspected {
+        std::vector<NodeId> leaks;  // neither an inode nor an orphan record
+        std::vector<NodeId> directories;
+    };
+    Task<Result<Inspected>> inspect(const Call& call, std::span<const NodeId> nodes);
+    // The number of keys in the directory that are no entries. `free`: removes them.
+    Task<Result<uint64_t>> check_entries(const Call& call, NodeId directory, bool free);
     Task<Result<>> free_leak(const Call& call, NodeId node);
 
     // ---- dfs_rename.cc
@@ -461,6 +465,12 @@ template <class Record>
             .dkey = name_dkey(name),
             .akey = entry_akey(),
             .value = epoch.value};
+}
+// A client with rights to the container's objects can put such keys and values into a directory.
+[[nodiscard]] inline bool is_no_entry(const object::ListEntry& listed) {
+    if (!check_name(listed.key)) return true;
+    const auto record = decode<EntryRecord>(as_bytes(listed.value));
+    return !record && record.error().code == Code::corrupt;
 }
 [[nodiscard]] inline Operation punch_entry(NodeId parent, std::string_view name) {
     return {.kind = Operation::Kind::punch_akey,

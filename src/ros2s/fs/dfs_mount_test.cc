@@ -307,6 +307,38 @@ TEST_F(DfsMountTest, AListingSkipsWhatIsNoEntry) {
     unmount();
 }
 
+TEST_F(DfsMountTest, KeysThatAreNoEntriesAreFoundAndFreed) {
+    start();
+    const auto made = world_.run(fs_->mkdir(call_, root_node, "d", 0755, {}));
+    ASSERT_TRUE(made);
+    const auto kept = world_.run(fs_->create(call_, made->node, "kept", 0644, {.write = true}, {}));
+    ASSERT_TRUE(kept);
+    ASSERT_TRUE(world_.run(fs_->close(call_, kept->handle)));
+    const EntryRecord entry = EntryRecord::of(NodeId{5}, S_IFREG);
+    const std::string none = "no record";
+    object::Transaction transaction;
+    for (const auto& [node, name] : {std::pair{root_node, "../x"}, {made->node, "a/b"}}) {
+        transaction.operations.push_back(
+            put(object_of(node), name_dkey(name), entry_akey(), entry));
+    }
+    transaction.operations.push_back({.kind = Operation::Kind::put,
+                                      .object = object_of(made->node),
+                                      .dkey = name_dkey("c"),
+                                      .akey = entry_akey(),
+                                      .window = Window::local(as_bytes(none))});
+    ASSERT_TRUE(world_.run(store_.update(call_, container_, transaction)));
+    const auto checked = world_.run(fs_->check(call_, false));
+    ASSERT_TRUE(checked);
+    EXPECT_EQ(checked->keys, 3U);
+    EXPECT_EQ(checked->objects, 0U);
+    EXPECT_EQ(world_.run(fs_->check(call_, true))->keys, 3U);
+    EXPECT_EQ(world_.run(fs_->check(call_, false))->keys, 0U);
+    EXPECT_EQ(outcome_of(world_.run(fs_->rmdir(call_, root_node, "d"))), Code::not_empty);
+    EXPECT_TRUE(world_.run(fs_->unlink(call_, made->node, "kept")));
+    EXPECT_TRUE(world_.run(fs_->rmdir(call_, root_node, "d")));
+    unmount();
+}
+
 TEST_F(DfsMountTest, ReadManyIsAFewBatches) {
     start();
     std::vector<ReadManyItem> items(100);

@@ -166,7 +166,9 @@ struct Channel::Count {
 };
 
 Task<Result<>> Channel::call(const Call& call, const CallRequest& request, ReplyReader& reader) {
-    if (call.deadline == Time::max()) return call_within(call, request, reader, call.stop);
+    if (call.deadline == Time::max() && options_.call_within == Duration{}) {
+        return call_within(call, request, reader, call.stop);
+    }
     return call_until_deadline(call, request, reader);
 }
 
@@ -174,11 +176,16 @@ Task<Result<>> Channel::call_until_deadline(const Call& call, const CallRequest&
                                             ReplyReader& reader) {
     const Count count(*this);
     ROS2S_CO_TRY(call.check(reactor_.now()));
-    fabric::Deadline deadline(reactor_, call.deadline, call.stop);
+    const Time limit =
+        options_.call_within == Duration{} ? Time::max() : reactor_.now() + options_.call_within;
+    fabric::Deadline deadline(reactor_, std::min(call.deadline, limit), call.stop);
     Result<> result = co_await call_within(call, request, reader, deadline.token());
     const bool gave_up = !result && result.error().code == Code::cancelled && deadline.passed();
     co_await deadline.finish();
-    if (gave_up) result = fail(Code::deadline);
+    if (gave_up) {
+        const auto seconds = static_cast<uint64_t>(options_.call_within.count());
+        result = fail(Code::deadline, limit < call.deadline ? seconds : 0);
+    }
     co_return result;
 }
 

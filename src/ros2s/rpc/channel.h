@@ -103,10 +103,11 @@ class Channel {
     Channel& operator=(const Channel&) = delete;
 
     // Suspends. Errors: the server's error; the error of `reader`; cancelled; deadline (the request
-    // may have been done); disconnected (no connection for ChannelOptions::patience, detail = since
-    // when, in seconds from 1970; or a request that may not be repeated was lost); too_large
-    // (payload or body; detail = the limit); no_memory (more than staging has); closed; denied,
-    // bad_version and unsupported, as of open(), if it cannot reconnect.
+    // may have been done; detail = ChannelOptions::call_within in seconds, if that has passed);
+    // disconnected (no connection for ChannelOptions::patience, detail = since when, in seconds
+    // from 1970; or a request that may not be repeated was lost); too_large (payload or body;
+    // detail = the limit); no_memory (more than staging has); closed; denied, bad_version and
+    // unsupported, as of open(), if it cannot reconnect.
     Task<Result<>> call(const Call& call, const CallRequest& request, ReplyReader& reader);
 
     // The limits that the server granted at the last connection.

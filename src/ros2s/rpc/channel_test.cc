@@ -333,6 +333,42 @@ TEST(Channel, AfterACancellationTheMemoryIsTheCallers) {
     stage.run(fence);
 }
 
+// A server that does not reply, or whose process is stopped, keeps its connection. The request ends
+// at the client's limit, and a late reply does not change the memory.
+Task<> silent(Connected& stage, bool stalls) {
+    std::vector<std::byte> memory(100000, std::byte{1});
+    Result<> result;
+    const Time begin = stage.core().now();
+    if (stalls) stage.network.stall("server", true);
+    co_await Cancelled::run(stage, {}, stubborn, memory, result);
+    EXPECT_EQ(result, Result<>(fail(Code::deadline, 5)));
+    EXPECT_GE(stage.core().now() - begin, 5s);
+    EXPECT_LT(stage.core().now() - begin, 7s);
+    std::ranges::fill(memory, std::byte{2});
+    stage.network.stall("server", false);
+    stage.service.opened.set();
+    co_await sleep_for(stage.core(), 100ms);
+    EXPECT_EQ(stage.service.running, 0U);
+    EXPECT_TRUE(std::ranges::all_of(memory, [](std::byte b) { return b == std::byte{2}; }));
+    // Others have the same connection, and their own deadlines if those are earlier.
+    EXPECT_EQ(co_await echo_once(stage, 4096, 1, 40), Reply::Payload::placed);
+    EXPECT_EQ(stage.channel->metrics().connections.value(), 1U);
+    stage.network.stall("server", true);
+    const Call call{.deadline = stage.core().now() + 1s};
+    co_await Cancelled::run(stage, call, echo, memory, result);
+    EXPECT_EQ(result, Result<>(fail(Code::deadline)));
+    stage.network.stall("server", false);
+}
+Task<> silent_service(Connected& stage) { return silent(stage, false); }
+Task<> silent_process(Connected& stage) { return silent(stage, true); }
+TEST(Channel, ASilentServerEndsRequestsAtTheClientsLimit) {
+    for (const auto run : {silent_service, silent_process}) {
+        Connected stage(13);
+        stage.channel_options.call_within = 5s;
+        stage.run(run);
+    }
+}
+
 // A reply returns its credit, whatever the service does afterwards.
 Task<> answers_and_goes_on(Connected& stage) {
     ReadNothing reader;

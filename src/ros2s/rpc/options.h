@@ -33,6 +33,9 @@ struct ChannelOptions {
     static constexpr Duration backoff_most = std::chrono::seconds(1);
     // The time that a request waits for a new connection, each time that the connection is lost.
     Duration patience = std::chrono::seconds(30);
+    // The time for a call, which includes waiting for a credit and for a connection. Then it fails,
+    // whatever the server does. 0: calls without a deadline wait as long as there is a connection.
+    std::chrono::seconds call_within{0};
     // The os_errno of requests whose wait ended without a connection. A server that uses this
     // channel for its own replies sets absent_behind.
     int32_t absence_errno = 0;

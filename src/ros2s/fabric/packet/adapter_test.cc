@@ -13,11 +13,15 @@ namespace {
 
 constexpr uint64_t domain = 11, peer_domain = 12, session = 22;
 
-// Moves nothing.
+// Moves nothing, and counts the memory that the peer's adapter can access.
 class IdleAdapter final : public OneSided {
   public:
-    Result<Exposed> expose(Bytes /*memory*/, Rights /*rights*/) override { return Exposed{}; }
-    void withdraw(uint64_t /*key*/) noexcept override {}
+    int exposed = 0;
+    Result<Exposed> expose(Bytes /*memory*/, Rights /*rights*/) override {
+        ++exposed;
+        return Exposed{};
+    }
+    void withdraw(uint64_t /*key*/) noexcept override { --exposed; }
     Task<Result<>> write(Exposed /*to*/, ConstBytes /*from*/, PutReturns /*returns*/,
                          const bool& /*revoked*/) override {
         co_return Result<>();
@@ -32,6 +36,7 @@ class IdleAdapter final : public OneSided {
 class StuckWire final : public Wire {
   public:
     explicit StuckWire(WireUser*& user) : user_(user) {}
+    [[nodiscard]] const IdleAdapter& adapter() const { return adapter_; }
     OneSided* one_sided() noexcept override { return &adapter_; }
     void start(WireUser& user) noexcept override { user_ = &user; }
     void write(Frame& frame) noexcept override { held_.push_back(&frame); }
@@ -102,6 +107,45 @@ TEST(PacketEndpoint, APeerThatTakesNoNoticesIsOverItsBudget) {
     EXPECT_LE(generation, frames_hold + 5);
     EXPECT_EQ(counters.of(End::over_budget).value(), 1U);
     (*reactor)->run(endpoint.close());
+}
+
+// The memory is the caller's when revoke() returns: the adapter's key is withdrawn before.
+Task<> revoke_without_an_answer(PacketEndpoint& endpoint, const IdleAdapter& adapter) {
+    std::vector<std::byte> memory(4096);
+    auto first = endpoint.grant(memory, Rights::write);
+    auto second = endpoint.grant(memory, Rights::read);
+    EXPECT_TRUE(first && second);
+    EXPECT_EQ(adapter.exposed, 2);
+    co_await first->revoke();
+    EXPECT_EQ(endpoint.ended(), End::unanswered);
+    EXPECT_EQ(adapter.exposed, 1);
+    co_await second->revoke();
+    EXPECT_EQ(adapter.exposed, 0);
+    co_await endpoint.close();
+}
+TEST(PacketEndpoint, ASilentPeersKeysAreDeadWhenTheyAreRevoked) {
+    Report report;
+    auto reactor = OsReactor::create({}, report);
+    ASSERT_TRUE(reactor) << report.text();
+    Counters counters;
+    Flusher flusher;
+    WireUser* user = nullptr;
+    auto wire = std::make_unique<StuckWire>(user);
+    const IdleAdapter& adapter = wire->adapter();
+    const Hello hello{.domain = peer_domain,
+                      .message_bytes_max = 20'000,
+                      .incoming_bytes_max = 40'000,
+                      .operations_max = 4};
+    PacketEndpoint endpoint(**reactor, counters, flusher,
+                            Limits{.answer_within = std::chrono::milliseconds(5)},
+                            PacketSession{.provider = "stuck",
+                                          .domain = domain,
+                                          .session = session,
+                                          .peer = hello,
+                                          .peer_name = "peer",
+                                          .initiates = false},
+                            std::move(wire));
+    (*reactor)->run(revoke_without_an_answer(endpoint, adapter));
 }
 
 }  // namespace
