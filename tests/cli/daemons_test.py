@@ -182,12 +182,12 @@ class Life(WithDirectory):
             os.kill(engine, signal.SIGKILL)
             wait_until(lambda: counted(0), "the news of the engine's end")
             wait_until(lambda: len(lines("cannot be reached")) == turn, "the log's line")
-            self.assertIn("it cannot reach the engine of the pool 'pool' since 20",
+            self.assertIn("the engine of the pool 'pool' has been unreachable since 20",
                           self.daemons()["ros2store-dpu"]["trouble"])
             if turn == 1:
                 found = json.loads(run("--json", "doctor", self.pool, expect=1).stdout)["findings"]
                 wrong = next(each for each in found if each["what"] == "engine")
-                self.assertIn("behind this DPU, of the pool 'pool'", wrong["found"])
+                self.assertIn("of the pool 'pool' behind this DPU", wrong["found"])
                 self.assertEqual(wrong["remedy"], f"ros2store up {self.pool}")
                 # The documented half minute passes, and then the host hears whom it waited for.
                 said = self.refused("ls", uri, says=["cannot reach the engine behind it since 20",
@@ -402,7 +402,7 @@ class Life(WithDirectory):
         hung, well = status["daemons"]
         self.assertEqual((hung["pid"], hung["sessions"]), (engine, None))
         self.assertIn("not answered", hung["trouble"])
-        self.assertIn("it cannot reach the engine of the pool 'pool'", well["trouble"])
+        self.assertIn("the engine of the pool 'pool' has been unreachable", well["trouble"])
         down = run("down", "--kill", self.pool).stdout
         self.assertIn("killed ros2store-engine", down)
         self.assertIn(f"unmounted {mount_point}, which did not answer", down)

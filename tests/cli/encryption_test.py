@@ -194,7 +194,7 @@ class Encryption(Refusal):
         self.refused("cat", self.uri("secret", "/odd"), says=["encrypted", "ROS2STORE_KEYS"], env=self.without)
         kept = (self.keys / "acme.key").read_text()
         (self.keys / "acme.key").unlink()
-        self.refused("cat", self.uri("secret", "/odd"), says=["its key cannot be had", "acme.key"],
+        self.refused("cat", self.uri("secret", "/odd"), says=["its key is not available", "acme.key"],
                      env=self.with_keys)
         self.key("acme")
         self.refused("cat", self.uri("secret", "/odd"), says="is not the key", env=self.with_keys)
@@ -250,7 +250,7 @@ class Encryption(Refusal):
         subprocess.run(["softhsm2-util", "--init-token", "--free", "--label", "hsm", "--so-pin", "13579246", "--pin",
                         "24680"], env=token, check=True, capture_output=True)
         create = ("container", "create", self.uri("secret"), "--encryption", "aes-256-gcm", "--key", "acme")
-        self.refused(*create, says=["the AES key 'acme'", "is not there"], env=token)
+        self.refused(*create, says=["the AES key 'acme'", "is missing"], env=token)
         subprocess.run([*tool, "--keygen", "--key-type", "AES:32", "--usage-wrap", "--label", "acme"], env=token,
                        check=True, capture_output=True)
         run(*create, env=token)
@@ -262,7 +262,7 @@ class Encryption(Refusal):
         self.refused("cat", self.uri("secret", "/odd"), says="is not the key", env=self.with_keys)
         subprocess.run([*tool, "--delete-object", "--type", "secrkey", "--label", "acme"], env=token, check=True,
                        capture_output=True)
-        self.refused("cat", self.uri("secret", "/odd"), says=["its key cannot be had", "is not there"], env=token)
+        self.refused("cat", self.uri("secret", "/odd"), says=["its key is not available", "is missing"], env=token)
 
     def test_bad_wishes_make_nothing(self):
         create = ("container", "create", self.uri("other"))

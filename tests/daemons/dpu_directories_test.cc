@@ -396,7 +396,7 @@ TEST(DpuDirectorySettings, EachBadOneGetsALine) {
              Bad{fmt::format("directories:\n  a/b: {0}\n  a/b: {0}\n", here),
                  ":3: \"a/b\" is given twice, first in line 2; remove one of them"},
              Bad{fmt::format("pools: tank, pool\ndirectories: {{pool/b: {}}}\n", here),
-                 "'pool/b' is in the pool 'pool', which is not of directories"},
+                 "'pool/b' is in the pool 'pool', which does not consist of directories"},
              Bad{"directories: {b: /x}\n", "'b' is not of the form POOL/CONTAINER"},
              Bad{"directories: {a/b/c: /x}\n", "'a/b/c' is not of the form POOL/CONTAINER"},
              Bad{"directories: {a/b: x}\n",

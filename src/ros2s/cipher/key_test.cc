@@ -256,7 +256,7 @@ TEST_F(Containers, AreRefusedWithoutIt) {
     std::filesystem::remove(path("acme"));
     Report gone;
     EXPECT_EQ(to_errno(open(gone).error()), EKEYREJECTED);
-    EXPECT_THAT(gone.text(), HasSubstr("its key cannot be had"));
+    EXPECT_THAT(gone.text(), HasSubstr("its key is not available"));
     EXPECT_THAT(gone.text(), HasSubstr(path("acme")));
     write_key("acme", std::string(64, '5'));
     Report wrong;
