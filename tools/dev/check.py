@@ -31,10 +31,10 @@ HOSTILE_SECONDS = 20
 
 
 def add_arguments(parser):
-    parser.add_argument("--seconds", type=int, default=10, help="for each fuzzer (10)")
-    parser.add_argument("--brief", action="store_true", help="without the lab and arm64")
+    parser.add_argument("--seconds", type=int, default=10, help="duration of each fuzzer (10)")
+    parser.add_argument("--brief", action="store_true", help="leave out the lab and arm64")
     parser.add_argument("--minutes", type=int, default=24 * 60,
-                        help="begin none of the parts that ./dev nightly has too later than this")
+                        help="after this time, begin no part that ./dev nightly also runs")
 
 
 def races(tally, *more):

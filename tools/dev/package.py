@@ -67,7 +67,7 @@ UBUNTU = {"libc6": "2.35", "libgcc-s1": "12", "libstdc++6": "12", "libfuse3-3": 
 def add_arguments(parser):
     parser.add_argument("--try", action="store_true", dest="tried",
                         help="install it in a fresh Debian 12 chroot and start its programs (root)")
-    parser.add_argument("--arch", choices=("arm64",), help="of a cross-build for it")
+    parser.add_argument("--arch", choices=("arm64",), help="package a cross-build for this architecture")
 
 
 def run(options):

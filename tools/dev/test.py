@@ -24,7 +24,7 @@ OUTPUT_BYTES = 1 << 20  # the output of a test that is kept for the report
 def add_arguments(parser):
     parser.add_argument("names", nargs="*", metavar="NAME", help="parts of test names")
     parser.add_argument("--programs", action="store_true",
-                        help="build the programs alone; run their tests and the crash campaigns")
+                        help="build only the programs; run their tests and the crash campaigns")
 
 
 def run(options):
