@@ -1,4 +1,5 @@
-// Who may hand a DPU one more chain, and whose go for it.
+// Which tenants may hand a DPU another capability chain, and whose unused chains are dropped for
+// it.
 #include "chain_shares.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What libros2store brings into a process: RocksDB and gRPC only if a URI needs them, and a
-// sentence if they cannot be loaded.
+// Which libraries libros2store loads: RocksDB and gRPC only if a URI needs them. If they cannot be
+// loaded, the error is a sentence.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A load of numbered appends, each of which must be in the file exactly once.
+// A load of numbered appends. Each number must be in the file exactly once.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What strangers and hostile clients do to real daemons: the process lives on within its bounds,
-// says or counts what it refused, and a client that works meanwhile notices nothing.
+// Attacks of strangers and hostile clients on real daemons. The process stays alive and within its
+// bounds, and logs or counts each refusal. A client that works at the same time is not affected.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A client of a daemon with its container "main" as a file system: of an engine, over shared
-// memory, or of a DPU.
+// A client of a daemon, with its container "main" as a file system: a client of an engine over
+// shared memory, or of a DPU.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// Several clients of one container at once: two hosts, each with a DPU of its own, and a direct
-// client. An acknowledged change is done, and the others see it at once. If several try the same
-// change, one of them succeeds.
+// Several clients of one container: two hosts, each with its own DPU, and a direct client. An
+// acknowledged change is visible to the others at once. If several clients try the same change, one
+// succeeds.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Containers are made and destroyed once, whatever is lost and whoever is killed meanwhile: real
-// daemons, killed with -9, and clients of their control planes.
+// Containers are created and destroyed exactly once, although replies are lost and daemons are
+// killed with -9. Real daemons, and clients of their control planes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
-// What a read and a write cost, from ros2s_queue_submit() to ros2s_queue_reap(), in each process
-// that they pass through: allocations of memory, and passes of CRC32C over the payload. The bounds
-// are what was measured: a change that needs more fails here; one that needs less lowers them.
+// The cost of a read and a write, from ros2s_queue_submit() to ros2s_queue_reap(), in each process
+// on the path: memory allocations, and CRC32C passes over the payload. The bounds are measured
+// values. A change that needs more fails here. A change that needs less lowers the bounds.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

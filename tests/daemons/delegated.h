@@ -1,5 +1,4 @@
-// A ros2store-engine and a DPU that has only what tenants hand to it, as processes, and hosts of
-// tenants.
+// A ros2store-engine and a delegated DPU as processes, and hosts of tenants.
 #pragma once
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Attacks on what a DPU without rights of its own may do: by the DPU that was taken over, and by
-// hosts. With a real ros2store-engine and ros2store-dpu.
+// Attacks on the rights of a delegated DPU: by a compromised DPU, and by hosts. With a real
+// ros2store-engine and ros2store-dpu.
 #include <algorithm>
 
 #include "delegated.h"

@@ -1,5 +1,4 @@
-// Work through a DPU that has only what tenants hand to it, with a real ros2store-engine and
-// ros2store-dpu.
+// Work through a delegated DPU, with a real ros2store-engine and ros2store-dpu.
 #include <array>
 #include <csignal>
 

@@ -1,5 +1,5 @@
-// A real ros2store-dpu in front of a pool of DAOS: here that is an embedded pool of ROS2, behind
-// the library of plugins/daos. This process is the host, over shared memory and gRPC.
+// A real ros2store-dpu that serves a pool of DAOS. Here the pool is an embedded pool of ROS2,
+// behind the library of plugins/daos. This process is the host, over shared memory and gRPC.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A real ros2store-dpu in front of directories of this machine, mostly without an engine. This
+// A real ros2store-dpu that serves directories of this machine, mostly without an engine. This
 // process is the host, over shared memory and gRPC.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// A ros2store-dpu in front of an EngineProcess, of directories, or both, with an authority of its
-// own for hosts.
+// A ros2store-dpu that serves the pools of an EngineProcess, directories, or both. Its hosts have
+// their own authority.
 #pragma once
 #include <string>
 #include <string_view>

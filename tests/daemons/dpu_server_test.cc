@@ -1,5 +1,5 @@
-// Offload with real daemons: this process is the host, and speaks to a ros2store-dpu over shared
-// memory and gRPC, which speaks to a ros2store-engine.
+// Offload with real daemons: this process is the host. It uses a ros2store-dpu over shared memory
+// and gRPC, which uses a ros2store-engine.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A tenant of a real ros2store-dpu, as a test plays it: one process's core, another's certificate.
+// A tenant of a real ros2store-dpu in this process: it has its own core and certificate.
 #pragma once
 #include <fmt/format.h>
 #include <gtest/gtest.h>

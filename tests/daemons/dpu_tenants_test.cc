@@ -1,7 +1,7 @@
-// Two tenants of one real ros2store-dpu, which are two certificates: what one of them has is worth
-// nothing to the other, though both work in the same container. One that steals, guesses or forges
-// is refused, counted, and named in the log; the other does not notice. And each may do what the
-// settings give it.
+// Two tenants of one real ros2store-dpu, with two certificates. Tickets, sessions and keys of one
+// tenant are useless to the other, although both work in the same container. Theft, guesses and
+// forgeries are refused, counted and logged. They do not affect the other tenant. Each tenant has
+// the rights in the settings.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

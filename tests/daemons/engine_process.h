@@ -1,5 +1,5 @@
-// A ros2store-engine on a pool and with certificates in a temporary directory, laid out as
-// `ros2store up` does it, and how tests reach it.
+// A ros2store-engine on a pool in a temporary directory, with certificates and the layout of
+// `ros2store up`, and the addresses at which tests reach it.
 #pragma once
 #include <map>
 #include <string>

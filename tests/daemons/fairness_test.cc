@@ -1,6 +1,6 @@
-// One tenant of a real ros2store-dpu, in front of a real ros2store-engine, does its worst; another
-// goes on at a quarter of its pace at least (a tenth beside reads of 1 MiB). Its pace alone is
-// measured in the same run.
+// One tenant of a real ros2store-dpu, in front of a real ros2store-engine, attacks. Another tenant
+// keeps at least a quarter of its speed (a tenth during reads of 1 MiB). The same run measures its
+// speed without the attack.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

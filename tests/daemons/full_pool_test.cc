@@ -1,5 +1,5 @@
-// A pool behind a DPU that is full: whoever writes is told so, once and clearly; all else goes on,
-// and what is removed makes room again.
+// A full pool behind a DPU. A writer gets one clear error. Everything else goes on, and removing
+// files makes room again.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// A hostile_client as a process. It is killed when its test is done with it.
+// A hostile_client as a process. The test kills it at the end.
 #pragma once
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,7 @@
-// Tenants of a real ros2store-dpu that attack it and each other, each in its own way, until they
-// are told to stop. They have certificates and containers of their own, and know all numbers and
-// addresses of the others. Whatever they get, they search it for what others planted (planted.h).
-//
-// An attack that succeeds fails the test. One that is refused does not.
+// Tenants of a real ros2store-dpu that attack the DPU and each other, each in its own way, until
+// they are told to stop. They have their own certificates and containers, and know all numbers and
+// addresses of the others. They search everything that they receive for data that others planted
+// (planted.h). An attack that succeeds fails the test. A refused attack does not.
 #pragma once
 #include <atomic>
 #include <string>

@@ -1,4 +1,4 @@
-// Two tenants of one real ros2store-dpu, which are two certificates: one has a rate.
+// Two tenants of one real ros2store-dpu, with two certificates. One of them has a rate.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

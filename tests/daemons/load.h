@@ -1,5 +1,5 @@
-// Load: workers on a reactor's core, each round after round until the end. What a round is, a class
-// made from this says.
+// Load: workers on the core of a reactor that run rounds until the end. A derived class defines a
+// round.
 #pragma once
 #include <gtest/gtest.h>
 #include <unistd.h>

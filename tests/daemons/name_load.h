@@ -1,5 +1,5 @@
-// A load of names: each is created exclusively, renamed and removed. Done twice, any of these
-// fails; not done, the next one does.
+// A load of names: each is created exclusively, renamed and removed. An operation that is done
+// twice fails. If one is not done, the next one fails.
 #pragma once
 #include <fmt/format.h>
 #include <gtest/gtest.h>

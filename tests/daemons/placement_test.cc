@@ -1,5 +1,5 @@
-// Placement `host`: the DPU works on large payload where it lies in the host's shared memory, which
-// a hostile host changes meanwhile.
+// Placement `host`: the DPU uses large payload in place, in the host's shared memory, while a
+// hostile host changes it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

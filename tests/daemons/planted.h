@@ -1,5 +1,5 @@
-// Bytes that a tenant plants in its files, names and attributes, to be found where they must not
-// be: in what another tenant gets.
+// Bytes that a tenant plants in its files, names and attributes. The tests search for them in
+// everything that another tenant gets.
 #pragma once
 #include <fmt/format.h>
 #include <gtest/gtest.h>

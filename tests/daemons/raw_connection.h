@@ -1,4 +1,4 @@
-// A connection of a DPU's tenant that is spoken to by hand: greeted, and then any frames.
+// A connection of a DPU's tenant on which a test sends any frames after the greeting.
 #pragma once
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
-// A Unix socket in front of another one, whose bytes can be held back: a network that has failed,
-// for the connections over it alone.
+// A Unix socket that forwards to another one and can hold bytes back. It simulates a network
+// failure for its connections only.
 #pragma once
 #include <atomic>
 #include <list>

@@ -1,6 +1,6 @@
-// The requests that operations on names cost, between the host, its DPU and the engine. The bounds
-// are what was measured: a change that needs more requests fails here; one that needs fewer lowers
-// them.
+// The number of requests that operations on names cost, between host, DPU and engine. The bounds
+// are measured values. A change that needs more requests fails here. A change that needs fewer
+// lowers the bounds.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a scrape of a daemon says, checked as Prometheus reads it.
+// The metrics of a daemon, checked as Prometheus parses them.
 #pragma once
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A connection of somebody who speaks none of our protocols, or stops in the middle of one.
+// A connection of a peer that does not speak our protocols, or stops in the middle of one.
 #pragma once
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-// A strike: a running daemon dies at a point of its code that a test names, and not before it.
+// A strike kills a running daemon at a point of its code that a test names.
 #pragma once
 #include <string>
 

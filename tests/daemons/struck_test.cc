@@ -1,7 +1,7 @@
-// Exactly once, by real daemons that die between commit and reply: what was asked for is durable,
-// nobody was told, and the library sends it again under the same operation id when it is connected
-// again. Appends, exclusive creations, renames and containers, beside a model: done twice, any of
-// them shows. Where the daemons die, strike.h says.
+// Exactly once, with real daemons that die between commit and reply. The change is durable, but no
+// client has received the reply. The library reconnects and sends the request again with the same
+// operation id. Appends, exclusive creations, renames and containers are compared with a model, so
+// a change that is done twice is detected. strike.h lists the points at which daemons die.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

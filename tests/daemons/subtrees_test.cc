@@ -1,5 +1,5 @@
-// Hosts of a real ros2store-dpu that have rights on directories of a container of a real
-// ros2store-engine: what they reach, by paths and by numbers of nodes, on both planes.
+// Hosts of a real ros2store-dpu that have rights on directories of a container: what they reach by
+// path and by node number, on both planes.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tenants of a real ros2store-engine, as a real ros2store-dpu follows them.
+// Tenants of a real ros2store-engine, and how a real ros2store-dpu follows their changes.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>

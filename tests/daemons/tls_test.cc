@@ -1,5 +1,5 @@
-// Real daemons over networks that nobody trusts: a host behind a DPU and a direct client, both over
-// TLS; and strangers, each of which costs the daemon one line.
+// Real daemons over untrusted networks: a host behind a DPU and a direct client, both over TLS.
+// Each stranger causes one line in the log.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// libros2store over all three kinds of URI, as programs use it, in front of real daemons: one file,
-// many ways to it, and one clear sentence for each way that there is not.
+// libros2store in front of real daemons, with all three kinds of URI: one file can be reached in
+// several ways, and each way that does not exist gives one clear error.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>

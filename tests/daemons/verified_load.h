@@ -1,5 +1,5 @@
-// A load of files that are written over and read back: every byte that comes is compared. It takes
-// a few MiB, however long it runs, and measures its rounds.
+// A load of files that are overwritten and read back. It compares every byte. It uses a few MiB for
+// any duration, and measures its rounds.
 #pragma once
 #include <fmt/format.h>
 #include <gtest/gtest.h>

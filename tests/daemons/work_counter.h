@@ -1,7 +1,7 @@
-// Counts a process's allocations of memory and the bytes that it computes checksums of: malloc()
-// and its kin, and ISA-L's CRC32C, are replaced by functions of the same names that count and pass
-// on. In a program it counts from the start; as a library in LD_PRELOAD it counts in a file that
-// others map, named by the environment.
+// Counts a process's memory allocations and the bytes of its checksums. It replaces malloc() and
+// related functions, and ISA-L's CRC32C, by functions that count and call the original. In a
+// program it counts from the start. As a library in LD_PRELOAD it counts in a file that the
+// environment names and that other processes map.
 #pragma once
 #include <atomic>
 #include <cstdint>

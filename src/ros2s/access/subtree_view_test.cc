@@ -1,5 +1,5 @@
-// SubtreeView: the contract suite for a view of a whole container, what a host sees that has rights
-// on directories only, and what it gets if it names what is outside.
+// SubtreeView: the contract suite on a view of a whole container; what a host with rights on
+// directories sees; and the errors for names and nodes outside of them.
 #include "subtree_view.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
-// The cost of admitting a request and releasing its place: with room, with a queue of so many
-// tenants in front of a server that is full, and with one on each of so many lines of a tenant that
-// has as much in flight as it may.
+// The cost of admitting a request and releasing its place: with free capacity; with queues of
+// several tenants at a full server; and with a queue on each of several lines of one tenant that is
+// at its limit.
 #include "ros2s/admission/admission.h"
 
 #include <benchmark/benchmark.h>

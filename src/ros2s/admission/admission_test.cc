@@ -1,4 +1,4 @@
-// Admission: which requests are admitted, in which order, and how much of them; on simulated time.
+// Admission on simulated time: which requests are admitted, in which order, and how many.
 #include "ros2s/admission/admission.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Rates of tenants, and what is forgotten of them; on simulated time.
+// Rates of tenants, and when an account is dropped, on simulated time.
 #include "crowd_test_support.h"
 
 namespace ros2s::admission {

@@ -1,5 +1,5 @@
-// Capabilities, chains of them, and the keys that sign them. Each attack differs from a chain that
-// is accepted in one thing.
+// Capabilities, chains of them, and the keys that sign them. Each attack changes one thing in a
+// valid chain.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

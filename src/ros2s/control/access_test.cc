@@ -1,5 +1,5 @@
-// Rights: a second subject with a valid certificate gets the rights in the settings. The log has
-// what it was refused, and what it did.
+// Rights: a second subject with a valid certificate has the rights in the settings. The log shows
+// its refused and its executed calls.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

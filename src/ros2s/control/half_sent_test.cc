@@ -1,5 +1,5 @@
-// Requests that are begun and never finished, and replies that are never taken: they take only
-// their client's resources. The attacker's HTTP/2 is written by hand.
+// Requests that are begun and never finished, and replies that are never read, use only their
+// client's resources. The attacker's HTTP/2 is written by hand.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>

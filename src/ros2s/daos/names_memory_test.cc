@@ -1,4 +1,4 @@
-// What tenants may have of the memory for names.
+// How much of the memory for names each tenant may use.
 #include "names_memory.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// What containers use and may use: counts are exact, also after crashes; caps refuse what would
-// exceed them and nothing else.
+// Space and files of containers, and their caps. The counts are exact, also after crashes. A cap
+// refuses only updates that would exceed it.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,5 +1,4 @@
-// Discards (TRIM): which blocks devices are told of, when the blocks are reused, and the effects of
-// an error.
+// Discards (TRIM): which blocks are discarded, when they are reused, and the effects of an error.
 #include <gtest/gtest.h>
 
 #include "pool_test_support.h"

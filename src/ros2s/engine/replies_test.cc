@@ -1,4 +1,5 @@
-// Stored replies: their owners, how long they are kept, and a neighbour's effect on them.
+// Stored replies: their owners, how long they are kept, and how little one client can do to the
+// replies of another.
 #include "replies.h"
 
 #include <gtest/gtest.h>

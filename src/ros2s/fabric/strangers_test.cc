@@ -1,4 +1,5 @@
-// Strangers: what the peers of many listeners may cost together, and who makes room for whom.
+// Strangers: the resources that unauthenticated peers of all listeners may use together, and which
+// connection is closed to make room for another one.
 #include "strangers.h"
 
 #include <gtest/gtest.h>

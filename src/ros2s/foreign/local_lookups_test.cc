@@ -1,4 +1,4 @@
-// Which calls of LocalFs need helper threads, and how many jobs.
+// Which calls of LocalFs need helper threads, and how many jobs they need.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>

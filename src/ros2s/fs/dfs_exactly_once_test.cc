@@ -1,5 +1,5 @@
-// Calls that are repeated at another mount, as a host repeats them when its DPU was restarted: the
-// store's reply decides, whatever others did in between.
+// Calls that are repeated at another mount, as a host does when its DPU restarts. The store's reply
+// decides, whatever other clients did in between.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Containers of owners: one does not take the pool.
+// The limit on the containers of one owner: it cannot use up the pool.
 #include <gtest/gtest.h>
 
 #include "ros2s/rados/rados_store.h"

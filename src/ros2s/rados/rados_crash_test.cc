@@ -1,6 +1,6 @@
-// A client dies at each of its requests in turn, in the middle of transactions over several
-// objects, while another one works in the same directories. A third one then finds everything that
-// was acknowledged, and nothing half done; it repeats the last request, which takes effect once. Or
+// A client dies at each of its requests in turn, also within transactions over several objects,
+// while another client works in the same directories. A third client then finds all acknowledged
+// changes and no partial ones. It repeats the last request, which takes effect once. In other cases
 // the client lives, and gets no answer or a wrong one.
 #include <gtest/gtest.h>
 

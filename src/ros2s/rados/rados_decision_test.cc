@@ -1,4 +1,4 @@
-// An object decides a transaction although its own part of the one before is late.
+// An object decides a transaction before its own part of the previous transaction has been applied.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A change that is made and then refused, as when librados repeats a request whose answer was lost:
-// it stands, as a whole.
+// A change that is made although its answer is an error, as when librados repeats a request whose
+// answer was lost. The change stays, as a whole.
 #include <gtest/gtest.h>
 
 #include <algorithm>

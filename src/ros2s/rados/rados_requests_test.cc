@@ -1,7 +1,6 @@
-// The requests of each operation of a file system on RADOS, and how many of
-// them are one after the other: docs/rados.md has the table. Each request takes
-// a millisecond here, so the time that an operation takes is the number of its
-// round trips.
+// The requests of each file system operation on RADOS, and how many of them run one after the
+// other. docs/rados.md has the table. Each request takes a millisecond here, so the time of an
+// operation is the number of its round trips.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// A segment of many parts is written anew while others write to it and punch holes into it: what
-// they did stays. And updates that are too large for one change, objects that have too many bytes
-// in their omap, and values that grow after they were read.
+// A segment of many parts is rewritten while other clients write to it and punch holes into it:
+// their changes are kept. Also updates that are too large for one change, objects with too many
+// bytes in their omap, and values that grow after they were read.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A sweep beside writers, also one whose clock is hours behind: what was acknowledged is there, and
-// neither waits long for the other.
+// A sweep runs while clients write, also with a clock that is hours behind. Acknowledged data is
+// kept, and neither side waits long for the other.
 #include <gtest/gtest.h>
 
 #include "ros2s/object/test_support/batch.h"

@@ -1,5 +1,5 @@
-// Callers that run a reactor's loop: who runs it when, and that nobody waits for a loop that nobody
-// runs.
+// Callers that run the loop of a reactor: which thread runs it, and that no thread waits for a loop
+// that no thread runs.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-// A connection that ends while it fills frames.
+// A connection that ends while it is filling frames.
 #include <gtest/gtest.h>
 
 #include <memory>

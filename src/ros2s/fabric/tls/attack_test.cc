@@ -1,4 +1,4 @@
-// Strangers, and admitted peers that break the protocol: whatever they do costs only themselves.
+// Strangers, and admitted peers that break the protocol. An attack affects only its own connection.
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 #include <poll.h>
