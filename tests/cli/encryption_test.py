@@ -152,7 +152,7 @@ class Encryption(Refusal):
         for path in tree.rglob("*"):
             if path.is_file():
                 self.assertEqual(digest(self.scratch / "back" / path.relative_to(tree)), digest(path))
-        # The search finds what is not encrypted.
+        # The search finds unencrypted text, so it works.
         run("cp", tree / "odd/odd", self.uri("main", "/odd"), env=self.with_keys)
         self.assertTrue(holds_mark(self.pool))
 
@@ -182,7 +182,7 @@ class Encryption(Refusal):
         run("cp", "-r", self.uri("secret", "/ros2s+dpu/written", "ros2s+dpu"), self.scratch / "back")
         self.same(self.scratch / "forms", self.scratch / "back")
         self.assertEqual(with_mark(link_between(pids)), [])
-        # The search finds what is not encrypted.
+        # The search finds unencrypted text, so it works.
         run("cp", self.scratch / "forms/of-10001", self.uri("main", "/plain", "ros2s+dpu"))
         self.assertNotEqual(with_mark(link_between(pids)), [])
         run("down", self.pool, timeout=300)

@@ -45,8 +45,8 @@ class Distribution {
 // Prints how to repeat the trial if a failed CHECK ends the process. Valid until the next call.
 void say_on_abort(const std::string& replay);
 
-// Buffers of a few hundred KiB come and go: the kernel need not zero them each time. It should do
-// so with disks of 128 MiB, of which little is written.
+// The kernel need not zero buffers of a few hundred KiB each time. For disks of 128 MiB, of which
+// little is written, it should.
 void keep_memory();
 
 }  // namespace ros2s::sim

@@ -15,7 +15,7 @@ namespace ros2s::tests {
 
 class Client {
   public:
-    // Errors, with a sentence: those of opening.
+    // Errors, with a sentence: as for opening.
     Result<> open(OsReactor& reactor, const connection::Options& options, Report& report) {
         return run_blocking(reactor, [&] { return open_direct(reactor, options, report); });
     }
