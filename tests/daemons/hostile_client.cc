@@ -36,7 +36,7 @@ namespace {
 
 using Words = std::span<uint64_t>;
 
-// What it shares with daemons: every memfd that it has mapped and may write.
+// The memory that it shares with daemons: every memfd that it has mapped writable.
 std::vector<Words> shared_memory() {
     std::vector<Words> found;
     std::ifstream maps("/proc/self/maps");
@@ -65,7 +65,7 @@ void scribble(Random& random, size_t bytes) {
     }
 }
 
-// On the core that its connection is used on: what it writes there it must not read itself.
+// Runs on the core of its connection, which therefore does not read the random words itself.
 Task<> scribble_for_a_while(size_t bytes, uint64_t seed) {
     Random random(seed);
     EXPECT_FALSE(shared_memory().empty());
@@ -76,8 +76,9 @@ Task<> scribble_for_a_while(size_t bytes, uint64_t seed) {
     co_return;
 }
 
-// Until the daemon has used a few of them: more are told only when requests before them have ended.
-// Once it is honest again it is served. False: one of the two did not happen.
+// Sends false keys until the daemon has used a few of them. It gets further ones only when earlier
+// requests have ended. Afterwards it sends correct keys and must be served. False: one of the two
+// did not happen.
 bool lie_for_a_while(const std::string& how, VerifiedLoad& load) {
     constexpr uint64_t enough = 20;
     lie_about_keys(how);
@@ -91,7 +92,7 @@ bool lie_for_a_while(const std::string& how, VerifiedLoad& load) {
     return !testing::Test::HasFailure();
 }
 
-// Returns when it has misbehaved for a while; false: it could not.
+// Misbehaves for a while. False: it could not.
 bool misbehave(OsReactor& reactor, VerifiedLoad& load, const std::string& how, uint64_t seed) {
     if (how == "die") ::raise(SIGKILL);
     if (how == "stall") ::raise(SIGSTOP);
@@ -122,7 +123,7 @@ Result<> open(Client& client, OsReactor& reactor, const Arguments& by, Report& r
     return client.open(reactor, connection::Options{.server = server}, report);
 }
 
-// In all that was shared with it: what it sent and got, and what lay there before.
+// Searches all shared memory: sent and received data, and earlier contents.
 bool has_others_bytes(const std::string& marker) {
     if (marker.empty()) return false;
     const Plant plant(marker);
@@ -147,7 +148,7 @@ int run(const Arguments& arguments) {
         std::fprintf(stderr, "%s\n", report.text().c_str());
         return 1;
     }
-    // Others of its kind may work beside it, in other ways.
+    // Other hostile clients may run at the same time.
     VerifiedLoad load(**reactor, client.files(), arguments.how, arguments.marker);
     load.begin();
     load.expect_progress(20);
@@ -155,7 +156,7 @@ int run(const Arguments& arguments) {
     std::fflush(stdout);
     if (has_others_bytes(arguments.marker)) ::_exit(3);
     const bool done = misbehave(**reactor, load, arguments.how, arguments.seed);
-    // Nothing is put in order: that is the daemon's business now.
+    // Exits without cleaning up. The daemon has to do that.
     ::_exit(done ? 0 : 1);
 }
 

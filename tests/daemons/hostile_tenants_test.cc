@@ -52,11 +52,11 @@ std::chrono::milliseconds attack_time() {
 // Longer than a session may be idle before a daemon ends it.
 bool is_long() { return attack_time() >= 120s; }
 bool is_quiet() { return std::getenv("ROS2STORE_TEST_QUIET") != nullptr; }
-// What the p99 of the bystander may be, as a multiple of the one that it has alone.
+// The bystander's p99 during the attack must be below this multiple of its p99 alone.
 constexpr double p99_ratio_max = 10;
 
-// What a daemon may grow by from the middle of the attack to its end. A sanitizer's allocator keeps
-// what was freed.
+// The growth of a daemon that is allowed from the middle of the attack to its end. A sanitizer's
+// allocator keeps freed memory.
 #ifdef ROS2S_SANITIZED
 constexpr uint64_t growth_kib_max = uint64_t{768} << 10;
 #else
@@ -85,7 +85,7 @@ class HostileTenants : public testing::TestWithParam<Deployment> {
             EXPECT_TRUE(made && (*made)->start(report)) << report.text();
             *reactor = std::move(*made);
         }
-        // What the engine may keep is small, so that it is full in the middle of the attack.
+        // The memory of the engine is small, so that it is full in the middle of the attack.
         std::ofstream(engine.pool_directory() + "/config.yaml", std::ios::app)
             << "engine:\n  memory: 128MiB\n";
         for (const auto& [name, plant] : plants) issue_certificates(dpu, {name.c_str()});
@@ -94,7 +94,7 @@ class HostileTenants : public testing::TestWithParam<Deployment> {
     }
     [[nodiscard]] static bool is_delegated() { return GetParam().is_delegated; }
     [[nodiscard]] static bool is_over_tls() { return GetParam().provider == "tls"sv; }
-    // To the DPU and, by its settings, to its hosts.
+    // Gives rights to the DPU and, in its settings, to its hosts.
     void give_rights() {
         std::string access = "\"CN=client\": {create: pool/*}";
         for (const auto& [name, plant] : plants) {
@@ -113,7 +113,7 @@ class HostileTenants : public testing::TestWithParam<Deployment> {
             << said;
         engine.take_all_from_the_client();
         engine.give("CN=admin", "write: pool/*");
-        // They hand over their capabilities once, and use them to the end.
+        // Hosts hand over their capabilities once, and use them until the end.
         engine.write_settings(
             fmt::format("administrators: CN=admin\n"
                         "capabilities: {{delegates: CN=client, authority: {}/ca.crt, life: 1h}}\n",
@@ -130,7 +130,7 @@ class HostileTenants : public testing::TestWithParam<Deployment> {
     void make_containers();
     void bring_in_tenants();
     void attack();
-    // Processes, one after the other; at least one.
+    // Runs hostile processes, one after the other; at least one.
     void attack_by_process(const char* how, uint64_t own_seed, steady_clock::time_point until);
     void expect_nothing_left();
 
@@ -140,7 +140,7 @@ class HostileTenants : public testing::TestWithParam<Deployment> {
     [[nodiscard]] Memory memory() const {
         return {resident_kib(dpu.pid()), resident_kib(engine.pid())};
     }
-    // What tenants hold of a daemon, by its metrics.
+    // The resources that tenants hold at a daemon, from its metrics.
     using Held = std::map<std::string, double>;
     static Held held(const std::string& metrics, std::initializer_list<const char*> names) {
         Held all;
@@ -205,7 +205,7 @@ void HostileTenants::make_tenants() {
     }
 }
 
-// Each tenant its own, if its DPU has no rights to do it.
+// Each tenant creates its own container if the DPU has no rights.
 void HostileTenants::make_containers() {
     for (const auto& [name, plant] : plants) {
         const auto client = control::ControlClient::create(
@@ -271,9 +271,9 @@ void HostileTenants::attack() {
     const auto begun = steady_clock::now();
     std::vector<std::jthread> by_processes;
     for (const char* how : {"garbage", "indices", "die", "stall"}) {
-        // The first two write into memory that they share with the DPU.
+        // The first two kinds write into memory that they share with the DPU.
         if (is_over_tls() && (how == "garbage"sv || how == "indices"sv)) continue;
-        // The session of a process that died ends 5 s later, so none begins at the end.
+        // The session of a dead process ends 5 s later, so no process starts near the end.
         by_processes.emplace_back([this, how, own = random.next(), begun] {
             attack_by_process(how, own, begun + attack_time() - 5s);
         });
@@ -313,7 +313,7 @@ void HostileTenants::expect_nothing_left() {
             << what;
     };
     returns_to(dpu_before, [&] { return held_of_dpu(); });
-    // The DPU keeps what was handed to it until it is out of time or, as here, revoked.
+    // The DPU keeps a capability until it expires or, as here, is revoked.
     for (const auto& [name, plant] : plants) {
         if (is_delegated()) change(tenancy::Change::revoke, name, {});
     }
@@ -333,7 +333,7 @@ TEST_P(HostileTenants, ABystanderNoticesNothingAndNothingLeaks) {
     make_containers();
     ASSERT_FALSE(HasFailure());
     dpu_before = held_of_dpu();
-    // A delegated DPU holds nothing of the engine for itself.
+    // A delegated DPU holds no resources of the engine for itself.
     if (!is_delegated()) engine_before = held_of_engine();
     for (const auto& [name, value] : dpu_before) EXPECT_EQ(value, 0) << name;
     bring_in_tenants();
@@ -356,7 +356,7 @@ TEST_P(HostileTenants, ABystanderNoticesNothingAndNothingLeaks) {
     fmt::print(
         "p99 of the bystander's rounds, {}: alone {:.1f} ms, under attack {:.1f} ms: {:.1f}\n",
         GetParam().name, ms(alone), ms(under_attack), ratio);
-    // Other tests may have the disk and the cores meanwhile.
+    // Other tests may use the disk and the cores at the same time.
     if (is_quiet()) EXPECT_LE(ratio, p99_ratio_max);
     EXPECT_EQ(bystander.connection->channel().metrics().connections_lost.value(), 0U);
 

@@ -8,10 +8,10 @@
 
 namespace ros2s::tests {
 
-// After end() the root is as it was.
+// Checks after end() that the root is unchanged.
 class NameLoad final : public Load {
   public:
-    // `prefix`: of its names, other than those of another load in the same container.
+    // `prefix`: the prefix of its names. Loads in one container need different prefixes.
     NameLoad(OsReactor& reactor, fs::FileSystem& files, std::string prefix = "name")
         : Load(reactor, files, workers), prefix_(std::move(prefix)) {}
 

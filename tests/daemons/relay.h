@@ -16,7 +16,7 @@ class Relay {
     Relay(const Relay&) = delete;
     Relay& operator=(const Relay&) = delete;
 
-    // Nothing passes any more, also of new connections; or everything does again.
+    // Holds back all bytes, also of new connections, or forwards them again.
     void cut(bool is_cut) { cut_ = is_cut; }
 
   private:

@@ -111,7 +111,7 @@ TEST_F(OverTls, EachStrangerIsRefusedWithOneLine) {
         0)
         << said;
     std::string sentence;
-    // It trusts both authorities, so that it is the engine that refuses.
+    // It trusts both authorities, so the refusal comes from the engine.
     pki::Identity foreign = pki::identity_in(engine.path("others"), "client");
     foreign.authority_file = engine.path("others") + "/both.crt";
     std::ofstream(foreign.authority_file)

@@ -120,7 +120,7 @@ TEST_F(NetworkUri, BySocketAndByTheEnvironmentsCertificates) {
     {
         const Opened right(socket);
         EXPECT_EQ(right.result, 0) << right.sentence;
-        // A directory below the root, by the URI's path.
+        // The path of the URI selects a directory below the root.
         ASSERT_EQ(ros2s_mkdir(right.fs, "below", 0755), 0) << ros2s_last_error();
         const Opened below("ros2s:///pool/main/below?socket=" + engine.places().engine_control);
         EXPECT_EQ(below.result, 0) << below.sentence;

@@ -12,11 +12,11 @@ inline constexpr const char* work_file_variable = "ROS2STORE_TEST_WORK";
 
 struct Work {
     std::atomic<uint64_t> allocations = 0;
-    // Only of calls for a block or more: frames, records and values are not counted.
+    // Counts only calls for at least a block: frames, records and values are not counted.
     std::atomic<uint64_t> summed_bytes = 0;
 };
 
-// Of a program that this is linked into.
+// The counters of a program that is linked with this.
 [[nodiscard]] const Work& work_here() noexcept;
 
 }  // namespace ros2s::tests

@@ -80,7 +80,7 @@ uint64_t disk_bytes(const std::string& directory) {
     return bytes;
 }
 
-// Other bytes for each record, so that nothing on the way can make them smaller.
+// Each record has different bytes, so that compression cannot make it smaller.
 std::string value_of(uint64_t record) {
     Random random(record);
     std::string value(value_bytes, '\0');
@@ -88,7 +88,8 @@ std::string value_of(uint64_t record) {
     return value;
 }
 
-// What the kernel keeps of the index's files is no memory of this process, and hides the disk.
+// Drops the index's files from the page cache. The page cache is not memory of this process, and
+// would hide the disk.
 void forget_cached_pages(const std::string& directory) {
     for (const auto& each : files::recursive_directory_iterator(directory)) {
         const int file = ::open(each.path().c_str(), O_RDONLY | O_CLOEXEC);
@@ -163,7 +164,7 @@ class MemoryCap : public testing::Test {
         }
     }
 
-    // All writers show the same bytes, so that the test's own are not what is measured.
+    // All writers use the same bytes, so that the measurement does not include memory of the test.
     Task<> write_and_read_large(object::ObjectStore& store, object::ContainerId container,
                                 uint64_t writer, std::string& bytes) {
         for (uint64_t round = 0; round < large_rounds && !HasFailure(); ++round) {

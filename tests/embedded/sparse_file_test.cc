@@ -70,7 +70,7 @@ Task<Result<>> write_file(Reactor& reactor, EmbeddedPool& pool, std::string cont
     co_return Result<>{};
 }
 
-// Dies with everything open.
+// Dies without closing anything.
 Task<> write_and_die(Process& self) {
     PoolCreation creation{.directory = self.path, .bytes = uint64_t{8} << 30};
     creation.config.memory_bytes = cap;
@@ -132,7 +132,7 @@ class SparseFile : public testing::Test {
         EXPECT_TRUE(second) << self.report.text();
         if (second) EXPECT_TRUE(co_await pool.store().destroy_container(call, second->id));
         co_await show_used(pool, "destroyed");
-        // Space is given back in steps.
+        // Space is freed in steps.
         for (int tries = 0; tries < 600 && mib(co_await used(pool)) > 64; ++tries) {
             co_await sleep_for(*self.reactor, std::chrono::milliseconds(100));
         }

@@ -28,7 +28,7 @@ inline constexpr size_t block_size = 4096;
 inline constexpr uint64_t names_kept = 20;
 inline constexpr const char* data_name = "blocks";
 
-// What a block holds: its sequence, its place, and bytes that follow from both.
+// The contents of a block: its sequence, its position, and bytes that are derived from both.
 struct alignas(block_size) Block {
     std::array<uint64_t, block_size / sizeof(uint64_t)> words;
 
@@ -56,14 +56,13 @@ inline std::string kept_name(uint64_t sequence) { return "kept-" + std::to_strin
 
 // Runs until it is killed. `first_sequence` is greater than any of earlier rounds.
 int write_until_killed(ros2s_fs* fs, uint64_t blocks, uint32_t depth, uint64_t first_sequence);
-// Reads acknowledgements from standard input and what they promise from the container.
+// Reads acknowledgements from standard input, and checks them against the container.
 int verify(ros2s_fs* fs);
-// The same while the writer works: reads back what has been acknowledged so far, over and over, and
-// says to standard output how far it is, one line at a time: "KNOWN READ LOST", the blocks and
-// names that it has been told of, how many it has read back, how many of these were not as
-// promised. Until the end of standard input. Of names it looks at what stays as it is: that a
-// renamed one has left its place and an unlinked one is gone; that one which should be there is
-// missing, its writer finds.
+// The same while the writer works, until the end of standard input. It reads acknowledged data
+// again and again, and prints lines "KNOWN READ LOST": the number of acknowledged blocks and names,
+// how many of them it has read, and how many were wrong. For names it checks only final states: a
+// renamed name no longer exists, and an unlinked file is gone. The writer itself notices a missing
+// name.
 int watch(ros2s_fs* fs);
 
 }  // namespace ros2s::kill_test

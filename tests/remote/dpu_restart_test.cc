@@ -26,7 +26,7 @@ struct Outcome {
 
 Task<> run_part(const Kind& kind, Part part) { co_await kind.work(part); }
 
-// On the engine itself, without anything between.
+// Runs on the engine itself, without network and DPU.
 Task<> prepare(sim::StorageServer& server, sim::World& world, const Kind& kind) {
     Report report;
     auto files =
@@ -117,7 +117,7 @@ void expect_exactly_once(const Kind& kind, bool engine_is_struck) {
     EXPECT_GT(replayed, 20U);
 }
 
-// The same where the store does not learn the hosts' names: the judges must see it.
+// The same with a store that does not get the hosts' operation ids: the checks must fail.
 void expect_it_is_seen(const Kind& kind) {
     uint64_t seen = 0;
     for (uint64_t seed = 1; seed <= 5; ++seed) {

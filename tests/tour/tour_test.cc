@@ -36,7 +36,7 @@ std::vector<std::string> spans_of(const Trace& trace) {
     return spans;
 }
 
-// Each step lies in time within the one it belongs to.
+// Each step is within the time of its parent.
 void expect_nested(const Trace& trace) {
     std::vector<const TraceStep*> open;
     for (const TraceStep& step : trace.steps()) {
@@ -106,7 +106,7 @@ Task<Result<>> Embedded::trace_file(fs::FileSystem& file_system, Trace& read, Tr
     const AlignedBuffer buffer(block_bytes);
     std::memset(buffer.data(), 7, buffer.size());
     const fs::Window window = fs::Window::local(buffer.bytes());
-    // Once without a trace: what is shown is a request in the steady state.
+    // One request runs without a trace first, so that the traced one is in the steady state.
     ROS2S_CO_TRY(co_await file_system.pwrite(call, file.handle, window, 0));
     Call traced = call;
     traced.trace = &write;
