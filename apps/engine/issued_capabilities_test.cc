@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// An engine without an authority: it refuses each wish, in its turn.
+// An engine without an authority. It refuses each request in its turn.
 struct Rig {
     sim::World world{1};
     Pools pools;

@@ -39,7 +39,7 @@ void with_room(benchmark::State& state) {
     state.SetItemsProcessed(state.iterations() * rounds);
 }
 
-// Gives way inside, so that the others find no room.
+// Yields while it is admitted, so that the others find no room.
 Task<> stay(Reactor& reactor, Line& line, int64_t times) {
     for (int64_t i = 0; i < times; ++i) {
         const Permit permit = co_await line.enter(4096, {});

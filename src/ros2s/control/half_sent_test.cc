@@ -84,7 +84,7 @@ class HalfSender {
             quiet = !hear(100);
         }
     }
-    // How many of them the server has ended.
+    // The number of streams that the server has ended.
     [[nodiscard]] size_t refused() {
         while (hear(0)) {
         }
@@ -270,7 +270,7 @@ TEST_F(HalfSent, ARequestThatIsNotWholeInTimeEnds) {
 // tenant could have replies for all its streams in memory.
 TEST_F(HalfSent, CallsCountUntilTheirRepliesAreTakenWhichIsLimited) {
     constexpr uint64_t most = 8, asked = 200;
-    // Long enough to ask all of it before the first are ended.
+    // Long enough to send all requests before the first are ended.
     Rig rig({.control = {.request_max = 5s, .calls_per_subject_max = most}});
     std::vector<std::unique_ptr<HalfSender>> senders;
     for (int i = 0; i < 2; ++i) {
