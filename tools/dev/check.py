@@ -26,7 +26,7 @@ QUARANTINE_MIB = 32
 LEAKS_OF_OTHERS = Path("tools/dev/lsan.supp").absolute()
 SANITIZED = {"LSAN_OPTIONS": f"suppressions={LEAKS_OF_OTHERS}:print_suppressions=0",
              "ASAN_OPTIONS": f"quarantine_size_mb={QUARANTINE_MIB}"}
-# How long hostile tenants attack. ./dev nightly has an hour of it: docs/decisions/0026.
+# The duration of the attacks of hostile tenants. ./dev nightly runs them for an hour: docs/decisions/0026.
 HOSTILE_SECONDS = 20
 
 

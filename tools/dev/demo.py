@@ -26,7 +26,7 @@ from bench.pools import fill
 BIN = Path("build/release/bin")
 STORE = BIN / "ros2store"
 LOG = Path("build/demo.log")
-# What it starts: the build is most of a first demo's time.
+# The programs that it starts. Building them is most of the time of a first demo.
 PROGRAMS = ("ros2store-cli", "ros2store-engine", "ros2store-dpu", "ros2store-fuse", "ros2store-fio", "kill_writer",
             "kill_writer_control")
 

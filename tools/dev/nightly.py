@@ -87,7 +87,7 @@ def fuzzers(tally, options):
     built &= tally.add("asan build", build.make("asan", [fuzz.TARGET, HOSTILE]))
     if not built:
         return
-    # The hostile tenants take about a core. How long they attack counts, not how fast.
+    # The hostile tenants take about a core. The duration of the attack matters, not its speed.
     jobs = max(1, build.jobs() - 1)
     with ThreadPoolExecutor(1) as pool:
         attack = pool.submit(attack_for, "asan", options.hour, check.SANITIZED)
@@ -116,8 +116,8 @@ def tell(tally, name, done):
 # In the order in which they run. The build is first, so that the others use it.
 PARTS = {"build": by_file, "tests": tests, "bench": bench, "tsan": tsan, "tidy": product_tidy, "package": packages,
          "arm64": on_arm64, "lab": in_lab, "campaigns": campaigns, "fuzzers": fuzzers}
-# Minutes on two cores by themselves, with what they need built; of tests on a busy machine. Without a compiler cache the
-# builds take longer. The bench was never measured here.
+# Minutes on two cores, including the build that a part needs; tests: on a busy machine. Without a compiler
+# cache the builds take longer. The bench was never measured here.
 MINUTES = {"build": 7, "tests": 40, "tsan": 6, "tidy": 8, "package": 3, "arm64": 5, "lab": 25, "campaigns": 45,
            "fuzzers": 62}
 

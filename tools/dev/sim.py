@@ -8,8 +8,8 @@ import console
 
 TABLE = "docs/crash-rules.md"
 PROGRAMS = ["crash_suite", "crash_offload", "crash_rados", "crash_rules"]
-# The program, which part of the points it gets, and its arguments: stores on one and on several cores, with
-# devices that report errors, behind one and two DPUs; slower ones get a tenth.
+# The program, the divisor of its number of points, and its arguments: stores on one and on several cores,
+# with devices that report errors, behind one and two DPUs. Slower ones get a tenth.
 CAMPAIGNS = (
     ("crash_suite", 1, "--groups 1"),
     ("crash_suite", 1, "--groups 3"),

@@ -12,9 +12,9 @@ import xml.etree.ElementTree as ElementTree
 import build
 import console
 
-# Simulation campaigns. They print where the crashes came; that is shown also when they pass.
+# Simulation campaigns. They print where crashes happened, also when they pass.
 CAMPAIGN = "sim"
-# Tests that need the programs as users have them: fio, Python, mounts, kills, bounds of memory.
+# Tests that need the real programs: fio, Python, mounts, kills, bounds of memory.
 PROGRAMS = "programs"
 # Tests that take minutes, or need real speed and a quiet machine. Only ./dev nightly runs them.
 NIGHTLY = "nightly"

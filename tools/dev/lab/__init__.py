@@ -18,9 +18,9 @@ from lab import kernel, power, vm
 
 SUITES = Path(__file__).parent.absolute() / "suites"
 LOGS = Path("build/lab/logs")
-# What the suites use, but for scripts and the machine's own programs.
+# Build targets that the suites use.
 TARGETS = ("programs", "device_nvme_test", "device_pmem_test", "fabric_ucx_test", "fabric_ofi_test", "attack_test")
-# The suites of ./dev check: these in one guest, and one that changes with the commit.
+# The suites of ./dev check: these in one guest, and one more that depends on the commit.
 ALWAYS = ("net", "nvme", "rdma_host")
 # The kernels of suites that need a newer one.
 KERNELS = dict.fromkeys(("nvme_newer", "nvme_polled"), "linux-image-6.12-amd64")

@@ -22,8 +22,8 @@ POOL_BYTES, PLACE_BYTES = 96 << 20, 128 << 20
 # The programs that write under load, and the fault of each control.
 WRITERS = {"kill_writer": "", "kill_writer_no_flush": "skips its flushes",
            "kill_writer_early_flush": "flushes too early"}
-# Points of a real load, and of the controls, which end with the first loss: what an early flush misses is
-# lost only at points shortly after it.
+# The number of points of a real load, and of the controls. Controls end with the first loss. An early flush
+# causes a loss only at points shortly after it.
 POINTS = 60
 SECONDS_A_POINT = 5  # on a slow machine
 ACKNOWLEDGEMENT = 24
