@@ -69,7 +69,7 @@ TEST(ChainShares, SixtyFourTenantsHaveFourContainersEach) {
     }
 }
 
-TEST(ChainShares, TheTenantWithTheMostLosesWhatItDoesNotUse) {
+TEST(ChainShares, TheLargestTenantLosesUnusedChainsFirst) {
     Dpu dpu(false);
     for (size_t tenant = 0; tenant < 40; ++tenant) EXPECT_GE(dpu.take_all(tenant), 1U);
     size_t least = 100, most = 0;
@@ -82,7 +82,7 @@ TEST(ChainShares, TheTenantWithTheMostLosesWhatItDoesNotUse) {
 }
 
 // The largest tenant uses all its chains, so it loses none.
-TEST(ChainShares, WhatIsUsedStays) {
+TEST(ChainShares, UsedChainsAreNotDropped) {
     std::map<TenantOfPool, ChainCount> counts{{named(0), {.all = 6, .unused = 0}},
                                               {named(1), {.all = 2, .unused = 1}},
                                               {named(2), {.all = 1, .unused = 1}}};

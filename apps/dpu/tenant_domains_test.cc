@@ -161,7 +161,7 @@ Task<> meet(TenantDomainsTest&, Rig& rig) {
     co_await rig.enter(one, again);
     EXPECT_EQ(first, again);
 }
-TEST_F(TenantDomainsTest, WithNamesThatMeetHaveListenersOfTheirOwn) {
+TEST_F(TenantDomainsTest, CollidingNamesGetDifferentListeners) {
     const int ports = 20000 + getpid() % 20000;
     run(meet, {.provider = "ofi+tcp;ofi_rxm", .address = fmt::format("127.0.0.1:{}", ports)});
 }
@@ -203,7 +203,7 @@ Task<> come_beside(TenantDomainsTest&, Rig& rig) {
     co_await slow.join();
     EXPECT_EQ(order, (std::vector<std::string>{"quick", "slow"}));
 }
-TEST_F(TenantDomainsTest, OneTenantsComingTakesNoTimeOfOthers) {
+TEST_F(TenantDomainsTest, OpeningOneDomainDoesNotDelayOthers) {
     const daemon::Listen place{
         .provider = "ofi+tcp;ofi_rxm",
         .address = fmt::format("127.0.0.1:{}", 20000 + (getpid() + 5000) % 20000)};

@@ -69,7 +69,7 @@ TEST_P(DelegatedDpu, ACapOfTheTenantBindsItsHosts) {
 
 // By default only its creator can use a new container: this needs no other grant, and no other
 // grant helps another tenant.
-TEST_P(DelegatedDpu, WhoMakesAContainerUsesItAlone) {
+TEST_P(DelegatedDpu, OnlyTheCreatorUsesANewContainer) {
     start();
     for (const char* name : {"alice", "bob"}) {
         ASSERT_EQ(change(Change::create, name,

@@ -361,7 +361,7 @@ TEST_F(EngineAccess, EachUseOfAContainerNeedsItsRight) {
     }
 }
 
-TEST_F(EngineAccess, WhoMakesAContainerOwnsIt) {
+TEST_F(EngineAccess, TheCreatorOwnsAContainer) {
     engine.give("CN=maker", "create: pool/own-*");
     engine.give("CN=other", "create: pool/more-*");
     start();

@@ -192,7 +192,7 @@ Task<> wait_and_look(CheckedDfs& subject) {
     EXPECT_TRUE(co_await fs.set_attributes(as_owner, top->node, {.mode = 0700}));
     EXPECT_EQ(to_errno((co_await fs.lookup(as_other, top->node, "x")).error()), EACCES);
 }
-TEST(CheckedFileSystem, BelievesWhatItSawForASecond) {
+TEST(CheckedFileSystem, CachesModesForASecond) {
     CheckedDfs subject(1, std::nullopt, {1000, 1000});
     subject.world().run(wait_and_look(subject));
 }

@@ -132,7 +132,7 @@ class View : public testing::Test {
     NodeId a, b, c, f, x, secret, y;
 };
 
-TEST_F(View, ShowsTheWayAndNothingBesideIt) {
+TEST_F(View, ShowsOnlyTheDirectoriesOnTheWay) {
     mount({{.path = "a/b", .writable = true}});
     EXPECT_THAT(names(root_node), ElementsAre("a"));
     const NodeId way = find("/a")->node;
@@ -220,7 +220,7 @@ TEST_F(View, ManyNamesDoNotLeadOut) {
     EXPECT_EQ(stat(x), Code::stale);
 }
 
-TEST_F(View, ANewMountKnowsWhatIsInsideByItsNumber) {
+TEST_F(View, ANewMountAcceptsNumbersOfNodesInside) {
     mount({{.path = "a/b"}});
     wait();
     EXPECT_EQ(stat(f), std::nullopt);
@@ -422,7 +422,7 @@ TEST_F(View, OpensOnlyWhatExists) {
     EXPECT_THAT(names(find("/a")->node), ElementsAre());
 }
 
-TEST_F(View, ADeeperNodeThanItLooksAboveIsStale) {
+TEST_F(View, ANodeBelowTheDepthLimitIsStale) {
     NodeId deep = c;
     for (int i = 0; i < SubtreeView::levels_max - 2; ++i) deep = directory(deep, "d");
     const NodeId deeper = directory(directory(deep, "d"), "d");

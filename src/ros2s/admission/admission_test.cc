@@ -162,7 +162,7 @@ Task<> conspire(Stage& stage) {
     co_await sleep_for(stage.world.core(), 1us);
     stage.places.clear();
 }
-TEST(Admission, WhoHoldsWhatItGotLeavesRoomForOneMore) {
+TEST(Admission, ATenantThatKeepsItsRequestsLeavesRoomForAnother) {
     Limits limits = small;
     limits.all.requests = limits.one.requests = 10'000;
     limits.shared = 1s;
@@ -225,7 +225,7 @@ Task<> looks_in(Stage& stage) {
     }
     while (!first.is_idle()) co_await stage.leave(1);
 }
-TEST(Admission, ANeighbourThatLooksInNowAndThenTakesNothingAway) {
+TEST(Admission, OccasionalRequestsOfAnotherTenantReduceNoLimit) {
     Limits limits = small;
     limits.asked_least = 8;
     Stage(limits).run(looks_in);
@@ -250,7 +250,7 @@ Task<> stopped(Stage& stage) {
     EXPECT_EQ(stage.entered.back(), 6);
     stage.places.clear();
 }
-TEST(Admission, WhoIsStoppedWaitsNoLonger) { Stage().run(stopped); }
+TEST(Admission, AStoppedRequestWaitsNoLonger) { Stage().run(stopped); }
 
 // Tenants that take as much as they can leave some for the next one.
 TEST(Admission, LinesAreBoundedByTenantAndInAll) {

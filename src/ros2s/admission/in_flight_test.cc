@@ -364,7 +364,7 @@ struct Throng : OneTenant {
     std::vector<std::unique_ptr<Line>> lines;
     std::vector<std::unique_ptr<Request>> requests, left;
 };
-TEST(InFlight, WhatEndsCostsTheSameHoweverManyWait) {
+TEST(InFlight, TheCostOfAnEndDoesNotDependOnWaitingLines) {
     for (uint64_t seed = 1; seed <= seeds() && !testing::Test::HasFailure(); ++seed) {
         SCOPED_TRACE(fmt::format("seed {}", seed));
         Throng throng(seed);

@@ -198,7 +198,7 @@ TEST(Sessions, SixteenOfEachOf64TenantsHaveTheirShares) {
 
 // The core works on long requests in slices of 64 KiB (runtime/slices.h). A processor that is the
 // reader's alone, at its share of the time, takes twice as long for a request.
-TEST(Shares, AReaderBesideAFloodIsHalfAsSlowAgainAsAtItsShareAlone) {
+TEST(Shares, AReaderKeepsItsLatencyDuringAFlood) {
     Crowd crowd(1, {{}, {}});
     crowd.slice_ns = time_of(4096);
     Crowd::Source& reader = crowd.add(4096, 1, 1);

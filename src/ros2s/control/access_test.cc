@@ -65,7 +65,7 @@ class WhoMayDoWhat : public testing::Test {
     Report report_;
 };
 
-TEST_F(WhoMayDoWhat, WhoHasNoEntryHasNothing) {
+TEST_F(WhoMayDoWhat, ASubjectWithoutAnEntryHasNoRights) {
     start({});
     const auto pools = rig_->here([&] { return mallory_->list_pools(call_, report_); });
     ASSERT_TRUE(pools) << report_.text();
@@ -95,7 +95,7 @@ TEST_F(WhoMayDoWhat, WhoHasNoEntryHasNothing) {
                 SizeIs(6));
 }
 
-TEST_F(WhoMayDoWhat, ContainersAreSeenMadeAndDestroyedByThoseWhoMay) {
+TEST_F(WhoMayDoWhat, ContainerCallsNeedTheirRight) {
     start({{"read", "pool/shared"}, {"create", "pool/mallory-*"}});
     ASSERT_EQ(create(*alice_, "shared"), done) << report_.text();
     ASSERT_EQ(create(*mallory_, "mallory-1"), done) << report_.text();

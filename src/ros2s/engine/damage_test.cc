@@ -286,7 +286,7 @@ Task<> records_after_checkpoint(SmallPool& pool) {
     rot_records(pool, 7, 2);
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, NorAreTheFirstRecordsAfterACheckpoint) {
+TEST(DamagedPool, TheFirstRecordsAfterACheckpointAreNotATornTail) {
     SmallPool pool(1);
     pool.world.run(records_after_checkpoint(pool));
 }
@@ -300,7 +300,7 @@ Task<> records_of_later_openings(SmallPool& pool) {
     rot_records(pool, 7, 2);  // the restart records of both openings
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, NorAreTheRestartRecordsOfTwoOpenings) {
+TEST(DamagedPool, RestartRecordsOfTwoOpeningsAreNotATornTail) {
     SmallPool pool(1);
     pool.world.run(records_of_later_openings(pool));
 }
@@ -313,7 +313,7 @@ Task<> far_records(SmallPool& pool) {
     rot_records(pool, 5, 190);
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, NorAreManyRecordsInARow) {
+TEST(DamagedPool, ManyRecordsInARowAreNotATornTail) {
     SmallPool pool(1);
     pool.create_options.journal_bytes = 2 << 20;
     pool.world.run(far_records(pool));

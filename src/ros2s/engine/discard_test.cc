@@ -129,7 +129,7 @@ Task<> write_into_a_full_pool(Discards& pool) {
     for (uint64_t dkey = 0; dkey < written; ++dkey) co_await pool.expect(dkey, 16);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Discard, WhoIsShortOfRoomWaitsForThoseUnderWayAlone) { run_ten(write_into_a_full_pool); }
+TEST(Discard, AnAllocationWaitsOnlyForRunningDiscards) { run_ten(write_into_a_full_pool); }
 
 Task<> go_on_after_a_refusal(Discards& pool) {
     co_await pool.start();

@@ -72,7 +72,7 @@ TEST_F(StrangersTest, AnAddressThatIsAtAllListenersMakesRoomForOneThatIsNot) {
     EXPECT_EQ(left("flood"), 7U);
 }
 
-TEST_F(StrangersTest, WhoIsAdmittedDoesNotCount) {
+TEST_F(StrangersTest, AdmittedPeersDoNotCount) {
     Stranger& admitted = arrive(0, "client");
     admitted.leave();
     for (int i = 0; i < 100; ++i) arrive(0, "client");

@@ -338,7 +338,7 @@ Task<> reaches(Stage& stage) {
     }
     EXPECT_TRUE(all_are(secret.bytes(), 0x5a));
 }
-TEST(OfiMessageAttack, nothing_of_the_server_is_within_reach) { run_message(reaches); }
+TEST(OfiMessageAttack, memory_of_the_server_cannot_be_reached) { run_message(reaches); }
 
 // Any bytes as frames, from many seeds.
 Task<> message_garbage(Stage& stage) {

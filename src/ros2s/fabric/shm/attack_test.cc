@@ -207,7 +207,7 @@ Task<> changes_under_us(Stage& stage) {
     }
     EXPECT_GE(sessions, 1U);
 }
-TEST(ShmAttack, everything_changes_under_us) { Stage().run(changes_under_us); }
+TEST(ShmAttack, bytes_change_while_they_are_read) { Stage().run(changes_under_us); }
 
 // Grants that point outside the session's payload.
 Task<> lying_grants(Stage& stage) {

@@ -111,9 +111,7 @@ Task<> room_for_a_reply_is_seen(Stage& stage) {
     co_await receiving.join();
     co_await peer.victim->close();
 }
-TEST(ShmWake, and_room_for_a_reply_is_seen_without_a_sleep) {
-    Stage().run(room_for_a_reply_is_seen);
-}
+TEST(ShmWake, room_for_a_reply_is_seen_without_a_sleep) { Stage().run(room_for_a_reply_is_seen); }
 
 }  // namespace
 }  // namespace ros2s::fabric::shm
