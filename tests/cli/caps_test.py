@@ -1,4 +1,4 @@
-"""Tests caps of containers: what they refuse, what still works, and who shows them.
+"""Tests caps of containers: what they refuse, what still works, and which commands show them.
 
 usage: caps_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 

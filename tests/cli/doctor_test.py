@@ -1,4 +1,4 @@
-"""Tests `ros2store doctor` with servers: real daemons, and what keeps a client from them.
+"""Tests `ros2store doctor` with servers: real daemons, and problems that keep a client from them.
 
 usage: doctor_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 

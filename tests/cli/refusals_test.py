@@ -1,4 +1,4 @@
-"""Tests what `ros2store up` refuses, and that it leaves no process then.
+"""Tests what `ros2store up` refuses, and that no process stays afterwards.
 
 usage: refusals_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 

@@ -1,4 +1,4 @@
-"""`ros2store top`: of real daemons under load, and of servers that say what a daemon may say.
+"""Tests `ros2store top` with real daemons under load, and with servers that send whatever a daemon could send.
 
 usage: top_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 

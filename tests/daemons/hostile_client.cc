@@ -1,19 +1,19 @@
-// A client that a daemon has admitted, and that then misbehaves: a program of its own, because it
-// may stumble over what it does itself.
+// An admitted client of a daemon that then misbehaves. It is a separate program, because its own
+// attack may crash it.
 //
 //     hostile_client CONTROL CERTIFICATES NAME engine|dpu CONTAINER PROVIDER DEVICE
 //                    garbage|indices|stall|die|LIE SEED [MARKER]
 //
-// garbage  random words in the memory that it shares with the daemon: rings, indices and payload
-// indices  senseless ring indices: the same at the beginning of each segment, where these lie
-// stall    stops in the middle of its requests, and holds what it has
-// die      is gone in the middle of its requests
-// LIE      over an RDMA adapter: keys of its memory that are false (false_keys.h says which there
-// are)
+// garbage  writes random words into the memory that it shares with the daemon: rings, indices and
+//          payload
+// indices  the same at the beginning of each segment, where the ring indices are
+// stall    stops in the middle of its requests, and keeps its resources
+// die      is killed in the middle of its requests
+// LIE      uses false keys of its memory over an RDMA adapter (false_keys.h lists them)
 //
-// All of it while it writes and reads. "working" on its standard output says that it has begun.
-// NAME is of its certificate. MARKER: it plants this in its files, and fails if memory that it
-// shares with the daemon has another tenant's (planted.h).
+// It reads and writes files at the same time. It prints "working" when it has begun. NAME: the
+// name of its certificate. MARKER: it plants this in its files, and fails if memory that it shares
+// with the daemon contains another tenant's marker (planted.h).
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>

@@ -1,17 +1,17 @@
-// The memory cap of a pool, as the kernel counts it: this process, with a real pool (device file,
-// io_uring, RocksDB), makes an index several times the cap out of small records, reads them in an
-// order that no cache likes, writes and reads large extents side by side, closes, and opens the
-// pool again.
+// The memory cap of a pool, as the kernel counts it. This process, with a real pool (device file,
+// io_uring, RocksDB), writes small records until the index is several times as large as the cap,
+// reads them in an order that is bad for caches, writes and reads large extents concurrently,
+// closes the pool and opens it again.
 //
-// The allowance on top of the cap is for what does not grow with pool or load: code and libraries,
-// RocksDB's and io_uring's fixed parts, thread stacks, and the allocator's slack.
+// The allowance above the cap is for memory that does not grow with pool or load: code and
+// libraries, fixed parts of RocksDB and io_uring, thread stacks, and the allocator's slack.
 //
-// The cap and the size of the index are parameters, so that the default cap can be tried, too; that
-// takes minutes, and as much disk as the index, its compactions (about once more) and four times
-// the cap:
+// The cap and the size of the index are parameters, so that the default cap can be tested. This
+// takes minutes, and as much disk as the index, its compactions (about the same again) and four
+// times the cap:
 //   ROS2STORE_CAP_MIB=512 ROS2STORE_INDEX_TIMES=10 TMPDIR=/var/tmp memory_cap_test
-// It prints the peaks, and what a read takes of a record that the cache holds and of one that the
-// disk has; these figures are asserted by nothing.
+// It prints the peaks, and the times of reads of cached records and of records on the disk. The
+// test does not check these figures.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

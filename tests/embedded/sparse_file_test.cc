@@ -1,9 +1,7 @@
-// Sparse files whose maps are several times as large as the pool's memory cap, on a real pool:
-// recovery after the process died, truncation, removal, and destruction of a container all stay
-// within the cap, and give the space back.
-//
-// The process that writes dies without closing the pool. The one that does the rest is therefore
-// measured alone, as the kernel counts it.
+// Sparse files whose maps are several times as large as the memory cap of the pool, on a real pool.
+// Recovery after the process died, truncation, removal, and destruction of a container stay within
+// the cap, and free the space. The writing process dies without closing the pool, so the kernel
+// measures the memory of the process that does the rest alone.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,8 +1,9 @@
-// The kill test's writer and its verifier. A writer overwrites random blocks of one file, many side
-// by side, while a second thread creates, renames and unlinks small files. Each thing that the
-// library acknowledges is written to standard output, a pipe to another process, which outlives the
-// writer's death by SIGKILL and then asks the verifier whether everything acknowledged is there.
-// Where writer and reader can have the container side by side, a watch reads back meanwhile.
+// The writer and the verifier of the kill test. The writer overwrites random blocks of one file,
+// with many writes in flight, while a second thread creates, renames and unlinks small files. It
+// writes each acknowledgement of the library to standard output, a pipe to another process. That
+// process survives when the writer is killed by SIGKILL, and runs the verifier, which checks that
+// everything acknowledged is there. If writer and reader can use the container at the same time, a
+// watch reads back while the writer works.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What the library has acknowledged, and whether it is there: for the verifier and the watch.
+// The acknowledgements of the library, and whether the acknowledged data is there. Shared by the
+// verifier and the watch.
 #pragma once
 #include <map>
 #include <string>

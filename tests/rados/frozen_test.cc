@@ -1,5 +1,5 @@
-// An OSD stops answering while a client works: each request fails in its time, and when the OSD
-// goes on, what was acknowledged is there.
+// An OSD stops answering while a client works. Each request fails at its deadline. When the OSD
+// continues, all acknowledged data is there.
 #include <gtest/gtest.h>
 #include <signal.h>
 

@@ -1,6 +1,7 @@
-// Exactly once over restarts of a DPU: it is killed between commit and reply, or just before the
-// commit; hosts send again under the same names to the one that comes after it, and the engine's
-// stored replies answer. Whole set-up but the control plane: host link, DFS, network, engine.
+// Exactly once over restarts of a DPU. It is killed between commit and reply, or just before the
+// commit. Hosts send their requests again, with the same operation ids, to the next DPU, and the
+// stored replies of the engine answer them. The set-up is complete except for the control plane:
+// host link, DFS, network, engine.
 #include <gtest/gtest.h>
 
 #include "ros2s/fs/dfs.h"

@@ -1,6 +1,7 @@
-// Exactly once, with the real engine: the machine is struck between commit and reply (power loss,
-// crash of the process, loss of the connection), starts again and recovers; clients send again
-// under the same operation ids. What is not idempotent shows anything done twice or not at all.
+// Exactly once, with the real engine. The machine fails between commit and reply (power loss, crash
+// of the process, loss of the connection), starts again and recovers. Clients send again with the
+// same operation ids. The operations are not idempotent, so one that is done twice or not at all is
+// detected.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

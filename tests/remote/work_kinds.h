@@ -1,5 +1,5 @@
-// What clients do in these tests, and what must be there in the end: nothing of it is idempotent,
-// so that anything done twice or not at all shows.
+// The operations of clients in these tests, and their expected final state. None is idempotent, so
+// one that is done twice or not at all is detected.
 #pragma once
 #include <fmt/format.h>
 

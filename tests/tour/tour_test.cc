@@ -1,5 +1,5 @@
-// The tours in docs/tour/ say which steps a request takes. Here the whole embedded set-up runs in a
-// simulation, and the steps that it leaves in a trace must be the tour's, in the tour's order.
+// The tours in docs/tour/ list the steps of a request. This runs the whole embedded set-up in a
+// simulation, and checks that its trace has the tour's steps in the tour's order.
 #include <gtest/gtest.h>
 
 #include <fstream>
