@@ -74,7 +74,7 @@ def worth_it(record, tally, mistake):
     begun = record.acknowledged[0][0] if count else 0
     index = sum(write.disk == 1 and write.began > begun for write in record.writes)
     print(f"{len(record.writes)} writes, {flushes} flushes, {count} acknowledgements", flush=True)
-    return tally.add(f"power: a load worth it ({count} acknowledged, {flushes} flushes, {index} writes of the index)",
+    return tally.add(f"power: a sufficient load ({count} acknowledged, {flushes} flushes, {index} writes of the index)",
                      count >= LEAST and index > 0 and
                      (flushes >= LEAST / 10 or mistake == WRITERS["kill_writer_no_flush"]))
 
@@ -93,7 +93,7 @@ def recorded(guest, command, log, seconds, scratch):
         ended.set()
         thread.join()
     if "record" not in result:
-        raise vm.Failure("the recorded disks broke off: see above")
+        raise vm.Failure("the recording of the disks stopped: see above")
     return result["record"], status
 
 
