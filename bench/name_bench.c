@@ -84,7 +84,7 @@ static int in_directory(const struct worker* worker, enum operation operation, c
     return close(file);
 }
 
-/* Files are renamed in turn, over and over. */
+/* Renames the files in turn, again and again. */
 static void name_of(const struct worker* worker, unsigned long number, unsigned long renames,
                     char* path) {
     snprintf(path, PATH_MAX_BYTES, "%s/t%u/%s%lu", parent, worker->number, renames % 2 ? "r" : "",

@@ -45,7 +45,7 @@ int main(int count, char** arguments) {
         fprintf(stderr, "queue: %s is shorter than 4096 bytes\n", arguments[2]);
         return 1;
     }
-    /* Aligned memory travels without a copy; registered memory is mapped once. */
+    /* Aligned memory is used without a copy. Registered memory is mapped once. */
     memory = aligned_alloc(BLOCK, DEPTH * BLOCK);
     ros2s_memory described = {.struct_bytes = sizeof described,
                               .kind = ROS2S_MEMORY_HOST,

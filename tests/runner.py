@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 
-# Long enough for a machine that does much else: a wait ends as soon as what it waits for is there.
+# Long enough for a busy machine. A wait ends as soon as its condition holds.
 PATIENCE_SECONDS = 120
 
 

@@ -122,12 +122,13 @@ constexpr const char* pool_help = "a pool directory or a URI";
 
 void add_creation(Command<UpOptions>& command, bool container) {
     UpOptions& options = *command.options;
-    command.app.add_option("directory", options.directory, "where the pool's files go")->required();
-    command.app.add_option("--size", options.size, "of all devices together: 512M, 4G, 1T")
+    command.app.add_option("directory", options.directory, "the directory for the pool's files")
+        ->required();
+    command.app.add_option("--size", options.size, "total size of all devices: 512M, 4G, 1T")
         ->default_str(default_size);
     command.app
         .add_option("--devices", options.devices,
-                    "how many device files (one for each --device-dir)")
+                    "number of device files (one for each --device-dir)")
         ->default_str(std::to_string(default_devices));
     command.app.add_option(
         "--device-dir", options.device_directories,
@@ -177,11 +178,12 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
     down_command.app.add_option("place", down_command.options->location, pool_help)->required();
     down_command.app.add_flag(
         "--kill", down_command.options->kill,
-        "end the daemons at once, before they finish their requests; what they "
-        "acknowledged is kept");
+        "kill the daemons without waiting for their requests; acknowledged data "
+        "is kept");
     Command<StatusOptions> status_command(
         app, arguments, "status",
-        "what is in a pool directory, which process has it open, and its daemons", status);
+        "show the contents of a pool directory, the process that has it open, and its daemons",
+        status);
     status_command.app.add_option("place", status_command.options->location, pool_help)
         ->capture_default_str();
     Command<MountOptions> mount_command(app, arguments, "mount",
@@ -211,12 +213,12 @@ void add_pool(CLI::App& app, Arguments& arguments) {
             ->capture_default_str();
         return command;
     };
-    add("list", "the pools in a directory and its subdirectories", pool_list,
-        "where to look, or a URI of the pool");
-    add("query", "a pool's devices, space and containers", pool_query, pool_help);
+    add("list", "list the pools in a directory and its subdirectories", pool_list,
+        "the directory to search, or a URI of the pool");
+    add("query", "show a pool's devices, space and containers", pool_query, pool_help);
     Command<GrowOptions> grow(pool, arguments, "grow", "add a device file to a pool", pool_grow);
     grow.app.add_option("place", grow.options->location, pool_help)->required();
-    grow.app.add_option("--size", grow.options->size, "of the new device file: 512M, 4G, 1T");
+    grow.app.add_option("--size", grow.options->size, "size of the new device file: 512M, 4G, 1T");
     grow.app.add_option("--device-dir", grow.options->device_directory,
                         "put the file here instead, for example on another disk; an NVMe "
                         "namespace (/dev/ng0n1) is used completely");
@@ -256,25 +258,24 @@ void add_container(CLI::App& app, Arguments& arguments) {
                           "the key that protects it: NAME, for $ROS2STORE_KEYS/NAME.key");
     const auto with_caps = [](const Command<ContainerOptions>& command) {
         command.app.add_option("--space", command.options->space,
-                               "the most space that it may use: 500GiB; 0: no cap");
+                               "cap on its space: 500GiB; 0: no cap");
         command.app.add_option("--files", command.options->files,
-                               "the most files that it may have: 10M; 0: no cap");
+                               "cap on its number of files: 10M; 0: no cap");
     };
     with_caps(create);
     auto set = add("set", "change a container's caps or owner", container_set, uri);
     with_caps(set);
     set.app.add_option(
         "--owner", set.options->owner,
-        "the tenant, or the subject of a certificate, that owns it; '': administrators");
+        "the new owner: a tenant, or the subject of a certificate; '': administrators");
     auto rekey =
         add("rekey", "protect an encrypted container with another key", container_rekey, uri);
     rekey.app.add_option("--key", rekey.options->key, "the new key, as for create")->required();
-    add("list", "the containers of a pool", container_list,
+    add("list", "list the containers of a pool", container_list,
         "a pool directory, or a URI of the pool: ros2s+dpu://HOST/POOL");
-    add("query", "a container's id, owner, use and caps", container_query, uri);
-    auto check =
-        add("check", "look for space and keys that no file leads to", container_check, uri);
-    check.app.add_flag("--free", check.options->free, "remove them");
+    add("query", "show a container's id, owner, use and caps", container_query, uri);
+    auto check = add("check", "find space and keys that belong to no file", container_check, uri);
+    check.app.add_flag("--free", check.options->free, "free the space and remove the keys");
     auto destroy =
         add("destroy", "remove a container and everything in it", container_destroy, uri);
     destroy.app.add_flag("--yes", destroy.options->yes, "required: without it nothing is removed");
@@ -288,34 +289,38 @@ void add_files(CLI::App& app, Arguments& arguments) {
         command.app.add_option("place", command.options->locations, place_help)
             ->required()
             ->expected(least, -1)  // or more
-            ->option_text(least > 1 ? "(two or more; the last is where to)" : "(one or more)");
+            ->option_text(least > 1 ? "(two or more; the last is the destination)"
+                                    : "(one or more)");
         return command;
     };
     auto ls_command = add("ls", "list directories", ls, 1);
     ls_command.app.add_flag("-l,--long", ls_command.options->long_form, "mode, owner, size, time");
-    ls_command.app.add_flag("-a,--all", ls_command.options->all, "names that begin with a dot too");
-    ls_command.app.add_flag("-R,--recursive", ls_command.options->recursive, "subdirectories too");
+    ls_command.app.add_flag("-a,--all", ls_command.options->all,
+                            "also names that begin with a dot");
+    ls_command.app.add_flag("-R,--recursive", ls_command.options->recursive, "also subdirectories");
     auto cp_command = add("cp", "copy files and trees, with modes, times and links", cp, 2);
-    cp_command.app.add_flag("-r,-R,--recursive", cp_command.options->recursive, "directories too");
+    cp_command.app.add_flag("-r,-R,--recursive", cp_command.options->recursive, "also directories");
     cp_command.app.add_flag("-p,--preserve", cp_command.options->preserve,
-                            "to a local path, keep set-id bits and, as root, owners: only from a "
-                            "source that you trust");
+                            "at a local path, keep set-id bits and, as root, owners; use it only "
+                            "with a source that you trust");
     cp_command.app.footer(
-        "DIR/. is what DIR has in it. Copies in a container keep owners and set-id bits. Copies\n"
-        "at a local path belong to you, without set-id bits, unless -p is given. If a file cannot "
-        "be copied, the others still are.\n"
+        "DIR/. stands for the contents of DIR. Copies in a container keep owners and set-id bits. "
+        "Copies\n"
+        "at a local path belong to you, without set-id bits, unless -p is given. If one file "
+        "cannot "
+        "be copied, the others are copied.\n"
         "A file gets its name when its copy is complete. Ctrl-C leaves complete files, and\n"
         "directories that may still lack their modes and times; kill -9 may also leave files "
         "named\n"
         ".ros2store-…, which can be removed.");
     add("cat", "write files to standard output", cat, 1);
     auto rm_command = add("rm", "remove files and trees", rm, 1);
-    rm_command.app.add_flag("-r,-R,--recursive", rm_command.options->recursive, "directories too");
+    rm_command.app.add_flag("-r,-R,--recursive", rm_command.options->recursive, "also directories");
     rm_command.app.add_flag("-f,--force", rm_command.options->force,
                             "ignore files that do not exist");
     auto mkdir_command = add("mkdir", "make directories", mkdir, 1);
     mkdir_command.app.add_flag("-p,--parents", mkdir_command.options->parents,
-                               "parents too; ignore directories that exist");
+                               "also make parents; ignore directories that exist");
     add("mv", "rename within a container", mv, 2);
     add("stat", "show the attributes of files", stat, 1);
 }
@@ -324,33 +329,34 @@ struct TenantSetting {
     const char *option, *name, *help;
 };
 constexpr TenantSetting tenant_settings[] = {
-    {"--subject", "subjects", "of its certificates, separated by semicolons: CN=alice"},
+    {"--subject", "subjects", "subjects of its certificates, separated by semicolons: CN=alice"},
     {"--read", "read",
      "containers, or directories of them, that it may mount for reading: images, run-*, main/data"},
     {"--write", "write", "containers, or directories of them, that it may mount, read and change"},
     {"--create", "create", "containers that it may create"},
     {"--destroy", "destroy", "containers that it may destroy, with their contents"},
     {"--until", "until", "when its rights end: 2027-01-31, or 2027-01-31T18:00:00Z"},
-    {"--space", "space", "the most space that its containers may use together: 1TiB"},
-    {"--files", "files", "the most files in them: 10M"},
-    {"--weight", "weight", "weight of its share of DPU and engine time, 1 to 1000"},
-    {"--requests", "requests", "reads and writes per second"},
-    {"--bytes", "bytes", "bytes read and written per second: 500MiB"},
-    {"--names", "names", "requests per second on names and attributes"},
-    {"--burst", "burst", "for how long a rate may be exceeded after a pause: 100ms"},
-    {"--sessions", "sessions", "the most sessions at once"},
-    {"--handles", "handles", "the most files and directories that it has open at a DPU"},
+    {"--space", "space", "cap on the space of all its containers together: 1TiB"},
+    {"--files", "files", "cap on the number of files in them: 10M"},
+    {"--weight", "weight", "weight of its share of DPU and engine time: 1 to 1000"},
+    {"--requests", "requests", "limit on reads and writes per second"},
+    {"--bytes", "bytes", "limit on bytes read and written per second: 500MiB"},
+    {"--names", "names", "limit on requests per second for names and attributes"},
+    {"--burst", "burst", "how long it may exceed a rate after a pause: 100ms"},
+    {"--sessions", "sessions", "limit on its open sessions"},
+    {"--handles", "handles", "limit on its open files and directories at a DPU"},
     {"--requests-in-flight", "requests_in_flight",
-     "the most requests in progress; further ones wait"},
-    {"--bytes-in-flight", "bytes_in_flight", "the most payload of these requests: 16MiB"},
-    {"--users", "users", "of its machines, for whom it may act: any, or 1000-1999, 5000"},
-    {"--groups", "groups", "that its users may be in: any, or 1000-1999"},
+     "limit on its requests in progress; further requests wait"},
+    {"--bytes-in-flight", "bytes_in_flight", "limit on the payload of these requests: 16MiB"},
+    {"--users", "users", "user ids for which its machines may act: any, or 1000-1999, 5000"},
+    {"--groups", "groups", "group ids that its users may have: any, or 1000-1999"},
     {"--root-squash", "root_squash",
      "yes (the default) or no: user 0 and group 0 act as user nobody"},
-    {"--squash", "squash", "every user acts as this one: UID:GID"},
-    {"--uid-map", "uid_map", "its users' numbers and those in containers: HOST:STORED:COUNT"},
+    {"--squash", "squash", "the user and group for all its requests: UID:GID"},
+    {"--uid-map", "uid_map",
+     "maps user ids of its machines to those in containers: HOST:STORED:COUNT"},
     {"--gid-map", "gid_map", "the same for groups"},
-    {"--may", "may", "what its root may make: devices, set_ids, privileged_attributes"},
+    {"--may", "may", "what its root may create: devices, set_ids, privileged_attributes"},
 };
 
 void add_tenant(CLI::App& app, Arguments& arguments) {
@@ -385,31 +391,32 @@ void add_tenant(CLI::App& app, Arguments& arguments) {
         }
     };
     with_settings(
-        add("create", "a tenant, with its certificates, rights and limits", tenant_create));
-    with_settings(
-        add("set",
-            "change some settings, also of a revoked tenant; '' removes one, 'none' also a limit",
-            tenant_set));
+        add("create", "create a tenant, with its certificates, rights and limits", tenant_create));
+    with_settings(add(
+        "set", "change settings, also of a revoked tenant; '' removes a setting, 'none' a limit",
+        tenant_set));
     auto revoke_command =
-        add("revoke", "end its rights and its sessions; it stays in the list", tenant_revoke);
+        add("revoke", "end a tenant's rights and sessions; it stays in the list", tenant_revoke);
     named(revoke_command);
     revoke_command.app.add_option("--capability", revoke_command.options->capability,
-                                  "revoke only this one: an id from `tenant show` or the engine's "
-                                  "log");
-    named(add("remove",
-              "take a revoked one away: its name and subjects are free, what it made has no owner",
-              tenant_remove));
+                                  "revoke only the capability with this id (`tenant show` and the "
+                                  "engine's log show ids)");
+    named(
+        add("remove",
+            "remove a revoked tenant; its name and subjects are free, its containers have no owner",
+            tenant_remove));
     add("rotate-key", "sign capabilities of the pool with a new key from now on",
         tenant_rotate_key);
-    named(add("show", "a tenant's settings, and the capabilities that are in use", tenant_show));
-    add("list", "the tenants of a pool", tenant_list);
+    named(add("show", "show a tenant's settings and the capabilities in use", tenant_show));
+    add("list", "list the tenants of a pool", tenant_list);
     tenant.footer(
         "A change is durable when the command returns. DPU daemons apply it within a second.");
 }
 
 void add_certificates(CLI::App& app, Arguments& arguments) {
     CLI::App& certs = *app.add_subcommand(
-        "certs", "a development authority, and the certificates of engines, DPUs and clients");
+        "certs",
+        "manage a development authority and the certificates of engines, DPUs and clients");
     certs.require_subcommand(1);
     constexpr const char* directory = "the authority's directory";
     const auto add_common = [](Command<CertificateOptions>& command) {
@@ -419,31 +426,30 @@ void add_certificates(CLI::App& app, Arguments& arguments) {
         command.app.add_option("--days", command.options->days, "how long certificates are valid")
             ->capture_default_str();
     };
-    Command<CertificateOptions> init(certs, arguments, "init",
-                                     "make an authority, a server's and a client's certificate",
-                                     certs_init);
+    Command<CertificateOptions> init(
+        certs, arguments, "init", "make an authority, and certificates for a server and a client",
+        certs_init);
     init.app.add_option("directory", init.options->directory, directory)->required();
     add_common(init);
-    Command<CertificateOptions> issue(certs, arguments, "issue",
-                                      "one more certificate from an authority", certs_issue);
+    Command<CertificateOptions> issue(certs, arguments, "issue", "issue another certificate",
+                                      certs_issue);
     issue.app.add_option("directory", issue.options->directory, directory)->required();
     issue.app.add_option("certificate", issue.options->name, "the certificate's name")->required();
-    issue.app.add_flag("--server", issue.options->server, "of an engine or DPU daemon");
+    issue.app.add_flag("--server", issue.options->server, "for an engine or DPU daemon");
     issue.app.add_flag(
         "--replace", issue.options->replace,
-        "replace the certificate of that name; running programs start to use the new "
+        "replace the certificate of this name; running programs start to use the new "
         "one");
     add_common(issue);
     Command<CertificateOptions> revoke(certs, arguments, "revoke",
-                                       "exclude one certificate; its subject can get another one",
+                                       "revoke one certificate; its subject can get another one",
                                        certs_revoke);
     revoke.app.add_option("directory", revoke.options->directory, directory)->required();
     revoke.app
         .add_option("certificate", revoke.options->name,
                     "the certificate's name, or the path of its file, with a '/'")
         ->required();
-    Command<CertificateOptions> show(certs, arguments, "show", "the contents of a certificate",
-                                     certs_show);
+    Command<CertificateOptions> show(certs, arguments, "show", "show a certificate", certs_show);
     show.app.add_option("file", show.options->directory, "NAME.crt")->required();
 }
 
@@ -454,18 +460,19 @@ void add_questions(CLI::App& app, Arguments& arguments) {
     why_command.app.add_option("file", why_command.options->location, place_help)->required();
     why_command.app
         .add_option("--offset", why_command.options->offset,
-                    "of the 4 KiB that are read: 4096, 64K, 1M")
+                    "offset of the 4 KiB to read: 4096, 64K, 1M")
         ->transform(offset())
         ->capture_default_str();
     why_command.app.add_flag("--write", why_command.options->write,
-                             "also trace a write of the bytes that were read; not through a mount");
+                             "also trace a write of the same bytes; not through a mount");
     why_command.app.add_option("--trace-file", why_command.options->trace_file,
                                "also write the steps to this file, for ui.perfetto.dev");
     Command<DoctorOptions> doctor_command(
-        app, arguments, "doctor", "what this machine lacks, and the command that fixes it", doctor);
+        app, arguments, "doctor", "show what this machine lacks, and the commands that fix it",
+        doctor);
     doctor_command.app
         .add_option("place", doctor_command.options->location,
-                    "a directory with pools or for them, or a URI: then its server is examined, "
+                    "a directory of pools, or a URI whose server is to be examined "
                     "too")
         ->capture_default_str();
     doctor_command.app.add_option("--certs", doctor_command.options->certificates,
@@ -480,46 +487,48 @@ void add_questions(CLI::App& app, Arguments& arguments) {
         ->option_text("(any number) [.]");
     top_command.app
         .add_option("--interval", top_command.options->interval,
-                    "time between two refreshes, over which rates are averaged; 0.1 to 3600")
+                    "time between refreshes; rates are averages over it; 0.1 to 3600")
         ->check(interval())
         ->type_name("SECONDS")
         ->capture_default_str();
     top_command.app.add_flag(
         "--once", top_command.options->once,
-        "print one table after one interval; the default if standard output is "
-        "not a terminal, and with --json");
+        "print one table after one interval, then exit; the default with --json and if "
+        "standard output is not a terminal");
     top_command.app.add_option(
         "--password-file", top_command.options->password_file,
-        "its first line is the password of all of them; needed for addresses "
+        "a file whose first line is the password for all addresses; required for them "
         "(default for directories: DIR/run/engine.metrics and "
         "DIR/run/dpu.metrics)");
     top_command.app.footer(
-        "Tenants whose requests take the most time come first. REQ are reads and writes,\n"
-        "NAMES requests on names and attributes. P50 and P99 are between arrival and reply. BUSY "
-        "is the time of all\n"
-        "requests together; QUEUED is the part spent waiting for a turn, THROTTLED the part spent\n"
-        "waiting because of a rate of the tenant. For an engine, a DPU with rights of its own\n"
-        "is a tenant. Ctrl-C ends it.");
+        "Tenants whose requests take the most time come first. REQ counts reads and writes,\n"
+        "NAMES requests for names and attributes. P50 and P99 are times from arrival to reply. "
+        "BUSY is the total\n"
+        "time of all requests. QUEUED is the part spent waiting for a turn, THROTTLED the part\n"
+        "spent waiting because of the tenant's rate limits. At an engine, a DPU with rights of "
+        "its\n"
+        "own counts as a tenant. Ctrl-C ends the display.");
 }
 
 void add_plan(CLI::App& app, Arguments& arguments) {
-    Command<PlanOptions> command(app, arguments, "plan",
-                                 "how many machines the reads of GPUs need, from measured costs",
-                                 plan);
+    Command<PlanOptions> command(
+        app, arguments, "plan",
+        "compute how many machines the reads of GPUs need, from measured costs", plan);
     const auto add = [&](const char* name, std::string& value, const char* help) {
         return command.app.add_option(name, value, help);
     };
     PlanOptions& options = *command.options;
-    add("--gpus", options.gpus, "G: how many GPUs read")->required();
+    add("--gpus", options.gpus, "G: number of GPUs that read")->required();
     add("--rate", options.rate, "r: samples per second of one GPU")->required();
-    add("--sample", options.sample, "s: bytes of a sample: 150kB, 4MiB")->required();
+    add("--sample", options.sample, "s: size of a sample: 150kB, 4MiB")->required();
     add("--hardware", options.hardware, "a YAML file that describes the machines");
-    add("--costs", options.costs, "a file of ./dev bench costs (default: the one of this build)");
+    add("--costs", options.costs,
+        "a file that ./dev bench costs wrote (default: the one of this build)");
     add("--backend", options.backend, "what stores the data behind the DPUs: engine, rados, daos")
         ->capture_default_str();
     add("--provider", options.provider,
         "how the DPUs reach it (default: ucx+tcp; rados and daos: tcp)");
-    command.app.footer("docs/planning.md has the formulas and where they stop being trustworthy.");
+    command.app.footer("docs/planning.md has the formulas and their limits.");
 }
 
 }  // namespace

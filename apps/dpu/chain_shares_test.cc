@@ -1,4 +1,5 @@
-// Who may hand a DPU one more chain, and whose go for it.
+// Which tenants may hand a DPU another capability chain, and whose unused chains are dropped for
+// it.
 #include "chain_shares.h"
 
 #include <fmt/format.h>
@@ -11,11 +12,11 @@ namespace {
 
 TenantOfPool named(size_t number) { return {"pool", fmt::format("tenant-{}", number)}; }
 
-// A DPU of which each chain is in use, or none is.
+// A DPU whose chains are all in use, or all unused.
 class Dpu {
   public:
     explicit Dpu(bool in_use) : in_use_(in_use) {}
-    // As DelegatedPools does.
+    // Takes a chain as DelegatedPools does.
     Result<> take(size_t tenant) {
         size_t taken = 0;
         for (const auto& each : counts) taken += each.second.all;
@@ -48,7 +49,7 @@ TEST(ChainShares, TenantsThatTakeAllLeaveRoomForOthers) {
     EXPECT_EQ(dpu.take(0).error().code, Code::busy);
 }
 
-// The rest becomes smaller and smaller, but no place stays empty.
+// Each tenant gets a smaller share, but all chains are used.
 TEST(ChainShares, TheLastPlaceIsForATenantWithoutOne) {
     Dpu dpu(true);
     size_t tenants = 0, taken = 0;
@@ -68,7 +69,7 @@ TEST(ChainShares, SixtyFourTenantsHaveFourContainersEach) {
     }
 }
 
-TEST(ChainShares, TheTenantWithTheMostLosesWhatItDoesNotUse) {
+TEST(ChainShares, TheLargestTenantLosesUnusedChainsFirst) {
     Dpu dpu(false);
     for (size_t tenant = 0; tenant < 40; ++tenant) EXPECT_GE(dpu.take_all(tenant), 1U);
     size_t least = 100, most = 0;
@@ -80,18 +81,18 @@ TEST(ChainShares, TheTenantWithTheMostLosesWhatItDoesNotUse) {
     EXPECT_LE(most, 13U);
 }
 
-// The largest tenant uses all that it has: its unused ones do not exist, and it loses none.
-TEST(ChainShares, WhatIsUsedStays) {
+// The largest tenant uses all its chains, so it loses none.
+TEST(ChainShares, UsedChainsAreNotDropped) {
     std::map<TenantOfPool, ChainCount> counts{{named(0), {.all = 6, .unused = 0}},
                                               {named(1), {.all = 2, .unused = 1}},
                                               {named(2), {.all = 1, .unused = 1}}};
     const ChainBounds bounds{.per_tenant = 8, .in_all = 9};
     EXPECT_EQ(**tenant_to_make_room(counts, named(3), 9, bounds), named(1));
     EXPECT_EQ(**tenant_to_make_room(counts, named(2), 9, bounds), named(1));
-    // Its own, because nobody who has more has an unused one.
+    // Its own, because no tenant with more chains has an unused one.
     EXPECT_EQ(**tenant_to_make_room(counts, named(1), 9, bounds), named(1));
     EXPECT_EQ(tenant_to_make_room(counts, named(0), 9, bounds).error().code, Code::busy);
-    // A tenant of the same name in another pool is another one.
+    // A tenant with the same name in another pool is a different tenant.
     EXPECT_EQ(**tenant_to_make_room(counts, {"other", "tenant-0"}, 9, bounds), named(1));
 }
 

@@ -529,7 +529,7 @@ Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(
     if (best == nullptr || tenant.empty()) {
         co_return report.fail(Code::denied,
                               "no host of {} has handed this DPU a capability for the container "
-                              "'{}' of the pool '{}'; use a client library that does",
+                              "'{}' of the pool '{}'; use a client library of this version",
                               tenant.empty() ? "a tenant" : "'" + tenant + "'", use.container,
                               pool);
     }

@@ -50,7 +50,7 @@ Result<> check(const DirectorySettings& directories, const std::vector<std::stri
         }
         if (std::ranges::find(pools, pool) != pools.end()) {
             return no(
-                fmt::format("is in the pool '{}', which is not of directories ('pools'); "
+                fmt::format("is in the pool '{}', which does not consist of directories ('pools'); "
                             "choose another name",
                             pool));
         }

@@ -36,7 +36,7 @@ config::Table describe(Settings& s) {
                      "rados_osd_op_timeout limits the time of a request (30 s)."},
                     {"user", "client.NAME, whose key ring the configuration names (client.admin)."},
                     {"metadata", "the RADOS pool for metadata, which must be replicated (NAME)."},
-                    {"data", "the RADOS pool for data (that for metadata)."},
+                    {"data", "the RADOS pool for data (the pool for metadata)."},
                     {"sweep", "how often remains of crashed clients are removed (1h); 0s: never."}},
            .into = &s.rados_given,
            .example = "big: {rados: {conf: /etc/ceph/ceph.conf, user: client.ros2, metadata: meta, "
@@ -232,7 +232,7 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     if (settings.keys.empty() && !settings.new_container_key.empty()) {
         return report.fail(Code::invalid,
                            "{}: 'encryption: new_containers' names a key, and 'encryption: keys' "
-                           "no place that has it",
+                           "no location for it",
                            where);
     }
     ROS2S_TRY(want(settings.control, "control: listen"));

@@ -87,7 +87,7 @@ class TenantDomainsTest : public testing::Test {
         }
         return count;
     }
-    // Everything on the reactor's core.
+    // Everything runs on the reactor's core.
     void run(Task<> (*body)(TenantDomainsTest&, Rig&)) {
         run(body, {.provider = "shm", .address = directory + "/listener"});
     }
@@ -143,7 +143,7 @@ Task<> be_two(TenantDomainsTest&, Rig& rig) {
 }
 TEST_F(TenantDomainsTest, ASubjectOfTwoTenantsHasTwoDomains) { run(be_two); }
 
-// On a network a listener has one of a thousand ports, so hashes of names collide.
+// On a network, a listener has one of a thousand ports, so hashes of names can collide.
 Task<> meet(TenantDomainsTest&, Rig& rig) {
     const daemon::Listen any{.provider = rig.provider, .address = "127.0.0.1:7600"};
     std::map<std::string, std::string> names;
@@ -161,12 +161,12 @@ Task<> meet(TenantDomainsTest&, Rig& rig) {
     co_await rig.enter(one, again);
     EXPECT_EQ(first, again);
 }
-TEST_F(TenantDomainsTest, WithNamesThatMeetHaveListenersOfTheirOwn) {
+TEST_F(TenantDomainsTest, CollidingNamesGetDifferentListeners) {
     const int ports = 20000 + getpid() % 20000;
     run(meet, {.provider = "ofi+tcp;ofi_rxm", .address = fmt::format("127.0.0.1:{}", ports)});
 }
 
-// Peers without a ticket at the listeners of all tenants have one bound.
+// Peers without a ticket have one bound for the listeners of all tenants.
 Task<> knock(TenantDomainsTest&, Rig& rig) {
     Report report;
     std::vector<fabric::Descriptor> silent;
@@ -185,7 +185,7 @@ Task<> knock(TenantDomainsTest&, Rig& rig) {
 }
 TEST_F(TenantDomainsTest, StrangersOfAllTenantsAreCountedTogether) { run(knock); }
 
-// Another process has the first one's port, so the first one waits. Meanwhile a second one is
+// Another process has the port of the first one, so the first one waits. Meanwhile a second one is
 // opened and closed.
 Task<> come_slowly(Rig& rig, std::vector<std::string>& order) {
     std::string address;
@@ -203,7 +203,7 @@ Task<> come_beside(TenantDomainsTest&, Rig& rig) {
     co_await slow.join();
     EXPECT_EQ(order, (std::vector<std::string>{"quick", "slow"}));
 }
-TEST_F(TenantDomainsTest, OneTenantsComingTakesNoTimeOfOthers) {
+TEST_F(TenantDomainsTest, OpeningOneDomainDoesNotDelayOthers) {
     const daemon::Listen place{
         .provider = "ofi+tcp;ofi_rxm",
         .address = fmt::format("127.0.0.1:{}", 20000 + (getpid() + 5000) % 20000)};
@@ -241,7 +241,7 @@ Task<> be_many(TenantDomainsTest&, Rig& rig) {
 }
 TEST_F(TenantDomainsTest, LabelsAreBounded) { run(be_many); }
 
-// A socket without a process, as after kill -9.
+// A socket file without a process, as after kill -9.
 Task<> leave_a_socket(Reactor& reactor, std::string directory) {
     Report report;
     const auto domain = fabric::open_domain(reactor, "shm", {}, report);

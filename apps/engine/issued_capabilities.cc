@@ -296,7 +296,7 @@ Task<Result<>> IssuedCapabilities::show(const Call& call, session::Session& sess
     }
     const bool is_direct = verified->depth == 1;
     if (!is_direct && !is_delegate(subject)) {
-        co_return refuse(subject, what, "it is for a DPU, and this is none", report);
+        co_return refuse(subject, what, "it is for a DPU, and the sender is not one", report);
     }
     const tenancy::Tenant* const tenant =
         tenancy::tenant_of(std::as_const(pools_).tenants(pool)->tenants(), subject);

@@ -1,5 +1,5 @@
-// Who waits for whom when capabilities are asked for. What is issued: tests/daemons
-// (delegated_test, delegated_attack_test).
+// Requests for capabilities: a caller waits only for its own earlier requests. tests/daemons
+// (delegated_test, delegated_attack_test) checks what is issued.
 #include "issued_capabilities.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// An engine without an authority: it refuses each wish, in its turn.
+// An engine without an authority. It refuses each request in its turn.
 struct Rig {
     sim::World world{1};
     Pools pools;

@@ -12,7 +12,7 @@ void refused(std::string_view yaml, std::string_view why) {
     EXPECT_EQ(settings.error().code, Code::invalid);
     EXPECT_NE(report.text().find(why), std::string::npos) << report.text();
 }
-TEST(EngineSettings, Nonsense) {
+TEST(EngineSettings, InvalidValuesAreRefused) {
     refused("{}", "pools");
     refused("pools: ','", "no directory");
     refused("pools: /a\ncontrol: {listen: ''}", "no address");

@@ -62,7 +62,7 @@ Task<int> run_in_mount(OsReactor& reactor, BlockingPool& blocking, fs::FileSyste
     co_return status.value_or(-1);
 }
 
-// Just before a file is made longer, another client writes its byte 9999.
+// Just before the file is extended, another client writes its byte 9999.
 class OvertakenStore final : public object::ForwardingStore {
   public:
     using ForwardingStore::ForwardingStore;
@@ -200,7 +200,7 @@ Task<> forget_a_directory(OsReactor& reactor, BlockingPool& blocking) {
     EXPECT_EQ(::rmdir(shared.c_str()), 0);
 }
 
-// Each one that was ever seen would otherwise be kept until the mount ends.
+// Otherwise each node that was ever seen would be kept until the mount ends.
 TEST(Server, ForgetsDirectoriesThatTheKernelForgets) {
     Report report;
     auto reactor = OsReactor::create({}, report);

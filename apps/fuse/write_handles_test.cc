@@ -12,7 +12,8 @@
 namespace ros2s::fuse {
 namespace {
 
-// A file of user 7 with mode 0644. Nobody else may write, also not the mount's own process.
+// A file of user 7 with mode 0644. No other user may write, including the user of the mount's
+// process.
 Task<> write_both_ways(Reactor& reactor, bool append_first) {
     const Call call;
     Report report;

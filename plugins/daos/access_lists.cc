@@ -24,7 +24,7 @@ struct Letter {
     uint64_t bit;
     const char* name;
 };
-// In the order in which texts have them.
+// In their order in texts.
 constexpr auto access_letters =
     std::to_array<Letter>({{.letter = 'A', .bit = DAOS_ACL_ACCESS_ALLOW, .name = "Allow"},
                            {.letter = 'U', .bit = DAOS_ACL_ACCESS_AUDIT, .name = "Audit"},
@@ -52,7 +52,7 @@ bool is_named(const char* name) { return name != nullptr && *name != '\0'; }
 
 size_t bytes_of(const daos_ace& entry) { return sizeof(daos_ace) + entry.dae_principal_len; }
 
-// The entry's name: up to its zero byte, and not beyond its length.
+// The name of the entry: up to its zero byte, at most to the entry's end.
 std::string_view name_of(const daos_ace& entry) {
     return {static_cast<const char*>(entry.dae_principal),
             ::strnlen(static_cast<const char*>(entry.dae_principal), entry.dae_principal_len)};
@@ -73,7 +73,7 @@ Entries entries_of(daos_acl* list) {
     return entries;
 }
 
-// A new list of these, in this order.
+// A new list of these entries, in this order.
 daos_acl* list_of(std::span<daos_ace* const> entries) {
     size_t bytes = 0;
     for (const auto* each : entries) bytes += bytes_of(*each);
@@ -120,7 +120,7 @@ std::array<std::pair<unsigned, uint64_t>, 3> rights_of(const daos_ace& entry) {
              {DAOS_ACL_ACCESS_ALARM, entry.dae_alarm_perms}}};
 }
 
-// A text has the same rights for all kinds of access. False: they differ.
+// A text has one set of rights for all kinds of access. False: the entry has different ones.
 bool common_rights(const daos_ace& entry, uint64_t& rights) {
     rights = entry.dae_allow_perms | entry.dae_audit_perms | entry.dae_alarm_perms;
     return std::ranges::all_of(rights_of(entry), [&](const auto& each) {
@@ -465,7 +465,7 @@ int daos_acl_to_strs(daos_acl* acl, char*** ace_strs, size_t* ace_nr) {
 
 // ---- principals
 
-// NAME@ or NAME@DOMAIN.
+// Parses NAME@ or NAME@DOMAIN.
 bool daos_acl_principal_is_valid(const char* name) {
     if (name == nullptr) return false;
     const std::string_view text(name, ::strnlen(name, DAOS_ACL_MAX_PRINCIPAL_BUF_LEN));
@@ -505,7 +505,7 @@ int daos_acl_principal_to_gid(const char* principal, gid_t* gid) {
                           });
 }
 
-// u:NAME@, g:NAME@, or one of the three that are no names.
+// Parses u:NAME@, g:NAME@, or one of the three special principals.
 int daos_acl_principal_from_str(const char* principal_str, daos_acl_principal_type* type,
                                 char** name) {
     if (principal_str == nullptr || type == nullptr || name == nullptr) return -DER_INVAL;

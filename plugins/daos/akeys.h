@@ -21,11 +21,11 @@ struct AkeyParts {
     daos_iod_type_t type = DAOS_IOD_NONE;
     uint64_t record_bytes = 0;
 };
-// Type NONE: it is none of ours.
+// Type NONE: the key is not one of this library.
 [[nodiscard]] AkeyParts parse_akey(std::string_view stored);
 
-// Objects of the container itself. Ids of programs have something in the upper half of the high
-// word, and DFS has another high word.
+// Objects of the container itself. In ids of programs the upper half of the high word is not zero,
+// and DFS has another high word.
 inline constexpr uint64_t reserved_high = 0x4441'4f01;
 inline constexpr object::ObjectId attributes_id{.high = reserved_high, .low = 0};
 inline constexpr object::ObjectId allocations_id{.high = reserved_high, .low = 1};
@@ -43,8 +43,8 @@ inline constexpr size_t array_sizes_bytes = 24;
 [[nodiscard]] std::string encode(const ArraySizes& sizes);
 [[nodiscard]] std::optional<ArraySizes> decode_array_sizes(std::string_view bytes);
 
-// The settings that a program gives to a container when it creates it. Without it a container is a
-// file system of DAOS's defaults. Zeros: the default.
+// The settings of a program at the creation of a container. Without them, a container is a file
+// system with DAOS's defaults. Zeros: the default.
 struct ContainerSettings {
     uint32_t layout = DAOS_PROP_CO_LAYOUT_POSIX;
     uint32_t mode = 0;  // DFS_RELAXED or DFS_BALANCED
@@ -59,8 +59,8 @@ inline constexpr size_t hint_bytes_max = 127;
 inline constexpr size_t settings_bytes = 168;
 [[nodiscard]] std::string encode(const ContainerSettings& settings);
 [[nodiscard]] std::optional<ContainerSettings> decode_settings(std::string_view bytes);
-// Converts the result of reading them: `rc`, and the bytes if it is 0. The defaults are for
-// -DER_NONEXIST alone. Returns 0 or -DER_; -DER_DF_INVAL: the bytes are not in this format.
+// Converts the result of reading them: `rc`, and the bytes if `rc` is 0. Only -DER_NONEXIST gives
+// the defaults. Returns 0 or -DER_; -DER_DF_INVAL: the bytes are not in this format.
 [[nodiscard]] int settings_from(int rc, std::string_view bytes, ContainerSettings& settings);
 
 }  // namespace ros2s::daos

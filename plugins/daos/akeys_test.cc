@@ -74,7 +74,7 @@ TEST(ContainerSettings, HaveAFormat) {
     EXPECT_EQ(decode_settings(endless), std::nullopt);
 }
 
-// Whoever took the defaults then would store them over what was kept.
+// A caller that got the defaults would overwrite the stored values.
 TEST(ContainerSettings, AreTheDefaultsOnlyIfNothingWasKept) {
     const ContainerSettings kept{.layout = 2, .mode = 4, .hints = "file:max"};
     const std::string bytes = encode(kept);

@@ -43,9 +43,9 @@ struct Cells {
     Bytes memory;
 };
 
-// Cuts the ranges to chunks and, if there is a list, to its buffers and to what one transaction can
-// write. As in DAOS, iov_len is what is read or written of a buffer. Errors: -DER_INVAL,
-// -DER_IO_INVAL (not as many bytes as cells).
+// Splits the ranges at chunks and, if there is a list, at its buffers and at the limits of one
+// transaction. As in DAOS, iov_len is the number of bytes to read or write in a buffer. Errors:
+// -DER_INVAL, -DER_IO_INVAL (bytes and cells do not match).
 int cut(const ArrayObject& array, const daos_array_iod_t* iod, const d_sg_list_t* list,
         std::vector<Cells>& parts) {
     if (iod == nullptr || (iod->arr_rgs == nullptr && iod->arr_nr > 0)) return -DER_INVAL;
@@ -97,8 +97,8 @@ uint64_t size_in(const ArrayObject& array, const object::QueryReply& facts) {
     return (facts.highest_dkey.number() - 1) * array.chunk_bytes + facts.size;
 }
 
-// The size is that of the last chunk, and there is no next one. The store has no condition for all
-// chunks above: one far beyond the end is not noticed.
+// The last chunk determines the size, and the next chunk is absent. The store has no condition on
+// all later chunks, so a chunk far beyond the end is not noticed.
 void require_size(const ArrayObject& array, const object::QueryReply& facts, Collected& out) {
     Condition condition{
         .kind = Condition::Kind::no_dkeys, .object = array.id, .akey = cells_akey()};
@@ -139,7 +139,7 @@ int read(ArrayObject& array, daos_handle_t handle, daos_array_iod_t* iod, d_sg_l
                          .extent = part.extent,
                          .window = object::Window::local(part.memory)});
     }
-    // Before the bytes: what is below this size was there.
+    // Set before the bytes are read: bytes below this size existed.
     const auto facts = array.access->run([&] { return facts_of(array); });
     if (!facts) return der_of(facts.error());
     const uint64_t size = size_in(array, *facts);
@@ -220,7 +220,7 @@ int resize(ArrayObject& array, daos_handle_t handle, uint64_t cells) {
         out.add({.kind = Operation::Kind::punch_dkeys,
                  .object = array.id,
                  .dkey = array.chunk(chunks + (rest > 0 ? 1 : 0))});
-        // The last chunk says where the array ends.
+        // The last chunk determines the end of the array.
         if (rest > 0 || chunks > 0) {
             auto last = below(rest > 0 ? chunks : chunks - 1);
             last.size = rest > 0 ? rest : array.chunk_bytes;
@@ -230,7 +230,7 @@ int resize(ArrayObject& array, daos_handle_t handle, uint64_t cells) {
     });
 }
 
-// False: no array has these.
+// False: no array can have these sizes.
 bool set_sizes(ArrayObject& array, uint64_t cell_bytes, uint64_t chunk_cells) {
     array.cell_bytes = cell_bytes;
     return cell_bytes > 0 && chunk_cells > 0 &&
@@ -333,7 +333,7 @@ int open_sized(daos_handle_t container, daos_obj_id_t id, unsigned mode, uint64_
 }  // namespace
 }  // namespace ros2s::daos
 
-// Not of an array that keeps its sizes: these are read from it.
+// Not for an array that stores its sizes: they are read from it.
 int daos_array_open_with_attr(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t,
                               unsigned int mode, daos_size_t cell_size, daos_size_t chunk_size,
                               daos_handle_t* oh, daos_event_t* ev) {

@@ -14,7 +14,7 @@ using namespace ros2s::daos;
 namespace ros2s::daos {
 namespace {
 
-// The node at a where, behind a symbolic link if there is one. It does not count as looked up.
+// The node at a location, through a symbolic link if there is one. It does not count as looked up.
 Task<Result<fs::Attributes>> follow(ros2s_fs& fs, std::string path) {
     const auto found = co_await fs::resolve(fs.file_system(), fs.call, path, fs::LastLink::follow);
     if (found && found->node != fs::root_node) fs.file_system().forget(found->node, 1);
@@ -35,8 +35,9 @@ int change(dfs_t* dfs, fs::NodeId node, const fs::SetAttributes& changes) {
         fs.run([&] { return fs.file_system().set_attributes(fs.call, node, changes); }));
 }
 
-// libdfs takes any name. Ours need a namespace: a name without one gets this, and is shown without
-// it. "system." stays refused, as nothing here would respect the meaning of these.
+// libdfs accepts any name. Names here need a namespace: a name without one gets this one, and is
+// shown without it. Names in "system." are refused, because nothing here would respect their
+// meaning.
 constexpr std::string_view own_space = "user.dfs:";
 
 std::string stored_name(const char* name) {
@@ -51,8 +52,8 @@ std::string shown_name(const std::string& stored) {
     return stored.starts_with(own_space) ? stored.substr(own_space.size()) : stored;
 }
 
-// Whether the process's user has the rights of `mask`. As libdfs: any right of the owner, the group
-// or others that applies is enough, and root has no others.
+// Whether the process's user has the rights in `mask`. As in libdfs, any applicable right of the
+// owner, the group or others is enough, and root has no additional rights.
 bool allows(const fs::Attributes& node, int mask) {
     mode_t granted = node.mode & S_IRWXO;
     if (node.uid == ::geteuid()) granted |= (node.mode & S_IRWXU) >> 6;
@@ -79,7 +80,7 @@ int dfs_ostat(dfs_t* dfs, dfs_obj_t* obj, struct stat* stbuf) {
     auto& fs = dfs->fs();
     const auto got = fs.run([&] { return fs.file_system().get_attributes(fs.call, obj->node); });
     if (!got) return errno_of(got.error());
-    // As libdfs, which looks the name up: what was removed is not there, also while it is open.
+    // As libdfs, which looks up the name: a removed file is not found, even if it is open.
     if (got->links == 0) return ENOENT;
     api::c::to_stat(*got, *stbuf);
     return 0;
@@ -185,7 +186,7 @@ int dfs_removexattr(dfs_t* dfs, dfs_obj_t* obj, const char* name) {
         fs.run([&] { return fs.file_system().remove_xattr(fs.call, obj->node, stored); }));
 }
 
-// As libdfs: the names that fit are returned, and the size of all.
+// As libdfs: returns the names that fit, and the total size.
 int dfs_listxattr(dfs_t* dfs, dfs_obj_t* obj, char* list, daos_size_t* size) {
     if (const int rc = check(dfs, obj); rc != 0) return rc;
     if (size == nullptr) return EINVAL;

@@ -53,7 +53,7 @@ constexpr Word words[] = {
     {"EC_MAX", OC_EC_MAX},
 };
 
-// 0: not a number of groups that DAOS has.
+// 0: DAOS has no such number of groups.
 uint32_t parse_groups(std::string_view text, bool one_only) {
     if (text == "X") return one_only ? 0 : MAX_NUM_GROUPS;
     for (const uint32_t each : groups) {

@@ -18,7 +18,7 @@ struct Hint {
     daos_oclass_id_t id = 0;
 };
 
-// Hints are TYPE:HOW, as in "file:max". False: it is none.
+// Hints are TYPE:HOW, as in "file:max". False: it is not a hint.
 bool read_hint(std::string_view text, Hint& hint) {
     const auto colon = text.find(':');
     if (colon == std::string_view::npos) return false;
@@ -34,7 +34,7 @@ bool read_hint(std::string_view text, Hint& hint) {
     return true;
 }
 
-// Calls take(hint) for each. False: one is none.
+// Calls take(hint) for each. False: one of them is invalid.
 template <class Take>
 bool read_hints(std::string_view rest, Take&& take) {
     while (!rest.empty()) {

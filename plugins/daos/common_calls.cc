@@ -100,7 +100,7 @@ daos_size_t daos_sgl_buf_size(d_sg_list_t* sgl) {
     return bytes;
 }
 
-// In where. Null if there is nothing else.
+// The next entry at this location. Null: there is none.
 char* daos_str_trimwhite(char* str) {
     const auto is_space = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
     while (is_space(*str)) ++str;
@@ -111,7 +111,7 @@ char* daos_str_trimwhite(char* str) {
     return str;
 }
 
-// The array is known to its functions only, which swap two entries: a heap sort.
+// Only the caller's functions know the array and can swap two entries, so this is a heap sort.
 int daos_array_sort(void* array, unsigned int len, bool unique, daos_sort_ops_t* ops) {
     const auto sift = [&](int at, int end) {
         for (int child = 2 * at + 1; child < end; child = 2 * at + 1) {
@@ -149,7 +149,7 @@ int daos_event_priv_reset(void) { return 0; }
 namespace ros2s::daos {
 namespace {
 
-// The position is the property's value.
+// The position in the table is the property's value.
 constexpr auto checksum_names = std::to_array<const char*>(
     {"off", "crc16", "crc32", "crc64", "sha1", "sha256", "sha512", "adler32"});
 constexpr auto cipher_names =

@@ -13,7 +13,7 @@ using namespace ros2s::daos;
 namespace ros2s::daos {
 namespace {
 
-// How often others may be faster.
+// The number of attempts if other clients change the object at the same time.
 constexpr int attempts_max = 64;
 
 // Open for one call.
@@ -50,7 +50,7 @@ int set_attributes(StoreObject& object, std::span<char const* const> names,
 int get_attribute(StoreObject& object, const char* name, void* buffer, size_t& size) {
     object::FetchItem item;
     if (const int rc = to_name(name, item.dkey); rc != 0) return rc;
-    // A value that does not fit is cut, and `size` becomes its whole length.
+    // A value that does not fit is truncated, and `size` becomes its full length.
     std::string whole(object::value_bytes_max, '\0');
     daos_size_t bytes = 0;
     int rc = -DER_REC2BIG;
@@ -80,7 +80,7 @@ Task<Result<std::string>> all_names(StoreObject& object) {
     }
 }
 
-// `first`: of `count` ids that nobody else gets.
+// `first`: the first of `count` ids that no other caller gets.
 int allocate(StoreObject& object, uint64_t count, uint64_t& first) {
     const object::Dkey name{next_id_name};
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
@@ -141,7 +141,7 @@ int daos_cont_list_attr(daos_handle_t coh, char* buffer, size_t* size, daos_even
     return finish_call(ev, 0);
 }
 
-// No error for one that is not there.
+// A missing attribute is not an error.
 int daos_cont_del_attr(daos_handle_t coh, int n, char const* const names[], daos_event_t* ev) {
     if (n <= 0 || names == nullptr) return -DER_INVAL;
     StoreObject object;

@@ -29,7 +29,7 @@ Result<fs::Attributes> root_of(const Container& container) {
     return fs.run([&] { return fs.file_system().get_attributes(fs.call, fs::root_node); });
 }
 
-// NAME@, or NUMBER@ for one that this machine has no name for.
+// NAME@, or NUMBER@ for a number without a name on this machine.
 char* principal_of(uint32_t number, int (*look_up)(uint32_t, char**)) {
     char* name = nullptr;
     if (look_up(number, &name) == 0) return name;
@@ -43,7 +43,8 @@ daos_acl* shown_rights() {
     return daos_acl_from_strs(all, std::size(all), &list) == 0 ? list : nullptr;
 }
 
-// The first object of a container that is no file system, by which its program finds the others.
+// The first object of a container that is not a file system. Its program finds the others through
+// it.
 daos_prop_co_roots* shown_roots() {
     auto* const roots =
         static_cast<daos_prop_co_roots*>(std::calloc(1, sizeof(daos_prop_co_roots)));
@@ -85,14 +86,14 @@ int fill(const std::shared_ptr<Container>& container, daos_prop_entry& entry) {
         case DAOS_PROP_CO_EC_CELL_SZ: entry.dpe_val = 64 << 10; return 0;
         case DAOS_PROP_CO_RP_PDA: entry.dpe_val = UINT32_MAX; return 0;
         case DAOS_PROP_CO_PERF_DOMAIN: entry.dpe_val = 255; return 0;
-        // Off, none, or healthy.
+        // The values that mean off, none, or healthy.
         default: entry.dpe_val = 0; return 0;
     }
     entry.dpe_val_ptr = made;
     return made == nullptr ? -DER_NOMEM : 0;
 }
 
-// Of a pool. What a pool has of its own is its label; nobody has rights by a list.
+// Properties of a pool. Only its label is its own. No list gives rights on a pool.
 int fill(const Pool& pool, daos_prop_entry& entry) {
     entry.dpe_flags = 0;
     switch (entry.dpe_type) {
@@ -114,8 +115,8 @@ int fill(const Pool& pool, daos_prop_entry& entry) {
     return entry.dpe_val_ptr == nullptr ? -DER_NOMEM : 0;
 }
 
-// Fills those that are listed between `first` and `end`. A list without entries gets one of each
-// kind; an entry without a type gets the next one.
+// Fills the listed properties between `first` and `end`. A list without entries gets one of each
+// kind; an entry without a type gets the next kind.
 template <class Fill>
 int fill_list(daos_prop_t& properties, uint32_t first, uint32_t end, Fill&& fill_one) {
     if (properties.dpp_nr == 0 || properties.dpp_entries == nullptr) {
@@ -167,7 +168,8 @@ int set_owner(daos_handle_t handle, const char* user, const char* group) {
 
 }  // namespace
 
-// What could not be read has no defaults: a caller would keep them in its place.
+// Settings that cannot be read are an error, not the defaults: a caller would store the defaults
+// over them.
 int settings_of(const std::shared_ptr<Container>& container, ContainerSettings& settings) {
     settings = {};
     StoreObject object;
@@ -183,7 +185,7 @@ int settings_of(const std::shared_ptr<Container>& container, ContainerSettings& 
     return settings_from(rc, bytes, settings);
 }
 
-// Behind a DPU, and where containers may be encrypted, nothing is kept.
+// Behind a DPU, and for containers that may be encrypted, nothing is stored.
 int keep_settings(const std::shared_ptr<Container>& container, const ContainerSettings& settings) {
     StoreObject object;
     if (why_without_objects(*container) != nullptr) return 0;
@@ -222,7 +224,7 @@ int daos_cont_set_prop(daos_handle_t coh, daos_prop_t* prop, daos_event_t* ev) {
     const std::span entries(prop->dpp_entries, prop->dpp_nr);
     for (const auto& entry : entries) {
         const bool is_kept = entry.dpe_type == DAOS_PROP_CO_LAYOUT_TYPE;
-        // Programs set the status to healthy, which it always is.
+        // Programs set the status to healthy. It always is.
         if (is_kept || entry.dpe_type == DAOS_PROP_CO_STATUS) continue;
         if (entry.dpe_type == DAOS_PROP_CO_LABEL && entry.dpe_str != nullptr &&
             container->label == entry.dpe_str) {

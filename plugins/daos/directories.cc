@@ -36,7 +36,7 @@ Task<Result<>> open_listing(dfs_obj_t& directory) {
         directory.listing = opened.handle;
         co_return {};
     }
-    // Another thread was faster.
+    // Another thread has done it in the meantime.
     co_return co_await fs.file_system().close(fs.call, opened.handle);
 }
 
@@ -62,7 +62,7 @@ Task<Result<std::vector<fs::ListedEntry>>> list(dfs_obj_t& directory, uint64_t c
     co_return listed;
 }
 
-// Calls take(entry) for up to `count` entries; a name that was removed meanwhile is left out.
+// Calls take(entry) for up to `count` entries. A name that was removed meanwhile is left out.
 template <class Take>
 int walk(dfs_t* dfs, dfs_obj_t* directory, daos_anchor_t* anchor, uint32_t& count,
          bool with_attributes, Take&& take) {
@@ -102,7 +102,8 @@ Task<Result<>> remove_one(ros2s_fs& fs, fs::NodeId directory, std::string_view n
                                : fs.file_system().unlink(fs.call, directory, name);
 }
 
-// What is below a directory goes first. Bounded by the depth of the tree: each level is a frame.
+// Removes the contents of a directory first. The recursion is bounded by the depth of the tree:
+// each level is a frame.
 Task<Result<>> remove_tree(ros2s_fs& fs, fs::NodeId directory, std::string name) {
     ROS2S_CO_TRY_ASSIGN(const auto found,
                         co_await fs.file_system().lookup(fs.call, directory, name));
@@ -111,7 +112,7 @@ Task<Result<>> remove_tree(ros2s_fs& fs, fs::NodeId directory, std::string name)
         const auto opened = co_await fs.file_system().open(fs.call, found.node, {});
         if (!opened) done = fail(opened.error());
         while (done) {
-            // Removed entries do not come again, so each turn starts at the first.
+            // Removed entries are not listed again, so each pass starts at the beginning.
             const auto entries = co_await fs.file_system().readdir(fs.call, opened->handle, 0,
                                                                    fs::names_together_max);
             if (!entries) done = fail(entries.error());
@@ -158,7 +159,7 @@ int rename(dfs_t* dfs, dfs_obj_t* from, const char* name, dfs_obj_t* to, const c
         return fs.file_system().rename(fs.call, source.directory, source.name, target.directory,
                                        target.name, options);
     });
-    // A directory into itself.
+    // A directory cannot be moved into itself.
     if (!done && done.error().code == Code::loop) return EINVAL;
     return errno_of(done);
 }
@@ -235,7 +236,7 @@ int dfs_exchange(dfs_t* dfs, dfs_obj_t* parent1, const char* name1, dfs_obj_t* p
     return rename(dfs, parent1, name1, parent2, name2, {.exchange = true});
 }
 
-// `flags`: RENAME_NOREPLACE only, as in libdfs. `moid`: of what is moved.
+// `flags`: RENAME_NOREPLACE only, as in libdfs. `moid`: the id of the moved object.
 int dfs_move_internal(dfs_t* dfs, unsigned int flags, dfs_obj_t* parent, const char* name,
                       dfs_obj_t* new_parent, const char* new_name, daos_obj_id_t* moid,
                       daos_obj_id_t* oid) {

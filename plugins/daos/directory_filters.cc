@@ -19,8 +19,8 @@ struct dfs_pipeline {
 namespace ros2s::daos {
 namespace {
 
-// '%': any text; '_': any character; '\': the next one as it is. In time linear in both lengths
-// for each '%': only the last one is tried again.
+// '%': any text; '_': any character; '\': the next character literally. The time for each '%' is
+// linear in both lengths, because only the last one is tried again.
 bool matches(std::string_view pattern, std::string_view name) {
     size_t at = 0;
     size_t in_name = 0;

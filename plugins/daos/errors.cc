@@ -15,7 +15,7 @@ struct Pair {
     int os_errno;
     int der;
 };
-// Where several errnos mean one DER_ number, or the reverse, the first line of it is used.
+// If several errnos map to one DER_ number, or the reverse, the first line is used.
 constexpr Pair pairs[] = {
     {EPERM, DER_NO_PERM},
     {EACCES, DER_NO_PERM},

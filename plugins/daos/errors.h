@@ -15,8 +15,8 @@ namespace ros2s::daos {
 // ENOENT for -DER_NONEXIST. 0 for 0.
 [[nodiscard]] int errno_of_der(int der) noexcept;
 
-// One line on standard error, once per process and sentence: the interface has room for numbers
-// only.
+// Prints one line on standard error, once per process and sentence, because the interface can
+// return numbers only.
 void say_once(std::string_view sentence);
 
 }  // namespace ros2s::daos

@@ -14,15 +14,15 @@ using Status = EventState::Status;
 
 constexpr uint32_t ring_depth = 4096;
 constexpr uint32_t reaped_together_max = 64;
-// A thread that waits looks this often for events that other threads have completed.
+// A waiting thread checks at this interval for events that other threads have completed.
 constexpr std::chrono::milliseconds look_again = std::chrono::milliseconds(10);
-// A program that polls without waiting gets a moment of rest in every poll from this many fruitless
-// ones on: on a busy machine the storage needs the processor.
+// After this many polls without a result, a program that polls without waiting sleeps briefly in
+// each poll: on a busy machine the storage needs the processor.
 constexpr uint32_t fruitless_polls_max = 1;
 constexpr int64_t rest_ns = 50'000;
 
-// How long a wait may still take, at most until the next look. A negative limit is none; the clock
-// is not read for a limit of 0.
+// The remaining time of a wait, at most until the next check. A negative limit: no limit. For a
+// limit of 0 the clock is not read.
 class Deadline {
   public:
     explicit Deadline(int64_t timeout_us) : timeout_us_(timeout_us) {
@@ -57,8 +57,8 @@ struct Submitted {
     Piece piece;
 };
 
-// A write that ends early, after `done` bytes, has written the beginning. Its rest fails with the
-// reason. Returns what the whole write would have returned.
+// A write that ends early has written `done` bytes at the beginning. The rest fails with the
+// reason. Returns the result of the whole write.
 int64_t finish_write(const Submitted& write, int64_t done) {
     const auto bytes = static_cast<int64_t>(write.piece.bytes);
     while (done < bytes) {
@@ -175,7 +175,7 @@ int EventQueue::start(daos_event_t& event, const Transfer& transfer) {
         if (rc == 0 && accepted < transfer.pieces.size()) progress(look_again.count() * 1'000'000);
     }
     if (accepted == transfer.pieces.size() && accepted > 0) return 0;
-    // What was not submitted is done, with this error.
+    // Requests that were not submitted are complete, with this error.
     const std::lock_guard locked(state_);
     state.pieces_left -= static_cast<uint32_t>(transfer.pieces.size()) - accepted;
     if (state.error == 0) state.error = rc;
@@ -236,7 +236,7 @@ void EventQueue::launch_barrier(daos_event_t& event) {
 
 void EventQueue::reap(Ring& ring, int64_t wait_ns) {
     std::array<ros2s_completion, reaped_together_max> done;
-    // At least one: the library's loop gets a turn also if there is no time to wait.
+    // At least one, so that the library's loop runs once even if there is no time to wait.
     const int count = ros2s_queue_reap(ring.queue, done.data(), 1, done.size(), wait_ns);
     if (count <= 0) return;
     const auto completions = std::span(done).first(static_cast<size_t>(count));
@@ -275,7 +275,7 @@ bool EventQueue::reap(int64_t wait_ns) {
     size_t at = 0;
     bool found = false;
     while (const auto ring = next_busy(at, busy)) {
-        // Of several mounts none may wait long for another.
+        // With several mounts, none may wait long for another.
         reap(*ring, busy > 1 ? std::min<int64_t>(wait_ns, rest_ns) : wait_ns);
         found = true;
     }
@@ -516,5 +516,5 @@ int daos_event_parent_barrier(struct daos_event* ev) {
     return 0;
 }
 
-// A transfer that was submitted is not stopped. As DAOS asks for, the program still polls.
+// A submitted transfer is not stopped. As DAOS requires, the program continues to poll.
 int daos_event_abort(daos_event_t* ev) { return state_of(ev) == nullptr ? -DER_INVAL : 0; }

@@ -75,12 +75,12 @@ class EventQueue {
     // The queue of an initialized event; null if it was destroyed. Events that were initialized
     // without a queue share one.
     [[nodiscard]] static std::shared_ptr<EventQueue> of(const EventState& state);
-    // An event that is finalized. False: it is running.
+    // Finalizes an event. False: it is still running.
     bool forget(daos_event_t& event);
 
-    // Returns an errno if nothing was started.
+    // Returns an errno if no request was started.
     int start(daos_event_t& event, const Transfer& transfer);
-    // `result`: as ev_error gets it.
+    // `result`: the value for ev_error.
     void complete(daos_event_t& event, int result);
     // For a parent.
     void launch_barrier(daos_event_t& event);
@@ -93,7 +93,7 @@ class EventQueue {
     [[nodiscard]] bool has_running();
     // Waits for all transfers, and drops completed events.
     void drain();
-    // As drain(), for the transfers of a file system that is about to be closed, in all queues.
+    // Like drain(), for the transfers of a file system that is about to be closed, in all queues.
     static void drop_everywhere(ros2s_fs* fs);
 
   private:
@@ -108,15 +108,15 @@ class EventQueue {
     int submit(const Transfer& transfer, daos_event_t& event, uint32_t& accepted);
     [[nodiscard]] Rings rings();
     void begin(daos_event_t& event);
-    // The next ring that has requests, from `at` on, and how many have.
+    // The next ring with requests, from `at` on, and the number of such rings.
     std::shared_ptr<Ring> next_busy(size_t& at, size_t& busy);
-    // Takes completions, and waits at most that long for one. False: nothing is in progress. The
+    // Takes completions. Waits at most that long for the first. False: nothing is in progress. The
     // caller holds reaping_.
     bool reap(int64_t wait_ns);
     void reap(Ring& ring, int64_t wait_ns);
     void close(Ring& ring);
     void drop(ros2s_fs* fs);
-    // The following: the caller holds state_.
+    // For the following, the caller holds state_.
     void finish(daos_event_t& event, int result);
     void stop_running(EventState& state);
     uint32_t take(std::span<daos_event_t*> into);
@@ -134,8 +134,8 @@ class EventQueue {
     std::atomic<uint32_t> empty_polls_ = 0;
 };
 
-// The end of a call that was done before it returned: completes the event, if there is one.
-// `result` is a negative DER_. Also returns -DER_INVAL: the event cannot be used.
+// Ends a call that was complete before it returned: completes the event, if there is one. `result`
+// is a negative DER_. Also returns -DER_INVAL: the event cannot be used.
 int finish_call(daos_event_t* event, int result);
 // The same for calls of libdfs, whose errors are positive errnos.
 int finish_dfs_call(daos_event_t* event, int result);

@@ -15,7 +15,7 @@ namespace ros2s::daos {
 int write_global(d_iov_t* global, std::initializer_list<std::string> parts);
 // Empty if it does not have `count` parts.
 [[nodiscard]] std::vector<std::string> read_global(const d_iov_t& global, size_t count);
-// 0 for what is not a number.
+// Returns 0 for text that is not a number.
 [[nodiscard]] uint64_t parse_number(const std::string& text);
 
 }  // namespace ros2s::daos

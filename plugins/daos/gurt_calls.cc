@@ -160,7 +160,7 @@ uint32_t d_hash_jump(uint64_t key, uint32_t num_buckets) {
 
 // ---- the environment
 
-// Text that is not a number is true.
+// Text that is not a number counts as true.
 int d_getenv_bool(const char* name, bool* bool_val) {
     if (name == nullptr || bool_val == nullptr) return -DER_INVAL;
     const char* const text = std::getenv(name);
@@ -181,7 +181,7 @@ int d_getenv_uint64_t(const char* name, uint64_t* uint64_val) {
 d_log_xstate d_log_xst{
     .tag = log_tag, .dlog_facs = &facility, .nodename = facility_name, .fac_cnt = 1};
 int d_misc_logfac = 0;
-// Each says that its level was not looked up yet (DLOG_UNINIT).
+// DLOG_UNINIT: the level was not looked up yet.
 int d_misc_logfac_cache[16] = {INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN,
                                INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN,
                                INT_MIN, INT_MIN, INT_MIN, INT_MIN};

@@ -144,7 +144,7 @@ uint64_t d_hlc2nsec(uint64_t hlc) { return hlc / units_per_ns; }
 uint64_t d_nsec2hlc(uint64_t nsec) { return nsec * units_per_ns; }
 uint64_t d_hlc2unixnsec(uint64_t hlc) { return hlc / units_per_ns + start_s * ns_per_s; }
 
-// 0 for what cannot be said.
+// Returns 0 if the result cannot be represented.
 uint64_t d_unixnsec2hlc(uint64_t unixnsec) {
     const uint64_t since = unixnsec - start_s * ns_per_s;
     return unixnsec < start_s * ns_per_s || since > UINT64_MAX / units_per_ns

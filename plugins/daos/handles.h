@@ -33,12 +33,12 @@ class Handles {
     daos_handle_t add(std::shared_ptr<T> object) {
         return add(T::kind, std::move(object));
     }
-    // Null if the handle is not one of an open T.
+    // Null if the handle does not belong to an open T.
     template <class T>
     [[nodiscard]] std::shared_ptr<T> find(daos_handle_t handle) {
         return std::static_pointer_cast<T>(find(T::kind, handle));
     }
-    // As find(), and the handle is no longer valid.
+    // Like find(). Afterwards the handle is no longer valid.
     template <class T>
     std::shared_ptr<T> remove(daos_handle_t handle) {
         return std::static_pointer_cast<T>(remove(T::kind, handle));

@@ -39,7 +39,7 @@ struct ReadWriteLock {
     static void release(d_hash_lock& lock) { ::pthread_rwlock_unlock(&lock.rwlock); }
 };
 
-// Calls f with the kind of locks that the table has.
+// Calls f with the table's kind of locks.
 template <class F>
 auto with_kind(const d_hash_table& table, F&& f) {
     if ((table.ht_feats & D_HASH_FT_MUTEX) != 0) return f(MutexLock());
@@ -104,7 +104,7 @@ uint32_t bucket_of_key(d_hash_table& table, const void* key, unsigned bytes) {
     return hash & (bucket_count(table) - 1);
 }
 
-// 0 where the program does not say: the table then has no locks of buckets.
+// 0 if the program has no such function. The table then has no bucket locks.
 uint32_t bucket_of_record(d_hash_table& table, d_list_t* link) {
     if (table.ht_ops->hop_rec_hash == nullptr) return 0;
     return table.ht_ops->hop_rec_hash(&table, link) & (bucket_count(table) - 1);
@@ -148,13 +148,13 @@ void insert(d_hash_table& table, uint32_t bucket, d_list_t* link) {
     d_list_add(link, &table.ht_buckets[bucket].hb_head);
 }
 
-// Whether the record is to be freed, after the lock was released.
+// Returns whether the caller must free the record after it releases the lock.
 bool remove(d_hash_table& table, d_list_t* link) {
     d_list_del_init(link);
     return !is_ephemeral(table) && drop_reference(table, link);
 }
 
-// After the last reference was dropped. Whether the record is to be freed.
+// Called after the last reference was dropped. Returns whether the record must be freed.
 bool leave(const d_hash_table& table, d_list_t* link) {
     if (is_ephemeral(table) && !d_list_empty(link)) d_list_del_init(link);
     if (d_list_empty(link)) return true;
@@ -282,7 +282,7 @@ int d_hash_rec_insert_anonym(struct d_hash_table* table, d_list_t* link, void* a
         insert(*table, bucket, link);
         return 0;
     }
-    // The bucket is not known before the key is, and the key is made under the lock.
+    // The bucket depends on the key, and the key is made under the lock.
     const uint32_t locks = lock_count(*table);
     for (uint32_t i = 0; i < locks; ++i) take(*table, i, Access::change);
     table->ht_ops->hop_key_init(table, link, arg);

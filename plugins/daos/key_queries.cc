@@ -11,7 +11,8 @@ using namespace ros2s::daos;
 namespace ros2s::daos {
 namespace {
 
-// A transaction has a limit for its conditions. After a longer way only the result is protected.
+// A transaction has a limited number of conditions. If the search needs more, only its result is
+// protected.
 constexpr size_t protected_arrays_max = 100;
 
 struct Query {
@@ -20,7 +21,8 @@ struct Query {
     object::Dkey dkey;
     std::string akey;
     uint64_t end = 0;  // of the array, in records
-    // What was read on the way: the greatest (or least) dkey, arrays, and akeys without one.
+    // The keys that the search has read: the greatest (or least) dkey, arrays, and akeys without
+    // one.
     std::optional<uint64_t> extreme_dkey;
     std::vector<object::FetchItem> arrays;
     std::vector<Collected::Records> absent;
@@ -28,7 +30,7 @@ struct Query {
     [[nodiscard]] bool asks(uint64_t flag) const { return (flags & flag) != 0; }
 };
 
-// The first stored key whose number is at least `from`, and is a number at all.
+// The first stored key that is a number of at least `from`.
 Task<Result<std::optional<uint64_t>>> first_from(StoreObject& object, object::ListRequest request,
                                                  uint64_t from) {
     const Call call;
@@ -51,7 +53,7 @@ Task<Result<std::optional<uint64_t>>> first_from(StoreObject& object, object::Li
     }
 }
 
-// The greatest (or least) number that is below (or above) `bound`; without it of all.
+// The greatest (or least) number below (or above) `bound`, or of all numbers without a bound.
 Task<Result<std::optional<uint64_t>>> extreme(StoreObject& object, object::ListRequest request,
                                               bool greatest, std::optional<uint64_t> bound) {
     if (!greatest) {
@@ -95,7 +97,7 @@ Task<int> find_end(Query& query) {
     co_return query.end == 0 ? -DER_NONEXIST : 0;
 }
 
-// What is below one dkey.
+// The result for one dkey.
 Task<int> query_akey(Query& query) {
     const bool asks_end = query.asks(DAOS_GET_RECX);
     if (!query.asks(DAOS_GET_AKEY)) {
@@ -134,8 +136,9 @@ Task<int> run(Query& query) {
     }
 }
 
-// What a transaction has read must still be so. Of all dkeys, that is the extreme one and the next
-// number: a dkey far beyond is not noticed. Akeys are not protected.
+// The values that a transaction has read must be unchanged at its commit. For a query over all
+// dkeys, these are the extreme dkey and the next number: a dkey far beyond is not noticed. Akeys
+// are not protected.
 void require_queried(Query& query, Collected& out) {
     if (query.arrays.size() + query.absent.size() > protected_arrays_max) {
         query.absent.clear();
@@ -202,7 +205,7 @@ int daos_obj_query_key(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_
     if (rc == 0 || rc == -DER_NONEXIST) {
         remember(transaction, [&](Collected& out) { require_queried(query, out); });
     }
-    // Of keys that the program gave: there are no records.
+    // For keys that the program gave: there are no records.
     const bool asks_keys = query.asks(DAOS_GET_DKEY) || query.asks(DAOS_GET_AKEY);
     if (rc == -DER_NONEXIST && !asks_keys) return finish_call(ev, 0);
     if (rc != 0) return finish_call(ev, rc);

@@ -41,8 +41,8 @@ int get(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* k
     std::shared_ptr<DaosTransaction> transaction;
     if (const int rc = transaction_of(handle, object, transaction); rc != 0) return rc;
     const uint64_t room = buffer == nullptr ? 0 : size;
-    // The store zeroes what it does not find; the caller's buffer keeps its bytes then. A large one
-    // is not worth a copy.
+    // The store zeroes memory of missing values, but the caller's buffer must keep its bytes. A
+    // large buffer is not worth a copy.
     std::string own(room <= object::value_bytes_max ? room : 0, '\0');
     const Bytes direct(static_cast<std::byte*>(buffer), room);
     object::FetchItem item{.window = object::Window::local(
@@ -69,7 +69,7 @@ void add_put(const StoreObject& object, const object::Dkey& dkey, ConstBytes byt
              Collected& out) {
     object::Operation operation{
         .kind = object::Operation::Kind::punch_dkey, .object = object.id, .dkey = dkey};
-    // Whatever was there: also an array of bytes, which a large value is.
+    // Removes any earlier value, also an array of bytes, which holds a large value.
     out.add(operation);
     if (copies) {
         bytes = out.keep(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));

@@ -33,7 +33,7 @@ config::Table describe(Settings& settings) {
             {"pools", "The base URIs of single pools, by label.", {}, &settings.pools}};
 }
 
-// `what` begins the sentence if there is no file: the pool that is sought.
+// `what` begins the sentence if there is no file. It names the pool.
 Result<Settings> read_settings(const std::string& path, std::string_view what, Report& report) {
     std::ifstream file(path);
     if (!file) {

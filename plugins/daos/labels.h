@@ -39,7 +39,7 @@ class ContainerUris {
 // with a sentence: as find_pool().
 [[nodiscard]] Result<std::vector<std::string>> listed_pools(Report& report);
 
-// The same as find_pool(), of a given setting. `where` names it in messages.
+// Like find_pool(), for a given setting. `where` names it in messages.
 [[nodiscard]] Result<ContainerUris> uris_in(std::string_view base_uri, std::string_view where,
                                             std::string_view label, Report& report);
 

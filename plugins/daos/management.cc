@@ -101,7 +101,7 @@ int daos_pool_set_attr(daos_handle_t poh, int, char const* const[], void const* 
     return finish_call(ev, refuse("a pool has no attributes. Set them on a container"));
 }
 
-// None is there, and DAOS does not mind.
+// There is none, which is no error in DAOS.
 int daos_pool_del_attr(daos_handle_t poh, int n, char const* const names[], daos_event_t* ev) {
     if (!is_open_pool(poh)) return finish_call(ev, -DER_NO_HDL);
     return finish_call(ev, n <= 0 || names == nullptr ? -DER_INVAL : 0);

@@ -22,8 +22,8 @@ using namespace ros2s::daos;
 namespace ros2s::daos {
 namespace {
 
-// What dfs_connect() has opened. As in DAOS, it stays open until the last dfs_fini(): programs
-// connect again and again.
+// Connections that dfs_connect() has opened. As in DAOS, they stay open until the last dfs_fini():
+// programs connect again and again.
 struct Connection {
     std::string pool;
     std::string container;
@@ -38,7 +38,8 @@ struct Connections {
     uint32_t initialized = 0;
     std::list<Connection> all;
 
-    // The process's. Never destroyed: a program may call us from its own destructors.
+    // One for the process. Never destroyed: a program may call the library from its own
+    // destructors.
     static Connections& get() {
         static Connections& only = *new Connections;
         return only;
@@ -50,7 +51,8 @@ void close(const Connection& connection) {
     daos_pool_disconnect(connection.pool_handle, nullptr);
 }
 
-// EINVAL: the container is not for files, or its settings are none of DAOS's. EPERM: the mode.
+// EINVAL: the container is not for files, or its settings are not valid in DAOS. EPERM: the mode is
+// not allowed.
 int check_settings(const ContainerSettings& settings, int flags) {
     if (settings.layout != DAOS_PROP_CO_LAYOUT_POSIX) return EINVAL;
     if ((settings.mode & DFS_BALANCED) != 0 && (flags & DFS_BALANCED) == 0) return EPERM;
@@ -73,7 +75,7 @@ int mount(daos_handle_t pool, daos_handle_t handle, int flags, dfs_t** out) {
     return 0;
 }
 
-// EBUSY: the program has handles of it. Open objects are no reason, as in libdfs.
+// EBUSY: the program has handles of the mount. As in libdfs, open objects do not prevent this.
 int begin_unmount(dfs_t* dfs) {
     if (dfs->pool_borrows > 0 || dfs->container_borrows > 0) return EBUSY;
     return dfs->is_unmounted.exchange(true) ? EINVAL : 0;
@@ -117,8 +119,8 @@ int create_mounted(daos_handle_t pool, const char* label, const dfs_attr_t* attr
     return mount(pool, *container, O_RDWR | mode, dfs);
 }
 
-// As open_container(), of one that others may be creating: it is there before its files can be. It
-// is looked for again for about a second.
+// Like open_container(), for a container that another process may be creating: the container exists
+// before its file system does. Tries again for about a second.
 int open_created(daos_handle_t pool, const char* label, unsigned flags, daos_handle_t& handle) {
     constexpr int attempts = 7;
     std::chrono::microseconds wait{1};
@@ -158,7 +160,7 @@ bool is_usable(const Connection& connection) {
     return container != nullptr && !container->fs->mark.in_forked_child();
 }
 
-// Opens all that a mount needs, or uses what an earlier one has opened.
+// Opens everything that a mount needs, or reuses an earlier connection.
 int connect_and_mount(const char* pool, const char* container, int flags,
                       const dfs_attr_t* attributes, dfs_t** dfs) {
     if (pool == nullptr || container == nullptr || dfs == nullptr) return EINVAL;
@@ -236,7 +238,7 @@ void let_go(dfs_t* dfs) {
     for (auto& each : connections.all) {
         if (each.container_handle.cookie == dfs->container_handle.cookie) --each.mounts;
     }
-    // After the last dfs_fini() nobody else closes it.
+    // After the last dfs_fini() nothing else closes it.
     if (connections.initialized == 0) close_unused(connections, nullptr, nullptr);
 }
 
@@ -319,7 +321,7 @@ int dfs_connect(const char* pool, const char*, const char* cont, int flags, dfs_
     return connect_and_mount(pool, cont, flags, attr, dfs);
 }
 
-// What the connection has opened stays open.
+// The connection stays open.
 int dfs_disconnect(dfs_t* dfs) {
     if (const int rc = check(dfs); rc != 0) return rc;
     if (!dfs->is_connected) return EINVAL;
@@ -365,7 +367,7 @@ int dfs_local2global_all(dfs_t* dfs, d_iov_t* glob) {
 int dfs_global2local_all(int flags, d_iov_t glob, dfs_t** dfs) {
     const auto parts = read_global(glob, 5);
     if (parts.empty() || dfs == nullptr) return EINVAL;
-    // The process that sent it has created the container, and knows how it can be mounted.
+    // The sending process has created the container if necessary, and knows how it can be mounted.
     const int sent = static_cast<int>(parse_number(parts[4]));
     const int access = flags != 0 ? flags & O_ACCMODE : sent & O_ACCMODE;
     return connect_and_mount(parts[0].c_str(), parts[2].c_str(), access | (sent & DFS_BALANCED),
@@ -390,7 +392,7 @@ int dfs_destroy(const char* pool, const char*, const char* cont, int force, daos
     return finish_dfs_call(ev, errno_of_der(rc));
 }
 
-// The root directory's owner is the container's here.
+// The owner of the root directory is the container's owner.
 int dfs_cont_set_owner(daos_handle_t coh, d_string_t user, uid_t uid, d_string_t group, gid_t gid) {
     constexpr auto none = static_cast<uid_t>(-1);
     const auto container = Handles::table().find<Container>(coh);

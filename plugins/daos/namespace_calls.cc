@@ -33,7 +33,7 @@ constexpr std::string_view attribute_prefix = "DAOS.";
 constexpr std::array<std::string_view, 9> layout_names{
     "", "POSIX", "HDF5", "PYTHON", "SPARK", "DATABASE", "ROOT", "SEISMIC", "METEO"};
 
-// What a path says: /POOL/CONTAINER/REST, each part perhaps empty.
+// The parts of a path /POOL/CONTAINER/REST. Each may be empty.
 struct Parts {
     std::string pool;
     std::string container;
@@ -78,7 +78,7 @@ void set_names(duns_attr_t& out, const Parts& parts) {
     if (!parts.container.empty()) uuid_of(parts.container, out.da_cuuid);
 }
 
-// A path that has the names itself. ENODATA: it does not.
+// A path that contains the names itself. ENODATA: it does not.
 int resolve_direct(std::string_view path, duns_attr_t& out) {
     const bool has_prefix = has_direct_prefix(path);
     const bool without = out.da_no_prefix || (out.da_flags & DUNS_NO_PREFIX) != 0;
@@ -86,7 +86,7 @@ int resolve_direct(std::string_view path, duns_attr_t& out) {
     if (has_prefix) path.remove_prefix(direct_prefix.size());
     const auto parts = split(path);
     if (!has_prefix && !is_sure) {
-        // Also a path of a file system. Only UUIDs are names.
+        // The path may also be one of a file system, so only UUIDs count as names.
         const bool are_ids = Uuid::parse(parts.pool) && Uuid::parse(parts.container);
         if (!without || !are_ids) return ENODATA;
     }
@@ -98,7 +98,7 @@ int resolve_direct(std::string_view path, duns_attr_t& out) {
     return out.da_rel_path == nullptr ? ENOMEM : 0;
 }
 
-// The attribute of the path, or of the next directory above it that has one.
+// The attribute of the path, or of the nearest directory above with one.
 int resolve_by_attribute(const char* path, duns_attr_t& out) {
     char* const real = ::realpath(path, nullptr);
     if (real == nullptr) return errno;
@@ -226,7 +226,7 @@ int duns_destroy_path(daos_handle_t poh, const char* path) {
                  "', not of pool '" + pool->label + "'. Pass the handle of that pool");
         return EINVAL;
     }
-    // First the path, which can refuse (a directory with files): the container stays then.
+    // Removes the path first. If this fails (a directory with files), the container stays.
     const bool is_link = !has_direct_prefix(path);
     if (is_link) rc = remove_link(path, found.da_type);
     if (rc != 0) return rc;

@@ -13,7 +13,7 @@ namespace {
 using object::Condition;
 using object::Operation;
 
-// An akey may be there as a value and as arrays: the store tells which.
+// An akey may exist as a value and as arrays. The store reports which.
 Task<Result<std::vector<object::Akey>>> stored_akeys(StoreObject& object, const object::Dkey& dkey,
                                                      const std::string& akey) {
     const Call call;
@@ -48,7 +48,7 @@ int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& d
         const auto is_in = [&](const object::Akey& each) {
             return std::ranges::find(punched, each) != punched.end();
         };
-        // And those that the transaction itself has written before.
+        // And those that the transaction itself has written.
         bool is_own = false;
         for (const auto& operation : out.operations()) {
             if (operation.object != object.id || operation.dkey != dkey ||
@@ -76,8 +76,8 @@ int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& d
             if (!is_in(usual)) absent.push_back(usual);
         }
     }
-    // The usual ones also if they are absent: an update that comes between is punched as a whole. A
-    // call alone goes without where they are too many.
+    // The usual ones are punched even if they are absent, so that a concurrent update is punched as
+    // a whole. A single call leaves them out if there are too many.
     const bool have_room =
         out.operations().size() + absent.size() <= object::transaction_operations_max;
     if (!is_alone || have_room) std::ranges::for_each(absent, punch);

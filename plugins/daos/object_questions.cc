@@ -8,7 +8,7 @@
 using namespace ros2s;
 using namespace ros2s::daos;
 
-// As in DAOS: arrays without a size at their end.
+// As in DAOS: structures that end with an array without a size.
 struct daos_obj_layout {
     uint32_t version;
     uint32_t object_class;

@@ -26,11 +26,11 @@ struct ObjectTable {
 
 // As in DAOS.
 constexpr size_t mark_bytes_max = 32;
-// More marks are -DER_NOMEM: they are the program's, and of one open table.
+// The limit of marks in an open table. More marks are -DER_NOMEM.
 constexpr size_t marks_max = size_t{4} << 20;
 
 constexpr size_t id_bytes = 16;
-// Objects of DFS, and the library's own, have nothing there.
+// Objects of DFS and of the library itself have zeros there.
 bool is_of_programs(object::ObjectId id) { return id.high >> OID_FMT_INTR_BITS != 0; }
 
 Task<Result<object::ListReply>> list_objects(StoreAccess& access, object::ListRequest request) {
@@ -38,7 +38,7 @@ Task<Result<object::ListReply>> list_objects(StoreAccess& access, object::ListRe
     co_return co_await access.store.list(call, access.container, request);
 }
 
-// Fills `ids` from the anchor on with those that `takes(id)` takes.
+// Fills `ids` from the anchor on with the ids for which takes(id) is true.
 template <class Takes>
 int list_table(ObjectTable& table, daos_obj_id_t* ids, uint32_t& count, daos_anchor_t& anchor,
                Takes&& takes) {
@@ -80,8 +80,8 @@ int list_handle(daos_handle_t handle, daos_obj_id_t* ids, uint32_t* count, daos_
                                          [&](object::ObjectId id) { return takes(*table, id); }));
 }
 
-// Files are not objects of programs. Tools that copy or check a container object by object would
-// find none of them, and say that all went well.
+// Files are not objects of programs. A tool that copies or checks a container object by object
+// would find none of them and report success.
 int check_has_objects_only(const std::shared_ptr<Container>& container) {
     if (container == nullptr) return -DER_NO_HDL;
     ContainerSettings settings;
@@ -163,7 +163,7 @@ int daos_oit_list_unmarked(daos_handle_t oh, daos_obj_id_t* oids, uint32_t* oids
     });
 }
 
-// `filter` returns 1 for what is listed, 0 for what is left out, and -DER_ to end the call.
+// `filter` returns 1 to list an entry, 0 to leave it out, and -DER_ to end the call.
 int daos_oit_list_filter(daos_handle_t oh, daos_obj_id_t* oids, uint32_t* oids_nr,
                          daos_anchor_t* anchor, daos_oit_filter_cb filter, daos_event_t* ev) {
     if (filter == nullptr) return daos_oit_list(oh, oids, oids_nr, anchor, ev);
@@ -202,7 +202,7 @@ int daos_cont_create_snap(daos_handle_t coh, daos_epoch_t* epoch, char* name, da
     return daos_cont_create_snap_opt(coh, epoch, name, DAOS_SNAP_OPT_CR, ev);
 }
 
-// The numbers for tables stand for nothing that is kept.
+// Nothing is stored for the numbers of tables.
 int daos_cont_destroy_snap(daos_handle_t coh, daos_epoch_range_t epr, daos_event_t* ev) {
     if (!is_open(coh)) return finish_call(ev, -DER_NO_HDL);
     return finish_call(ev, epr.epr_lo > epr.epr_hi ? -DER_INVAL : 0);

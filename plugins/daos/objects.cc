@@ -17,7 +17,7 @@ namespace {
 
 using api::c::owner_of_new;
 
-// The part of an object that needs the core: made there, and ended there.
+// The part of an object that is created and destroyed on the core.
 Task<Result<>> open_file(dfs_obj_t& object) {
     auto& fs = object.mount->fs();
     const bool writes = (object.flags & O_ACCMODE) != O_RDONLY;
@@ -78,7 +78,7 @@ Task<Result<fs::Attributes>> look_up_and_forget(ros2s_fs& fs, fs::NodeId directo
     co_return found;
 }
 
-// What dfs_open() creates, or finds: the node counts as looked up.
+// Creates or finds the node for dfs_open(). The node counts as looked up.
 Task<Result<fs::Attributes>> create(ros2s_fs& fs, fs::NodeId directory, std::string_view name,
                                     mode_t mode, std::string_view target, fs::Owner owner) {
     const mode_t permissions = mode & fs::permission_bits;
@@ -218,7 +218,7 @@ int open_as(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int fl
     Entry where;
     if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
     if (obj == nullptr || where.name.empty()) return EINVAL;
-    // Programs release what a failed call was to set.
+    // Programs release even the result of a failed call, so it is set to null.
     *obj = nullptr;
     if ((flags & O_APPEND) != 0) return ENOTSUP;
     if ((flags & O_CREAT) != 0) {
@@ -252,7 +252,7 @@ int dfs_open(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int f
     return open_as(dfs, parent, name, mode, flags, value, owner_of_new(), obj);
 }
 
-// Attributes that are not there, or do not fit, have the size 0.
+// Missing attributes and those that do not fit have the size 0.
 int dfs_lookupx(dfs_t* dfs, dfs_obj_t* parent, const char* name, int flags, dfs_obj_t** obj,
                 mode_t* mode, struct stat* stbuf, int xnr, char* xnames[], void* xvals[],
                 daos_size_t* xsizes) {
@@ -271,7 +271,7 @@ int dfs_lookupx(dfs_t* dfs, dfs_obj_t* parent, const char* name, int flags, dfs_
     return 0;
 }
 
-// `stbuf` of a new file: also its owner.
+// For a new file, `stbuf` also has the owner.
 int dfs_open_stat(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int flags,
                   daos_oclass_id_t, daos_size_t, const char* value, dfs_obj_t** obj,
                   struct stat* stbuf) {

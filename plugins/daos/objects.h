@@ -16,7 +16,7 @@ struct dfs {
     std::shared_ptr<ros2s::daos::Container> container;
     int flags = 0;  // O_RDONLY or O_RDWR
     std::string prefix;
-    // It is not used any more, but lives as long as its objects: programs may unmount before they
+    // An unmounted file system lives as long as its objects: programs may unmount before they
     // release them.
     std::atomic<bool> is_unmounted = false;
     std::atomic<uint32_t> users = 1;  // open objects; 1 for the mount
@@ -39,9 +39,9 @@ struct dfs_obj {
     ros2s::fs::NodeId node = ros2s::fs::root_node;
     mode_t mode = S_IFDIR;
     int flags = O_RDWR;
-    // Of the path by which it was found: what a global handle has, and messages.
+    // The name in the path by which it was found, for global handles and messages.
     std::string path;
-    // A regular file. Its transfers hold it, too.
+    // A regular file. Its transfers also hold it.
     std::shared_ptr<ros2s_file> file;
     // A directory that was listed.
     ros2s::fs::FileHandle listing{};
@@ -63,7 +63,7 @@ template <class T>
 // Also for an object of another mount, and for a read-only mount.
 [[nodiscard]] int check(const dfs_t* dfs, const dfs_obj_t* object) noexcept;
 [[nodiscard]] int check_writable(const dfs_t* dfs) noexcept;
-// Of one user. The last one ends the mount.
+// Drops the reference of one user. The last one ends the mount.
 void let_go(dfs_t* dfs);
 
 // A directory and a name in it. An empty name: the directory itself.
@@ -80,14 +80,14 @@ int entry_of(const dfs_t* dfs, const dfs_obj_t* parent, const char* name, Entry&
 int open_node(dfs_t* dfs, const fs::Attributes& attributes, int flags, std::string path,
               std::unique_ptr<dfs_obj_t>& object);
 
-// The attributes of a where. The node does not count as looked up afterwards.
+// The attributes of a location. The node does not count as looked up afterwards.
 [[nodiscard]] Result<fs::Attributes> attributes_of(const dfs_t& dfs, const Entry& where);
 
-// As dfs_read(), but the list need not live until the event completes.
+// Like dfs_read(), but the list need not live until the event completes.
 int read_into(dfs_t* dfs, dfs_obj_t* object, d_sg_list_t list, daos_off_t offset,
               daos_size_t* read_size, daos_event_t* event);
 
-// The id that DAOS would give to a file, directory or link: its type and class, and our number.
+// The id in DAOS's form of a file, directory or link: its type and class, and its node number.
 [[nodiscard]] daos_obj_id_t id_of(const dfs_t& dfs, mode_t mode, fs::NodeId node);
 // The class that the container's creator wants for such objects.
 [[nodiscard]] daos_oclass_id_t class_of(const dfs_t& dfs, mode_t mode);

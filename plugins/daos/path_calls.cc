@@ -32,7 +32,7 @@ struct Listing {
 
 int rights(const dfs_t& mount) { return mount.is_read_only() ? O_RDONLY : O_RDWR; }
 
-// The last name of a path, and its directory, which is open as long as this lives.
+// The last name of a path, and its directory, which is open for the lifetime of this object.
 class At {
   public:
     At(const dfs_sys_t* sys, const char* path) { error_ = find(sys, path); }
@@ -41,7 +41,7 @@ class At {
     ~At() {
         if (directory_ != nullptr) dfs_release(directory_);
     }
-    // 0, or an errno. The rest is valid if it is 0.
+    // 0, or an errno. The other members are valid if it is 0.
     [[nodiscard]] int error() const { return error_; }
     [[nodiscard]] bool is_root() const { return name_.empty(); }
     [[nodiscard]] dfs_t* mount() const { return mount_; }
@@ -49,7 +49,7 @@ class At {
     // Null for the root.
     [[nodiscard]] const char* name() const { return is_root() ? nullptr : name_.c_str(); }
 
-    // Opens the object, the root too.
+    // Opens the object, which may be the root.
     int open(int flags, dfs_obj_t** object) const {
         return dfs_lookup_rel(mount_, directory_, name(), flags, object, nullptr, nullptr);
     }
@@ -90,7 +90,7 @@ int with_object(const dfs_sys_t* sys, const char* path, int flags, bool writes, 
     return rc;
 }
 
-// A mount by paths over the one that make(mount) makes.
+// A mount by path over the mount that make(mount) creates.
 template <class F>
 int make_mount(dfs_sys_t** out, F&& make) {
     if (out == nullptr) return EINVAL;
@@ -100,7 +100,7 @@ int make_mount(dfs_sys_t** out, F&& make) {
     return 0;
 }
 
-// A new file, FIFO or link.
+// Creates a file, FIFO or link.
 int make_object(dfs_sys_t* sys, const char* path, mode_t mode, daos_oclass_id_t type,
                 daos_size_t chunk_bytes, const char* target) {
     const At at(sys, path);

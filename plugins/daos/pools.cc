@@ -29,7 +29,7 @@ namespace {
 std::atomic<uint32_t> initialized = 0;
 constexpr int rebuild_not_started = 1;  // DRS_NOT_STARTED
 
-// A pool directory of this machine can be looked at without opening the pool.
+// A pool directory of this machine can be examined without opening the pool.
 Result<> check_directory(const ContainerUris& where, Report& report) {
     Report unused;
     const auto uri = api::Uri::parse(where.uri_of("container"), unused);
@@ -103,18 +103,18 @@ Result<std::vector<object::ContainerRecord>> containers_of(Pool& pool, Report& r
     return instance->run([&] { return list(*instance->deployment().store()); });
 }
 
-// The container's label. Programs also name a container by the UUID that they were shown. Two
-// labels can lead to one UUID: then it names neither. 0 or -DER_.
+// The container's label. Programs also name a container by its UUID. If two labels lead to one
+// UUID, the UUID names neither. Returns 0 or -DER_.
 int label_of(Pool& pool, std::string_view text, std::string& label) {
     label = text;
     const auto wanted = Uuid::parse(text);
     if (!wanted) return 0;
     Report unused;
     const auto listed = containers_of(pool, unused);
-    // Behind a DPU containers are not listed, and the text is a label.
+    // Behind a DPU containers are not listed, so the text is taken as a label.
     if (!listed) return 0;
-    // A label that is this text counts as one with this UUID. It might have been chosen by somebody
-    // who wants to be taken for another container.
+    // A label that equals this text counts as one with this UUID. A client might have chosen it to
+    // impersonate another container.
     size_t found = 0;
     for (const auto& each : *listed) {
         uuid_t id{};
@@ -208,7 +208,7 @@ int create_container(daos_handle_t handle, const char* label, uuid_t* uuid,
     }
     const std::string name =
         label != nullptr ? label : Uuid::make((*instance)->reactor().secrets()).to_string();
-    // A label that is a UUID could be taken for another container's.
+    // A label that is a UUID could be mistaken for the UUID of another container.
     const bool is_uuid = label != nullptr && Uuid::parse(label).has_value();
     if (is_uuid || !object::is_valid_label(name)) return -DER_INVAL;
     const auto made = (*instance)->run([&] { return create(**instance, name, report); });
@@ -318,7 +318,7 @@ int daos_pool_query(daos_handle_t poh, d_rank_list_t** ranks, daos_pool_info_t* 
     const auto pool = Handles::table().find<Pool>(poh);
     if (pool == nullptr) return finish_call(ev, -DER_NO_HDL);
     if (ranks != nullptr) {
-        // Rank 0 is there; none is disabled or dead.
+        // Rank 0 exists. No rank is disabled or dead.
         const bool asks_bad = info != nullptr &&
                               (info->pi_bits & (DPI_ENGINES_DISABLED | DPI_ENGINES_DEAD)) != 0 &&
                               (info->pi_bits & DPI_ENGINES_ENABLED) == 0;
@@ -379,7 +379,7 @@ int daos_cont_create_with_label(daos_handle_t poh, const char* label, daos_prop_
     return finish_call(ev, create_container(poh, label, uuid, settings_in(cont_prop)));
 }
 
-// Also with `force`, not while this process has it open.
+// Not while this process has it open, even with `force`.
 int daos_cont_destroy(daos_handle_t poh, const char* cont, int, daos_event_t* ev) {
     const auto pool = Handles::table().find<Pool>(poh);
     if (pool == nullptr) return finish_call(ev, -DER_NO_HDL);

@@ -21,10 +21,10 @@ struct StoreAccess;
 
 struct Pool {
     static constexpr Kind kind = Kind::pool;
-    // The pool without a container, opened when it is needed first. Errors, with a sentence: those
-    // of api::c::attach(); unsupported behind a DPU.
+    // The pool without a container. It is opened when it is first needed. Errors, with a sentence:
+    // those of api::c::attach(); unsupported behind a DPU.
     Result<api::c::Instance*> attach(Report& report);
-    // No container of it is open.
+    // Whether no container of it is open.
     void detach();
 
     std::string label;
@@ -49,16 +49,17 @@ struct Container {
     [[nodiscard]] bool is_read_only() const { return (flags & DAOS_COO_RO) != 0; }
 };
 
-// Of a label that is a UUID, that one. Otherwise one that is made from the label, and so is the
-// same in all programs: ROS2 names pools and containers by label.
+// The UUID for a label: the label itself if it is a UUID. Otherwise it is derived from the label,
+// so it is the same in all programs. ROS2 names pools and containers by label.
 void uuid_of(std::string_view label, uuid_t& out);
 
 // Returns true if daos_init() was called more often than daos_fini().
 [[nodiscard]] bool is_initialized();
 
-// Each returns 0 or -DER_. A failure that a person has to act on is reported on standard error.
+// Each returns 0 or -DER_. A failure that requires action by a person is reported on standard
+// error.
 int connect(const char* label, unsigned flags, daos_handle_t& handle);
-// `says` false: the caller creates it if it is not there.
+// `says` false: no message, because the caller creates it if it is missing.
 int open_container(daos_handle_t pool, const char* label, unsigned flags, daos_handle_t& handle,
                    bool says = true);
 // `label` null: the container's UUID is its label.

@@ -11,12 +11,12 @@ namespace ros2s::daos {
 // Each returns 0 or -DER_. A list without entries gets one of each kind.
 int fill_properties(const std::shared_ptr<Container>& container, daos_prop_t& properties);
 int fill_properties(const Pool& pool, daos_prop_t& properties);
-// The settings that were stored when the container was created; the defaults if none were stored,
-// or none can be. It is an error if they cannot be read now.
+// The settings that were stored when the container was created. The defaults if none were stored,
+// or if none can be stored. It is an error if they cannot be read.
 int settings_of(const std::shared_ptr<Container>& container, ContainerSettings& settings);
 int keep_settings(const std::shared_ptr<Container>& container, const ContainerSettings& settings);
-// Of a program that creates a container by daos_cont_create(): it has no file system for programs
-// unless they say so.
+// For a program that creates a container with daos_cont_create(): it has no file system, unless the
+// properties request one.
 [[nodiscard]] ContainerSettings settings_in(daos_prop_t* properties);
 
 }  // namespace ros2s::daos

@@ -12,7 +12,7 @@
 namespace ros2s::daos {
 namespace {
 
-// As many requests of one container at once; more wait.
+// The limit of concurrent requests of one container. More requests wait.
 constexpr uint32_t slots = 64;
 
 Task<Result<std::shared_ptr<StoreAccess>>> find(api::c::Instance& instance, std::string label,
@@ -70,7 +70,7 @@ class Output {
     explicit Output(d_sg_list_t& list) : list_(list) {
         for (auto& iov : std::span(list.sg_iovs, list.sg_nr)) iov.iov_len = 0;
     }
-    // A key lies in one buffer. False: there is no room for it.
+    // A key is in one buffer. False: there is no room for it.
     bool add(std::string_view key) {
         for (; at_ < list_.sg_nr; ++at_) {
             auto& iov = list_.sg_iovs[at_];
@@ -250,7 +250,7 @@ int to_dkey(const StoreObject& object, const daos_key_t* key, object::Dkey& out)
 }
 
 int to_akey_bytes(const StoreObject& object, const daos_key_t& key, std::string& out) {
-    // A key-value object has one akey, and it has no name.
+    // A key-value object has one akey, with an empty name.
     if (key.iov_len == 0 && object.is_key_value()) {
         out.clear();
         return 0;

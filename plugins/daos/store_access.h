@@ -68,12 +68,13 @@ struct KeyValueObject : StoreObject {
 
 // Null if the container has objects.
 [[nodiscard]] const char* why_without_objects(Container& container);
-// 0 or -DER_. Reports the reason, where a person has to act on it.
+// Returns 0 or -DER_. Reports the reason if it requires action by a person.
 int access_of(Container& container, std::shared_ptr<StoreAccess>& access);
 int open_object(daos_handle_t container, daos_obj_id_t id, unsigned mode, StoreObject& object);
 void close_object(StoreObject& object);
 
-// The calls that open and close: T is a StoreObject with its kind. The handle is set on success.
+// For the calls that open and close. T is a StoreObject with its kind. The handle is set on
+// success.
 template <class T>
 int open_handle(daos_handle_t container, daos_obj_id_t id, unsigned mode, std::shared_ptr<T> object,
                 daos_handle_t* handle, daos_event_t* event) {
@@ -90,25 +91,27 @@ int close_handle(daos_handle_t handle, daos_event_t* event) {
     return finish_call(event, 0);
 }
 
-// Fetches any number of items. Neighbours of one akey see one epoch of it. Returns 0 or -DER_;
-// items that are not_found or too_small are no error. -DER_AGAIN: others changed it all the time.
+// Fetches any number of items. Adjacent items of one akey see one epoch of it. Returns 0 or -DER_;
+// items that are not_found or too_small are no error. -DER_AGAIN: other clients changed the akey
+// during each attempt.
 Task<int> fetch_items(StoreAccess& access, std::span<object::FetchItem> items);
-// Each time an update came between.
+// An update interfered with each attempt.
 inline constexpr int refetches_max = 100;
 
-// A transaction that is being collected, also of a single call.
+// A transaction that is being collected. A single call also uses one.
 class Collected {
   public:
     void add(object::Operation operation) { operations_.push_back(std::move(operation)); }
-    // A condition of the caller. `der`: what its failure means.
+    // A condition of the caller. `der`: the result if it fails.
     void require(object::Condition condition, int der) {
         conditions_.push_back(std::move(condition));
         meanings_.push_back(der);
     }
-    // What was fetched must still be so. Neighbours of one akey are one condition.
+    // Requires that fetched items are unchanged at the commit. Adjacent items of one akey make one
+    // condition.
     void require_unchanged(std::span<const object::FetchItem> items);
-    // An array was absent, whatever its records' size. The store has no condition for that: it must
-    // still be so of records of one byte, and where the transaction writes.
+    // Requires that an array is absent, with any record size. The store has no such condition, so
+    // this checks records of one byte, and the sizes that the transaction writes.
     struct Records {
         object::ObjectId object;
         object::Dkey dkey;
@@ -121,11 +124,11 @@ class Collected {
     }
     [[nodiscard]] bool is_empty() const { return operations_.empty() && conditions_.empty(); }
     void clear() { *this = {}; }
-    // The sizes at some time, for a return to them.
+    // The sizes at some time, to return to them.
     struct Mark {
         size_t operations, conditions, payload;
     };
-    // What a call has read stays required: the program knows it.
+    // Conditions on values that a call has read remain, because the program has seen the values.
     [[nodiscard]] Mark mark() const {
         return {operations_.size(), conditions_.size(), payload_.size()};
     }
@@ -147,9 +150,9 @@ class Collected {
         payload_.push_back(std::make_unique<std::string>(std::move(bytes)));
         return std::as_bytes(std::span(*payload_.back()));
     }
-    // The operations may be done in several steps, if they are more than one transaction can have.
+    // The operations may be executed in several transactions if they exceed the limits of one.
     void allow_steps() { has_steps_ = true; }
-    // On the core. 0 or -DER_. The bytes of operations must be there until it is done.
+    // Runs on the core. Returns 0 or -DER_. The bytes of operations must live until it has ended.
     Task<int> commit(StoreAccess& access, object::Epoch& epoch);
 
   private:
@@ -180,7 +183,8 @@ struct DaosTransaction {
 int transaction_of(daos_handle_t handle, const StoreObject& object,
                    std::shared_ptr<DaosTransaction>& transaction);
 
-// What a transaction, if there is one, has read: `require(Collected&)` says it.
+// Adds conditions to a transaction, if there is one, for what it has read. `require(Collected&)`
+// adds them.
 template <class Require>
 void remember(const std::shared_ptr<DaosTransaction>& transaction, Require&& require) {
     if (transaction == nullptr) return;
@@ -189,7 +193,7 @@ void remember(const std::shared_ptr<DaosTransaction>& transaction, Require&& req
 }
 
 // Runs the changes of `fill(Collected&, copies)` in the transaction, or at once. `fill` returns 0
-// or -DER_, and must copy the caller's bytes if `copies`. Of one that fails nothing is done.
+// or -DER_, and must copy the caller's bytes if `copies`. If it fails, nothing is changed.
 template <class Fill>
 int change(StoreObject& object, daos_handle_t handle, Fill&& fill) {
     if (object.is_read_only()) return -DER_NO_PERM;
@@ -224,19 +228,19 @@ int punch_handle(daos_handle_t handle, daos_handle_t transaction, daos_event_t* 
 
 // ---- keys. Errors: -DER_KEY2BIG, -DER_INVAL.
 int to_dkey(const StoreObject& object, const daos_key_t* key, object::Dkey& out);
-// The caller's bytes of an akey, without a tail.
+// The akey as the caller wrote it, without the tail.
 int to_akey_bytes(const StoreObject& object, const daos_key_t& key, std::string& out);
 [[nodiscard]] std::string from_number_key(bool is_number, std::string_view stored);
 
-// The size of an array's records: the least that an akey of it has. 0: there is none.
+// The record size of an array: the smallest among the akeys of this name. 0: there is none.
 Task<Result<uint64_t>> record_bytes_of(StoreObject& object, const object::Dkey& dkey,
                                        const std::string& akey);
 
 // ---- values: an object whose dkeys have one value each
 void add_put(const StoreObject& object, const object::Dkey& dkey, ConstBytes bytes, bool copies,
              Collected& out);
-// Of item's dkey, into its window. `size`: of the whole value. -DER_REC2BIG: it has no room for it.
-// The item's epoch is set also on failure.
+// Fetches the value of the item's dkey into its window. `size`: the size of the whole value.
+// -DER_REC2BIG: the window is too small. The item's epoch is set also on failure.
 int get_value(StoreObject& object, object::FetchItem& item, daos_size_t& size);
 
 // Lists keys from the anchor on into `list`, one after the other, and moves the anchor. `ask` makes

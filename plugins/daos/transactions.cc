@@ -55,7 +55,7 @@ int daos_tx_restart(daos_handle_t th, daos_event_t* ev) {
     const auto transaction = Handles::table().find<DaosTransaction>(th);
     if (transaction == nullptr) return finish_call(ev, -DER_NO_HDL);
     const std::lock_guard locked(transaction->lock);
-    // One that has failed to commit.
+    // A transaction that has failed to commit.
     if (transaction->state != State::failed) return finish_call(ev, -DER_NO_PERM);
     transaction->state = State::open;
     transaction->collected.clear();

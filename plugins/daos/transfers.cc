@@ -15,14 +15,14 @@ namespace {
 // Most requests have one buffer.
 using Pieces = std::vector<Piece>;
 
-// As many ranges of one call (DAOS_ARRAY_LIST_IO_LIMIT).
+// The maximum number of ranges in one call (DAOS_ARRAY_LIST_IO_LIMIT).
 constexpr size_t ranges_max = 16384;
 
 daos_range_t from(daos_off_t offset) { return {.rg_idx = offset, .rg_len = UINT64_MAX - offset}; }
 bool is_open_end(const daos_range_t& range) { return range.rg_len == UINT64_MAX - range.rg_idx; }
 
-// Cuts the buffers of the list to the ranges of the file. As in libdfs, iov_len is what is read or
-// written of a buffer. False: they do not fit together.
+// Splits the buffers of the list at the ranges of the file. As in libdfs, iov_len is the number of
+// bytes to read or write in a buffer. False: buffers and ranges do not match.
 bool cut(const d_sg_list_t& list, std::span<const daos_range_t> ranges, Pieces& pieces) {
     uint64_t range_at = 0;
     auto range = ranges.begin();
@@ -49,7 +49,7 @@ bool cut(const d_sg_list_t& list, std::span<const daos_range_t> ranges, Pieces& 
     return range == ranges.end() || is_open_end(*range);
 }
 
-// A write that ends early has written the beginning. Its rest fails with the reason.
+// A write that ends early has written the beginning. The rest fails with the reason.
 Task<Result<uint64_t>> write_all(ros2s_fs& fs, ros2s_file& file, Bytes bytes, uint64_t offset) {
     uint64_t done = 0;
     while (done < bytes.size()) {
@@ -151,8 +151,8 @@ int dfs_get_size(dfs_t* dfs, dfs_obj_t* obj, daos_size_t* size) {
     return 0;
 }
 
-// As libdfs: a range that reaches the end of the file shortens it; DFS_MAX_FSIZE sets the size to
-// the offset, also if that is more.
+// As in libdfs, a range that reaches the end of the file truncates it. DFS_MAX_FSIZE sets the size
+// to the offset, even if this extends the file.
 int dfs_punch(dfs_t* dfs, dfs_obj_t* obj, daos_off_t offset, daos_size_t len) {
     if (const int rc = check(dfs, obj); rc != 0) return rc;
     if (!S_ISREG(obj->mode)) return EINVAL;

@@ -202,11 +202,11 @@ static int close_file(struct thread_data* td, struct fio_file* file) {
 
 static int unlink_file(struct thread_data* td, struct fio_file* file) {
     struct job* const job = td->io_ops_data;
-    /* If the job did not start, there is nothing of ours to remove. */
+    /* If the job did not start, there is nothing to remove. */
     return job == NULL ? 0 : -ros2s_unlink(job->opened->fs, file->file_name);
 }
 
-/* There is no cache below us that fio would have to drop. */
+/* There is no cache below the plug-in that fio would have to drop. */
 static int invalidate(struct thread_data* td, struct fio_file* file) {
     (void)td;
     (void)file;

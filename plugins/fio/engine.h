@@ -3,7 +3,7 @@
 #define ROS2S_FIO_ENGINE_H
 
 #include "config-host.h"
-/* config-host.h decides what the others mean. */
+/* config-host.h affects the headers after it. */
 #include "fio.h"
 #include "opened.h"
 
@@ -21,7 +21,7 @@ struct job {
     void* memory;
     size_t memory_bytes;
     unsigned int depth;
-    /* Queued by fio and not yet submitted. */
+    /* Requests that fio has queued and not yet submitted. */
     ros2s_request* waiting;
     unsigned int waiting_count;
     ros2s_completion* completions;
@@ -31,7 +31,7 @@ struct job {
 int ros2s_fio_setup(struct thread_data* td);
 int ros2s_fio_lay_out(struct thread_data* td, struct fio_file* file);
 
-/* The job's container, or NULL after telling the user and fio why. */
+/* The job's container, or NULL after a message to the user and an error for fio. */
 struct opened* ros2s_fio_acquire(struct thread_data* td);
 /* Tells the user what failed, on which file, and makes fio fail the job. Returns 1. */
 int ros2s_fio_failed(struct thread_data* td, int result, const char* what, const char* name);

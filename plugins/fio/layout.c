@@ -34,9 +34,9 @@ static int in_child(struct thread_data* td, step step, struct fio_file* file) {
     pid_t child;
     int status = 0;
 
-    /* A job that sets itself up (create_serialize=0) has its container open already. */
+    /* With create_serialize=0 a job sets itself up, and already has its container open. */
     if (td->io_ops_data != NULL) return in_container(td, step, file);
-    fflush(NULL); /* or the child would print it once more */
+    fflush(NULL); /* otherwise the child would print it again */
     child = fork();
     if (child == 0) {
         const int failed = in_container(td, step, file);
@@ -119,7 +119,7 @@ static int write_range(struct thread_data* td, struct opened* opened, ros2s_file
     return result;
 }
 
-/* Removes what was written of a file that does not fit into a full pool: other files need the
+/* Removes the written part of a file that does not fit into a full pool: other files need the
  * space. Returns the end of the sentence about it. */
 static const char* give_back(struct opened* opened, const char* name, int created,
                              uint64_t present) {

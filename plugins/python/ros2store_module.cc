@@ -10,8 +10,8 @@
 
 namespace py = pybind11;
 
-// A name as the functions of `os` take it: str, bytes or os.PathLike. Bytes that are not UTF-8 are
-// surrogates in a str.
+// A name as the functions of `os` accept it: str, bytes or os.PathLike. Bytes that are not UTF-8
+// are surrogates in a str.
 struct Name : std::string {};
 struct Names : std::vector<std::string> {};
 
@@ -54,7 +54,7 @@ struct pybind11::detail::type_caster<Names> {
 
 namespace {
 
-// Memory of a Python object, while this exists.
+// Memory of a Python object, valid for the lifetime of this object.
 class View {
   public:
     View(const py::buffer& object, bool writable) {
@@ -101,7 +101,8 @@ class PythonFile {
         const py::gil_scoped_release unlocked;
         const auto* const bytes = static_cast<const char*>(view.data());
         size_t done = 0;
-        // A call writes fewer bytes only if the rest failed. A call with the rest has its error.
+        // A call writes fewer bytes only if the rest failed. Another call with the rest returns the
+        // error.
         do {
             const auto written =
                 static_cast<size_t>(file().pwrite(bytes + done, view.size() - done, offset + done));
@@ -120,7 +121,7 @@ class PythonFile {
     void close() {
         if (!file_) return;
         const py::gil_scoped_release unlocked;
-        // Also after an error the file is closed.
+        // The file is closed even after an error.
         ros2store::File closing = std::move(*file_);
         file_.reset();
         closing.close();
@@ -136,7 +137,7 @@ py::object text_of(const std::string& text) {
         PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
 }
 
-// As os.stat_result, with the fields that exist.
+// Like os.stat_result, with the fields that exist.
 py::object to_stat_result(const struct stat& st) {
     const auto seconds = [](const timespec& t) {
         return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
@@ -270,8 +271,9 @@ class PythonFileSystem {
         while (read_larger(paths, directory, most, items, memory)) {
         }
     }
-    // Of files that are larger than what was read of them, reads more. A server may state any size,
-    // so memory grows as bytes arrive: by 64 MiB, or to twice as much. True: there may be more.
+    // Reads more of files that are larger than the bytes read so far. A server may report any size,
+    // so memory grows only as bytes arrive: by 64 MiB, or to twice as much. True: there may be
+    // more.
     bool read_larger(const std::vector<std::string>& paths, const std::string& directory,
                      uint64_t most, std::vector<ros2s_read_item>& items,
                      std::vector<std::vector<char>>& memory) {
@@ -304,8 +306,8 @@ class PythonFileSystem {
             if (items[i].result < 0) {
                 throw error_of_one("read", paths[i], static_cast<int>(-items[i].result));
             }
-            // A false server may not make the result longer than the memory, nor the file longer
-            // than the bytes that came.
+            // A false server must not make the result longer than the memory, or the file longer
+            // than the received bytes.
             const auto bytes = static_cast<uint64_t>(items[i].result);
             if (bytes > items[i].capacity ||
                 (bytes < items[i].capacity && items[i].size != bytes)) {

@@ -1,5 +1,5 @@
-// What libros2store brings into a process: RocksDB and gRPC only if a URI needs them, and a
-// sentence if they cannot be loaded.
+// Which libraries libros2store loads: RocksDB and gRPC only if a URI needs them. If they cannot be
+// loaded, the error is a sentence.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ std::string make_pool(const std::string& directory) {
     return "ros2s+local:///pool/main?dir=" + directory;
 }
 
-// One test, because what is loaded stays.
+// A single test, because a loaded library stays loaded.
 TEST(Loading, EachKindOfUriLoadsWhatItNeeds) {
     const Directory directory;
     EXPECT_NE(ros2s_version(), 0U);
@@ -74,7 +74,7 @@ TEST(Loading, EachKindOfUriLoadsWhatItNeeds) {
     EXPECT_TRUE(has("libcrypto"));
     unsetenv("ROS2STORE_KEYS");
 
-    // It is the loaded code that misses the certificates.
+    // The loaded code reports the missing certificates.
     setenv("ROS2STORE_CERTS", directory.path.c_str(), 1);
     EXPECT_EQ(ros2s_open("ros2s:///pool/main?socket=/nowhere", nullptr, &fs, nullptr, 0), -ENOENT);
     EXPECT_THAT(ros2s_last_error(), HasSubstr(directory.path + "/ca.crt"));
@@ -83,7 +83,7 @@ TEST(Loading, EachKindOfUriLoadsWhatItNeeds) {
 }
 
 TEST(Loading, AnErrorNamesTheFileAndThePackage) {
-    // A libros2store that lies alone.
+    // A libros2store without the libraries beside it.
     const Directory directory;
     const std::string uri = make_pool(directory.path + "/pool");
     const std::string library = directory.path + "/libros2store.so.0";

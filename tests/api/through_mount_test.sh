@@ -18,7 +18,7 @@ echo hello >"$work/mnt/from-mount"
 "$build/examples/tree" "$uri" | grep -qx 'from-mount  6' || { echo "not seen by the library"; exit 1; }
 "$helper" report "$uri" from-mount | grep -q "through the mount at $work/mnt (FUSE) of process" ||
     { echo "the path report does not tell of the mount"; exit 1; }
-# Another container is not what is mounted: its opener is told of the owner.
+# Another container is not the mounted one: the error names the owner.
 if "$helper" report "ros2s+local:///pool/other?dir=$work/pool" x 2>"$work/error"; then exit 1; fi
 grep -q "mounted at $work/mnt: use the files there, or unmount it first: ros2store down" \
     "$work/error" || { cat "$work/error"; exit 1; }

@@ -136,7 +136,7 @@ class Files(OnePool):
                 with self.subTest(what=what, command=command):
                     tables[-1].write_bytes(bad)
                     done = run(command, self.uri_of("d/fs.h"), expect=None)
-                    # What is not read from the damaged place is not withheld.
+                    # Data outside the damaged block can still be read.
                     self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                     for each in ("ros2store: ", f"{self.pool}/index is damaged", "restore"):
                         self.assertIn(each, done.stderr)
@@ -146,7 +146,7 @@ class Files(OnePool):
         self.content_is_whole()
 
     def test_a_pool_that_takes_no_writes(self):
-        # What a later version might ask of those who write: docs/formats/superblock.md.
+        # A feature that a later version might require for writing: docs/formats/superblock.md.
         with open(self.pool / "device-0", "r+b") as device:
             for place in (0, (self.pool / "device-0").stat().st_size - BLOCK):
                 device.seek(place)
@@ -174,7 +174,7 @@ class Files(OnePool):
             self.skipTest("cannot mount here")
         try:
             shutil.copytree(copy, index, dirs_exist_ok=True)
-            # What was acknowledged is in the journal: only the checkpoint at the end fails.
+            # Acknowledged data is in the journal: only the checkpoint at the end fails.
             done = run("cp", "-r", "/usr/include/linux", self.uri_of("d"))
             self.assertIn("file system that holds the index", done.stderr)
             self.assertIn(f"{index} is full; free some space", done.stderr)
@@ -235,7 +235,7 @@ class OrdinaryUser(OnePool):
 
     def setUp(self):
         super().setUp()
-        # The checkout may lie where only its user may go, as in root's home.
+        # The checkout may be in a directory that only its user can enter, such as root's home.
         program = shutil.copy(PROGRAM, self.scratch)
         self.nobody = NOBODY | {"program": program, "cwd": self.scratch}
         for path in (self.scratch, program):
@@ -258,7 +258,7 @@ class OrdinaryUser(OnePool):
                 said = run("doctor", self.scratch, expect=None, **more).stdout
                 self.assertRegex(said, r"warning +memlock .*\n *→ .*prlimit --pid \$\$ "
                                        r"--memlock=unlimited")
-                # Between 0 and enough, it depends on what else this user runs, or just ran.
+                # Between 0 and the sufficient limit, the result depends on other programs of this user.
                 if limit == 0 and "embedded engine, io_uring" not in why:
                     self.assertRegex(said, r"warning +io_uring .*locked memory")
 

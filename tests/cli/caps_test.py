@@ -1,4 +1,4 @@
-"""Tests caps of containers: what they refuse, what still works, and who shows them.
+"""Tests caps of containers: what they refuse, what still works, and which commands show them.
 
 usage: caps_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
@@ -24,11 +24,11 @@ class Caps(WithPool):
         self.assertLess(before["used_bytes"], 1 << 20)
         self.assertRegex(run("container", "query", full).stdout, r"used +[0-9.]+ KiB of 1 MiB, \d+ files of 20")
         self.assertIn(" of 1 MiB", run("container", "list", self.pool).stdout)
-        # Live, and others do not notice.
+        # The change takes effect at once. Other containers are not affected.
         run("container", "set", full, "--space", "4MiB", "--files", "0")
         run("cp", large, self.uri("large", "full"))
         run("cp", large, self.mine("large"))
-        # A cap that is already exceeded leaves what is there, and lets it be removed.
+        # A cap below the present use keeps the data, and allows removals.
         run("container", "set", full, "--space", "4096")
         self.refused("cp", small, self.uri("another", "full"), says="has used all the space it may")
         run("rm", self.uri("large", "full"), self.uri("small", "full"))

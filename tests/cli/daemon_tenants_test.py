@@ -83,7 +83,7 @@ class Tenants(WithDirectory):
         self.refused("tenant", "set", self.pool, "alice", "--weight", "x", says=["weight", "1 to 1000"])
         self.refused("tenant", "show", self.pool, "eve", says="no tenant 'eve'")
 
-        # A name that was used can be used again, by a tenant that has nothing of the earlier one.
+        # A new tenant can have the name of a removed one. It gets nothing of it.
         run("tenant", "create", self.pool, "carol", "--subject", "CN=carol", "--create", "c-*")
         self.refused("tenant", "remove", self.pool, "carol", says=["'carol' is not revoked", "tenant revoke"])
         run("tenant", "revoke", self.pool, "carol")
@@ -95,7 +95,7 @@ class Tenants(WithDirectory):
         self.assertEqual((again["generation"], again["owns_as"]), (3, "carol#3"))
         self.assertRegex(run("tenant", "show", self.pool, "carol").stdout, "  owns as +carol#3\n")
         self.refused("tenant", "list", files, says=["does not name an engine", "ros2s://HOST:PORT/POOL"])
-        # A file that was edited badly is refused whole, with the tenant and its setting.
+        # A file with one invalid setting is refused as a whole. The error names the tenant and the setting.
         run("down", self.pool)
         self.refused("tenant", "list", self.pool, says=["no engine serves", "ros2store up"])
         kept = self.pool / "tenants.yaml"
@@ -159,7 +159,7 @@ class Tenants(WithDirectory):
                 run("container", "destroy", "--yes", one, env=environment)
                 self.assertEqual(answer("container", "list", uri.format(""), env=environment)["containers"], [])
 
-        # eve may write what others make.
+        # eve may write to containers of others.
         self.refused("container", "create", dpu.format("/alice-2"), env=eve,
                      says="refused: the tenant 'eve' may not create the container 'alice-2'")
         self.wait_for_line("dpu", "audit: CN=eve (unix:) was refused a capability of the pool 'pool'")
@@ -185,14 +185,14 @@ class Tenants(WithDirectory):
         self.up()
         for each, target in (("ca.crl", "ca.crl"), ("client.crt", "dpu.crt")):
             self.assertEqual(os.readlink(certs / "dpu" / each), f"../storage/{target}")
-        # Whoever takes over the DPU has its certificate, and reaches nothing with it.
+        # An attacker who takes over the DPU has its certificate, which gives no access.
         engine = f"ros2s:///pool/main?socket={self.pool}/run/engine.control"
         dpu = {**os.environ, "ROS2STORE_CERTS": str(certs / "dpu")}
         for command in (("ls", engine), ("container", "list", engine), ("container", "create", engine.replace("main", "own"))):
             self.refused(*command, env=dpu, says="CN=dpu")
         self.refused("tenant", "create", engine, "eve", "--subject", "CN=dpu", "--write", "*", env=dpu,
                      says="CN=dpu")
-        # The caps of a tenant bind its hosts.
+        # The caps of a tenant apply to its hosts.
         run("tenant", "set", self.pool, "client", "--space", "1MiB")
         large = self.scratch / "large"
         large.write_bytes(b"l" * (2 << 20))
@@ -205,7 +205,7 @@ class Tenants(WithDirectory):
             self.refused("cp", large, uri.format("/file"), says="has used all the space it may")
         run("tenant", "set", self.pool, "client", "--space", "")
         run("cp", large, uris[0].format("/file"))
-        # So does a revocation, without the DPU too.
+        # So does a revocation, also without the DPU.
         run("tenant", "revoke", self.pool, "client")
         for uri in uris:
             self.assertEqual(run("ls", uri.format(""), expect=None).returncode, 1)

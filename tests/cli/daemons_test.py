@@ -56,7 +56,7 @@ class Life(WithDirectory):
                                                       dpu["pid"]: "ros2store-dpu"})
         self.assertEqual(status["owner"]["pid"], engine["pid"])
         self.assertIn(f"control unix:{self.pool}/run/engine.control", engine["addresses"])
-        # Nobody gets a byte in without a ticket: no port of UCX or libfabric is open by default.
+        # Only connections with a ticket are accepted: no port of UCX or libfabric is open by default.
         self.assertEqual(listens_on_networks(engine["pid"]), ports_of(engine))
         self.assertEqual(listens_on_networks(dpu["pid"]), ports_of(dpu))
         self.assertEqual({address.split(" ")[0] for address in engine["addresses"]},
@@ -111,7 +111,7 @@ class Life(WithDirectory):
         self.assertIn(f"ros2store up {self.pool}", said)
         again = self.up()
         self.assertEqual([each["changed"] for each in again["daemons"]], [True, False])
-        # One that somebody stopped is told from it.
+        # A daemon that was stopped is reported differently.
         engine = self.pids()[0]
         os.kill(engine, signal.SIGTERM)
         wait_until(lambda: self.daemons()["ros2store-engine"]["pid"] is None, "the engine's end")
@@ -131,7 +131,7 @@ class Life(WithDirectory):
         """Commands say which program does not run, and what starts it, without gRPC's words."""
         uris = self.up("--size", SIZE)["uris"]
         engine, dpu = self.pids()
-        # An error that it said stands beside its end.
+        # The report of its end contains its last error.
         with open(self.pool / "run/dpu.log", "a", encoding="ascii") as log:
             log.write("2026-11-21T00:00:00.000000Z error: the device is on fire\n"
                       "2026-11-21T00:00:01.000000Z info: session 1 ended\n")
@@ -155,7 +155,7 @@ class Life(WithDirectory):
         address = next(each for each in self.daemons()["ros2store-dpu"]["addresses"]
                        if each.startswith("metrics ")).partition(" ")[2]
 
-        # Not for every user of the machine.
+        # Other users of the machine cannot read it.
         with self.assertRaises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"http://{address}/metrics", timeout=60)
         self.assertEqual(refused.exception.code, 401)
@@ -182,14 +182,14 @@ class Life(WithDirectory):
             os.kill(engine, signal.SIGKILL)
             wait_until(lambda: counted(0), "the news of the engine's end")
             wait_until(lambda: len(lines("cannot be reached")) == turn, "the log's line")
-            self.assertIn("it cannot reach the engine of the pool 'pool' since 20",
+            self.assertIn("the engine of the pool 'pool' has been unreachable since 20",
                           self.daemons()["ros2store-dpu"]["trouble"])
             if turn == 1:
                 found = json.loads(run("--json", "doctor", self.pool, expect=1).stdout)["findings"]
                 wrong = next(each for each in found if each["what"] == "engine")
-                self.assertIn("behind this DPU, of the pool 'pool'", wrong["found"])
+                self.assertIn("of the pool 'pool' behind this DPU", wrong["found"])
                 self.assertEqual(wrong["remedy"], f"ros2store up {self.pool}")
-                # The documented half minute passes, and then the host hears whom it waited for.
+                # After the documented half minute, the error on the host names the engine as the cause.
                 said = self.refused("ls", uri, says=["cannot reach the engine behind it since 20",
                                                      f"ros2store up {self.pool}"])
                 self.assertNotIn("engine.control", said)
@@ -284,7 +284,7 @@ class Life(WithDirectory):
         self.refused("container", "query", self.uri("main").replace("/pool/", "/other/"),
                      says=["'pool'", "'other'"])
         run("container", "destroy", "--yes", self.uri("main"))
-        # What `up` prints is there.
+        # The paths that `up` prints exist.
         self.assertEqual(self.up()["container"], "second")
         self.refused("up", self.pool, "--container", "main", says=["'main'", "container create"])
         disk = self.scratch / "disk"
@@ -326,7 +326,7 @@ class Life(WithDirectory):
                 engine = r"engine, .+, 1 device"
                 self.assertRegex(path, rf"^host link over shm to the DPU at \S+, \S+ to its {engine}$"
                                  if way == "offload" else rf"^shm to \S+, {engine}$")
-        # The DPU of a URI is asked, not the directory.
+        # The DPU in the URI is queried, not the directory.
         made = uris["offload"].replace("main", "second")
         run("container", "create", made)
         self.wait_for_line("dpu", "CN=client (unix:) created the container pool/second")
@@ -360,7 +360,7 @@ class Life(WithDirectory):
         for step in (("rpc.call", "host"), ("rpc.call", "dpu"), ("device.read", "engine"),
                      ("journal.write", "engine"), ("device.flush", "engine")):
             self.assertIn(step, where)
-        # Each step lies within the server's that it is a part of.
+        # Each step is within the time of the server's step that contains it.
         for name in ("dpu.serve", "engine.serve"):
             for whole in (event for event in steps if event["name"] == name):
                 for part in steps:
@@ -402,7 +402,7 @@ class Life(WithDirectory):
         hung, well = status["daemons"]
         self.assertEqual((hung["pid"], hung["sessions"]), (engine, None))
         self.assertIn("not answered", hung["trouble"])
-        self.assertIn("it cannot reach the engine of the pool 'pool'", well["trouble"])
+        self.assertIn("the engine of the pool 'pool' has been unreachable", well["trouble"])
         down = run("down", "--kill", self.pool).stdout
         self.assertIn("killed ros2store-engine", down)
         self.assertIn(f"unmounted {mount_point}, which did not answer", down)
@@ -434,7 +434,7 @@ class Life(WithDirectory):
             stranger.kill()
 
 
-# In a mount namespace of its own: a socket where the journal's is, and the program that is told so.
+# In its own mount namespace: a socket at the path of the journal's, and the program that writes to it.
 JOURNAL = """
 import os, pathlib, signal, socket, subprocess, sys
 subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)

@@ -1,4 +1,4 @@
-"""Tests `ros2store doctor` with servers: real daemons, and what keeps a client from them.
+"""Tests `ros2store doctor` with servers: real daemons, and problems that keep a client from them.
 
 usage: doctor_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
@@ -61,11 +61,11 @@ class Running(Doctor):
         self.assertRegex(dpu, r"^ros2store-dpu \d.*, serving$")
         data = self.assert_good(findings, "data plane", 3)
         self.assertIn(f"shm at {self.pool}/run/engine.data", data)
-        # The same by a URI of the engine, which is the last that is looked at.
+        # The same with a URI of the engine, which is checked last.
         findings = self.ask(self.engine(), "--certs", self.certs("storage"))
         self.assertEqual(self.assert_good(findings, "server", 1), [engine])
         self.assert_good(findings, "data plane", 2)
-        # A thread writes the log: with this line there, all before it are.
+        # A thread writes the log. When this line is there, all earlier lines are.
         run("ls", self.by_directory())
         last = "opened by CN=client"
         self.wait_for_line("engine", last)
@@ -76,11 +76,11 @@ class Running(Doctor):
             self.assertEqual(self.assert_good(self.ask(self.by_directory(kind)), "server", 1),
                              [said])
 
-        # A host's certificate is none for the storage network.
+        # The storage network does not accept a host's certificate.
         findings = self.ask(self.engine(), "--certs", self.certs("hosts"))
         self.assert_good(findings, "connect", 1)
         self.assert_wrong(findings, "TLS", "closes the connection after our certificate", "certs issue DIR client")
-        # The data plane's port is none of the control plane.
+        # The port of the data plane does not speak the control plane's protocol.
         port = next(each for each in data if each.startswith("ucx+tcp")).rpartition(":")[2]
         findings = self.ask(f"ros2s://127.0.0.1:{port}/pool/main", "--certs",
                             self.certs("storage"))

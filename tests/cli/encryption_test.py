@@ -152,7 +152,7 @@ class Encryption(Refusal):
         for path in tree.rglob("*"):
             if path.is_file():
                 self.assertEqual(digest(self.scratch / "back" / path.relative_to(tree)), digest(path))
-        # The search finds what is not encrypted.
+        # The search finds unencrypted text, so it works.
         run("cp", tree / "odd/odd", self.uri("main", "/odd"), env=self.with_keys)
         self.assertTrue(holds_mark(self.pool))
 
@@ -182,7 +182,7 @@ class Encryption(Refusal):
         run("cp", "-r", self.uri("secret", "/ros2s+dpu/written", "ros2s+dpu"), self.scratch / "back")
         self.same(self.scratch / "forms", self.scratch / "back")
         self.assertEqual(with_mark(link_between(pids)), [])
-        # The search finds what is not encrypted.
+        # The search finds unencrypted text, so it works.
         run("cp", self.scratch / "forms/of-10001", self.uri("main", "/plain", "ros2s+dpu"))
         self.assertNotEqual(with_mark(link_between(pids)), [])
         run("down", self.pool, timeout=300)
@@ -194,7 +194,7 @@ class Encryption(Refusal):
         self.refused("cat", self.uri("secret", "/odd"), says=["encrypted", "ROS2STORE_KEYS"], env=self.without)
         kept = (self.keys / "acme.key").read_text()
         (self.keys / "acme.key").unlink()
-        self.refused("cat", self.uri("secret", "/odd"), says=["its key cannot be had", "acme.key"],
+        self.refused("cat", self.uri("secret", "/odd"), says=["its key is not available", "acme.key"],
                      env=self.with_keys)
         self.key("acme")
         self.refused("cat", self.uri("secret", "/odd"), says="is not the key", env=self.with_keys)
@@ -250,7 +250,7 @@ class Encryption(Refusal):
         subprocess.run(["softhsm2-util", "--init-token", "--free", "--label", "hsm", "--so-pin", "13579246", "--pin",
                         "24680"], env=token, check=True, capture_output=True)
         create = ("container", "create", self.uri("secret"), "--encryption", "aes-256-gcm", "--key", "acme")
-        self.refused(*create, says=["the AES key 'acme'", "is not there"], env=token)
+        self.refused(*create, says=["the AES key 'acme'", "is missing"], env=token)
         subprocess.run([*tool, "--keygen", "--key-type", "AES:32", "--usage-wrap", "--label", "acme"], env=token,
                        check=True, capture_output=True)
         run(*create, env=token)
@@ -262,7 +262,7 @@ class Encryption(Refusal):
         self.refused("cat", self.uri("secret", "/odd"), says="is not the key", env=self.with_keys)
         subprocess.run([*tool, "--delete-object", "--type", "secrkey", "--label", "acme"], env=token, check=True,
                        capture_output=True)
-        self.refused("cat", self.uri("secret", "/odd"), says=["its key cannot be had", "is not there"], env=token)
+        self.refused("cat", self.uri("secret", "/odd"), says=["its key is not available", "is missing"], env=token)
 
     def test_bad_wishes_make_nothing(self):
         create = ("container", "create", self.uri("other"))

@@ -70,7 +70,7 @@ class Files(WithPool):
         run("mkdir", "-p", self.mine("x/y/z"))
         run("mkdir", "-p", self.mine("x/y/z"))
         self.refused("mkdir", self.mine("x"), says="exists")
-        # Only what it made counts.
+        # Only entries that it created count.
         self.assertEqual(answer("mkdir", "-p", self.mine("x/y/z"), self.mine("x/a/b"))["made"], 2)
 
     def test_mv(self):
@@ -96,7 +96,7 @@ class Files(WithPool):
         self.refused("mv", self.mine("one/x"), self.mine("other/x"), self.mine("to"),
                      says=[self.mine("other/x"), "'x'", "just", "another name"])
         self.assertEqual(run("cat", self.mine("to/x"), self.mine("other/x")).stdout, "oneother")
-        # What was there before is replaced.
+        # The existing file is replaced.
         run("mv", self.mine("other/x"), self.mine("to"))
         self.assertEqual(run("cat", self.mine("to/x")).stdout, "other")
 
@@ -345,7 +345,7 @@ class CorruptBytes(Refusal):
                 self.assertIn("d/f", said[0])
                 self.assertIn(f"in the 4 KiB at byte {(1 << 20) + 8192};", said[0])
                 self.assertIn("restore the file from a copy", said[0])
-                # The log says which place of which device that is.
+                # The log names the device and the block.
                 self.assertIn(f"{pool}/device-0: the 4 KiB at byte {at} are not what", done.stderr)
         self.assertFalse((self.scratch / "out").exists())
 
@@ -452,7 +452,7 @@ class FullPool(Refusal):
         source = self.scratch / "big"
         source.write_bytes(os.urandom(1 << 20) * 100)
         self.refused("cp", source, uri, says=["the pool is full", "rm"])
-        # Nothing looks like a whole file, and there is room again.
+        # No incomplete file has a final name, and the space is free again.
         self.assertEqual(run("ls", "-a", f"ros2s+local:///pool/main?dir={pool}").stdout, "")
         small = self.scratch / "small"
         small.write_bytes(b"x" * 1_000_000)

@@ -44,7 +44,7 @@ class Targets(WithPool):
         self.refused("cp", self.mine("f"), f"{self.scratch}/missing/",
                      says=["there is no directory", f"make it first: mkdir -p {self.scratch}/missing"])
         self.assertEqual((self.listed(), os.path.exists(self.scratch / "missing")), ("f\n", False))
-        # What will be a directory may have one.
+        # The path of a new directory may end with a slash.
         run("cp", "-r", self.tree, self.mine("new/"))
         run("mv", self.mine("new/"), self.mine("newer/"))
         run("mkdir", self.mine("newest/"))

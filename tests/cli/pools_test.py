@@ -24,7 +24,8 @@ class PoolLife(Refusal):
         self.assertEqual(len(up["devices"]), 2)
         self.assertEqual(up["bytes"], 256 << 20)
         for device in up["devices"]:
-            # Written fully once; a file in many pieces has blocks that say where they lie.
+            # The device file is written completely at creation. A fragmented file also has blocks for its
+            # extent list.
             allocated = os.stat(device).st_blocks * 512
             self.assertGreaterEqual(allocated, 128 << 20)
             self.assertLess(allocated, 129 << 20)
@@ -36,7 +37,7 @@ class PoolLife(Refusal):
         self.assertEqual(status["daemons"], [])  # it never had any
         self.assertGreater(status["free_bytes"], 100 << 20)
         again = answer("status", up["uri"])
-        # To look inside, status opens the pool; the index then has another file of a few bytes.
+        # `status` opens the pool, which adds a file of a few bytes to the index.
         self.assertEqual(again | {"index_bytes": 0}, status | {"index_bytes": 0})
         self.assertEqual([p["pool"] for p in answer("pool", "list", self.scratch)["pools"]], ["fast"])
         self.refused("pool", "destroy", pool, says="--yes")
@@ -69,7 +70,7 @@ class PoolLife(Refusal):
         run("cp", "-r", self.scratch / "many", f"ros2s+local:///pool/main/many?dir={pool}")
         for command in (("status",), ("pool", "query")):
             after = answer(*command, pool)
-            # Empty files take nothing of the space for data, and much of the index.
+            # Empty files use no data space, but much of the index.
             self.assertEqual(after["free_bytes"], before["free_bytes"])
             self.assertGreater(after["index_bytes"], before["index_bytes"] + (100 << 10))
             on_disk = sum(file.stat().st_blocks * 512 for file in (pool / "index").iterdir())
@@ -237,7 +238,7 @@ class PoolLife(Refusal):
             subprocess.run(["umount", memory], check=True)
 
     def test_interrupted_up_leaves_nothing(self):
-        # Large enough not to be done at once, and no more than there is.
+        # Large enough to take some time, but not larger than the free space.
         size = min(8 << 10, (shutil.disk_usage(self.scratch).free >> 20) // 2)
         with subprocess.Popen([PROGRAM, *UP, self.scratch / "p", "--size", f"{size}M"],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -273,7 +274,7 @@ class PoolLife(Refusal):
         self.assertEqual(answer("container", "query", uri)["id"], made["id"])
         run("mkdir", f"ros2s+local:///pool/one/d?dir={pool}")
         self.refused("container", "destroy", uri, says="--yes")
-        # What names more than the container is not taken for the container.
+        # A URI with a path below the container is not taken for the container.
         beyond = f"ros2s+local:///pool/one/d?dir={pool}"
         for command in (("destroy", "--yes"), ("query",), ("create",)):
             self.refused("container", *command, beyond, says=["names 'd' in a container", uri])

@@ -1,4 +1,4 @@
-"""Tests what `ros2store up` refuses, and that it leaves no process then.
+"""Tests what `ros2store up` refuses, and that no process stays afterwards.
 
 usage: refusals_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
@@ -65,7 +65,7 @@ class Refusals(WithDirectory):
         told(trust, "trusted_network: yes", "every user of this machine can reach",
              "'trusted_network: loopback'")
         told(trust, "trusted_network: no", "without a ticket", "trusted_network: yes")
-        # Devices for several providers: each takes its own.
+        # Devices for several providers: each provider uses its own.
         settings.write_text(whole.replace("data:", "data:\n  ucx_device: none_0:1, lo", 1),
                             encoding="utf-8")
         self.up()
@@ -87,7 +87,7 @@ echo begun; exec sleep 600
                               stderr=subprocess.PIPE) as up:
             self.addCleanup(up.kill)
             wait_until(lambda: log.exists() and "begun" in log.read_text(), "its start")
-            # `up` writes the number down just after the process has begun.
+            # `up` records the process id just after the process starts.
             wait_until(lambda: self.pids()[0] != -1, "its number")
             pid = self.pids()[0]
             self.assertEqual(Path(f"/proc/{pid}/comm").read_text(), "sleep\n")
@@ -113,7 +113,7 @@ echo begun; exec sleep 600
         settings.write_text(whole)
         dpu = self.pool / "dpu.yaml"
         dpu.write_text(dpu.read_text() + "colour: red\n")
-        # The engine, which could start, is stopped again.
+        # The engine did start, and is stopped again.
         self.refused("up", self.pool, says=["ros2store-dpu did not start", str(dpu), "colour"])
         self.assertEqual(processes_of(self.scratch), {})
 

@@ -1,4 +1,4 @@
-"""`ros2store top`: of real daemons under load, and of servers that say what a daemon may say.
+"""Tests `ros2store top` with real daemons under load, and with servers that send whatever a daemon could send.
 
 usage: top_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
@@ -114,7 +114,7 @@ class OfDaemons(WithDirectory):
                 self.assertIsNone(daemon["trouble"])
                 self.assertGreaterEqual(daemon["seconds"], 1)
                 rates[program] = {each["tenant"]: each for each in daemon["tenants"]}
-            # Both know the tenant, and keep its rate. The DPU has its requests first.
+            # Both daemons know the tenant and enforce its rate. The DPU gets its requests first.
             return all(rates[program].get("client", {}).get(f"{each}_per_second", 0) > 0
                        for program, each in (("ros2store-engine", "bytes"),
                                              ("ros2store-dpu", "bytes"),
@@ -128,7 +128,7 @@ class OfDaemons(WithDirectory):
             self.assertGreater(mine[each], 0, each)
         self.assertLessEqual(mine["latency_p50_seconds"], mine["latency_p99_seconds"])
 
-        # For people, without a terminal: one table, also without --once.
+        # Without a terminal it prints one table, also without --once.
         for once in ([], ["--once"]):
             lines = run("top", self.pool, "--interval", 3, *once).stdout.splitlines()
             first = next(i for i, line in enumerate(lines)

@@ -46,7 +46,7 @@ std::vector<std::string> Distribution::lacks() const {
                                       floor.what, points_, floor.percent));
     }
     if (changes_ == Changes::none) return lacking;
-    // These are a few in a hundred: of so few points none might be.
+    // A few percent of the points are of these kinds, so a small campaign may have none.
     if (points_ >= 10 * points_of_campaign && in_growth_ == 0) {
         lacking.emplace_back("none while a device was added");
     }

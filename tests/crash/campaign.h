@@ -1,5 +1,5 @@
-// What the programs that crash stores have in common: where the crashes of a campaign came, whether
-// that is enough to mean something, and the way back from a failure to its seed.
+// Shared by the crash programs: the distribution of crash points in a campaign, whether there were
+// enough of each kind, and the command that repeats a failed trial.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -11,12 +11,13 @@
 
 namespace ros2s::sim {
 
-// So many points must be spread as Distribution::lacks says; fewer replay something.
+// A campaign with at least this many points must satisfy Distribution::lacks. A smaller one repeats
+// trials.
 inline constexpr uint64_t points_of_campaign = 100;
 
-// Where the crashes came. A campaign must have met enough of each kind to mean something: what the
-// engine or the workload changes moves these shares, and a suite that no longer looks where things
-// break would pass.
+// Where the crashes happened. A campaign must have enough of each kind. Changes of the engine or
+// the workload shift these shares; without this check, a suite that no longer crashes at the
+// critical points would pass.
 class Distribution {
   public:
     // Whether the trials let the store grow, and make and destroy containers.
@@ -25,7 +26,7 @@ class Distribution {
     void add(const CrashPoint& point);
     [[nodiscard]] uint64_t points() const { return points_; }
     [[nodiscard]] uint64_t after_error() const { return after_error_; }
-    // What there is too little of; empty in a campaign that is worth its name.
+    // Names the kinds that were too rare. Empty: the campaign is valid.
     [[nodiscard]] std::vector<std::string> lacks() const;
     void print() const;
 
@@ -38,14 +39,14 @@ class Distribution {
     uint64_t unflushed_[std::size(buckets)] = {};
 };
 
-// The value of an option; nothing where it is no number.
+// The value of an option; nothing if it is not a number.
 [[nodiscard]] std::optional<uint64_t> number(const char* text);
 
-// A failed CHECK ends the process: then this is said, how to come there again. Kept until the next.
+// Prints how to repeat the trial if a failed CHECK ends the process. Valid until the next call.
 void say_on_abort(const std::string& replay);
 
-// Buffers of a few hundred KiB come and go: the kernel need not zero them each time. It should do
-// so with disks of 128 MiB, of which little is written.
+// The kernel need not zero buffers of a few hundred KiB each time. For disks of 128 MiB, of which
+// little is written, it should.
 void keep_memory();
 
 }  // namespace ros2s::sim

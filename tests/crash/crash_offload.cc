@@ -108,14 +108,14 @@ struct Sum {
         shared += report.shared;
         trouble += report.trouble;
     }
-    // What there is too little of, for this many crashes.
+    // Names the kinds that were too rare for this number of crashes.
     [[nodiscard]] std::vector<std::string> lacks(uint64_t points) const {
         struct Floor {
             std::string_view what;
             uint64_t found;
             uint64_t percent;  // of the points
         };
-        // A third to a half of what campaigns have met.
+        // A third to a half of the values in past campaigns.
         const Floor floors[] = {
             {"DPUs killed", dpu_kills, 20},
             {"clock steps", clock_steps, 20},
@@ -159,7 +159,7 @@ struct Trial {
 
 Trial run_one(const Options& options, uint64_t seed) {
     TraceHash trace;
-    // Half of the pools are so small that blocks are used again.
+    // Half of the pools are so small that they reuse blocks.
     const uint64_t data_bytes = seed % 2 == 0 ? 16 << 20 : 1 << 20;
     EngineRigOptions rig{.groups_in_flight = options.groups,
                          .index = options.index,

@@ -80,7 +80,8 @@ struct Sum {
         all.requests += report.requests;
         all.clients_dropped += report.clients_dropped;
     }
-    // What there is too little of: a third to a half of what campaigns have met.
+    // Names the kinds that were too rare. The bounds are a third to a half of the values in past
+    // campaigns.
     [[nodiscard]] std::vector<std::string> lacks() const {
         struct Floor {
             std::string_view what;

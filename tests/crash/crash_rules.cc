@@ -52,7 +52,7 @@ struct Found {
     std::string seen;
 };
 
-// In the child: says each seed before its trial, and ends with the first that fails.
+// Runs in the child: prints each seed before its trial, and ends with the first trial that fails.
 [[noreturn]] void search_here(int out, const NamedRule& rule, const SetUp& in, uint64_t from,
                               uint64_t trials) {
     dup2(out, STDERR_FILENO);  // where a failed CHECK says what it has found
@@ -75,7 +75,8 @@ std::optional<Found> search(const NamedRule& rule, const SetUp& in, uint64_t fro
     const pid_t child = fork();
     if (child == 0) search_here(ends[1], rule, in, from, trials);
     close(ends[1]);
-    // "\n<seed> " for each trial; what the last one said follows its seed.
+    // "
+    // <seed> " for each trial. The output of the last trial follows its seed.
     std::string said;
     char buffer[4096];
     for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) {
@@ -84,7 +85,7 @@ std::optional<Found> search(const NamedRule& rule, const SetUp& in, uint64_t fro
     close(ends[0]);
     int status = 0;
     waitpid(child, &status, 0);
-    // A failed CHECK adds lines of its own behind the first.
+    // A failed CHECK adds lines after the first.
     const size_t please = said.find("\nThis is a bug");
     if (please != std::string::npos) said.resize(please);
     const size_t last = said.rfind('\n');
@@ -113,8 +114,8 @@ struct Row {
 
 constexpr std::string_view fingerprint_line = "Fingerprint of its schedules: ";
 
-// Of what the intact engine does in the first trials. A change to engine or workload that moves the
-// schedules moves it too, and then other seeds show what a missing rule does.
+// A fingerprint of the intact engine's first trials. A change of the engine or the workload that
+// shifts the schedules changes it. The seeds that show a missing rule then change, too.
 std::string fingerprint() {
     std::string text;
     for (const SetUp& in : all_set_ups) {
@@ -171,7 +172,7 @@ std::string table_head(const Totals& totals) {
                        fingerprint());
 }
 
-// Every rule must be noticed in one of its set-ups.
+// The absence of every rule must be noticed in one of its set-ups.
 int write_table(const char* path) {
     Totals totals;
     bool good = true;
@@ -192,7 +193,7 @@ int write_table(const char* path) {
             std::fflush(stdout);
             rows += row;
             if (!found) continue;
-            // The same story with the rule in place must end well.
+            // The same trial with the rule must pass.
             const TrialReport intact = run(found->seed, in, nullptr);
             totals.points += intact.points.size();
             ++totals.trials;
@@ -260,8 +261,8 @@ Table read_table(const char* path) {
     return table;
 }
 
-// What is wrong with the rows of a rule. Empty: they are those that a search would write, and the
-// intact engine passes the trial of the first.
+// Describes what is wrong with the rows of a rule. Empty: a search would write the same rows, and
+// the intact engine passes the trial of the first.
 std::string wrong_with(const NamedRule& rule, const std::vector<Row>& rows) {
     bool noticed = false;
     for (const SetUp& in : rule.set_ups) {

@@ -144,7 +144,7 @@ int run(const Options& options) {
             fmt::print(stderr, "\r{} of {} crash points, {} failed trials", distribution.points(),
                        options.points, failed.size());
         }
-        // A trial may end without a point, where the store cannot even be made.
+        // A trial may end without a crash point if the store cannot be created.
         if (failed.size() > 100) break;
     }
     if (options.progress) fmt::print(stderr, "\n");
@@ -172,7 +172,7 @@ int run(const Options& options) {
     std::vector<std::string> lacking;
     if (options.points >= points_of_campaign && options.remove_rule.empty()) {
         lacking = distribution.lacks();
-        // These are a few in a hundred, as devices that are added.
+        // These are a few percent, like added devices.
         const bool is_long = options.points >= 10 * points_of_campaign && !options.remote;
         if (is_long && (clock_steps == 0 || expired == 0)) {
             lacking.emplace_back("no clock was set, or no reply was gone");

@@ -10,7 +10,7 @@
 
 namespace ros2s::sim {
 
-// What a store is tried in.
+// A set-up in which a store is tested.
 struct SetUp {
     uint32_t groups = 1;  // in flight
     uint32_t cores = 1;

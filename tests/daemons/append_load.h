@@ -1,4 +1,4 @@
-// A load of numbered appends, each of which must be in the file exactly once.
+// A load of numbered appends. Each number must be in the file exactly once.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -14,7 +14,8 @@ class AppendLoad final : public Load {
   public:
     AppendLoad(OsReactor& reactor, fs::FileSystem& files) : Load(reactor, files, writers) {}
 
-    // After end(): what is in the file is what was acknowledged, in each writer's order.
+    // Checks after end() that the file has exactly the acknowledged numbers, in each writer's
+    // order.
     void expect_each_once() {
         run_blocking(reactor_, [&] { return compare(); });
     }

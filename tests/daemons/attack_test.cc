@@ -1,5 +1,5 @@
-// What strangers and hostile clients do to real daemons: the process lives on within its bounds,
-// says or counts what it refused, and a client that works meanwhile notices nothing.
+// Attacks of strangers and hostile clients on real daemons. The process stays alive and within its
+// bounds, and logs or counts each refusal. A client that works at the same time is not affected.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,8 +47,8 @@ size_t count_of(std::string_view text, std::string_view part) {
     return count;
 }
 
-// The soft limit of this process, and of those that it starts from here on, as far as the hard one
-// allows; what it is then.
+// Sets the soft limit of this process and its later children, up to the hard limit. Returns the new
+// limit.
 rlim_t limit_descriptors(rlim_t count) {
     rlimit files{};
     getrlimit(RLIMIT_NOFILE, &files);
@@ -57,7 +57,7 @@ rlim_t limit_descriptors(rlim_t count) {
     return files.rlim_cur;
 }
 
-// The adapter of this machine that ROS2STORE_TEST_VERBS names, "rxe0"; empty without one.
+// The adapter that ROS2STORE_TEST_VERBS names, such as "rxe0". Empty: there is none.
 std::string adapter() {
     const char* named = std::getenv("ROS2STORE_TEST_VERBS");
     return named != nullptr ? named : "";
@@ -67,7 +67,8 @@ std::string device_of(const std::string& provider) {
     return provider == "ofi+verbs" ? adapter() : "lo";
 }
 
-// "engine", or "dpu" in front of one, or "dpu_verbs", whose hosts come over an adapter.
+// The parameter: "engine"; "dpu", in front of an engine; or "dpu_verbs", whose hosts use an
+// adapter.
 class Attacked : public testing::TestWithParam<const char*> {
   protected:
     void SetUp() override {
@@ -85,7 +86,7 @@ class Attacked : public testing::TestWithParam<const char*> {
         load->begin();
         load->expect_progress(20);
     }
-    // The bystander went through all of it; the daemon takes others in, and ends in good order.
+    // The bystander worked all the time. The daemon accepts another client, and ends with status 0.
     void TearDown() override {
         if (IsSkipped() && load == nullptr) return;
         ASSERT_NE(load, nullptr);
@@ -103,7 +104,7 @@ class Attacked : public testing::TestWithParam<const char*> {
         return std::string_view(GetParam()).ends_with("_verbs");
     }
     [[nodiscard]] static bool is_dpu() { return std::string_view(GetParam()).starts_with("dpu"); }
-    // Which the bystander uses, and clients that were admitted.
+    // The provider of the bystander and of admitted clients.
     [[nodiscard]] static std::string provider() { return is_over_verbs() ? "ofi+verbs" : "shm"; }
     Result<> enter(Client& client) {
         return is_dpu() ? client.open(*reactor, dpu.options(), report)
@@ -144,7 +145,7 @@ class Attacked : public testing::TestWithParam<const char*> {
         return count;
     }
     [[nodiscard]] uint64_t resident_kib() const { return tests::resident_kib(pid()); }
-    // The daemon has counted at least this many, in these counters together.
+    // The sum of these counters of the daemon is at least this number.
     void expect_counted(const std::vector<std::string>& names, double least) const {
         double sum = 0;
         EXPECT_TRUE(eventually([&] {
@@ -155,13 +156,13 @@ class Attacked : public testing::TestWithParam<const char*> {
         })) << names.front()
             << " and the like: " << sum << " of " << least;
     }
-    // What the attack made the daemon open is closed again.
+    // The daemon has closed the descriptors that the attack made it open.
     void expect_closed(size_t before) {
         constexpr size_t tolerance = 16;  // files of its index, threads' pipes
         EXPECT_TRUE(eventually([&] { return descriptors() <= before + tolerance; }))
             << descriptors() << " descriptors, " << before << " before";
     }
-    // A stranger's handshake with that certificate: ours would not even try.
+    // A stranger's handshake with that certificate. Our own client would not send it.
     void shake_hands(const pki::Identity& identity) const {
         std::string said;
         (void)run_program(
@@ -193,8 +194,8 @@ INSTANTIATE_TEST_SUITE_P(Of, AttackedOverUcx, testing::Values("engine"),
 
 // ---- strangers
 
-// What a daemon may have grown by when strangers are gone. A sanitizer's allocator keeps 256 MiB of
-// what was freed.
+// The growth of a daemon that is allowed after strangers have left. A sanitizer's allocator keeps
+// 256 MiB of freed memory.
 #ifdef ROS2S_SANITIZED
 constexpr uint64_t growth_kib_max = uint64_t{768} << 10;
 #else
@@ -204,7 +205,7 @@ constexpr uint64_t growth_kib_max = uint64_t{256} << 10;
 constexpr const char* refused_at_data = "ros2store_fabric_handshakes_refused_total";
 constexpr const char* refused_at_control = "ros2store_control_connections_refused_total";
 constexpr const char* died = "ros2store_fabric_ended_peer_died_total";
-// It was the daemon that ended the connection.
+// The daemon ended the connection.
 const std::vector<std::string> ended_for_what_it_did{"ros2store_fabric_ended_violation_total",
                                                      "ros2store_server_malformed_total"};
 
@@ -223,16 +224,16 @@ TEST_P(Attacked, AThousandHalfOpenConnectionsAtEachListener) {
             for (size_t i = 0; i < connections; ++i) {
                 strangers.emplace_back(listener);
                 ASSERT_TRUE(strangers.back().is_connected()) << listener.name << ", " << i;
-                // Half of them begin to say something.
+                // Half of them send a part of a message.
                 if (i % 2 == 1)
                     strangers.back().say(listener.name == "control" ? "\x16\x03\x01" : "R");
             }
             load->expect_progress(20);
-            // The data plane has few handshakes under way, the control plane all of its own.
+            // The data plane limits concurrent handshakes. The control plane accepts all.
             EXPECT_TRUE(eventually([&] { return descriptors() <= before + connections + 200; }))
                 << listener.name << ": " << descriptors();
         }
-        // Others are turned away for the while that a handshake may take, at most.
+        // Others are refused for at most the time limit of a handshake.
         Client another;
         EXPECT_TRUE(eventually([&] { return enter(another).has_value(); })) << report.text();
         another.close(*reactor);
@@ -252,11 +253,11 @@ std::vector<std::string> other_protocols() {
     for (int i = 0; i < 10; ++i) {
         std::string noise(1 + random.below(8192), '\0');
         for (char& byte : noise) byte = static_cast<char>(random.next());
-        // What begins like TLS is waited for until it ends.
+        // After bytes that look like TLS, the server waits for the rest.
         noise[0] = static_cast<char>(noise[0] | 0x80);
         all.push_back(std::move(noise));
     }
-    // A hello that promises much, and a header of a request before any hello.
+    // A hello with large numbers, and a request header before any hello.
     fabric::Hello hello{.memory_bytes = UINT64_MAX, .operations_max = UINT32_MAX};
     hello.appended_bytes = UINT32_MAX;
     hello.set_provider("none");
@@ -336,14 +337,14 @@ std::string hello_of(const ListenAddress& listener, std::string_view appended = 
     return std::string(reinterpret_cast<const char*>(&hello), sizeof hello) + std::string(appended);
 }
 
-// They speak our protocol, ask for all the memory that there is, have no ticket, and stay; more of
-// them come all the time. Whoever has a ticket gets in.
+// Strangers speak the protocol, request all memory, have no ticket, and stay. More of them keep
+// coming. A client with a ticket still gets in.
 TEST_P(AttackedOverShm, AListenerFullOfStrangersLetsTicketHoldersIn) {
     ListenAddress listener = over_shm();
     const std::filesystem::path place(listener.address);
     for (const auto& entry : std::filesystem::directory_iterator(place.parent_path())) {
         const std::string name = entry.path().filename();
-        // The bystander's tenant's.
+        // The listener of the bystander's tenant.
         if (is_dpu() && name.starts_with(place.filename().string() + ".")) {
             listener.address = entry.path();
         }
@@ -369,8 +370,8 @@ TEST_P(AttackedOverShm, AListenerFullOfStrangersLetsTicketHoldersIn) {
         << segments_of(pid()) << " segments, " << before << " before";
 }
 
-// As a peer says where its library is, but not whether it may: UCX would read these bytes, which it
-// does not check, and connect to where they point.
+// As if a peer sent the address of its library without a ticket. UCX would not check these bytes,
+// and would connect to the address in them.
 TEST_P(AttackedOverUcx, AddressesOfStrangersAreNotLookedAt) {
     const ListenAddress listener = data_listeners().back();
     ASSERT_EQ(listener.name, "ucx+tcp");
@@ -411,7 +412,7 @@ TEST_P(Attacked, CertificatesThatAreNotGoodHere) {
     const auto made = pki::make_authority(
         strange, {.certificates = {{.name = "client", .alternative_names = {}}}}, now, report);
     ASSERT_TRUE(made) << report.text();
-    // It believes the daemon, and is not believed.
+    // It trusts the daemon's authority, but the daemon does not trust its authority.
     shake_hands({certificates() + "/ca.crt", strange + "/client.crt", strange + "/client.key"});
     EXPECT_TRUE(eventually([&] { return count_of(log(), audited) == 2; })) << log();
     EXPECT_THAT(log(), HasSubstr("issuer certificate"));
@@ -426,7 +427,7 @@ std::vector<std::byte> frame_of(rpc::FrameHeader header, ConstBytes body) {
     return memory;
 }
 
-// What a data plane answers to these bytes in place of a hello; `cancelled` where they let us in.
+// The answer of a data plane to these bytes as a credential; `cancelled` if it accepts them.
 // `listener.name` is the provider.
 Task<Code> answer_to(Reactor& reactor, ListenAddress listener, std::vector<std::byte> credential) {
     Report report;
@@ -515,7 +516,7 @@ TEST_P(Attacked, TicketsThatAreNotGoodHere) {
     EXPECT_EQ(ask(forged, instance), Code::denied);
     EXPECT_EQ(ask(good, instance), Code::cancelled) << "it is good once";
     EXPECT_EQ(ask(good, instance), Code::denied);
-    // Another one's, which is spent thereby.
+    // Another client's ticket. The attempt uses it up.
     const auto second = open();
     ASSERT_TRUE(second) << report.text();
     const std::string stolen(second->ticket.ticket.view());
@@ -526,7 +527,7 @@ TEST_P(Attacked, TicketsThatAreNotGoodHere) {
               Code::bad_version);
     expect_counted({"ros2store_server_refused_ticket_total"}, 7);
     expect_counted({"ros2store_server_refused_version_total"}, 2);
-    // On the core that it was used on.
+    // Destroyed on the core that used it.
     run_blocking(*reactor, [&] { return drop(std::move(*control)); });
 }
 
@@ -542,12 +543,12 @@ class HostileClients : public Attacked {
                                     is_dpu() ? "dpu" : "engine", "main", provider(),
                                     device_of(provider()), how, std::to_string(seed)});
             hostile.wait();
-            // One that has stopped holds what it has, and nobody waits for it.
+            // A stopped client keeps its resources, and delays nobody.
             load->expect_progress(100);
         }
         expect_closed(before);
     }
-    // hostile_tenants_test has processes that do the same to a DPU over shared memory, many times.
+    // hostile_tenants_test runs the same attack on a DPU over shared memory many times.
     [[nodiscard]] static uint64_t seeds_of_long_attacks() {
         return is_dpu() && provider() == "shm" ? 1 : 3;
     }
@@ -563,7 +564,7 @@ TEST_P(ClientsThatShareMemory, AndWriteGarbageIntoIt) {
     const uint64_t memory = resident_kib();
     for (uint64_t seed = 1; seed <= 3; ++seed) attack("garbage", seed);
     EXPECT_LE(resident_kib(), memory + growth_kib_max);
-    // Not each time: some bytes are allowed by chance.
+    // Not every attack ends its session: some random bytes are valid.
     expect_counted(ended_for_what_it_did, 1);
 }
 TEST_P(ClientsThatShareMemory, AndLieAboutIndices) {
@@ -581,12 +582,12 @@ TEST_P(ClientsOverAnAdapter, ThatLieAboutKeys) {
     for (const char* lie : {"forged", "foreign", "stale", "bounded", "rightless"}) {
         const double before = counted(dpu.metrics(), refused);
         attack(lie, 1);
-        // The daemon's adapter refuses, which costs the liar its connection.
+        // The daemon's adapter refuses the key, and the attacker loses its connection.
         expect_counted({refused}, before + 1);
     }
 }
 
-// What dead hosts had is let go soon, and not only when they have been silent for long.
+// The resources of dead hosts are freed soon, not only after the idle timeout.
 TEST_P(HostileClients, ThatDieInTheMiddle) {
     const auto sessions = [&] {
         return counted(is_dpu() ? dpu.metrics() : engine.metrics(), "ros2store_sessions");
@@ -603,7 +604,7 @@ TEST_P(HostileClients, ThatDieInTheMiddle) {
     std::printf("the last session was gone after %.1f s\n",
                 std::chrono::duration<double>(took).count());
     expect_counted({"ros2store_sessions_reaped_total"}, static_cast<double>(seeds));
-    // To an adapter, memory that went with its process may look like a false key.
+    // An adapter may report the memory of an ended process as a false key.
     std::vector<std::string> ends{died};
     if (provider() == "ofi+verbs") ends.emplace_back("ros2store_fabric_ended_violation_total");
     expect_counted(ends, static_cast<double>(seeds));

@@ -1,5 +1,5 @@
-// A client of a daemon with its container "main" as a file system: of an engine, over shared
-// memory, or of a DPU.
+// A client of a daemon, with its container "main" as a file system: a client of an engine over
+// shared memory, or of a DPU.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace ros2s::tests {
 
 class Client {
   public:
-    // Errors, with a sentence: those of opening.
+    // Errors, with a sentence: as for opening.
     Result<> open(OsReactor& reactor, const connection::Options& options, Report& report) {
         return run_blocking(reactor, [&] { return open_direct(reactor, options, report); });
     }

@@ -1,6 +1,6 @@
-// Several clients of one container at once: two hosts, each with a DPU of its own, and a direct
-// client. An acknowledged change is done, and the others see it at once. If several try the same
-// change, one of them succeeds.
+// Several clients of one container: two hosts, each with its own DPU, and a direct client. An
+// acknowledged change is visible to the others at once. If several clients try the same change, one
+// succeeds.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t clients = 3;
 
-// One opened library: its own session, its own core.
+// An opened library, with its own session and core.
 class Client {
   public:
     explicit Client(const std::string& uri) {
@@ -41,7 +41,7 @@ class Client {
 
     [[nodiscard]] bool is_open() const { return fs_ != nullptr; }
     ros2s_fs* fs() { return fs_; }
-    // Kept open from the first use on, so that nothing that a handle remembers goes unnoticed.
+    // Stays open after the first use, so that stale state of a handle is detected.
     ros2s_file* file(const std::string& name, int flags = O_RDWR) {
         ros2s_file*& found = open_[name];
         if (found == nullptr) {
@@ -80,7 +80,7 @@ class Clients : public testing::Test {
             ASSERT_TRUE(all.back()->is_open());
         }
     }
-    // Runs it for each client, side by side.
+    // Runs it for all clients concurrently.
     void each_at_once(const std::function<void(Client&, size_t)>& run) {
         std::vector<std::jthread> threads;
         for (size_t i = 0; i < all.size(); ++i) threads.emplace_back([&, i] { run(*all[i], i); });
@@ -164,7 +164,7 @@ TEST_F(Clients, OfThoseThatWantTheSameOneGetsIt) {
         }
     });
     for (size_t i = 0; i < names; ++i) {
-        // Who comes late finds the name free again and makes another.
+        // A late client finds that the name is free again, and creates another file.
         EXPECT_GE(created[i], 1) << i;
         EXPECT_EQ(created[i], moved[i]) << i;
         EXPECT_FALSE(all[0]->has(fmt::format("once-{}", i))) << i;

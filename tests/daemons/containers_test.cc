@@ -1,5 +1,5 @@
-// Containers are made and destroyed once, whatever is lost and whoever is killed meanwhile: real
-// daemons, killed with -9, and clients of their control planes.
+// Containers are created and destroyed exactly once, although replies are lost and daemons are
+// killed with -9. Real daemons, and clients of their control planes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace {
 using control::ControlClient;
 using object::ContainerRecord;
 
-// "engine", or "dpu" in front of one.
+// The parameter: "engine", or "dpu" in front of an engine.
 class ContainersOnce : public testing::TestWithParam<const char*> {
   protected:
     void SetUp() override {
@@ -50,7 +50,7 @@ class ContainersOnce : public testing::TestWithParam<const char*> {
     }
     void start_again() {
         ASSERT_TRUE(is_dpu() ? dpu.start() : engine.start());
-        // The client notices, and is connected again.
+        // The client reconnects.
         for (int tries = 0; tries < 60'000; ++tries) {
             Report ignored;
             if (run_blocking(*reactor, [&] { return client->query_server(plain, ignored); }))
@@ -70,7 +70,7 @@ class ContainersOnce : public testing::TestWithParam<const char*> {
         return run_blocking(*reactor,
                             [&] { return client->destroy_container(call, "pool", label, report); });
     }
-    // The containers that there are beside `up`'s.
+    // The containers except the one of `up`.
     std::vector<ContainerRecord> found() {
         auto all =
             run_blocking(*reactor, [&] { return client->list_containers(plain, "pool", report); });
@@ -94,8 +94,8 @@ class ContainersOnce : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Of, ContainersOnce, testing::Values("engine", "dpu"),
                          [](const auto& info) { return std::string(info.param); });
 
-// The daemon cannot tell an answer that was lost from one that was not: so this one was, and the
-// daemon died with it.
+// To the daemon a lost reply looks like a delivered one. So this reply is delivered, and the daemon
+// is killed afterwards.
 TEST_P(ContainersOnce, ARepetitionAfterAKillIsAnsweredFromTheStoredReply) {
     UpdateName creation{.client = Uuid::make(reactor->secrets()), .slot = 3, .sequence = 1};
     const auto made = create("once", creation);
@@ -114,7 +114,7 @@ TEST_P(ContainersOnce, ARepetitionAfterAKillIsAnsweredFromTheStoredReply) {
                           said),
               0)
         << said;
-    // Somebody else's wish is another one.
+    // The same request of another client is a different one.
     const UpdateName other{.client = Uuid::make(reactor->secrets()), .slot = 3, .sequence = 1};
     EXPECT_EQ(create("once", other).error().code, Code::exists);
 
@@ -125,7 +125,7 @@ TEST_P(ContainersOnce, ARepetitionAfterAKillIsAnsweredFromTheStoredReply) {
     EXPECT_TRUE(destroy("once", removal)) << report.text();
     EXPECT_EQ(found().size(), 0U);
     EXPECT_EQ(create("once", creation).error().code, Code::stale) << "made, and destroyed since";
-    // A repetition does not destroy who has the label now.
+    // A repeated destruction does not destroy the container that has the label now.
     const auto next = create("once", {.client = other.client, .slot = 3, .sequence = 2});
     ASSERT_TRUE(next) << report.text();
     EXPECT_TRUE(destroy("once", removal)) << report.text();
@@ -167,7 +167,7 @@ TEST_P(ContainersOnce, AreEncryptedByADpuThatHasAKeyForThem) {
         << said;
 }
 
-// Killed wherever they happen to be: done twice, a creation or removal would fail.
+// Killed at random points. A creation or removal that is done twice would fail.
 struct ContainerLoad {
     static Task<> work(ContainerLoad& self) {
         for (uint32_t round = 0; !self.stop; ++round) {

@@ -1,6 +1,6 @@
-// What a read and a write cost, from ros2s_queue_submit() to ros2s_queue_reap(), in each process
-// that they pass through: allocations of memory, and passes of CRC32C over the payload. The bounds
-// are what was measured: a change that needs more fails here; one that needs less lowers them.
+// The cost of a read and a write, from ros2s_queue_submit() to ros2s_queue_reap(), in each process
+// on the path: memory allocations, and CRC32C passes over the payload. The bounds are measured
+// values. A change that needs more fails here. A change that needs less lowers the bounds.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ constexpr uint64_t chunk = 1 << 20;
 constexpr uint64_t file_bytes = chunk;
 constexpr double slack = 0.3;  // of an allocation
 
-// Starts a daemon that counts into a file, which is mapped here.
+// Starts a daemon whose counters are in a file that this process maps.
 class CountedDaemon {
   public:
     template <class Process>
@@ -63,7 +63,7 @@ struct Costs {
     Cost here{}, dpu{}, engine{};
 };
 
-// A file of a container, and one request at a time on it.
+// A file of a container, with one request in flight.
 class OneFile {
   public:
     explicit OneFile(const std::string& uri) {
@@ -113,7 +113,7 @@ class RequestCosts : public testing::Test {
     [[nodiscard]] std::string uri(const std::string& scheme) const {
         return fmt::format("{}:///pool/main?dir={}", scheme, engine_.pool_directory());
     }
-    // Of requests of 4 KiB, and the passes of CRC32C also of requests of 1 MiB.
+    // Checks requests of 4 KiB. The CRC32C passes are also checked for requests of 1 MiB.
     void expect_at_most(const std::string& way, const Costs& read, const Costs& write) {
         const uint64_t before = work_here().allocations;
         OneFile file(uri(way));
@@ -136,8 +136,8 @@ class RequestCosts : public testing::Test {
         expect_of(file, opcode, what, most, block, 4000);
         expect_of(file, opcode, what, most, chunk, 100);
     }
-    // Heartbeats and other work of the background go on while requests run, for longer on a busy
-    // machine. What they allocate per second is measured at rest and taken off.
+    // Background work, such as heartbeats, runs during the requests, and for longer on a busy
+    // machine. Its allocations per second are measured at rest and subtracted.
     void expect_of(OneFile& file, ros2s_opcode opcode, const std::string& what, const Costs& most,
                    uint64_t bytes, uint64_t requests) {
         using Seconds = std::chrono::duration<double>;

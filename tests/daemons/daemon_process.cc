@@ -26,7 +26,7 @@ DaemonProcess::~DaemonProcess() {
 
 namespace {
 
-// A daemon's lines are written by a thread, which sleeps when there are none.
+// A thread writes the daemon's log lines, and sleeps if there are none.
 bool writes_lines(int pid) {
     std::error_code none;
     for (const auto& task :
@@ -51,7 +51,7 @@ std::string DaemonProcess::log() const {
 }
 
 bool DaemonProcess::start() {
-    // What the one before it said must not be taken for its own.
+    // Drops the output of the previous process.
     std::error_code none;
     std::filesystem::remove(log_, none);
     pid_ = ::fork();
@@ -111,7 +111,7 @@ void DaemonProcess::expect_struck() {
 }
 
 uint16_t free_port() {
-    // Below the range that connections of other tests get theirs from: it stays free meanwhile.
+    // Below the range of ephemeral ports, so that connections of other tests do not take it.
     constexpr uint32_t least = 20'000, count = 12'000;
     static uint32_t next = static_cast<uint32_t>(::getpid()) * 31;
     for (uint32_t tries = 0; tries < count; ++tries) {

@@ -7,19 +7,20 @@ namespace ros2s::tests {
 
 class DaemonProcess {
   public:
-    // `log` gets what it says; a start begins it anew.
+    // `log` gets its output. Each start truncates it.
     DaemonProcess(std::string program, std::string settings, std::string log)
         : program_(std::move(program)), settings_(std::move(settings)), log_(std::move(log)) {}
     ~DaemonProcess();
     DaemonProcess(const DaemonProcess&) = delete;
     DaemonProcess& operator=(const DaemonProcess&) = delete;
 
-    // Starts it and waits until it is ready. False, with its log in a failure, when it is not.
+    // Starts it and waits until it is ready. If it does not become ready, returns false and prints
+    // its log.
     bool start();
     void kill_hard();  // -9
-    // SIGTERM, and its exit status.
+    // Sends SIGTERM, and returns the exit status.
     int stop();
-    // It dies as soon as it enters that function (strike.h), and must within a minute.
+    // Kills it when it enters that function (strike.h). It must do so within a minute.
     void strike_at(const std::string& function);
     void expect_struck();
     [[nodiscard]] int pid() const { return pid_; }
@@ -31,24 +32,24 @@ class DaemonProcess {
     int pid_ = 0;
 };
 
-// A port of loopback that nobody has now. A daemon keeps it over restarts.
+// A free port of loopback. A daemon keeps it over restarts.
 uint16_t free_port();
 
-// What an HTTP server on that port of loopback answers to GET of the path, with a header if wanted.
+// The reply of an HTTP server on that port of loopback to GET of the path, with an optional header.
 std::string page_at(uint16_t port, std::string_view path, const std::string& header);
 inline std::string metrics_at(uint16_t port, const std::string& header) {
     return page_at(port, "/metrics", header);
 }
-// The header that presents the password in a file.
+// The header with the password in a file.
 std::string password_in(const std::string& file);
 
-// Runs a command; its exit status, and what it said in `output`.
+// Runs a command. Returns its exit status, and its output in `output`.
 int run_program(const std::string& command, std::string& output);
 
-// Memory of a process that is not swapped out, shared memory included.
+// The resident memory of a process, including shared memory.
 uint64_t resident_kib(int pid);
 
-// A directory that goes with it.
+// A directory that is removed with this object.
 class TemporaryDirectory {
   public:
     TemporaryDirectory();

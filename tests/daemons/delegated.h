@@ -1,5 +1,4 @@
-// A ros2store-engine and a DPU that has only what tenants hand to it, as processes, and hosts of
-// tenants.
+// A ros2store-engine and a delegated DPU as processes, and hosts of tenants.
 #pragma once
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -72,7 +71,7 @@ class Delegated : public testing::TestWithParam<const char*> {
         EXPECT_EQ(engine.stop(), 0) << engine.log();
     }
 
-    // The engine's control plane, as that subject of its authority.
+    // A client of the engine's control plane with that subject.
     std::unique_ptr<ControlClient> engine_as(const std::string& name) {
         Report report;
         const auto access = engine.options("shm").server;
@@ -157,7 +156,7 @@ class Delegated : public testing::TestWithParam<const char*> {
         if (!read) co_return fail(read.error());
         co_return static_cast<char>(into[bytes - 1]);
     }
-    // The engine's pool, as a DPU that shows this chain.
+    // The engine's pool for a DPU that shows this chain.
     Result<std::unique_ptr<connection::DirectPool>> open_with(control::CapabilityHolder& holder,
                                                               Report& report) {
         auto options = engine.options("shm");

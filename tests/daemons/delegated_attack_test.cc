@@ -1,5 +1,5 @@
-// Attacks on what a DPU without rights of its own may do: by the DPU that was taken over, and by
-// hosts. With a real ros2store-engine and ros2store-dpu.
+// Attacks on the rights of a delegated DPU: by a compromised DPU, and by hosts. With a real
+// ros2store-engine and ros2store-dpu.
 #include <algorithm>
 
 #include "delegated.h"
@@ -16,7 +16,7 @@ using capability::SigningKey;
 
 INSTANTIATE_TEST_SUITE_P(Shm, DelegatedDpu, testing::Values("shm"));
 
-// A DPU that is taken over: it has the DPU's certificate, and whatever tenants handed to it.
+// A compromised DPU. It has the DPU's certificate and all capabilities that tenants handed over.
 class Attacker {
   public:
     Attacker(OsReactor& reactor, std::unique_ptr<ControlClient> engine)
@@ -43,7 +43,7 @@ class Attacker {
         const SigningKey& key_;
     };
     [[nodiscard]] const SigningKey& key() const { return key_; }
-    // What the engine answers to a session that shows it.
+    // The engine's answer to a session that shows the chain.
     Result<> show(const Holder& holder) {
         report_ = {};
         const control::SessionWish wish{.client = Uuid::make(reactor_.secrets()),
@@ -62,7 +62,7 @@ class Attacker {
         control::SessionTickets tickets(self.reactor_, *self.engine_, std::move(wish));
         const auto opened = co_await tickets.open({}, self.report_);
         if (!opened) co_return fail(opened.error());
-        // Without a capability there is no ticket; with one there are more.
+        // Without a capability there is no ticket; with one, further tickets can be issued.
         const auto more = co_await self.engine_->issue_ticket(call, opened->id, self.report_);
         co_await tickets.close();
         if (!more) co_return fail(more.error());
@@ -74,7 +74,7 @@ class Attacker {
     Report report_;
 };
 
-// A program of a tenant that signs what it wants.
+// A program of a tenant that signs any capability.
 struct Program {
     Program(OsReactor& on_reactor, std::unique_ptr<ControlClient> dpu)
         : reactor(on_reactor), control(std::move(dpu)), key(SigningKey::make_seed(Secrets())) {}
@@ -109,7 +109,7 @@ constexpr auto denied = [](const auto& result) {
     return !result && result.error().code == Code::denied;
 };
 
-// What a program asks for that only reads `main`.
+// The request of a program that only reads `main`.
 capability::Use reading_main() {
     return {.rights = capability::right_read, .directories = false, .container = "main"};
 }
@@ -119,7 +119,7 @@ TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
     ASSERT_EQ(change(Change::create, "alice", alices), "");
     ASSERT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"read", "main"}}), "");
     Attacker attacker(*reactor, engine_as("client"));
-    // Its own certificate opens nothing.
+    // Its own certificate gives no access.
     Report report;
     auto plain = on(*reactor, [&] {
         return connection::DirectPool::open(*reactor, engine.options("shm"), {}, report);
@@ -153,14 +153,14 @@ TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
     EXPECT_FALSE(attacker.show(holder));
     holder.replayed.clear();
 
-    // A capability that another DPU got.
+    // A capability for another DPU.
     const SigningKey other(SigningKey::make_seed(Secrets()));
     holder.links = alice.delegate(*root, other.shown());
     EXPECT_TRUE(denied(attacker.show(holder)));
-    // The tenant's own, which its program holds.
+    // The tenant's own capability, whose key its program has.
     holder.links = {*root};
     EXPECT_TRUE(denied(attacker.show(holder)));
-    // More than the program has, whoever signs it.
+    // More rights than the program has, with any signer.
     holder.links = alice.delegate(*root, attacker.key().shown(), [](capability::Capability& c) {
         c.use.rights = capability::rights_all;
     });
@@ -174,7 +174,7 @@ TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
     holder.links = alice.delegate(*root, attacker.key().shown(),
                                   [](capability::Capability& c) { c.expires += 1h; });
     EXPECT_TRUE(denied(attacker.show(holder)));
-    // One that has expired, and has no other fault: its DPU is told to get another one.
+    // An expired capability that is valid otherwise: its DPU is told to get another one.
     const auto audited = testing::ContainsRegex(
         "showed a capability of the pool 'pool': refused: it has expired [^\n]*"
         "action=capability [^\n]*decision=refused");
@@ -184,7 +184,7 @@ TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
     EXPECT_THAT(engine.log(), testing::Not(audited));
     EXPECT_EQ(attacker.show(holder).error().code, Code::stale);
     EXPECT_THAT(engine.log(), audited);
-    // The same without a proof, and one that nobody signed.
+    // The same without a proof, and an unsigned one.
     holder.session_off = 1;
     EXPECT_TRUE(denied(attacker.show(holder)));
     holder.session_off = 0;
@@ -202,8 +202,8 @@ TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
     holder.links = {good[1]};
     EXPECT_TRUE(denied(attacker.show(holder)));
 
-    // It asks for a tenant itself: with its own certificate, which is of another authority; and
-    // with a wish of alice's that it changed.
+    // The DPU requests a capability for a tenant itself: with its own certificate, which another
+    // authority signed; and with a changed request of alice's.
     Program self(*reactor, engine_as("client"));
     EXPECT_TRUE(denied(self.issue(pool, main)));
     const capability::Wish wished{.use = main, .audience = pool, .holder = attacker.key().shown()};
@@ -220,7 +220,7 @@ TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
         pki::sign(files.key, capability::wish_message(capability::encode(hers), "pool"), report);
     ASSERT_TRUE(signature);
     EXPECT_TRUE(relay(capability::encode(hers), *signature));
-    // A wish for a pool of another name, whose UUID the DPU gave as that of this pool.
+    // A request for a pool with another name, but with the UUID of this pool.
     const auto elsewhere =
         pki::sign(files.key, capability::wish_message(capability::encode(hers), "other"), report);
     ASSERT_TRUE(elsewhere);
@@ -228,7 +228,7 @@ TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
     EXPECT_TRUE(denied(relay(capability::encode(wished), *signature)));
     EXPECT_FALSE(relay(std::string(1 << 12, 'x'), *signature));
 
-    // A session that shows nothing gets no ticket.
+    // A session without a capability gets no ticket.
     const control::SessionWish none{.client = Uuid::make(reactor->secrets()),
                                     .purpose = session::Purpose::store,
                                     .pool = "pool",
@@ -241,7 +241,7 @@ TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
     EXPECT_TRUE(denied(
         on(*reactor, [&] { return attacker.engine().issue_ticket(call, opened->id, report); })));
 
-    // What was good is worth nothing when the tenant has changed.
+    // Valid capabilities become invalid when the tenant is changed.
     holder.links = good;
     EXPECT_TRUE(attacker.show(holder)) << attacker.said();
     ASSERT_EQ(change(Change::set, "alice", {{"weight", "3"}}), "");
@@ -250,7 +250,7 @@ TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
     stop();
 }
 
-// It reads `main` as long as it shows that it may, and nothing else.
+// It can read `main` while it shows a valid capability, and nothing else.
 TEST_P(DelegatedDpu, ADpuReachesWhatItShows) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
@@ -276,14 +276,15 @@ TEST_P(DelegatedDpu, ADpuReachesWhatItShows) {
     EXPECT_TRUE(fetch(main));
     EXPECT_TRUE(denied(fetch(hers)));
     EXPECT_TRUE(denied(on(*reactor, [&] { return store.destroy_container(call, main); })));
-    // From the moment at which the revocation has returned.
+    // From the time at which the revocation returns.
     ASSERT_EQ(change(Change::revoke, "alice", {}), "");
     EXPECT_FALSE(fetch(main));
     EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
     stop();
 }
 
-// Two DPUs that keep no limit of a tenant get no more than the tenant may have. Others do not wait.
+// Two DPUs that ignore the limits of a tenant get no more than the tenant's limits. Other tenants
+// do not wait.
 TEST_P(DelegatedDpu, ATenantHasItsRatesOverAllDpus) {
     start();
     auto limited = alices;
@@ -331,7 +332,7 @@ TEST_P(DelegatedDpu, ATenantHasItsRatesOverAllDpus) {
     ASSERT_NO_FATAL_FAILURE(open(first, one, alice));
     ASSERT_NO_FATAL_FAILURE(open(second, other, alice));
     ASSERT_NO_FATAL_FAILURE(open(bobs, one, bob));
-    // 60 of 100 per second, each a fetch without data. One is the burst.
+    // 100 fetches without data at 60 per second. The burst is one.
     const auto begun = std::chrono::steady_clock::now();
     read({&first, &second});
     EXPECT_GE(std::chrono::steady_clock::now() - begun, 550ms);
@@ -349,8 +350,8 @@ TEST_P(DelegatedDpu, ATenantHasItsRatesOverAllDpus) {
     stop();
 }
 
-// A single capability is worth nothing when its revocation has returned: to the DPU that has it, in
-// another session, to another DPU, after restarts. Others of its tenant are as before.
+// A revoked capability is invalid from the return of the revocation: for its DPU, in another
+// session, for another DPU, and after restarts. Other capabilities of the tenant stay valid.
 TEST_P(DelegatedDpu, ARevokedCapabilityIsWorthNothing) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
@@ -392,7 +393,7 @@ TEST_P(DelegatedDpu, ARevokedCapabilityIsWorthNothing) {
     EXPECT_EQ(revoke("carol", Uuid::make(reactor->secrets())).error().code, Code::not_found);
     EXPECT_TRUE(fetch_from((*pool)->store(), container));
 
-    // A program of another tenant gives what it makes the same number. That changes nothing.
+    // A program of another tenant uses the same id for its capability. That has no effect.
     Program bobs(*reactor, dpu_as("bob"));
     const auto bobs_first = bobs.issue(known->audience, main);
     ASSERT_TRUE(bobs_first) << bobs.report.text();
@@ -408,7 +409,7 @@ TEST_P(DelegatedDpu, ARevokedCapabilityIsWorthNothing) {
     EXPECT_TRUE(fetch_from((*other_pool)->store(), container));
     EXPECT_FALSE(attacker.show(holder));
     EXPECT_THAT(engine.log(), HasSubstr("refused: it was revoked"));
-    // Another one made of the same, and another one for the same program.
+    // Another one derived from the same, and another one for the same program.
     holder.links = one.delegate(*first, attacker.key().shown(), [&](capability::Capability& c) {
         c.id = Uuid::make(reactor->secrets());
     });
@@ -420,7 +421,7 @@ TEST_P(DelegatedDpu, ARevokedCapabilityIsWorthNothing) {
         return one.control->hand_over(call, "pool", one.delegate(*first, *known->delegate), report);
     })));
     EXPECT_THAT(report.text(), HasSubstr("it was revoked"));
-    // One that no session uses.
+    // A capability that no session uses.
     const auto unused = two.issue(known->audience, main);
     ASSERT_TRUE(unused);
     EXPECT_EQ(revoke("alice", capability::decode(*unused)->id), Result<uint64_t>(0));
@@ -513,7 +514,7 @@ TEST_P(DelegatedDpu, ATenantGetsNothingOfARemovedOneOfItsName) {
     EXPECT_TRUE(denied(attacker.show(old)));
     EXPECT_FALSE(create("alice", "run-8"));
 
-    // Somebody else gets the name. What was issued before has not expired.
+    // Another client gets the name. Capabilities issued before have not expired.
     ASSERT_EQ(change(Change::create, "alice", with("CN=eve")), "");
     EXPECT_FALSE(attacker.show(old));
     EXPECT_FALSE(create("alice", "run-8"));
@@ -583,7 +584,7 @@ TEST_P(DelegatedDpu, WhatIsNotRenewedEnds) {
     stop();
 }
 
-// A tenant's program that is a client of the engine itself, without a DPU.
+// A program of a tenant that is a direct client of the engine.
 TEST_P(DelegatedDpu, ADirectClientShowsItsOwn) {
     for (const char* name : {"carol", "dave"}) issue(engine.places().storage_certs, name);
     start("5min", engine.places().storage_certs);
@@ -605,20 +606,20 @@ TEST_P(DelegatedDpu, ADirectClientShowsItsOwn) {
     Attacker::Holder holder(carol.key), other(dave.key);
     holder.links = {*hers};
     EXPECT_TRUE(as_carol.show(holder)) << as_carol.said();
-    // In the name of another tenant, with a stolen key; with one's own key.
+    // In the name of another tenant: with a stolen key, and with its own key.
     EXPECT_TRUE(denied(as_dave.show(holder)));
     EXPECT_THAT(as_dave.said(), HasSubstr("another tenant's"));
     other.links = {*hers};
     EXPECT_TRUE(denied(as_dave.show(other)));
-    // An engine cannot keep a client in a directory.
+    // An engine cannot restrict a client to a directory.
     other.links = {*his};
     EXPECT_TRUE(denied(as_dave.show(other)));
     EXPECT_THAT(as_dave.said(), HasSubstr("cannot check directories"));
-    // A direct client is no DPU.
+    // A direct client is not a DPU.
     holder.links = carol.delegate(*hers, carol.key.shown());
     EXPECT_TRUE(denied(as_carol.show(holder)));
     EXPECT_THAT(as_carol.said(), HasSubstr("it is for a DPU"));
-    // Who is neither a DPU nor of a tenant shows nothing.
+    // A client that is neither a DPU nor a tenant's cannot show a capability.
     Attacker as_admin(*reactor, engine_as("admin"));
     EXPECT_TRUE(denied(as_admin.show(holder)));
     stop();
@@ -636,7 +637,7 @@ TEST_P(DelegatedDpu, ADpuBelievesNoHost) {
     const capability::Use main = reading_main();
     const auto root = alice.issue(described->audience, main);
     ASSERT_TRUE(root) << alice.report.text();
-    // More than the tenant has, and what others have.
+    // More rights than the tenant has, and rights of other tenants.
     EXPECT_TRUE(denied(bob.issue(
         described->audience,
         {.rights = capability::right_destroy, .directories = false, .container = "main"})));
@@ -648,7 +649,7 @@ TEST_P(DelegatedDpu, ADpuBelievesNoHost) {
     const auto hand_over = [&](Program& by, const Chain& chain) {
         return on(*reactor, [&] { return by.control->hand_over(call, "pool", chain, report); });
     };
-    // For another key than this DPU's; the tenant's alone; a forged one.
+    // For the key of another DPU; only the tenant's link; a forged one.
     EXPECT_TRUE(denied(hand_over(alice, alice.delegate(*root, bob.key.shown()))));
     EXPECT_TRUE(denied(hand_over(alice, {*root})));
     EXPECT_FALSE(hand_over(alice, {*root, *root, *root}));
@@ -665,7 +666,7 @@ TEST_P(DelegatedDpu, ADpuBelievesNoHost) {
     stop();
 }
 
-// One host mounts and renews nothing. It is alone with what it does to others.
+// One host mounts and does not renew its capability. Only that host is affected.
 TEST_P(DelegatedDpu, AChainThatIsNotRenewedEndsOnlyMountsOfItsContainer) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");

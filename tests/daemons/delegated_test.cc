@@ -1,5 +1,4 @@
-// Work through a DPU that has only what tenants hand to it, with a real ros2store-engine and
-// ros2store-dpu.
+// Work through a delegated DPU, with a real ros2store-engine and ros2store-dpu.
 #include <array>
 #include <csignal>
 
@@ -28,7 +27,7 @@ TEST_P(Delegated, HostsWorkWithWhatTheirTenantHas) {
     EXPECT_EQ(read(bob, "three"), Result<char>('c'));
     EXPECT_FALSE(eve.open(*reactor, host("eve", "main"), report));
 
-    // What hosts make is their tenant's.
+    // Files and containers that hosts create belong to their tenant.
     ASSERT_TRUE(create("alice", "alice-1")) << said.text() << engine.log();
     EXPECT_EQ(record("alice-1").properties.owner, "alice");
     EXPECT_EQ(create("bob", "bob-1").error().code, Code::denied);
@@ -68,8 +67,9 @@ TEST_P(DelegatedDpu, ACapOfTheTenantBindsItsHosts) {
     stop();
 }
 
-// The default of a new container is its creator alone: no other grant is needed, and none helps.
-TEST_P(DelegatedDpu, WhoMakesAContainerUsesItAlone) {
+// By default only its creator can use a new container: this needs no other grant, and no other
+// grant helps another tenant.
+TEST_P(DelegatedDpu, OnlyTheCreatorUsesANewContainer) {
     start();
     for (const char* name : {"alice", "bob"}) {
         ASSERT_EQ(change(Change::create, name,
@@ -87,7 +87,7 @@ TEST_P(DelegatedDpu, WhoMakesAContainerUsesItAlone) {
     EXPECT_EQ(read(alice, "file"), Result<char>('a'));
 
     EXPECT_FALSE(bob.open(*reactor, host("bob", "alice-1"), report));
-    // Nor does he get in beside her, past his library.
+    // Calls past his library do not give him access either.
     const auto bobs = dpu_as("bob");
     auto wish = control::SessionWish{.client = Uuid::make(reactor->secrets()),
                                      .purpose = session::Purpose::link,
@@ -130,7 +130,7 @@ TEST_P(DelegatedDpu, ARevocationEndsItWithinASecond) {
     ASSERT_TRUE(alice.open(*reactor, host("alice", "main"), report)) << report.text();
     ASSERT_TRUE(bob.open(*reactor, host("bob", "main"), report)) << report.text();
     ASSERT_TRUE(write(alice, "one", 'a'));
-    // Changes that take nothing away: her program gets another capability each time and goes on.
+    // Changes that remove no right: her program gets a new capability each time and continues.
     for (int i = 0; i < 5; ++i) {
         ASSERT_EQ(change(Change::set, "alice", {{"weight", fmt::format("{}", i + 2)}}), "");
         EXPECT_TRUE(write(alice, fmt::format("two-{}", i), 'b')) << dpu.log() << engine.log();
@@ -138,11 +138,11 @@ TEST_P(DelegatedDpu, ARevocationEndsItWithinASecond) {
     EXPECT_EQ(read(alice, "one"), Result<char>('a'));
 
     ASSERT_EQ(change(Change::revoke, "alice", {}), "");
-    // The engine refuses from here on, whatever the DPU does.
+    // From here on the engine refuses, whatever the DPU does.
     EXPECT_TRUE(within_a_second([&] {
         return engine.log().find("its capability: its tenant was revoked") != std::string::npos;
     })) << engine.log();
-    // Her library does not wait for a session that it does not get.
+    // Her library does not keep waiting for a session.
     const auto begun = steady_clock::now();
     EXPECT_FALSE(write(alice, "three", 'c'));
     EXPECT_LT(steady_clock::now() - begun, 10s);
@@ -152,7 +152,8 @@ TEST_P(DelegatedDpu, ARevocationEndsItWithinASecond) {
     stop();
 }
 
-// Of two programs of a tenant the one ends whose capability is revoked, and stays out.
+// Two programs of a tenant: the one whose capability is revoked loses access, and does not get it
+// back.
 TEST_P(DelegatedDpu, AProgramEndsWithItsCapability) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
@@ -162,7 +163,7 @@ TEST_P(DelegatedDpu, AProgramEndsWithItsCapability) {
         ASSERT_TRUE(each.open(*reactor, host("alice", "main"), report)) << report.text();
         ASSERT_TRUE(write(each, fmt::format("file-{}", &each - programs.data()), 'a'));
     }
-    // The DPU uses the chain that was handed over last.
+    // The DPU uses the last chain that was handed over.
     const auto admin = engine_as("admin");
     const auto used = [&] {
         return on(*reactor,
@@ -188,7 +189,7 @@ TEST_P(DelegatedDpu, AProgramEndsWithItsCapability) {
     const auto after = used();
     ASSERT_TRUE(after && after->size() == 1U) << report.text();
     EXPECT_NE(after->front().first, before->front().first);
-    // The one that goes on has what it wrote, and a new program has a capability of its own.
+    // The other program still has its data. A new program gets its own capability.
     Client another;
     ASSERT_TRUE(another.open(*reactor, host("alice", "main"), report)) << report.text();
     EXPECT_EQ(read(another, "new"), Result<char>('b'));
@@ -207,7 +208,7 @@ TEST_P(DelegatedDpu, ProgramsRenewInTime) {
     const auto admin = engine_as("admin");
     for (int i = 0; i < 6; ++i) {
         EXPECT_TRUE(write(alice, fmt::format("file-{}", i), 'a')) << dpu.log() << engine.log();
-        // Another key of the engine changes nothing for those who use it.
+        // A new key of the engine does not affect clients that work.
         if (i == 2) {
             EXPECT_TRUE(on(*reactor, [&] {
                 return admin->rotate_capability_key(call, "pool", report);
@@ -220,7 +221,7 @@ TEST_P(DelegatedDpu, ProgramsRenewInTime) {
     stop();
 }
 
-// The engine divides its time by accounts. They are those of the tenants, and not of the DPU.
+// The engine divides its time by accounts: the accounts are those of tenants, not of the DPU.
 TEST_P(DelegatedDpu, TheEngineCountsForTheirTenants) {
     start();
     for (const char* name : {"alice", "bob"}) {
@@ -252,9 +253,9 @@ TEST_P(DelegatedDpu, TheEngineCountsForTheirTenants) {
     EXPECT_GE(writes_of("bob"), 10U);
     EXPECT_LT(writes_of("bob"), 40U);
     EXPECT_EQ(writes_of("CN=client"), 0U);
-    // Direct clients of a tenant have its account, too: there is one for each tenant.
+    // Direct clients of a tenant use the same account.
     EXPECT_EQ(seen.find("tenant=\"CN=alice\""), std::string::npos);
-    // A look-up counts as one on names, as at the DPU.
+    // A look-up counts as a request on names, as at the DPU.
     const auto requests = count_of("requests", "alice"), names = count_of("names", "alice");
     for (int i = 0; i < 40; ++i) {
         EXPECT_TRUE(on(*reactor,
@@ -267,7 +268,8 @@ TEST_P(DelegatedDpu, TheEngineCountsForTheirTenants) {
     stop();
 }
 
-// It has a session for each container and kind of mount. For people, they are one way to a pool.
+// The DPU has a session for each container and kind of mount. Reports show them as one connection
+// to a pool.
 TEST_P(DelegatedDpu, ItCountsItsSessionsTogether) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
@@ -295,7 +297,7 @@ TEST_P(DelegatedDpu, ItCountsItsSessionsTogether) {
     stop();
 }
 
-// It says so in its metrics, to its hosts' `doctor` and in its log, and a mount does not hang.
+// It reports this in its metrics, to `doctor` of its hosts and in its log. A mount does not hang.
 TEST_P(DelegatedDpu, AnEngineThatIsAwayIsReported) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
@@ -319,7 +321,7 @@ TEST_P(DelegatedDpu, AnEngineThatIsAwayIsReported) {
     EXPECT_THAT(dpu.log(), HasSubstr("which has the pool 'pool', is back after"));
     ASSERT_TRUE(alice.open(*reactor, host("alice", "main"), report)) << report.text();
     EXPECT_TRUE(write(alice, "one", 'a'));
-    // An engine that is there and does not answer.
+    // A running engine that does not answer.
     alice.close(*reactor);
     ::kill(engine.pid(), SIGSTOP);
     const auto hung = steady_clock::now();

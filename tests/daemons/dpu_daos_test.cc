@@ -1,5 +1,5 @@
-// A real ros2store-dpu in front of a pool of DAOS: here that is an embedded pool of ROS2, behind
-// the library of plugins/daos. This process is the host, over shared memory and gRPC.
+// A real ros2store-dpu that serves a pool of DAOS. Here the pool is an embedded pool of ROS2,
+// behind the library of plugins/daos. This process is the host, over shared memory and gRPC.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ class DpuDaos : public testing::Test {
         (void)run_blocking(*reactor, [&] { return host->close(); });
         host.reset();
     }
-    // The sentence of a daemon that does not start with these settings.
+    // The error of a daemon that does not start with these settings.
     std::string refused(const std::string& serves) {
         std::ofstream(directory.path("other.yaml")) << serves;
         std::string said;
@@ -134,11 +134,11 @@ TEST_F(DpuDaos, TellsWhatIsWrong) {
     EXPECT_THAT(refused("pools: {tank: {daos: {pool: x}}}\ndirectories: {tank/a: /tmp}\n"),
                 HasSubstr("is the name of a pool of 'directories' too"));
     EXPECT_THAT(refused("pools: {tank: {daos: {pol: x}}}\n"), HasSubstr("did you mean \"pool\"?"));
-    // A label that leads nowhere.
+    // A label of no pool.
     ::setenv("ROS2STORE_DAOS", "ros2s+local:///pool?dir=/nowhere", 1);
     EXPECT_THAT(refused("pools: {tank: {daos: {pool: label}}}\n"),
                 HasSubstr("DAOS: the pool 'label' of the system 'daos_server' cannot be opened"));
-    // No library, and one that is not DAOS's.
+    // No library, and a library that is not DAOS's.
     ::unsetenv("LD_LIBRARY_PATH");
     EXPECT_THAT(refused("pools: {tank: {daos: {pool: label}}}\n"),
                 HasSubstr("DAOS needs libdfs.so, which cannot be loaded"));

@@ -1,4 +1,4 @@
-// A real ros2store-dpu in front of directories of this machine, mostly without an engine. This
+// A real ros2store-dpu that serves directories of this machine, mostly without an engine. This
 // process is the host, over shared memory and gRPC.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -103,7 +103,7 @@ TEST_F(DpuDirectories, AHostWorksInADirectoryWithoutAnyEngine) {
     run_blocking(*reactor, [&] {
         return write_and_read(host->file_system(), other->file_system(), content);
     });
-    // It is there for everybody else, too.
+    // Other hosts see it, too.
     EXPECT_TRUE(content_of(served + "/directory/file") == content);
     EXPECT_THAT(host->path(), HasSubstr("lustre/train"));
     EXPECT_EQ(host->layers(),
@@ -115,7 +115,7 @@ TEST_F(DpuDirectories, AHostWorksInADirectoryWithoutAnyEngine) {
     EXPECT_THAT(dpu.log(), HasSubstr("the directory 'lustre/train': " + served + " on "));
 }
 
-// All ways out of a directory that a host can try: it makes the links itself.
+// All ways in which a host can try to leave a directory. The host creates the links itself.
 Task<> try_to_leave(fs::FileSystem& files) {
     constexpr fs::Owner owner{};
     for (const char* target : {"/etc", "..", "../outside", "/proc/self/root/etc"}) {
@@ -137,7 +137,8 @@ Task<> try_to_leave(fs::FileSystem& files) {
         EXPECT_EQ(item.status.error().code, Code::loop);
     }
     for (const char* name : {"..", ".", "", "a/../../outside", "/etc/passwd"}) {
-        // Look-ups take "." and ".." for the kernel's handles of files; they lead nowhere outside.
+        // Look-ups accept "." and "..", for file handles of the kernel. They do not lead out of the
+        // directory.
         const auto found = co_await files.lookup(call, fs::root_node, name);
         if (name == std::string_view(".")) {
             EXPECT_TRUE(found && found->node == fs::root_node);
@@ -171,7 +172,7 @@ TEST_F(DpuDirectories, NoHostLeavesTheDirectory) {
     EXPECT_FALSE(std::filesystem::exists(directory.path("outside/d")));
 }
 
-// Files that would be another user's, or run as one, on the machine of the DPU.
+// Files on the DPU's machine that would belong to another user, or run as another user.
 Task<> try_to_leave_power(fs::FileSystem& files) {
     constexpr fs::Owner root{.uid = 0, .gid = 0};
     const auto made =
@@ -202,11 +203,11 @@ Task<> try_to_leave_power(fs::FileSystem& files) {
                   Code::denied);
         EXPECT_EQ((co_await files.remove_xattr(call, node, name)).error().code, Code::denied);
     }
-    // A directory's bit is for its files' group.
+    // The set-group bit of a directory sets the group of its files.
     const auto directory = co_await files.mkdir(call, fs::root_node, "shared", 06775, root);
     EXPECT_TRUE(directory);
     EXPECT_EQ(directory->mode, S_IFDIR | 02775U);
-    // Programs that were there keep their bits until they are changed.
+    // Existing programs keep their bits until they are changed.
     const auto written = co_await files.lookup(call, fs::root_node, "written");
     const auto cut = co_await files.lookup(call, fs::root_node, "cut");
     EXPECT_TRUE(written && cut);
@@ -254,7 +255,7 @@ Task<> find_it_closed(fs::FileSystem& files, const Kept& kept) {
         co_await files.pwrite(call, kept.file, Window::local(as_bytes("after")), 0);
     EXPECT_EQ(written.error().code, Code::stale);
     EXPECT_EQ((co_await files.get_attributes(call, kept.node)).error().code, Code::stale);
-    // What is looked for by its name is there.
+    // A look-up by name finds it.
     const auto found = co_await files.lookup(call, fs::root_node, "mine");
     EXPECT_TRUE(found) << describe(found.error());
     const auto opened = co_await files.open(call, found->node, {.write = true});
@@ -264,8 +265,8 @@ Task<> find_it_closed(fs::FileSystem& files, const Kept& kept) {
     EXPECT_TRUE(co_await files.close(call, kept.file));
 }
 
-// A directory has no numbers for its files that outlive the process: what was open is lost, and is
-// never taken for another file.
+// Node numbers of a directory do not survive the process. Open files are lost, and a number never
+// leads to another file.
 TEST_F(DpuDirectories, ARestartClosesWhatIsOpenAndLosesNothing) {
     write_file(served + "/others", "others");
     ASSERT_TRUE(dpu.start());
@@ -295,7 +296,7 @@ TEST_F(DpuDirectories, WhatIsNotServedIsSaid) {
         *reactor, [&] { return HostFiles::open(*reactor, dpu.options("pool", "main"), other); });
     EXPECT_FALSE(opened);
     EXPECT_THAT(other.text(), HasSubstr("there is no pool 'pool' here; available: lustre"));
-    // The directory goes away under the daemon.
+    // The directory is removed while the daemon serves it.
     std::filesystem::remove(served);
     Report gone;
     EXPECT_EQ(open(gone), nullptr);
@@ -313,8 +314,8 @@ std::unique_ptr<HostFiles> open_as(OsReactor& reactor, const DpuProcess& dpu,
     return opened ? std::move(*opened) : nullptr;
 }
 
-// While one tenant waits for an engine that does not answer, another one mounts a directory, which
-// needs no engine.
+// While one tenant waits for an engine that does not answer, another tenant can mount a directory,
+// which needs no engine.
 TEST_F(DpuDirectories, AreMountedWhileAnotherTenantWaitsForTheEngine) {
     EngineProcess engine;
     DpuProcess both(engine, "shm");
@@ -396,7 +397,7 @@ TEST(DpuDirectorySettings, EachBadOneGetsALine) {
              Bad{fmt::format("directories:\n  a/b: {0}\n  a/b: {0}\n", here),
                  ":3: \"a/b\" is given twice, first in line 2; remove one of them"},
              Bad{fmt::format("pools: tank, pool\ndirectories: {{pool/b: {}}}\n", here),
-                 "'pool/b' is in the pool 'pool', which is not of directories"},
+                 "'pool/b' is in the pool 'pool', which does not consist of directories"},
              Bad{"directories: {b: /x}\n", "'b' is not of the form POOL/CONTAINER"},
              Bad{"directories: {a/b/c: /x}\n", "'a/b/c' is not of the form POOL/CONTAINER"},
              Bad{"directories: {a/b: x}\n",
@@ -413,7 +414,7 @@ TEST(DpuDirectorySettings, EachBadOneGetsALine) {
                         said),
             1);
         EXPECT_THAT(said, HasSubstr(bad.sentence)) << bad.yaml;
-        // The log may have said what was well; why it ended is one line.
+        // The log may also have lines about the start. The reason for the exit is one line.
         const size_t last = said.rfind('\n', said.size() - 2);
         EXPECT_TRUE(said.substr(last == said.npos ? 0 : last + 1).starts_with("ros2store-dpu: "))
             << said;

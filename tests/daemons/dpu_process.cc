@@ -32,7 +32,7 @@ DpuProcess::DpuProcess(const std::string& directory, const std::string& serves)
     std::filesystem::create_directories(directory + "/certs");
     std::filesystem::create_directories(places_.run);
     std::string said;
-    // Hosts have an authority of their own: their certificates are worth nothing at the engine.
+    // Hosts have their own authority. The engine does not accept their certificates.
     EXPECT_EQ(
         run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, places_.host_certs), said), 0)
         << said;

@@ -1,5 +1,5 @@
-// A ros2store-dpu in front of an EngineProcess, of directories, or both, with an authority of its
-// own for hosts.
+// A ros2store-dpu that serves the pools of an EngineProcess, directories, or both. Its hosts have
+// their own authority.
 #pragma once
 #include <string>
 #include <string_view>
@@ -11,33 +11,34 @@ namespace ros2s::tests {
 
 class DpuProcess {
   public:
-    // `provider`: by which it reaches the engine. `directory`: the `dir` of its URIs, where its
-    // certificates and sockets lie. Starts nothing yet.
+    // `provider`: how it reaches the engine. `directory`: the `dir` of its URIs, with its
+    // certificates and sockets. Does not start it.
     DpuProcess(const EngineProcess& engine, const std::string& provider,
                const std::string& directory);
     DpuProcess(const EngineProcess& engine, const std::string& provider)
         : DpuProcess(engine, provider, engine.pool_directory()) {}
-    // Without an engine: `serves` is YAML that says what it has.
+    // Without an engine. `serves`: the YAML settings of what it serves.
     DpuProcess(const std::string& directory, const std::string& serves);
 
-    // Before it is started: what hosts may do, instead of the client's certificate everything.
+    // Call before start: sets the rights of hosts. By default the client's certificate may do
+    // everything.
     void give(const std::string& access);
-    // Before it is started: it calls the engine's control plane at that Unix socket.
+    // Call before start: it reaches the engine's control plane at that Unix socket.
     void reach_engine_at(const std::string& socket);
-    // Before it is started: it has what tenants hand to it, and hosts what their tenants have.
+    // Call before start: makes it a delegated DPU. Hosts have the rights of their tenants.
     void use_delegated();
-    // Before it is started: shares and rates of hosts.
+    // Call before start: sets shares and rates of hosts.
     void limit(const std::string& limits);
-    // Before it is started: a directory, with a name as "lustre/train".
+    // Call before start: serves a directory, under a name such as "lustre/train".
     void serve_directory(const std::string& name, const std::string& path);
-    // Before it is started: `dpu` or `host`.
+    // Call before start: sets the placement, `dpu` or `host`.
     void place_payload(std::string_view where);
-    // Before it is started: hosts come over this adapter, too, and `options()` over it alone.
+    // Call before start: also listens on this adapter, which options() then uses.
     void listen_on_verbs(const std::string& device);
-    // Before it is started: hosts come over TLS, too, and `options()` over it alone.
+    // Call before start: also listens with TLS, which options() then uses.
     void listen_on_tls();
     [[nodiscard]] static std::string verbs_address() { return "127.0.0.1:7600"; }
-    // Before it is started: each request is a sample. Samples allocate.
+    // Call before start: traces each request. Traces allocate memory.
     void trace_each_request();
     bool start() { return process_.start(); }
     void kill_hard() { process_.kill_hard(); }
@@ -46,11 +47,11 @@ class DpuProcess {
     void expect_struck() { process_.expect_struck(); }
     [[nodiscard]] int pid() const { return process_.pid(); }
     [[nodiscard]] std::string log() const { return process_.log(); }
-    // What it exports for Prometheus now.
+    // The metrics that it exports now.
     [[nodiscard]] std::string metrics() const { return page("/metrics"); }
     // The samples.
     [[nodiscard]] std::string traces() const { return page("/traces"); }
-    // How a host reaches it.
+    // The options of a host.
     [[nodiscard]] connection::HostOptions options(const std::string& pool = "pool",
                                                   const std::string& container = "main") const;
     [[nodiscard]] const api::ServicePaths& places() const { return places_; }

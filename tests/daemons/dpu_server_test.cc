@@ -1,5 +1,5 @@
-// Offload with real daemons: this process is the host, and speaks to a ros2store-dpu over shared
-// memory and gRPC, which speaks to a ros2store-engine.
+// Offload with real daemons: this process is the host. It uses a ros2store-dpu over shared memory
+// and gRPC, which uses a ros2store-engine.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,8 @@ const Call call;
 
 class DpuServer : public testing::TestWithParam<const char*> {
   protected:
-    // Of a file that is open on a host. It names what is behind the DPU, but not where that is.
+    // The path report of a file that is open on a host. It names what is behind the DPU, but not
+    // its address.
     void expect_path(const std::string& path) {
         EXPECT_TRUE(path.starts_with("host link over shm to the DPU at ")) << path;
         EXPECT_THAT(path, HasSubstr(fmt::format(", {} to its engine, ", GetParam())));
@@ -105,7 +106,7 @@ TEST_P(DpuServer, ServesFilesToHosts) {
     for (const char* method : {"OpenSession", "Mount"}) {
         expect_histogram(counters, "ros2store_control_call_duration_seconds", method, 1);
     }
-    // A sample has the DPU's steps and the engine's, of a tenant that is named.
+    // A trace has the steps of the DPU and of the engine, and names the tenant.
     const std::string traces = dpu.traces();
     EXPECT_THAT(traces, AllOf(HasSubstr(R"("traceEvents": [)"), HasSubstr("\"read of CN=client\""),
                               HasSubstr("\"dpu.serve\""), HasSubstr("\"rpc.queue\""),
@@ -124,8 +125,8 @@ TEST_P(DpuServer, TheEngineKilledUnderLoadLosesNothingAndDoublesNothing) {
     {
         AppendLoad load(*reactor, host->file_system());
         load.begin();
-        // What an engine recovers does not depend on the provider: there one reconnection is
-        // enough.
+        // Recovery of an engine does not depend on the provider, so one reconnection is enough for
+        // the other providers.
         const int kills = std::string_view(GetParam()) == "shm" ? 3 : 1;
         for (int kill = 0; kill < kills; ++kill) {
             load.expect_progress(200);
@@ -141,7 +142,8 @@ TEST_P(DpuServer, TheEngineKilledUnderLoadLosesNothingAndDoublesNothing) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// What the host's process has open: no device, no socket to the engine, nor to anybody by IP.
+// The open descriptors of the host's process: no device, and no socket to the engine or to any IP
+// address.
 TEST_P(DpuServer, TheHostHasNoDescriptorOfTheStorageSide) {
     ASSERT_TRUE(engine.start() && dpu.start());
     Report report;
@@ -169,7 +171,7 @@ TEST_P(DpuServer, TheHostHasNoDescriptorOfTheStorageSide) {
         EXPECT_EQ(now.inet.empty(), provider == std::string_view("shm")) << provider;
         (void)run_blocking(*reactor, [&] { return (*trusted)->close(); });
     }
-    // Its certificate opens nothing at the engine.
+    // Its certificate has no right at the engine.
     connection::Options stolen = engine.options("shm");
     stolen.server.identity = dpu.options().dpu.identity;
     const auto direct = run_blocking(
@@ -190,8 +192,8 @@ TEST_P(DpuServer, TheDpuKilledUnderLoadLosesNothingAndDoublesNothing) {
         NameLoad names(*reactor, host->file_system());
         load.begin();
         names.begin();
-        // Between host and DPU there is always shm: with another provider behind it, both of them
-        // killed are enough.
+        // Host and DPU always use shm. With another provider behind the DPU, killing both once is
+        // enough.
         const int first = std::string_view(GetParam()) == "shm" ? 0 : 3;
         for (int kill = first; kill < 4; ++kill) {
             load.expect_progress(200);
@@ -218,7 +220,7 @@ TEST_P(DpuServer, TheDpuKilledUnderLoadLosesNothingAndDoublesNothing) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// What is between DPU and engine does not matter here.
+// The provider between DPU and engine does not matter here.
 class DpuServerOverShm : public DpuServer {
   protected:
     void expect_what_is_open_stays(bool killed);
@@ -266,7 +268,7 @@ Task<> open_things(fs::FileSystem& files, Kept& kept) {
     kept.listed = *some;
 }
 
-// Each name of the walk comes once, though its middle was a restart.
+// The walk returns each name once, although the DPU restarted in the middle.
 Task<> use_things(fs::FileSystem& files, Kept& kept) {
     for (const fs::FileHandle each : {kept.file, kept.unlinked}) {
         const auto written =
@@ -313,7 +315,7 @@ void DpuServerOverShm::expect_what_is_open_stays(bool killed) {
     }
     ASSERT_TRUE(dpu.start());
     run_blocking(*reactor, [&] { return use_things(files, kept); });
-    // Also names, whose server is another one now.
+    // Also names. Their server is another process now.
     EXPECT_TRUE(run_blocking(*reactor,
                              [&] { return files.mkdir(call, fs::root_node, "after", 0755, {}); }));
     run_blocking(*reactor, [&] { return close_things(files, kept); });
@@ -321,8 +323,8 @@ void DpuServerOverShm::expect_what_is_open_stays(bool killed) {
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
-// A host has its session and its connection when the DPU dies, and no mount yet: the DPU asks an
-// engine for it that does not answer.
+// The DPU dies when a host has a session and a connection, but no mount: the DPU was waiting for an
+// engine that does not answer.
 TEST_P(DpuServerOverShm, WhoMeetsADyingOneWaitsForTheNext) {
     ASSERT_TRUE(engine.start() && dpu.start());
     ASSERT_EQ(::kill(engine.pid(), SIGSTOP), 0);
@@ -365,7 +367,7 @@ TEST_P(DpuServerOverShm, AMountThatIsNotAnsweredEnds) {
 
 Task<std::string> layers_of(const HostFiles& host) { co_return host.layers(); }
 
-// The end of the mount is not answered.
+// Unmounting gets no answer.
 TEST_P(DpuServerOverShm, ADaemonThatHangsKeepsNoHost) {
     ASSERT_TRUE(engine.start() && dpu.start());
     Report report;
@@ -381,7 +383,7 @@ TEST_P(DpuServerOverShm, ADaemonThatHangsKeepsNoHost) {
         is_unmounted = layers.find("HostMountLocator") == layers.npos;
     }
     EXPECT_TRUE(is_unmounted) << "it waits for the daemon";
-    // The end of the session would wait as long again.
+    // Closing the session would wait for the same time again.
     EXPECT_EQ(::kill(dpu.pid(), SIGCONT), 0);
     leaving.join();
     host.reset();

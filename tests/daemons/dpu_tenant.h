@@ -1,4 +1,4 @@
-// A tenant of a real ros2store-dpu, as a test plays it: one process's core, another's certificate.
+// A tenant of a real ros2store-dpu in this process: it has its own core and certificate.
 #pragma once
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace ros2s::tests {
 
-// Certificates of hosts with these names. Before their tenants connect.
+// Makes certificates of hosts with these names. Call it before their tenants connect.
 inline void issue_certificates(const DpuProcess& dpu, std::initializer_list<const char*> names) {
     for (const char* name : names) {
         std::string said;
@@ -27,7 +27,7 @@ inline void issue_certificates(const DpuProcess& dpu, std::initializer_list<cons
     }
 }
 
-// How the tenant with this certificate connects.
+// The options of the tenant with this certificate.
 [[nodiscard]] inline connection::Options tenant_options(const DpuProcess& dpu,
                                                         const std::string& name,
                                                         const std::string& pool) {
@@ -38,7 +38,7 @@ inline void issue_certificates(const DpuProcess& dpu, std::initializer_list<cons
             .service = hostlink::file_service};
 }
 
-// A session, a mount of a container, and a file there. Used on the reactor's core.
+// A session, a mount of a container, and a file in it. Use it on the reactor's core.
 struct DpuTenant {
     std::unique_ptr<connection::Connection> connection;
     std::unique_ptr<session::FixedMountLocator> locator;
@@ -48,12 +48,12 @@ struct DpuTenant {
     fs::FileHandle at_server;  // what the DPU calls it
 
     [[nodiscard]] session::MountLocation location() const { return locator->location(); }
-    // A session and a mount. False: it failed, and the test as well.
+    // Opens a session and mounts. False: it failed, and the test has failed.
     Task<bool> connect(Reactor& reactor, connection::Options options, std::string container);
-    // The file has `size` bytes, each the first one of its name.
+    // Makes a file of `size` bytes. Each byte is the first letter of its name.
     Task<> open(Reactor& reactor, connection::Options options, std::string container,
                 std::string name, uint64_t size);
-    // What is open goes with the session.
+    // Open files are closed with the session.
     Task<> close();
 };
 
@@ -67,7 +67,7 @@ inline Task<bool> DpuTenant::connect(Reactor& reactor, connection::Options optio
     if (!opened) co_return false;
     connection = std::move(*opened);
     const session::SessionId id = *connection->tickets().session();
-    // To a DPU that has no rights of its own.
+    // For a delegated DPU.
     const auto delegated = co_await connection->control().delegate(
         call, pool,
         {.rights = capability::right_read | capability::right_write,

@@ -1,7 +1,7 @@
-// Two tenants of one real ros2store-dpu, which are two certificates: what one of them has is worth
-// nothing to the other, though both work in the same container. One that steals, guesses or forges
-// is refused, counted, and named in the log; the other does not notice. And each may do what the
-// settings give it.
+// Two tenants of one real ros2store-dpu, with two certificates. Tickets, sessions and keys of one
+// tenant are useless to the other, although both work in the same container. Theft, guesses and
+// forgeries are refused, counted and logged. They do not affect the other tenant. Each tenant has
+// the rights in the settings.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ constexpr uint64_t mib = 1 << 20;
 
 using Tenant = DpuTenant;
 
-// It works as if it were alone.
+// It works as if it were the only tenant.
 Task<> expect_undisturbed(Tenant& tenant) {
     std::string read(mib, '\0');
     EXPECT_EQ(co_await tenant.link->pread(
@@ -55,7 +55,7 @@ class DpuTenants : public testing::Test {
     [[nodiscard]] connection::Options options(const std::string& name) const {
         return tenant_options(dpu, name, "lustre");
     }
-    // Both connected, then `attack`, and all is as before. Each line must be in the log.
+    // Connects both, runs `attack`, and checks that nothing changed. Each line must be in the log.
     void run(Task<> (*attack)(OsReactor&, Tenant& alice, Tenant& bob),
              const std::vector<std::string>& lines, const std::vector<std::string>& counters);
 
@@ -94,7 +94,7 @@ class ReadNothing final : public rpc::ReplyReader {
     Result<> read(const rpc::Reply&) override { return {}; }
 };
 
-// Over the data plane, in the caller's own connection.
+// Over the data plane, on the caller's own connection.
 Task<Result<>> read_file(Tenant& tenant, hostlink::FileBody file) {
     hostlink::Buffer body;
     std::vector<std::byte> memory(4096);
@@ -174,7 +174,7 @@ Task<> enter_by_anothers_listener(OsReactor& reactor, Tenant& alice, Tenant& bob
     const std::string his = bob.connection->channel().address();
     EXPECT_NE(hers, his);
     EXPECT_EQ(co_await enter(reactor, alice, his), Code::denied);
-    // The address of the settings is nobody's listener.
+    // No tenant's listener has the address in the settings.
     EXPECT_EQ(co_await enter(reactor, alice, his.substr(0, his.rfind('.'))), Code::denied);
     EXPECT_EQ(co_await enter(reactor, bob, his), Code::exists);
 }
@@ -268,7 +268,7 @@ TEST_F(DpuTenants, AKeyIsWorthNothingInAnothersRequest) {
 
 // ---- who may do what
 
-// One request of the host link, by hand: nothing of this side's looks at it first.
+// One request of the host link, made by hand, without checks on this side.
 Task<Result<>> change_file(Tenant& tenant, hostlink::Method method, fs::FileHandle handle) {
     static const std::string content(4096, '!');
     const ConstBytes payload[] = {as_bytes(content)};
@@ -288,7 +288,7 @@ Task<Result<>> change_file(Tenant& tenant, hostlink::Method method, fs::FileHand
     co_return co_await tenant.connection->channel().call(call, request, reader);
 }
 
-// He asks for a mount to write in, and gets one to read.
+// He requests a mount for writing, and gets one for reading.
 Task<> read_and_try_to_write(OsReactor& reactor, connection::Options options, Tenant& bob) {
     Report report;
     auto opened = co_await Connection::open(reactor, std::move(options), report);
@@ -324,7 +324,7 @@ Task<> read_and_try_to_write(OsReactor& reactor, connection::Options options, Te
     EXPECT_EQ(code(co_await names.set_attributes(call, node, own)), Code::read_only);
     EXPECT_EQ(code(co_await names.set_xattr(call, node, "user.x", {}, fs::SetXattr::any)),
               Code::read_only);
-    // Bytes, through a handle that is good for reading.
+    // Writes bytes through a handle for reading.
     const auto file = co_await names.open(call, node, {});
     EXPECT_TRUE(file);
     bob.at_server = file->handle;
@@ -355,12 +355,13 @@ TEST_F(DpuTenants, AReaderChangesNothingOnEitherPlane) {
 
 // ---- for whom a host acts
 
-// Files of user 500, made by a host that may act for everybody.
+// Files of user 500, created by a host that may act for all users.
 Task<> make_private_files(Tenant& alice) {
     const fs::Caller owner{.uid = 500, .gid = 500};
     const Call for_owner{.caller = &owner};
     hostlink::LinkClient& link = *alice.link;
-    // A host whose root may do all but power over files: the sticky bit, as in /tmp.
+    // A host whose root has all rights except those over files of others: the sticky bit, as in
+    // /tmp.
     EXPECT_TRUE(co_await link.set_attributes(call, fs::root_node, {.mode = 01777}));
     const auto secret = co_await link.create(for_owner, fs::root_node, "secret", 0600, {}, {});
     EXPECT_TRUE(secret && co_await link.close(call, secret->handle));
@@ -369,14 +370,14 @@ Task<> make_private_files(Tenant& alice) {
     EXPECT_EQ(closed->uid, 500U);
     const auto inside = co_await link.create(for_owner, closed->node, "inside", 0644, {}, {});
     EXPECT_TRUE(inside && co_await link.close(call, inside->handle));
-    // What no setting gave.
+    // Rights that no setting gives.
     EXPECT_FALSE(co_await link.set_attributes(call, secret->attributes.node, {.mode = 04755}));
     EXPECT_FALSE(co_await link.mknod(call, fs::root_node, "disk", S_IFBLK | 0600, 1, {}));
     EXPECT_FALSE(co_await link.set_xattr(call, secret->attributes.node, "security.capability", {},
                                          fs::SetXattr::any));
 }
 
-// Whatever he claims, on one plane.
+// All claims, on one plane.
 Task<> act_for_others(fs::Namespace& names) {
     const auto code = [](const auto& result) { return result ? 0 : to_errno(result.error()); };
     const std::vector<std::string_view> others{"absent", "secret"}, inner{"inside", "new"};
@@ -394,7 +395,7 @@ Task<> act_for_others(fs::Namespace& names) {
         EXPECT_EQ(code((co_await names.unlink_many(as_other, fs::root_node, others))[1]), EPERM);
     }
     EXPECT_EQ(code(co_await names.get_attributes(call, fs::root_node)), EPERM);
-    // He may act for 1000. The groups of others are not his: these are left out.
+    // He may act for user 1000. Groups that he may not use are dropped.
     const std::vector<uint32_t> groups{0, 500};
     const fs::Caller own{.uid = 1000, .gid = 500, .groups = groups};
     const Call as_own{.caller = &own};
@@ -431,19 +432,19 @@ Task<> act_for_others(fs::Namespace& names) {
     EXPECT_EQ(code(co_await names.set_attributes(as_own, secret->node, {.uid = 1000})), EPERM);
     EXPECT_EQ(code(co_await names.set_attributes(as_own, secret->node, {.size = 0})), EACCES);
     EXPECT_EQ(code(co_await names.link(as_own, secret->node, fs::root_node, "mine")), EPERM);
-    // The owner is his user, whomever he names.
+    // The owner is his user, whichever owner he names.
     const auto made = co_await names.mkdir(as_own, fs::root_node, "own", 0700, {.uid = 500});
     EXPECT_TRUE(made);
     EXPECT_EQ(made->uid, 1000U);
     EXPECT_EQ(made->gid, fs::nobody);
     EXPECT_TRUE(co_await names.rmdir(as_own, fs::root_node, "own"));
-    // So is that of many files, on either plane.
+    // So is the owner of many files created in one call, on either plane.
     const auto many = co_await names.create_many(as_own, fs::root_node, inner, 0600, {.uid = 500});
     EXPECT_TRUE(many[0] && many[1]);
     for (const auto& each : co_await names.lookup_many(as_own, fs::root_node, inner)) {
         EXPECT_TRUE(each && each->uid == 1000);
     }
-    // A listing has the names of others, and of a directory that is closed nothing.
+    // A listing shows names of others, but nothing of a directory without permission.
     const auto top = co_await names.open(as_own, fs::root_node, {});
     EXPECT_TRUE(top);
     const auto listed = co_await names.readdir_many(as_own, fs::root_node, top->handle, 0, 10);
@@ -494,7 +495,7 @@ TEST_F(DpuTenants, AHostActsOnlyForItsUsersOnEitherPlane) {
                                      "whom it may not act: refused"));
 }
 
-// A good certificate, and nothing in the settings.
+// A valid certificate without an entry in the settings.
 TEST_F(DpuTenants, WhoIsGivenNothingGetsNoSession) {
     give(R"("CN=alice": {write: lustre/train})");
     ASSERT_TRUE(dpu.start());
@@ -512,7 +513,7 @@ TEST_F(DpuTenants, WhoIsGivenNothingGetsNoSession) {
                           "decision=refused reason=EPERM]"));
 }
 
-// Both clients end on the core.
+// Both clients are destroyed on the core.
 Task<> try_all(std::unique_ptr<control::ControlClient>& owner,
                std::unique_ptr<control::ControlClient>& bob, std::string engine_data,
                Report& report) {
@@ -534,7 +535,7 @@ Task<> try_all(std::unique_ptr<control::ControlClient>& owner,
     owner.reset();
 }
 
-// In front of an engine, whose containers can be made and destroyed.
+// In front of an engine, whose containers can be created and destroyed.
 TEST(DpuAccess, AStrangerMakesAndDestroysNothingAndLearnsNoAddress) {
     EngineProcess engine;
     DpuProcess dpu(engine, "shm");
@@ -568,7 +569,7 @@ TEST(DpuAccess, AStrangerMakesAndDestroysNothingAndLearnsNoAddress) {
           "audit: CN=client (unix:) destroyed the container pool/secret ("}) {
         EXPECT_THAT(dpu.log(), HasSubstr(line));
     }
-    // The engine says it, too, of whom it knows: the DPU.
+    // The engine also logs it, with the subject that it knows: the DPU's.
     for (const char* line : {"audit: CN=client (unix:) created the container 'secret' (",
                              "audit: CN=client (unix:) destroyed the container "}) {
         EXPECT_THAT(engine.log(), HasSubstr(line));

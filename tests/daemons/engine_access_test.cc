@@ -36,7 +36,7 @@ void issue_certificate(const EngineProcess& engine, const std::string& name) {
         << said;
 }
 
-// A direct client with a certificate of its own.
+// A direct client with its own certificate.
 class Subject {
   public:
     Subject(OsReactor& reactor, const EngineProcess& engine, const std::string& name)
@@ -57,7 +57,7 @@ class Subject {
     Result<> open() {
         return run_blocking(reactor_, [&]() -> Task<Result<>> { return open_here(*this); });
     }
-    // In a further session, which is closed at once.
+    // Opens another session, and closes it at once.
     Result<> open_another() {
         return run_blocking(reactor_, [&]() -> Task<Result<>> { return open_another_here(*this); });
     }
@@ -82,7 +82,7 @@ class Subject {
     Result<> write(ContainerId container, size_t blocks = 1) {
         return run_blocking(reactor_, [&] { return write_here(*this, container, blocks); });
     }
-    // Finds and reads that file, and how many bytes it has.
+    // Looks up and reads that file. Returns its size.
     Result<uint64_t> read(ContainerId container) {
         return run_blocking(reactor_, [&] { return read_here(*this, container); });
     }
@@ -93,11 +93,11 @@ class Subject {
     Result<> hold_open(ContainerId container) {
         return run_blocking(reactor_, [&] { return hold_open_here(*this, container); });
     }
-    // One write after the other, until one fails, after a minute at the latest.
+    // Starts writes, one after the other, until one fails or a minute has passed.
     void begin_writing() {
         run_blocking(reactor_, [&] { return begin_writing_here(*this); });
     }
-    // How the last one failed.
+    // Waits for the end of begin_writing(). Returns the result of its last write.
     Result<> end_of_writing() {
         run_blocking(reactor_, [&] { return writing_.join(); });
         return written_;
@@ -233,7 +233,7 @@ class EngineAccess : public testing::Test {
         EXPECT_TRUE(client) << report.text();
         return std::move(*client);
     }
-    // As the administrator CN=client.
+    // Sends the request as the administrator CN=client.
     std::string change(Change what, config::Entries settings = {},
                        const std::string& tenant = "alice") {
         const auto admin = control_as("client");
@@ -243,8 +243,8 @@ class EngineAccess : public testing::Test {
         });
         return report.text();
     }
-    // Alice and Bob, who have the same rights by the settings. One of Alice's writes waits for
-    // minutes at the engine.
+    // Alice and Bob have the same rights in the settings. One of Alice's writes waits for minutes
+    // at the engine.
     void begin_tenant(Subject& alice, Subject& bob, ContainerId& main) {
         ASSERT_TRUE(alice.open() && bob.open()) << alice.said() << bob.said();
         main = main_of(alice);
@@ -287,7 +287,7 @@ void EngineAccess::expect_alice_without_rights(Subject& alice, Subject& bob, Con
     EXPECT_THAT(alice.said(),
                 HasSubstr("its tenant in the pool 'pool' was revoked or has expired"));
     EXPECT_LT(steady_clock::now() - begun, 10s);
-    // The control plane does not know her either.
+    // The control plane refuses her, too.
     const auto control = control_as("alice");
     Report report;
     const auto pools = run_blocking(*reactor, [&] { return control->list_pools(call, report); });
@@ -327,7 +327,7 @@ TEST_F(EngineAccess, EachUseOfAContainerNeedsItsRight) {
         EXPECT_EQ(reader.labels(), std::vector<std::string>{"main"});
         const ContainerId main = main_of(reader);
 
-        // Her own containers are hers from the first byte to the last.
+        // She has all rights on her own containers.
         EXPECT_TRUE(denied(owner.create("other")));
         const auto own = owner.create("own-1");
         ASSERT_TRUE(own);
@@ -335,17 +335,17 @@ TEST_F(EngineAccess, EachUseOfAContainerNeedsItsRight) {
         EXPECT_EQ(owner.read(*own), Result<uint64_t>(bytes));
         EXPECT_EQ(owner.labels(), std::vector<std::string>{"own-1"});
 
-        // Nobody else's, although the numbers are known.
+        // She reaches no container of others, although she knows their numbers.
         EXPECT_TRUE(denied(owner.fetch(main)));
         EXPECT_TRUE(denied(owner.write(main)));
         EXPECT_TRUE(denied(owner.destroy(main)));
         EXPECT_TRUE(denied(reader.fetch(*own)));
         EXPECT_TRUE(denied(reader.destroy(*own)));
         EXPECT_TRUE(denied(reader.create("main-2")));
-        // A container that does not exist is said to be so.
+        // For a container that does not exist the error is `not_found`.
         EXPECT_EQ(reader.fetch({Uuid::make(reactor->secrets())}).error().code, Code::not_found);
 
-        // A reader reads, and changes nothing.
+        // A reader can read, and cannot change anything.
         EXPECT_TRUE(writer.write(main)) << writer.said();
         EXPECT_EQ(reader.read(main), Result<uint64_t>(bytes));
         EXPECT_TRUE(denied(reader.write(main)));
@@ -361,7 +361,7 @@ TEST_F(EngineAccess, EachUseOfAContainerNeedsItsRight) {
     }
 }
 
-TEST_F(EngineAccess, WhoMakesAContainerOwnsIt) {
+TEST_F(EngineAccess, TheCreatorOwnsAContainer) {
     engine.give("CN=maker", "create: pool/own-*");
     engine.give("CN=other", "create: pool/more-*");
     start();
@@ -377,7 +377,7 @@ TEST_F(EngineAccess, WhoMakesAContainerOwnsIt) {
         EXPECT_EQ(other.labels(), std::vector<std::string>{});
         EXPECT_TRUE(denied(other.fetch(own)));
         EXPECT_TRUE(denied(other.destroy(own)));
-        // Nobody creates in another's name.
+        // A client cannot create a container for another owner.
         EXPECT_TRUE(denied(other.create("more-1", "CN=maker")));
     }
     EXPECT_EQ(engine.stop(), 0) << engine.log();
@@ -403,7 +403,7 @@ TEST_F(EngineAccess, ATenantAtItsCapDoesNotHinderAnother) {
         const auto first = alice.create("a-1"), second = alice.create("a-2");
         const auto of_bob = bob.create("b-1");
         ASSERT_TRUE(first && second && of_bob) << alice.said();
-        // Her containers share the cap. Each has a block for a file, besides names and inodes.
+        // Her containers share the cap. Each has a block for a file, and names and inodes.
         EXPECT_TRUE(alice.write(*first, 1)) << alice.said();
         EXPECT_TRUE(alice.write(*second, 1)) << alice.said();
         const auto refused = alice.write(*first, 8);
@@ -434,7 +434,7 @@ TEST_F(EngineAccess, ContainersOfARemovedTenantBelongToNobody) {
     ASSERT_EQ(change(Change::revoke), "");
     ASSERT_EQ(change(Change::remove), "");
     {
-        // Her certificate is a client as others are. The tenant has made it.
+        // Her certificate is a client like any other. Its container belongs to the tenant.
         Subject alice(*reactor, engine, "alice");
         ASSERT_TRUE(alice.open()) << alice.said();
         EXPECT_TRUE(denied(alice.fetch(hers)));
@@ -444,7 +444,7 @@ TEST_F(EngineAccess, ContainersOfARemovedTenantBelongToNobody) {
     {
         Subject bob(*reactor, engine, "bob");
         ASSERT_TRUE(bob.open()) << bob.said();
-        // What the other one has written does not count for its cap.
+        // Data of the other one does not count for its cap.
         const auto made = bob.create("a-2", "alice");
         ASSERT_TRUE(made) << bob.said();
         his = *made;
@@ -469,7 +469,7 @@ TEST_F(EngineAccess, ContainersOfARemovedTenantBelongToNobody) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// Without a DPU: its rights are those of the engine's settings.
+// A direct client has the rights in the engine's settings.
 TEST_F(EngineAccess, ARevokedTenantHasNoRightsAndLosesItsSessions) {
     engine.give("CN=alice", "write: pool/main");
     engine.give("CN=bob", "write: pool/main");
@@ -482,7 +482,7 @@ TEST_F(EngineAccess, ARevokedTenantHasNoRightsAndLosesItsSessions) {
         EXPECT_TRUE(has_ended_alice()) << engine.log();  // before the command returned
         ASSERT_NO_FATAL_FAILURE(expect_alice_without_rights(alice, bob, main));
 
-        // Everything comes back to the program that is still there.
+        // The program that still runs has all its access back.
         ASSERT_EQ(change(Change::set, {{"bytes", ""}}), "");
         EXPECT_TRUE(alice.open_another()) << alice.said();
         EXPECT_TRUE(eventually([&] { return alice.write(main).has_value(); })) << alice.said();
@@ -515,7 +515,7 @@ TEST_F(EngineAccess, AnExpiredTenantHasNoRightsByTheEnginesClock) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// Who may change tenants can undo it, also if the tenant is its own.
+// An administrator can undo it, even for its own tenant.
 TEST_F(EngineAccess, AnAdministratorsOwnTenantCanBeMadeActiveAgain) {
     start("administrators: CN=client\n");
     {
@@ -537,7 +537,7 @@ TEST_F(EngineAccess, ATenantIsToldOfItselfAlone) {
     engine.give("CN=alice", "read: pool/main");
     engine.give("CN=bob", "read: pool/main");
     start("administrators: CN=client\ncapabilities: {delegates: CN=dpu}\n");
-    // The administrator and the DPU belong to a tenant as well.
+    // The administrator and the DPU also belong to a tenant.
     ASSERT_EQ(change(Change::create, {{"subjects", "CN=alice"}}), "");
     ASSERT_EQ(change(Change::create, {{"subjects", "CN=carol; CN=client; CN=dpu"}}, "carol"), "");
     const auto seen_by = [&](const std::string& name) {
@@ -556,17 +556,17 @@ TEST_F(EngineAccess, ATenantIsToldOfItselfAlone) {
     using testing::ElementsAre;
     EXPECT_THAT(seen_by("client"), ElementsAre("alice", "carol"));
     EXPECT_THAT(seen_by("dpu"), ElementsAre("alice", "carol"));
-    // A DPU with rights of its own has such an entry, and no tenant.
+    // A DPU with its own rights has such an entry, and no tenant.
     EXPECT_THAT(seen_by("bob"), ElementsAre("alice", "carol"));
     EXPECT_THAT(seen_by("alice"), ElementsAre("alice"));
     EXPECT_THAT(seen_by("carol"), ElementsAre("denied"));
-    // From the moment at which it has a tenant.
+    // From the time at which it has a tenant.
     ASSERT_EQ(change(Change::create, {{"subjects", "CN=bob"}}, "bob"), "");
     EXPECT_THAT(seen_by("bob"), ElementsAre("bob"));
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// The DPU gives its host everything in the pool, and has less itself.
+// The DPU's settings give its host all rights in the pool. The DPU itself has fewer.
 TEST_F(EngineAccess, ADpuReachesWhatTheEngineGivesIt) {
     engine.give("CN=client", "write: pool/main");
     engine.give("CN=maker", "create: pool/*, write: pool/*");

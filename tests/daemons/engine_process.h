@@ -1,5 +1,5 @@
-// A ros2store-engine on a pool and with certificates in a temporary directory, laid out as
-// `ros2store up` does it, and how tests reach it.
+// A ros2store-engine on a pool in a temporary directory, with certificates and the layout of
+// `ros2store up`, and the addresses at which tests reach it.
 #pragma once
 #include <map>
 #include <string>
@@ -12,7 +12,7 @@ namespace ros2s::tests {
 
 class EngineProcess {
   public:
-    // Makes the pool, and certificates; starts nothing yet.
+    // Makes the pool and certificates. Starts nothing.
     EngineProcess();
 
     bool start() { return process_.start(); }
@@ -23,7 +23,7 @@ class EngineProcess {
     [[nodiscard]] int pid() const { return process_.pid(); }
     [[nodiscard]] std::string log() const { return process_.log(); }
 
-    // How a client reaches it over that provider.
+    // The options of a client over that provider.
     [[nodiscard]] connection::Options options(const std::string& provider) const;
     [[nodiscard]] std::string path(const std::string& name) const { return directory_.path(name); }
     // The `dir` of URIs.
@@ -32,19 +32,19 @@ class EngineProcess {
     [[nodiscard]] uint16_t data_port() const { return data_port_; }
     [[nodiscard]] uint16_t tls_port() const { return tls_port_; }
     [[nodiscard]] uint16_t metrics_port() const { return metrics_port_; }
-    // What its metrics server answers.
+    // The reply of its metrics server.
     [[nodiscard]] std::string metrics() const;
     void write_settings(const std::string& extra = {});
-    // What a subject may do, before the settings are written; "CN=client" may do everything.
+    // Sets the rights of a subject. Call before write_settings(). "CN=client" may do everything.
     void give(const std::string& subject, const std::string& rights) { rights_[subject] = rights; }
-    // "CN=client" may do nothing, before the settings are written.
+    // Removes the rights of "CN=client". Call before write_settings().
     void take_all_from_the_client() { rights_.erase("CN=client"); }
-    // One more, of that name, before it is started.
+    // Adds a pool of that name. Call before start.
     void add_pool(const std::string& name);
 
   private:
     TemporaryDirectory directory_;
-    // "CN=client" may do everything in them.
+    // "CN=client" has all rights in them.
     void give_pools();
     std::string more_pools_;
     std::string containers_ = "pool/*";

@@ -88,7 +88,7 @@ class EngineServer : public testing::TestWithParam<Shape> {
     Client client;
 };
 
-// ---- a session from beginning to end
+// ---- a whole session
 
 Task<> write_and_read(Client& client) {
     fs::FileSystem& files = *client.files;
@@ -125,7 +125,7 @@ TEST_P(EngineServer, ServesAFileSystem) {
     EXPECT_EQ(client.pool->layers(),
               "ClientStore → RemoteStore → Channel → Domain → SessionTickets → ControlClient");
     run_blocking(*reactor, [&] { return write_and_read(client); });
-    // Each reactor had its part of it.
+    // Each reactor served a part of it.
     const std::string counters = engine.metrics();
     EXPECT_NE(counters.find(
                   fmt::format("ros2store_engine_cores{{pool=\"pool\"}} {}\n", GetParam().reactors)),
@@ -145,7 +145,7 @@ TEST_P(EngineServer, ServesAFileSystem) {
     }
     run_blocking(*reactor, [&] { return client.close(); });
     EXPECT_EQ(engine.stop(), 0) << engine.log();
-    // Closed cleanly, and the file is there for whoever opens the pool itself.
+    // The pool was closed cleanly. An embedded client finds the file.
     std::string said;
     EXPECT_EQ(run_program(fmt::format("'{}' ls 'ros2s+local:///pool/main?dir={}'", PROGRAM_CLI,
                                       engine.path("pool")),
@@ -154,7 +154,7 @@ TEST_P(EngineServer, ServesAFileSystem) {
     EXPECT_NE(said.find("renamed"), std::string::npos) << said;
 }
 
-// ---- an engine that goes while somebody comes
+// ---- an engine that stops while a client connects
 
 Task<> open_meanwhile(Client& client, OsReactor& reactor, connection::Options options,
                       std::atomic<bool>& opened) {
@@ -162,8 +162,8 @@ Task<> open_meanwhile(Client& client, OsReactor& reactor, connection::Options op
     opened = true;
 }
 
-// The control plane let him in, and then nobody listens on the data plane: the engine is dying, and
-// comes back.
+// The control plane has admitted the client, but nothing listens on the data plane: the engine is
+// dying, and is started again.
 TEST_P(EngineServer, WhoMeetsADyingOneWaitsForTheNext) {
     if (GetParam().provider != "shm") GTEST_SKIP() << "its socket cannot be taken away";
     ASSERT_TRUE(engine.start());
@@ -175,7 +175,7 @@ TEST_P(EngineServer, WhoMeetsADyingOneWaitsForTheNext) {
             return open_meanwhile(client, *reactor, engine.options("shm"), opened);
         });
     });
-    // Several attempts; then a restart.
+    // Several attempts, then a restart.
     ::usleep(500'000);
     EXPECT_FALSE(opened);
     engine.kill_hard();
@@ -197,8 +197,8 @@ TEST_P(EngineServer, KilledUnderLoadItLosesNothingAndDoublesNothing) {
     {
         AppendLoad load(*reactor, *client.files);
         load.begin();
-        // What an engine recovers does not depend on the provider: there one reconnection is
-        // enough.
+        // Recovery of an engine does not depend on the provider, so one reconnection is enough for
+        // the other providers.
         const unsigned kills = GetParam().provider == "shm" ? 3 : 1;
         for (unsigned kill = 0; kill < kills; ++kill) {
             load.expect_progress(200);
@@ -228,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(Over, EngineServer,
 
 // ---- its log
 
-// An engine whose standard error is a pipe that is full and that nobody reads.
+// An engine whose standard error is a full pipe without a reader.
 TEST(EngineLog, APipeThatNobodyReadsDoesNotStopIt) {
     const EngineProcess engine;  // not started: its settings
     std::array<int, 2> ends{};
@@ -246,7 +246,7 @@ TEST(EngineLog, APipeThatNobodyReadsDoesNotStopIt) {
         ::execl(PROGRAM_ENGINE, PROGRAM_ENGINE, "--config", settings.c_str(), nullptr);
         ::_exit(127);
     }
-    // The last thing that it does before it says that it is ready.
+    // Its last step before it reports that it is ready.
     const auto is_listening = [&] {
         sockaddr_in name{};
         name.sin_family = AF_INET;
@@ -281,7 +281,7 @@ TEST(EngineLog, APipeThatNobodyReadsDoesNotStopIt) {
 
 // ---- systemd's watchdog
 
-// As systemd sets the environment of what it starts; as long as it lives.
+// Sets the environment as systemd does, for the lifetime of this object.
 class Watchdog {
   public:
     explicit Watchdog(const std::string& path)
@@ -307,7 +307,7 @@ class Watchdog {
         return {text, bytes > 0 ? static_cast<size_t>(bytes) : 0};
     }
 
-    // Drops what has come, and counts it.
+    // Drops received messages, and counts them.
     [[nodiscard]] int forget() const {
         int count = 0;
         for (char text[4096]; ::recv(socket_, text, sizeof text, MSG_DONTWAIT) > 0;) ++count;
@@ -318,8 +318,8 @@ class Watchdog {
     int socket_;
 };
 
-// Stops a thread of another process as long as it lives: the oldest of that name but its main
-// thread.
+// Stops a thread of another process for the lifetime of this object: the oldest of that name except
+// the main thread.
 class StoppedThread {
   public:
     StoppedThread(int pid, const std::string& name) {
@@ -354,7 +354,7 @@ TEST(EngineWatchdog, IsNotAnsweredWhileAThreadIsStuck) {
                                             {"ros2s-accept", "does not accept connections"}}) {
         EXPECT_EQ(watchdog.hear(), "WATCHDOG=1") << "before " << thread << " is stopped";
         const StoppedThread stopped(engine.pid(), thread);
-        // The first check after that may still find what the thread did before.
+        // The first check after that may still see earlier work of the thread.
         const auto complaints = [&, part = std::string(complaint)] {
             return std::ranges::distance(std::views::split(engine.log(), part)) - 1;
         };
@@ -370,7 +370,7 @@ TEST(EngineWatchdog, IsNotAnsweredWhileAThreadIsStuck) {
     EXPECT_EQ(engine.stop(), 0);
 }
 
-// Prometheus takes nothing of an answer that has a series twice.
+// Prometheus drops a whole reply in which a series occurs twice.
 TEST(EngineCounters, OfTwoPoolsAreTwoSeries) {
     EngineProcess engine;
     engine.add_pool("second");
@@ -386,11 +386,11 @@ TEST(EngineCounters, OfTwoPoolsAreTwoSeries) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// ---- clients that are not admitted, and settings with which no engine starts
+// ---- clients that are not admitted, and invalid settings
 
 class EngineRefuses : public testing::Test {
   protected:
-    // The error of opening, which has a sentence.
+    // Opens a client, which must fail with a sentence. Returns the error.
     Error open(connection::Options options, std::string& sentence) {
         Report report;
         auto reactor = OsReactor::create({.thread_name = "client"}, report);
@@ -413,7 +413,7 @@ TEST_F(EngineRefuses, WhatItDoesNotHave) {
     EXPECT_NE(sentence.find("the pool 'other'"), std::string::npos) << sentence;
     EXPECT_EQ(open(engine.options("ucx+rc"), sentence).code, Code::unsupported);
     EXPECT_NE(sentence.find("ucx+tcp"), std::string::npos) << sentence;
-    // A certificate of somebody else's authority.
+    // A certificate of a foreign authority.
     ASSERT_EQ(
         run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, engine.path("strange")), said),
         0);
@@ -423,11 +423,11 @@ TEST_F(EngineRefuses, WhatItDoesNotHave) {
                                engine.path("strange/client.key")};
     (void)open(options, sentence);
     EXPECT_FALSE(sentence.empty());
-    // It serves on: the others above did it no harm.
+    // It still serves: the attempts above did no harm.
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// Its exit status and what it said, started in the foreground where it cannot start.
+// Starts it in the foreground, where it cannot start. Returns its exit status and output.
 int start_in_vain(const std::string& arguments, std::string& said) {
     return run_program(fmt::format("timeout 60 '{}' {}", PROGRAM_ENGINE, arguments), said);
 }
@@ -483,7 +483,7 @@ TEST_F(EngineRefuses, NobodyWhoAsksForItsCounters) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// One of them used to keep all scrapes waiting for as long as it liked.
+// Earlier, one of them could delay all scrapes without limit.
 TEST_F(EngineRefuses, StrangersWhoKeepScrapesWaiting) {
     ASSERT_TRUE(engine.start());
     const ListenAddress listener{"metrics", fmt::format("127.0.0.1:{}", engine.metrics_port())};

@@ -1,4 +1,4 @@
-// What other processes have done soon.
+// Waits for something that another process will soon do.
 #pragma once
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 namespace ros2s::tests {
 
-// Asks again and again, for this time at most.
+// Repeats the check until it succeeds, for at most this time.
 inline bool eventually(const std::function<bool()>& condition,
                        std::chrono::seconds patience = std::chrono::minutes(1)) {
     const auto until = std::chrono::steady_clock::now() + patience;

@@ -1,6 +1,6 @@
-// One tenant of a real ros2store-dpu, in front of a real ros2store-engine, does its worst; another
-// goes on at a quarter of its pace at least (a tenth beside reads of 1 MiB). Its pace alone is
-// measured in the same run.
+// One tenant of a real ros2store-dpu, in front of a real ros2store-engine, attacks. Another tenant
+// keeps at least a quarter of its speed (a tenth during reads of 1 MiB). The same run measures its
+// speed without the attack.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ hostlink::FileBody body_of(const Tenant& tenant) {
     return {.mount = tenant.location().mount, .handle = tenant.at_server};
 }
 
-// Reads 4 KiB, one after the other.
+// Sends reads of 4 KiB, one after the other.
 Task<> read_on(Tenant& tenant, const std::atomic<bool>& stop, std::atomic<uint64_t>& done) {
     std::vector<std::byte> memory(4096);
     for (uint64_t at = 0; !stop; at = (at + 4096) % mib) {
@@ -96,7 +96,7 @@ Task<> many_reads(Reactor& reactor, Tenant& bob, const std::atomic<bool>& stop,
     co_await domain->close();
 }
 
-// Sends one request after the other, eight at a time, until `stop`.
+// Keeps eight requests in flight until `stop`.
 Task<> repeat(RawConnection& raw, rpc::FrameHeader header,
               std::span<const rpc::WindowDescriptor> source, ConstBytes body,
               const std::atomic<bool>& stop, std::atomic<uint64_t>& done) {
@@ -188,14 +188,14 @@ class Fairness : public testing::Test {
     [[nodiscard]] connection::Options options(const std::string& name) const {
         return tenant_options(dpu, name, "pool");
     }
-    // Of a counter, in a second.
+    // The growth of a counter per second.
     static double pace(const std::atomic<uint64_t>& done) {
         const uint64_t before = done;
         std::this_thread::sleep_for(measured_for);
         return static_cast<double>(done - before) / measured_for.count();
     }
-    // What part of its pace is left to the bystander, while there are at least this many attacks in
-    // a second.
+    // The bystander's speed during the attack, as a fraction of its speed alone. There must be at
+    // least this many attacks per second.
     double left_under(Attack attack, Tenant& bob, const std::atomic<uint64_t>& reads,
                       double attacks_least);
     void run(Attack attack, double attacks_least, double least = 0.25);
@@ -234,7 +234,8 @@ void Fairness::run(Attack attack, double attacks_least, double least) {
     std::atomic<bool> stop = false;
     std::atomic<uint64_t> reads = 0;
     std::thread reading([&] { run_blocking(*good, [&] { return read_on(alice, stop, reads); }); });
-    // Other programs of the machine may spoil one measurement; nothing makes a starved one good.
+    // Other programs of the machine may disturb one measurement. A starved bystander fails all
+    // three.
     double left = 0;
     for (int attempt = 0; attempt < 3 && left < least; ++attempt) {
         left = left_under(attack, bob, reads, attacks_least);
@@ -249,7 +250,7 @@ void Fairness::run(Attack attack, double attacks_least, double least) {
 }
 
 TEST_F(Fairness, ManyReadsOfManyConnections) { run(many_reads<250, 4096>, 100); }
-// A read of 1 MiB costs the servers as much as 17 of the bystander's.
+// A read of 1 MiB costs the servers as much as 17 reads of the bystander.
 TEST_F(Fairness, ManyLargeReads) { run(many_reads<16, mib>, 100, 0.1); }
 TEST_F(Fairness, ReadsWithoutAWindowForTheirBytes) { run(by_eight<no_windows_once>, 5); }
 TEST_F(Fairness, LargeWritesThatMissTheirDeadline) { run(by_eight<late_writes_once>, 5); }

@@ -8,7 +8,8 @@
 #include <cstdlib>
 #include <utility>
 
-// rdma-core's ABI (libibverbs/verbs.h, IBVERBS_1.1), without its headers.
+// The ABI of rdma-core (libibverbs/verbs.h, IBVERBS_1.1). It is declared here, so the build needs
+// no headers of it.
 extern "C" {
 struct ibv_context;
 struct ibv_pd {
@@ -36,7 +37,7 @@ constexpr size_t payload_least = size_t{16} << 10;  // what is smaller travels i
 
 std::atomic<uint32_t> lie = none;
 std::atomic<uint64_t> told = 0;
-// One of libibverbs' functions calls another, and so finds ours.
+// One function of libibverbs calls another one, and then finds the replacement here.
 thread_local bool registering = false;
 
 template <class Function>
@@ -52,7 +53,8 @@ using Register = ibv_mr*(ibv_pd*, void*, size_t, int);
 using Forget = int(ibv_mr*);
 using Allocate = ibv_pd*(ibv_context*);
 
-// The registration is libfabric's to end; only the key that it hands out is another one's.
+// libfabric ends the registration itself. Only the key that it hands out belongs to another
+// registration.
 uint32_t key_of(ibv_pd* pd, void* address, size_t length, unsigned access, bool ends) {
     ibv_mr* const other =
         real<Register>("ibv_reg_mr")(pd, address, length, static_cast<int>(access));
@@ -98,7 +100,7 @@ uint64_t lies_told() { return told; }
 
 }  // namespace ros2s::tests
 
-// Found before those of libibverbs, because the program has them.
+// The program defines these, so the loader finds them before those of libibverbs.
 extern "C" {
 __attribute__((visibility("default"))) ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length,
                                                           int access) {

@@ -1,5 +1,5 @@
-// A pool behind a DPU that is full: whoever writes is told so, once and clearly; all else goes on,
-// and what is removed makes room again.
+// A full pool behind a DPU. A writer gets one clear error. Everything else goes on, and removing
+// files makes room again.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ std::string noise(size_t size, uint64_t seed) {
     return bytes;
 }
 
-// A container by its DPU.
+// A container that is reached through its DPU.
 class Container {
   public:
     explicit Container(const std::string& uri) {
@@ -42,7 +42,7 @@ class Container {
     ~Container() {
         if (fs_ != nullptr) EXPECT_EQ(ros2s_close(fs_), 0) << ros2s_last_error();
     }
-    // 0, or the first error, which is that of one request.
+    // 0, or the first error.
     int write(const std::string& name, const std::string& content, size_t copies = 1) {
         ros2s_file* file = nullptr;
         const int opened = ros2s_file_open(fs_, name.c_str(), O_RDWR | O_CREAT, 0644, &file);
@@ -67,7 +67,7 @@ class Container {
         EXPECT_EQ(ros2s_file_close(file), 0);
         return content;
     }
-    // What pwrite() returned.
+    // The result of pwrite().
     ssize_t append(const std::string& name, const std::string& content) {
         ros2s_file* file = nullptr;
         EXPECT_EQ(ros2s_file_open(fs_, name.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644, &file), 0)
@@ -96,7 +96,8 @@ class FullPool : public testing::Test {
     int cli(const std::string& arguments, std::string& said) const {
         return run_program(fmt::format("'{}' {}", PROGRAM_CLI, arguments), said);
     }
-    // Each append adds what it returns, until the pool is full, and nothing after that.
+    // Each append adds the number of bytes that it returns, until the pool is full. Later appends
+    // add nothing.
     static void append_until_full(Container& container, const std::string& name) {
         std::string content;
         ssize_t written = 0;
@@ -108,7 +109,7 @@ class FullPool : public testing::Test {
         }
         EXPECT_EQ(written, -ENOSPC) << ros2s_last_error();
     }
-    // Until not even a block has room.
+    // Writes until not even one block fits.
     void fill(Container& container, const std::string& bytes) {
         for (const size_t size : {mib, size_t{64} << 10, size_t{4} << 10}) {
             const std::string name = fmt::format("filler-{}", size);
@@ -121,7 +122,7 @@ class FullPool : public testing::Test {
     DpuProcess dpu{engine, "shm"};
 };
 
-TEST_F(FullPool, IsToldAndGoesOnAndTakesWritesAgain) {
+TEST_F(FullPool, RefusesWritesUntilFilesAreRemoved) {
     ASSERT_TRUE(engine.start() && dpu.start());
     std::string said;
     ASSERT_EQ(cli(fmt::format("container create '{}'", uri("second")), said), 0) << said;
@@ -131,7 +132,7 @@ TEST_F(FullPool, IsToldAndGoesOnAndTakesWritesAgain) {
     for (Container* each : {&main, &second}) ASSERT_EQ(each->write("kept", kept), 0);
     fill(main, bytes);
 
-    // One line that says what failed, why, and what helps.
+    // One line: what failed, why, and the remedy.
     ASSERT_EQ(cli(fmt::format("cp {} '{}'", file, uri("second", "/copy")), said), 1) << said;
     EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
     for (const char* part :
@@ -139,12 +140,12 @@ TEST_F(FullPool, IsToldAndGoesOnAndTakesWritesAgain) {
         EXPECT_THAT(said, HasSubstr(part));
     }
     EXPECT_EQ(second.write("more", bytes), -ENOSPC) << "containers share the pool's space";
-    // Reads go on, by connections that there were and by new ones, and nobody lost his session.
+    // Reads go on, over existing connections and new ones. No session is lost.
     for (Container* each : {&main, &second}) EXPECT_EQ(each->read("kept", mib), kept);
     EXPECT_EQ(cli(fmt::format("cp '{}' {}.back", uri("second", "/kept"), file), said), 0) << said;
     EXPECT_EQ(cli(fmt::format("ls '{}'", uri("main")), said), 0) << said;
     EXPECT_THAT(said, HasSubstr("kept"));
-    // Overwriting takes none, and cutting off within a block neither.
+    // Overwriting needs no space, and neither does truncation within a block.
     const std::string over = noise(mib, 3);
     EXPECT_EQ(second.write("kept", over), 0) << ros2s_last_error();
     EXPECT_EQ(second.truncate("kept", mib - 5), 0) << ros2s_last_error();
@@ -158,12 +159,12 @@ TEST_F(FullPool, IsToldAndGoesOnAndTakesWritesAgain) {
             << end;
     }
 
-    // Nor does cutting off whole blocks take room.
+    // Truncation by whole blocks needs no space either.
     EXPECT_EQ(second.truncate("kept", 4096), 0) << ros2s_last_error();
     EXPECT_EQ(second.read("kept", mib), over.substr(0, 4096));
-    // Removing takes no room. In its first half minute a DPU keeps the contents of what hosts
-    // remove (0521), so most is removed by the direct way; it can be used once the record of it is
-    // durable.
+    // Removing needs no space. For half a minute after its start a DPU keeps the contents of files
+    // that hosts remove (0521), so most files are removed by a direct client. The space can be used
+    // once the removal is durable.
     EXPECT_EQ(main.unlink("filler-4096"), 0) << ros2s_last_error();
     const std::string filler =
         fmt::format("ros2s:///pool/main/filler-{}?dir={}", mib, engine.pool_directory());

@@ -1,19 +1,19 @@
-// A client that a daemon has admitted, and that then misbehaves: a program of its own, because it
-// may stumble over what it does itself.
+// An admitted client of a daemon that then misbehaves. It is a separate program, because its own
+// attack may crash it.
 //
 //     hostile_client CONTROL CERTIFICATES NAME engine|dpu CONTAINER PROVIDER DEVICE
 //                    garbage|indices|stall|die|LIE SEED [MARKER]
 //
-// garbage  random words in the memory that it shares with the daemon: rings, indices and payload
-// indices  senseless ring indices: the same at the beginning of each segment, where these lie
-// stall    stops in the middle of its requests, and holds what it has
-// die      is gone in the middle of its requests
-// LIE      over an RDMA adapter: keys of its memory that are false (false_keys.h says which there
-// are)
+// garbage  writes random words into the memory that it shares with the daemon: rings, indices and
+//          payload
+// indices  the same at the beginning of each segment, where the ring indices are
+// stall    stops in the middle of its requests, and keeps its resources
+// die      is killed in the middle of its requests
+// LIE      uses false keys of its memory over an RDMA adapter (false_keys.h lists them)
 //
-// All of it while it writes and reads. "working" on its standard output says that it has begun.
-// NAME is of its certificate. MARKER: it plants this in its files, and fails if memory that it
-// shares with the daemon has another tenant's (planted.h).
+// It reads and writes files at the same time. It prints "working" when it has begun. NAME: the
+// name of its certificate. MARKER: it plants this in its files, and fails if memory that it shares
+// with the daemon contains another tenant's marker (planted.h).
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -36,7 +36,7 @@ namespace {
 
 using Words = std::span<uint64_t>;
 
-// What it shares with daemons: every memfd that it has mapped and may write.
+// The memory that it shares with daemons: every memfd that it has mapped writable.
 std::vector<Words> shared_memory() {
     std::vector<Words> found;
     std::ifstream maps("/proc/self/maps");
@@ -65,7 +65,7 @@ void scribble(Random& random, size_t bytes) {
     }
 }
 
-// On the core that its connection is used on: what it writes there it must not read itself.
+// Runs on the core of its connection, which therefore does not read the random words itself.
 Task<> scribble_for_a_while(size_t bytes, uint64_t seed) {
     Random random(seed);
     EXPECT_FALSE(shared_memory().empty());
@@ -76,8 +76,9 @@ Task<> scribble_for_a_while(size_t bytes, uint64_t seed) {
     co_return;
 }
 
-// Until the daemon has used a few of them: more are told only when requests before them have ended.
-// Once it is honest again it is served. False: one of the two did not happen.
+// Sends false keys until the daemon has used a few of them. It gets further ones only when earlier
+// requests have ended. Afterwards it sends correct keys and must be served. False: one of the two
+// did not happen.
 bool lie_for_a_while(const std::string& how, VerifiedLoad& load) {
     constexpr uint64_t enough = 20;
     lie_about_keys(how);
@@ -91,7 +92,7 @@ bool lie_for_a_while(const std::string& how, VerifiedLoad& load) {
     return !testing::Test::HasFailure();
 }
 
-// Returns when it has misbehaved for a while; false: it could not.
+// Misbehaves for a while. False: it could not.
 bool misbehave(OsReactor& reactor, VerifiedLoad& load, const std::string& how, uint64_t seed) {
     if (how == "die") ::raise(SIGKILL);
     if (how == "stall") ::raise(SIGSTOP);
@@ -122,7 +123,7 @@ Result<> open(Client& client, OsReactor& reactor, const Arguments& by, Report& r
     return client.open(reactor, connection::Options{.server = server}, report);
 }
 
-// In all that was shared with it: what it sent and got, and what lay there before.
+// Searches all shared memory: sent and received data, and earlier contents.
 bool has_others_bytes(const std::string& marker) {
     if (marker.empty()) return false;
     const Plant plant(marker);
@@ -147,7 +148,7 @@ int run(const Arguments& arguments) {
         std::fprintf(stderr, "%s\n", report.text().c_str());
         return 1;
     }
-    // Others of its kind may work beside it, in other ways.
+    // Other hostile clients may run at the same time.
     VerifiedLoad load(**reactor, client.files(), arguments.how, arguments.marker);
     load.begin();
     load.expect_progress(20);
@@ -155,7 +156,7 @@ int run(const Arguments& arguments) {
     std::fflush(stdout);
     if (has_others_bytes(arguments.marker)) ::_exit(3);
     const bool done = misbehave(**reactor, load, arguments.how, arguments.seed);
-    // Nothing is put in order: that is the daemon's business now.
+    // Exits without cleaning up. The daemon has to do that.
     ::_exit(done ? 0 : 1);
 }
 

@@ -1,4 +1,4 @@
-// A hostile_client as a process. It is killed when its test is done with it.
+// A hostile_client as a process. The test kills it at the end.
 #pragma once
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace ros2s::tests {
 
 class HostileProcess {
   public:
-    // Waits until it has begun.
+    // Waits until it works.
     explicit HostileProcess(const std::vector<std::string>& arguments) {
         int ends[2];
         EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
@@ -41,7 +41,7 @@ class HostileProcess {
     }
     HostileProcess(const HostileProcess&) = delete;
     HostileProcess& operator=(const HostileProcess&) = delete;
-    // Until it has ended, however it does, or has stopped.
+    // Waits until it has ended in any way, or has stopped.
     void wait() {
         int status = 0;
         EXPECT_TRUE(

@@ -37,7 +37,7 @@ Task<> many_at_once(HostileTenant& self, uint32_t workers, Worker worker) {
     co_await nursery.join();
 }
 
-// For connections beside that of its tenant.
+// Opens a domain for connections other than the tenant's own.
 std::unique_ptr<fabric::Domain> open_domain(HostileTenant& self) {
     Report report;
     auto domain =
@@ -156,7 +156,7 @@ Task<> name_on(HostileTenant& self, uint32_t worker) {
 
 // ---- tickets and sessions
 
-// As a tenant with a ticket that is good elsewhere or nowhere.
+// Connects to the victim's listener with a ticket for another listener, or with an invalid one.
 Task<> intrude(HostileTenant& self, fabric::Domain& domain, const KnownTenant& victim,
                std::string ticket, Uuid client) {
     RawConnection raw;
@@ -166,7 +166,7 @@ Task<> intrude(HostileTenant& self, fabric::Domain& domain, const KnownTenant& v
     co_await raw.close();
 }
 
-// Its client comes and goes, or never comes.
+// Opens a session whose client connects and disappears, or never connects.
 Task<> leave_a_session(HostileTenant& self, fabric::Domain& domain,
                        std::vector<session::SessionId>& left) {
     control::ControlClient& control = self.tenant.connection->control();
@@ -207,12 +207,12 @@ class SearchReply final : public rpc::ReplyReader {
     const Plant& plant_;
 };
 
-// In the own mount, the number of another's handle is nobody's or its own.
+// In its own mount, the number of a foreign handle is free or its own.
 void expect_refused(HostileTenant& self, session::MountId mount, bool served) {
     EXPECT_FALSE(served && mount != self.tenant.location().mount);
 }
 
-// Over the data plane, in its own connection.
+// Over the data plane, on its own connection.
 Task<> use_file_of(HostileTenant& self, hostlink::Method method, session::MountId mount,
                    fs::FileHandle handle) {
     hostlink::Buffer body;
@@ -277,7 +277,7 @@ Task<> use_session_of(HostileTenant& self, const KnownTenant& victim) {
     EXPECT_FALSE(self.count(co_await control.close_session(call, session, report)));
     EXPECT_FALSE(
         self.count(co_await control.mount(call, session, self.plant.marker(), false, report)));
-    // Nor does it get its neighbour's container over its own session.
+    // It does not get its neighbour's container over its own session.
     EXPECT_FALSE(self.count(
         co_await control.mount(call, self.tenant.location().session, victim.file, false, report)));
     for (const session::SessionId by : {session, self.tenant.location().session}) {
@@ -287,7 +287,7 @@ Task<> use_session_of(HostileTenant& self, const KnownTenant& victim) {
         EXPECT_FALSE(self.count(co_await names.unlink(call, fs::root_node, victim.file)));
         EXPECT_FALSE(self.count(co_await names.close(call, victim.handle)));
     }
-    // It repeats the name of its neighbour's container, because it asked for that.
+    // The reply may name the neighbour's container, because the request did.
     const std::string own_words = report.text();
     for (const KnownTenant& other : self.others) {
         if (other.file != victim.file) EXPECT_FALSE(own_words.contains(other.file)) << own_words;
@@ -324,7 +324,7 @@ hostlink::FileBody own_file(HostileTenant& self) {
             .offset = self.random.below(file_bytes / mib) * mib};
 }
 
-// Reads and writes of 1 MiB, and cancels some. False: the connection is lost.
+// Reads and writes 1 MiB, and cancels some requests. False: the connection is lost.
 Task<bool> ask_for_much(HostileTenant& self, RawConnection& raw, const fabric::RemoteKey& key,
                         ConstBytes payload) {
     const uint32_t crc = crc32c(payload);
@@ -392,7 +392,7 @@ Task<> cut_on(HostileTenant& self, uint32_t) {
     co_await domain->close();
 }
 
-// One field of a good request is any number; or some bytes of it are wrong.
+// Changes one field of a valid request to a random number, or some of its bytes.
 ConstBytes spoiled(HostileTenant& self, rpc::FrameHeader header, Bytes memory) {
     Random& random = self.random;
     const uint64_t number = random.next() >> random.below(64);

@@ -1,8 +1,7 @@
-// Tenants of a real ros2store-dpu that attack it and each other, each in its own way, until they
-// are told to stop. They have certificates and containers of their own, and know all numbers and
-// addresses of the others. Whatever they get, they search it for what others planted (planted.h).
-//
-// An attack that succeeds fails the test. One that is refused does not.
+// Tenants of a real ros2store-dpu that attack the DPU and each other, each in its own way, until
+// they are told to stop. They have their own certificates and containers, and know all numbers and
+// addresses of the others. They search everything that they receive for data that others planted
+// (planted.h). An attack that succeeds fails the test. A refused attack does not.
 #pragma once
 #include <atomic>
 #include <string>
@@ -14,7 +13,7 @@
 
 namespace ros2s::tests {
 
-// What a tenant's neighbours must not be able to use.
+// The numbers of a tenant that its neighbours must not be able to use.
 struct KnownTenant {
     session::MountLocation location;
     fs::FileHandle handle;  // of an open file, at the DPU
@@ -24,12 +23,12 @@ struct KnownTenant {
 };
 [[nodiscard]] KnownTenant known(const DpuTenant& tenant, const std::string& file);
 
-// Used on the reactor's core.
+// Use it on the reactor's core.
 struct HostileTenant {
     HostileTenant(OsReactor& on, Plant own, uint64_t seed, const std::atomic<bool>& when_to_stop)
         : reactor(on), plant(std::move(own)), random(seed), stop(when_to_stop) {}
 
-    // With an open file of its own, full of its marker, which is also the file's name.
+    // Opens a file that is full of its marker. The marker is also the file's name.
     Task<> open(connection::Options options, std::string container);
     // Counts an attempt. Returns whether it was served.
     bool count(const auto& result) {
@@ -50,17 +49,17 @@ struct HostileTenant {
 };
 
 using Attack = Task<> (*)(HostileTenant&);
-// Writes of 1 MiB, more than its rate, many of them cancelled or too late.
+// Writes of 1 MiB above its rate, many of them cancelled or past their deadline.
 Task<> flood_with_writes(HostileTenant& self);
 // Names of 240 bytes, 200 at once, giant listings, and the largest attributes and links.
 Task<> flood_with_names(HostileTenant& self);
-// False tickets, tickets at the listener of another, and sessions that are left as they are.
+// False tickets, tickets at a foreign listener, and abandoned sessions.
 Task<> spend_tickets(HostileTenant& self);
-// Sessions, mounts, handles and cookies of others, over both planes.
+// Uses sessions, mounts, handles and cookies of others, over both planes.
 Task<> use_others_numbers(HostileTenant& self);
-// Connections that end in the middle of requests, some of which were cancelled.
+// Connections that end during requests, some of them cancelled.
 Task<> cut_connections(HostileTenant& self);
-// Frames that make no sense, with and without a good checksum.
+// Invalid frames, with and without a valid checksum.
 Task<> send_garbage(HostileTenant& self);
 
 }  // namespace ros2s::tests

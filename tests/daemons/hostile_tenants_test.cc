@@ -1,13 +1,12 @@
-// Eight tenants of one real ros2store-dpu, in front of a real ros2store-engine. Seven attack at the
-// same time, each in its own way (hostile_tenant.h; one is a process, hostile_client.cc). One works
-// as always and compares every byte. Nobody gets what another one planted, the daemons do not grow,
-// and when all have left, nothing of them is left.
+// Eight tenants of one real ros2store-dpu, in front of a real ros2store-engine. Seven of them
+// attack at the same time, each in its own way (hostile_tenant.h; one is a process,
+// hostile_client.cc). The eighth works normally and compares every byte. No tenant gets planted
+// data of another. The daemons do not grow, and keep nothing of tenants that have left. The test
+// runs with a DPU that has its own rights, with a delegated DPU as `ros2store up` makes it, and
+// over TLS.
 //
-// Once with a DPU that has rights of its own, once with a delegated one, as `ros2store up` makes
-// it, and once over TLS.
-//
-// ROS2STORE_TEST_SECONDS: how long they attack, in all three together. ROS2STORE_TEST_QUIET:
-// nothing else runs on this machine, so that the pace of the one that works is compared, too.
+// ROS2STORE_TEST_SECONDS: the total duration of the attacks. ROS2STORE_TEST_QUIET: nothing else
+// runs on this machine, so the test also checks the latency of the eighth tenant.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -53,11 +52,11 @@ std::chrono::milliseconds attack_time() {
 // Longer than a session may be idle before a daemon ends it.
 bool is_long() { return attack_time() >= 120s; }
 bool is_quiet() { return std::getenv("ROS2STORE_TEST_QUIET") != nullptr; }
-// What the p99 of the bystander may be, as a multiple of the one that it has alone.
+// The bystander's p99 during the attack must be below this multiple of its p99 alone.
 constexpr double p99_ratio_max = 10;
 
-// What a daemon may grow by from the middle of the attack to its end. A sanitizer's allocator keeps
-// what was freed.
+// The growth of a daemon that is allowed from the middle of the attack to its end. A sanitizer's
+// allocator keeps freed memory.
 #ifdef ROS2S_SANITIZED
 constexpr uint64_t growth_kib_max = uint64_t{768} << 10;
 #else
@@ -86,7 +85,7 @@ class HostileTenants : public testing::TestWithParam<Deployment> {
             EXPECT_TRUE(made && (*made)->start(report)) << report.text();
             *reactor = std::move(*made);
         }
-        // What the engine may keep is small, so that it is full in the middle of the attack.
+        // The memory of the engine is small, so that it is full in the middle of the attack.
         std::ofstream(engine.pool_directory() + "/config.yaml", std::ios::app)
             << "engine:\n  memory: 128MiB\n";
         for (const auto& [name, plant] : plants) issue_certificates(dpu, {name.c_str()});
@@ -95,7 +94,7 @@ class HostileTenants : public testing::TestWithParam<Deployment> {
     }
     [[nodiscard]] static bool is_delegated() { return GetParam().is_delegated; }
     [[nodiscard]] static bool is_over_tls() { return GetParam().provider == "tls"sv; }
-    // To the DPU and, by its settings, to its hosts.
+    // Gives rights to the DPU and, in its settings, to its hosts.
     void give_rights() {
         std::string access = "\"CN=client\": {create: pool/*}";
         for (const auto& [name, plant] : plants) {
@@ -114,7 +113,7 @@ class HostileTenants : public testing::TestWithParam<Deployment> {
             << said;
         engine.take_all_from_the_client();
         engine.give("CN=admin", "write: pool/*");
-        // They hand over their capabilities once, and use them to the end.
+        // Hosts hand over their capabilities once, and use them until the end.
         engine.write_settings(
             fmt::format("administrators: CN=admin\n"
                         "capabilities: {{delegates: CN=client, authority: {}/ca.crt, life: 1h}}\n",
@@ -131,7 +130,7 @@ class HostileTenants : public testing::TestWithParam<Deployment> {
     void make_containers();
     void bring_in_tenants();
     void attack();
-    // Processes, one after the other; at least one.
+    // Runs hostile processes, one after the other; at least one.
     void attack_by_process(const char* how, uint64_t own_seed, steady_clock::time_point until);
     void expect_nothing_left();
 
@@ -141,7 +140,7 @@ class HostileTenants : public testing::TestWithParam<Deployment> {
     [[nodiscard]] Memory memory() const {
         return {resident_kib(dpu.pid()), resident_kib(engine.pid())};
     }
-    // What tenants hold of a daemon, by its metrics.
+    // The resources that tenants hold at a daemon, from its metrics.
     using Held = std::map<std::string, double>;
     static Held held(const std::string& metrics, std::initializer_list<const char*> names) {
         Held all;
@@ -206,7 +205,7 @@ void HostileTenants::make_tenants() {
     }
 }
 
-// Each tenant its own, if its DPU has no rights to do it.
+// Each tenant creates its own container if the DPU has no rights.
 void HostileTenants::make_containers() {
     for (const auto& [name, plant] : plants) {
         const auto client = control::ControlClient::create(
@@ -272,9 +271,9 @@ void HostileTenants::attack() {
     const auto begun = steady_clock::now();
     std::vector<std::jthread> by_processes;
     for (const char* how : {"garbage", "indices", "die", "stall"}) {
-        // The first two write into memory that they share with the DPU.
+        // The first two kinds write into memory that they share with the DPU.
         if (is_over_tls() && (how == "garbage"sv || how == "indices"sv)) continue;
-        // The session of a process that died ends 5 s later, so none begins at the end.
+        // The session of a dead process ends 5 s later, so no process starts near the end.
         by_processes.emplace_back([this, how, own = random.next(), begun] {
             attack_by_process(how, own, begun + attack_time() - 5s);
         });
@@ -314,7 +313,7 @@ void HostileTenants::expect_nothing_left() {
             << what;
     };
     returns_to(dpu_before, [&] { return held_of_dpu(); });
-    // The DPU keeps what was handed to it until it is out of time or, as here, revoked.
+    // The DPU keeps a capability until it expires or, as here, is revoked.
     for (const auto& [name, plant] : plants) {
         if (is_delegated()) change(tenancy::Change::revoke, name, {});
     }
@@ -334,7 +333,7 @@ TEST_P(HostileTenants, ABystanderNoticesNothingAndNothingLeaks) {
     make_containers();
     ASSERT_FALSE(HasFailure());
     dpu_before = held_of_dpu();
-    // A delegated DPU holds nothing of the engine for itself.
+    // A delegated DPU holds no resources of the engine for itself.
     if (!is_delegated()) engine_before = held_of_engine();
     for (const auto& [name, value] : dpu_before) EXPECT_EQ(value, 0) << name;
     bring_in_tenants();
@@ -357,7 +356,7 @@ TEST_P(HostileTenants, ABystanderNoticesNothingAndNothingLeaks) {
     fmt::print(
         "p99 of the bystander's rounds, {}: alone {:.1f} ms, under attack {:.1f} ms: {:.1f}\n",
         GetParam().name, ms(alone), ms(under_attack), ratio);
-    // Other tests may have the disk and the cores meanwhile.
+    // Other tests may use the disk and the cores at the same time.
     if (is_quiet()) EXPECT_LE(ratio, p99_ratio_max);
     EXPECT_EQ(bystander.connection->channel().metrics().connections_lost.value(), 0U);
 

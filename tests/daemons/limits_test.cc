@@ -1,4 +1,4 @@
-// Two tenants of one real ros2store-dpu, which are two certificates: one has a rate.
+// Two tenants of one real ros2store-dpu, with two certificates. One of them has a rate.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class Limits : public testing::Test {
         return at != metrics.npos && metrics[at + name.size()] != '0';
     }
 
-    // Of ros2store_tenant_NAME. -1: it is not there.
+    // The value of ros2store_tenant_NAME. -1: it is missing.
     static double value_in(const std::string& metrics, std::string_view name,
                            std::string_view tenant) {
         const std::string line =
@@ -85,7 +85,7 @@ TEST_F(Limits, ARateDelaysItsTenantAndNobodyElse) {
                  [&] { return alice.open(*reactor, options("alice"), "train", "alices", mib); });
     run_blocking(*reactor,
                  [&] { return bob.open(*reactor, options("bob"), "train", "bobs", mib); });
-    // 20 of 200 are the burst; the others take 0.9 s.
+    // The burst is 20 of 200; the others take 0.9 s.
     EXPECT_GE(time_of_reads(bob, 200), 850ms);
     EXPECT_LT(time_of_reads(alice, 200), 850ms);
     // A new session brings no new burst.
@@ -97,7 +97,7 @@ TEST_F(Limits, ARateDelaysItsTenantAndNobodyElse) {
     const std::string metrics = dpu.metrics();
     EXPECT_THAT(metrics, HasSubstr(R"(ros2store_tenant_delayed_total{tenant="CN=alice"} 0)"));
     EXPECT_TRUE(delays(metrics));
-    // Eight of Bob's requests were on their way at once, and all of them waited.
+    // Eight of Bob's requests were in flight at once, and all of them waited.
     EXPECT_GE(value_in(metrics, "throttled_seconds_total", "bob"), 4);
     EXPECT_EQ(value_in(metrics, "throttled_seconds_total", "alice"), 0);
     EXPECT_GE(value_in(metrics, "request_duration_seconds_sum", "bob"),
@@ -116,7 +116,7 @@ Task<> look_both_ways(DpuTenant& tenant, int times) {
     }
 }
 
-// Also those that come over gRPC.
+// Also requests over gRPC.
 TEST_F(Limits, TheRateOfNamesCoversTheControlPlane) {
     dpu.limit(R"("CN=bob": {names: 50, burst: 20ms})");
     ASSERT_TRUE(dpu.start()) << dpu.log();
@@ -129,7 +129,7 @@ TEST_F(Limits, TheRateOfNamesCoversTheControlPlane) {
     const std::string metrics = dpu.metrics();
     EXPECT_GE(value_in(metrics, "names_total", "bob"), 50);
     EXPECT_GE(value_in(metrics, "request_duration_seconds_count", "bob"), 50);
-    // A slow machine spends a part of the second on the requests themselves.
+    // On a slow machine the requests themselves take a part of the second.
     EXPECT_GE(value_in(metrics, "throttled_seconds_total", "bob"), 0.2);
     run_blocking(*reactor, [&] { return bob.close(); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();

@@ -1,5 +1,5 @@
-// Load: workers on a reactor's core, each round after round until the end. What a round is, a class
-// made from this says.
+// Load: workers on the core of a reactor that run rounds until the end. A derived class defines a
+// round.
 #pragma once
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ class Load {
     void begin() {
         run_blocking(reactor_, [&] { return begin_here(); });
     }
-    // Waits until this many more rounds are done, a minute at most.
+    // Waits until this many more rounds are done, for at most a minute.
     void expect_progress(uint64_t rounds) {
         const uint64_t before = rounds_done();
         for (int i = 0; i < 60'000 && rounds_done() < before + rounds; ++i) ::usleep(1000);
@@ -32,9 +32,9 @@ class Load {
     Load(OsReactor& reactor, fs::FileSystem& files, uint32_t workers)
         : reactor_(reactor), files_(files), workers_max_(workers), workers_(reactor, workers) {}
 
-    // Before the workers begin. False: they do not.
+    // Called before the workers start. False: they do not start.
     virtual Task<bool> prepare() { co_return true; }
-    // Rounds until stop_, each counted in done_.
+    // Runs rounds until stop_, and counts them in done_.
     virtual Task<> work(uint32_t worker) = 0;
 
     OsReactor& reactor_;

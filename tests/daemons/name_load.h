@@ -1,5 +1,5 @@
-// A load of names: each is created exclusively, renamed and removed. Done twice, any of these
-// fails; not done, the next one does.
+// A load of names: each is created exclusively, renamed and removed. An operation that is done
+// twice fails. If one is not done, the next one fails.
 #pragma once
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 
 namespace ros2s::tests {
 
-// After end() the root is as it was.
+// Checks after end() that the root is unchanged.
 class NameLoad final : public Load {
   public:
-    // `prefix`: of its names, other than those of another load in the same container.
+    // `prefix`: the prefix of its names. Loads in one container need different prefixes.
     NameLoad(OsReactor& reactor, fs::FileSystem& files, std::string prefix = "name")
         : Load(reactor, files, workers), prefix_(std::move(prefix)) {}
 

@@ -1,4 +1,4 @@
-// Whom the sockets of this process are connected to.
+// The processes to which the sockets of this process are connected.
 #pragma once
 #include <set>
 #include <string>

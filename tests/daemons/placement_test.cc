@@ -1,5 +1,5 @@
-// Placement `host`: the DPU works on large payload where it lies in the host's shared memory, which
-// a hostile host changes meanwhile.
+// Placement `host`: the DPU uses large payload in place, in the host's shared memory, while a
+// hostile host changes it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ bool has_step(const Trace& trace, std::string_view name) {
     return std::ranges::any_of(trace.steps(), [&](const auto& step) { return step.name == name; });
 }
 
-// Writes and reads a file whose ends lie within blocks and chunks.
+// Writes and reads a file whose ends are inside blocks and chunks.
 Task<> write_and_read(fs::FileSystem& files, std::string name, uint64_t seed) {
     const auto opened =
         co_await files.create(call, fs::root_node, name, 0644, {.read = true, .write = true}, {});
@@ -123,7 +123,7 @@ TEST_P(Placed, OrPassesThroughTheDpusMemory) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// Where this process has the memory of its newest session's payload: the largest there is.
+// The payload memory of the newest session in this process: the largest segment.
 Bytes payload_segment() {
     std::ifstream maps("/proc/self/maps");
     Bytes found;
@@ -138,7 +138,7 @@ Bytes payload_segment() {
     return found;
 }
 
-// Flips bytes there, for as long as it lives. Staging takes the lowest places first.
+// Flips bytes there during its lifetime. Staging uses the lowest addresses first.
 class Scribbler {
   public:
     explicit Scribbler(Bytes memory)
@@ -204,7 +204,7 @@ TEST_P(Placed, AHostThatChangesItsMemoryHarmsItselfAlone) {
         run_blocking(*reactor, [&] { return write_and_read(bystander->file_system(), "file", 2); });
     }
     EXPECT_GT(attack.refused, 0U);
-    // Its session lives, and what others have is whole.
+    // Its session lives, and data of others is intact.
     run_blocking(*reactor, [&] { return write_and_read(attacker->file_system(), "later", 3); });
     run_blocking(*reactor,
                  [&] { return write_and_read(bystander->file_system(), "later too", 4); });
@@ -212,12 +212,13 @@ TEST_P(Placed, AHostThatChangesItsMemoryHarmsItselfAlone) {
     close(attacker);
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
-    // Nobody was told to look at a disk that has nothing.
+    // No message blames the disk, which has no error.
     EXPECT_EQ(dpu.log().find("corrupt"), std::string::npos) << dpu.log();
     EXPECT_EQ(engine.log().find("corrupt"), std::string::npos) << engine.log();
 }
 
-// The engine takes a large write from its client's memory, too: what it keeps it has copied first.
+// The engine also reads a large write from its client's memory. It stores only data that it has
+// copied first.
 struct Direct {
     Task<> open(OsReactor& reactor, connection::Options options) {
         Report report;

@@ -1,5 +1,5 @@
-// Bytes that a tenant plants in its files, names and attributes, to be found where they must not
-// be: in what another tenant gets.
+// Bytes that a tenant plants in its files, names and attributes. The tests search for them in
+// everything that another tenant gets.
 #pragma once
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace ros2s::tests {
 
-// A marker is 16 letters: 12 are the test's, the next one is the tenant's. It may be a name.
+// A marker has 16 letters: 12 for the test, the others for the tenant. It can be used as a name.
 class Plant {
   public:
     static constexpr size_t marker_bytes = 16;
@@ -34,11 +34,11 @@ class Plant {
             std::memcpy(&memory[at], marker_.data(), std::min(marker_bytes, memory.size() - at));
         }
     }
-    // Another tenant's marker in these bytes, with what surrounds it; empty: none.
+    // Describes a marker of another tenant in these bytes. Empty: there is none.
     [[nodiscard]] std::string others_in(ConstBytes bytes) const {
         const std::string_view text = as_text(bytes), test = common();
         for (size_t at = 0; (at = text.find(test, at)) != text.npos; at += of_test) {
-            // What was cut off before its tenant's letter tells nothing.
+            // A marker that ends before its tenant's letter does not count.
             if (at + of_test >= text.size() || text[at + of_test] == marker_[of_test]) continue;
             return fmt::format("byte {} of {}: {}", at, text.size(), text.substr(at, marker_bytes));
         }

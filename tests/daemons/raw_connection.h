@@ -1,4 +1,4 @@
-// A connection of a DPU's tenant that is spoken to by hand: greeted, and then any frames.
+// A connection of a DPU's tenant on which a test sends any frames after the greeting.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,12 +16,13 @@ struct RawConnection {
     uint32_t session = 0;
     std::string refusal;  // the server's sentence, if it let nobody in
 
-    // As the tenant, with a ticket of its session.
+    // Connects as the tenant, with a ticket of its session.
     Task<Result<>> open(fabric::Domain& domain, DpuTenant& tenant);
-    // Any ticket, at any listener. Errors: those of Domain::connect(); corrupt (the answer).
+    // Connects with any ticket to any listener. Errors: those of Domain::connect(); corrupt (the
+    // answer).
     Task<Result<>> greet(fabric::Domain& domain, std::string listener, Uuid client,
                          std::string ticket);
-    // Of the connection alone: its session goes on. Without a connection it does nothing.
+    // Closes the connection but not its session. Does nothing without a connection.
     Task<> close();
 };
 

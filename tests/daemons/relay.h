@@ -1,5 +1,5 @@
-// A Unix socket in front of another one, whose bytes can be held back: a network that has failed,
-// for the connections over it alone.
+// A Unix socket that forwards to another one and can hold bytes back. It simulates a network
+// failure for its connections only.
 #pragma once
 #include <atomic>
 #include <list>
@@ -16,7 +16,7 @@ class Relay {
     Relay(const Relay&) = delete;
     Relay& operator=(const Relay&) = delete;
 
-    // Nothing passes any more, also of new connections; or everything does again.
+    // Holds back all bytes, also of new connections, or forwards them again.
     void cut(bool is_cut) { cut_ = is_cut; }
 
   private:

@@ -1,6 +1,6 @@
-// The requests that operations on names cost, between the host, its DPU and the engine. The bounds
-// are what was measured: a change that needs more requests fails here; one that needs fewer lowers
-// them.
+// The number of requests that operations on names cost, between host, DPU and engine. The bounds
+// are measured values. A change that needs more requests fails here. A change that needs fewer
+// lowers the bounds.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -19,14 +19,13 @@ namespace {
 
 constexpr int rounds = 20;
 
-// Of one operation. `control`: calls of the control plane. `link`: requests of a host to its DPU.
-// `engine`: requests to the engine.
+// Requests of one operation. `control`: calls of the control plane. `link`: requests of a host to
+// its DPU. `engine`: requests to the engine.
 struct Requests {
     double control = 0, link = 0, engine = 0;
 };
 
-// The sum of a histogram's counts, over all operations but those that a client makes from time to
-// time.
+// The sum of a histogram's counts over all operations, except the periodic ones of a client.
 double count_of(const std::string& scrape, const std::string& histogram) {
     double sum = 0;
     std::istringstream lines(scrape);
@@ -57,7 +56,7 @@ class RequestCounts : public testing::Test {
         }
         create("warm");
     }
-    // Of a file in the root, and of one in the fourth directory below it.
+    // For a file in the root, and for one in the fourth directory below it.
     void expect_at_most(const std::string& directory, Requests create_close, Requests stat,
                         Requests open_close, Requests unlink) {
         const auto path = [&](int i) { return fmt::format("{}f{}", directory, i); };
@@ -69,7 +68,7 @@ class RequestCounts : public testing::Test {
                 made /= rounds;
                 fmt::print("{:14} in '{}' {:8} {:5.2f}, at most {}\n", what, directory, where, made,
                            bound);
-                // Half of one more is left to what happens in the background.
+                // Allows half a request more for background work.
                 EXPECT_LE(made, bound + 0.5) << what << " in '" << directory << "', " << where;
             };
             each("control", after.control - before.control, most.control);
@@ -88,7 +87,7 @@ class RequestCounts : public testing::Test {
         });
     }
 
-    // Of calls on 100 names of a directory.
+    // For calls on 100 names of a directory.
     void expect_of_many(double link, double look_ups, double creations, double removals) {
         constexpr size_t count = 100;
         ros2s_dir* directory = nullptr;

@@ -1,4 +1,4 @@
-// What a scrape of a daemon says, checked as Prometheus reads it.
+// The metrics of a daemon, checked as Prometheus parses them.
 #pragma once
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace ros2s::tests {
 
-// The sum of a counter over its labels, but for those of what a DPU is to its engine: a client.
+// The sum of a counter over its labels, without a DPU's counters as a client of its engine.
 inline double counted(const std::string& counters, const std::string& name) {
     std::istringstream lines(counters);
     double sum = 0;
@@ -21,8 +21,9 @@ inline double counted(const std::string& counters, const std::string& name) {
     return sum;
 }
 
-// The histogram `name` has at least `least` samples of the operation, and makes sense: buckets do
-// not fall, the last one is the count, and the sum lies within what the buckets allow.
+// Checks that the histogram `name` has at least `least` samples of the operation and is consistent:
+// buckets do not fall, the last bucket is the count, and the sum is within the bounds of the
+// buckets.
 inline void expect_histogram(const std::string& scrape, const std::string& name,
                              const std::string& operation, double least) {
     SCOPED_TRACE(fmt::format("{} of {}", name, operation));

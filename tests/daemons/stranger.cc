@@ -44,7 +44,7 @@ Stranger::Stranger(const ListenAddress& listener) {
     const socklen_t size = address_of(listener, address);
     const auto until = std::chrono::steady_clock::now() + patience;
     while (std::chrono::steady_clock::now() < until) {
-        // A Unix socket whose queue is full says so instead of waiting.
+        // A Unix socket with a full queue returns an error instead of waiting.
         socket_ = ::socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         pollfd writable{.fd = socket_, .events = POLLOUT, .revents = 0};
         if (::connect(socket_, &address.any, size) == 0 ||

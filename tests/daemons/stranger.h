@@ -1,4 +1,4 @@
-// A connection of somebody who speaks none of our protocols, or stops in the middle of one.
+// A connection of a peer that does not speak our protocols, or stops in the middle of one.
 #pragma once
 #include <string>
 #include <string_view>
@@ -14,18 +14,19 @@ struct ListenAddress {
 
 class Stranger {
   public:
-    // Tries for half a minute; whoever listens may be slow to take it.
+    // Tries for half a minute, because the listener may be slow.
     explicit Stranger(const ListenAddress& listener);
     Stranger(Stranger&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
     Stranger& operator=(Stranger&&) = delete;
     ~Stranger();
 
     [[nodiscard]] bool is_connected() const { return socket_ >= 0; }
-    // As much as goes without waiting; a peer that has hung up already is no failure.
+    // Sends as much as possible without waiting. It is no failure if the peer has disconnected.
     void say(std::string_view bytes) const;
-    // The daemon hangs up within half a minute; what it says before is appended to `answer`.
+    // Checks that the daemon disconnects within half a minute. Appends what it sends before to
+    // `answer`.
     [[nodiscard]] bool is_hung_up(std::string* answer = nullptr) const;
-    // Exactly this many bytes; fewer where it hangs up.
+    // Receives exactly this many bytes, or fewer if the daemon disconnects.
     [[nodiscard]] std::string hear(size_t bytes) const;
 
   private:

@@ -33,7 +33,7 @@ std::string mangled(const std::string& function) {
     return text + "E";
 }
 
-// Where in the file's image. The parts that a coroutine is split into have a point in their names.
+// The offset in the file's image. Names of the parts of a coroutine contain a dot.
 std::optional<uint64_t> offset_of(const std::string& program, const std::string& function) {
     std::string said;
     EXPECT_EQ(run_program(fmt::format("nm '{}'", program), said), 0) << said;

@@ -1,7 +1,7 @@
-// Exactly once, by real daemons that die between commit and reply: what was asked for is durable,
-// nobody was told, and the library sends it again under the same operation id when it is connected
-// again. Appends, exclusive creations, renames and containers, beside a model: done twice, any of
-// them shows. Where the daemons die, strike.h says.
+// Exactly once, with real daemons that die between commit and reply. The change is durable, but no
+// client has received the reply. The library reconnects and sends the request again with the same
+// operation id. Appends, exclusive creations, renames and containers are compared with a model, so
+// a change that is done twice is detected. strike.h lists the points at which daemons die.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ uint64_t stored_replies_returned(const EngineProcess& engine) {
     return at == scrape.npos ? 0 : std::stoull(scrape.substr(at + name.size()));
 }
 
-// The daemons, and who of them is struck.
+// The daemons, and which of them is struck.
 class StruckDaemons {
   public:
     enum class Victim : uint8_t { engine, dpu, both };
@@ -45,8 +45,8 @@ class StruckDaemons {
         reactor = std::move(*made);
         EXPECT_TRUE(engine.start());
     }
-    // Runs `work`, which waits for an answer: who is about to give it dies at that point and is
-    // started again. How many answers came from the engine's store meanwhile.
+    // Runs `work`, which waits for a reply. The daemon dies just before the reply, and is started
+    // again. Returns how many replies came from the engine's stored replies.
     uint64_t strike(const char* at, const std::function<void()>& work) {
         const uint64_t before =
             victim_ == Victim::dpu ? stored_replies_returned(engine) : 0;  // a new engine has none
@@ -69,7 +69,7 @@ class StruckDaemons {
     Victim victim_;
 };
 
-// What one client does, one thing after the other, and what must be there.
+// The operations of one client, one after the other, and the expected state.
 class Model {
   public:
     Model(OsReactor& reactor, fs::FileSystem& files, uint64_t seed)
@@ -82,7 +82,7 @@ class Model {
         if (opened) log_file_ = opened->handle;
     }
 
-    // One that is done when it is done once, and fails when it is done twice.
+    // Runs an operation that fails if it is done twice.
     void run(Kind kind) {
         switch (kind) {
             case Kind::append: return append();
@@ -117,7 +117,7 @@ class Model {
 
   private:
     void append() {
-        // Within the request, and by a window.
+        // With the payload in the request, and in a window.
         std::vector<std::byte> record(random_.below(2) == 0 ? 100 : 100'000);
         std::ranges::generate(record, [&] { return static_cast<std::byte>(random_.next()); });
         log_.insert(log_.end(), record.begin(), record.end());
@@ -237,7 +237,7 @@ class StruckContainers : public testing::TestWithParam<ContainerShape> {
             daemons.report);
         ASSERT_TRUE(made) << daemons.report.text();
         client = std::move(*made);
-        // A client's first change asks first whether there is a server.
+        // Before its first change a client queries the server.
         create("first");
         destroy("first");
     }

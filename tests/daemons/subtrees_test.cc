@@ -1,5 +1,5 @@
-// Hosts of a real ros2store-dpu that have rights on directories of a container of a real
-// ros2store-engine: what they reach, by paths and by numbers of nodes, on both planes.
+// Hosts of a real ros2store-dpu that have rights on directories of a container: what they reach by
+// path and by node number, on both planes.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class Subtrees : public testing::Test {
     [[nodiscard]] connection::Options options(const std::string& name) const {
         return tenant_options(dpu, name, "pool");
     }
-    // On the reactor's core.
+    // Runs on the reactor's core.
     template <class Operation>
     auto run(Operation operation) {
         return run_blocking(*reactor, std::move(operation));
@@ -53,7 +53,7 @@ class Subtrees : public testing::Test {
     std::unique_ptr<OsReactor> reactor;
 };
 
-// /a/b/f, which is granted, and /a/x/secret, which is not. Made by bob.
+// Makes /a/b/f, which is granted, and /a/x/secret, which is not, as bob.
 struct Tree {
     NodeId a, b, f, x, secret;
 };
@@ -78,7 +78,7 @@ void expect_stale(const Result<T>& result, const char* what) {
     if (!result) EXPECT_EQ(result.error().code, Code::stale) << what;
 }
 
-// Of one plane: the host link, or the control plane.
+// The checks on one plane: the host link, or the control plane.
 Task<> attack(fs::Namespace& alice, Tree tree) {
     EXPECT_TRUE(co_await fs::resolve(alice, call, "/a/b/f"));
     EXPECT_FALSE(co_await fs::resolve(alice, call, "/a/x/secret"));
@@ -100,7 +100,7 @@ Task<> attack(fs::Namespace& alice, Tree tree) {
         const std::string_view names[] = {"secret"};
         expect_stale((co_await alice.lookup_many(call, outside, names)).front(), "many");
     }
-    // Neither does the name of a parent, or a link of hers, lead there.
+    // A parent's name or a link that she makes does not lead there either.
     const std::string_view parents[] = {"..", "../x"};
     const auto above = co_await alice.lookup_many(call, tree.b, parents);
     EXPECT_TRUE(!above[0] || above[0]->node != tree.a);
@@ -126,7 +126,7 @@ TEST_F(Subtrees, ANodeFromOutsideIsStaleOnBothPlanes) {
     // It is still there.
     EXPECT_TRUE(run([&] { return fs::resolve(*bob.link, call, "/a/x/secret"); }));
     EXPECT_TRUE(run([&] { return fs::resolve(*bob.link, call, "/a/b/f"); }));
-    // What bob takes out of it is gone for her, by its number, too.
+    // A file that bob moves out of it is gone for her, also by its node number.
     EXPECT_TRUE(run([&] { return bob.link->rename(call, tree.b, "f", tree.x, "f", {}); }));
     EXPECT_TRUE(eventually([&] {
         const auto found = run([&] { return alice.link->get_attributes(call, tree.f); });
@@ -139,7 +139,7 @@ TEST_F(Subtrees, ANodeFromOutsideIsStaleOnBothPlanes) {
                                      "reading and writing"));
 }
 
-// A host keeps the numbers of its nodes and its open files over a restart of the DPU.
+// Node numbers and open files of a host stay valid over a restart of the DPU.
 TEST_F(Subtrees, OpenFilesSurviveARestartOfTheDpu) {
     give("{write: pool/main/a/b}");
     start();
@@ -188,7 +188,7 @@ TEST_F(Subtrees, ADirectoryThatDoesNotExistIsOneSentence) {
     stop();
 }
 
-// As the engine's administrator.
+// Sends the request as the engine's administrator.
 Task<> change_alice(OsReactor& reactor, connection::ServerAccess engine, tenancy::Change what,
                     config::Entries settings, Report& report) {
     report = {};
@@ -214,7 +214,7 @@ Task<> ask_whether_alive(const DpuTenant& tenant, bool& alive) {
         co_await tenant.connection->control().keep_alive(call, tenant.location().session, report));
 }
 
-// Rights of a tenant, as the engine keeps them.
+// Rights in the tenant record at the engine.
 TEST_F(Subtrees, ATenantMayHaveADirectory) {
     dpu.give(R"("CN=bob": {write: pool/main})");
     start();
@@ -240,7 +240,7 @@ TEST_F(Subtrees, ATenantMayHaveADirectory) {
     EXPECT_TRUE(run([&] { return fs::resolve(*alice.link, call, "/a/x/secret"); }));
     const auto removed = run([&] { return alice.link->unlink(call, tree.x, "secret"); });
     EXPECT_EQ(removed.error().code, Code::read_only);
-    // Less than before: her session ends.
+    // Fewer rights than before: her session ends.
     EXPECT_EQ(change(tenancy::Change::set, {{"read", "main/a/b"}}), "");
     EXPECT_TRUE(eventually([&] {
         bool alive = true;

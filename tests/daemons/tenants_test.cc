@@ -1,4 +1,4 @@
-// Tenants of a real ros2store-engine, as a real ros2store-dpu follows them.
+// Tenants of a real ros2store-engine, and how a real ros2store-dpu follows their changes.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
@@ -40,7 +40,7 @@ class Tenants : public testing::Test {
         dpu.give(R"("CN=bob": {write: pool/main})");
         engine.write_settings("administrators: CN=client\n");
     }
-    // As the engine's administrator.
+    // Sends the request as the engine's administrator.
     std::string change(Change what, const std::string& name, config::Entries settings,
                        const std::string& pool = "pool") {
         Report report;
@@ -64,7 +64,7 @@ class Tenants : public testing::Test {
     connection::Options options(const std::string& name) const {
         return tenant_options(dpu, name, "pool");
     }
-    // What the DPU answers to a new session.
+    // The DPU's answer to a new session.
     Result<> tries(const std::string& name) {
         Result<> answer;
         run_blocking(*reactor, [&] { return open_session(*reactor, options(name), answer); });
@@ -114,7 +114,7 @@ TEST_F(Tenants, RightsComeAndGoWhileTheDaemonsRun) {
     run_blocking(*reactor,
                  [&] { return bob.open(*reactor, options("bob"), "main", "bobs", 4096); });
 
-    // More rights end nothing; fewer end her session, and nobody else's.
+    // Additional rights end no session. Fewer rights end her session only.
     EXPECT_EQ(change(Change::set, "alice", {{"create", "alice-*"}}), "");
     std::this_thread::sleep_for(300ms);
     EXPECT_TRUE(is_alive(alice));
@@ -133,11 +133,11 @@ TEST_F(Tenants, RightsComeAndGoWhileTheDaemonsRun) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// A file system of the engine's: its root belongs to user 0, as the container was made by root.
+// A file system at the engine. Its root belongs to user 0, because root created the container.
 Task<> act_as_squashed_root(OsReactor& reactor, connection::Options options, DpuTenant& alice) {
     EXPECT_TRUE(co_await alice.connect(reactor, std::move(options), "main"));
     hostlink::LinkClient& link = *alice.link;
-    // Root is nobody, on both planes; another user of the host is not root either.
+    // Root acts as user nobody on both planes. No other user of the host acts as root either.
     EXPECT_EQ(to_errno((co_await link.mkdir(call, fs::root_node, "d", 0755, {})).error()), EACCES);
     EXPECT_EQ(to_errno((co_await alice.names->mkdir(call, fs::root_node, "d", 0755, {})).error()),
               EACCES);
@@ -154,7 +154,7 @@ TEST_F(Tenants, TheirRootIsNobodyUnlessTheySayOtherwise) {
     ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
     DpuTenant alice;
     run_blocking(*reactor, [&] { return act_as_squashed_root(*reactor, options("alice"), alice); });
-    // Another grant is another right: what is connected ends.
+    // Another grant of users changes the rights: existing sessions end.
     EXPECT_EQ(change(Change::set, "alice", {{"root_squash", "no"}}), "");
     EXPECT_TRUE(within_a_second([&] { return !is_alive(alice); })) << dpu.log();
     run_blocking(*reactor, [&] { return alice.close(); });
@@ -197,7 +197,7 @@ Task<Result<>> mount_soon(OsReactor& reactor, DpuTenant& tenant) {
     co_return mounted ? Result<>() : fail(mounted.error());
 }
 
-// Its data plane goes on, but it cannot hear of revocations.
+// The data plane works, but the DPU cannot receive revocations.
 TEST_F(Tenants, ADpuThatDoesNotHearItsEngineServesNobody) {
     ASSERT_TRUE(engine.start()) << engine.log();
     Relay relay(engine.path("relay.sock"), engine.places().engine_control);
@@ -212,7 +212,7 @@ TEST_F(Tenants, ADpuThatDoesNotHearItsEngineServesNobody) {
                  [&] { return alice.open(*reactor, options("alice"), "main", "alices", 4096); });
     run_blocking(*reactor,
                  [&] { return bob.open(*reactor, options("bob"), "main", "bobs", 4096); });
-    // Nothing: it was done.
+    // Returns nothing: the request succeeded.
     const auto read = [&](DpuTenant& tenant) {
         const auto done = run_blocking(*reactor, [&] { return read_soon(*reactor, tenant); });
         return done ? std::nullopt : std::optional(done.error().code);
@@ -275,7 +275,7 @@ Duration time_of_reads(OsReactor& reactor, DpuTenant& tenant, int times) {
     return steady_clock::now() - begun;
 }
 
-// Two certificates of one tenant share its rate, which changes while they are connected.
+// Two certificates of one tenant share its rate. The rate changes while they are connected.
 TEST_F(Tenants, LimitsChangeWhileTheyAreConnected) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     EXPECT_EQ(
@@ -290,7 +290,7 @@ TEST_F(Tenants, LimitsChangeWhileTheyAreConnected) {
                  [&] { return two.open(*reactor, options("alice-2"), "main", "twos", 4096); });
     EXPECT_EQ(change(Change::set, "alice", {{"requests", "100"}, {"burst", "10ms"}}), "");
     std::this_thread::sleep_for(300ms);
-    // 100 of 100 per second, of which one is the burst.
+    // 100 requests at 100 per second. The burst is one.
     const Duration limited = time_of_reads(*reactor, one, 50) + time_of_reads(*reactor, two, 50);
     EXPECT_GE(limited, 900ms);
     EXPECT_THAT(dpu.metrics(), HasSubstr(R"(ros2store_tenant_requests_total{tenant="alice"})"));
@@ -333,7 +333,7 @@ TEST_F(Tenants, WhatTheyHaveAtOnceIsLimitedWhileTheyAreConnected) {
     const auto set = [&](const char* limit, const char* value) {
         EXPECT_EQ(change(Change::set, "alice", {{limit, value}}), "");
     };
-    // A limit below what exists ends nothing.
+    // A limit below the present number ends nothing.
     set("sessions", "1");
     Result<> refused;
     EXPECT_TRUE(eventually([&] { return !(refused = tries("alice")); })) << dpu.log();
@@ -352,7 +352,7 @@ TEST_F(Tenants, WhatTheyHaveAtOnceIsLimitedWhileTheyAreConnected) {
     set("handles", "3");
     EXPECT_TRUE(eventually([&] { return opens().has_value(); })) << dpu.log();
 
-    // One at a time is slower, and none fails.
+    // With one at a time, requests are slower, but none fails.
     set("requests_in_flight", "1");
     EXPECT_TRUE(eventually([&] {
         const double before = counted(dpu.metrics(), "ros2store_admission_waited_total");
@@ -369,7 +369,7 @@ TEST_F(Tenants, WhatTheyHaveAtOnceIsLimitedWhileTheyAreConnected) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// The DPU has the one session that its subject may have at the engine.
+// The DPU already has the only session that its subject may have at the engine.
 TEST_F(Tenants, AnEngineLimitsTheSessionsOfItsClients) {
     ASSERT_TRUE(engine.start()) << engine.log();
     EXPECT_EQ(change(Change::create, "own", {{"subjects", "CN=client"}, {"sessions", "1"}}), "");
@@ -390,7 +390,7 @@ TEST_F(Tenants, AnEngineLimitsTheSessionsOfItsClients) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// One certificate. The tenant of the pool whose name is first has no limits.
+// One certificate with a tenant in two pools. The tenant in the first pool by name has no limits.
 TEST_F(Tenants, ASubjectWithTenantsInTwoPoolsHasTheLimitsOfEach) {
     engine.add_pool("another");
     engine.write_settings("administrators: CN=client\n");
@@ -428,7 +428,8 @@ TEST_F(Tenants, ASubjectWithTenantsInTwoPoolsHasTheLimitsOfEach) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// A DPU that is a tenant's, and neither delegate nor administrator, would not hear of the others.
+// A DPU that belongs to a tenant, and is neither delegate nor administrator, would not receive
+// revocations of other tenants.
 TEST_F(Tenants, ADpuThatSeesOnlyItsOwnTenantServesNobody) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     EXPECT_EQ(change(Change::create, "dpu", {{"subjects", "CN=client"}, {"weight", "4"}}), "");
@@ -441,7 +442,7 @@ TEST_F(Tenants, ADpuThatSeesOnlyItsOwnTenantServesNobody) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// The engine's client is the DPU, with the certificate CN=client. It stays connected.
+// The DPU is the engine's client, with the certificate CN=client. It stays connected.
 TEST_F(Tenants, LimitsOfADpuChangeAtTheEngineWhileItRuns) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     DpuTenant bob;

@@ -1,5 +1,5 @@
-// Real daemons over networks that nobody trusts: a host behind a DPU and a direct client, both over
-// TLS; and strangers, each of which costs the daemon one line.
+// Real daemons over untrusted networks: a host behind a DPU and a direct client, both over TLS.
+// Each stranger causes one line in the log.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -111,7 +111,7 @@ TEST_F(OverTls, EachStrangerIsRefusedWithOneLine) {
         0)
         << said;
     std::string sentence;
-    // It trusts both authorities, so that it is the engine that refuses.
+    // It trusts both authorities, so the refusal comes from the engine.
     pki::Identity foreign = pki::identity_in(engine.path("others"), "client");
     foreign.authority_file = engine.path("others") + "/both.crt";
     std::ofstream(foreign.authority_file)

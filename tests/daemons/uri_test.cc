@@ -1,5 +1,5 @@
-// libros2store over all three kinds of URI, as programs use it, in front of real daemons: one file,
-// many ways to it, and one clear sentence for each way that there is not.
+// libros2store in front of real daemons, with all three kinds of URI: one file can be reached in
+// several ways, and each way that does not exist gives one clear error.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -122,7 +122,7 @@ TEST_F(NetworkUri, BySocketAndByTheEnvironmentsCertificates) {
     {
         const Opened right(socket);
         EXPECT_EQ(right.result, 0) << right.sentence;
-        // A directory below the root, by the URI's path.
+        // The path of the URI selects a directory below the root.
         ASSERT_EQ(ros2s_mkdir(right.fs, "below", 0755), 0) << ros2s_last_error();
         const Opened below("ros2s:///pool/main/below?socket=" + engine.places().engine_control);
         EXPECT_EQ(below.result, 0) << below.sentence;

@@ -1,5 +1,5 @@
-// A load of files that are written over and read back: every byte that comes is compared. It takes
-// a few MiB, however long it runs, and measures its rounds.
+// A load of files that are overwritten and read back. It compares every byte. It uses a few MiB for
+// any duration, and measures its rounds.
 #pragma once
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -17,11 +17,12 @@ namespace ros2s::tests {
 
 class VerifiedLoad final : public Load {
   public:
-    // `name`: of its files, for loads beside each other. `marker`: is in each 512 bytes of them.
+    // `name`: the name of its files; concurrent loads need different names. `marker`: is in each
+    // 512 bytes of them.
     VerifiedLoad(OsReactor& reactor, fs::FileSystem& files, std::string name,
                  std::string marker = {})
         : Load(reactor, files, workers), name_(std::move(name)), marker_(std::move(marker)) {}
-    // Of a round, which writes and reads: what 99 of 100 took at most, since the last call.
+    // The 99th percentile of the time of a round (a write and a read) since the last call.
     Duration take_p99() {
         Duration found{};
         run_blocking(reactor_, [&] { return take_p99_here(found); });
@@ -79,7 +80,7 @@ class VerifiedLoad final : public Load {
 
     static constexpr Duration slot = std::chrono::microseconds(100);
     const std::string name_, marker_;
-    // Rounds, by time. The last one: a minute or more.
+    // Rounds by duration. The last bucket: a minute or more.
     std::vector<uint32_t> took_ = std::vector<uint32_t>(std::chrono::minutes(1) / slot);
 };
 

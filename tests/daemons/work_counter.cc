@@ -8,7 +8,7 @@
 
 #include <cerrno>
 
-// glibc's own names of what is replaced here.
+// glibc's own names of the replaced functions.
 extern "C" {
 void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t count, size_t bytes);
@@ -23,7 +23,7 @@ constexpr int block_bytes = 4096;
 constinit ros2s::tests::Work of_this_process;
 constinit ros2s::tests::Work* work = &of_this_process;
 
-// Before main(), and before threads.
+// Runs before main(), and before other threads.
 [[gnu::constructor]] void share_the_counts() {
     const char* const file = ::getenv(ros2s::tests::work_file_variable);
     if (file == nullptr) return;

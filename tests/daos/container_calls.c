@@ -42,7 +42,7 @@ static void attributes(void) {
     CHECK_EQUAL(daos_cont_get_attr(container, 2, names, NULL, got, NULL), 0);
     CHECK_EQUAL(got[1], large);
 
-    /* Large and small in its place; all or nothing. */
+    /* A large value, a small one that replaces it; all or nothing. */
     const void* const others[] = {bytes, "round"};
     const size_t other_sizes[] = {large, 5};
     CHECK_EQUAL(daos_cont_set_attr(container, 2, names, others, other_sizes, NULL), 0);

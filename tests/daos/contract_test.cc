@@ -26,7 +26,7 @@ std::string setting(const char* name) {
 const std::string library = setting("ROS2STORE_TEST_LIBDFS");
 const std::string pool_label = setting("ROS2STORE_TEST_DAOS_POOL");
 
-// Makes and removes containers, which DaosPool does not.
+// Makes and removes containers. DaosPool does not.
 class Containers {
   public:
     static Containers& instance() {
@@ -109,7 +109,7 @@ std::map<std::string, std::string> lacks() {
          {"DevicesKeepTheirNumbers", "NodesOfEachType", "SpecialNodesDoNotOpen"}) {
         cases[name] = "DAOS has no FIFOs, sockets and devices";
     }
-    // The library of plugins/daos counts what was written.
+    // The library of plugins/daos counts written bytes.
     if (!setting("ROS2STORE_TEST_REAL_DAOS").empty()) {
         for (const char* name :
              {"FarBehind", "PunchingGivesSpaceBack", "UsedBytesAreThoseWritten"}) {
@@ -162,7 +162,7 @@ Task<> use_what_is_missing(DaosSubject& subject) {
     EXPECT_EQ((co_await fs.mkdir(call, root_node, "sticky", 01777, {})).error().code,
               Code::unsupported);
     EXPECT_EQ((co_await fs.lookup(call, root_node, "sticky")).error().code, Code::not_found);
-    // Nothing goes into an object that no name leads to, and nothing comes from it.
+    // An object without a name cannot be written or read.
     std::string text = "text";
     const Window window = Window::local(std::as_writable_bytes(std::span(text)));
     EXPECT_EQ(co_await fs.pwrite(call, file->handle, window, 0), Result<uint64_t>(4));
@@ -192,7 +192,8 @@ Task<> write_byte(fs::FileSystem& fs, fs::FileHandle file, std::string byte) {
     EXPECT_EQ(co_await fs.pwrite(call, file, window, 0), Result<uint64_t>(1));
 }
 
-// libdfs loses the first byte of a chunk that is cut behind it, so it is read and written again.
+// libdfs loses the first byte of a chunk when the file is truncated behind it, so the byte is read
+// and written again.
 Task<> write_a_byte_and_cut_behind_it(DaosSubject& subject) {
     const Call call;
     auto& fs = subject.file_system();

@@ -84,7 +84,7 @@ def the_engine_of_fio(way):
         job = ("--name=f", "--filename=f", "--size=16M", "--bs=4k", "--iodepth=16", *VERIFIED)
         report = pool.fio(*job, "--rw=randwrite")
         assert total(report, "write") == total(report, "read") == 4096
-        # By another process, and by the program that knows ROS2.
+        # Read by another process, and by the ros2store program.
         assert total(pool.fio(*job, "--rw=randread"), "read") == 4096
         assert pool.files() == ["f"]
         pool.fio("--thread", "--name=own", "--numjobs=3", "--size=4M", "--bs=16k", "--iodepth=8",

@@ -89,12 +89,12 @@ static void files_have_bytes(void) {
     CHECK_EQUAL(memcmp(read, written, sizeof read), 0);
     descriptor.iod_nr = 1;
     CHECK_EQUAL(dfs_readx(dfs, file, &descriptor, &list, &count, NULL), EINVAL);
-    /* With an event that is none. */
+    /* With an invalid event. */
     daos_event_t event = {0};
     CHECK_EQUAL(dfs_readx(dfs, file, &descriptor, &list, &count, &event), EINVAL);
     CHECK_EQUAL(dfs_ostatx(dfs, file, &facts, &event), EINVAL);
 
-    /* What is open for writing only is not read. */
+    /* A file that is open for writing only cannot be read. */
     dfs_obj_t* written_only;
     CHECK_EQUAL(dfs_lookup(dfs, "/bytes", O_WRONLY, &written_only, NULL, NULL), 0);
     list = list_of(&iov, read, block);
@@ -104,7 +104,7 @@ static void files_have_bytes(void) {
     CHECK_EQUAL(dfs_write(dfs, written_only, &list, 0, NULL), 0);
     CHECK_EQUAL(dfs_release(written_only), 0);
 
-    /* The bytes that iov_len says, in a larger buffer. */
+    /* iov_len limits the bytes of a larger buffer. */
     for (int with_ranges = 0; with_ranges < 2; with_ranges++) {
         char* const large = malloc(1 << 20);
         memset(large, 'x', 1 << 20);
@@ -173,7 +173,7 @@ static void names_and_attributes(void) {
     CHECK_EQUAL(dfs_osetattr(dfs, file, &facts, DFS_SET_ATTR_MTIME), 0);
     CHECK(facts.st_mtim.tv_sec == 1234 && facts.st_uid == 7);
 
-    /* An open object stays what it is when its name changes, or that of its directory. */
+    /* An open object stays valid when its name changes, or the name of its directory. */
     CHECK_EQUAL(dfs_move(dfs, NULL, "d", NULL, "e", NULL), 0);
     CHECK_EQUAL(dfs_open(dfs, directory, "g", S_IFREG | 0600, O_CREAT | O_RDWR, 0, 0, NULL, &again),
                 0);
@@ -304,7 +304,7 @@ static void* transfers(void* name) {
         for (int i = 0; i < blocks; i++) start(file, &requests[i], queue, i, write);
         finish_all(requests, queue, write);
     }
-    /* Without an event queue, and by its own. */
+    /* Without an event queue, and with its own. */
     start(file, &requests[0], DAOS_HDL_INVAL, 3, false);
     CHECK_EQUAL(daos_event_test(&requests[0].event, DAOS_EQ_WAIT, &is_done), 0);
     CHECK(is_done && requests[0].bytes == block && requests[0].buffer[0] == 4);
@@ -397,7 +397,7 @@ static void read_only_mounts_change_nothing(const char* label) {
     CHECK_EQUAL(dfs_release(object), 0);
     CHECK_EQUAL(dfs_umount(reader), EINVAL);
     CHECK_EQUAL(dfs_disconnect(reader), 0);
-    /* What it opened stays open until the last dfs_fini(). */
+    /* Its connections stay open until the last dfs_fini(). */
     CHECK_EQUAL(daos_cont_destroy(pool, label, 1, NULL), -DER_BUSY);
     CHECK_EQUAL(dfs_connect("tank", NULL, label, O_RDONLY, NULL, &again), 0);
     CHECK_EQUAL(dfs_destroy("tank", NULL, label, 1, NULL), EBUSY);
@@ -427,7 +427,7 @@ static void objects_outlive_their_mount(const char* label) {
     CHECK_EQUAL(daos_cont_close(opened, NULL), 0);
 }
 
-/* Nobody else knows its handles: it is closed when the last object is released. */
+/* No other code has its handles: it is closed when the last object is released. */
 static void objects_outlive_their_connection(daos_handle_t owner) {
     dfs_t *first, *second;
     dfs_obj_t *directory, *root;
@@ -446,7 +446,7 @@ static void objects_outlive_their_connection(daos_handle_t owner) {
     CHECK_EQUAL(daos_cont_destroy(owner, "new", 1, NULL), 0);
 }
 
-/* As IOR does when its container is not there. A DPU serves single containers. */
+/* As IOR does when its container does not exist. A DPU serves single containers. */
 static void containers_are_created(void) {
     daos_handle_t owner, made;
     daos_pool_info_t info = {.pi_bits = DPI_SPACE};
@@ -479,7 +479,8 @@ static void containers_are_created(void) {
     CHECK_EQUAL(daos_pool_disconnect(owner, NULL), 0);
 }
 
-/* Writes more than is free, in one call that the library makes several transactions of. */
+/* Writes more than the free space, in one call that the library splits into several transactions.
+ */
 static void writes_that_run_out_of_space(void) {
     enum { step = 1 << 20, left = 6 << 20, large = 16 << 20 };
     char* const bytes = malloc(large);

@@ -94,7 +94,7 @@ static void records_come_and_go(uint32_t features) {
     d_list_t* const found = d_hash_rec_find_insert(table, &key, sizeof key, &twin->link);
     CHECK(found != &twin->link && record_of(found)->key == 50);
     CHECK_EQUAL(record_of(found)->references, 2);
-    /* It stays alive, but not in the table, as long as there is a reference. */
+    /* It stays alive outside of the table as long as there is a reference. */
     CHECK(d_hash_rec_delete(table, &key, sizeof key));
     CHECK(!d_hash_rec_delete(table, &key, sizeof key));
     CHECK(!d_hash_rec_delete_at(table, found));
@@ -117,7 +117,7 @@ static void records_come_and_go(uint32_t features) {
     CHECK_EQUAL(freed, 102);
 }
 
-/* The table has no references: who drops the last one removes the record. */
+/* The table has no references: dropping the last one removes the record. */
 static void ephemeral_records_leave(void) {
     struct d_hash_table table;
     const uint64_t key = 5;
@@ -229,8 +229,8 @@ static void the_environment(void) {
     CHECK(text == NULL);
 }
 
-/* DAOS's macros are inlined into programs, and look at these. Errors are logged, the rest is not.
- */
+/* DAOS's macros are inlined into programs, and read these. Errors are logged, other messages are
+ * not. */
 static void what_macros_for_logging_use(void) {
     CHECK(d_log_xst.tag != NULL && d_log_xst.fac_cnt == 1);
     CHECK(d_log_xst.dlog_facs[0].is_enabled);

@@ -164,7 +164,7 @@ static void records(void) {
     access.records.rx_idx = UINT64_MAX / 2;
     CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL),
                 -DER_IO_INVAL);
-    /* Buffers that are not there; a record twice. */
+    /* Missing buffers; a record that is written twice. */
     prepare(&access, "x", DAOS_IOD_ARRAY, 1, 0, 8, NULL, 8);
     CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL),
                 -DER_INVAL);
@@ -186,7 +186,7 @@ static void records(void) {
     CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL), 0);
     CHECK_EQUAL(daos_obj_punch_akeys(object, none, 0, &key, 1, &access.iod.iod_name, NULL), 0);
 
-    /* Records are punched whatever their size is; those of no array too. */
+    /* Records are punched with any size, also in an absent array. */
     prepare(&access, "", DAOS_IOD_ARRAY, 0, 101, 2, NULL, 0);
     access.iod.iod_name = akey;
     CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, NULL, NULL), 0);
@@ -206,7 +206,7 @@ static void records(void) {
     CHECK_EQUAL(access.iod.iod_size, sizeof *read);
     CHECK(read[1] == 10 && read[2] == 0 && read[3] == 0 && read[4] == 13);
 
-    /* Dkeys that are numbers come in their order. */
+    /* Dkeys that are numbers are listed in numerical order. */
     for (number = 300; number > 0; number -= 100) {
         prepare(&access, "", DAOS_IOD_ARRAY, 1, 0, 3, "abc", 3);
         access.iod.iod_name = akey;
@@ -239,7 +239,7 @@ static void records(void) {
     CHECK_EQUAL(daos_obj_close(object, NULL), 0);
 }
 
-/* More buffers than a transaction has operations, none beside the one before it. */
+/* More buffers than a transaction has operations, none adjacent to the previous one. */
 static void scattered_buffers(void) {
     enum { pieces = 3000 };
     const daos_handle_t object = open_object(id_of(77, DAOS_OT_MULTI_HASHED));
@@ -273,7 +273,7 @@ static void scattered_buffers(void) {
     CHECK_EQUAL(daos_obj_close(object, NULL), 0);
 }
 
-/* More keys than a transaction has operations, if each were punched in all ways it can be there. */
+/* More keys than a transaction has operations, if each were punched in all possible forms. */
 static void many_akeys(void) {
     enum { most = 1024, wide = 400 };
     static char names[most][8];
@@ -308,8 +308,8 @@ static void many_akeys(void) {
     CHECK_EQUAL(daos_obj_close(object, NULL), 0);
 }
 
-/* A writer and a reader at once, again and again. One waits before it begins, by so long that what
- * is read is now from before, and now from after. */
+/* Runs a writer and a reader concurrently, again and again. One starts after a varying delay, so
+ * that the read sees the state before or after the write. */
 struct race {
     long wait_us; /* of the writer; negative: of the reader */
     long step_us;
@@ -383,7 +383,7 @@ static void* write_whole(void* argument) {
     return NULL;
 }
 
-/* A fetch shows no part of an update: neither of one akey nor of several. */
+/* A fetch never shows a part of an update, neither of one akey nor of several. */
 static void updates_while_others_read(void) {
     static struct whole whole;
     pthread_t writer;
@@ -398,7 +398,7 @@ static void updates_while_others_read(void) {
         daos_obj_update(shared, DAOS_TX_NONE, 0, &key, 1, &whole.iods[1], &whole.lists[1], NULL),
         0);
     while (!is_over(&races[0]) || !is_over(&races[1])) {
-        /* The array alone; or both values, and between them something that takes as long. */
+        /* The array alone; or both values, with an equally long operation between them. */
         const int is_array = ++turn.number % 2 == 0;
         const int at = is_array ? 1 : 0;
         struct race* const race = &races[is_array];
@@ -449,7 +449,7 @@ static void* make_two(void* argument) {
     return NULL;
 }
 
-/* One update makes both, and whoever asks for the size of the records finds both or none. */
+/* One update creates both. A query for the size of the records finds both or none. */
 static void arrays_are_made_while_others_read(void) {
     struct turn turn = {0};
     struct race race = {0};
@@ -498,7 +498,7 @@ static void transactions(void) {
     CHECK_EQUAL(strcmp(get(object, none, "d", "a"), "one"), 0);
     CHECK_EQUAL(strcmp(get(other, none, "e", "a"), "two"), 0);
 
-    /* What was read has changed: nothing is done, and a second try succeeds. */
+    /* The values that it read have changed: nothing is committed, and a second attempt succeeds. */
     CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
     for (int attempt = 0; attempt < 2; attempt++) {
         CHECK_EQUAL(strcmp(get(object, transaction, "d", "a"), attempt == 0 ? "one" : "other"), 0);
@@ -510,7 +510,7 @@ static void transactions(void) {
     }
     CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
 
-    /* What it has written itself is punched, too. */
+    /* Its own writes are punched, too. */
     daos_key_t dkey = key_of("d"), akey = key_of("own");
     CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
     CHECK_EQUAL(put(object, transaction, 0, "d", "own", "short-lived"), 0);
@@ -520,7 +520,7 @@ static void transactions(void) {
     CHECK_EQUAL(daos_tx_close(transaction, NULL), 0);
     CHECK_EQUAL(strcmp(get(object, none, "d", "own"), ""), 0);
 
-    /* Of a call that fails nothing is done, also not what came before the failure. */
+    /* A failed call changes nothing, not even by the operations before the failure. */
     struct access wrong;
     daos_key_t two[] = {key_of("a"), key_of("absent")};
     CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
@@ -562,7 +562,7 @@ static int put_records(daos_handle_t object, daos_handle_t transaction, const ch
     return daos_obj_update(object, transaction, 0, &key, 1, &access.iod, &access.list, NULL);
 }
 
-/* What a transaction has read is changed by somebody else before it commits. */
+/* Another client changes values that a transaction has read before it commits. */
 static void transactions_that_lose(void) {
     static const struct {
         uint64_t flags;
@@ -627,8 +627,7 @@ static void transactions_that_lose(void) {
     CHECK_EQUAL(daos_obj_close(object, NULL), 0);
 }
 
-/* An akey is punched, or not there to be punched, and somebody else changes it before the commit.
- */
+/* An akey is punched, or is absent, and another client changes it before the commit. */
 static void punches_in_transactions(void) {
     const daos_handle_t object = open_object(id_of(32, DAOS_OT_MULTI_HASHED));
     const daos_handle_t none = DAOS_TX_NONE;
@@ -641,13 +640,13 @@ static void punches_in_transactions(void) {
     CHECK_EQUAL(put(object, transaction, 0, "d", "a", "mine"), 0);
     CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_TX_RESTART);
     CHECK_EQUAL(strcmp(get(object, none, "d", "a"), "theirs"), 0);
-    /* Of two that take it, one gets it. */
+    /* If two transactions take it, one succeeds. */
     CHECK_EQUAL(daos_tx_restart(transaction, NULL), 0);
     CHECK_EQUAL(daos_obj_punch_akeys(object, transaction, DAOS_COND_PUNCH, &key, 1, &akey, NULL),
                 0);
     CHECK_EQUAL(daos_obj_punch_akeys(object, none, DAOS_COND_PUNCH, &key, 1, &akey, NULL), 0);
     CHECK_EQUAL(daos_tx_commit(transaction, NULL), -DER_NONEXIST);
-    /* Without a condition it is punched whatever it is. */
+    /* Without a condition it is punched with any value. */
     CHECK_EQUAL(daos_tx_restart(transaction, NULL), 0);
     CHECK_EQUAL(daos_obj_punch_akeys(object, transaction, 0, &key, 1, &akey, NULL), 0);
     CHECK_EQUAL(put(object, none, 0, "d", "a", "theirs"), 0);
@@ -666,7 +665,7 @@ static int put_number(daos_handle_t object, daos_handle_t transaction, uint64_t 
     return daos_obj_update(object, transaction, 0, &key, 1, &access.iod, &access.list, NULL);
 }
 
-/* Both ask for the end, and write what comes next. */
+/* Both query the end, and write the next record. */
 static void queries_in_transactions(void) {
     const daos_handle_t object = open_object(id_of(33, DAOS_OT_DKEY_UINT64));
     const daos_handle_t none = DAOS_TX_NONE;
@@ -726,7 +725,7 @@ static void queries_with_a_long_way(void) {
         const uint64_t last = number = (uint64_t)i;
         CHECK_EQUAL(daos_obj_update(object, none, 0, &key, 1, &access.iod, &access.list, NULL), 0);
         if (i != few && i != many) continue;
-        /* Again and again: more keys than a transaction has conditions. */
+        /* Repeatedly: more keys than a transaction has conditions. */
         CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
         for (int query = 0; query < 10; query++) {
             CHECK_EQUAL(daos_obj_query_key(object, transaction,
@@ -735,7 +734,7 @@ static void queries_with_a_long_way(void) {
                         0);
             CHECK(number == 0 && records.rx_idx == 0);
         }
-        /* Of a short way all is protected, of a long one the result. */
+        /* After a short search all read keys are protected, after a long one only the result. */
         if (i == few) CHECK_EQUAL(put_number(object, none, last, 0), 0);
         CHECK_EQUAL(put_number(object, transaction, last, 0), 0);
         CHECK_EQUAL(daos_tx_commit(transaction, NULL), i == few ? -DER_TX_RESTART : 0);
@@ -774,7 +773,7 @@ static void key_values(void) {
     size = sizeof value;
     CHECK_EQUAL(daos_kv_get(kv, none, 0, "k", &size, value, NULL), 0);
     CHECK(size == 3 && memcmp(value, "one", 3) == 0);
-    /* Tools copy it as any object: by its only akey, which has no name. */
+    /* Tools copy it like any object: by its only akey, which has an empty name. */
     const daos_handle_t plain = open_object(id_of(5, DAOS_OT_KV_HASHED));
     daos_key_t key_of_value = key_of("k");
     daos_key_desc_t descriptor;
@@ -875,7 +874,7 @@ static void arrays(void) {
     CHECK(iod.arr_nr_read == 410 && iod.arr_nr_short_read == 590);
     ranges[0].rg_len = 1001;
     CHECK_EQUAL(daos_array_read(again, none, &iod, &list, NULL), -DER_IO_INVAL);
-    /* Of a larger buffer only the bytes that iov_len says. */
+    /* Only iov_len bytes of a larger buffer are used. */
     d_iov_t parts[2] = {
         {.iov_buf = read, .iov_buf_len = sizeof read, .iov_len = 2 * sizeof *read},
         {.iov_buf = read + 500, .iov_buf_len = 500 * sizeof *read, .iov_len = sizeof *read}};
@@ -925,7 +924,7 @@ static int write_cell(daos_handle_t array, daos_handle_t transaction, uint64_t a
     return daos_array_write(array, transaction, &iod, &list, NULL);
 }
 
-/* Both ask for the size, and append. */
+/* Both query the size, and append. */
 static void appends_in_transactions(void) {
     enum { chunk = 4, sizes = 7 };
     daos_handle_t array, transaction;
@@ -964,7 +963,7 @@ static void appends_in_transactions(void) {
             CHECK_EQUAL(daos_array_set_size(array, none, size + 1, NULL), 0);
         }
     }
-    /* What is below the end is read beside those who append. */
+    /* Data before the end is read while others append. */
     beyond.rg_idx = 0;
     CHECK_EQUAL(daos_tx_open(container, &transaction, 0, NULL), 0);
     CHECK_EQUAL(daos_array_read(array, transaction, &iod, &list, NULL), 0);
@@ -1004,7 +1003,7 @@ static void arrays_in_pieces(void) {
     CHECK_EQUAL(daos_array_close(array, NULL), 0);
 }
 
-/* More bytes of one chunk than a transaction has. */
+/* More bytes of one chunk than a transaction can have. */
 static void arrays_of_large_chunks(void) {
     enum { bytes = 65 << 20, chunk = 256 << 20 };
     char* const written = malloc(bytes);
@@ -1051,7 +1050,7 @@ static void refusals(void) {
     CHECK_EQUAL(put(object, none, 0, long_key, "a", "x"), -DER_KEY2BIG);
     CHECK_EQUAL(put(object, none, 0, "", "a", "x"), -DER_INVAL);
     CHECK_EQUAL(put(object, object, 0, "d", "a", "x"), -DER_NO_HDL);
-    /* With an event the result is the event's. */
+    /* With an event, the event has the result. */
     CHECK_EQUAL(daos_eq_create(&event_queue), 0);
     CHECK_EQUAL(daos_event_init(&event, event_queue, NULL), 0);
     CHECK_EQUAL(daos_obj_punch(none, DAOS_TX_NONE, 0, &event), 0);

@@ -150,7 +150,7 @@ static void directories(void) {
     CHECK_EQUAL(dfs_sys_remove(sys, "/d", true, NULL), 0);
 }
 
-/* Another process would do this with bytes that it was sent. */
+/* Another process would do this with received bytes. */
 static void global_handles(void) {
     dfs_sys_t* other = NULL;
     dfs_t *mine = NULL, *its = NULL;
@@ -269,7 +269,7 @@ static void attributes_are_parsed(void) {
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         CHECK_EQUAL(duns_parse_attr(bad[i], strlen(bad[i]), &found), EINVAL);
     }
-    /* Not more than it is told to read. */
+    /* It does not read more than requested. */
     CHECK_EQUAL(duns_parse_attr(text, 16, &found), EINVAL);
 }
 
@@ -306,11 +306,11 @@ static void paths_of_containers(void) {
         CHECK_EQUAL(resolve("own", 0, &found), 0);
         CHECK_EQUAL(strcmp(found.da_cont, made.da_cont), 0);
         CHECK_EQUAL(daos_cont_open(pool, found.da_cont, DAOS_COO_RW, &container, NULL, NULL), 0);
-        /* In use: neither the path nor the container goes. */
+        /* In use: neither the path nor the container is removed. */
         CHECK_EQUAL(duns_destroy_path(pool, "own"), EBUSY);
         CHECK_EQUAL(resolve("own", 0, &found), 0);
         CHECK_EQUAL(daos_cont_close(container, NULL), 0);
-        /* Nothing is made if the path cannot be. */
+        /* Nothing is created if the path cannot be created. */
         CHECK_EQUAL(duns_create_path(pool, "own", &made), EEXIST);
         CHECK_EQUAL(duns_destroy_path(pool, "own"), 0);
         CHECK_EQUAL(access("own", F_OK), -1);

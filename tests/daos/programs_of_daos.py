@@ -160,7 +160,7 @@ def the_command_line():
         daos("filesystem", "copy", "--src", f"{files}/from", "--dst", "daos://tank/one/")
         daos("filesystem", "copy", "--src", "daos://tank/one/", "--dst", f"{files}/to")
         subprocess.run(["diff", "-r", f"{files}/from", f"{files}/to/from"], check=True)
-        # Object by object, files cannot be found.
+        # A copy object by object would lose files.
         said = daos("container", "clone", "--src", "daos://tank/one", "--dst", "daos://tank/two", may_fail=True)
         assert "DER_NOTSUPPORTED" in said and "Copy them as files" in said, said
         daos("container", "create", "tank", "objects", "--type", "PYTHON")

@@ -61,7 +61,7 @@ static void start_ranks(void) {
         CHECK(child >= 0);
         if (child > 0) continue;
         rank = other;
-        /* A rank that fails must end the others' waiting. */
+        /* A failing rank must end the waits of the others. */
         for (int each = 1; each < ranks; each++) {
             close(to_rank[each][1]);
             close(from_rank[each][0]);

@@ -62,7 +62,7 @@ static void lists_of_rights(void) {
     CHECK_EQUAL(strcmp(text, "A::bob@:w"), 0);
     CHECK_EQUAL(daos_acl_remove_ace(&list, DAOS_ACL_USER, "bob@"), 0);
     CHECK_EQUAL(daos_acl_remove_ace(&list, DAOS_ACL_USER, "bob@"), -DER_NONEXIST);
-    /* A name without a zero at its end: nothing beyond it is read. */
+    /* A name without a terminating zero: nothing beyond it is read. */
     memset(made->dae_principal, 'A', made->dae_principal_len);
     daos_ace_dump(made, 0);
     daos_ace_free(made);
@@ -365,7 +365,7 @@ static void objects_are_listed(void) {
     id.lo = 999;
     d_iov_set(&mark, bytes, 2);
     CHECK_EQUAL(daos_oit_mark(table, id, &mark, NULL), -DER_NONEXIST);
-    /* An anchor with bytes of the program. */
+    /* An anchor with arbitrary bytes of the program. */
     memset(&anchor, 0xff, sizeof anchor);
     anchor.da_type = DAOS_ANCHOR_TYPE_KEY;
     count = 64;
@@ -402,7 +402,7 @@ static void containers_keep_settings(void) {
     layout->dpp_entries[0].dpe_type = DAOS_PROP_CO_LAYOUT_TYPE;
     layout->dpp_entries[0].dpe_val = DAOS_PROP_CO_LAYOUT_PYTHON;
     CHECK_EQUAL(daos_cont_create_with_label(pool, "python", layout, &uuid, NULL), 0);
-    /* By the UUID that was shown. */
+    /* By the UUID that was reported. */
     strcpy(text, DP_UUID(uuid));
     CHECK_EQUAL(daos_cont_open(pool, text, DAOS_COO_RW, &made, &info, NULL), 0);
     CHECK_EQUAL(memcmp(info.ci_uuid, uuid, sizeof uuid), 0);
@@ -416,7 +416,7 @@ static void containers_keep_settings(void) {
     CHECK_EQUAL(dfs_umount(mounted), 0);
     CHECK_EQUAL(daos_cont_destroy(pool, text, 1, NULL), -DER_BUSY);
     CHECK_EQUAL(daos_cont_close(made, NULL), 0);
-    /* No label can be taken for that UUID. */
+    /* No label can be mistaken for that UUID. */
     CHECK_EQUAL(daos_cont_create_with_label(pool, text, NULL, NULL, NULL), -DER_INVAL);
     CHECK_EQUAL(daos_cont_destroy(pool, text, 1, NULL), 0);
     CHECK_EQUAL(daos_cont_open(pool, text, DAOS_COO_RW, &made, NULL, NULL), -DER_NONEXIST);
@@ -487,7 +487,7 @@ static void more_of_libdfs(void) {
                               0, NULL, &object, &facts),
                 0);
     CHECK(facts.st_uid == 14 && facts.st_gid == 15 && S_ISREG(facts.st_mode));
-    /* Names of attributes without a namespace, as libdfs takes them. */
+    /* Names of attributes without a namespace, as libdfs accepts them. */
     CHECK_EQUAL(dfs_setxattr(dfs, object, "one", &two, sizeof two, 0), 0);
     char list[32];
     daos_size_t list_size = sizeof list;
@@ -554,7 +554,7 @@ static void more_of_libdfs(void) {
     CHECK_EQUAL(dfs_obj_anchor_split(directory, &parts, NULL), 0);
     CHECK_EQUAL(parts, 1);
     CHECK_EQUAL(dfs_obj_anchor_set(directory, 1, &anchor), EINVAL);
-    /* From a name on; also when it is removed meanwhile. */
+    /* From a name on, also if it is removed meanwhile. */
     char tenth[256];
     uint32_t before = 0, after = 0;
     memset(&anchor, 0, sizeof anchor);

@@ -133,7 +133,7 @@ def the_next_one_works_and_is_kept():
         demo = checkout.run_until(mounted(checkout), "the mount")
         demo.send_signal(signal.SIGKILL)
         demo.wait(runner.PATIENCE_SECONDS)
-        # At once, while what the killed one left is being cleared.
+        # Starts at once, while the guard still clears what the killed demo left.
         demo = checkout.start("--keep")
         assert demo.wait(600) == 0, checkout.output()[-3000:]
         said = checkout.output()

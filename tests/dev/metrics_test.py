@@ -20,7 +20,7 @@ def metrics():
     found = set()
     for folder in ("src", "apps"):
         for source in (CHECKOUT / folder).rglob("*.[ch]*"):
-            # `ros2store top` and tests only read them.
+            # Only `ros2store top` and tests read these.
             if source.suffix in (".h", ".cc") and not (source.stem.endswith("_test")
                                                        or "cli" in source.parts):
                 found |= set(re.findall(r'"(ros2store_[a-z_]+)"', source.read_text(encoding="utf-8")))
@@ -68,8 +68,8 @@ class Dashboard(unittest.TestCase):
         used = set(re.findall(r"\$\{?(\w+)", json.dumps(panels)))
         self.assertEqual(used - variables, set())
 
-    # What an import reads (Grafana's model of a dashboard). A panel of a type that is not installed, a data source
-    # that is not there, or a query without a name shows nothing.
+    # Fields that Grafana reads on import (Grafana's model of a dashboard). A panel with a type that is not
+    # installed, with a missing data source or with a query without a name shows nothing.
     def test_a_grafana_can_load_it(self):
         self.assertTrue(DASHBOARD["title"])
         self.assertRegex(DASHBOARD["uid"], r"^[\w-]{1,40}$")

@@ -50,13 +50,13 @@ export checkout
 refuses "too little disk" "needs [0-9]+ MiB of disk.* are free" \
     unshare -m bash -c "mount -t tmpfs -o size=8m small '$scratch/small' && copy '$scratch/small' && '$scratch/small/dev' build"
 
-# Its packages would not be found: it looks at the disk first.
+# Its packages do not exist, so this shows that it checks the disk first.
 mkdir "$scratch/tiny"
 refuses "too little disk for the demo" "demo needs 11000 MiB of disk.* are free" \
     unshare -m bash -c "mount -t tmpfs -o size=8m small '$scratch/tiny' && copy '$scratch/tiny' &&
         echo no-package-has-this-name >>'$scratch/tiny/tools/packages.txt' && '$scratch/tiny/dev' demo"
 
-# An apt-get that says much. It installs nothing, and fails if $scratch/fails is there.
+# An apt-get with much output. It installs nothing, and fails if $scratch/fails exists.
 mkdir "$scratch/bin"
 cat >"$scratch/bin/apt-get" <<END
 #!/bin/sh

@@ -12,7 +12,7 @@ fi
 checkout=$(realpath "$1") build=$(realpath "$2") home=$(dirname "$(realpath "$1")")
 scratch=$ROS2STORE_TEST_HOME
 trap 'rmdir "$scratch"' EXIT
-# Everything else in that directory is hidden, so neither programs nor the tests' files may lie there.
+# All other files in that directory are hidden, so neither programs nor test files may be there.
 for needed in "$scratch" "$(command -v python3)"; do
     [[ $needed != "${home%/}"/* ]] || { echo "the checkout lies in $home, and so does $needed"; exit 77; }
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# No run path of what is built has an empty element, or one that is not absolute: those are looked up
-# in the directory where a program happens to be started. And nothing is linked with UCX: it is loaded
-# by who opens a domain of it (docs/decisions/0404-ucx-at-run-time.md).
+# No built file has a run path with an empty or a relative element: the loader would look these up in
+# the current directory. No file is linked with UCX, which is loaded when a domain of it is opened
+# (docs/decisions/0404-ucx-at-run-time.md).
 # usage: runpaths_test.sh BUILD_DIR
 set -euo pipefail
 looked=0 bad=0

@@ -38,7 +38,7 @@ class Packaged(unittest.TestCase):
             self.assertRegex(users, rf"(?m)^u {own['User']} ")
         for setting in ("User", "Group", "RuntimeDirectory"):
             self.assertNotEqual(engine[setting], dpu[setting])
-        # Nobody of the other's groups gets at a pool or a key.
+        # The groups of one daemon give no access to pools or keys of the other.
         self.assertEqual((engine["StateDirectoryMode"], dpu["StateDirectoryMode"]), ("0700", "0700"))
         sockets = {daemon: settings(daemon)["data", "listen"] for daemon in ("engine", "dpu")}
         for daemon, own in (("engine", engine), ("dpu", dpu)):

@@ -19,7 +19,7 @@ struct Shape {
     uint64_t disk_bytes = 128 << 20;
 };
 
-// Media that outlive any number of mounts.
+// Media that survive any number of mounts.
 class Stack final : public fs::contract::Subject {
   public:
     Stack(uint64_t seed, Shape shape) : world_(seed), env_{world_.core(), world_.blocking()} {
@@ -53,7 +53,7 @@ class Stack final : public fs::contract::Subject {
         EXPECT_TRUE(mounted.has_value()) << report_.text();
         fs_ = std::move(*mounted);
     }
-    // Returns whether the engine closed as it should, which it cannot after a power loss.
+    // Returns whether the engine closed cleanly, which it cannot do after a power loss.
     Task<bool> stop() {
         co_await fs_->close_all();
         fs_.reset();
@@ -119,7 +119,7 @@ class Stack final : public fs::contract::Subject {
     std::unique_ptr<fs::FileSystem> fs_;
 };
 
-// Space freed by a punch is in quarantine for a while: it does not come back at once.
+// Space freed by a punch stays in quarantine for a while.
 const bool registered = fs::contract::register_contract(
     "DfsOnEngine", {.exact_space = false, .property_runs = 5},
     [](uint64_t seed) { return std::make_unique<Stack>(seed, Shape{}); });
@@ -189,7 +189,7 @@ TEST(DfsOnEngine, LosesNothingAcknowledgedToAPowerLoss) {
 
 // ---- rotten bytes
 
-// Whole blocks into aligned memory, and a range that is neither.
+// Whole blocks into aligned memory, and an unaligned range.
 Task<> read_rotten(fs::FileSystem& fs, device::SimDisk& disk) {
     const Call call;
     const std::string text(64 << 10, 'k');

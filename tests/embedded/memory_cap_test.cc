@@ -1,17 +1,17 @@
-// The memory cap of a pool, as the kernel counts it: this process, with a real pool (device file,
-// io_uring, RocksDB), makes an index several times the cap out of small records, reads them in an
-// order that no cache likes, writes and reads large extents side by side, closes, and opens the
-// pool again.
+// The memory cap of a pool, as the kernel counts it. This process, with a real pool (device file,
+// io_uring, RocksDB), writes small records until the index is several times as large as the cap,
+// reads them in an order that is bad for caches, writes and reads large extents concurrently,
+// closes the pool and opens it again.
 //
-// The allowance on top of the cap is for what does not grow with pool or load: code and libraries,
-// RocksDB's and io_uring's fixed parts, thread stacks, and the allocator's slack.
+// The allowance above the cap is for memory that does not grow with pool or load: code and
+// libraries, fixed parts of RocksDB and io_uring, thread stacks, and the allocator's slack.
 //
-// The cap and the size of the index are parameters, so that the default cap can be tried, too; that
-// takes minutes, and as much disk as the index, its compactions (about once more) and four times
-// the cap:
+// The cap and the size of the index are parameters, so that the default cap can be tested. This
+// takes minutes, and as much disk as the index, its compactions (about the same again) and four
+// times the cap:
 //   ROS2STORE_CAP_MIB=512 ROS2STORE_INDEX_TIMES=10 TMPDIR=/var/tmp memory_cap_test
-// It prints the peaks, and what a read takes of a record that the cache holds and of one that the
-// disk has; these figures are asserted by nothing.
+// It prints the peaks, and the times of reads of cached records and of records on the disk. The
+// test does not check these figures.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ uint64_t disk_bytes(const std::string& directory) {
     return bytes;
 }
 
-// Other bytes for each record, so that nothing on the way can make them smaller.
+// Each record has different bytes, so that compression cannot make it smaller.
 std::string value_of(uint64_t record) {
     Random random(record);
     std::string value(value_bytes, '\0');
@@ -88,7 +88,8 @@ std::string value_of(uint64_t record) {
     return value;
 }
 
-// What the kernel keeps of the index's files is no memory of this process, and hides the disk.
+// Drops the index's files from the page cache. The page cache is not memory of this process, and
+// would hide the disk.
 void forget_cached_pages(const std::string& directory) {
     for (const auto& each : files::recursive_directory_iterator(directory)) {
         const int file = ::open(each.path().c_str(), O_RDONLY | O_CLOEXEC);
@@ -163,7 +164,7 @@ class MemoryCap : public testing::Test {
         }
     }
 
-    // All writers show the same bytes, so that the test's own are not what is measured.
+    // All writers use the same bytes, so that the measurement does not include memory of the test.
     Task<> write_and_read_large(object::ObjectStore& store, object::ContainerId container,
                                 uint64_t writer, std::string& bytes) {
         for (uint64_t round = 0; round < large_rounds && !HasFailure(); ++round) {

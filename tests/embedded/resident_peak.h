@@ -1,4 +1,4 @@
-// The most memory that was ever resident in this process, in bytes.
+// The maximum resident memory of this process so far, in bytes.
 #pragma once
 #include <cstdint>
 #include <fstream>

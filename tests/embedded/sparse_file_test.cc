@@ -1,9 +1,7 @@
-// Sparse files whose maps are several times as large as the pool's memory cap, on a real pool:
-// recovery after the process died, truncation, removal, and destruction of a container all stay
-// within the cap, and give the space back.
-//
-// The process that writes dies without closing the pool. The one that does the rest is therefore
-// measured alone, as the kernel counts it.
+// Sparse files whose maps are several times as large as the memory cap of the pool, on a real pool.
+// Recovery after the process died, truncation, removal, and destruction of a container stay within
+// the cap, and free the space. The writing process dies without closing the pool, so the kernel
+// measures the memory of the process that does the rest alone.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -70,7 +68,7 @@ Task<Result<>> write_file(Reactor& reactor, EmbeddedPool& pool, std::string cont
     co_return Result<>{};
 }
 
-// Dies with everything open.
+// Dies without closing anything.
 Task<> write_and_die(Process& self) {
     PoolCreation creation{.directory = self.path, .bytes = uint64_t{8} << 30};
     creation.config.memory_bytes = cap;
@@ -132,7 +130,7 @@ class SparseFile : public testing::Test {
         EXPECT_TRUE(second) << self.report.text();
         if (second) EXPECT_TRUE(co_await pool.store().destroy_container(call, second->id));
         co_await show_used(pool, "destroyed");
-        // Space is given back in steps.
+        // Space is freed in steps.
         for (int tries = 0; tries < 600 && mib(co_await used(pool)) > 64; ++tries) {
             co_await sleep_for(*self.reactor, std::chrono::milliseconds(100));
         }

@@ -80,7 +80,7 @@ def total(report, direction, key="total_ios"):
 def verified_at_depths_1_and_32(way):
     with Pool(way=way) as pool:
         for depth in (1, 32):
-            # One after the other is slow on a machine that does much else.
+            # Running them one after the other is slow on a busy machine.
             size, count = ("2M", 512) if depth == 1 else ("16M", 4096)
             files = (f"--name=f{depth}", "--filename=f", f"--size={size}", "--bs=4k",
                      f"--iodepth={depth}")
@@ -282,13 +282,13 @@ def free_bytes(pool):
 @test
 def a_pool_in_use_names_its_owner():
     with Pool() as pool:
-        # It runs until the other one has been refused, however long that one takes to start.
+        # It runs until the other one has been refused, for as long as that one takes to start.
         job = ("--name=f", "--filename=f", "--size=1M", "--rw=write", "--time_based",
                "--runtime=1000", "--thread")
         holder = subprocess.Popen(pool.command(*job), stdout=subprocess.PIPE, text=True,
                                   cwd=pool.top)
         try:
-            # fio's set-up is done by short-lived children: the job runs when fio itself is the owner.
+            # Short-lived children do fio's set-up. The job runs when fio itself is the owner.
             runner.wait_until(lambda: owner_of(pool) == holder.pid or holder.poll() is not None,
                               "fio to own the pool")
             assert holder.poll() is None, holder.stdout.read()

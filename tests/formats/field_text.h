@@ -99,7 +99,7 @@ class FieldText {
     const char* separator_ = "";
 };
 
-// Of parts made by default.
+// The text of default-constructed parts.
 template <class... Parts>
 [[nodiscard]] std::string field_text(auto fields) {
     FieldText text;

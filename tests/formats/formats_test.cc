@@ -45,7 +45,7 @@ std::string page(const std::string& name) {
 
 using Ranges = std::vector<std::pair<size_t, size_t>>;  // offset, bytes
 
-// Of the first table behind `heading`. A row "8 | 2 + 4" has two fields.
+// The rows of the first table after `heading`. A row "8 | 2 + 4" has two fields.
 Ranges places_of(const std::string& page, const std::string& heading) {
     const size_t at = page.find(heading);
     EXPECT_NE(at, std::string::npos) << heading;
@@ -71,7 +71,7 @@ Ranges places_of(Members T::*... members) {
         {reinterpret_cast<const char*>(&(object.*members)) - begin, sizeof(object.*members)}...};
 }
 
-// Of the fields of default parts.
+// The text of the fields of default parts.
 class PlacesOut {
   public:
     [[nodiscard]] const Ranges& places() const { return places_; }

@@ -1,8 +1,9 @@
-// The kill test's writer and its verifier. A writer overwrites random blocks of one file, many side
-// by side, while a second thread creates, renames and unlinks small files. Each thing that the
-// library acknowledges is written to standard output, a pipe to another process, which outlives the
-// writer's death by SIGKILL and then asks the verifier whether everything acknowledged is there.
-// Where writer and reader can have the container side by side, a watch reads back meanwhile.
+// The writer and the verifier of the kill test. The writer overwrites random blocks of one file,
+// with many writes in flight, while a second thread creates, renames and unlinks small files. It
+// writes each acknowledgement of the library to standard output, a pipe to another process. That
+// process survives when the writer is killed by SIGKILL, and runs the verifier, which checks that
+// everything acknowledged is there. If writer and reader can use the container at the same time, a
+// watch reads back while the writer works.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -28,7 +29,7 @@ inline constexpr size_t block_size = 4096;
 inline constexpr uint64_t names_kept = 20;
 inline constexpr const char* data_name = "blocks";
 
-// What a block holds: its sequence, its place, and bytes that follow from both.
+// The contents of a block: its sequence, its position, and bytes that are derived from both.
 struct alignas(block_size) Block {
     std::array<uint64_t, block_size / sizeof(uint64_t)> words;
 
@@ -56,14 +57,13 @@ inline std::string kept_name(uint64_t sequence) { return "kept-" + std::to_strin
 
 // Runs until it is killed. `first_sequence` is greater than any of earlier rounds.
 int write_until_killed(ros2s_fs* fs, uint64_t blocks, uint32_t depth, uint64_t first_sequence);
-// Reads acknowledgements from standard input and what they promise from the container.
+// Reads acknowledgements from standard input, and checks them against the container.
 int verify(ros2s_fs* fs);
-// The same while the writer works: reads back what has been acknowledged so far, over and over, and
-// says to standard output how far it is, one line at a time: "KNOWN READ LOST", the blocks and
-// names that it has been told of, how many it has read back, how many of these were not as
-// promised. Until the end of standard input. Of names it looks at what stays as it is: that a
-// renamed one has left its place and an unlinked one is gone; that one which should be there is
-// missing, its writer finds.
+// The same while the writer works, until the end of standard input. It reads acknowledged data
+// again and again, and prints lines "KNOWN READ LOST": the number of acknowledged blocks and names,
+// how many of them it has read, and how many were wrong. For names it checks only final states: a
+// renamed name no longer exists, and an unlinked file is gone. The writer itself notices a missing
+// name.
 int watch(ros2s_fs* fs);
 
 }  // namespace ros2s::kill_test

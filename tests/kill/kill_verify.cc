@@ -36,7 +36,7 @@ void verify_blocks(ros2s_file* file, const Promises& promised, Losses& losses) {
     }
 }
 
-// A step that was acknowledged holds; the next one may have happened too.
+// An acknowledged step must have happened. The next one may have.
 void verify_names(ros2s_fs* fs, const Promises& promised, Losses& losses) {
     for (const auto& [sequence, step] : promised.names) {
         const bool is_new = exists(fs, new_name(sequence));
@@ -45,7 +45,7 @@ void verify_names(ros2s_fs* fs, const Promises& promised, Losses& losses) {
             (is_kept && !holds(fs, kept_name(sequence), sequence))) {
             losses.add("file " + std::to_string(sequence) + " holds other bytes");
         }
-        // Its unlink began only when this later file's rename had been acknowledged.
+        // Its unlink began only after the rename of this later file had been acknowledged.
         const auto later = promised.names.find(sequence + names_kept);
         const bool may_be_unlinked =
             later != promised.names.end() && later->second >= Acknowledged::renamed;

@@ -27,7 +27,7 @@ class Watch {
     Watch& operator=(const Watch&) = delete;
 
     enum class Taken : uint8_t { some, end, nonsense };
-    // Acknowledgements that have come; waits only while there are none at all.
+    // The received acknowledgements. Waits only while there are none at all.
     Taken take() {
         pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
         if (::poll(&input, 1, promises_.count == 0 ? -1 : 0) <= 0) return Taken::some;
@@ -45,7 +45,7 @@ class Watch {
         std::memmove(unread_.data(), &unread_[whole * sizeof(Acknowledged)], held_);
         return Taken::some;
     }
-    // Goes on in its round through everything.
+    // Continues its round over all blocks and names.
     void look() {
         for (size_t i = 0; i < blocks_at_once && !promises_.blocks.empty(); ++i) look_at_block();
         if (!names_.empty()) look_at_name(names_[next_name_++ % names_.size()]);
@@ -86,7 +86,7 @@ class Watch {
             lose({each.kind, each.sequence}, kept_name(each.sequence) + is_there);
         }
     }
-    // Once for each, however often it is seen; the first few are named.
+    // Counts each loss once. The first few are named.
     void lose(std::pair<uint32_t, uint64_t> what, const std::string& fault) {
         if (lost_.insert(what).second && lost_.size() <= 5) {
             std::fprintf(stderr, "LOST: %s\n", fault.c_str());

@@ -20,7 +20,7 @@ namespace {
     std::_Exit(1);
 }
 
-// `result`: of a write, negative or short.
+// `result`: the result of a write, negative or short.
 [[noreturn]] void die_of(int64_t result) {
     const char* what = result < 0 ? std::strerror(static_cast<int>(-result)) : "it was cut short";
     std::fprintf(stderr, "kill_writer: a write failed: %s\n", what);
@@ -46,7 +46,8 @@ void open_file(ros2s_fs* fs, const std::string& name, int flags, ros2s_file** fi
     if (ros2s_file_open(fs, name.c_str(), flags, 0644, file) != 0) die(name.c_str());
 }
 
-// Creates, renames and, some files later, unlinks: each step once, in order, for each sequence.
+// Creates and renames files, and unlinks each some files later. Each step runs once for each
+// sequence, in order.
 [[noreturn]] void churn_names(ros2s_fs* fs, uint64_t first_sequence) {
     for (uint64_t sequence = first_sequence;; ++sequence) {
         ros2s_file* file = nullptr;

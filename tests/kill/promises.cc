@@ -33,7 +33,8 @@ std::string block_fault(ros2s_file* file, uint64_t block, uint64_t sequence) {
     } else if (!found->is_whole(block)) {
         fault = "holds other bytes";
     } else if (found->words[0] < sequence) {
-        // A greater one was in flight and not acknowledged: it may be there.
+        // A write with a greater sequence was in flight and not acknowledged: the block may have
+        // it.
         fault = "holds " + std::to_string(found->words[0]);
     }
     if (fault.empty()) return fault;

@@ -1,4 +1,5 @@
-// What the library has acknowledged, and whether it is there: for the verifier and the watch.
+// The acknowledgements of the library, and whether the acknowledged data is there. Shared by the
+// verifier and the watch.
 #pragma once
 #include <map>
 #include <string>
@@ -12,16 +13,16 @@ struct Promises {
     std::map<uint64_t, uint64_t> blocks;           // block: the last sequence
     std::map<uint64_t, Acknowledged::Kind> names;  // sequence: the last step
 
-    // False: it is no acknowledgement.
+    // False: it is not an acknowledgement.
     [[nodiscard]] bool add(const Acknowledged& each);
 };
 
-// What is wrong with a block that was acknowledged as written with `sequence`; empty: nothing. A
-// later write of it may have come between.
+// Describes what is wrong with a block whose write with `sequence` was acknowledged. Empty:
+// nothing. A later write may have replaced it.
 [[nodiscard]] std::string block_fault(ros2s_file* file, uint64_t block, uint64_t sequence);
-// Also false where it is there without its content.
+// Also false if it exists without its content.
 [[nodiscard]] bool exists(ros2s_fs* fs, const std::string& name);
-// Its bytes are those that churn_names() gave it.
+// The file has the bytes that churn_names() wrote.
 [[nodiscard]] bool holds(ros2s_fs* fs, const std::string& name, uint64_t sequence);
 
 }  // namespace ros2s::kill_test

@@ -187,7 +187,7 @@ def cut_times(pool, uri, wanted):
     return kept, mount.communicate(timeout=runner.PATIENCE_SECONDS)[1]
 
 
-# Our limits are 1677 and 2262. ext4 keeps nothing before 1901; it says nothing, and the mount does.
+# The limits are 1677 and 2262. ext4 stores no time before 1901 and gives no message. The mount does.
 @test
 def times_that_were_cut_are_logged():
     wanted = (-10**10, -8 * 10**9, -10**9, 5 * 10**9, 10**10)
@@ -391,7 +391,7 @@ def a_container_at_its_cap_says_edquot(scheme):
             raise AssertionError("a container took twice its cap")
         except OSError as error:
             assert error.errno == errno.EDQUOT, error
-        # What it said that it had written is there, and less content makes room.
+        # Acknowledged bytes are there, and a shorter file frees space.
         content = read(pool.path("large"))
         assert all(content[at:at + (1 << 16)] == pattern(1 << 16, at)
                    for at in range(0, written - (1 << 16), 1 << 16)), written
@@ -530,7 +530,7 @@ def the_memory_of_daemons_is_given_back():
         pool.unmount(pid)
 
 
-# The DPU's session with the engine stays, and so does what the two share.
+# The DPU's session with the engine stays, with its shared memory.
 @test.each(*SERVED)
 def shared_memory_ends_with_its_session(scheme):
     with Pool("512MiB", scheme=scheme) as pool:
@@ -541,7 +541,7 @@ def shared_memory_ends_with_its_session(scheme):
         busy = resident_mib(daemon, "RssShmem")
         assert busy >= shared >= 8, (busy, shared)
         pool.unmount(pid)
-        # Both count the pages that they have touched, which are not quite the same ones.
+        # Both counts are of touched pages, which differ slightly.
         wait_until(lambda: resident_mib(daemon, "RssShmem") <= busy - shared // 2,
                    f"{busy} MiB shared, {shared} MiB of it with the mount, to be given back")
         if scheme == DIRECT:

@@ -40,7 +40,7 @@ class Pool:
             for path in (self.top, self.mount_point):
                 os.chown(path, owner, owner)
         self.owner = owner
-        # The checkout may lie where only its user may go, as in root's home.
+        # The checkout may be in a directory that only its user can enter, such as root's home.
         self.programs = {} if owner is None else {
             program: shutil.copy(program, self.top) for program in (CLI, FUSE)}
         for copy in self.programs.values():

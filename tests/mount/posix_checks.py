@@ -117,7 +117,7 @@ def git_repository(top):
 
 @check
 def sqlite_database(top):
-    # Where others share the mount it has no locks, which a write-ahead log cannot do without.
+    # A shared mount has no locks, which a write-ahead log needs.
     for mode in ("delete",) if SHARED else ("delete", "wal"):
         path = f"file:{top}/{mode}.db" + ("?nolock=1" if SHARED else "")
         db = sqlite3.connect(path, uri=True)
@@ -323,7 +323,7 @@ def directory_read_behind_its_end(top):
     buffer = ctypes.create_string_buffer(4096)
     descriptor = os.open(top, os.O_RDONLY)
     try:
-        # Where offsets are places of names, some may follow the smaller ones.
+        # Where offsets are positions of names, names may follow the smaller offsets.
         for offset in (1000, 1 << 31, 1 << 40, (1 << 63) - 10):
             os.lseek(descriptor, offset, os.SEEK_SET)
             got = libc.getdents64(descriptor, buffer, ctypes.c_size_t(len(buffer)))

@@ -172,7 +172,7 @@ def hosts_of_two_dpus_share_a_container():
                     f"host {host.number}: {len(own)} of {host.turns} records"
         for name in os.listdir(pool.mounts[0]):
             os.unlink(f"{pool.mounts[0]}/{name}")
-        # What the killed daemons had open is looked at again after their grace.
+        # Files that were open at the killed daemons are checked again after the grace.
         wait_until(lambda: free_bytes(pool.mounts[0]) == before, "all space to come back", 300)
         assert all(os.listdir(top) == [] for top in pool.mounts)
         direct = f"{DIRECT}:///pool/main?dir={pool.directory}"
@@ -194,7 +194,7 @@ def make(pool, ahead_seconds):
                 f"{name} through mount {number}: {(modified - called) / 1e9} s after it was called"
 
 
-# gRPC's timers, which connect to servers again, wait for points in wall time, a second ahead.
+# gRPC's reconnection timers wait for points in wall time, a second ahead.
 @test
 def times_follow_clocks_that_are_set():
     with SharedPool() as pool:

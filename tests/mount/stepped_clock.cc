@@ -27,7 +27,7 @@ constexpr int64_t glance = second / 50;
 
 const volatile int64_t* ahead_ns = nullptr;
 
-// Before main(), and before threads.
+// Runs before main(), and before other threads.
 [[gnu::constructor]] void share_the_offset() {
     const char* const directory = ::getenv("ROS2STORE_TEST_CLOCKS");
     if (directory == nullptr) return;

@@ -112,7 +112,7 @@ def an_open_file_without_a_name_outlives_other_mounts(scheme):
         expect_all_back(pool, before)
 
 
-# As above; and the engine that knows who has it open is killed, and started again.
+# As above. Also, the engine, which knows which mount has it open, is killed and started again.
 @test.each(*SERVED)
 def an_open_file_without_a_name_outlives_the_engine(scheme):
     with Pool(scheme=scheme) as pool:
@@ -129,12 +129,12 @@ def an_open_file_without_a_name_outlives_the_engine(scheme):
         before = free_bytes(pool)
         one.close()
         other.close()
-        # The grace after its start, and the second mount's next look.
+        # Waits for the grace after its start, and for the next check by the second mount.
         wait_until(lambda: free_bytes(pool) >= before + 10 * MIB, "all space to come back")
         assert leaks(pool) == 0
 
 
-# Each operation through one mount or the other, as it comes.
+# Each operation uses a random mount.
 @test.each(*SERVED)
 def two_mounts_in_turn_agree_with_a_model(scheme):
     with Pool(scheme=scheme) as pool:
@@ -148,8 +148,8 @@ def two_mounts_in_turn_agree_with_a_model(scheme):
         file.close()
 
 
-# One mount zeroes a block behind the file's end, the other one writes it. Whichever is later, the
-# block is never a mixture of both.
+# One mount zeroes a block after the end of the file while the other writes it. The block is never a mixture
+# of both.
 @test.each(*SERVED)
 def zeroing_meets_writing(scheme):
     with Pool("64MiB", scheme=scheme) as pool:

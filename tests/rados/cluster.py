@@ -212,7 +212,7 @@ def main():
             faults.append(arguments.pop(0))
     with running(store, osds) as cluster:
         if faults:
-            # A busy machine takes its time to notice that a daemon is gone.
+            # A busy cluster needs some time to notice that a daemon is gone.
             with cluster.conf.open("a") as out:
                 out.write(f"rados osd op timeout = {FAULT_LIMIT_SECONDS}\n")
         environment = dict(os.environ, ROS2STORE_TEST_CEPH_CONF=str(cluster.conf))

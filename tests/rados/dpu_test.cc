@@ -33,7 +33,7 @@ std::string conf() {
     return path == nullptr ? "" : path;  // run it by cluster.py
 }
 
-// Of this machine, with no daemon.
+// A path on this machine without a daemon.
 std::string uri(const std::string& path = {}) {
     return fmt::format("ros2s+local:///pool/main{}?rados={}&metadata=main&data=data", path, conf());
 }
@@ -45,7 +45,7 @@ std::string command(const std::string& line) {
 
 std::string names_in(const std::string& path) { return command(fmt::format("ls '{}'", uri(path))); }
 
-// A process that renames and keeps no replies. It dies when it enters the function.
+// A process that renames and ignores replies. It dies when it enters the function.
 void strike_rename(const std::string& from, const std::string& to, const std::string& function) {
     const int pid = ::fork();
     if (pid == 0) {
@@ -131,7 +131,7 @@ TEST_F(RadosDpu, KilledUnderLoadLosesNothingAndDoublesNothing) {
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
-// Hosts of two DPUs have one container. One DPU is killed while both work.
+// Hosts of two DPUs use one container. One DPU is killed while both work.
 TEST_F(RadosDpu, TwoOnOneContainer) {
     DpuProcess other{directory.path("other"), pools()};
     ASSERT_TRUE(dpu.start() && other.start());
@@ -165,7 +165,7 @@ TEST_F(RadosDpu, TwoOnOneContainer) {
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
-// It dies when it enters a step of a rename between two directories. Whoever looks then sees the
+// The DPU dies when it enters a step of a rename between two directories. The next reader sees the
 // file in one of them. The host's library repeats the rename, which takes effect once.
 TEST_F(RadosDpu, DiesBetweenTheStepsOfARename) {
     ASSERT_TRUE(dpu.start());
@@ -200,8 +200,8 @@ TEST_F(RadosDpu, DiesBetweenTheStepsOfARename) {
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
-// One of the directories decides. Whoever comes next finishes what the dead process has begun, and
-// may die of it as well.
+// One of the directories decides. The next process completes what the dead process began, and may
+// die during it, too.
 TEST_F(RadosDpu, ProcessesDieBetweenTheStepsOfARenameThatADirectoryDecides) {
     const std::string file = directory.path("file"), here = uri("/here/file"),
                       there = uri("/there/file");

@@ -1,5 +1,5 @@
-// An OSD stops answering while a client works: each request fails in its time, and when the OSD
-// goes on, what was acknowledged is there.
+// An OSD stops answering while a client works. Each request fails at its deadline. When the OSD
+// continues, all acknowledged data is there.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -21,7 +21,7 @@ constexpr auto bound = std::chrono::seconds(90);
 const AkeyAddress place{{1, 1}, "dkey", "value"};
 const AkeyAddress data{{1, 2}, "0", "data"};
 
-// The only OSD of the cluster, stopped as long as this lives.
+// Stops the only OSD of the cluster for the lifetime of this object.
 class StoppedOsd {
   public:
     StoppedOsd() {
@@ -94,7 +94,7 @@ Task<> freeze() {
         const Batch batch = Batch().put(place, "old").write(data, 0, "old");
         EXPECT_TRUE(co_await store.update({}, container->id, batch.transaction()));
         co_await use_frozen(store, container->id);
-        // A request that got no answer may still be done, and then wholly.
+        // A request without an answer may still take effect, but only as a whole.
         Result<std::string> value = fail(Code::deadline);
         const Time until = real.reactor().now() + bound;
         while (!value && real.reactor().now() < until) {

@@ -1,5 +1,5 @@
-// cluster.py kills the OSD while this runs, and starts it again. Nothing that was acknowledged is
-// lost, and nothing is done twice.
+// cluster.py kills the OSD while this runs, and starts it again. No acknowledged change is lost,
+// and none is made twice.
 #include <gtest/gtest.h>
 
 #include "real_cluster.h"

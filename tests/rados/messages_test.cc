@@ -1,4 +1,4 @@
-// What a person reads if a cluster or a pool cannot be used. Nothing is written then.
+// The error messages if a cluster or a pool cannot be used. Nothing is written in these cases.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

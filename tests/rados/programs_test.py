@@ -20,11 +20,12 @@ import cluster as ceph  # noqa: E402
 from program import PROGRAM, Refusal, answer, run  # noqa: E402
 
 LIMIT_SECONDS = 3  # rados_osd_op_timeout of the test's configuration
-# An answer that takes longer was not bounded by it. The machine may be busy.
+# A longer wait would mean that this did not limit it. The machine may be busy.
 PATIENCE_SECONDS = 60
 
 
-# Names one by one and in batches, bytes in the omap and in the data pool, and what open files see of each other.
+# Names one by one and in batches, bytes in the omap and in the data pool, and whether open files see each
+# other's changes.
 PYTHON = """
 import sys, ros2store
 with ros2store.open(sys.argv[1]) as fs:
@@ -169,7 +170,7 @@ class Commands(OnCluster):
             run("cp", file, at("replaced"))
             self.assertEqual(run("ls", at()).stdout, "replaced\n")
             self.assertEqual(subprocess.check_output([PROGRAM, "cat", at("replaced")], timeout=60), file.read_bytes())
-            # Ceph goes on listing what it keeps for the snapshot.
+            # Ceph still lists the objects that it keeps for the snapshot.
             self.assertLessEqual(set(before), set(self.objects("snapped")))
             self.assertEqual(answer("container", "check", "--free", at())["objects"], 0)
         finally:

@@ -1,6 +1,7 @@
-// Exactly once over restarts of a DPU: it is killed between commit and reply, or just before the
-// commit; hosts send again under the same names to the one that comes after it, and the engine's
-// stored replies answer. Whole set-up but the control plane: host link, DFS, network, engine.
+// Exactly once over restarts of a DPU. It is killed between commit and reply, or just before the
+// commit. Hosts send their requests again, with the same operation ids, to the next DPU, and the
+// stored replies of the engine answer them. The set-up is complete except for the control plane:
+// host link, DFS, network, engine.
 #include <gtest/gtest.h>
 
 #include "ros2s/fs/dfs.h"
@@ -26,7 +27,7 @@ struct Outcome {
 
 Task<> run_part(const Kind& kind, Part part) { co_await kind.work(part); }
 
-// On the engine itself, without anything between.
+// Runs on the engine itself, without network and DPU.
 Task<> prepare(sim::StorageServer& server, sim::World& world, const Kind& kind) {
     Report report;
     auto files =
@@ -117,7 +118,7 @@ void expect_exactly_once(const Kind& kind, bool engine_is_struck) {
     EXPECT_GT(replayed, 20U);
 }
 
-// The same where the store does not learn the hosts' names: the judges must see it.
+// The same with a store that does not get the hosts' operation ids: the checks must fail.
 void expect_it_is_seen(const Kind& kind) {
     uint64_t seen = 0;
     for (uint64_t seed = 1; seed <= 5; ++seed) {

@@ -1,6 +1,7 @@
-// Exactly once, with the real engine: the machine is struck between commit and reply (power loss,
-// crash of the process, loss of the connection), starts again and recovers; clients send again
-// under the same operation ids. What is not idempotent shows anything done twice or not at all.
+// Exactly once, with the real engine. The machine fails between commit and reply (power loss, crash
+// of the process, loss of the connection), starts again and recovers. Clients send again with the
+// same operation ids. The operations are not idempotent, so one that is done twice or not at all is
+// detected.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -106,7 +107,7 @@ Task<Outcome> trial(sim::World& world, uint64_t seed, const Kind& kind,
     co_return outcome;
 }
 
-// Each seed must hold, and together they must have met what they are about.
+// Each seed must pass. All seeds together must have covered each case.
 void expect_exactly_once(const Kind& kind) {
     uint64_t strikes = 0, replayed = 0;
     for (uint64_t seed = 1; seed <= 15; ++seed) {
@@ -124,7 +125,7 @@ void expect_exactly_once(const Kind& kind) {
     EXPECT_GT(replayed, 50U);
 }
 
-// The same where the store forgets operation ids: the judges must see it.
+// The same with a store that forgets operation ids: the checks must fail.
 void expect_it_is_seen(const Kind& kind) {
     uint64_t seen = 0;
     for (uint64_t seed = 1; seed <= 5; ++seed) {
@@ -147,7 +148,7 @@ TEST(ExactlyOnce, RenamesWithoutStoredRepliesAreSeen) { expect_it_is_seen(rename
 
 // ---- transactions over several keys ---------------------------------------------------------
 
-// Four counters under four dkeys of two objects, which always rise together.
+// Four counters under four dkeys of two objects. They always increase together.
 constexpr size_t counters = 4;
 AkeyAddress counter(size_t i) { return {{900, i % 2}, fmt::format("counter {}", i), "count"}; }
 
@@ -185,7 +186,7 @@ Task<> count(Part& part) {
         if (!now) co_return part.problem("read: {}", describe(now.error()));
         const uint64_t next = (*now)[0].value + 1;
         Batch batch;
-        // The slots of a client instance are its own; Dfs has others.
+        // Only these operations use these slots. Dfs uses others.
         batch.id({part.client, 1000 + static_cast<uint32_t>(part.number), ++sequence});
         for (size_t i = 0; i < counters; ++i) {
             batch.epoch_equals(counter(i), (*now)[i].epoch);

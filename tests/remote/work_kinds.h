@@ -1,5 +1,5 @@
-// What clients do in these tests, and what must be there in the end: nothing of it is idempotent,
-// so that anything done twice or not at all shows.
+// The operations of clients in these tests, and their expected final state. None is idempotent, so
+// one that is done twice or not at all is detected.
 #pragma once
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ inline constexpr uint64_t hosts = 3;
 inline constexpr uint64_t tasks_per_host = 3;
 inline constexpr uint64_t rounds = 12;
 
-// One client's part of a test.
+// The work of one client in a test.
 struct Part {
     remote::RemoteStore* store;  // null behind a DPU
     sim::World& world;
@@ -38,13 +38,13 @@ struct Kind {
     Task<> (*prepare)(fs::FileSystem& files, object::ObjectStore& store,
                       object::ContainerId container);
     Task<> (*work)(Part& part);
-    // Looks at what is there in the end, through the engine itself.
+    // Checks the final state, directly at the engine.
     Task<> (*judge)(fs::FileSystem& files, object::ObjectStore& store,
                     object::ContainerId container, std::vector<std::string>& problems);
 };
 
 // Appends to one log; exclusive creations; renames that replace nothing; files that are used after
-// they were unlinked; all of it at random, beside a model.
+// they were unlinked; and all of these at random, compared with a model.
 extern const Kind appends, creations, renames, unlinked_files, mixed;
 
 Task<> make_nothing(fs::FileSystem& files, object::ObjectStore& store,

@@ -1,4 +1,4 @@
-// Files and names of every kind, in a directory of each client's own.
+// Files and names of every kind, in a separate directory for each client.
 #include "ros2s/sim/offload/directory_work.h"
 #include "work_kinds.h"
 

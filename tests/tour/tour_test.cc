@@ -1,5 +1,5 @@
-// The tours in docs/tour/ say which steps a request takes. Here the whole embedded set-up runs in a
-// simulation, and the steps that it leaves in a trace must be the tour's, in the tour's order.
+// The tours in docs/tour/ list the steps of a request. This runs the whole embedded set-up in a
+// simulation, and checks that its trace has the tour's steps in the tour's order.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -36,7 +36,7 @@ std::vector<std::string> spans_of(const Trace& trace) {
     return spans;
 }
 
-// Each step lies in time within the one it belongs to.
+// Each step is within the time of its parent.
 void expect_nested(const Trace& trace) {
     std::vector<const TraceStep*> open;
     for (const TraceStep& step : trace.steps()) {
@@ -106,7 +106,7 @@ Task<Result<>> Embedded::trace_file(fs::FileSystem& file_system, Trace& read, Tr
     const AlignedBuffer buffer(block_bytes);
     std::memset(buffer.data(), 7, buffer.size());
     const fs::Window window = fs::Window::local(buffer.bytes());
-    // Once without a trace: what is shown is a request in the steady state.
+    // One request runs without a trace first, so that the traced one is in the steady state.
     ROS2S_CO_TRY(co_await file_system.pwrite(call, file.handle, window, 0));
     Call traced = call;
     traced.trace = &write;

@@ -29,7 +29,7 @@ def selection(tally):
     console.step("arm64")
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if missing:
-        print(f"not run: arm64: there is no {missing[0]}: apt-get install the packages of "
+        print(f"not run: arm64: {missing[0]} is missing: apt-get install the packages of "
               "tools/packages-arm64.txt", flush=True)
         return
     if not sysroot.prepare():

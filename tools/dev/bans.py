@@ -4,8 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
-# Threads, locks and atomics live in the runtime. Elsewhere only where a foreign interface calls us
-# on threads of its own, or an application's threads meet the reactor; each file says why itself.
+# Threads, locks and atomics belong in the runtime. Other places need them only if a foreign interface calls
+# from its own threads, or if an application's threads use the reactor. Each file gives its reason.
 THREADED = (
     "src/ros2s/runtime/",
     "src/ros2s/fabric/shm/",

@@ -23,9 +23,9 @@ SANITIZED = ("asan", "tsan")
 def add_arguments(parser):
     parser.add_argument("targets", nargs="*", metavar="TARGET")
     parser.add_argument("--preset", default="release", help="release (default), asan or tsan")
-    parser.add_argument("--unity", action="store_true", help="a release build stays as it is; a fresh one is a unity build")
+    parser.add_argument("--unity", action="store_true", help="keep a release build as it is; make a fresh one as a unity build")
     parser.add_argument("--arch", choices=("arm64",),
-                        help="cross-built for it, in build/arm64, with a sysroot of Debian's packages")
+                        help="cross-build for this architecture in build/arm64, with a sysroot of Debian's packages")
 
 
 def run(options):

@@ -26,15 +26,15 @@ QUARANTINE_MIB = 32
 LEAKS_OF_OTHERS = Path("tools/dev/lsan.supp").absolute()
 SANITIZED = {"LSAN_OPTIONS": f"suppressions={LEAKS_OF_OTHERS}:print_suppressions=0",
              "ASAN_OPTIONS": f"quarantine_size_mb={QUARANTINE_MIB}"}
-# How long hostile tenants attack. ./dev nightly has an hour of it: docs/decisions/0026.
+# The duration of the attacks of hostile tenants. ./dev nightly runs them for an hour: docs/decisions/0026.
 HOSTILE_SECONDS = 20
 
 
 def add_arguments(parser):
-    parser.add_argument("--seconds", type=int, default=10, help="for each fuzzer (10)")
-    parser.add_argument("--brief", action="store_true", help="without the lab and arm64")
+    parser.add_argument("--seconds", type=int, default=10, help="duration of each fuzzer (10)")
+    parser.add_argument("--brief", action="store_true", help="leave out the lab and arm64")
     parser.add_argument("--minutes", type=int, default=24 * 60,
-                        help="begin none of the parts that ./dev nightly has too later than this")
+                        help="after this time, begin no part that ./dev nightly also runs")
 
 
 def races(tally, *more):

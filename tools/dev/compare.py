@@ -30,8 +30,8 @@ class Row:
         return self.options["bs"] == "1m"
 
 
-# The order matters. A pool never overwrites in place, so random writes scatter a file's blocks. Large reads of
-# the file are then slower. Raw reads are not.
+# The order matters. A pool never overwrites in place, so random writes scatter a file's blocks and slow down
+# later large reads of it. Raw files have no such effect.
 ROWS = (
     Row("write-1m", "1 MiB write, depth 8; raw never synced",
         dict(rw="write", bs="1m", iodepth=8)),

@@ -12,8 +12,8 @@ TABLE_SECONDS = 120  # a longer command ends with a table of its parts
 terminal = sys.stdout.isatty()
 started = time.monotonic()
 parts = []  # (title, when it began)
-# .ci/run names a file for the parts, and prints one table of those of all its commands. What is started from
-# here must not write there.
+# .ci/run names a file for the parts of all its commands, and prints them as one table. Child processes must
+# not write to it.
 times = os.environ.pop("CI_TIMES", None)
 
 

@@ -26,7 +26,7 @@ from bench.pools import fill
 BIN = Path("build/release/bin")
 STORE = BIN / "ros2store"
 LOG = Path("build/demo.log")
-# What it starts: the build is most of a first demo's time.
+# The programs that it starts. Building them is most of the time of a first demo.
 PROGRAMS = ("ros2store-cli", "ros2store-engine", "ros2store-dpu", "ros2store-fuse", "ros2store-fio", "kill_writer",
             "kill_writer_control")
 
@@ -67,15 +67,15 @@ class Scale:
 
 
 def add_arguments(parser):
-    parser.add_argument("--keep", action="store_true", help="leave the pool, mounted")
+    parser.add_argument("--keep", action="store_true", help="leave the pool mounted at the end")
     parser.add_argument("--figures", action="store_true",
-                        help="measure at length: every row, five turns, beside the raw disk")
+                        help="measure longer: every row, five turns, compared with the raw disk")
     parser.add_argument("-v", "--verbose", action="store_true",
-                        help=f"show what is in {LOG}, too: each command, and what it said")
-    parser.add_argument("--tree", default="/usr/include", help="what is copied in (/usr/include)")
+                        help=f"also print what goes to {LOG}: each command and its output")
+    parser.add_argument("--tree", default="/usr/include", help="the tree to copy into the pool (/usr/include)")
     parser.add_argument("--pull-plug", nargs="?", type=int, const=0, metavar="N",
-                        help="only this: kill engine or DPU under verified load, at each key press; with "
-                        "N, or where there is no terminal, N times (6) by itself")
+                        help="only kill the engine or the DPU daemon under verified load, at each key press; "
+                        "with N or without a terminal, N times (6) without key presses")
     # For its own test: uses build/release as it is, and takes less than a minute.
     parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)
 
@@ -86,7 +86,7 @@ def run(options):
     place = Path("build/demo-kept" if options.keep else "build/demo").absolute()
     demo = Demo(place, options, tally)
     if options.keep and place.exists():
-        tally.add(f"stopped: {place} is what an earlier --keep left. Use it, or end it first:\n  "
+        tally.add(f"stopped: {place} was left by an earlier --keep. Use it, or remove it first:\n  "
                   f"{STORE.absolute()} down {demo.pool}; rm -rf {place}", False)
         return tally.close()
     Path("build").mkdir(exist_ok=True)
@@ -162,7 +162,7 @@ class Demo:
         print(INTRODUCTION.format(tree=self.tree, megabytes=megabytes, minutes=self.scale.minutes,
                                   needed=needed, place=self.place, free=free))
         if console.notes:
-            print(f"Each command, and what it said: {LOG} (-v shows it here).", flush=True)
+            print(f"Each command and its output: {LOG} (-v shows it here).", flush=True)
         if free < needed:
             raise shown.Failed(f"too little disk: {free} MiB are free where {needed} are needed; "
                                "free some, or move the checkout")

@@ -13,7 +13,7 @@ TARGET = "fuzzers"  # builds all of them
 
 def add_arguments(parser):
     parser.add_argument("names", nargs="*", metavar="NAME", help="parts of fuzzer names")
-    parser.add_argument("--seconds", type=int, default=60, help="for each fuzzer (60)")
+    parser.add_argument("--seconds", type=int, default=60, help="duration of each fuzzer (60)")
 
 
 def run(options):

@@ -42,7 +42,7 @@ def write_and_kill(program, uri, log, least, first_sequence):
                 raise shown.Failed(f"the writer ended by itself with status {writer.wait()} after "
                                    f"{len(received) // ACKNOWLEDGED_BYTES} acknowledgements")
             received += part
-        # At a random moment of the commit cycle.
+        # Kills at a random moment of the commit cycle.
         time.sleep(random.random() * 0.003)
         writer.send_signal(signal.SIGKILL)
         while part := os.read(writer.stdout.fileno(), 1 << 16):

@@ -12,7 +12,7 @@ import tidy
 
 def add_arguments(parser):
     parser.add_argument("--all", action="store_true",
-                        help="every check of .clang-tidy, also where nothing changed")
+                        help="run every check of .clang-tidy on all files, not only on changed ones")
 
 
 def run(options):

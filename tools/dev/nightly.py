@@ -38,9 +38,9 @@ def tests(tally, _):
 
 
 def bench(tally, options):
-    """the bench, beside a build of the base; only with --against"""
+    """the bench, compared with a build of the base; only with --against"""
     if not options.against:
-        tally.add("the bench wants a build of the base: --against BUILD_DIR", False)
+        tally.add("the bench needs a build of the base: --against BUILD_DIR", False)
         return
     command = [sys.executable, "-B", "tools/dev", "bench", "quick", "--against", options.against]
     tally.add("bench beside the base", subprocess.run(command, check=False).returncode == 0)
@@ -82,19 +82,19 @@ def campaigns(tally, options):
 
 
 def fuzzers(tally, options):
-    """fuzzers for an hour, beside hostile tenants of real daemons with ASan (--hour); then a minute of these alone"""
+    """fuzzers for an hour and hostile tenants of real daemons at the same time, with ASan (--hour); then a minute of the tenants alone, without ASan"""
     built = tally.add("release build", build.make("release", [HOSTILE]))
     built &= tally.add("asan build", build.make("asan", [fuzz.TARGET, HOSTILE]))
     if not built:
         return
-    # The hostile tenants take about a core. How long they attack counts, not how fast.
+    # The hostile tenants take about a core. The duration of the attack matters, not its speed.
     jobs = max(1, build.jobs() - 1)
     with ThreadPoolExecutor(1) as pool:
         attack = pool.submit(attack_for, "asan", options.hour, check.SANITIZED)
         fuzz.fuzz_all(tally, max(1, options.hour * jobs // len(fuzz.fuzzers())), jobs=jobs)
         tell(tally, f"hostile tenants with ASan for {options.hour} s", attack.result())
     quiet = min(options.hour, QUIET_SECONDS)
-    tell(tally, f"the pace of a tenant beside them, for {quiet} s",
+    tell(tally, f"latency of another tenant during an attack of {quiet} s",
          attack_for("release", quiet, {"ROS2STORE_TEST_QUIET": "1"}))
 
 
@@ -106,7 +106,7 @@ def attack_for(preset, seconds, environment):
 
 
 def tell(tally, name, done):
-    """Adds a run of hostile tenants, with the line of the bystander's pace; of one that failed, the end."""
+    """Adds a run of hostile tenants. Prints the latencies of the other tenant, or the end of the output of a failed run."""
     if tally.add(name, done.returncode == 0):
         print("".join(f"     {line}\n" for line in done.stdout.splitlines() if line.startswith("p99 ")), end="", flush=True)
     else:
@@ -116,8 +116,8 @@ def tell(tally, name, done):
 # In the order in which they run. The build is first, so that the others use it.
 PARTS = {"build": by_file, "tests": tests, "bench": bench, "tsan": tsan, "tidy": product_tidy, "package": packages,
          "arm64": on_arm64, "lab": in_lab, "campaigns": campaigns, "fuzzers": fuzzers}
-# Minutes on two cores by themselves, with what they need built; of tests on a busy machine. Without a compiler cache the
-# builds take longer. The bench was never measured here.
+# Minutes on two cores, including the build that a part needs; tests: on a busy machine. Without a compiler
+# cache the builds take longer. The bench was never measured here.
 MINUTES = {"build": 7, "tests": 40, "tsan": 6, "tidy": 8, "package": 3, "arm64": 5, "lab": 25, "campaigns": 45,
            "fuzzers": 62}
 
@@ -130,13 +130,13 @@ def add_arguments(parser):
     parser.add_argument("--part", action="append", choices=PARTS, metavar="NAME", dest="parts",
                         help="run only this part; may be repeated")
     parser.add_argument("--points", type=int, default=125_000,
-                        help="crash points of each of eight campaigns; a tenth of each other one (125,000)")
+                        help="crash points in each of eight campaigns (125,000); the other campaigns have a tenth")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32),
-                        help="of the first trial of each campaign (another one each time)")
+                        help="seed of the first trial of each campaign (default: random)")
     parser.add_argument("--hour", type=int, default=3600, metavar="SECONDS",
-                        help="time of the part fuzzers (3600)")
+                        help="duration of the part fuzzers (3600)")
     parser.add_argument("--against", metavar="BUILD_DIR",
-                        help="a build of the base, beside which the bench runs; without it there is no bench")
+                        help="build of the base to compare the bench with; without it the bench does not run")
 
 
 def run(options):
@@ -157,7 +157,7 @@ def run(options):
 
 
 def passes(name, tally, options):
-    """Runs a part. Whatever becomes of it, the next one can run."""
+    """Runs a part. If it fails, the next one still runs."""
     console.part(name)
     passed, failed = tally.passed, tally.failed
     try:

@@ -28,8 +28,8 @@ SETTINGS = Path("etc/ros2store")
 # Certificates: each side has its own, and no key of an authority.
 CERTIFICATES = ("engine", "dpu/storage", "dpu/hosts")
 POOL = "/var/lib/ros2store/pool"
-# With systemd: adds users and units. Starts nothing: there is no pool yet. After an upgrade, daemons that run begin
-# again: they load libraries of their own version later.
+# With systemd: adds users and units. Starts nothing, because there is no pool yet. After an upgrade, running
+# daemons are restarted: they later load libraries, which must be of their own version.
 POSTINST = """#!/bin/sh
 set -e
 if [ "$1" = configure ]; then
@@ -54,8 +54,8 @@ fi
 # libsystemd0 249.
 NEWEST = {"GLIBC": (2, 35), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "IBVERBS": (1, 13), "IBVERBS_PRIVATE": (34,),
           "RDMACM": (1, 3), "OPENSSL": (3, 0, 2), "LIBSYSTEMD": (249,)}
-# The packages that ours may depend on, with their versions in Ubuntu 22.04. A library of any other
-# package is bundled: Ubuntu has another version of it than Debian 12's binaries ask for.
+# The packages that this package may depend on, with their versions in Ubuntu 22.04. Libraries of other
+# packages are bundled, because Ubuntu has other versions than Debian 12's binaries need.
 UBUNTU = {"libc6": "2.35", "libgcc-s1": "12", "libstdc++6": "12", "libfuse3-3": "3.10.5",
           "libisal2": "2.30.0", "libpmem1": "1.11.1", "libssl3": "3.0.2", "libp11-kit0": "0.24.0", "libyaml-cpp0.7": "0.7.0",
           "libgflags2.2": "2.2.2", "zlib1g": "1:1.2.11", "libbz2-1.0": "1.0.8",
@@ -67,7 +67,7 @@ UBUNTU = {"libc6": "2.35", "libgcc-s1": "12", "libstdc++6": "12", "libfuse3-3": 
 def add_arguments(parser):
     parser.add_argument("--try", action="store_true", dest="tried",
                         help="install it in a fresh Debian 12 chroot and start its programs (root)")
-    parser.add_argument("--arch", choices=("arm64",), help="of a cross-build for it")
+    parser.add_argument("--arch", choices=("arm64",), help="package a cross-build for this architecture")
 
 
 def run(options):
@@ -168,7 +168,7 @@ def needed_by(path):
 
 def copy_library(source, copy):
     shutil.copy2(source.resolve(), copy)
-    # They may need each other.
+    # The libraries may depend on each other.
     below = "" if copy.parent.name != UCX_MODULES else "/.."
     output_of("patchelf", "--set-rpath", f"$ORIGIN{below}", copy)
     return copy

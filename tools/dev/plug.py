@@ -118,7 +118,7 @@ class Load:
             self.expect_alive()
             if time.monotonic() > end:
                 self.leave_line()
-                raise shown.Failed(f"waited {PATIENCE_SECONDS} s in vain until {what}: "
+                raise shown.Failed(f"{what} did not follow within {PATIENCE_SECONDS} s: "
                                    f"{self.so_far()}")
             self.show(more)
             time.sleep(0.02)
@@ -133,13 +133,13 @@ class Load:
     def expect_more(self, count, more=""):
         """Waits until `count` more requests are acknowledged."""
         wanted = self.log.count + count
-        self.wait(lambda: self.log.count >= wanted, "the writer was told more", more)
+        self.wait(lambda: self.log.count >= wanted, "further acknowledgements", more)
 
     def expect_round(self):
         """Waits until the watch has read back everything that it knows of once more."""
         before = self.watch.read
         self.wait(lambda: self.watch.known > 0 and self.watch.read - before >= self.watch.known,
-                  "all was read back")
+                  "a complete read-back")
 
     def end(self):
         self.leave_line()

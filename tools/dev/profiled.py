@@ -24,8 +24,8 @@ def add_arguments(parser):
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--mib", type=int, default=512, help="size of the file (512)")
-    parser.add_argument("--memory", action="store_true", help="the pool in /dev/shm: all but the disk")
-    parser.add_argument("--no-build", action="store_true", help="measure build/release as it is")
+    parser.add_argument("--memory", action="store_true", help="put the pool in /dev/shm, to leave out the disk")
+    parser.add_argument("--no-build", action="store_true", help="measure the present build/release")
 
 
 def run(options):

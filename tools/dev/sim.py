@@ -8,8 +8,8 @@ import console
 
 TABLE = "docs/crash-rules.md"
 PROGRAMS = ["crash_suite", "crash_offload", "crash_rados", "crash_rules"]
-# The program, which part of the points it gets, and its arguments: stores on one and on several cores, with
-# devices that report errors, behind one and two DPUs; slower ones get a tenth.
+# The program, the divisor of its number of points, and its arguments: stores on one and on several cores,
+# with devices that report errors, behind one and two DPUs. Slower ones get a tenth.
 CAMPAIGNS = (
     ("crash_suite", 1, "--groups 1"),
     ("crash_suite", 1, "--groups 3"),
@@ -31,10 +31,10 @@ PIECE = 5000
 
 def add_arguments(parser):
     parser.add_argument("--points", type=int, default=10000,
-                        help="crash points of each campaign; a tenth of those on RocksDB, with persistent "
-                             "memory, and over a network")
-    parser.add_argument("--seed", type=int, default=1, help="of the first trial")
-    parser.add_argument("--table", action="store_true", help=f"only {TABLE}")
+                        help="crash points in each campaign (10000); campaigns on RocksDB, with persistent "
+                             "memory or over a network have a tenth")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first trial (1)")
+    parser.add_argument("--table", action="store_true", help=f"only write {TABLE}")
 
 
 def run(options):

@@ -12,9 +12,9 @@ import xml.etree.ElementTree as ElementTree
 import build
 import console
 
-# Simulation campaigns. They print where the crashes came; that is shown also when they pass.
+# Simulation campaigns. They print where crashes happened, also when they pass.
 CAMPAIGN = "sim"
-# Tests that need the programs as users have them: fio, Python, mounts, kills, bounds of memory.
+# Tests that need the real programs: fio, Python, mounts, kills, bounds of memory.
 PROGRAMS = "programs"
 # Tests that take minutes, or need real speed and a quiet machine. Only ./dev nightly runs them.
 NIGHTLY = "nightly"
@@ -24,7 +24,7 @@ OUTPUT_BYTES = 1 << 20  # the output of a test that is kept for the report
 def add_arguments(parser):
     parser.add_argument("names", nargs="*", metavar="NAME", help="parts of test names")
     parser.add_argument("--programs", action="store_true",
-                        help="build the programs alone; run their tests and the crash campaigns")
+                        help="build only the programs; run their tests and the crash campaigns")
 
 
 def run(options):

@@ -7,7 +7,7 @@ import subprocess
 
 import shown
 
-# What they move is what they return, but for those that move several messages at once.
+# Their return value is the number of moved bytes, except for calls that move several messages at once.
 MOVING = ("read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "preadv2",
           "pwritev2", "sendto", "recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg", "splice",
           "tee", "vmsplice", "sendfile", "copy_file_range", "process_vm_readv", "process_vm_writev")

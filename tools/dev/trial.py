@@ -10,7 +10,7 @@ from pathlib import Path
 import console
 
 RELEASE = "bookworm"
-# Each must succeed in the chroot, which has no file of the build.
+# Each command must succeed in the chroot, which has no file of the build.
 USES = (
     ("the package installs", "apt-get install -q -y --no-install-recommends /ros2store.deb"),
     ("ros2store starts", "ros2store --version"),

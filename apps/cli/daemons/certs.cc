@@ -84,10 +84,10 @@ Task<Result<>> certs_issue(CommandContext context, CertificateOptions options) {
                                           .lifetime = std::chrono::days(options.days)};
     ROS2S_CO_TRY_ASSIGN(const auto issued, pki::issue(options.directory, request, options.replace,
                                                       now_by(context), context.report));
-    say_where_to_copy(context, issued, options.directory,
-                      options.server ? "the machine of the engine or DPU daemon"
-                                     : "the machine of the one who uses it",
-                      options.server ? "server" : "client");
+    say_where_to_copy(
+        context, issued, options.directory,
+        options.server ? "the machine of the engine or DPU daemon" : "the machine of its user",
+        options.server ? "server" : "client");
     context.session.answer(shown(issued));
     co_return Result<>{};
 }
@@ -99,7 +99,8 @@ Task<Result<>> certs_revoke(CommandContext context, CertificateOptions options) 
                         revoked.list_file);
     if (revoked.server) {
         context.session.say(
-            "it is a server's, and clients of the control plane do not read the list; if its key "
+            "it belongs to a server, and clients of the control plane do not read the list; if its "
+            "key "
             "was stolen, make a new authority");
     } else {
         context.session.say(

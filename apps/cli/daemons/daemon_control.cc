@@ -27,11 +27,11 @@ Task<Result<control::ServerFacts>> ask(CommandContext context, control::ClientOp
 
 // The problem that it reports; empty: none.
 std::string trouble_of(const control::ServerFacts& facts) {
-    if (!facts.serving) return "it drains, and takes no new sessions";
+    if (!facts.serving) return "it is stopping, and accepts no new sessions";
     if (facts.absent.empty()) return {};
     const auto& [pool, since] = facts.absent.front();
     return fmt::format(
-        "it cannot reach the engine of the pool '{}' since {}; its log has the reason", pool,
+        "the engine of the pool '{}' has been unreachable since {}; its log has the reason", pool,
         time_text(since, true));
 }
 

@@ -220,7 +220,8 @@ Task<Result<bool>> stop_daemon(CommandContext context, DaemonPaths paths, bool k
     if (holder && !sent && sent.error().code == Code::not_found) sent = {};
     if (!sent && sent.error().code == Code::not_found) co_return false;
     if (!sent) {
-        co_return context.report.fail(sent.error(), "cannot stop {} ({}); who it is: fuser -v {}",
+        co_return context.report.fail(sent.error(),
+                                      "cannot stop {} ({}); find it with: fuser -v {}",
                                       paths.program, describe(sent.error()), paths.pid);
     }
     ROS2S_CO_TRY(co_await wait_for_end(context, paths, *holder));

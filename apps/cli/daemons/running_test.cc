@@ -34,7 +34,7 @@ TEST_F(RunningTest, RecordsComeBack) {
     EXPECT_EQ(decode_running("pid: many\nnonsense\npid 5\n: \n\n"), Running{});
 }
 
-TEST_F(RunningTest, OnlyTheLockSaysThatItRuns) {
+TEST_F(RunningTest, OnlyTheLockShowsThatItRuns) {
     EXPECT_EQ(find_running(path_), Running{});
     {
         const auto lock = RunLock::take(path_);
@@ -81,7 +81,7 @@ TEST_F(RunningTest, AProcessThatInheritsTheLockIsSignalled) {
     EXPECT_EQ(LockHolder::find(path_).error().code, Code::not_found);
 }
 
-TEST_F(RunningTest, AStrangerWithTheNumberIsNot) {
+TEST_F(RunningTest, AnotherProcessWithTheSameNumberDoesNotCount) {
     std::ofstream(path_) << encode_running({.pid = ::getpid(), .since = 1});
     EXPECT_EQ(LockHolder::find(path_).error().code, Code::not_found);
 }

@@ -189,12 +189,13 @@ std::vector<Finding> describe_absent(const control::ServerFacts& facts,
                                      const ExaminedServer& server) {
     std::vector<Finding> findings;
     for (const auto& [pool, since] : facts.absent) {
-        findings.push_back({.what = "engine",
-                            .grade = Grade::wrong,
-                            .found = fmt::format(
-                                "behind this DPU, of the pool '{}': it cannot be reached since {}",
-                                pool, time_text(since, true)),
-                            .remedy = server.engine_start});
+        findings.push_back(
+            {.what = "engine",
+             .grade = Grade::wrong,
+             .found =
+                 fmt::format("of the pool '{}' behind this DPU: it has been unreachable since {}",
+                             pool, time_text(since, true)),
+             .remedy = server.engine_start});
     }
     return findings;
 }

@@ -35,8 +35,8 @@ Task<Result<Target>> find_target(CommandContext context, Locations& locations,
         target.node = there->node;
     } else if (options.locations.size() > 2) {
         co_return context.report.fail(Code::not_directory,
-                                      "{} is not a directory, and several files cannot have one "
-                                      "name; make it first: ros2store mkdir {}",
+                                      "{} is not a directory, and several files can be copied only "
+                                      "into one; make it first: ros2store mkdir {}",
                                       target.location.shown, shell_word(target.location.shown));
     }
     co_return target;

@@ -23,7 +23,7 @@ Task<Result<Entry>> destination(CommandContext context, const Location& to, cons
     if (!there && !S_ISDIR(source.mode)) ROS2S_CO_TRY(check_slash_of_new(context, to));
     if (must_be_directory) {
         co_return context.report.fail(
-            Code::not_directory, "{} is not a directory, and several files cannot have one name",
+            Code::not_directory, "{} is not a directory; several files can be moved only into one",
             to.shown);
     }
     co_return co_await find_new_entry(context, to);

@@ -84,7 +84,7 @@ TEST(Rates, PerSecond) {
     EXPECT_FALSE(rate.p99);
 }
 
-// Fewer sessions are no sign that the daemon began again.
+// A smaller number of sessions does not mean that the daemon restarted.
 TEST(Rates, SessionsAreThoseOfNow) {
     const TenantRates rate =
         rates({.requests = 1000, .sessions = 5}, {.requests = 1010, .sessions = 3});
@@ -92,7 +92,8 @@ TEST(Rates, SessionsAreThoseOfNow) {
     EXPECT_EQ(rate.requests, 5);
 }
 
-// One counter that fell shows that all of them began at 0, also those that are larger than before.
+// One decreased counter shows that all counters restarted at 0, also those that are larger than
+// before.
 TEST(Rates, CountersThatBeganAgain) {
     const TenantRates rate =
         rates({.requests = 1000, .names = 2, .buckets = {{1, 1}, {infinity, 1000}}},
@@ -101,7 +102,7 @@ TEST(Rates, CountersThatBeganAgain) {
     EXPECT_EQ(rate.names, 3);
     ASSERT_TRUE(rate.p50);
     EXPECT_EQ(rate.p50->seconds, 0.5);
-    // Of the buckets alone.
+    // From the buckets alone.
     EXPECT_EQ(rates({.buckets = {{1, 5}, {infinity, 5}}}, {.buckets = {{1, 4}, {infinity, 5}}})
                   .p50->seconds,
               0.625);
@@ -115,7 +116,7 @@ TEST(Rates, ATenantThatIsNew) {
     EXPECT_EQ(all[1].requests, 4);
 }
 
-// Its counts are those of hours, and were among the others' before.
+// Its counters cover hours. They were counted under another label before.
 TEST(Rates, ATenantThatGetsALabel) {
     const auto all =
         rates_between({.tenants = {{"(others)", {.requests = 1e6}}}},
@@ -151,7 +152,7 @@ TEST(Quantiles, AreThoseOfTheDifference) {
     EXPECT_EQ(now(98, 98, 98, 100).p50->seconds, 50.0 / 98);
     EXPECT_EQ(now(98, 98, 98, 100).p99, (Latency{.seconds = 4, .or_more = true}));
     EXPECT_EQ(now(0, 0, 0, 1).p50, (Latency{.seconds = 4, .or_more = true}));
-    // The first picture has no buckets, or only the last one.
+    // The first sample has no buckets, or only the last one.
     EXPECT_EQ(rates({}, {.buckets = {{infinity, 3}}}).p50,
               (Latency{.seconds = 0, .or_more = true}));
 }

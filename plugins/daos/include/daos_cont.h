@@ -43,14 +43,14 @@ int daos_cont_list_attr(daos_handle_t coh, char* buffer, size_t* size, daos_even
 int daos_cont_del_attr(daos_handle_t coh, int n, char const* const names[], daos_event_t* ev);
 /* The first of num_oids numbers that no other call gets. */
 int daos_cont_alloc_oids(daos_handle_t coh, daos_size_t num_oids, uint64_t* oid, daos_event_t* ev);
-/* Changes the label, and what is kept of the layout; others are -DER_NOTSUPPORTED. */
+/* Changes the label and the stored layout; others are -DER_NOTSUPPORTED. */
 int daos_cont_set_prop(daos_handle_t coh, daos_prop_t* prop, daos_event_t* ev);
-/* Nothing is ever unclean, and nothing is kept that could be aggregated. */
+/* These have nothing to do: the status is never unclean, and no epochs are kept. */
 int daos_cont_status_clear(daos_handle_t coh, daos_event_t* ev);
 int daos_cont_aggregate(daos_handle_t coh, daos_epoch_t epoch, daos_event_t* ev);
 
-/* ---- rights. What a container shows: all of them for the owner of its root directory, and
- * reading and writing for its group. Changing a list is -DER_NOTSUPPORTED. */
+/* ---- rights. A container reports all rights for the owner of its root directory, and reading and
+ * writing for its group. Changing a list is -DER_NOTSUPPORTED. */
 int daos_cont_get_acl(daos_handle_t coh, daos_prop_t** acl_prop, daos_event_t* ev);
 int daos_cont_update_acl(daos_handle_t coh, struct daos_acl* acl, daos_event_t* ev);
 int daos_cont_overwrite_acl(daos_handle_t coh, struct daos_acl* acl, daos_event_t* ev);
@@ -61,8 +61,8 @@ int daos_cont_set_owner(daos_handle_t coh, d_string_t user, d_string_t group, da
 int daos_cont_set_owner_no_check(daos_handle_t coh, d_string_t user, d_string_t group,
                                  daos_event_t* ev);
 
-/* ---- snapshots: the store keeps no earlier states (-DER_NOTSUPPORTED). With DAOS_SNAP_OPT_OIT
- * there is a number for daos_oit_open(), which lists the objects of now. */
+/* ---- snapshots: the store keeps no earlier states (-DER_NOTSUPPORTED). With DAOS_SNAP_OPT_OIT the
+ * result is a number for daos_oit_open(), which lists the present objects. */
 enum daos_snapshot_opts { DAOS_SNAP_OPT_CR = 1 << 0, DAOS_SNAP_OPT_OIT = 1 << 1 };
 int daos_cont_create_snap(daos_handle_t coh, daos_epoch_t* epoch, char* name, daos_event_t* ev);
 int daos_cont_create_snap_opt(daos_handle_t coh, daos_epoch_t* epoch, char* name,

@@ -69,12 +69,12 @@ int dfs_umount(dfs_t* dfs);
 int dfs_query(dfs_t* dfs, dfs_attr_t* attr);
 int dfs_local2global(dfs_t* dfs, d_iov_t* glob);
 int dfs_global2local(daos_handle_t poh, daos_handle_t coh, int flags, d_iov_t glob, dfs_t** dfs);
-/* The same with the pool and the container: dfs_disconnect() closes all. */
+/* The same, with the pool and the container. dfs_disconnect() closes all of them. */
 int dfs_local2global_all(dfs_t* dfs, d_iov_t* glob);
 int dfs_global2local_all(int flags, d_iov_t glob, dfs_t** dfs);
 int dfs_destroy(const char* pool, const char* sys, const char* cont, int force, daos_event_t* ev);
 int dfs_set_prefix(dfs_t* dfs, const char* prefix);
-/* The handles of a mount, which stay its own: each get needs a put. */
+/* The handles of a mount. The mount still owns them: each get needs a put. */
 int dfs_pool_get(dfs_t* dfs, daos_handle_t* poh);
 int dfs_pool_put(dfs_t* dfs, daos_handle_t poh);
 int dfs_cont_get(dfs_t* dfs, daos_handle_t* coh);
@@ -145,7 +145,7 @@ int dfs_exchange(dfs_t* dfs, dfs_obj_t* parent1, const char* name1, dfs_obj_t* p
 /* A directory is listed in one part. */
 int dfs_obj_anchor_split(dfs_obj_t* obj, uint32_t* nr, daos_anchor_t* anchors);
 int dfs_obj_anchor_set(dfs_obj_t* obj, uint32_t index, daos_anchor_t* anchor);
-/* The anchor with which the listing continues at this name. */
+/* The anchor for a listing that continues at this name. */
 int dfs_dir_anchor_set(dfs_obj_t* obj, const char name[], daos_anchor_t* anchor);
 
 /* Entries that match: names with '%' (any text) and '_' (any character), and changed after a time.
@@ -163,7 +163,7 @@ int dfs_readdir_with_filter(dfs_t* dfs, dfs_obj_t* obj, dfs_pipeline_t* dpipe,
                             daos_anchor_t* anchor, uint32_t* nr, struct dirent* dirs,
                             daos_obj_id_t* oids, daos_size_t* csizes, uint64_t* nr_scanned);
 
-/* ---- DAOS's own tree of objects: it is not there (ENOTSUP). ros2store container check is. */
+/* ---- DAOS's own tree of objects: not supported (ENOTSUP). Use ros2store container check. */
 int dfs_cont_check(daos_handle_t poh, const char* cont, uint64_t flags, const char* name);
 int dfs_cont_scan(daos_handle_t poh, const char* cont, uint64_t flags, const char* name);
 int dfs_recreate_sb(daos_handle_t coh, dfs_attr_t* attr);

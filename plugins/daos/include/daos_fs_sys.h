@@ -51,7 +51,7 @@ int dfs_sys_remove(dfs_sys_t* dfs_sys, const char* path, bool force, daos_obj_id
 int dfs_sys_remove_type(dfs_sys_t* dfs_sys, const char* path, bool force, mode_t mode,
                         daos_obj_id_t* oid);
 
-/* ERANGE: *size is too small, and gets the size that is needed. */
+/* ERANGE: *size is too small, and is set to the required size. */
 int dfs_sys_listxattr(dfs_sys_t* dfs_sys, const char* path, char* list, daos_size_t* size,
                       int flags);
 int dfs_sys_getxattr(dfs_sys_t* dfs_sys, const char* path, const char* name, void* value,
@@ -69,7 +69,7 @@ int dfs_sys_write(dfs_sys_t* dfs_sys, dfs_obj_t* obj, const void* buf, daos_off_
                   daos_size_t* size, daos_event_t* ev);
 int dfs_sys_punch(dfs_sys_t* dfs_sys, const char* path, daos_off_t offset, daos_off_t len);
 
-/* The DIR is for these functions only, not for libc's. */
+/* The DIR is for these functions only, not for those of libc. */
 int dfs_sys_opendir(dfs_sys_t* dfs_sys, const char* dir, int flags, DIR** dirp);
 int dfs_sys_closedir(DIR* dirp);
 int dfs_sys_readdir(dfs_sys_t* dfs_sys, DIR* dirp, struct dirent** dirent);

@@ -33,7 +33,7 @@ typedef struct {
     d_rank_list_t* mgpi_svc;
     d_rank_t mgpi_ldr;
 } daos_mgmt_pool_info_t;
-/* The pools that the file of labels lists; of a base URI that names a pool, that one. */
+/* The pools that the file of labels lists, or the pool that the base URI names. */
 int daos_mgmt_list_pools(const char* group, daos_size_t* npools, daos_mgmt_pool_info_t* pools,
                          daos_event_t* ev);
 /* -DER_NOTSUPPORTED. */

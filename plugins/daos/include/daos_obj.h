@@ -127,15 +127,15 @@ int daos_obj_list_dkey(daos_handle_t oh, daos_handle_t th, uint32_t* nr, daos_ke
 int daos_obj_list_akey(daos_handle_t oh, daos_handle_t th, daos_key_t* dkey, uint32_t* nr,
                        daos_key_desc_t* kds, d_sg_list_t* sgl, daos_anchor_t* anchor,
                        daos_event_t* ev);
-/* The records of an array, as one range: holes read as zeros, so that nobody sees them. */
+/* The records of an array, as one range. Holes are included, because they read as zeros. */
 int daos_obj_list_recx(daos_handle_t oh, daos_handle_t th, daos_key_t* dkey, daos_key_t* akey,
                        daos_size_t* size, uint32_t* nr, daos_recx_t* recxs,
                        daos_epoch_range_t* eprs, daos_anchor_t* anchor, bool incr_order,
                        daos_event_t* ev);
-/* The class that hints lead to: with one engine OC_S1, or OC_SX for many groups. */
+/* The class for these hints: with one engine OC_S1, or OC_SX for many groups. */
 int daos_obj_get_oclass(daos_handle_t coh, enum daos_otype_t type, daos_oclass_hints_t hints,
                         uint32_t args, daos_oclass_id_t* cid);
-/* There is one copy: nothing differs. */
+/* There is one copy, so nothing can differ. */
 int daos_obj_verify(daos_handle_t coh, daos_obj_id_t oid, daos_epoch_t epoch);
 int daos_obj_anchor_split(daos_handle_t oh, uint32_t* nr, daos_anchor_t* anchors);
 int daos_obj_anchor_set(daos_handle_t oh, uint32_t index, daos_anchor_t* anchor);
@@ -149,8 +149,8 @@ struct daos_obj_layout;
 int daos_obj_layout_get(daos_handle_t coh, daos_obj_id_t oid, struct daos_obj_layout** layout);
 int daos_obj_layout_free(struct daos_obj_layout* layout);
 
-/* ---- the objects of a container, as they are while they are listed. Marks are of the open
- * table, and are gone with it. */
+/* ---- the objects of a container, as of the time of the listing. Marks belong to the open table,
+ * and are lost when it is closed. */
 typedef int(daos_oit_filter_cb)(daos_obj_id_t oid, d_iov_t* marker);
 int daos_oit_open(daos_handle_t coh, daos_epoch_t epoch, daos_handle_t* oh, daos_event_t* ev);
 int daos_oit_close(daos_handle_t oh, daos_event_t* ev);

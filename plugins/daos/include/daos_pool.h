@@ -77,7 +77,8 @@ struct daos_pool_cont_info {
     uuid_t pci_uuid;
     char pci_label[DAOS_PROP_MAX_LABEL_BUF_LEN];
 };
-/* Without a buffer: the number of containers. With one that is too small: that, and -DER_TRUNC. */
+/* Without a buffer: the number of containers. If the buffer is too small: the number, and
+ * -DER_TRUNC. */
 int daos_pool_list_cont(daos_handle_t poh, daos_size_t* ncont, struct daos_pool_cont_info* cbuf,
                         daos_event_t* ev);
 

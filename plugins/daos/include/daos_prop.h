@@ -116,10 +116,10 @@ typedef struct {
 
 daos_prop_t* daos_prop_alloc(uint32_t entries_nr);
 void daos_prop_free(daos_prop_t* prop);
-/* As daos_prop_free(), of a list that is in the program's own memory. */
+/* Like daos_prop_free(), for a list in the program's own memory. */
 void daos_prop_fini(daos_prop_t* prop);
 struct daos_prop_entry* daos_prop_entry_get(daos_prop_t* prop, uint32_t type);
-/* A new list: those of old_prop, and in their where those of new_prop. */
+/* A new list: the entries of old_prop, replaced by those of new_prop where it has them. */
 int daos_prop_merge2(daos_prop_t* old_prop, daos_prop_t* new_prop, daos_prop_t** out_prop);
 daos_prop_t* daos_prop_merge(daos_prop_t* old_prop, daos_prop_t* new_prop);
 bool daos_prop_has_str(struct daos_prop_entry* entry);

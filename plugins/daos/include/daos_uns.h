@@ -31,7 +31,7 @@ struct duns_attr_t {
     char da_pool[DAOS_PROP_LABEL_MAX_LEN + 1];
     char da_cont[DAOS_PROP_LABEL_MAX_LEN + 1];
     char* da_sys;
-    /* What follows the container in the path, with a '/' before it; NULL: nothing. */
+    /* The rest of the path after the container, with a leading '/'. NULL: there is none. */
     char* da_rel_path;
     bool da_on_lustre;
     /* As DUNS_NO_PREFIX. */
@@ -51,7 +51,7 @@ struct duns_attr_t {
 int duns_resolve_path(const char* path, struct duns_attr_t* attr);
 /* Creates the container, and a directory (of other layouts than POSIX a file) for it. */
 int duns_create_path(daos_handle_t poh, const char* path, struct duns_attr_t* attrp);
-/* The same for a container that is there. */
+/* The same for an existing container. */
 int duns_link_cont(daos_handle_t poh, const char* cont, const char* path);
 /* Destroys the container and removes the path. */
 int duns_destroy_path(daos_handle_t poh, const char* path);

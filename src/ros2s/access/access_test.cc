@@ -59,7 +59,7 @@ Task<> act_on_many(CheckedDfs& subject) {
     const auto top = (co_await fs.mkdir(as_owner, fs::root_node, "top", 0755, {}))->node;
     EXPECT_EQ(errnos(co_await fs.create_many(as_owner, top, own, 0600, {})), (Errnos{0, 0}));
 
-    // Search, and no right to write.
+    // Search permission, without write permission.
     EXPECT_EQ(errnos(co_await fs.lookup_many(as_other, top, some)), (Errnos{0, ENOENT, 0}));
     EXPECT_EQ(errnos(co_await fs.create_many(as_other, top, fresh, 0600, {})),
               (Errnos{EACCES, EEXIST, EACCES}));
@@ -71,7 +71,7 @@ Task<> act_on_many(CheckedDfs& subject) {
     const auto opened = co_await fs.open_path(as_other, "top/a", {});
     EXPECT_EQ(opened ? 0 : to_errno(opened.error()), EACCES);
 
-    // The names can be read, and nothing else.
+    // Only the names can be read.
     EXPECT_EQ(co_await change_mode(fs, as_owner, top, 0744), 0);
     const auto directory = co_await fs.open(as_other, top, {});
     EXPECT_TRUE(directory);
@@ -84,13 +84,13 @@ Task<> act_on_many(CheckedDfs& subject) {
     EXPECT_EQ(errnos(co_await fs.lookup_many(as_other, top, some)), refused);
     EXPECT_EQ(errnos(co_await fs.create_many(as_other, top, fresh, 0600, {})), refused);
     EXPECT_EQ(errnos(co_await fs.unlink_many(as_other, top, some)), refused);
-    // Everything but reading the names.
+    // All permissions except reading the names.
     EXPECT_EQ(co_await change_mode(fs, as_owner, top, 0733), 0);
     const auto unread = co_await fs.open(as_other, top, {});
     EXPECT_EQ(unread ? 0 : to_errno(unread.error()), EACCES);
 
-    // In a sticky directory everybody removes what is their own. A new file has its creator, and
-    // the group of a set-gid directory.
+    // In a sticky directory each user can remove only their own files. A new file belongs to its
+    // creator, and has the group of a set-gid directory.
     EXPECT_TRUE(co_await fs.set_attributes({}, top, {.gid = 77}));
     EXPECT_TRUE(co_await fs.set_attributes({}, top, {.mode = 03777}));
     EXPECT_EQ(errnos(co_await fs.create_many(as_other, top, mine, 0600, {.uid = 1000})),
@@ -120,7 +120,7 @@ TEST(CheckedFileSystem, EachOfManyNamesIsCheckedAsIfAlone) {
 
 // ---- the cost, in requests to the store
 
-// Each after its names were looked up, as a host's kernel does.
+// Each operation runs after its names were looked up, as by a host's kernel.
 Task<> count_requests(CheckedDfs& subject, const Caller* caller, std::vector<uint64_t>& counts) {
     fs::FileSystem& fs = subject.file_system();
     const Call call{.caller = caller};
@@ -131,7 +131,7 @@ Task<> count_requests(CheckedDfs& subject, const Caller* caller, std::vector<uin
         before = subject.requests();
     };
     const auto top = co_await fs.mkdir(call, fs::root_node, "top", 0700, {1000, 1000});
-    // Node ids are leased: these do not count.
+    // Requests that lease node ids do not count.
     for (const char* name : {"a", "b"}) {
         EXPECT_TRUE(co_await fs.mknod(call, top->node, name, S_IFREG | 0600, 0, {1000, 1000}));
     }
@@ -165,14 +165,15 @@ TEST(CheckedFileSystem, NeedsNoRequestsAfterLookUps) {
         CheckedDfs subject(1, std::nullopt, {1000, 1000});
         subject.world().run(count_requests(subject, caller, *counts));
     }
-    // A look-up, a walk, an opening; a creation, a new directory, a change of mode, a new name, and
-    // the removal of a file and of a directory. A path that is opened, and one that is created; of
-    // many names, their creation, look-up and removal.
+    // A look-up, a walk, an open; a creation, a new directory, a change of mode, a new name, and
+    // the removal of a file and of a directory; opening and creating a path; creating, looking up
+    // and removing many names.
     EXPECT_EQ(unchecked, (std::vector<uint64_t>{1, 1, 1, 1, 1, 3, 2, 2, 2, 2, 2, 2, 1, 2}));
     EXPECT_EQ(as_owner, unchecked);
 }
 
-// After a second without a look-up, a check asks again: another DPU may have changed the mode.
+// After a second without a look-up, a check queries the mode again: another DPU may have changed
+// it.
 Task<> wait_and_look(CheckedDfs& subject) {
     fs::FileSystem& fs = subject.file_system();
     const Caller owner = as_user(1000), other = as_user(1001);
@@ -185,18 +186,19 @@ Task<> wait_and_look(CheckedDfs& subject) {
     co_await sleep_for(subject.world().core(), SeenNodes::lifetime);
     EXPECT_EQ(to_errno((co_await fs.lookup(as_other, top->node, "x")).error()), EACCES);
     EXPECT_GT(subject.requests(), before);
-    // Its own change counts at once.
+    // Its own change is effective at once.
     EXPECT_TRUE(co_await fs.set_attributes(as_owner, top->node, {.mode = 0755}));
     EXPECT_EQ(to_errno((co_await fs.lookup(as_other, top->node, "x")).error()), ENOENT);
     EXPECT_TRUE(co_await fs.set_attributes(as_owner, top->node, {.mode = 0700}));
     EXPECT_EQ(to_errno((co_await fs.lookup(as_other, top->node, "x")).error()), EACCES);
 }
-TEST(CheckedFileSystem, BelievesWhatItSawForASecond) {
+TEST(CheckedFileSystem, CachesModesForASecond) {
     CheckedDfs subject(1, std::nullopt, {1000, 1000});
     subject.world().run(wait_and_look(subject));
 }
 
-// Whoever may write to an open file may change its size, whatever its mode, and nobody else.
+// A client that may write to an open file may change its size, whatever the mode is. Others may
+// not.
 Task<> change_sizes(CheckedDfs& subject) {
     fs::FileSystem& fs = subject.file_system();
     Caller writer = as_user(1000), other = as_user(1001), elsewhere = writer;
@@ -219,7 +221,7 @@ TEST(CheckedFileSystem, AnOpenFileCanChangeItsSize) {
     subject.world().run(change_sizes(subject));
 }
 
-// What root of a host gets only where its grant says so.
+// Rights that the root of a host has only if its grant gives them.
 Task<> make_as_root(CheckedDfs& subject) {
     fs::FileSystem& fs = subject.file_system();
     Caller root{.uid = 0, .gid = 0};

@@ -10,7 +10,7 @@
 namespace ros2s::access {
 namespace {
 
-// A tree that is made again only if something has changed in it.
+// A tree that is rebuilt only if an operation changed it.
 template <class Tree>
 class KeptTree {
   public:
@@ -72,7 +72,7 @@ class CheckedTree {
         for (const auto& each : {f, g, inner}) {
             EXPECT_TRUE(co_await fs.set_xattr(call, each->node, trusted_attribute, as_bytes(value),
                                               fs::SetXattr::any));
-            // A directory with the set-gid bit gave them its group, and the bit.
+            // They got the group and the bit from a set-gid directory.
             EXPECT_TRUE(co_await fs.set_attributes(
                 call, each->node, {.mode = modes.file, .uid = file_owner, .gid = file_group}));
         }
@@ -252,7 +252,7 @@ class CheckedTree {
     std::unique_ptr<CheckedDfs> subject_;
 };
 
-// What this kernel, or the file system of its temporary directory, cannot be asked.
+// Operations that this kernel, or the file system of the temporary directory, does not support.
 bool is_asked(const Step& step, Modes modes, const Answer& of_root) {
     if (of_root.error == EOPNOTSUPP || of_root.error == EPERM) return false;  // as in a container
     // fs.protected_regular refuses more.

@@ -1,5 +1,5 @@
-// SubtreeView: the contract suite for a view of a whole container, what a host sees that has rights
-// on directories only, and what it gets if it names what is outside.
+// SubtreeView: the contract suite on a view of a whole container; what a host with rights on
+// directories sees; and the errors for names and nodes outside of them.
 #include "subtree_view.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ class ViewOfAll final : public fs::contract::Subject {
         Report report;
         view_ = std::move(*container_.view({{.path = "", .writable = true}}, report));
     }
-    // The cases close what they opened by this.
+    // The cases close their files through this.
     ~ViewOfAll() override { container_.world.run(container_.all().close_all()); }
     fs::FileSystem& file_system() override { return *view_; }
     sim::World& world() override { return container_.world; }
@@ -100,7 +100,7 @@ class View : public testing::Test {
         ASSERT_TRUE(opened) << report.text();
         view = std::move(*opened);
     }
-    // Longer than anything is remembered.
+    // Longer than the lifetime of cached entries.
     void wait() { container.world.run(pass()); }
     Task<> pass() { co_await sleep_for(container.world.core(), SeenParents::lifetime * 3 / 2); }
     template <class T>
@@ -132,7 +132,7 @@ class View : public testing::Test {
     NodeId a, b, c, f, x, secret, y;
 };
 
-TEST_F(View, ShowsTheWayAndNothingBesideIt) {
+TEST_F(View, ShowsOnlyTheDirectoriesOnTheWay) {
     mount({{.path = "a/b", .writable = true}});
     EXPECT_THAT(names(root_node), ElementsAre("a"));
     const NodeId way = find("/a")->node;
@@ -156,12 +156,12 @@ TEST_F(View, ShowsTheWayAndNothingBesideIt) {
     EXPECT_EQ(code(run(view->set_attributes(call, way, {.mode = 0777}))), Code::read_only);
     EXPECT_EQ(code(run(view->set_xattr(call, root_node, "user.a", {}, {}))), Code::read_only);
     EXPECT_EQ(code(run(view->open(call, way, {.write = true}))), Code::is_directory);
-    // Elsewhere everything does.
+    // Directories elsewhere do change.
     EXPECT_TRUE(run(view->mkdir(call, b, "new", 0755, {})));
     EXPECT_TRUE(run(view->rename(call, b, "new", c, "moved", {})));
 }
 
-// The attack: every call with the number of a node outside.
+// The attack: every call, with the number of a node outside of the view.
 TEST_F(View, ANumberFromOutsideIsStale) {
     mount({{.path = "a/b", .writable = true}});
     for (const NodeId outside : {secret, x, a, y, NodeId{0}, NodeId{2}, NodeId{3}, NodeId{4711},
@@ -202,9 +202,9 @@ TEST_F(View, ANumberFromOutsideIsStale) {
     EXPECT_TRUE(run(all.lookup(call, c, "f")));
 }
 
-// A host whose DPU was restarted names what an earlier mount has given it.
-// The parent of a granted directory, asked for among names, is what lookup() says of it: a
-// directory on the way if nothing above is granted, and not its number.
+// After a restart of the DPU, a host uses node numbers from an earlier mount. For the parent of a
+// granted directory it gets the same as from lookup(): a directory on the way if nothing above is
+// granted, without its real number.
 TEST_F(View, ManyNamesDoNotLeadOut) {
     mount({{.path = "a/b", .writable = true}});
     const std::string_view names[] = {"c", "..", "."};
@@ -220,7 +220,7 @@ TEST_F(View, ManyNamesDoNotLeadOut) {
     EXPECT_EQ(stat(x), Code::stale);
 }
 
-TEST_F(View, ANewMountKnowsWhatIsInsideByItsNumber) {
+TEST_F(View, ANewMountAcceptsNumbersOfNodesInside) {
     mount({{.path = "a/b"}});
     wait();
     EXPECT_EQ(stat(f), std::nullopt);
@@ -248,7 +248,7 @@ TEST_F(View, WhatOthersMoveOutIsGoneAfterASecond) {
     EXPECT_EQ(code(run(view->lookup(call, c, ".."))), Code::stale);
     EXPECT_EQ(code(run(view->readdir(call, listing->handle, 0, 10))), Code::stale);
     EXPECT_EQ(code(run(view->open(call, f, {}))), Code::stale);
-    // What is open stays usable, and gives no way back in, and no other rights.
+    // An open file stays usable. It gives no access to the directory, and no other rights.
     EXPECT_EQ(stat(f), std::nullopt);
     EXPECT_EQ(stat(c), std::nullopt);
     EXPECT_TRUE(run(view->set_attributes(call, f, {.size = 7})));
@@ -283,7 +283,7 @@ TEST_F(View, TheGrantIsAPathAndNotTheDirectoryThatWasThere) {
     EXPECT_EQ(stat(other), Code::stale);
     EXPECT_EQ(code(find("/a/b")), Code::not_found);
     EXPECT_THAT(names(find("/a")->node), ElementsAre());
-    // Whoever may write above could give others' files by a link.
+    // A user with write permission above could link files of others into the directory.
     ASSERT_TRUE(run(all.symlink(call, a, "b", "x", {})));
     wait();
     EXPECT_EQ(code(find("/a/b")), Code::not_found);
@@ -314,7 +314,7 @@ TEST_F(View, SymbolicLinksDoNotLeadOut) {
 
 TEST_F(View, HardLinksAreInsideByTheNameThatIsInside) {
     mount({{.path = "a/b", .writable = true}});
-    // Made from outside in, by somebody who may use both.
+    // A link from outside into it, made by a user with rights on both.
     ASSERT_TRUE(run(all.link(call, secret, b, "given")));
     EXPECT_EQ(find("/a/b/given")->node, secret);
     EXPECT_EQ(stat(secret), std::nullopt);
@@ -329,7 +329,7 @@ TEST_F(View, HardLinksAreInsideByTheNameThatIsInside) {
     auto others = container.view({{.path = "a/x"}}, report);
     EXPECT_EQ(run(fs::resolve(**others, call, "a/x/secret"))->node, secret);
     EXPECT_EQ(stat(secret), std::nullopt);
-    // From inside out, and the name inside is removed.
+    // A link from inside to outside. Then the name inside is removed.
     ASSERT_TRUE(run(all.link(call, f, x, "taken")));
     wait();
     EXPECT_EQ(stat(f), std::nullopt);
@@ -356,7 +356,7 @@ TEST_F(View, SeveralDirectoriesWithTheirRights) {
     EXPECT_TRUE(run(view->mkdir(call, c, "n", 0755, {})));
     EXPECT_TRUE(run(view->mkdir(call, y, "n", 0755, {})));
     EXPECT_EQ(run(view->lookup(call, c, ".."))->node, b);
-    // Neither a link nor a move makes writable what may only be read.
+    // A link or a move does not make a read-only file writable.
     const NodeId only_read = file(b, "only-read");
     EXPECT_EQ(code(run(view->link(call, only_read, y, "mine"))), Code::read_only);
     EXPECT_EQ(code(run(view->rename(call, b, "only-read", y, "mine", {}))), Code::read_only);
@@ -370,7 +370,7 @@ TEST_F(View, SeveralDirectoriesWithTheirRights) {
     EXPECT_EQ(find("/a/x/secret")->node, secret);
     EXPECT_EQ(code(run(view->unlink(call, x, "secret"))), Code::read_only);
     EXPECT_TRUE(run(view->unlink(call, y, "moved")));
-    // One that is made, or replaced, while it is mounted has its rights.
+    // A granted directory that is created or replaced during the mount has its rights.
     mount({{.path = ""}, {.path = "y/later", .writable = true}});
     EXPECT_EQ(code(find("/y/later")), Code::not_found);
     const NodeId later = directory(y, "later");
@@ -422,7 +422,7 @@ TEST_F(View, OpensOnlyWhatExists) {
     EXPECT_THAT(names(find("/a")->node), ElementsAre());
 }
 
-TEST_F(View, ADeeperNodeThanItLooksAboveIsStale) {
+TEST_F(View, ANodeBelowTheDepthLimitIsStale) {
     NodeId deep = c;
     for (int i = 0; i < SubtreeView::levels_max - 2; ++i) deep = directory(deep, "d");
     const NodeId deeper = directory(directory(deep, "d"), "d");
@@ -431,7 +431,7 @@ TEST_F(View, ADeeperNodeThanItLooksAboveIsStale) {
     EXPECT_EQ(stat(deeper), Code::stale);
 }
 
-// As a kernel uses it: it looks a path up, name by name, and then uses the node.
+// As a kernel does: it looks up a path name by name, and then uses the node.
 TEST_F(View, NeedsNoRequestsAfterLookUps) {
     mount({{.path = "a/b", .writable = true}});
     const auto requests = [&](auto task) {

@@ -1,6 +1,6 @@
-// The cost of admitting a request and releasing its place: with room, with a queue of so many
-// tenants in front of a server that is full, and with one on each of so many lines of a tenant that
-// has as much in flight as it may.
+// The cost of admitting a request and releasing its place: with free capacity; with queues of
+// several tenants at a full server; and with a queue on each of several lines of one tenant that is
+// at its limit.
 #include "ros2s/admission/admission.h"
 
 #include <benchmark/benchmark.h>
@@ -39,7 +39,7 @@ void with_room(benchmark::State& state) {
     state.SetItemsProcessed(state.iterations() * rounds);
 }
 
-// Gives way inside, so that the others find no room.
+// Yields while it is admitted, so that the others find no room.
 Task<> stay(Reactor& reactor, Line& line, int64_t times) {
     for (int64_t i = 0; i < times; ++i) {
         const Permit permit = co_await line.enter(4096, {});

@@ -1,4 +1,4 @@
-// Admission: which requests are admitted, in which order, and how much of them; on simulated time.
+// Admission on simulated time: which requests are admitted, in which order, and how many.
 #include "ros2s/admission/admission.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ struct Stage {
         co_await self.nursery.join();
         self.places.clear();
     }
-    // Asks at once. `name` is recorded when it is admitted (negative: when it is turned away).
+    // Asks at once. `name` is recorded when the request is admitted, and -name when it is refused.
     Task<> ask(Line& line, int name, uint64_t bytes = 0, StopToken stop = {}) {
         co_await nursery.spawn(enter(*this, line, name, bytes, stop));
     }
@@ -43,7 +43,7 @@ struct Stage {
         self.entered.push_back(place ? name : -name);
         if (place) self.places.emplace_back(name, std::move(place));
     }
-    // The earliest of that name leaves. When it returns, others have had their turn.
+    // Ends the earliest request of that name, and lets others have their turn.
     Task<> leave(int name) {
         const auto found = std::ranges::find(places, name, &std::pair<int, Permit>::first);
         EXPECT_NE(found, places.end()) << name;
@@ -59,7 +59,7 @@ struct Stage {
 
 Task<> in_turn(Stage& stage) {
     Line first(stage.admission, 1), second(stage.admission, 1), other(stage.admission, 2);
-    // Alone it has as much as one tenant may have.
+    // A tenant alone can use the maximum of one tenant.
     for (int i = 0; i < 20; ++i) co_await stage.ask(first, 1);
     for (int i = 0; i < 3; ++i) co_await stage.ask(second, 2);
     EXPECT_EQ(stage.entered, std::vector<int>(6, 1));
@@ -67,7 +67,8 @@ Task<> in_turn(Stage& stage) {
     // Another tenant finds room.
     co_await stage.ask(other, 3);
     EXPECT_EQ(stage.entered.back(), 3);
-    // It wants one, so the first is reduced to the least. Its second line had nothing, and begins.
+    // It wants one, so the first tenant is reduced to the minimum. Its second line had none, and
+    // begins one.
     stage.entered.clear();
     for (int i = 0; i < 4; ++i) co_await stage.leave(1);
     EXPECT_TRUE(stage.entered.empty());
@@ -75,13 +76,13 @@ Task<> in_turn(Stage& stage) {
     co_await stage.leave(2);
     EXPECT_EQ(stage.entered, std::vector<int>({2, 1, 2}));
     EXPECT_EQ(stage.admission.inside().requests, 3U);
-    // It wants more, so both may have more. It has had less, and fills the room.
+    // It wants more, so the limit of both grows. It has used less, so it gets the room.
     for (int i = 0; i < 5; ++i) co_await stage.ask(other, 3);
     EXPECT_EQ(stage.entered, std::vector<int>({2, 1, 2, 3, 3, 3, 3, 3}));
     co_await stage.leave(1);
     EXPECT_EQ(stage.entered, std::vector<int>({2, 1, 2, 3, 3, 3, 3, 3, 1}));
     EXPECT_EQ(stage.admission.inside().requests, 8U);
-    // When the other has been away long enough, the first may have everything again.
+    // After the other has been idle long enough, the first can use the maximum again.
     for (int i = 0; i < 6; ++i) co_await stage.leave(3);
     co_await sleep_for(stage.world.core(), 60ms);
     co_await stage.leave(1);
@@ -109,7 +110,7 @@ Task<> bytes(Stage& stage) {
     co_await stage.leave(5);
     EXPECT_EQ(stage.entered, std::vector<int>({1, 3, 5, 6}));
     co_await stage.leave(1);
-    // The first in turn would have more bytes than are then free; the second fits.
+    // The first in turn needs more bytes than are free; the second one fits.
     EXPECT_EQ(stage.entered, std::vector<int>({1, 3, 5, 6, 4}));
     co_await stage.leave(3);
     EXPECT_EQ(stage.entered, std::vector<int>({1, 3, 5, 6, 4, 2}));
@@ -146,7 +147,7 @@ Task<> reply(Stage& stage) {
 }
 TEST(Admission, MemoryOfReplyBodiesIsBoundedButIsNoPayload) { Stage().run(reply); }
 
-// Tenants that take all that they get, and keep it.
+// Tenants that take as much as they can, and keep it.
 Task<> conspire(Stage& stage) {
     std::vector<std::unique_ptr<Line>> lines;
     for (const uint64_t tenant : {1, 1, 2, 3, 4, 5}) {
@@ -161,7 +162,7 @@ Task<> conspire(Stage& stage) {
     co_await sleep_for(stage.world.core(), 1us);
     stage.places.clear();
 }
-TEST(Admission, WhoHoldsWhatItGotLeavesRoomForOneMore) {
+TEST(Admission, ATenantThatKeepsItsRequestsLeavesRoomForAnother) {
     Limits limits = small;
     limits.all.requests = limits.one.requests = 10'000;
     limits.shared = 1s;
@@ -169,7 +170,8 @@ TEST(Admission, WhoHoldsWhatItGotLeavesRoomForOneMore) {
     Stage(limits).run(conspire);
 }
 
-// Tenants with one large write each, whose bytes never come. It costs more than all that is shared.
+// Tenants with one large write each, whose bytes never arrive. It costs more than the whole shared
+// capacity.
 template <uint64_t stalling>
 Task<> stall(Stage& stage) {
     std::vector<std::unique_ptr<Line>> lines;
@@ -191,13 +193,13 @@ Task<> stall(Stage& stage) {
         co_await stage.ask(first, 1, 4096);
         co_await stage.ask(second, 2, 4096);
     }
-    // Each has half of its part, nearly.
+    // Each has nearly half of its share.
     const auto part = static_cast<uint64_t>(Limits().shared.count()) / (stalling + 3) / 2;
     for (const int name : {1, 2}) {
         const auto inside = static_cast<uint64_t>(std::ranges::count(stage.entered, name));
         EXPECT_EQ(inside, part / Demand(4096).cost_ns) << stalling;
     }
-    // Those that leave make room for as many of the same tenant.
+    // Requests that end make room for as many requests of the same tenant.
     stage.entered.clear();
     for (int i = 0; i < 5; ++i) co_await stage.leave(1);
     EXPECT_EQ(stage.entered, std::vector<int>(5, 1));
@@ -223,7 +225,7 @@ Task<> looks_in(Stage& stage) {
     }
     while (!first.is_idle()) co_await stage.leave(1);
 }
-TEST(Admission, ANeighbourThatLooksInNowAndThenTakesNothingAway) {
+TEST(Admission, OccasionalRequestsOfAnotherTenantReduceNoLimit) {
     Limits limits = small;
     limits.asked_least = 8;
     Stage(limits).run(looks_in);
@@ -248,9 +250,9 @@ Task<> stopped(Stage& stage) {
     EXPECT_EQ(stage.entered.back(), 6);
     stage.places.clear();
 }
-TEST(Admission, WhoIsStoppedWaitsNoLonger) { Stage().run(stopped); }
+TEST(Admission, AStoppedRequestWaitsNoLonger) { Stage().run(stopped); }
 
-// Those that take all that they get leave some for the next one.
+// Tenants that take as much as they can leave some for the next one.
 TEST(Admission, LinesAreBoundedByTenantAndInAll) {
     Limits limits = small;
     limits.lines = 8;

@@ -42,7 +42,7 @@ inline Allowances allowances_of(const std::vector<Allowance>& tenants) {
     return all;
 }
 
-// One tenant and what admits it.
+// One tenant and its admission.
 struct OneTenant {
     explicit OneTenant(const Allowance& allowance = {}, const Limits& limits = {},
                        uint64_t seed = 1)
@@ -55,8 +55,8 @@ struct OneTenant {
     std::shared_ptr<Account> account = accounts.open(subject_of(0));
 };
 
-// Tenants in front of one processor, on which a request takes what it costs. Each source has
-// requests of one kind.
+// Tenants in front of one processor. A request takes its cost in time. Each source has requests of
+// one kind.
 struct Crowd {
     struct Source {
         std::shared_ptr<Account> account;
@@ -80,7 +80,7 @@ struct Crowd {
         : world(seed),
           accounts(world.core(), allowances_of(tenants)),
           admission(world.core(), {}, &accounts) {}
-    // A tenant. Its lines are of this many sessions.
+    // Adds a tenant whose lines belong to this many sessions.
     Source& add(uint64_t bytes, size_t lines, size_t depth, size_t sessions = 1) {
         const auto account = accounts.open(subject_of(tenants++));
         std::vector<std::shared_ptr<Line>> its_lines;
@@ -89,7 +89,7 @@ struct Crowd {
         }
         return add_on(account, its_lines, bytes, depth);
     }
-    // More requests of a tenant, on these lines.
+    // Adds requests of a tenant on these lines.
     Source& add_on(const std::shared_ptr<Account>& account,
                    const std::vector<std::shared_ptr<Line>>& lines, uint64_t bytes, size_t depth) {
         sources.push_back(std::make_unique<Source>());

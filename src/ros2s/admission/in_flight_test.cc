@@ -6,7 +6,7 @@
 namespace ros2s::admission {
 namespace {
 
-// Requests of a tenant, each inside until it is ended. They begin in their order.
+// Requests of a tenant. Each is in flight until the test ends it. They begin in order.
 struct Flight : OneTenant {
     Task<> ask(Line& line, uint64_t bytes) {
         co_await nursery.spawn([](Flight& self, Line& its, uint64_t size) -> Task<> {
@@ -33,7 +33,7 @@ Task<> limit_requests(Flight& flight) {
     EXPECT_EQ(flight.inside.size(), 3U) << "on all its lines, with those on names";
     co_await flight.end(1);
     EXPECT_EQ(flight.inside.size(), 3U);
-    // A lower limit ends nothing, and lets nothing in.
+    // A lower limit ends no request, and admits none.
     flight.limit({.requests_in_flight = 1});
     co_await flight.end(2);
     EXPECT_EQ(flight.inside.size(), 1U);
@@ -41,7 +41,7 @@ Task<> limit_requests(Flight& flight) {
     EXPECT_EQ(flight.inside.size(), 1U);
     for (int i = 0; i < 4; ++i) co_await flight.ask(line, 4096);
     EXPECT_EQ(flight.inside.size(), 1U);
-    // A higher one lets in as many as it allows at once; none lets in all.
+    // A higher limit admits as many as it allows at once; no limit admits all.
     flight.limit({.requests_in_flight = 3});
     co_await flight.end(0);
     EXPECT_EQ(flight.inside.size(), 3U);
@@ -65,7 +65,7 @@ Task<> limit_bytes(Flight& flight) {
     EXPECT_EQ(flight.inside.size(), 2U);
     co_await flight.end(1);
     EXPECT_EQ(flight.inside.size(), 2U);
-    // One that is larger than the limit is alone.
+    // A request that is larger than the limit runs alone.
     co_await flight.ask(line, 12'000);
     co_await flight.ask(line, 4096);
     co_await flight.end(1);
@@ -74,7 +74,7 @@ Task<> limit_bytes(Flight& flight) {
     EXPECT_EQ(flight.inside.size(), 1U);
     co_await flight.end(1);
     EXPECT_EQ(flight.inside.size(), 1U);
-    // Without payload nothing is over it.
+    // Without payload no request is over the limit.
     flight.limit({.bytes_in_flight = 1});
     co_await flight.ask(line, 0);
     EXPECT_EQ(flight.inside.size(), 2U);
@@ -127,7 +127,7 @@ TEST(InFlight, NamesPassALargeRequestThatWaitsAndPayloadDoesNot) {
     flight.world.run(limit_large(flight));
 }
 
-// Who waited behind a request that was cancelled does not wait for another one to end.
+// A request behind a cancelled one does not wait for another one to end.
 Task<> limit_cancelled(Flight& flight) {
     Line line(flight.admission, flight.account->number);
     Line other(flight.admission, flight.account->number);
@@ -150,8 +150,8 @@ TEST(InFlight, ACancelledRequestHoldsUpNobody) {
     flight.world.run(limit_cancelled(flight));
 }
 
-// A tenant whose clients and DPUs have a full queue each, of any size, and one without a limit.
-// Both go on, whichever came first.
+// A tenant with full queues of its clients and its DPUs, of any size, and a tenant without a limit.
+// Both make progress, whichever came first.
 void limits_hold_up_nobody(uint64_t seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Random random(seed);
@@ -187,7 +187,7 @@ TEST(InFlight, LimitsHoldUpNobodyElse) {
     }
 }
 
-// The first has a full queue and no limit. The others have limits, which change meanwhile.
+// The first tenant has a full queue and no limit. The limits of the others change during the test.
 void limits_hold(uint64_t seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Random random(seed);
@@ -235,8 +235,8 @@ TEST(InFlight, LimitsHoldAndNobodyStarves) {
     }
 }
 
-// One tenant with a queue on each of many lines, and limits that change. After each step nothing
-// waits for which there is room, and the step has cost no more than what it let in.
+// One tenant with a queue on each of many lines, and changing limits. After each step no request
+// waits that could run, and the cost of the step is proportional to the admitted requests.
 struct Throng : OneTenant {
     static constexpr size_t lines_count = 64;
     static constexpr uint64_t enough = uint64_t{1} << 40;
@@ -265,7 +265,7 @@ struct Throng : OneTenant {
             its.place = co_await line.enter(its.bytes, its.stop.token());
         }(*lines[request.line], request));
     }
-    // Ends one that is inside, or cancels one that waits.
+    // Ends a request in flight, or cancels a waiting one.
     void leave(bool is_inside) {
         const size_t first = random.below(requests.size());
         for (size_t i = 0; i < requests.size(); ++i) {
@@ -300,11 +300,11 @@ struct Throng : OneTenant {
             bytes += each->bytes;
             with_payload += each->bytes > 0;
         }
-        // A lower limit ends nothing.
+        // A lower limit ends no request.
         if (inside > std::exchange(inside_before, inside)) {
             EXPECT_LE(inside, limit(limits.requests_in_flight));
         }
-        // One that is larger than the limit is inside alone.
+        // A request that is larger than the limit runs alone.
         if (bytes > std::exchange(bytes_before, bytes) && with_payload > 1) {
             EXPECT_LE(bytes, limit(limits.bytes_in_flight));
         }
@@ -317,7 +317,7 @@ struct Throng : OneTenant {
             payload_waits |= each->bytes > 0;
             one_does_not_fit |= bytes > 0 && bytes + each->bytes > limit(limits.bytes_in_flight);
         }
-        // The first by turn decides. Here it is not known which one that is.
+        // The request whose turn it is decides. The model does not know which one that is.
         EXPECT_TRUE(!has_room || !payload_waits || one_does_not_fit) << "payload waits";
     }
     static Task<> run(Throng& self) {
@@ -364,7 +364,7 @@ struct Throng : OneTenant {
     std::vector<std::unique_ptr<Line>> lines;
     std::vector<std::unique_ptr<Request>> requests, left;
 };
-TEST(InFlight, WhatEndsCostsTheSameHoweverManyWait) {
+TEST(InFlight, TheCostOfAnEndDoesNotDependOnWaitingLines) {
     for (uint64_t seed = 1; seed <= seeds() && !testing::Test::HasFailure(); ++seed) {
         SCOPED_TRACE(fmt::format("seed {}", seed));
         Throng throng(seed);

@@ -1,4 +1,4 @@
-// Rates of tenants, and what is forgotten of them; on simulated time.
+// Rates of tenants, and when an account is dropped, on simulated time.
 #include "crowd_test_support.h"
 
 namespace ros2s::admission {
@@ -34,7 +34,7 @@ TEST(Rates, OfNamesAndOfDataAreTwo) {
     }
 }
 
-// A look-up whose reply has payload is one on names, and its bytes count.
+// A look-up whose reply has payload counts as a request on names, and its bytes count.
 TEST(Rates, OfNamesHoldWithPayload) {
     sim::World world(1);
     Accounts accounts(world.core(),
@@ -50,7 +50,7 @@ TEST(Rates, OfNamesHoldWithPayload) {
     EXPECT_EQ(account->use({Work::write, 4096}, now), now + 1s);
 }
 
-// A batch is admitted as one name, and counts as all of its names.
+// A batch is admitted as one name, and afterwards charged for all its names.
 TEST(Rates, NamesOfABatchCount) {
     OneTenant tenant({.names = 1000, .burst = 10ms});
     Line line(tenant.admission, tenant.account->number);
@@ -87,7 +87,7 @@ TEST(Rates, AreKeptOnceOnTheWay) {
     EXPECT_EQ(tenant.account->metrics.bytes.value(), 0U);
 }
 
-// Three requests at once. One at a time is inside, and each stays for 15 ms.
+// Three requests at once. They run one at a time, 15 ms each.
 Task<> wait_for(OneTenant& tenant) {
     Line line(tenant.admission, tenant.account->number);
     Nursery nursery(tenant.world.core(), 3);
@@ -121,7 +121,7 @@ TEST(Rates, WaitingForThemAndForATurnAreCountedApart) {
     }
 }
 
-// Who gives up has waited, too.
+// The wait of a cancelled request counts, too.
 Task<> give_up(OneTenant& tenant) {
     Line line(tenant.admission, tenant.account->number);
     Nursery nursery(tenant.world.core(), 2);
@@ -163,7 +163,7 @@ TEST(Rates, DoNotDelayTheEndOfALine) {
     tenant.world.run(end_rates(tenant));
 }
 
-// What was reserved for requests that were cancelled is free again.
+// The reservation of a cancelled request is released.
 Task<> cancel_many(OneTenant& tenant) {
     Line line(tenant.admission, tenant.account->number),
         other(tenant.admission, tenant.account->number);
@@ -188,7 +188,7 @@ TEST(Rates, ACancelledRequestUsesNothing) {
     tenant.world.run(cancel_many(tenant));
 }
 
-// Rates of which one was wrong, while requests wait for it.
+// A rate is corrected while requests wait because of it.
 Task<> correct_rates(OneTenant& tenant) {
     Line line(tenant.admission, tenant.account->number),
         other(tenant.admission, tenant.account->number);
@@ -232,7 +232,7 @@ Task<> use_up(sim::World& world, Accounts& accounts) {
         EXPECT_EQ(accounts.open(fmt::format("CN=passer-by {}", i))->weight(), 3U);
         EXPECT_LE(accounts.all().size(), Accounts::kept_max + 2);
     }
-    // It owes something, so it is kept.
+    // It has a debt, so it is kept.
     EXPECT_EQ(accounts.open("CN=0")->number, number);
     EXPECT_EQ(accounts.find(held->number), held);
     co_await sleep_for(world.core(), 2s);

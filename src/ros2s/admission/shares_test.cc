@@ -23,9 +23,8 @@ void shares_by_weight(uint64_t seed, uint32_t weight_most) {
     for (size_t i = 0; i < tenants.size(); ++i) {
         const Crowd::Source& source = *crowd.sources[i];
         const double entitled = crowd.served() * tenants[i].weight / weights;
-        // Requests are whole: five of them may be missing, or too many. One may always be inside,
-        // even if it costs more than the tenant's part of what all may have inside. The others then
-        // have less.
+        // The tolerance is five whole requests. One request may always run, even if it costs more
+        // than the tenant's share of the capacity. The others then get less.
         const auto one = static_cast<double>(time_of(source.bytes));
         const auto shared = static_cast<double>(Limits().shared.count());
         const bool few_inside = shared * tenants[i].weight / weights < 2 * one;
@@ -78,8 +77,8 @@ TEST(Shares, FollowTheWeightsForEver) {
     EXPECT_NEAR(crowd.sources[1]->all() / crowd.served(), 0.8, 0.01);
 }
 
-// The first has a full queue. Whatever the others do, it has nearly its part. What may be inside is
-// a whole number of requests, so a tenant with large ones has a little less.
+// The first tenant has a full queue. Whatever the others do, it gets nearly its share. The capacity
+// is a whole number of requests, so a tenant with large ones gets a little less.
 void no_starvation(uint64_t seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Random random(seed);
@@ -115,11 +114,11 @@ TEST(Shares, AReaderPassesAFloodOfLargeWrites) {
     crowd.run();
     const auto large = static_cast<int64_t>(time_of(1 << 20));
     EXPECT_LE(crowd.sources[0]->slowest.count(), 2 * large + static_cast<int64_t>(time_of(4096)));
-    // The flood gets all that the reader leaves.
+    // The flood gets all the time that the reader leaves.
     EXPECT_GE(crowd.served(), 0.99 * 400e6);
 }
 
-// A list begins as a look at one name. What it found is charged afterwards.
+// A list is admitted with the cost of one name. The names that it finds are charged afterwards.
 TEST(Shares, CountWhatRequestsTurnedOutToCost) {
     for (const size_t depth : {size_t{1}, size_t{64}}) {
         Crowd crowd(1, {{}, {}});
@@ -138,7 +137,7 @@ TEST(Sizes, ASmallReadPassesTheStreamOfItsLine) {
     Crowd::Source& stream = crowd.add(1 << 20, 1, 64);
     Crowd::Source& reader = crowd.add_on(stream.account, stream.lines, 4096, 1);
     crowd.run();
-    // Not behind 64 writes, but behind those that were inside.
+    // It waits for the admitted writes, not for all 64.
     const auto large = static_cast<int64_t>(time_of(1 << 20));
     EXPECT_LE(reader.slowest.count(), 5 * large);
     EXPECT_GE(stream.all(), 0.9 * 400e6);
@@ -154,7 +153,7 @@ TEST(Sizes, SmallReadsDoNotStarveTheStreamOfTheirLine) {
     EXPECT_NEAR(readers.all() / crowd.served(), 0.5, 0.03);
 }
 
-// Alone with large requests, a tenant keeps as many inside as it has.
+// A tenant that is alone with large requests can have all of them in flight.
 TEST(Sizes, WithoutSmallReadsAStreamHasItsWholeQueueInside) {
     Crowd crowd(1, {{}});
     Crowd::Source& stream = crowd.add(1 << 20, 1, 64);
@@ -199,7 +198,7 @@ TEST(Sessions, SixteenOfEachOf64TenantsHaveTheirShares) {
 
 // The core works on long requests in slices of 64 KiB (runtime/slices.h). A processor that is the
 // reader's alone, at its share of the time, takes twice as long for a request.
-TEST(Shares, AReaderBesideAFloodIsHalfAsSlowAgainAsAtItsShareAlone) {
+TEST(Shares, AReaderKeepsItsLatencyDuringAFlood) {
     Crowd crowd(1, {{}, {}});
     crowd.slice_ns = time_of(4096);
     Crowd::Source& reader = crowd.add(4096, 1, 1);

@@ -34,7 +34,7 @@ Result<> check_mounted(const std::string& mount_point, const std::string& refusa
         ::statfs(mount_point.c_str(), &status) == 0 && ::stat(mount_point.c_str(), &root) == 0;
     if (found && status.f_type == FUSE_SUPER_MAGIC && root.st_ino == fs::root_node.value) return {};
     return report.fail(Code::busy, "{} (nothing is mounted there now: {})", refusal,
-                       found ? "no FUSE file system's root" : std::strerror(errno));
+                       found ? "not the root of a FUSE file system" : std::strerror(errno));
 }
 
 bool is_mount_of(const pool::OwnerRecord& owner, const Uri& uri) {

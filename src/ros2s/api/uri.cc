@@ -90,7 +90,8 @@ class Parser {
         const auto authority = text_.substr(at_, end - at_);
         const size_t begin = std::exchange(at_, end);
         if (authority.empty()) return {};
-        if (authority.contains('@')) return wrong(begin, "it names a user, and there are none");
+        if (authority.contains('@'))
+            return wrong(begin, "it names a user; leave out the part before '@'");
         std::string_view host = authority;
         std::string_view port;
         bool has_port = false;
@@ -240,16 +241,16 @@ class Parser {
                                              {"data", &uri_.data}}) {
                 if (value->empty()) continue;
                 return wrong(text_.find('?'),
-                             fmt::format("'{}' is of a Ceph cluster, whose configuration is not "
-                                         "named: add rados=/etc/ceph/ceph.conf",
+                             fmt::format("'{}' is of a Ceph cluster, whose configuration file is "
+                                         "missing: add rados=/etc/ceph/ceph.conf",
                                          key));
             }
             return {};
         }
         if (uri_.transport != Uri::Transport::local) {
             return wrong(0,
-                         "a Ceph cluster (rados) is used by this process: write ros2s+local://. "
-                         "A DPU has it among the pools of its settings");
+                         "only ros2s+local:// opens a Ceph cluster (rados). To reach one through a "
+                         "DPU, name it under 'pools' in the DPU's settings");
         }
         if (!uri_.dir.empty()) {
             return wrong(text_.find('?'),
@@ -265,7 +266,7 @@ class Parser {
         if (is_rados || uri_.transport == Uri::Transport::local) {
             if (!uri_.host.empty()) {
                 return wrong(text_.find("://") + 3,
-                             "ros2s+local opens a pool in this process and takes no host; three "
+                             "ros2s+local opens a pool in this process and takes no host: three "
                              "slashes follow 'ros2s+local:'");
             }
             if (uri_.dir.empty() && !is_rados) {

@@ -149,7 +149,7 @@ TEST(Uri, RefusesEveryBadOneWithOneSentenceThatSaysWhere) {
         {"ros2s+local:///p/c?dir=a&rados=b", "(dir) or in a Ceph cluster (rados), not both"},
         {"ros2s+local:///p/c?dir=a&user=client.x", "'user' is of a Ceph cluster"},
         {"ros2s+local:///p/c?metadata=m", "add rados=/etc/ceph/ceph.conf"},
-        {"ros2s://h/p/c?rados=b", "used by this process: write ros2s+local://"},
+        {"ros2s://h/p/c?rados=b", "only ros2s+local://"},
         {"ros2s+local://h/p/c?rados=b", "takes no host"},
         {"ros2s+local:///p/c?rados=b&provider=shm", "'provider' selects one: leave it out"},
         {"ros2s+local:///p/c?rados=", "'rados' has no value"},

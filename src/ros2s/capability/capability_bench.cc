@@ -1,4 +1,4 @@
-// What it takes to sign a capability, and to verify a chain of two with a proof of its holder.
+// The cost of signing a capability, and of verifying a chain of two with its holder's proof.
 #include <benchmark/benchmark.h>
 
 #include "ros2s/base/check.h"

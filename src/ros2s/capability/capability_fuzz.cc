@@ -1,5 +1,5 @@
-// Any bytes as a capability or as a wish. They are refused, or are what encode() makes of the
-// result; and no chain of them is believed.
+// Any bytes as a capability or as a request for one. They are refused, or encode() of the result
+// gives the same bytes. No chain of them is accepted.
 #include "ros2s/base/check.h"
 #include "ros2s/capability/chain.h"
 

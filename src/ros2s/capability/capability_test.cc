@@ -1,5 +1,5 @@
-// Capabilities, chains of them, and the keys that sign them. Each attack differs from a chain that
-// is accepted in one thing.
+// Capabilities, chains of them, and the keys that sign them. Each attack changes one thing in a
+// valid chain.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ struct Parties {
         narrower.parent = hash_of(root);
         return {root, sign(narrower, program)};
     }
-    // What is wrong with it; empty: nothing.
+    // The reason why it is invalid; empty: it is valid.
     [[nodiscard]] std::string wrong(const Chain& chain) const {
         std::string why;
         const auto verified = verify(chain, expected, why);
@@ -135,7 +135,7 @@ TEST(Capability, AUseCoversLess) {
     EXPECT_TRUE(some.covers({.rights = right_read, .directories = false, .container = "a-b*"}));
     EXPECT_FALSE(some.covers({.rights = right_read, .directories = false, .container = "a*"}));
     EXPECT_FALSE(some.covers({.rights = right_read, .directories = false, .container = "*"}));
-    // A label is no pattern.
+    // A label is not a pattern.
     EXPECT_FALSE(one.covers({.rights = right_read, .directories = false, .container = "a-1*"}));
 }
 
@@ -174,15 +174,15 @@ TEST(Chain, AttacksAreRefused) {
         {"all containers", [](Parties& p) { p.second.use.container = "*"; }, "more rights"},
         {"from directories to all", [](Parties& p) { p.first.use.directories = true; },
          "more rights"},
-        {"a later end", [](Parties& p) { p.second.expires += 1s; }, "more time"},
-        {"an earlier begin", [](Parties& p) { p.second.not_before -= 1s; }, "more time"},
+        {"a later end", [](Parties& p) { p.second.expires += 1s; }, "outside the time"},
+        {"an earlier begin", [](Parties& p) { p.second.not_before -= 1s; }, "outside the time"},
         {"another tenant", [](Parties& p) { p.second.tenant = "bob"; }, "another tenant"},
         {"another generation", [](Parties& p) { p.second.generation = 8; }, "another generation"},
         {"another pool", [](Parties& p) { p.second.audience = uuid_of(7); }, "another pool"},
         {"both for another pool",
          [](Parties& p) { p.first.audience = p.second.audience = uuid_of(7); }, "another pool"},
         {"expired", [](Parties& p) { p.expected.now = at(1310s); }, "expired"},
-        {"of the future", [](Parties& p) { p.expected.now = at(999s); }, "future"},
+        {"of the future", [](Parties& p) { p.expected.now = at(999s); }, "not valid yet"},
         {"only the second expired", [](Parties& p) { p.second.expires = at(1050s); }, "expired"},
         {"an issuer nobody knows", [](Parties& p) { p.expected.issuers = {p.stranger.shown()}; },
          "did not issue it"},
@@ -201,12 +201,12 @@ TEST(Chain, OfOtherLinksIsRefused) {
     Parties all;
     const Chain good = all.chain();
     EXPECT_THAT(all.wrong({}), HasSubstr("one or two"));
-    // Truncated: the part that the tenant signed proves nothing alone.
+    // Truncated: the link that the tenant signed is not valid alone.
     EXPECT_THAT(all.wrong({good[1]}), HasSubstr("not a capability"));
     EXPECT_THAT(all.wrong({good[1], good[0]}), HasSubstr("not a capability"));
     EXPECT_THAT(all.wrong({good[0], good[0]}), HasSubstr("not a capability"));
-    // Extended by the DPU: a third is too many, and in the place of the second it is not signed by
-    // the tenant's program.
+    // Extended by the DPU: a third link is refused, and so is one that replaces the second, because
+    // the tenant's program did not sign it.
     Capability third = all.second;
     third.issuer = all.dpu.shown();
     third.holder = all.stranger.shown();
@@ -221,7 +221,7 @@ TEST(Chain, OfOtherLinksIsRefused) {
     EXPECT_THAT(own.wrong({root}), HasSubstr("did not issue it"));
     // The engine's name with another key.
     EXPECT_THAT(all.wrong({sign(all.first, all.stranger)}), HasSubstr("signature"));
-    // The second link of another first one, of the same program.
+    // The second link of another chain of the same program.
     Parties later;
     later.first.id = uuid_of(0x44);
     EXPECT_THAT(all.wrong({sign(later.first, later.engine), good[1]}),
@@ -243,7 +243,7 @@ TEST(Chain, AProofIsForOneSession) {
     EXPECT_FALSE(proves(proof_message(nonce, 5, "shm", {all.chain()[0]}), all.dpu));
     EXPECT_FALSE(proves(proof_message(nonce, 5, "shm", all.chain()), all.program));
     EXPECT_FALSE(is_signed_by(all.dpu.shown(), proof_message(nonce, 5, "shm", all.chain()), ""));
-    // A signature for one purpose serves no other.
+    // A signature for one purpose is not valid for another.
     EXPECT_FALSE(
         proves(wish_message(proof_message(nonce, 5, "shm", all.chain()), "pool"), all.dpu));
 }

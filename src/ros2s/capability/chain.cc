@@ -19,21 +19,21 @@ std::string message_of(std::string_view signed_bytes) {
 // Empty: nothing.
 std::string_view wrong_with(const Capability& link, const Expected& expected) {
     if (link.audience != expected.audience) return "it is for another pool";
-    if (expected.now < link.not_before) return "it is of the future";
+    if (expected.now < link.not_before) return "it is not valid yet";
     if (expected.now >= link.expires) return "it has expired";
-    if (link.expires - link.not_before > life_max + clock_slack) return "its time is too long";
+    if (link.expires - link.not_before > life_max + clock_slack) return "it is valid for too long";
     return {};
 }
 
 std::string_view wrong_between(const Capability& parent, const std::string& parent_bytes,
                                const Capability& child) {
-    if (child.issuer != parent.holder) return "the holder of the one before did not sign it";
+    if (child.issuer != parent.holder) return "the holder of the previous one did not sign it";
     if (child.parent != hash_of(parent_bytes)) return "it narrows another capability";
     if (child.tenant != parent.tenant) return "it is for another tenant";
     if (child.generation != parent.generation) return "it is for another generation";
-    if (!parent.use.covers(child.use)) return "it has more rights than the one before";
+    if (!parent.use.covers(child.use)) return "it has more rights than the previous one";
     if (child.not_before < parent.not_before || child.expires > parent.expires) {
-        return "it has more time than the one before";
+        return "it is valid outside the time of the previous one";
     }
     return {};
 }

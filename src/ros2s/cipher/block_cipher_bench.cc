@@ -1,4 +1,4 @@
-// What one core needs to encrypt and decrypt a block, and to begin with a salt that it has not met.
+// The time that one core takes to encrypt and decrypt a block, and to start with a new salt.
 #include "block_cipher.h"
 
 #include <benchmark/benchmark.h>

@@ -19,7 +19,7 @@ namespace {
 using namespace object;
 using Kind = Operation::Kind;
 
-// Counts requests. Returns sizes of its own if a test says so.
+// Counts requests. Returns false sizes if a test says so.
 class CountingStore final : public ForwardingStore {
   public:
     explicit CountingStore(ObjectStore& below) : ForwardingStore(below) {}
@@ -125,7 +125,7 @@ class Store : public testing::TestWithParam<Layout> {
         operation.seals = std::move(seal);
         return update(memory_, std::move(operation));
     }
-    // Changes a byte of what the store has.
+    // Changes a byte of the stored data.
     void flip(const Akey& akey, uint64_t offset, uint8_t bits = 1) {
         if (GetParam() == Layout::seals) {
             const bool data = is_data(akey);
@@ -141,7 +141,7 @@ class Store : public testing::TestWithParam<Layout> {
         std::string byte = fetched_;
         byte[0] = static_cast<char>(byte[0] ^ bits);
         ASSERT_TRUE(update(memory_, write(offset, byte, akey)).has_value());
-        // Both arrays get one epoch again, as one who knows the format would do.
+        // Both arrays get the same epoch again, as an attacker who knows the format would do.
         world_.run([](Store& self) -> Task<> {
             Transaction transaction;
             for (const Akey& each : {data_akey(), cells_akey()}) {
@@ -194,7 +194,8 @@ TEST_P(Store, WholeBlocksAreOneRequestAndPartsAreTwo) {
     EXPECT_EQ(cipher_->metrics().read_first.value(), 1U);
 }
 
-// A host's write has its CRC in the digest. The store below gets one that tells nothing of it.
+// The digest of a host's write contains its CRC. The store below gets a digest that does not reveal
+// it.
 TEST_P(Store, DigestsBelowAreOfTheKey) {
     const OperationId id{.client = {{7}}, .slot = 3, .sequence = 9, .digest = 0x1234};
     const auto send = [this](ObjectStore& to, Transaction transaction) {
@@ -210,7 +211,7 @@ TEST_P(Store, DigestsBelowAreOfTheKey) {
     const uint64_t below = counted_.last_digest;
     EXPECT_NE(below, id.digest);
     EXPECT_NE(below, 0U);
-    // After a restart, with a newer version of the data key: the question whether it was done.
+    // After a restart, with a newer version of the data key: the repeated request is recognized.
     CipherStore reopened(world_.core(), counted_, container_, test_keys(2, GetParam()));
     Transaction question{.id = id};
     question.conditions.push_back({.kind = Condition::Kind::exists, .object = array_object});
@@ -218,7 +219,7 @@ TEST_P(Store, DigestsBelowAreOfTheKey) {
     const auto again = send(reopened, question);
     EXPECT_EQ(counted_.last_digest, below);
     EXPECT_TRUE(again.has_value() && again->epoch == first->epoch);
-    // Another request of the same name.
+    // Another request with the same operation id.
     question.id.digest = 0x1235;
     EXPECT_EQ(send(reopened, question).error().code, Code::name_taken);
     // Equal digests are not seen to be equal: neither of another request, nor under another key.
@@ -234,7 +235,7 @@ TEST_P(Store, DigestsBelowAreOfTheKey) {
     EXPECT_NE(counted_.last_digest, below);
 }
 
-// Cells that were read once are used again, until anybody changes the array.
+// Cells are read once and then used again until a client changes the array.
 TEST_P(Store, KeptCellsAreThoseOfThePresentBlocks) {
     if (GetParam() == Layout::seals) GTEST_SKIP() << "seals come with each fetch";
     const auto other = make_client();
@@ -280,7 +281,7 @@ TEST(CellCaches, AreBoundedAndForgetTheOldest) {
     cache.add(array_object, Dkey::integer(99), {6}, 10, cells);
     EXPECT_EQ(cache.find(array_object, Dkey::integer(99), 10, found), Epoch{6});
     EXPECT_FALSE(cache.find(array_object, Dkey::integer(99), 0, found));
-    // Nothing is kept of an array that would fill it.
+    // Cells of an array that would fill the cache are not kept.
     cache.add(array_object, Dkey::integer(7), {6}, uint64_t{1} << 28, cells);
     EXPECT_FALSE(cache.find(array_object, Dkey::integer(7), uint64_t{1} << 28, found));
     EXPECT_LE(cache.bytes(), 20'000U);
@@ -338,7 +339,7 @@ TEST_P(Store, EveryChangedByteBelowIsAnErrorThatNamesTheBlock) {
     EXPECT_GT(cipher_->metrics().refused_blocks.value(), 400U);
 }
 
-// The blocks are good: what is older than they are is only the size.
+// The blocks are correct. Only the size is older.
 TEST_P(Store, AnArrayThatGrowsDuringAFetchIsNoDamage) {
     const std::string text = pattern(2 * block_bytes + 300, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
@@ -354,7 +355,7 @@ TEST_P(Store, AnArrayThatGrowsDuringAFetchIsNoDamage) {
         EXPECT_EQ(counted_.older_sizes, 0);
     }
     EXPECT_EQ(cipher_->metrics().refused_blocks.value(), 0U);
-    // It does not try for ever.
+    // The number of attempts is bounded.
     counted_.older_sizes = 10;
     EXPECT_FALSE(fetch(*cipher_, 10, text.size() - 10).status.has_value());
     EXPECT_EQ(counted_.older_sizes, 8);
@@ -508,7 +509,7 @@ class SlowStore : public Store {
     SlowStore() : Store({.delay_max = std::chrono::microseconds(100)}) {}
 };
 
-// Each of many writers, of two clients, has bytes of its own in the same few blocks.
+// Many writers of two clients write different bytes in the same few blocks.
 TEST_P(SlowStore, WritersWithinABlockLoseNothing) {
     const auto other = make_client();
     constexpr size_t each = 50;
@@ -531,7 +532,7 @@ TEST_P(SlowStore, WritersWithinABlockLoseNothing) {
     EXPECT_GT(cipher_->metrics().conflicts.value() + other->metrics().conflicts.value(), 0U);
 }
 
-// As some programs do that read only to warm a cache.
+// Some programs do this to warm a cache.
 TEST_P(SlowStore, ReadsIntoTheSameMemoryAreNoDamage) {
     const std::string text = pattern(16 * block_bytes, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
@@ -554,7 +555,7 @@ TEST_P(SlowStore, ReadsIntoTheSameMemoryAreNoDamage) {
     EXPECT_EQ(cipher_->metrics().refused_blocks.value(), 0U);
 }
 
-// Readers beside a writer of whole blocks see one of its versions, never an error.
+// Readers see one version of a concurrent writer of whole blocks, never an error.
 TEST_P(SlowStore, ReadersSeeOneVersion) {
     const std::vector<std::string> versions = {pattern(4096, 1), pattern(4096, 2)};
     const auto reader = make_client();

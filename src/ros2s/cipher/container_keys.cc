@@ -58,7 +58,7 @@ class Decryption final : public StoreLayers {
         }
         auto keys = unwrap_all(found->record, *provider_, trouble);
         if (!keys) {
-            co_return report.fail(keys.error(), "{} is encrypted, and its key cannot be had: {}",
+            co_return report.fail(keys.error(), "{} is encrypted, and its key is not available: {}",
                                   shown, trouble.text());
         }
         auto layer = std::make_shared<CipherStore>(reactor, store, record.id, std::move(*keys),

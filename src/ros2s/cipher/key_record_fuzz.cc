@@ -1,4 +1,4 @@
-// Any bytes as a record of keys. They are refused, or are what encode() makes of the result.
+// Any bytes as a record of keys. They are refused, or encode() of the result gives the same bytes.
 #include "key_record.h"
 #include "ros2s/base/check.h"
 

@@ -252,11 +252,11 @@ TEST_F(Containers, AreRefusedWithoutIt) {
     Report none;
     EXPECT_EQ(to_errno(open(nullptr, none).error()), EKEYREJECTED);
     EXPECT_THAT(none.text(), HasSubstr("is encrypted, and this side has no keys"));
-    // The provider forgets the key: what it protects is gone.
+    // The provider loses the key: the data that it protects cannot be read.
     std::filesystem::remove(path("acme"));
     Report gone;
     EXPECT_EQ(to_errno(open(gone).error()), EKEYREJECTED);
-    EXPECT_THAT(gone.text(), HasSubstr("its key cannot be had"));
+    EXPECT_THAT(gone.text(), HasSubstr("its key is not available"));
     EXPECT_THAT(gone.text(), HasSubstr(path("acme")));
     write_key("acme", std::string(64, '5'));
     Report wrong;
@@ -276,7 +276,7 @@ TEST_F(Containers, GetAnotherKeyWithoutNewData) {
         EXPECT_TRUE(keys.has_value());
         EXPECT_TRUE(
             co_await replace_keys(self.call_, self.store_, self.record_.id, found->epoch, *keys));
-        // Somebody who found the record before does not undo it.
+        // A client that read the record before does not undo the change.
         const auto late = co_await replace_keys(self.call_, self.store_, self.record_.id,
                                                 found->epoch, found->record);
         EXPECT_EQ(late.error().code, Code::condition_failed);
@@ -285,7 +285,7 @@ TEST_F(Containers, GetAnotherKeyWithoutNewData) {
     EXPECT_EQ(read_file(), text_);
 }
 
-// A mount goes on for a time when its key is gone, and uses a key that has replaced it.
+// A mount continues for a time after its key was removed, and uses a key that replaced it.
 TEST_F(Containers, AreUsedForATimeWhenTheirKeyIsGone) {
     encrypt("acme");
     write_file();
@@ -313,7 +313,7 @@ TEST_F(Containers, AreUsedForATimeWhenTheirKeyIsGone) {
     EXPECT_EQ(read_after(std::chrono::minutes(1)), 0);
 }
 
-// Requests that end before the question about the key is answered do not keep the answer away.
+// Requests with short deadlines do not prevent the check of the key.
 TEST_F(Containers, AreNotUsedLongerByRequestsWithShortDeadlines) {
     encrypt("acme");
     write_file();
@@ -418,7 +418,7 @@ TEST_F(Containers, WhoseCreationWasKilledHoldNothingAndCanBeRemoved) {
             const auto entries = world_.run(store_.list(
                 call_, record.id, {.what = object::ListRequest::What::objects, .limit = 100}));
             EXPECT_EQ(entries->entries.size(), 2U);  // the root and the counter of nodes
-            // Nobody takes it for an encrypted one: it has no keys.
+            // It is not taken for an encrypted container: it has no keys.
             const auto found = world_.run(find_keys(call_, store_, record.id, "c", report));
             EXPECT_EQ(found.error().code, Code::not_found);
         } else if (!done) {

@@ -192,9 +192,9 @@ Result<> Pkcs11Keys::find_key(Session& session, const std::string& name, Report&
     }
     std::string trouble;
     if (done != CKR_OK) {
-        trouble = fmt::format("cannot be had: {}", shown(done));
+        trouble = fmt::format("cannot be found: {}", shown(done));
     } else if (count != 1) {
-        trouble = count == 0 ? "is not there" : "is there more than once";
+        trouble = count == 0 ? "is missing" : "exists more than once";
     } else if (bytes != key_bytes) {
         trouble = fmt::format("has {} bits, not {}", bytes * 8, key_bytes * 8);
     } else {
@@ -207,7 +207,7 @@ Result<> Pkcs11Keys::find_key(Session& session, const std::string& name, Report&
 
 Result<> Pkcs11Keys::log_in(const Session& session, Report& report) const {
     if (pin_source_.empty()) {
-        return reject_key(report, fmt::format("the token of {} wants a PIN: write it into a file "
+        return reject_key(report, fmt::format("the token of {} needs a PIN: write it into a file "
                                               "of mode 0600, and add ?pin-source=FILE",
                                               shown_));
     }

@@ -132,9 +132,9 @@ TEST_F(Token, TellsWhatIsWrongWithAKey) {
     add_key("twice", 2);
     const auto keys = open(uri());
     ASSERT_NE(keys, nullptr);
-    expect_rejected(*keys, "none", AllOf(HasSubstr("'none'"), HasSubstr("is not there")));
+    expect_rejected(*keys, "none", AllOf(HasSubstr("'none'"), HasSubstr("is missing")));
     expect_rejected(*keys, "short", HasSubstr("has 128 bits, not 256"));
-    expect_rejected(*keys, "twice", HasSubstr("is there more than once"));
+    expect_rejected(*keys, "twice", HasSubstr("exists more than once"));
     Report report;
     EXPECT_EQ(keys->wrap("../x", counting_key(0), report).error().code, Code::invalid);
     add_key("long", 3);
@@ -158,7 +158,7 @@ TEST_F(Token, AWrongPinIsTriedOnce) {
     Report report;
     EXPECT_TRUE(keys->wrap("acme", counting_key(0), report).has_value()) << report.text();
     const auto without = open(fmt::format("pkcs11:token=acme?module-path={}", module));
-    expect_rejected(*without, "acme", HasSubstr("wants a PIN"));
+    expect_rejected(*without, "acme", HasSubstr("needs a PIN"));
 }
 
 TEST_F(Token, MayBeAbsent) {

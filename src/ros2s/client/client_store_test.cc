@@ -141,7 +141,7 @@ struct Rig {
     Result<> fetch(FetchItem& item) { return world.run(client.fetch(call, container, {&item, 1})); }
 };
 
-// Whoever receives them finds it. What the store reports as corrupt is withheld all the same.
+// The receiver detects the damage. Data that the store reports as corrupt is still withheld.
 TEST(ClientStore, PassesForwardedBytesOnWithTheirChecksums) {
     Rig rig;
     FetchItem item = rig.item(Rig::array, {0, 12'000});
@@ -186,7 +186,8 @@ TEST(ClientStore, WithholdsCorruptBytesAndNamesThem) {
     EXPECT_EQ(rig.window, Rig::bytes);
 }
 
-// Another process writes to the window: that is not the store's damage, and the bytes still arrive.
+// Another process writes to the window. The store's data is not damaged, and the bytes still
+// arrive.
 TEST(ClientStore, ReadsAgainWhatOthersCanChange) {
     Rig rig;
     rig.wire.on_fetch = BadWire::Harm::flip_shared;

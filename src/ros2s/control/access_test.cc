@@ -1,5 +1,5 @@
-// Rights: a second subject with a valid certificate gets the rights in the settings. The log has
-// what it was refused, and what it did.
+// Rights: a second subject with a valid certificate has the rights in the settings. The log shows
+// its refused and its executed calls.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -65,7 +65,7 @@ class WhoMayDoWhat : public testing::Test {
     Report report_;
 };
 
-TEST_F(WhoMayDoWhat, WhoHasNoEntryHasNothing) {
+TEST_F(WhoMayDoWhat, ASubjectWithoutAnEntryHasNoRights) {
     start({});
     const auto pools = rig_->here([&] { return mallory_->list_pools(call_, report_); });
     ASSERT_TRUE(pools) << report_.text();
@@ -95,7 +95,7 @@ TEST_F(WhoMayDoWhat, WhoHasNoEntryHasNothing) {
                 SizeIs(6));
 }
 
-TEST_F(WhoMayDoWhat, ContainersAreSeenMadeAndDestroyedByThoseWhoMay) {
+TEST_F(WhoMayDoWhat, ContainerCallsNeedTheirRight) {
     start({{"read", "pool/shared"}, {"create", "pool/mallory-*"}});
     ASSERT_EQ(create(*alice_, "shared"), done) << report_.text();
     ASSERT_EQ(create(*mallory_, "mallory-1"), done) << report_.text();
@@ -123,7 +123,7 @@ TEST_F(WhoMayDoWhat, ContainersAreSeenMadeAndDestroyedByThoseWhoMay) {
     EXPECT_THAT(rig_->lines.with(") destroyed the container pool/mallory-1 ("), SizeIs(1));
 }
 
-// They take turns with everything else that the tenant does, and count for it.
+// They take turns with the tenant's other requests, and count for the tenant.
 TEST_F(WhoMayDoWhat, CallsOnContainersAreTheirTenants) {
     start({{"read", "pool/c"}});
     const auto counted = [this](const std::string& name) {
@@ -143,7 +143,7 @@ TEST_F(WhoMayDoWhat, CallsOnContainersAreTheirTenants) {
     EXPECT_EQ(create(*alice_, "made"), done);
     EXPECT_EQ(destroy(*alice_, "made"), done);
     EXPECT_EQ(counted("CN=alice"), 2U);
-    // What was refused has taken no turn.
+    // Refused calls have not used a turn.
     EXPECT_EQ(create(*mallory_, "other"), Code::denied);
     EXPECT_EQ(counted("CN=mallory"), 3U);
     uint64_t inside = 1;
@@ -161,7 +161,7 @@ TEST_F(WhoMayDoWhat, AMountIsForWhatItsSubjectMayDo) {
         EXPECT_EQ(mount(session, container, false), Code::denied) << container;
     }
     EXPECT_THAT(rig_->lines.with("may not read the container pool/alices: refused"), SizeIs(2));
-    // It asked for reading and writing, and got what it has a right to.
+    // It requested reading and writing, and got only the access that it has a right to.
     const session::MountId mounted = rig_->mount(*mallory_, session, "c");
     session::FixedMountLocator locator({session, mounted});
     RemoteNamespace names(*mallory_, locator, alice);

@@ -1,4 +1,4 @@
-// Calls of one caller wait for each other, and nobody else's do.
+// Calls of one caller wait for each other. They do not delay calls of other callers.
 #include "caller_turns.h"
 
 #include <gtest/gtest.h>

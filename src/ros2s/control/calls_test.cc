@@ -229,7 +229,7 @@ v1::OpenSessionRequest good_session() {
     return request;
 }
 
-TEST_F(Calls, SenselessSessionsAreRefused) {
+TEST_F(Calls, InvalidSessionRequestsAreRefused) {
     start();
     v1::Sessions::Stub stub(channel());
     const auto refused = [&](auto change, const char* says) {
@@ -263,7 +263,7 @@ TEST_F(Calls, SenselessSessionsAreRefused) {
     EXPECT_TRUE(stub.Open(&context, good_session(), &reply).ok());
 }
 
-TEST_F(Calls, SenselessFileRequestsAreRefused) {
+TEST_F(Calls, InvalidFileRequestsAreRefused) {
     start();
     const uint64_t mount = rig_->mount(*client_, session_).value;
     v1::Files::Stub stub(channel());
@@ -439,7 +439,7 @@ TEST_F(Calls, HealthIsServedAndDrained) {
         << "what there is goes on";
 }
 
-TEST_F(Calls, WhatIsNoRequestIsRefused) {
+TEST_F(Calls, MalformedRequestsAreRefused) {
     start();
     const auto answer = [&](const char* method, std::string_view request) {
         return exchange(channel(), fmt::format("/ros2s.control.v1.{}", method), request);
@@ -491,7 +491,7 @@ TEST_F(Calls, ReflectionNamesTheServices) {
 
 // ---- addresses that cannot be used
 
-TEST_F(Calls, WhatCannotBeListenedOnIsSaid) {
+TEST_F(Calls, AnUnusableAddressIsReported) {
     start();
     const auto refused = [&](std::vector<std::string> listen, pki::Identity identity, Code code,
                              const char* says) {

@@ -73,7 +73,7 @@ class Capabilities {
     virtual Task<Result<>> show(const Call& /*call*/, session::Session& /*session*/,
                                 capability::Chain /*chain*/, std::string /*nonce*/,
                                 std::string /*proof*/, Report& report) {
-        co_return report.fail(Code::unsupported, "this server has no use for capabilities");
+        co_return report.fail(Code::unsupported, "this server takes no capabilities");
     }
     // Revokes that capability of the tenant, and what was made of it. Its program gets no other one
     // for an hour. Returns how many sessions used it. Errors: not_found, invalid (another

@@ -1,4 +1,4 @@
-// Connections of strangers, and lack of descriptors: the control plane keeps working.
+// The control plane keeps working when strangers connect and when file descriptors run out.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>

@@ -146,7 +146,7 @@ TEST_F(Control, ALimitOfSessionsIsNamed) {
     EXPECT_TRUE(rig.here([&] { return client->keep_alive(call_, opened.id, report_); }));
 }
 
-TEST_F(Control, WhatCannotBeOpenedIsSaid) {
+TEST_F(Control, ARefusedOpeningHasASentence) {
     Rig rig({.sessions = {.per_subject_max = 1}});
     const auto client = rig.client();
     const auto refused = [&](SessionWish wish, Code code, const char* says) {
@@ -229,7 +229,7 @@ TEST_F(Control, AServerMustNotChooseAnotherProvider) {
     }
 }
 
-TEST_F(Control, ASessionWithoutATicketIsNone) {
+TEST_F(Control, ASessionWithoutATicketIsRefused) {
     Rig rig({.tickets = {.per_subject_max = 1}});
     const auto client = rig.client();
     const OpenedSession opened = rig.open(*client);

@@ -1,4 +1,4 @@
-// Any bytes as requests: decoding ends in a refusal with a sentence, or in values that the tables
+// Any bytes as requests: they are refused with a sentence, or decoded into values that the tables
 // accept.
 #include "fields.h"
 #include "ros2s/base/check.h"

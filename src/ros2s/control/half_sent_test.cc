@@ -1,5 +1,5 @@
-// Requests that are begun and never finished, and replies that are never taken: they take only
-// their client's resources. The attacker's HTTP/2 is written by hand.
+// Requests that are begun and never finished, and replies that are never read, use only their
+// client's resources. The attacker's HTTP/2 is written by hand.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
@@ -84,7 +84,7 @@ class HalfSender {
             quiet = !hear(100);
         }
     }
-    // How many of them the server has ended.
+    // The number of streams that the server has ended.
     [[nodiscard]] size_t refused() {
         while (hear(0)) {
         }
@@ -270,7 +270,7 @@ TEST_F(HalfSent, ARequestThatIsNotWholeInTimeEnds) {
 // tenant could have replies for all its streams in memory.
 TEST_F(HalfSent, CallsCountUntilTheirRepliesAreTakenWhichIsLimited) {
     constexpr uint64_t most = 8, asked = 200;
-    // Long enough to ask all of it before the first are ended.
+    // Long enough to send all requests before the first are ended.
     Rig rig({.control = {.request_max = 5s, .calls_per_subject_max = most}});
     std::vector<std::unique_ptr<HalfSender>> senders;
     for (int i = 0; i < 2; ++i) {

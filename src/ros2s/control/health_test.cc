@@ -93,7 +93,7 @@ TEST_F(Health, AWatcherIsToldOfEachChangeAndOfTheEnd) {
     for (Watching* each : {&server, &pool, &none}) EXPECT_EQ(each->end(), grpc::StatusCode::OK);
 }
 
-TEST_F(Health, AWatcherGoesWhenHeLikes) {
+TEST_F(Health, AWatcherMayLeaveAtAnyTime) {
     const auto alice = stub("alice");
     Watching watching(*alice, "");
     EXPECT_EQ(watching.next(), HealthCheckResponse::SERVING);

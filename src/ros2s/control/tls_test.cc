@@ -233,7 +233,7 @@ TEST_F(Tls, RenewedFilesCountFromTheNextConnectionOn) {
     EXPECT_GT(rig_->open(*rig_->client()).id.value, 0u);
     EXPECT_THAT(rig_->lines.with("was read again"), SizeIs(1));
 
-    // Files that do not fit together are not used, and one log line says so.
+    // Files that do not match are not used, and one log line reports this.
     std::ofstream(rig_->certificates.of("server").certificate_file) << "no certificate\n";
     EXPECT_EQ(serial(), after);
     EXPECT_EQ(serial(), after);

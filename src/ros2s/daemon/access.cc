@@ -16,14 +16,15 @@ config::Group describe_access(session::AccessTable::Settings& settings, Clients 
     if (clients == Clients::hosts) {
         for (const auto& key : {
                  config::Records::Key{"users",
-                                      "of its machine, for whom it may act: any, or "
+                                      "user ids for which its machine may act: any, or "
                                       "1000-1999, 5000."},
-                 {"groups", "that its users may be in: any, or 1000-1999."},
+                 {"groups", "group ids that its users may have: any, or 1000-1999."},
                  {"root_squash", "yes: its user 0 and group 0 act as user nobody."},
-                 {"squash", "UID:GID: every user acts as this one."},
-                 {"uid_map", "HOST:STORED:COUNT: numbers of its users, and those in containers."},
+                 {"squash", "UID:GID: the user and group for all its requests."},
+                 {"uid_map",
+                  "HOST:STORED:COUNT: maps user ids of its machine to those in containers."},
                  {"gid_map", "the same for groups."},
-                 {"may", "what its root may make: devices, set_ids, privileged_attributes."},
+                 {"may", "what its root may create: devices, set_ids, privileged_attributes."},
              }) {
             keys.push_back(key);
         }

@@ -36,7 +36,7 @@ class Cores : public testing::Test {
     [[nodiscard]] CoreWatch watch() const {
         return CoreWatch({reactors_[0].get(), reactors_[1].get()});
     }
-    // Asks, and waits until all cores but a stuck one have slept again, and worked: a core counts
+    // Asks, and waits until all cores except a stuck one have slept and worked again: a core counts
     // a step only after it.
     std::optional<size_t> ask(CoreWatch& watch, std::optional<size_t> stuck = {}) const {
         uint64_t before[2];

@@ -7,7 +7,7 @@
 namespace ros2s::daos {
 namespace {
 
-// As Linux has it: a name belongs to one of four namespaces.
+// As in Linux, a name belongs to one of four namespaces.
 Result<> check_xattr(std::string_view name) {
     for (const std::string_view space : {"user.", "trusted.", "security.", "system."}) {
         if (!name.starts_with(space)) continue;
@@ -39,7 +39,7 @@ Result<struct stat> DaosFileSystem::change(const Object& object, fs::SetAttribut
         if (*changes.size > INT64_MAX) return fail(Code::too_large, INT64_MAX);
     }
     if (changes.mode && S_ISLNK(type)) return fail(Code::unsupported);
-    // The sticky bit that other clients cannot have set either.
+    // The sticky bit, which other clients cannot set either.
     if (changes.mode && (*changes.mode & S_ISVTX) != 0) return fail(Code::unsupported);
     const auto chunk = static_cast<uint64_t>(status.st_blksize);
     if (changes.size && chunk > 1 && *changes.size % chunk == 1 &&
@@ -79,8 +79,8 @@ Result<struct stat> DaosFileSystem::change(const Object& object, fs::SetAttribut
     return status;
 }
 
-// DAOS 2.6.5 does not cut a chunk of which one byte stays, and makes that byte 0. Here the whole
-// chunk goes, and the byte is written again.
+// DAOS 2.6.5 does not truncate a chunk to one byte, and zeroes that byte. Here the whole chunk is
+// removed, and the byte is written again.
 Result<> DaosFileSystem::keep_first_byte(const Object& object, uint64_t size) const {
     char byte = 0;
     d_iov_t range{.iov_buf = &byte, .iov_buf_len = 1, .iov_len = 1};

@@ -30,13 +30,14 @@ class Connection final : public DaosPool, private Poller {
     [[nodiscard]] const PoolOptions& options() const { return options_; }
     [[nodiscard]] daos_handle_t handle() const { return pool_; }
 
-    // The result of `function`, which blocks, on a helper thread.
+    // Runs `function`, which blocks, on a helper thread. Returns its result.
     template <class F>
     Task<std::invoke_result_t<F&>> run(const Call& call, F function) {
         return run_in_turn(options_.turns, blocking_, reactor_, call, std::move(function));
     }
-    // A thread for the whole of an operation that takes locks. One that waits for a lock, or has
-    // one, has a thread already, so that a lock's holder never waits for those of its tenant.
+    // A helper thread for a whole operation that takes locks. An operation that holds or waits for
+    // a lock therefore already has a thread, so the holder of a lock never waits for threads of its
+    // tenant.
     Task<Result<ThreadTurns::Permit>> enter(const Call& call) {
         return enter_in_time(options_.turns, reactor_, call);
     }
@@ -58,7 +59,8 @@ class Connection final : public DaosPool, private Poller {
         }
         const int error = rc == 0 ? request.event.ev_error : rc;
         (void)dfs.daos_event_fini(&request.event);
-        // libdfs gives a positive errno. A request that its library failed may have DAOS's number.
+        // libdfs returns a positive errno. A request that failed in its library may have a DAOS
+        // number.
         co_return error < 0 ? checked_der(error) : checked(error);
     }
 

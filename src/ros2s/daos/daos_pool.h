@@ -21,7 +21,7 @@ namespace ros2s::daos {
 struct PoolOptions {
     std::string pool;                    // label or UUID
     std::string system = "daos_server";  // the name of the DAOS system
-    // A name that the loader finds, or a path.
+    // A library name that the loader finds, or a path.
     std::string library = "libdfs.so";
     // As foreign::LocalFsOptions::turns.
     ThreadTurns* turns = nullptr;
@@ -43,7 +43,7 @@ class DaosPool {
                                                                Report& report) = 0;
     // Labels of its containers; one without a label is omitted.
     virtual Task<Result<std::vector<std::string>>> containers(Call call) = 0;
-    // Must be called, after all file systems were closed.
+    // Must be called after all file systems were closed.
     virtual Task<> close() = 0;
 };
 

@@ -93,7 +93,7 @@ class DaosFileSystem final : public fs::FileSystem {
         OpenFlags flags;
         uint64_t reads = 0, read_bytes = 0, writes = 0, written_bytes = 0;
         Semaphore reading_names;
-        // Of a directory: its names when it was last read from the start. A cookie is the position
+        // For a directory: its names when it was last read from the start. A cookie is the position
         // after a name.
         std::vector<std::string> names{};
         size_t names_bytes = 0;  // memory for them, of this share
@@ -102,7 +102,7 @@ class DaosFileSystem final : public fs::FileSystem {
         uint32_t in_flight = 0;
         Event idle;
     };
-    // Semaphores that are held until it is destroyed.
+    // Semaphores that are held for the lifetime of this object.
     class Locks;
     // A name that a call reads or changes.
     struct Entry {
@@ -123,13 +123,14 @@ class DaosFileSystem final : public fs::FileSystem {
     [[nodiscard]] Result<> move(const Object& from, const std::string& name, const Found& moved,
                                 const Object& to, const std::string& new_name,
                                 const std::optional<Found>& there, RenameFlags flags) const;
-    // `bytes`: the memory that the names may need, and then do. Errors also: no_memory.
+    // `bytes`: the maximum memory for the names; afterwards the memory in use. Errors also:
+    // no_memory.
     [[nodiscard]] Result<std::vector<std::string>> list(const Object& directory,
                                                         size_t& bytes) const;
     [[nodiscard]] Result<> read_path(const Object& directory, const std::string& path,
                                      const fs::Caller* caller, fs::ReadManyItem& item) const;
 
-    // Of a directory whose names are used. Errors: stale, not_directory, not_found (it was
+    // Holds a directory whose names are used. Errors: stale, not_directory, not_found (it was
     // removed).
     [[nodiscard]] Result<NodeUse> use_directory(NodeId id);
     // Runs `work(object)` on a helper thread, again if the node was moved meanwhile.
@@ -142,12 +143,12 @@ class DaosFileSystem final : public fs::FileSystem {
         ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
         co_return co_await with_object(thread, id, std::move(work));
     }
-    // Of names, in a fixed order.
+    // Locks names, in a fixed order.
     Task<Locks> lock(std::vector<Entry> places);
-    // Holds off, or is, the removal of a directory.
+    // Locks against the removal of a directory, or for the removal if `removes`.
     Task<> lock_entries(Locks& locks, NodeId directory, bool removes);
-    // Holds off, or is, a change of the size of a file: that depends on it, and may read bytes and
-    // write them again.
+    // Locks against changes of the size of a file, or for such a change if `changes`. The change
+    // depends on the size, and may read bytes and write them again.
     Task<> lock_size(Locks& locks, NodeId file, bool changes);
     [[nodiscard]] Task<Result<Attributes>> add(const Call& call, NodeId parent,
                                                std::string_view name, mode_t mode,
@@ -207,7 +208,7 @@ auto DaosFileSystem::with_object(const ThreadTurns::Permit& thread, NodeId id, W
         const ObjectRef object = node->object;
         auto result = co_await connection_.run(thread, [&] { return work(*object); });
         if (result || result.error().code != Code::not_found) co_return result;
-        // Its name is another one now, or a rename of this process is about to record it.
+        // The node has another name now, or a rename of this process is about to record one.
         node = nodes_.find(id);
         if (node == nullptr || node->parent == nullptr) co_return fail(Code::stale);
         std::vector<Entry> places;

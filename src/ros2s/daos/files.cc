@@ -12,11 +12,11 @@
 namespace ros2s::daos {
 namespace {
 
-// Files of read_many at once.
+// The number of files that read_many reads at once.
 constexpr size_t read_many_at_once = 16;
 constexpr uint32_t names_listed_at_once = 512;
 
-// Of one buffer; as long as the request.
+// The list for one buffer. It lives as long as the request.
 struct Buffer {
     d_iov_t range{};
     d_sg_list_t list{};
@@ -27,7 +27,7 @@ struct Buffer {
     Buffer& operator=(const Buffer&) = delete;
 };
 
-// A number for an entry whose node is not known: none of a node's.
+// A number for an entry without a known node. No node has this number.
 NodeId unknown_node(NodeId directory, std::string_view name) {
     const uint64_t crc = crc32c(std::as_bytes(std::span(name)));
     return {uint64_t{1} << 63 | (crc << 31 ^ directory.value)};
@@ -88,7 +88,7 @@ Task<Result<fs::Opened>> DaosFileSystem::create(const Call& call, NodeId parent,
         auto opened = co_await open(without_end(call), node->node, flags);
         if (opened) co_return opened;
         forget(node->node, 1);
-        // It was removed before it was open.
+        // It was removed before it could be opened.
         const bool gone = opened.error().code == Code::stale;
         if (!gone || flags.exclusive) co_return fail(opened.error());
     }
@@ -127,7 +127,7 @@ Task<Result<uint64_t>> DaosFileSystem::pread(const Call&, FileHandle handle, fs:
 
 Task<Result<>> DaosFileSystem::write(OpenFile& file, ConstBytes from, uint64_t offset) {
     const ObjectRef object = file.node.object;
-    // libdfs does not change what it writes.
+    // libdfs does not change the memory of a write.
     Buffer buffer(Bytes(const_cast<std::byte*>(from.data()), from.size()));
     co_return co_await connection_.transfer([&](daos_event_t* event) {
         return dfs_.dfs_write(mount_, object->get(), &buffer.list, offset, event);
@@ -168,7 +168,7 @@ Task<Result<>> DaosFileSystem::fsync(const Call&, FileHandle handle) {
     co_return Result<>{};
 }
 
-// libdfs cuts a file off if the hole is at its end. The last byte is therefore written as a zero.
+// libdfs truncates a file if the hole is at its end. The last byte is therefore written as a zero.
 Task<Result<>> DaosFileSystem::punch_hole(const Call& call, FileHandle handle, uint64_t offset,
                                           uint64_t length) {
     ROS2S_CO_TRY_ASSIGN(OpenFile* const file, find_open(handle, true));
@@ -261,7 +261,7 @@ Task<Result<std::vector<fs::DirectoryEntry>>> DaosFileSystem::readdir(const Call
             std::min(file->names.size(), cookie + std::min(limit, file->names.size()));
         if (end == cookie) break;
         const size_t first = cookie;
-        // Types, which libdfs does not list.
+        // Fetches types, which a listing of libdfs does not have.
         std::vector<mode_t> types(end - first, 0);
         std::vector<NodeId> ids(end - first);
         for (size_t i = first; i < end; ++i) {

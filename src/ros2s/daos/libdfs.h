@@ -58,8 +58,8 @@ struct Libdfs {
     ROS2S_DAOS_FUNCTIONS(ROS2S_DAOS_FUNCTION)
 #undef ROS2S_DAOS_FUNCTION
 
-    // `file`: a path, or a name that the loader finds. Errors: unsupported, with a sentence (it is
-    // not there, lacks a function, or has another version of the interface).
+    // `file`: a path, or a name that the loader finds. Errors: unsupported, with a sentence (the
+    // library is missing, lacks a function, or has another version of the interface).
     [[nodiscard]] static Result<Libdfs> load(const std::string& file, Report& report);
 };
 

@@ -200,7 +200,7 @@ Task<std::vector<Result<Attributes>>> DaosFileSystem::lookup_many(
 
 // ---- new names
 
-// libdfs gives a new object this process's ids. Here it gets its owner's.
+// libdfs gives a new object the ids of this process. This sets the owner's.
 Result<Found> DaosFileSystem::make(const Object& directory, const std::string& name, mode_t mode,
                                    const std::string& target, Owner owner) const {
     dfs_obj_t* object = nullptr;
@@ -236,7 +236,7 @@ Task<Result<Attributes>> DaosFileSystem::add(const Call& call, NodeId parent, st
     Locks locks = co_await lock({{.directory = parent, .name = owned}});
     co_await lock_entries(locks, parent, false);
     if (directory->is_removed) co_return fail(Code::not_found);
-    // As POSIX has it for directories with this bit.
+    // As in POSIX for directories with this bit.
     if ((directory->mode & S_ISGID) != 0) {
         owner.gid = directory->gid;
         if (S_ISDIR(mode)) mode |= S_ISGID;
@@ -337,7 +337,7 @@ Task<Result<>> DaosFileSystem::rmdir(const Call& call, NodeId parent, std::strin
 
 // ---- names that move
 
-// libdfs would remove the object in its way whatever it is, and a name that is moved to itself.
+// libdfs would remove any object at the target, and also a name that is moved to itself.
 Result<> DaosFileSystem::move(const Object& from, const std::string& name, const Found& moved,
                               const Object& to, const std::string& new_name,
                               const std::optional<Found>& there, RenameFlags flags) const {
@@ -364,7 +364,7 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
     ROS2S_CO_TRY_ASSIGN(const NodeUse from, use_directory(parent));
     ROS2S_CO_TRY_ASSIGN(const NodeUse to, use_directory(new_parent));
     ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
-    // A move may be one of a directory. Otherwise two of them could make a loop together.
+    // The moved object may be a directory. Without this lock, two moves could form a loop.
     std::optional<SemaphoreHold> moving;
     if (parent != new_parent) {
         co_await moving_directories_.acquire();

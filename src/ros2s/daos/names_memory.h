@@ -20,7 +20,7 @@ class NamesMemory {
   public:
     static constexpr size_t bytes_max = size_t{128} << 20;
 
-    // Of one tenant. It exists as long as it is in use or has bytes.
+    // The memory of one tenant. It exists while it is in use or has bytes.
     struct Share {
         explicit Share(Reactor& reactor) : turn(reactor, 1) {}
         Semaphore turn;  // of listings
@@ -39,7 +39,7 @@ class NamesMemory {
         if (share == nullptr) share = std::make_shared<Share>(reactor_);
         return share;
     }
-    // Takes what the tenant may have now, and returns how much that is.
+    // Takes as much as the tenant may have now. Returns the amount.
     size_t take_all(Share& share) {
         const size_t used = std::min(bytes_ + share.bytes, bytes_max);
         const size_t more = (bytes_max - used) / 2;

@@ -1,4 +1,4 @@
-// What tenants may have of the memory for names.
+// How much of the memory for names each tenant may use.
 #include "names_memory.h"
 
 #include <gtest/gtest.h>
@@ -15,12 +15,12 @@ TEST(NamesOfTenants, EachLeavesHalfOfTheRest) {
     NamesMemory memory(world.core());
     const auto first = memory.share_of(1), second = memory.share_of(2), third = memory.share_of(3);
     EXPECT_EQ(memory.take_all(*first), 64 * mib);
-    // It has all that it may have, however often it asks.
+    // The tenant is at its limit, however often it asks.
     EXPECT_EQ(memory.take_all(*first), 0U);
     EXPECT_EQ(memory.take_all(*second), 32 * mib);
     EXPECT_EQ(memory.take_all(*third), 16 * mib);
     EXPECT_EQ(memory.take_all(*memory.share_of(4)), 8 * mib);
-    // A listing that has ended keeps what it needs.
+    // A finished listing keeps the memory that it needs.
     memory.give_back(*first, 63 * mib);
     EXPECT_EQ(memory.bytes(), (1 + 32 + 16 + 8) * mib);
     EXPECT_EQ(memory.share_of(1), first);

@@ -36,7 +36,7 @@ void Nodes::removed(Node& node) {
 }
 
 void Nodes::place(Node& node, Node* parent, const std::string& name) {
-    // Other programs change names, so two of them may contradict each other.
+    // Other programs change names, so two recorded names may contradict each other.
     for (const Node* above = parent; above != nullptr; above = above->parent) {
         if (above == &node) parent = nullptr;
         if (parent == nullptr) break;

@@ -68,7 +68,7 @@ class Nodes {
 
     // The node for `name` in `parent`, with one more reference. Null parent: the root.
     Node& add(Found found, Node* parent, const std::string& name);
-    // It was found under another name than before, or again.
+    // Records the name under which it was found, which may be new.
     void found_at(Node& node, Found found, Node* parent, const std::string& name);
     void removed(Node& node);
     // Null: it never was, or is forgotten.

@@ -1,4 +1,5 @@
-// A checkpoint's cut: each node as it was at one moment, also if it changes during the cut.
+// A checkpoint's cut: it has each node as it was at one moment, even if the node changes during the
+// cut.
 #include "cache.h"
 
 #include <gtest/gtest.h>

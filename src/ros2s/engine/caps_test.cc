@@ -1,5 +1,5 @@
-// What containers use and may use: counts are exact, also after crashes; caps refuse what would
-// exceed them and nothing else.
+// Space and files of containers, and their caps. The counts are exact, also after crashes. A cap
+// refuses only updates that would exceed it.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -30,7 +30,7 @@ Task<object::ContainerRecord> record_of(Pool& pool, std::string label = "c") {
     co_return object::ContainerRecord{};
 }
 
-// The same by listing everything.
+// Counts the same by listing everything.
 Task<Amount> recount(Pool& pool) {
     using What = object::ListRequest::What;
     Amount used;
@@ -68,7 +68,7 @@ Task<Result<object::Commit>> change(Pool& pool, std::vector<object::Operation> o
     transaction.operations = std::move(operations);
     co_return co_await pool.store->update(pool.call, pool.container, transaction);
 }
-// Nothing: it was done.
+// Returns nothing: the request succeeded.
 Task<std::optional<Code>> code_of(Pool& pool, std::vector<object::Operation> operations) {
     const auto done = co_await change(pool, std::move(operations));
     co_return done ? std::nullopt : std::optional(done.error().code);
@@ -178,7 +178,7 @@ TEST(Caps, APoolOfAnEarlierProgramIsCounted) {
     pool.world.run(open_of_before(pool));
 }
 
-// What one block under an integer dkey counts.
+// The space that one block under an integer dkey counts.
 constexpr uint64_t one_block = block_bytes + object::akey_bytes + 8 + 1;
 
 Task<> full_container(Pool& pool) {
@@ -196,7 +196,7 @@ Task<> full_container(Pool& pool) {
     EXPECT_EQ(space->free_bytes, 0U);
     EXPECT_EQ(space->total_values, 2U);
     EXPECT_EQ(space->free_values, 2U);
-    // What needs no more space is done: in place, truncated, as a hole, removed.
+    // Updates that need no more space succeed: overwrites, truncation, holes, removals.
     EXPECT_OK(co_await pool.write(3, 1, 2));
     EXPECT_OK(co_await change(pool, {{.kind = Kind::punch_extent,
                                       .object = {1, 1},
@@ -212,12 +212,12 @@ Task<> full_container(Pool& pool) {
         pool, {{.kind = Kind::punch_dkey, .object = {1, 1}, .dkey = object::Dkey::integer(0)}}));
     EXPECT_OK(co_await pool.write(11, 1, 3));
     EXPECT_EQ((co_await pool.write(12, 1, 3)).error().code, Code::over_cap);
-    // A cap below what is used takes nothing away.
+    // A cap below the used space removes nothing.
     EXPECT_OK(co_await pool.store->set_container(pool.call, pool.container, {.bytes = one_block}));
     EXPECT_OK(co_await pool.expect(11, 1, 3));
     EXPECT_OK(co_await pool.write(11, 1, 4));
     EXPECT_EQ((co_await pool.store->space(pool.call, pool.container))->free_bytes, 0U);
-    // The caps are there after a crash, and go away.
+    // The caps survive a crash, and can be removed.
     EXPECT_OK(co_await pool.crash_and_open());
     EXPECT_EQ((co_await pool.write(12, 1, 3)).error().code, Code::over_cap);
     EXPECT_OK(co_await pool.store->set_container(pool.call, pool.container, {.bytes = 0}));
@@ -283,7 +283,7 @@ TEST(Caps, WritesInFlightDoNotExceedThem) {
     }
 }
 
-// What operations on arrays plan to add, and what the arrays have afterwards, block by block.
+// Compares the planned growth of operations on arrays with the actual growth, block by block.
 struct GrowthModel {
     static constexpr int64_t key_bytes = object::akey_bytes + 8 + 1;
     std::map<std::string, std::set<uint64_t>> arrays;  // their blocks, by dkey

@@ -1,4 +1,5 @@
-// The cleaner beside random updates, against a model; and what it does and leaves alone.
+// The cleaner during random updates, compared with a model; which blocks it moves and which it
+// leaves.
 #include "cleaner.h"
 
 #include <gtest/gtest.h>

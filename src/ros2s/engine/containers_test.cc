@@ -19,7 +19,7 @@ Task<> make_and_destroy(ContainersBench& bench) {
     EXPECT_EQ((co_await bench.all.destroy(bench.call, made->id)).error().code, Code::not_found);
     EXPECT_FALSE(bench.state.containers.contains(made->id));
     EXPECT_EQ(bench.committer.counters.transactions.value(), 3U);
-    // A destruction that a crash interrupted continues.
+    // A destruction that a crash interrupted is resumed.
     bench.state.containers[Twenty::id].value.retired = true;
     co_await bench.all.resume_purges();
     EXPECT_TRUE(bench.state.containers.empty());

@@ -286,7 +286,7 @@ Task<> records_after_checkpoint(SmallPool& pool) {
     rot_records(pool, 7, 2);
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, NorAreTheFirstRecordsAfterACheckpoint) {
+TEST(DamagedPool, TheFirstRecordsAfterACheckpointAreNotATornTail) {
     SmallPool pool(1);
     pool.world.run(records_after_checkpoint(pool));
 }
@@ -300,7 +300,7 @@ Task<> records_of_later_openings(SmallPool& pool) {
     rot_records(pool, 7, 2);  // the restart records of both openings
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, NorAreTheRestartRecordsOfTwoOpenings) {
+TEST(DamagedPool, RestartRecordsOfTwoOpeningsAreNotATornTail) {
     SmallPool pool(1);
     pool.world.run(records_of_later_openings(pool));
 }
@@ -313,7 +313,7 @@ Task<> far_records(SmallPool& pool) {
     rot_records(pool, 5, 190);
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, NorAreManyRecordsInARow) {
+TEST(DamagedPool, ManyRecordsInARowAreNotATornTail) {
     SmallPool pool(1);
     pool.create_options.journal_bytes = 2 << 20;
     pool.world.run(far_records(pool));
@@ -362,7 +362,7 @@ TEST(DamagedPool, AGroupThatIsDroppedIsLogged) {
     EXPECT_THAT(lines, HasSubstr("was dropped"));
 }
 
-// What a tenant could write into a record: everything is right but what is secret.
+// A record that a tenant could write: everything is correct except the secret.
 Task<> forged_header(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     co_await pool.crash();
@@ -384,8 +384,8 @@ TEST(DamagedPool, AHeaderWithoutTheIncarnationProvesNothing) {
     pool.world.run(forged_header(pool));
 }
 
-// The ring far behind the end is read only for proof. The longest record of this ring has 512
-// blocks, and 1,024 are read, in pieces of 256: the last of them cannot be.
+// The ring far behind the end is read only to prove the end. The longest record of this ring has
+// 512 blocks, and 1,024 are read in pieces of 256: the last piece cannot be read.
 Task<> unreadable_old_lap(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     co_await pool.crash();
@@ -487,7 +487,7 @@ TEST(DamagedPool, AnIndexThatIsOldOrEmpty) {
     pool.world.run(wrong_index(pool));
 }
 
-// The blocks that the last record of the journal, and no later one, needs.
+// The blocks that only the last record of the journal needs.
 std::set<uint64_t> blocks_of_last_record(SmallPool& pool) {
     std::set<uint64_t> blocks;
     uint64_t last = 0;
@@ -596,8 +596,8 @@ TEST(DamagedPool, AFailedWriteOrFlushEndsAllWriting) {
     }
 }
 
-// The blocks that it gave up can still be read from the cache. The next opening uses them, so they
-// must not be lost later, nor anything that depends on them.
+// The blocks that it released can still be read from the cache. The next opening uses them, so
+// neither they nor data that depends on them may be lost later.
 Task<> failed_flush_and_power_loss(SmallPool& pool) {
     EXPECT_OK(co_await pool.fill());
     bool failing = true;

@@ -1,5 +1,4 @@
-// Discards (TRIM): which blocks devices are told of, when the blocks are reused, and the effects of
-// an error.
+// Discards (TRIM): which blocks are discarded, when they are reused, and the effects of an error.
 #include <gtest/gtest.h>
 
 #include "pool_test_support.h"
@@ -130,7 +129,7 @@ Task<> write_into_a_full_pool(Discards& pool) {
     for (uint64_t dkey = 0; dkey < written; ++dkey) co_await pool.expect(dkey, 16);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Discard, WhoIsShortOfRoomWaitsForThoseUnderWayAlone) { run_ten(write_into_a_full_pool); }
+TEST(Discard, AnAllocationWaitsOnlyForRunningDiscards) { run_ten(write_into_a_full_pool); }
 
 Task<> go_on_after_a_refusal(Discards& pool) {
     co_await pool.start();

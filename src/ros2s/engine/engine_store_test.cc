@@ -66,7 +66,7 @@ TEST(EngineStore, WhatWasWrittenIsReadAlsoAfterReopening) {
     EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
 }
 
-// Names of changes of containers, as updates have them.
+// Operation ids of container changes.
 Task<Result<>> containers_once(Bench& bench) {
     ROS2S_CO_TRY(co_await bench.create());
     ROS2S_CO_TRY(co_await bench.open());
@@ -114,7 +114,7 @@ Task<Result<object::ContainerRecord>> create_for(Bench& bench, std::string owner
     co_return co_await bench.store->create_container(bench.call, properties);
 }
 
-// One owner makes all that it may. Another one, and an administrator, find room.
+// One owner creates as many containers as it may. Another owner and an administrator still can.
 Task<Result<>> one_owner_takes_all(Bench& bench) {
     ROS2S_CO_TRY(co_await bench.create());
     ROS2S_CO_TRY(co_await bench.open());
@@ -135,7 +135,7 @@ Task<Result<>> one_owner_takes_all(Bench& bench) {
     ROS2S_CO_TRY(co_await create_for(bench, "", "administrators"));
     ROS2S_CO_TRY(co_await bench.reopen());
     EXPECT_FALSE(co_await create_for(bench, "alice", "a-more"));
-    // As many as are free: she gives back two, which others may have, too.
+    // The limit is the number of free ones. She destroys two, which others may use, too.
     for (int i = 0; i < 2; ++i) {
         ROS2S_CO_TRY(co_await bench.store->destroy_container(bench.call, made[i]));
     }

@@ -125,8 +125,8 @@ TEST(Pool, AFullOneIsWrittenToInPlace) {
     }
 }
 
-// Writes in place over `dkeys` in one request, while eight writers do so all the time in a full
-// pool. The result, and the number of the others' updates.
+// Overwrites `dkeys` in place in one request, while eight writers do the same in a full pool.
+// Returns the result and the number of updates of the others.
 struct Beside {
     std::optional<Code> error;
     uint64_t others = 0;

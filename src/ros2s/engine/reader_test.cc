@@ -1,4 +1,4 @@
-// A Reader without a pool: a disk, and a node made by hand with the addresses on it.
+// A Reader without a pool: one disk, and a node whose block addresses the test sets.
 #include "reader.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Stored replies: their owners, how long they are kept, and a neighbour's effect on them.
+// Stored replies: their owners, how long they are kept, and how little one client can do to the
+// replies of another.
 #include "replies.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ Uuid named(uint8_t kind, uint32_t number) {
     return uuid;
 }
 Uuid owner(uint32_t number) { return named('o', number); }
-// An owner of a sender that has many.
+// An owner that belongs to a sender with many owners.
 Uuid owner_of(uint32_t sender, uint32_t number) {
     Uuid uuid = owner(sender);
     std::memcpy(uuid.bytes.data() + object::sender_bytes, &number, sizeof number);
@@ -134,7 +135,7 @@ TEST(Replies, AClientIsForgottenWholeAfterItsLeaseAndNeverDoneTwice) {
         if (reopened) kept.reopen();
         EXPECT_EQ(kept.again(id(1, 1, 0)), "answered");
         EXPECT_EQ(kept.again(id(1, 3)), "answered");
-        // Number 1 is no exception: it may have been done.
+        // This also holds for number 1, which may have been done.
         EXPECT_EQ(kept.again(id(1, 2, 0, 1)), expired);
         EXPECT_EQ(kept.again(id(1, 2, 0, 2)), expired);
         // The kept client's replies show that this one was not done.
@@ -171,7 +172,7 @@ TEST(Replies, InSumTheyAreBoundedToo) {
     EXPECT_EQ(kept.ask(id(50, 1, 0, 2)), "done");
 }
 
-// Neither do many together: the more they have, the sooner they are refused.
+// Many owners together cannot do it either: the more they have, the sooner they are refused.
 TEST(Replies, BigOwnersLeaveRoomForSmallOnes) {
     Kept kept({.per_owner_max = 1000, .slots_max = 4000, .lease = lease});
     std::map<uint32_t, uint32_t> done;
@@ -180,7 +181,7 @@ TEST(Replies, BigOwnersLeaveRoomForSmallOnes) {
     }
     for (uint32_t big = 1; big <= 6; ++big) {
         EXPECT_EQ(kept.ask(id(big, 1, 1)), busy) << big;
-        // The share of a sender, of which an owner leaves as much to others as it has.
+        // The share of a sender. An owner leaves as much of it to others as it uses itself.
         EXPECT_NEAR(done[big], 4000 / 9, 1) << big;
     }
     for (uint32_t client = 0; client < 200; ++client) {
@@ -236,7 +237,7 @@ Task<> flood(AnsweringPool& pool, uint32_t client, uint32_t slots, uint64_t& ref
     }
 }
 
-// 17 clients of a neighbour use each of their 4,096 slots, between a change and its repetition.
+// 17 clients of another owner use all of their 4,096 slots between a change and its repetition.
 Task<> seventy_thousand_between(AnsweringPool& pool) {
     co_await pool.start();
     const auto first = co_await pool.add(id(1, 1), true, "appended");

@@ -210,7 +210,7 @@ TEST(Pool, TwoGrowthsAtOnceGoOneByOne) {
     pool.world.run(grow_twice_at_once(pool));
 }
 
-// The devices' numbers of one core would not be those of another, or of the superblock.
+// Otherwise cores would number the devices differently from each other or from the superblock.
 Task<> grow_by_a_device_of_one_core(Pool& pool) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write(0, 4, 7));

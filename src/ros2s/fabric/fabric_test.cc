@@ -1,4 +1,4 @@
-// Descriptors, grant tables and hellos: the effects of any bytes on them.
+// Descriptors, grant tables and hellos, given any bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>

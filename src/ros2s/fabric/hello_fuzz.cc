@@ -1,5 +1,5 @@
-// Any bytes as a hello, as they are and with magic, version and CRC made valid. An accepted hello
-// encodes to the same bytes, and every answer to it is one sentence or none.
+// Any bytes as a hello: unchanged, and with valid magic, version and CRC. An accepted hello encodes
+// to the same bytes. Each answer to it is at most one sentence.
 #include <algorithm>
 
 #include "ros2s/base/check.h"

@@ -1,4 +1,5 @@
-// Strangers: what the peers of many listeners may cost together, and who makes room for whom.
+// Strangers: the resources that unauthenticated peers of all listeners may use together, and which
+// connection is closed to make room for another one.
 #include "strangers.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +62,7 @@ TEST_F(StrangersTest, AFloodAtSomeListenersLeavesRoomAtOthers) {
     EXPECT_EQ(shares[2].now + shares[3].now, 2U);
 }
 
-// It has no more than one at each listener, and so has the client.
+// The flooding address and the client have one connection at each listener.
 TEST_F(StrangersTest, AnAddressThatIsAtAllListenersMakesRoomForOneThatIsNot) {
     for (size_t listener = 0; listener < 8; ++listener) arrive(listener, "flood");
     Stranger& client = arrive(3, "client");
@@ -71,7 +72,7 @@ TEST_F(StrangersTest, AnAddressThatIsAtAllListenersMakesRoomForOneThatIsNot) {
     EXPECT_EQ(left("flood"), 7U);
 }
 
-TEST_F(StrangersTest, WhoIsAdmittedDoesNotCount) {
+TEST_F(StrangersTest, AdmittedPeersDoNotCount) {
     Stranger& admitted = arrive(0, "client");
     admitted.leave();
     for (int i = 0; i < 100; ++i) arrive(0, "client");
@@ -173,7 +174,7 @@ Task<> accept_at_many(Reactor& core) {
         co_await yield(core);
         uint64_t now = 0;
         for (const uint64_t each : accepted) now += each;
-        // 16, and one of each listener that waits for its turn, and its next one.
+        // 16, and for each listener one that waits for its turn and the next one.
         EXPECT_LE(now - before, 16 + 2 * listeners);
         before = now;
     }

@@ -244,8 +244,8 @@ void make_deep(const std::string& path) {
     ::close(above);
 }
 
-// Every node of a tenant's deep tree would otherwise cost as many system calls as it has parents,
-// on threads that all tenants share.
+// Otherwise each node of a tenant's deep tree would cost as many system calls as it has parents, on
+// threads that all tenants share.
 TEST(LocalFs, ATreeHasABoundedDepth) {
     const TemporaryDirectory directory;
     make_deep(directory.path());
@@ -274,7 +274,7 @@ Task<> find_more_than_fits(fs::FileSystem& fs, const std::string& path) {
     const std::vector<std::string_view> names{"3"};
     EXPECT_EQ((co_await fs.lookup_many(call, fs::root_node, names))[0].error().code, Code::busy);
     EXPECT_EQ((co_await fs.look_up_names(call, fs::root_node, names))[0].error().code, Code::busy);
-    // What has a node is found, and gets another name.
+    // A directory that has a node can be found and renamed.
     EXPECT_TRUE(co_await fs.lookup(call, fs::root_node, "1"));
     EXPECT_TRUE(co_await fs.link(call, found[0], fs::root_node, "linked"));
     const auto opened = co_await fs.create(call, fs::root_node, "1", 0644, {.write = true}, {});
@@ -283,7 +283,7 @@ Task<> find_more_than_fits(fs::FileSystem& fs, const std::string& path) {
         EXPECT_TRUE(co_await fs.close(call, opened->handle));
         fs.forget(opened->attributes.node, 1);
     }
-    // Nothing is made that could not be named.
+    // Nothing is created whose path would be too long.
     EXPECT_EQ((co_await fs.mkdir(call, fs::root_node, "new", 0755, {})).error().code, Code::busy);
     EXPECT_EQ((co_await fs.mknod(call, fs::root_node, "new", S_IFREG, 0, {})).error().code,
               Code::busy);
@@ -297,7 +297,7 @@ Task<> find_more_than_fits(fs::FileSystem& fs, const std::string& path) {
     co_await fs.close_all();
 }
 
-// Directories above those that a client refers to are counted nowhere else.
+// Only this counts the directories above those that a client refers to.
 TEST(LocalFs, HasABoundedNumberOfNodes) {
     const TemporaryDirectory directory;
     for (const char* const name : {"0", "1", "2", "3"}) {
@@ -364,8 +364,8 @@ Task<> ask_what_was_sent_before(fs::FileSystem& fs) {
     EXPECT_EQ((co_await fs.get_attributes(first, file->attributes.node))->size, 1U);
 }
 
-// It is unknown whether it was done. Repeating an append would write it twice, and repeating a
-// removal might remove what another program made meanwhile.
+// It is unknown whether the change was made. A repeated append would write twice, and a repeated
+// removal might remove another program's new file.
 TEST(LocalFs, RefusesWhatWasSentBefore) {
     const TemporaryDirectory directory;
     sim::World world(1);
@@ -449,7 +449,7 @@ Task<> look_up_many(fs::FileSystem& fs, uint32_t count) {
     for (const fs::NodeId node : nodes) fs.forget(node, 2);
 }
 
-// Each look-up used to take one, until there were none left.
+// Earlier, each look-up took a descriptor, until there were none left.
 TEST(LocalFs, LookUpsTakeABoundedNumberOfDescriptors) {
     const TemporaryDirectory directory;
     sim::World world(1);
@@ -486,7 +486,7 @@ TEST(LocalFs, ALaterFileIsAnotherNode) {
     world.run(fs->close_all());
 }
 
-// The process's files get no longer than that, as on a disk that is full.
+// Limits the size of the process's files, as on a full disk.
 class FileBytesMax {
   public:
     explicit FileBytesMax(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -540,7 +540,8 @@ TEST(LocalFs, AWriteThatDoesNotFitSaysHowMuchIsWritten) {
     world.run(fs->close_all());
 }
 
-// Whoever chooses the owner of a new file must not get one of this process's user, who may be root.
+// A host that chooses the owner of a new file must not get a file of this process's user, who may
+// be root.
 Task<> give_owners(fs::FileSystem& fs) {
     const Call call;
     const fs::Owner owners[] = {{0, 0}, {UINT32_MAX, UINT32_MAX}, {7, UINT32_MAX}, {UINT32_MAX, 7}};

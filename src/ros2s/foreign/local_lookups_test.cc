@@ -1,4 +1,4 @@
-// Which calls of LocalFs need helper threads, and how many jobs.
+// Which calls of LocalFs need helper threads, and how many jobs they need.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ using fs::root_node;
         }                                  \
     } while (false)
 
-// Counts jobs, and keeps them while it is held: the threads hang.
+// Counts jobs. While it is held, jobs do not run, as if the threads hung.
 class CountedPool final : public BlockingPool {
   public:
     explicit CountedPool(BlockingPool& inner) : inner_(inner) {}
@@ -56,7 +56,7 @@ std::vector<std::string> numbered(size_t count) {
     return names;
 }
 
-// In tmpfs, which has all names that exist in memory, and no others.
+// In tmpfs, where all existing names are cached in memory, and no others.
 class LocalFsInMemory : public testing::Test {
   protected:
     void SetUp() override {
@@ -195,7 +195,7 @@ class LocalFsInMemory : public testing::Test {
         fs->forget(made->attributes.node, 1);
         EXPECT_EQ(pool.jobs(), 1U);
     }
-    // Directories inside each other, of which only the deepest is referred to.
+    // Nested directories. Only the deepest one has a reference.
     Task<> make_chain(std::vector<fs::NodeId>& chain) {
         const Call call;
         chain.push_back(root_node);
@@ -216,7 +216,7 @@ class LocalFsInMemory : public testing::Test {
         EXPECT_FALSE(co_await is_there(500));
         EXPECT_FALSE(co_await is_there(436));
         EXPECT_TRUE(co_await is_there(435)) << "all were dropped in one piece";
-        // What is used again stays, and so does what is above it.
+        // A node that is used again stays, and so do its parents.
         const auto again = co_await fs->lookup(call, root_node, "d");
         CO_ASSERT(again);
         EXPECT_EQ(again->node, chain[1]);
@@ -240,9 +240,9 @@ TEST_F(LocalFsInMemory, WhatIsNotThereIsAskedForOnAThread) {
 }
 TEST_F(LocalFsInMemory, LooksUpNothingBehindLinks) { world.run(stops_at_links()); }
 TEST_F(LocalFsInMemory, RefusesNamesThatAreNone) { world.run(refuses_names()); }
-// Its blocks may have to be freed.
+// Closing it may free blocks.
 TEST_F(LocalFsInMemory, ARemovedFileIsClosedOnAThread) { world.run(removes_and_forgets()); }
-// A host makes chains of any length by moving one to the end of another.
+// A host can make a chain of any length by moving one chain to the end of another.
 TEST_F(LocalFsInMemory, AChainOfDirectoriesIsDroppedInSlices) { world.run(lets_go_of_a_chain()); }
 TEST_F(LocalFsInMemory, AChainIsDroppedBeforeTheFileSystemEnds) { world.run(forgets_a_chain()); }
 TEST_F(LocalFsInMemory, ManyNamesAreOneJob) { world.run(counts_jobs()); }
@@ -267,7 +267,7 @@ Task<> walk_in_proc(CountedPool& pool, sim::World& world) {
     co_await (*opened)->close_all();
 }
 
-// A file system that may ask a server for what the kernel has in memory.
+// A file system that may contact a server even for names that the kernel has cached.
 TEST(LocalFs, OtherFileSystemsAreAskedOnThreads) {
     sim::World world(1);
     CountedPool pool(world.blocking());
@@ -309,7 +309,7 @@ Task<> stop_a_walk(CountedPool& pool, sim::World& world) {
     co_await files.close_all();
 }
 
-// They would be kept until the process ends: nobody knows that they were looked up.
+// Otherwise they would be kept until the process ends, because no client knows them.
 TEST(LocalFs, AStoppedWalkGivesBackWhatItFoundAhead) {
     sim::World world(1);
     CountedPool pool(world.blocking());

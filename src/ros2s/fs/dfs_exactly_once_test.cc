@@ -1,5 +1,5 @@
-// Calls that are repeated at another mount, as a host repeats them when its DPU was restarted: the
-// store's reply decides, whatever others did in between.
+// Calls that are repeated at another mount, as a host does when its DPU restarts. The store's reply
+// decides, whatever other clients did in between.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -135,7 +135,7 @@ TEST_F(ExactlyOnce, ARepetitionOfWhatWasNotDoneDoesIt) {
     EXPECT_EQ(store_.replayed, 0U);
 }
 
-// What another client wrote in between stays, in each part.
+// Data that another client wrote in between stays, in each part.
 TEST_F(ExactlyOnce, AWriteOverChunksIsDoneOnceInEach) {
     const NodeId file = made(*first_, "f");
     const std::string old(3 * chunk_bytes, 'o'), fresh(3 * chunk_bytes, 'n');
@@ -154,7 +154,7 @@ TEST_F(ExactlyOnce, AnExclusiveCreationFindsItsOwnFile) {
     ASSERT_TRUE(found) << describe(found.error());
     EXPECT_EQ(found->attributes.node, created->attributes.node);
     EXPECT_EQ(found->attributes.uid, 5U);
-    // The next update with that name is another call.
+    // The next update with the same operation id is another call.
     EXPECT_EQ(run(second_->create(next(), root_node, "f", 0600, exclusive, {})).error().code,
               Code::exists);
     EXPECT_EQ(run(second_->create(again(), root_node, "f", 0600, exclusive, {})).error().code,
@@ -287,7 +287,7 @@ TEST_F(ExactlyOnce, APathIsCreatedOnce) {
         const auto opened_first = run(first_->open_path(next(), path, how));
         ASSERT_TRUE(opened_first);
         EXPECT_EQ(write({}, *first_, opened_first->handle, "kept"), Result<uint64_t>(4));
-        // It does not truncate what was written since.
+        // It does not truncate data that was written since.
         const auto opened_again = run(second_->open_path(again(), path, how));
         ASSERT_TRUE(opened_again) << path;
         EXPECT_EQ(opened_again->attributes.node, opened_first->attributes.node);
@@ -295,7 +295,7 @@ TEST_F(ExactlyOnce, APathIsCreatedOnce) {
     }
 }
 
-// What a mount remembers of directories is a condition of its creations.
+// A creation has the mount's cached knowledge of the directory as a condition.
 TEST_F(ExactlyOnce, ADirectoryThatOthersChangeOrRemove) {
     const auto dir = run(first_->mkdir({}, root_node, "d", 0755, {}));
     ASSERT_TRUE(dir);

@@ -258,7 +258,7 @@ TEST_F(DfsMountTest, AttributesOfANodeAreBounded) {
     unmount();
 }
 
-// Whoever has rights to the container at the engine can put anything where an attribute is.
+// A client with rights at the engine can store anything where an attribute is expected.
 TEST_F(DfsMountTest, AnArrayIsNoAttribute) {
     start();
     const NodeId node = create("file").attributes.node;
@@ -466,7 +466,7 @@ TEST_F(DfsMountTest, AWholePathIsOneRequest) {
     unmount();
 }
 
-// To find the names and the nodes, and to do it.
+// To find the names and the nodes, and for the operation itself.
 TEST_F(DfsMountTest, ARenameTakesTwoTrips) {
     start();
     (void)create("a");
@@ -570,7 +570,7 @@ TEST_F(DfsMountTest, AFileKnowsADirectoryThatHasIt) {
     EXPECT_EQ(above(), b) << "the next link is known again";
     ASSERT_TRUE(world_.run(fs_->rename(call_, b, "g", a, "f", {})));
     EXPECT_EQ(above(), a);
-    // What a rename replaces loses that name, too.
+    // A file that a rename replaces loses that name, too.
     const NodeId other = world_.run(fs_->mknod(call_, a, "o", S_IFREG | 0644, 0, owner))->node;
     ASSERT_TRUE(world_.run(fs_->rename(call_, a, "o", a, "f", {})));
     EXPECT_EQ(outcome_of(world_.run(fs_->lookup(call_, file, ".."))), Code::stale);
@@ -645,7 +645,7 @@ TEST_F(DfsMountTest, OrphansThatAreOpenedAgainStay) {
     unmount();
 }
 
-// A mount that ends because its process is restarted properly leaves them, too.
+// A mount that ends for a regular restart of its process leaves them, too.
 TEST_F(DfsMountTest, OrphansAreLeftToTheNextMountWhereThatIsTold) {
     bool leaves = false;
     start({.leaves_orphans = &leaves});
@@ -738,7 +738,8 @@ TEST_F(DfsMountTest, AnAnswerToAnothersRequestStopsItsUpdates) {
     unmount();
 }
 
-// A store keeps replies by owner, so the mounts of one container displace none of another's.
+// A store keeps replies by owner, so mounts of one container do not displace replies of another
+// container's mounts.
 TEST_F(DfsMountTest, ItsNamesBelongToTheContainer) {
     std::set<Uuid> containers;
     for (int i = 0; i < 2; ++i) {

@@ -9,7 +9,7 @@
 namespace ros2s::fs {
 namespace {
 
-// A server that can be restarted, and then forgets pins; it counts requests.
+// A server that counts requests. A restart makes it forget pins.
 class FarStore final : public object::ForwardingStore {
   public:
     using ForwardingStore::ForwardingStore;
@@ -82,7 +82,8 @@ class DfsPins : public testing::Test {
         world_.run(make_container());
         a_ = mount();
         b_ = mount();
-        // Now, so that later counts do not include a mount's first requests, such as node ids.
+        // Done now, so that later counts do not include the first requests of a mount, such as for
+        // node ids.
         for (const auto& each : {a_.get(), b_.get()}) {
             close(*each, create(*each, "x"));
             ASSERT_TRUE(world_.run(each->unlink(call_, root_node, "x")));
@@ -456,7 +457,7 @@ TEST_F(DfsPins, AHoleBesideATruncationLeavesTheSize) {
     }
 }
 
-// It was made and pinned, which its mount does not know. It does not stay pinned.
+// The file was created and pinned, but its mount does not know this. The pin does not stay.
 TEST_F(DfsPins, ACreationWithoutAnAnswerPinsNothing) {
     pass(std::chrono::seconds(1));
     close(*a_, create(*a_, "first"));  // leases ids

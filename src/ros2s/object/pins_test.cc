@@ -15,7 +15,7 @@ Uuid named(uint8_t number) {
     return name;
 }
 
-// As many pins as it gets in sessions of its own, from `first` on.
+// Takes as many pins as possible, each in its own session, from `first` on.
 size_t fill(PinTable& pins, uint8_t owner, uint64_t first) {
     size_t got = 0;
     for (uint64_t session = first; session < first + 8; ++session) {
@@ -39,7 +39,7 @@ Transaction punch_by(const Holder& holder, ObjectId object) {
     return punch;
 }
 
-// As many of one object as session 1 may have. Returns the last holder.
+// Takes as many pins of one object as session 1 may have. Returns the last holder.
 Holder fill_object(PinTable& pins) {
     Holder holder{{}, 1, named(1)};
     for (uint64_t i = 0; i < PinTable::session_pins_max; ++i) {
@@ -49,7 +49,7 @@ Holder fill_object(PinTable& pins) {
     return holder;
 }
 
-// Clients name themselves. With a search through all of them this took a minute.
+// Clients choose the names of holders. With a linear search this took a minute.
 TEST(Pins, VeryManyClientsOfOneObject) {
     PinTable pins;
     fill_object(pins);
@@ -70,14 +70,14 @@ TEST(Pins, ASessionsPinsAreDroppedInSlices) {
     EXPECT_EQ(pins.count(), all);
     EXPECT_FALSE(pins.judge(container, punch_by(other, {1, 1}), over - seconds(1)));
     EXPECT_EQ(pins.count(), all);
-    // They bind nobody and serve nobody as soon as the session is over.
+    // They have no effect as soon as the session is over.
     EXPECT_TRUE(pins.judge(container, punch_by(other, {1, 1}), over));
     EXPECT_EQ(pins.count(), all - slice);
     Transaction late{.holder = last};
     late.conditions.push_back({.kind = Condition::Kind::pinned, .object = {1, 1}});
     EXPECT_FALSE(pins.judge(container, late, over));
     EXPECT_EQ(pins.count(), all - 2 * slice);
-    // Sessions that go on are found behind them.
+    // Sessions that continue are found after them.
     EXPECT_TRUE(pins.add(container, {1, 1}, {named(1), 3, named(3)}));
     EXPECT_EQ(pins.count(), all - 3 * slice + 1);
     EXPECT_FALSE(pins.judge(container, punch_by(other, {1, 1}), over));
@@ -138,12 +138,12 @@ TEST(Pins, AnOwnerWithManySessionsLeavesAsManyFree) {
               Result<>(fail(Code::no_memory, PinTable::pins_max * 3 / 8)));
     creation.holder = {named(1), 20, named(3)};
     EXPECT_TRUE(pins.judge(container, creation, {}));
-    // A session that ends gives back what its owner has in it, and nothing else.
+    // The end of a session frees its owner's pins in it, and no others.
     for (uint64_t session = 1; session < 9; ++session) pins.session_ended(session, {}, {});
     drop_all(pins);
     EXPECT_EQ(pins.count(), PinTable::pins_max / 4);
     EXPECT_EQ(fill(pins, 1, 21), PinTable::pins_max * 3 / 8);
-    // This process is not bounded but by all.
+    // This process has only the bound on all pins.
     size_t own = 0;
     for (uint64_t i = 0; pins.add(container, {99, i}, {named(1), 0, {}}); ++i) ++own;
     EXPECT_EQ(own, PinTable::pins_max * 3 / 8);

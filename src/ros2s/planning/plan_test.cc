@@ -88,7 +88,8 @@ TEST(Request, IsOnTheLineThroughTwoSizes) {
     EXPECT_NEAR(at((4096 + (1 << 20)) / 2.0).dpu_us, 204, 1e-9);
     EXPECT_NEAR(at(4096).network_bytes, 4296, 1e-9);
     EXPECT_NEAR(at(8192).device_operations, 1, 1e-9);
-    // What falls with the size is noise: the larger one's cost then has no part per byte.
+    // A cost that falls with the size is noise. The cost of the larger one then has no part per
+    // byte.
     Costs noisy = costs_of();
     noisy.requests[Costs::key(Backend::engine, provider, "read-1048576")].host_us = 1;
     EXPECT_EQ(request_of(1 << 19, Backend::engine, provider, noisy, "f", report)->host_us, 2);

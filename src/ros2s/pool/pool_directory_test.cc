@@ -300,7 +300,7 @@ TEST_F(PoolDirectoryTest, AnOwnedPoolIsNotDestroyed) {
     EXPECT_EQ(names(), std::vector<std::string>{"notes.txt"});
 }
 
-// Settings and certificates of daemons cannot be made again, so they outlive a pool that is not
+// Settings and certificates of daemons cannot be recreated, so they are kept if the pool is not
 // removed.
 TEST_F(PoolDirectoryTest, OtherFilesAreRemovedOnceThePoolCannotBeOpened) {
     ASSERT_TRUE(create(creation()));

@@ -46,7 +46,7 @@ std::string_view remedy_for(Code code) {
         // Also directories that the kernel provides, such as /proc.
         case Code::not_found:
             return "; choose a directory on a disk, below one that is there (mkdir -p makes it)";
-        case Code::not_directory: return "; a file stands in its way: choose another directory";
+        case Code::not_directory: return "; a part of the path is a file: choose another directory";
         default: return "";
     }
 }

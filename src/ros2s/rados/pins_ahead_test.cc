@@ -24,8 +24,8 @@ bool is_pinned(PinTable& table, ObjectId object) {
     return table.judge(pinned_in, transaction, {}).has_value();
 }
 
-// The second of two that are published at once used to find no room when it was done already, which
-// ended the process.
+// Earlier, the second of two that were published together found no room, although it was already
+// done, and the process ended.
 TEST(PinsAhead, TheLastRoomIsOfOneTransaction) {
     PinTable table;
     for (uint64_t i = 1; i < PinTable::session_pins_max; ++i) {

@@ -1,4 +1,4 @@
-// Containers of owners: one does not take the pool.
+// The limit on the containers of one owner: it cannot use up the pool.
 #include <gtest/gtest.h>
 
 #include "ros2s/rados/rados_store.h"
@@ -24,7 +24,7 @@ Task<> one_owner_takes_all(Reactor& reactor, SimRados& cluster) {
     EXPECT_TRUE(store) << report.text();
     constexpr uint64_t half = object::containers_max / 2;
     EXPECT_TRUE(co_await create_for(**store, "alice", "a"));
-    // The others as the store would make them, at once.
+    // Creates the other containers directly, as the store would.
     Change fill{.object = {"ros2store", "pool"}};
     for (uint64_t i = 1; i < half; ++i) {
         fill.set.emplace_back(

@@ -1,6 +1,6 @@
-// A client dies at each of its requests in turn, in the middle of transactions over several
-// objects, while another one works in the same directories. A third one then finds everything that
-// was acknowledged, and nothing half done; it repeats the last request, which takes effect once. Or
+// A client dies at each of its requests in turn, also within transactions over several objects,
+// while another client works in the same directories. A third client then finds all acknowledged
+// changes and no partial ones. It repeats the last request, which takes effect once. In other cases
 // the client lives, and gets no answer or a wrong one.
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ struct Client {
     std::unique_ptr<RadosStore> store;
 };
 
-// What comes upon a client at one of its requests.
+// The fault that hits a client at one of its requests.
 struct Fault {
     enum class Kind : uint8_t { death, misled } kind{};
     uint64_t request = 0;
@@ -56,8 +56,8 @@ struct Fault {
     }
 };
 
-// A file that moves from directory to directory: its name is in one of them, with the number of its
-// moves, which the file's data has as well.
+// A file that moves between directories. Its name is in one of them, with the number of its moves.
+// The file's data has the same number.
 struct Traveller {
     std::string name;
     ObjectId file;
@@ -111,7 +111,7 @@ Task<std::string> text_of(RadosStore& store, ContainerId container, AkeyAddress 
     co_return bytes.substr(0, item.size);
 }
 
-// The numbers of moves that it seems to have made: in its entries, and in its data.
+// The numbers of its moves, as its entries and its data show them.
 Task<std::set<int>> traces(RadosStore& store, ContainerId container, const Traveller& traveller) {
     std::set<int> found;
     for (int move = 0; move <= moves; ++move) {
@@ -192,8 +192,8 @@ class Trial {
                 << "it is at " << at << ", acknowledged was " << mortal.acknowledged;
             const int other = co_await find(*second.store, world_.core(), container->id, witness);
             EXPECT_EQ(other, moves);
-            // The dead client's last request may arrive now, and commit what nobody has aborted.
-            // What was seen stays.
+            // The dead client's last request may arrive now and commit a transaction that no client
+            // has aborted. Observed results do not change.
             co_await cluster_.close();
             mortal.acknowledged = at;
         }
@@ -256,7 +256,7 @@ struct Writer {
             batch.write(data(), uint64_t{1} << 20, content(update).substr(0, 4096));
         return batch;
     }
-    // So many small ones that their segment is written anew, beside what the others write to it.
+    // So many small ones that their segment is rewritten, while others write to it.
     [[nodiscard]] bool has_pieces(int update) const { return number == 0 && update == 2; }
     static constexpr uint64_t pieces = 140;
     [[nodiscard]] static uint64_t piece_at(uint64_t i) { return (uint64_t{2} << 20) + i * 4096; }
@@ -361,15 +361,15 @@ uint64_t crash_among_writers(uint64_t seed, std::optional<Fault> fault) {
         }(world, cluster, fault));
 }
 
-// Under the sanitizers a trial takes ten times as long. There the fault comes upon one request of
-// each `stride`, another one in each seed. ./dev nightly tries all, and crash_rados many more.
+// Under the sanitizers a trial takes ten times as long. There the fault hits one request of each
+// `stride`, a different one for each seed. ./dev nightly tries all, and crash_rados many more.
 #ifdef ROS2S_SANITIZED
 constexpr uint64_t stride = 7;
 #else
 constexpr uint64_t stride = 1;
 #endif
 
-// `trial` returns how many requests the client makes that the fault comes upon.
+// `trial` returns how many requests of the client the fault can hit.
 void at_every_request(Fault::Kind kind, uint64_t first_seed, uint64_t requests_wanted,
                       uint64_t (*trial)(uint64_t seed, std::optional<Fault> fault)) {
     uint64_t seen = 0, points = 0;
@@ -392,7 +392,7 @@ uint64_t try_named(uint64_t seed, std::optional<Fault> fault) {
 }
 
 // A transaction puts a name into a directory, which decides it, and a record into a new object. Its
-// client dies. Then the directory is punched, and so it is removed: what it has decided holds.
+// client dies. Then the directory is punched and removed. Its decision is still valid.
 uint64_t crash_before_the_decider_goes(uint64_t seed, std::optional<Fault> fault) {
     sim::World world(seed);
     SimRados cluster(world.core());

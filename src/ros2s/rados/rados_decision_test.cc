@@ -1,4 +1,4 @@
-// An object decides a transaction although its own part of the one before is late.
+// An object decides a transaction before its own part of the previous transaction has been applied.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ using object::ObjectId;
 
 constexpr ObjectId large{1, 1}, middle{1, 2}, small{1, 3};
 
-// The first change that applies a transaction to an object that it locks gets no answer, and is
-// made late. The next commit that `middle` decides waits.
+// The first change that applies a transaction to a locked object gets no answer and is executed
+// late. The next commit that `middle` decides waits.
 class LateApplyPool final : public Pool {
   public:
     LateApplyPool(Pool& pool, Reactor& reactor)
@@ -97,7 +97,7 @@ Task<> decide_where_an_apply_is_late(Reactor& reactor, SimRados& cluster) {
     EXPECT_TRUE(opened) << report.text();
     const auto other = std::move(*opened);
     const auto container = co_await store->create_container({}, {.label = "c"});
-    // Those with more entries decide.
+    // Objects with more entries decide.
     for (const auto& [object, entries] :
          {std::pair(large, 6), std::pair(middle, 3), std::pair(small, 1)}) {
         Batch batch;

@@ -1,5 +1,5 @@
-// A change that is made and then refused, as when librados repeats a request whose answer was lost:
-// it stands, as a whole.
+// A change that is made although its answer is an error, as when librados repeats a request whose
+// answer was lost. The change stays, as a whole.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,8 +37,8 @@ bool publishes(const Change& change) {
 
 bool removes(const Change& change) { return change.remove_object; }
 
-// Makes the next change of a kind, and answers with an error. What others do meanwhile comes before
-// the answer; or before the change, which then fails by itself.
+// Executes the next change of a kind, and answers with an error. Another client acts before the
+// answer, or before the change, which then really fails.
 class RefusingPool final : public Pool {
   public:
     explicit RefusingPool(Pool& pool) : pool_(pool) {}
@@ -84,7 +84,7 @@ class RefusingPool final : public Pool {
     bool is_outrun_ = false;
 };
 
-// Two clients of one cluster; it is changes of the first one, mostly, that are refused.
+// Two clients of one cluster. Mostly changes of the first one are refused.
 struct RefusedClient {
     explicit RefusedClient(SimRados& cluster)
         : pool(cluster, {.delay_max = {}, .dies_at = {}}), refusing(pool), refusing_other(pool) {}
@@ -121,7 +121,7 @@ struct RefusedClient {
         Report report;
         EXPECT_TRUE(co_await other->sweep({}, container, report)) << report.text();
     }
-    // What the other client finds.
+    // The data that the other client finds.
     Task<std::string> found(AkeyAddress place, size_t length) {
         std::string bytes(length, '\0');
         object::FetchItem item{
@@ -210,7 +210,8 @@ TEST(RadosRefused, WhatAChangeHasPublishedStays) {
     }
 }
 
-// The other client has changed the object before the refused one looks what became of its change.
+// The other client has changed the object before the refused client checks the result of its
+// change.
 const AkeyAddress shared{{2, 1}, "0", "data"};
 
 struct Fate {

@@ -1,7 +1,6 @@
-// The requests of each operation of a file system on RADOS, and how many of
-// them are one after the other: docs/rados.md has the table. Each request takes
-// a millisecond here, so the time that an operation takes is the number of its
-// round trips.
+// The requests of each file system operation on RADOS, and how many of them run one after the
+// other. docs/rados.md has the table. Each request takes a millisecond here, so the time of an
+// operation is the number of its round trips.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +48,7 @@ class SlowPool final : public Pool {
     Reactor& reactor_;
 };
 
-// Until the operation returns, and until nothing that it left is under way.
+// The time until the operation returns, and until its background work has ended.
 struct Cost {
     long trips = 0;
     uint64_t requests = 0;
@@ -184,7 +183,7 @@ Task<> make_tree(fs::Dfs& files) {
     }
 }
 
-// What one client does to a tree that another one made.
+// Operations of one client on a tree that another client made.
 Task<std::vector<Row>> rows_of(Reactor& reactor, SimRados& cluster) {
     MountedClient maker(cluster, reactor);
     co_await maker.open(true);

@@ -1,6 +1,6 @@
-// A segment of many parts is written anew while others write to it and punch holes into it: what
-// they did stays. And updates that are too large for one change, objects that have too many bytes
-// in their omap, and values that grow after they were read.
+// A segment of many parts is rewritten while other clients write to it and punch holes into it:
+// their changes are kept. Also updates that are too large for one change, objects with too many
+// bytes in their omap, and values that grow after they were read.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +60,8 @@ size_t parts_of(SimRados& cluster) {
     return parts;
 }
 
-// Returns whether it was written anew. It is given up if its bytes go before they are read.
+// Returns whether the segment was rewritten. The rewrite is given up if its bytes are removed
+// before they are read.
 Task<bool> trial(Reactor& reactor, SimRados& cluster, uint64_t seed) {
     SimPool pool(cluster, {.delay_max = std::chrono::milliseconds(2), .dies_at = {}});
     Report report;
@@ -76,7 +77,7 @@ Task<bool> trial(Reactor& reactor, SimRados& cluster, uint64_t seed) {
         many.write(place, i * 4096, piece);
         expected.replace(i * 4096, piece_bytes, piece);
     }
-    // The batch starts the rewriting. The rest comes before, meanwhile or afterwards.
+    // The batch starts the rewrite. The other changes happen before, during or after it.
     EXPECT_TRUE(co_await store->update({}, container->id, many.transaction()));
     {
         Nursery nursery(reactor, 8);

@@ -1,5 +1,5 @@
-// A sweep beside writers, also one whose clock is hours behind: what was acknowledged is there, and
-// neither waits long for the other.
+// A sweep runs while clients write, also with a clock that is hours behind. Acknowledged data is
+// kept, and neither side waits long for the other.
 #include <gtest/gtest.h>
 
 #include "ros2s/object/test_support/batch.h"
@@ -20,8 +20,8 @@ const AkeyAddress file{{1, 1}, "0", "data"};
 // At least: the entry, a segment and the head. What makes an object sets the head alone.
 constexpr size_t keys_of_a_publication = 3;
 
-// Its next change of so many keys, or more, waits. Or the next ones fail, as if another client were
-// faster each time.
+// Its next change of at least so many keys waits. Or its next changes fail, as if another client
+// were always faster.
 class HeldPool final : public Pool {
   public:
     HeldPool(Pool& pool, Reactor& reactor) : pool_(pool), arrived(reactor), released(reactor) {}
@@ -98,7 +98,7 @@ size_t data_in(SimRados& cluster) {
     return count;
 }
 
-// `pause`: so long the writer is stopped between its bytes and their publication.
+// `pause`: how long the writer stops between its bytes and their publication.
 Task<Result<object::Commit>> sweep_beside_a_writer(sim::World& world, SimRados& cluster,
                                                    bool is_new_file, Duration pause) {
     Reactor& reactor = world.core();
@@ -160,7 +160,7 @@ TEST(RadosSweep, AWriterThatWasStoppedForAnHourPublishesNothing) {
     }
 }
 
-// Data that nothing names, of a client that died just now.
+// Data without a reference, of a client that died just now.
 Task<> leave_data(sim::World& world, Pool& pool, ContainerId container,
                   object::ObjectId object = file.object) {
     const auto now = static_cast<uint64_t>(world.core().wall_time().time_since_epoch().count());
@@ -305,7 +305,7 @@ TEST(RadosSweep, WhatAWriterPublishesMeanwhileStays) {
     world.run(publish_during_a_sweep(world, cluster));
 }
 
-// The object cannot be changed: its data is left to the next sweep, which removes it at once.
+// The object cannot be changed. The next sweep removes its data at once.
 Task<> sweep_an_object_that_others_change(sim::World& world, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     HeldPool held(pool, world.core());
@@ -415,7 +415,7 @@ Task<std::string> send_named(RadosStore& store, ContainerId container, object::O
     co_return done->replayed ? "replayed" : "done";
 }
 
-// A client does something; a day later its reply is gone. That of a client that goes on stays.
+// A client makes a change. A day later its reply is gone. The reply of an active client stays.
 Task<> sweep_replies_of_an_idle_client(sim::World& world, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     Report report;

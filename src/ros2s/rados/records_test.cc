@@ -30,7 +30,7 @@ void expect_only_these_bytes(const Record& record, uint8_t newest) {
     Record again;
     ASSERT_TRUE(decode(value, again));
     EXPECT_EQ(encode(again), value);
-    // A damaged, shortened or longer one is no record, and neither is one of another version.
+    // A damaged, shortened or longer record is refused, and so is one of another version.
     for (size_t i = 0; i < value.size(); ++i) {
         std::string damaged = value;
         damaged[i] = static_cast<char>(damaged[i] ^ 0x10);

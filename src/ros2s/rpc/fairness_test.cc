@@ -11,7 +11,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr uint64_t mib = uint64_t{1} << 20;
-// Returns many things: it takes 34 times as long as another request. That is known at its end.
+// Returns many entries: it takes 34 times as long as another request, which is known only at its
+// end.
 constexpr uint16_t long_list = 2;
 
 // Replies without content after some steps on the core; more steps if payload is requested.
@@ -152,8 +153,8 @@ Task<> many_requests(SharedStage& stage) {
 }
 TEST(Fairness, ABystanderOfAThousandsOfRequests) { SharedStage().run(many_requests); }
 
-// One connection each, all of whose credits are used: the requests wait at the server, where the
-// weights are, and not at the client.
+// One connection each, with all credits in use: the requests wait at the server, where weights
+// apply, not at the client.
 Task<> weights(SharedStage& stage) {
     const auto light = co_await stage.good.connect(stage);
     const auto heavy = co_await stage.bad.connect(stage);
@@ -178,7 +179,7 @@ TEST(Fairness, WeightsHoldForOneConnectionEach) {
     SharedStage({.by_account = {{"attacker", {.weight = 4}}}}).run(weights);
 }
 
-// A list costs by what it returned: 300 µs, and the 16 that a small request counts as.
+// A list is charged for its result: 300 µs, and the 16 of a small request.
 Task<> lists_and_looks(SharedStage& stage) {
     const auto looks = co_await stage.good.connect(stage);
     const auto lists = co_await stage.bad.connect(stage);

@@ -157,7 +157,7 @@ Task<> used_ticket(Stage& stage, Raw& raw) {
 }
 TEST(Server, ATicketThatWasUsed) { attack(used_ticket); }
 
-// From its own numbers a client does not learn how many others connected.
+// A client cannot infer the number of other connections from its own number.
 Task<> connect_again(Stage& stage, Raw& raw) {
     std::vector<int64_t> numbers;
     for (int i = 0; i < 3; ++i) {
@@ -171,7 +171,7 @@ Task<> connect_again(Stage& stage, Raw& raw) {
 }
 TEST(Server, NumbersOfConnectionsTellNothingOfOthers) { attack(connect_again); }
 
-// It was admitted, and does not come.
+// It was admitted, but does not connect.
 Task<> let_in_and_gone(Stage& stage, Raw& raw) {
     raw.domain = stage.network.open_domain(stage.core(), "stranger");
     Report report;
@@ -323,7 +323,7 @@ Task<> all_credits(Stage& stage, Raw& raw) {
 }
 TEST(Server, AllCreditsWhoseAnswersAreNeverRead) { attack(all_credits); }
 
-// Requests that are not done: no more of them are taken than their memory allows.
+// Requests in progress: the server accepts only as many as their memory allows.
 Task<> all_large(Stage& stage, Raw& raw) {
     co_await raw.enter(stage);
     const std::vector<std::byte> body(60000);

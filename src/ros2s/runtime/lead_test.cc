@@ -1,5 +1,5 @@
-// Callers that run a reactor's loop: who runs it when, and that nobody waits for a loop that nobody
-// runs.
+// Callers that run the loop of a reactor: which thread runs it, and that no thread waits for a loop
+// that no thread runs.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -32,7 +32,7 @@ class LeadTest : public testing::Test {
     std::thread::id call() {
         return run_blocking(*reactor_, [] { return thread_of_loop(); });
     }
-    // The own thread takes a moment to make room, and longer on a busy machine.
+    // The reactor's own thread needs a moment to yield, and longer on a busy machine.
     void call_until_led_by(std::thread::id wanted) {
         std::thread::id led;
         for (int i = 0; i < 10'000 && led != wanted; ++i) led = call();
@@ -61,7 +61,7 @@ class LeadTest : public testing::Test {
 TEST_F(LeadTest, ACallerRunsTheLoopItself) {
     call_until_led_by(std::this_thread::get_id());
     EXPECT_FALSE(reactor_->is_current());
-    // It goes on doing so: its next call finds nobody else there.
+    // It keeps leading: its next call finds no other leader.
     int own = 0;
     for (int i = 0; i < 100; ++i) own += call() == std::this_thread::get_id() ? 1 : 0;
     EXPECT_GT(own, 0);
@@ -144,7 +144,7 @@ TEST_F(LeadTest, AdvanceRunsATurnOnTheCallingThread) {
     run_blocking(*reactor_, [&] { return detach(bell); });
 }
 
-// Begins at once, on the stack of whoever calls it.
+// Begins at once, on the caller's stack.
 struct Eager {
     struct promise_type {
         Eager get_return_object() { return {}; }
@@ -174,7 +174,7 @@ struct SubmittingBell final : Poller {
     std::atomic<bool> rung = false;
     std::atomic<int> done = 0;
 };
-// Nobody else runs the loop while somebody calls it again and again.
+// No other thread runs the loop while a caller uses it again and again.
 TEST_F(LeadTest, AdvanceHandsOverWhatAPollerSubmits) {
     char path[] = "/var/tmp/ros2store-test-XXXXXX";
     const int fd = mkostemp(path, O_CLOEXEC);

@@ -40,7 +40,7 @@ std::unique_ptr<OsReactor> started(OsReactorOptions options = {}) {
     return reactor;
 }
 
-// What holds over both back ends, with and without callers that run the loop.
+// Properties of both back ends, with and without callers that run the loop.
 struct Kind {
     const char* name;
     RingChoice ring;
@@ -134,7 +134,7 @@ TEST_P(Rings, PollingSeesCompletions) {
     auto reactor = make(long_poll);
     reactor->run(write_then_read(*reactor->ring(), file.fd, 1));
     const auto& counters = reactor->counters();
-    // Beside a process that computes the loop sleeps at once.
+    // While another process computes, the loop sleeps at once.
     if (counters.polls_contended.value() == 0) {
         EXPECT_EQ(counters.sleeps.value(), 0U);
     }
@@ -440,7 +440,7 @@ TEST(OsReactor, APollerIsPolledAndWoken) {
     run_blocking(*reactor, [&] { return detach(*reactor, poller); });
 }
 
-// A network's poller that sends what others leave with it, and one that leaves something.
+// A network's poller that sends frames that others queue, and a poller that queues one.
 struct Sender final : Poller {
     int queued = 0;
     int asleep_with_queued = 0;
@@ -521,7 +521,7 @@ TEST(OsReactor, FallsBackToThreadsWhereIoUringIsForbiddenAndSaysSo) {
             << reactor->ring_reason();
         TemporaryFile file;
         reactor->run(write_then_read(*reactor->ring(), file.fd, 3));
-        // Demanded, it is an error that says what to do.
+        // If io_uring is required, this is an error that says what to do.
         Report report;
         const auto demanded = OsReactor::create({.ring = RingChoice::io_uring}, report);
         EXPECT_EQ(demanded.error().code, Code::denied);

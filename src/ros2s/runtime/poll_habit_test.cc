@@ -53,7 +53,7 @@ TEST(PollBan, doubles_while_polls_find_little) {
     EXPECT_EQ(ban.contended(), PollBan::most);
 }
 
-// A program that computes now and then, between many requests, takes no polling away.
+// A program that computes now and then between many requests does not reduce polling.
 TEST(PollBan, is_short_if_polls_found_work_since_the_last_one) {
     PollBan ban;
     for (int contended = 0; contended < 20; ++contended) {

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Two cores, a blocking pool, and what runs a task on the first core.
+// Two cores, a blocking pool, and a function that runs a task on the first core.
 class SimMachine {
   public:
     Reactor& core() { return world_.core(0); }

@@ -1,4 +1,4 @@
-// Long work leaves the core to others between its slices, and ends at its deadline.
+// Long work lets other work run between its slices, and ends at its deadline.
 #include "ros2s/runtime/slices.h"
 
 #include <gtest/gtest.h>

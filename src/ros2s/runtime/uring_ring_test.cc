@@ -181,7 +181,7 @@ struct OtherRing {
     ~OtherRing() { io_uring_queue_exit(&ring); }
     OtherRing(const OtherRing&) = delete;
     OtherRing& operator=(const OtherRing&) = delete;
-    // Bytes, or -errno: the kernel refuses what is not in this slot.
+    // Bytes, or -errno: the kernel refuses memory that is not in this slot.
     int read_zeros(Bytes into, int slot) {
         const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
         io_uring_prep_read_fixed(io_uring_get_sqe(&ring), zeros, into.data(),
@@ -215,7 +215,7 @@ TEST_F(UringRing, AFollowerKnowsTheMemoryThatIsRegistered) {
     ring_->unregister_memory(before.bytes());
     EXPECT_EQ(table.slot_of(before.data(), block_bytes), -1);
     EXPECT_EQ(other.read_zeros(before.bytes(), slot), -EFAULT);
-    // One that has left keeps what it has.
+    // A thread that has left keeps its memory.
     ring_->remove_follower(table);
     ring_->unregister_memory(after.bytes());
     EXPECT_GE(table.slot_of(after.data(), block_bytes), 0);

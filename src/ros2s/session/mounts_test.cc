@@ -75,7 +75,7 @@ Task<> end_beside_hung_calls(Rig& rig) {
         EXPECT_TRUE(root);
         if (root) mount->opened(root->handle, HandleRoom(*mount));
     }
-    // Calls for no tenant have their share of the threads, and wait; those of the session have not.
+    // Calls without a tenant have a share of the threads, and wait. Calls of the session do not.
     bool ended = false;
     Nursery closing(rig.world.core(), 1);
     {
@@ -176,7 +176,7 @@ Task<> mount_beside_the_silent(Rig& rig) {
     EXPECT_FALSE(rig.mounts.in_use("pool", "silent"));
 }
 
-// One tenant's absent engine used to delay every tenant.
+// Earlier, one tenant's absent engine delayed every tenant.
 TEST(Mounts, OneThatDoesNotAnswerHoldsUpNobodyElse) {
     Rig rig;
     rig.world.run(mount_beside_the_silent(rig));
@@ -333,7 +333,7 @@ TEST(Mounts, ATenantHasNoMoreHandlesThanItsLimit) {
     EXPECT_EQ(rig.accounts.open("CN=alice")->metrics.handles.value(), 0U);
 }
 
-// Two of the three mounts, two handles and two nodes are alice's, none is hers alone at a limit.
+// Alice has two of the three mounts, two handles and two nodes. No client alone is at a limit.
 Task<> share_the_server(Rig& rig) {
     const Call call;
     Report report;
@@ -463,7 +463,7 @@ TEST(Mounts, UnmountingLeavesTheCoreToOthers) {
     rig.world.run(unmount_what_has_many_nodes(rig));
 }
 
-// It would otherwise look at all nodes, up to a million, if all are recent.
+// Otherwise it would examine all nodes, up to a million, if all are recent.
 Task<> forget_among_recent_nodes(Rig& rig) {
     const Call call;
     Report report;
@@ -474,7 +474,7 @@ Task<> forget_among_recent_nodes(Rig& rig) {
     EXPECT_EQ(mount->nodes(), 1000U);
     mount->forget(fs::NodeId{1064}, 1);
     EXPECT_EQ(mount->nodes(), 1000U) << "the last of the 64 at which it looked is gone";
-    // It goes on there. The earlier ones are not recent any more, the later ones are.
+    // It continues there. The earlier ones are no longer recent, the later ones are.
     mount->refer(fs::NodeId{3000});
     mount->forget(fs::NodeId{1128}, 1);
     EXPECT_EQ(mount->nodes(), 1000U);

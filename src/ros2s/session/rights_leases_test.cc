@@ -1,4 +1,4 @@
-// Leases of rights: what needs them goes on while they hold, and waits otherwise.
+// Leases of rights: calls that need them run while they are valid, and wait otherwise.
 #include "rights_leases.h"
 
 #include <gtest/gtest.h>

@@ -22,7 +22,7 @@ TEST(Sessions, AreTheirSubjectsAlone) {
     EXPECT_EQ(rig.recorder.ended, std::vector<uint64_t>{id.value});
 }
 
-// From its own numbers a tenant learns neither another's nor how many were opened.
+// A tenant cannot infer numbers of others, or how many sessions were opened, from its own numbers.
 TEST(Sessions, NumbersTellNothingOfOthers) {
     Rig rig;
     std::vector<uint64_t> sessions, mounts, tickets;
@@ -46,7 +46,7 @@ TEST(Sessions, NumbersTellNothingOfOthers) {
     }
 }
 
-// However many subjects take all that they get, another one finds room.
+// However many subjects take as much as they can, another one finds room.
 TEST(Sessions, OfOneSubjectLeaveRoomForOthers) {
     sim::World world(1);
     TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
@@ -95,7 +95,7 @@ TEST(Sessions, OfASubjectWithTenantsInTwoPoolsAreOfTheOneInTheirPool) {
     world.run(sessions.close_all());
 }
 
-// Each session keeps its account, also if its subject has others since.
+// Each session keeps its account, even if its subject has another one since.
 TEST(Sessions, KeepTheirAccounts) {
     sim::World world(1);
     TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
@@ -183,7 +183,7 @@ TEST(Sessions, ATenantHasNoMoreThanItsLimit) {
               "settings of this server");
     EXPECT_EQ(account->metrics.refused.value(), 1U);
     EXPECT_TRUE(sessions.open(request("CN=bob"))) << "of another tenant";
-    // A lower limit ends nothing.
+    // A lower limit ends no session.
     limit(1);
     EXPECT_EQ(account->metrics.sessions.value(), 2U);
     world.run(sessions.close(sessions.all().front()->id));
@@ -197,7 +197,8 @@ TEST(Sessions, ATenantHasNoMoreThanItsLimit) {
     EXPECT_EQ(account->metrics.sessions.value(), 0U);
 }
 
-// What a DPU opens for a tenant's hosts is the tenant's, whose limit the DPU has kept.
+// Sessions that a DPU opens for a tenant's hosts belong to the tenant. The DPU enforces the
+// tenant's limit.
 TEST(Sessions, OfADelegateAreNotLimitedByItsTenants) {
     sim::World world(1);
     TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
@@ -374,7 +375,7 @@ TEST(Sessions, EndWithTheirCertificatesTime) {
     rig.world.run(outlive_a_certificate(rig));
 }
 
-// The time is one that is just after a look of a reaper that looks every 1.25 s.
+// The time is just after a pass of a reaper with a period of 1.25 s.
 Task<> outlive_by_a_moment(Rig& rig) {
     StopSource stop;
     Nursery nursery(rig.world.core(), 1);

@@ -137,7 +137,7 @@ TEST_F(Tickets, AreBoundedPerSubjectAndInAll) {
     for (int i = 0; i < 8; ++i) alices.push_back(*table_->issue(grant(1)));
     EXPECT_EQ(table_->issue(grant(1)).error().code, Code::busy);
     EXPECT_TRUE(table_->issue(grant(2, "CN=bob"))) << "others are not concerned";
-    // However many take all that they get, another one finds room.
+    // However many clients take as much as they can, another one finds room.
     const auto take_all = [&](const std::string& subject) {
         for (size_t count = 0;; ++count) {
             const auto issued = table_->issue(grant(2, subject));

@@ -35,7 +35,7 @@ TEST(UserGrant, ClaimsAndTheirUsers) {
         {{{"users", "1000-1999, 5000"}}, {5000, 8, {}}, false, 5000, 8},
         {{{"users", "1000-1999, 5000"}}, {2000, 8, {}}, true},
         {{{"users", "1000-1999"}}, {0, 8, {}}, true},
-        // Groups that it may not name are left out, and a primary one is nobody's.
+        // Groups that it may not use are dropped. A primary one becomes the group of user nobody.
         {{{"groups", "100-199"}}, {7, 100, {1, 150, 200, 199}}, false, 7, 100, {150, 199}},
         {{{"groups", "100-199"}}, {7, 0, {0}}, false, 7, no},
         // Root, and the group of root.
@@ -44,17 +44,17 @@ TEST(UserGrant, ClaimsAndTheirUsers) {
         {{{"root_squash", "yes"}, {"users", "1000"}}, {0, 5, {}}, false, no, no},
         {{{"squash", "1:2"}}, {0, 0, {0, 6}}, false, 1, 2},
         {{{"squash", "1:2"}, {"users", "1000"}}, {7, 7, {}}, false, 1, 2},
-        // Maps. What has no number in them is refused, a group is left out.
+        // Maps. A user without an entry is refused. A group without one is dropped.
         {{{"uid_map", "1000:501000:10"}}, {1009, 8, {}}, false, 501009, 8},
         {{{"uid_map", "1000:501000:10"}}, {1010, 8, {}}, true},
         {{{"uid_map", "1000:501000:10"}}, {999, 8, {}}, true},
         {{{"uid_map", "1000:501000:10"}}, {501000, 8, {}}, true},
         {{{"gid_map", "100:600:2, 5:50:1"}}, {7, 101, {5, 6, 100}}, false, 7, 601, {50, 600}},
         {{{"gid_map", "100:600:2"}}, {7, 7, {}}, false, 7, no},
-        // The number that chown(2) takes for "no change" is nobody's.
+        // The number that means "no change" to chown(2) becomes user nobody.
         {{}, {UINT32_MAX, 8, {}}, true},
         {{}, {7, UINT32_MAX, {5, UINT32_MAX}}, false, 7, no, {5}},
-        // A map leads nobody to root past root_squash.
+        // A map cannot give root past root_squash.
         {{{"uid_map", "1000:0:1"}, {"root_squash", "yes"}}, {1000, 8, {}}, false, no, 8},
         {{{"gid_map", "100:0:1"}, {"root_squash", "yes"}}, {7, 100, {100}}, false, 7, no},
     };

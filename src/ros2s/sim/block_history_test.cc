@@ -1,4 +1,4 @@
-// The values that a read may return, by hand.
+// BlockHistory: histories written by hand, and the values that a read may return.
 #include "block_history.h"
 
 #include <gtest/gtest.h>

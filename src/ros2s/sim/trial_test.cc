@@ -54,7 +54,7 @@ struct Logged {
     }
 };
 
-// A memory store that is made again from its log of transactions at each restart.
+// A memory store that is rebuilt from its log of transactions at each restart.
 class LoggedStore final : public ObjectStore {
   public:
     LoggedStore(Reactor& reactor, Random& random, Bug bug)
@@ -74,7 +74,7 @@ class LoggedStore final : public ObjectStore {
         auto logged = std::make_shared<Logged>(container, transaction);
         Result<Commit> commit = co_await now_.store->update(call, now_.id(container), transaction);
         if (commit && commit->replayed && bug_ == Bug::expire) co_return fail(Code::expired);
-        // A store that is made again has other times.
+        // A rebuilt store has other times.
         if (commit && commit->replayed) commit->time = times_[commit->epoch];
         if (!commit || commit->replayed) co_return commit;
         if (bug_ == Bug::stop_the_clock) commit->time = latest_ = std::max(latest_, commit->time);
@@ -176,7 +176,7 @@ class LoggedStore final : public ObjectStore {
             return found == ids.end() ? given : found->second;
         }
     };
-    // A store that was made again has other times.
+    // A rebuilt store has other times.
     void keep_time(QueryReply& facts) {
         if (times_.contains(facts.last_epoch)) facts.last_time = times_[facts.last_epoch];
     }

@@ -18,14 +18,14 @@ std::vector<config::Field> fields_of(admission::Allowance& a) {
                       "reads and writes per second; 0: no limit, as for all rates."),
         config::size("bytes", a.bytes, 0, uint64_t{1} << 40,
                      "bytes read and written per second: 500MiB."),
-        config::count("names", a.names, 0, most, "requests per second on names and attributes."),
+        config::count("names", a.names, 0, most, "requests per second for names and attributes."),
         config::duration("burst", a.burst, 1ms, 60s,
-                         "for how long a rate may be exceeded after a pause: 100ms."),
+                         "how long it may exceed a rate after a pause: 100ms."),
         config::count("sessions", a.sessions, 0, at_once,
-                      "sessions at once; 0: no limit but the server's own, as for the next three."),
+                      "open sessions; 0: no limit except the server's own, as for the next three."),
         config::count("handles", a.handles, 0, at_once, "open files and directories."),
         config::count("requests_in_flight", a.requests_in_flight, 0, at_once,
-                      "requests in progress; further ones wait."),
+                      "requests in progress; further requests wait."),
         config::size("bytes_in_flight", a.bytes_in_flight, 0, uint64_t{1} << 40,
                      "payload of requests in progress: 16MiB.")};
 }

@@ -291,7 +291,7 @@ Task<> revoke_many(sim::World& world, TenantRegistry& registry) {
     EXPECT_EQ(registry.tenants().at("alice").generation, 1U);
     EXPECT_TRUE(registry.tenants().at("alice").is_active(world.core().wall_time()));
     EXPECT_EQ(revoked->revoked_capabilities.size(), revoked_capabilities_max);
-    // The same one again needs no room, and its program stays known.
+    // Revoking the same one again needs no room, and its program stays recorded.
     EXPECT_TRUE(
         co_await registry.revoke_capability("alice", numbered(0), {.until = until()}, report));
     EXPECT_EQ(
@@ -299,7 +299,7 @@ Task<> revoke_many(sim::World& world, TenantRegistry& registry) {
             .error()
             .code,
         Code::too_large);
-    // A change of the tenant forgets none.
+    // A change of the tenant keeps all revocations.
     EXPECT_TRUE(co_await registry.change(Change::set, "alice", {{"weight", "2"}}, report));
 }
 
@@ -314,7 +314,7 @@ Task<> find_them_revoked(sim::World& world, TenantRegistry& registry) {
     EXPECT_TRUE(is_revoked(alice, first, other, now));
     EXPECT_TRUE(is_revoked(alice, other, first, now));
     EXPECT_TRUE(is_revoked(alice, of_program, other, now));
-    // After that time its program may have others again, and there is room.
+    // After that time its program can get capabilities again, and there is room.
     world.step_clock(2h);
     EXPECT_FALSE(is_revoked(alice, of_program, other, world.core().wall_time()));
     Report report;
@@ -376,7 +376,7 @@ Task<> fill_and_revoke(sim::World& world, TenantRegistry& registry) {
     for (const char* const name : {"t-0", "t-1"}) {
         EXPECT_TRUE(co_await registry.change(Change::revoke, name, {}, report)) << report.text();
     }
-    // Programs stay known. Without one there is nothing that the generation does not revoke.
+    // Revoked programs stay recorded. Everything else is revoked by the generation.
     EXPECT_EQ(registry.tenants().at("t-0").revoked_capabilities.size(), 33U);
     EXPECT_EQ(registry.tenants().at("t-1").revoked_capabilities.size(), 22U);
     // Shorter settings make room.
@@ -423,7 +423,7 @@ TEST(Tenant, AFullFileHasRoomForEveryRevocation) {
     EXPECT_LE(pool_settings_bytes_max + revocations, size_t{1} << 20);
 }
 
-// As an administrator does it, whose command is interrupted between the two.
+// As if an administrator's command were interrupted between the two.
 Task<> revoke_without_removing(TenantRegistry& registry) {
     Report report;
     EXPECT_TRUE(co_await registry.change(Change::create, "alice", alices, report));
@@ -471,7 +471,8 @@ Task<> create_alice_again(TenantRegistry& registry) {
     EXPECT_EQ(again->owner(), "alice#3");
     EXPECT_EQ(again->settings, (config::Entries{{"subjects", "CN=eve"}}));
     EXPECT_TRUE(again->revoked_capabilities.empty());
-    // The subject of the removed one is free. No name begins where an earlier one has been.
+    // The subject of the removed tenant is free. A new tenant does not begin at a generation that
+    // an earlier one used.
     const auto carol = co_await registry.change(Change::create, "carol", alices, report);
     EXPECT_TRUE(carol) << report.text();
     if (carol) EXPECT_EQ(carol->generation, 3U);
@@ -481,7 +482,7 @@ Task<> create_alice_again(TenantRegistry& registry) {
     for (const Change what : {Change::revoke, Change::remove}) {
         EXPECT_TRUE(co_await registry.change(what, "alice", {}, report)) << report.text();
     }
-    // One with a lower generation does not bring it down.
+    // A record with a lower generation does not lower it.
     for (const Change what : {Change::revoke, Change::remove}) {
         EXPECT_TRUE(co_await registry.change(what, "bob", {}, report)) << report.text();
     }
@@ -494,7 +495,7 @@ Task<> create_alice_a_third_time(TenantRegistry& registry) {
     if (again) EXPECT_EQ(again->owner(), "alice#6");
 }
 
-// Each step is in a process of its own.
+// Each step runs in a new process.
 TEST_F(Registry, ANameBeginsAnewAfterARemoval) {
     with(revoke_without_removing);
     with(remove_alice);
@@ -597,7 +598,7 @@ Task<> set_the_clock_back(sim::World& world, TenantRegistry& registry) {
     EXPECT_LE(world.now() - begun, TenantRegistry::heartbeat);
     EXPECT_TRUE(registry.tenants().at("alice").is_active(world.core().wall_time()));
     EXPECT_EQ(registry.tenants().at("alice").generation, 1U);
-    // A revocation has no end that a clock could reach, and changes are in order.
+    // A revocation never expires, and changes are in order.
     EXPECT_FALSE(registry.tenants().at("bob").is_active(world.core().wall_time()));
     world.step_clock(-std::chrono::hours(24 * 365));
     EXPECT_FALSE(registry.tenants().at("bob").is_active(world.core().wall_time()));
@@ -662,7 +663,7 @@ TEST(Policy, RightsOfSettingsAndOfTenantsAreAdded) {
     EXPECT_TRUE(policy.access.allows("CN=bob", Right::read, "pool", "images"));
     EXPECT_EQ(policy.allowances.by_account.at("alice").weight, 4U);
 
-    // A tenant without rights has none by the settings either, in that pool.
+    // A tenant without rights in a pool has none there by the settings either.
     tenants["alice"].active = false;
     const Policy revoked = with_tenants(settings, {{"pool", tenants}});
     EXPECT_FALSE(revoked.access.sees_pool("CN=alice", "pool"));
@@ -701,7 +702,7 @@ TEST(Policy, TenantsOfOneNameInTwoPoolsAreTwo) {
     EXPECT_EQ(accounts.open("CN=t", "p2")->name, "p2/guests");
     EXPECT_TRUE(accounts.open("CN=t", "p2")->has_rates());
     EXPECT_EQ(accounts.open("CN=t", "p2")->weight(), 1U);
-    // As a session that shows a capability opens it: by the tenant's name.
+    // As a session with a capability does: by the tenant's name.
     EXPECT_EQ(accounts.open("guests", "p2"), accounts.open("CN=t", "p2"));
 }
 
@@ -727,7 +728,7 @@ TEST(Policy, FewerContainersDoNotCoverMore) {
     EXPECT_FALSE(one.covers(narrow, "CN=a", "pool"));
     EXPECT_TRUE(one.covers(one, "CN=a", "pool"));
     EXPECT_TRUE(one.covers(wide, "CN=b", "pool"));
-    // Who may write may read.
+    // The right to write includes reading.
     const auto written = access_of({{"CN=a", {{"write", "pool/run-1"}}}});
     EXPECT_TRUE(written.covers(one, "CN=a", "pool"));
     EXPECT_FALSE(one.covers(written, "CN=a", "pool"));

@@ -56,22 +56,22 @@ def add_arguments(parser):
     parser.add_argument("kind", nargs="?", choices=KINDS, default="quick",
                         help="; ".join(f"{name}: {kind.what}" for name, kind in KINDS.items()))
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE",
-                        help="what was measured; Markdown and a plot go beside it (build/bench.json)")
+                        help="the output (build/bench.json); Markdown and a plot are written beside it")
     parser.add_argument("--costs", type=Path, default=Path("docs/costs.json"), metavar="FILE",
-                        help="of costs: what `ros2store plan` reads (docs/costs.json)")
+                        help="kind costs: the file for `ros2store plan` (docs/costs.json)")
     parser.add_argument("--rows", metavar="ROW,…",
-                        help="only these (of the paper's figures: such as randread-4k-16): " + ", ".join(row.key for row in compare.ROWS))
+                        help="only these rows (in the paper's figures, for example randread-4k-16): " + ", ".join(row.key for row in compare.ROWS))
     parser.add_argument("--against", metavar="BUILD_DIR", type=Path,
-                        help="of quick, full and directory: another build of ros2store, say of main, to measure in the "
-                        "same run; of quick and full, a row that is more than 5 %% slower than there fails")
+                        help="kinds quick, full and directory: also measure another build of ros2store, for example of "
+                        "main; in quick and full, a row that is more than 5 %% slower than there fails")
     parser.add_argument("--disks", metavar="DIR,…", type=lambda text: [Path(each) for each in text.split(",")],
-                        help="of fig3: a directory on each disk (one, the checkout's)")
+                        help="kind fig3: a directory on each disk (default: only the checkout's disk)")
     parser.add_argument("--target", metavar="DEVICE", type=Path,
-                        help="of fig4: the block device of a connected target, which is only read")
-    parser.add_argument("--turns", type=int, help="of each side and row (3; full: 5)")
-    parser.add_argument("--seconds", type=int, help="of each turn (2; full: 4)")
+                        help="kind fig4: the block device of a connected target; it is only read")
+    parser.add_argument("--turns", type=int, help="number of measurements of each side and row (3; full: 5)")
+    parser.add_argument("--seconds", type=int, help="duration of each measurement (2; full: 4)")
     parser.add_argument("--mib", type=int, help="size of the files (256; full: 1024)")
-    parser.add_argument("--no-build", action="store_true", help="measure build/release as it is")
+    parser.add_argument("--no-build", action="store_true", help="measure the present build/release")
 
 
 def run(options):
@@ -109,7 +109,7 @@ def prepare(options, kind, place):
         if options.kind not in ("quick", "full", "directory"):
             raise shown.Failed("--against goes with quick, full and directory")
         if not (options.against / "bin/ros2store").exists():
-            raise shown.Failed(f"{options.against} is no build: bin/ros2store is missing there; give "
+            raise shown.Failed(f"{options.against} is not a build: it has no bin/ros2store; give "
                                "the build/release of a checkout")
         if options.turns < 3:
             raise shown.Failed("fewer than three turns show no spread, without which nothing is slower "

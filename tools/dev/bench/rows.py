@@ -2,8 +2,8 @@
 
 import statistics
 
-# null: not measured here. A *_poll_* field is the time in sched_yield without work. The *_cpu_* field beside
-# it then excludes that time.
+# null: not measured here. A *_poll_* field is the time in sched_yield without work. The *_cpu_* field for the
+# same process then excludes that time.
 FIELDS = ("mode", "provider", "workload", "bs", "iodepth", "jobs", "devices", "iops", "bytes_per_s",
           "p50_us", "p99_us", "host_cpu_us_per_io", "host_poll_us_per_io", "dpu_cpu_us_per_io",
           "dpu_poll_us_per_io", "engine_cpu_us_per_io", "engine_poll_us_per_io",

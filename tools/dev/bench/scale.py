@@ -26,7 +26,8 @@ FILES = tuple(compare.Row(f"{name}-{depth}", name, dict(rw=name, bs=size, iodept
                                         ("randwrite", "4k", 1), ("randwrite", "4k", 16)))
 NAMES = ("create", "stat", "rename")
 THREADS = (1, 16)
-# Of DFS to the others: of files, of names. None: the other has no names, or nothing was asked.
+# The goals for DFS compared with the others: for files, and for names. None: the other side has no names, or
+# there is no goal.
 GOALS = {"rados": (0.8, None), "libcephfs": (1.5, 1.0), "ceph-fuse": (2.0, 2.0)}
 MDS_SECONDS = 90
 POOL = ceph.DATA  # of everybody's bytes but those of names

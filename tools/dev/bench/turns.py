@@ -6,7 +6,7 @@ import dataclasses
 import compare
 from bench import disk, samples
 
-# One read: measures what fio and its library spend before the first request and after the last.
+# One read, to measure the cost of fio and its library before the first request and after the last.
 START = compare.Row("start", "one read", dict(rw="read", bs="4k", iodepth=1, number_ios=1))
 SAMPLED_SECONDS = 1
 

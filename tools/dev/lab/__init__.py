@@ -18,9 +18,9 @@ from lab import kernel, power, vm
 
 SUITES = Path(__file__).parent.absolute() / "suites"
 LOGS = Path("build/lab/logs")
-# What the suites use, but for scripts and the machine's own programs.
+# Build targets that the suites use.
 TARGETS = ("programs", "device_nvme_test", "device_pmem_test", "fabric_ucx_test", "fabric_ofi_test", "attack_test")
-# The suites of ./dev check: these in one guest, and one that changes with the commit.
+# The suites of ./dev check: these in one guest, and one more that depends on the commit.
 ALWAYS = ("net", "nvme", "rdma_host")
 # The kernels of suites that need a newer one.
 KERNELS = dict.fromkeys(("nvme_newer", "nvme_polled"), "linux-image-6.12-amd64")
@@ -32,16 +32,16 @@ NO_GUEST, GUEST_FAILED = 125, 124
 
 def add_arguments(parser):
     parser.add_argument("names", nargs="*", metavar="NAME", default=["all"],
-                        help=f"suites, or all (default): {', '.join(known())}; or shell, which you type in")
+                        help=f"suites, or all (default): {', '.join(known())}; or shell, for an interactive shell")
     parser.add_argument("--seconds", type=int,
-                        help=f"at most, for each suite ({SUITE_SECONDS}; a command: 900; a shell: 86400)")
+                        help=f"time limit of each suite ({SUITE_SECONDS}), of a command (900) or of a shell (86400)")
     parser.add_argument("--points", type=positive, default=power.POINTS,
-                        help=f"of power: at how many points it is lost ({power.POINTS}; as many as "
-                             "there are: every one)")
+                        help=f"suite power: number of points at which power is lost ({power.POINTS}; a number "
+                             "above all points: every one)")
     parser.add_argument("--record", type=Path, metavar="FILE",
-                        help="of power: no guest, but the record that a run with a loss has left")
+                        help="suite power: use the record that a failed run left, without a guest")
     parser.add_argument("--run", metavar="COMMAND", dest="in_guest",
-                        help="no suite: run this Bash command in a guest, in the checkout's folder")
+                        help="run this Bash command in a guest, in the checkout's folder, instead of a suite")
 
 
 def positive(text):
@@ -66,7 +66,7 @@ def run(options):
               "shell and all stand alone")
         return 2
     if options.record is not None and options.names != ["power"]:
-        print("dev: --record is of the suite power: ./dev lab power --record FILE")
+        print("dev: --record is for the suite power only: ./dev lab power --record FILE")
         return 2
     tally = console.Tally("lab")
     if not is_ready(tally):

@@ -22,8 +22,8 @@ POOL_BYTES, PLACE_BYTES = 96 << 20, 128 << 20
 # The programs that write under load, and the fault of each control.
 WRITERS = {"kill_writer": "", "kill_writer_no_flush": "skips its flushes",
            "kill_writer_early_flush": "flushes too early"}
-# Points of a real load, and of the controls, which end with the first loss: what an early flush misses is
-# lost only at points shortly after it.
+# The number of points of a real load, and of the controls. Controls end with the first loss. An early flush
+# causes a loss only at points shortly after it.
 POINTS = 60
 SECONDS_A_POINT = 5  # on a slow machine
 ACKNOWLEDGEMENT = 24
@@ -74,7 +74,7 @@ def worth_it(record, tally, mistake):
     begun = record.acknowledged[0][0] if count else 0
     index = sum(write.disk == 1 and write.began > begun for write in record.writes)
     print(f"{len(record.writes)} writes, {flushes} flushes, {count} acknowledgements", flush=True)
-    return tally.add(f"power: a load worth it ({count} acknowledged, {flushes} flushes, {index} writes of the index)",
+    return tally.add(f"power: a sufficient load ({count} acknowledged, {flushes} flushes, {index} writes of the index)",
                      count >= LEAST and index > 0 and
                      (flushes >= LEAST / 10 or mistake == WRITERS["kill_writer_no_flush"]))
 
@@ -93,7 +93,7 @@ def recorded(guest, command, log, seconds, scratch):
         ended.set()
         thread.join()
     if "record" not in result:
-        raise vm.Failure("the recorded disks broke off: see above")
+        raise vm.Failure("the recording of the disks stopped: see above")
     return result["record"], status
 
 

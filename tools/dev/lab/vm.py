@@ -82,7 +82,7 @@ def wait_until(condition):
     give_up = time.monotonic() + 30
     while not condition():
         if time.monotonic() > give_up:
-            raise Failure("what the guest needs did not come within 30 s")
+            raise Failure("a file or socket for the guest did not appear within 30 s")
         time.sleep(0.05)
 
 

@@ -30,7 +30,7 @@ int daos_debug_init(char* logfile);
 int daos_debug_init_ex(char* logfile, uint64_t logmask);
 void daos_debug_fini(void);
 
-/* ---- faults: what a program asks for is not done */
+/* ---- fault injection: requests have no effect */
 void daos_fail_loc_set(uint64_t id);
 void daos_fail_loc_reset(void);
 void daos_fail_value_set(uint64_t val);
@@ -54,14 +54,14 @@ typedef struct {
 int daos_array_sort(void* array, unsigned int len, bool unique, daos_sort_ops_t* ops);
 void daos_array_shuffle(void* arr, unsigned int len, daos_sort_ops_t* ops);
 
-/* ---- events: the one that a thread has for calls without an event */
+/* ---- events: a thread's own event for calls without an event */
 int daos_event_priv_reset(void);
 
 /* ---- names of the properties csum, encrypt and compress. Errors: -DER_INVAL. */
 int daos_str2csumcontprop(const char* value);
 int daos_str2encryptcontprop(const char* value);
 int daos_str2compresscontprop(const char* value);
-/* What a value of a property stands for: a number for the functions below, 0 for "off". */
+/* The meaning of a property's value: a number for the functions below, 0 for "off". */
 int daos_contprop2hashtype(int contprop_csum_val);
 int daos_contprop2ciphertype(int contprop_encrypt_val);
 int daos_contprop2compresstype(int contprop_compress_val);
@@ -82,7 +82,7 @@ struct pl_map_attr {
 };
 int pl_map_query(uuid_t po_uuid, struct pl_map_attr* attr);
 
-/* ---- classes of objects: they are always there */
+/* ---- classes of objects: always available */
 int obj_class_init(void);
 void obj_class_fini(void);
 

@@ -57,8 +57,8 @@ uint64_t d_hash_mix64(uint64_t key);
 uint32_t d_hash_mix96(uint32_t a, uint32_t b, uint32_t c);
 uint32_t d_hash_jump(uint64_t key, uint32_t num_buckets);
 
-/* ---- the environment: what is not set, or has no such value, leaves the caller's variable as it
- * is. Errors: -DER_NONEXIST, -DER_INVAL. */
+/* ---- the environment: a variable that is not set, or has an invalid value, leaves the caller's
+ * variable unchanged. Errors: -DER_NONEXIST, -DER_INVAL. */
 int d_getenv_bool(const char* name, bool* bool_val);
 int d_getenv_uint(const char* name, unsigned int* uint_val);
 int d_getenv_uint64_t(const char* name, uint64_t* uint64_val);
@@ -108,7 +108,7 @@ struct d_fault_attr_t;
 extern struct d_log_xstate d_log_xst;
 extern int d_misc_logfac;
 extern int d_misc_logfac_cache[16];
-/* Bits of messages that are not written. */
+/* The bits of messages that are dropped. */
 extern uint64_t DB_ALL, DB_ANY, DB_TRACE, DB_MEM, DB_NET, DB_IO, DB_TEST;
 extern unsigned int d_fault_inject;
 extern struct d_fault_attr_t* d_fault_attr_mem;

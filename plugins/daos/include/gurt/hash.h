@@ -16,7 +16,7 @@ extern "C" {
 
 struct d_hash_table;
 
-/* What a program says about its records. Only hop_key_cmp must be there. */
+/* The program's functions for its records. Only hop_key_cmp is required. */
 typedef struct {
     bool (*hop_key_cmp)(struct d_hash_table* table, d_list_t* link, const void* key,
                         unsigned int ksize);
@@ -24,24 +24,26 @@ typedef struct {
     void (*hop_key_init)(struct d_hash_table* table, d_list_t* link, void* arg);
     /* NULL: d_hash_string_u32(). */
     uint32_t (*hop_key_hash)(struct d_hash_table* table, const void* key, unsigned int ksize);
-    /* As hop_key_hash() of its key. NULL: the table has one lock instead of one for each bucket. */
+    /* The same result as hop_key_hash() of its key. NULL: the table has one lock instead of one for
+     * each bucket. */
     uint32_t (*hop_rec_hash)(struct d_hash_table* table, d_list_t* link);
     void (*hop_rec_addref)(struct d_hash_table* table, d_list_t* link);
     /* Whether it was the last reference. */
     bool (*hop_rec_decref)(struct d_hash_table* table, d_list_t* link);
-    /* 0; 1: it was the last; negative: an error. */
+    /* 0; 1: it was the last; negative: an error */
     int (*hop_rec_ndecref)(struct d_hash_table* table, d_list_t* link, int count);
     void (*hop_rec_free)(struct d_hash_table* table, d_list_t* link);
 } d_hash_table_ops_t;
 
 enum d_hash_feats {
-    /* Locks: a spin lock if none is named. */
+    /* Locks. The default is a spin lock. */
     D_HASH_FT_NOLOCK = 1 << 0,
     D_HASH_FT_MUTEX = 1 << 1,
     D_HASH_FT_RWLOCK = 1 << 2,
-    /* The table itself holds no references. A record whose last one is dropped leaves it. */
+    /* The table itself holds no references. A record leaves the table when its last reference is
+     * dropped. */
     D_HASH_FT_EPHEMERAL = 1 << 3,
-    /* A record that is found becomes the first of its bucket. */
+    /* A found record becomes the first of its bucket. */
     D_HASH_FT_LRU = 1 << 4,
     /* hop_key_init() is called without the table's locks. */
     D_HASH_FT_NO_KEYINIT_LOCK = 1 << 5,

@@ -193,7 +193,7 @@ TEST_F(QueueTest, TheDescriptorTellsOfCompletions) {
         }
         EXPECT_FALSE(readable(descriptor, 0));
     }
-    // After asking for fewer than there are, it stays readable.
+    // It stays readable after a reap of fewer completions than there are.
     const ros2s_request requests[3] = {};
     ASSERT_EQ(ros2s_queue_submit(queue, requests, 3), 3);
     EXPECT_EQ(ros2s_queue_reap(queue, completions, 3, 8, -1), 3);

@@ -252,8 +252,8 @@ Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Repo
     const auto block = block_device_of(*name);
     if (!block) {
         co_return report.fail(Code::not_found,
-                              "{}: {} shows no block device of it, whose exclusive opening keeps "
-                              "others from the namespace: is it going away just now?",
+                              "{}: {} shows no block device of it, which this process must open to "
+                              "keep others from the namespace: is the device being removed?",
                               path, parent_of(*name).string());
     }
     Namespace space;

@@ -1,5 +1,6 @@
-// Any 4 KiB as a superblock and as a checkpoint slot, with magic, version and checksum made valid
-// so that the fields are reached: refused, or decoded, encoded and decoded as the same.
+// Any 4 KiB as a superblock and as a checkpoint slot. Magic, version and checksum are made valid,
+// so that the fields are reached. The bytes are refused, or decoding, encoding and decoding gives
+// the same result.
 #include <algorithm>
 #include <array>
 #include <cstring>

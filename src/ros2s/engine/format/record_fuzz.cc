@@ -1,5 +1,5 @@
-// Any bytes as a journal record, and as the transactions of one with valid checksums: refused, or
-// decoded, encoded and decoded as the same.
+// Any bytes as a journal record, and as the transactions of a record with valid checksums. They are
+// refused, or decoding, encoding and decoding gives the same result.
 #include <string>
 
 #include "record.h"

@@ -1,5 +1,5 @@
-// Any bytes as the value of an index key, with a valid checksum so that the fields are reached:
-// refused, or decoded, encoded and decoded as the same.
+// Any bytes as the value of an index key. The checksum is made valid, so that the fields are
+// reached. They are refused, or decoding, encoding and decoding gives the same result.
 #include "values.h"
 
 #include <cstring>

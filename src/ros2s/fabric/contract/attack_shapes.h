@@ -1,5 +1,4 @@
-// The messages that the attack tests of several providers send, and the checks that a session has
-// ended.
+// Messages that the attack tests of several providers send, and checks that the session has ended.
 #pragma once
 #include <functional>
 #include <vector>

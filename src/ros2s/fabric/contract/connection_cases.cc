@@ -113,7 +113,7 @@ Task<> goodbye_is_heard_server(Server& server) {
     co_await server.endpoint->end_event();
     EXPECT_EQ(server.endpoint->ended(), End::closed_there);
     EXPECT_EQ(server.domain->counters().of(End::closed_there).value(), 1U);
-    // Messages that arrived before the goodbye are still there.
+    // Messages that arrived before the close can still be received.
     for (int i = 0; i < 100; ++i) co_await expect_to_hear(*server.endpoint, "message");
     EXPECT_EQ((co_await server.endpoint->receive()).error().code, Code::disconnected);
 }

@@ -1,5 +1,5 @@
-// What a peer of a provider over a network library can send: a greeting, then messages of the
-// library, mostly with valid headers and packets. At worst its session ends.
+// The messages that a peer of a provider over a network library can send: a greeting, then messages
+// of the library, mostly with valid headers and packets. At worst its session ends.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
-// Hosts over ofi+verbs that make false claims about their memory, write to ours, or send anything.
-// The adapter refuses, and only their own session ends. Runs on the adapter in the environment's
-// ROS2STORE_TEST_OFI, "ofi+verbs rxe0"; skipped without one.
+// Hosts over ofi+verbs that send false keys of their memory, write to memory of the server, or send
+// random bytes. The adapter refuses, and only the session of the attacker ends. The test runs on
+// the adapter in the environment variable ROS2STORE_TEST_OFI, for example "ofi+verbs rxe0", and is
+// skipped without one.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -337,7 +338,7 @@ Task<> reaches(Stage& stage) {
     }
     EXPECT_TRUE(all_are(secret.bytes(), 0x5a));
 }
-TEST(OfiMessageAttack, nothing_of_the_server_is_within_reach) { run_message(reaches); }
+TEST(OfiMessageAttack, memory_of_the_server_cannot_be_reached) { run_message(reaches); }
 
 // Any bytes as frames, from many seeds.
 Task<> message_garbage(Stage& stage) {

@@ -1,4 +1,4 @@
-// Grants that an adapter uses, and a peer that reads none of their announcements.
+// Grants that an adapter uses, and a peer that does not read their announcements.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,4 +1,4 @@
-// A connection that ends while it fills frames.
+// A connection that ends while it is filling frames.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -50,8 +50,8 @@ Task<> receive_all(PacketEndpoint& endpoint, int count) {
     while (count-- > 0) EXPECT_TRUE(co_await endpoint.receive());
 }
 
-// The peer begins a get, does not read, and has puts refused until one more answer is too much.
-// That one is for the rest of the get, whose key has been revoked.
+// The peer begins a get, does not read, and sends puts that are refused, until one more reply does
+// not fit. That reply is for the rest of the get, whose key has been revoked.
 TEST(PacketEndpoint, MayEndWithTheAnswerToAGet) {
     Report report;
     auto reactor = OsReactor::create({}, report);

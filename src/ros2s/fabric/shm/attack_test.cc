@@ -66,7 +66,7 @@ Task<> lying_heads(Stage& stage) {
 }
 TEST(ShmAttack, lying_heads) { Stage().run(lying_heads); }
 
-// A quiet connection is not looked at. What was written meanwhile is seen when it hangs up.
+// A quiet connection is not polled. Entries written meanwhile are seen when the peer disconnects.
 Task<> lies_while_quiet(Stage& stage) {
     Attacker attacker;
     co_await attack(stage, attacker, *stage.honest);
@@ -207,7 +207,7 @@ Task<> changes_under_us(Stage& stage) {
     }
     EXPECT_GE(sessions, 1U);
 }
-TEST(ShmAttack, everything_changes_under_us) { Stage().run(changes_under_us); }
+TEST(ShmAttack, bytes_change_while_they_are_read) { Stage().run(changes_under_us); }
 
 // Grants that point outside the session's payload.
 Task<> lying_grants(Stage& stage) {
@@ -313,7 +313,7 @@ Task<> hole_in_control(Stage& stage) {
 }
 TEST(ShmAttack, hole_punched_into_control) { Stage().run(hole_in_control); }
 
-// It asks to be woken for everything and reads none of the bytes, and it fills our socket with
+// It requests a wake-up for each entry and reads none of the bytes, and it fills our socket with
 // bytes.
 Task<> filled_sockets(Stage& stage) {
     Attacker attacker;

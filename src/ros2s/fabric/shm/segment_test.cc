@@ -1,5 +1,5 @@
-// A client accepts only valid segments from a server. And a client that is killed in the middle of
-// a transfer.
+// A client accepts only valid segments from a server. The server survives a client that is killed
+// during a transfer.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -70,7 +70,7 @@ Task<> woken_at_the_end_of_the_turn(Stage& stage) {
         EXPECT_EQ(wake_ups(peer), 1U);
         EXPECT_FALSE(is_asleep(peer));
     }
-    // Nothing was written for it since: let it sleep.
+    // Nothing was written for it since, so it sleeps.
     go_to_sleep(peer);
     co_await yield(stage.core());
     EXPECT_EQ(wake_ups(peer), 0U);
@@ -111,9 +111,7 @@ Task<> room_for_a_reply_is_seen(Stage& stage) {
     co_await receiving.join();
     co_await peer.victim->close();
 }
-TEST(ShmWake, and_room_for_a_reply_is_seen_without_a_sleep) {
-    Stage().run(room_for_a_reply_is_seen);
-}
+TEST(ShmWake, room_for_a_reply_is_seen_without_a_sleep) { Stage().run(room_for_a_reply_is_seen); }
 
 }  // namespace
 }  // namespace ros2s::fabric::shm

@@ -1,4 +1,5 @@
-// The simulated network's faults: at any point, at random, and the same each time.
+// Faults of the simulated network: at a chosen point, at random, and the same again with the same
+// seed.
 #include <gtest/gtest.h>
 
 #include "ros2s/fabric/domain.h"

@@ -1,4 +1,4 @@
-// SocketListener: who makes room for whom.
+// SocketListener: which connection is closed to make room for another one.
 #include "socket_listener.h"
 
 #include <gtest/gtest.h>

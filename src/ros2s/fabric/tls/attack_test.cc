@@ -1,4 +1,4 @@
-// Strangers, and admitted peers that break the protocol: whatever they do costs only themselves.
+// Strangers, and admitted peers that break the protocol. An attack affects only its own connection.
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 #include <poll.h>
@@ -30,7 +30,7 @@ const TestAuthority& another_authority() {
     return made;
 }
 
-// Of the lines in its log.
+// The number of such lines in its log.
 struct Lines {
     std::vector<std::string> all;
     [[nodiscard]] Log log() {
@@ -209,7 +209,8 @@ TEST(TlsAttack, revoked_certificate) {
     Scene().run(revoked_certificate);
 }
 
-// Connections that stay open and say nothing, or a byte now and then, cost their time only.
+// Connections that stay open and send nothing, or a byte now and then, are closed at their
+// deadline.
 Task<> half_open(Scene& scene) {
     const Descriptor silent = co_await reach(scene);
     const Descriptor slow = co_await reach(scene);
@@ -228,7 +229,8 @@ TEST(TlsAttack, half_open_connections) {
     Scene({.limits = {.reply_bytes = 256}, .handshake_within = 500ms}).run(half_open);
 }
 
-// More than may be in a handshake: each further one ends the oldest. A client comes through.
+// More than the limit of handshakes: each further connection ends the oldest. A client gets
+// through.
 Task<> flood(Scene& scene) {
     std::vector<Descriptor> sockets;
     for (int i = 0; i < 200; ++i) {
@@ -432,7 +434,7 @@ Task<> bytes_beside_tls(Scene& scene) {
 }
 TEST(TlsAttack, bytes_beside_tls) { Scene().run(bytes_beside_tls); }
 
-// A ticket that is refused is refused inside, and the check was told whose certificate it was.
+// A refused ticket is refused inside TLS, and the check has the subject of the certificate.
 Task<> whose_certificate(Scene& scene) {
     Attacker attacker;
     co_await shake_hands(scene, attacker);
@@ -448,8 +450,8 @@ TEST(TlsAttack, the_check_gets_the_subject) { Scene().run(whose_certificate); }
 
 // ---- what a network sees
 
-// Everything that is said, granted and moved between an honest client and the server, through a
-// relay that keeps all bytes: none of it is on the wire.
+// All messages, keys and payload between an honest client and the server go through a relay that
+// stores all bytes. None of them is readable on the wire.
 Task<> planted_bytes(Scene& scene) {
     const std::string planted = "planted: do not show this to the network";
     Relay relay(scene.core(), scene.stage.address());
@@ -554,7 +556,7 @@ TEST(TlsKeys, are_changed_after_a_number_of_records) {
     }
 }
 
-// A peer that sends new keys and nothing else.
+// A peer that sends only key updates.
 TEST(TlsKeys, of_a_flood_end_the_connection) {
     std::array<int, 2> ends{};
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);

@@ -138,7 +138,7 @@ Task<Result<std::unique_ptr<Stream>>> TlsDomain::begin(Reactor& /*reactor*/, int
     const auto refuse = [&](const Error& error, const std::string& why) {
         say_refused(stranger, !why.empty() ? why
                               : error.code == Code::disconnected
-                                  ? "it hung up in the TLS handshake"
+                                  ? "it disconnected during the TLS handshake"
                                   : "it did not finish the TLS handshake in time");
         return fail(error);
     };

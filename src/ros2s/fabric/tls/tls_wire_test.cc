@@ -1,4 +1,4 @@
-// A wire over a socket that gives what a test wants: its turns, and its end.
+// A wire over a socket whose results the test sets: partial transfers, full, empty, and its end.
 #include "tls_wire.h"
 
 #include <gtest/gtest.h>

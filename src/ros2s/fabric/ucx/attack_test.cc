@@ -215,8 +215,8 @@ Task<> one_sided_operations(Stage& stage) {
 }
 TEST(UcxAttack, one_sided_operations_change_nothing) { Stage().run(one_sided_operations); }
 
-// The basis of the previous test: the same operations do read and write memory that was never
-// registered, if the peer's context has them.
+// The control for the previous test: the same operations do read and write unregistered memory if
+// the peer's context supports them.
 TEST(UcxAttack, one_sided_operations_work_on_a_context_that_has_them) {
     RawUcx victim, raw;
     const std::vector<std::byte> address = victim.address();

@@ -1,4 +1,4 @@
-// Appending: each write goes to the end of the file as it is at that moment.
+// Appending: each write goes to the end of the file at that moment.
 #include <algorithm>
 
 #include "suite.h"

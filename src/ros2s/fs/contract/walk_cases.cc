@@ -1,4 +1,4 @@
-// Paths: walk(), and what resolve() and forget() make of it.
+// Paths: walk(), and how resolve() and forget() treat its results.
 #include <fmt/format.h>
 
 #include "ros2s/fs/path_walk.h"

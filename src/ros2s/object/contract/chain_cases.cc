@@ -121,7 +121,7 @@ Task<> a_chain_ends_where_something_is_missing(Probe& probe) {
     co_await chain.must(probe);
     EXPECT_TRUE(chain.status(0));
     for (const size_t i : {1U, 2U, 3U}) EXPECT_EQ(chain.status(i), missing) << i;
-    // Of an object without data, a query has nothing to say.
+    // A query of an object without data finds nothing.
     Chain empty;
     empty.fetch(first_object).query(found_object, 0);
     co_await empty.must(probe);
@@ -254,7 +254,8 @@ Task<> change_until(Probe& probe, const bool& done) {
     }
 }
 
-// What a step found may be removed before the next one: it is whole, or not found.
+// An object that a step found may be removed before the next step: the result is complete, or
+// `not_found`.
 Task<> objects_may_be_removed_between_two_steps(Probe& probe) {
     co_await probe.must(Batch().put(record_place(1), record_to('d', 2)));
     bool done = false;

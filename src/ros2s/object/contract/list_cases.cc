@@ -204,7 +204,7 @@ Task<> query_follows_every_change(Probe& probe) {
     EXPECT_EQ(query.last_time, WallTime{});
 }
 
-// The object has no entries any more, and a transaction only asks for that. What it leaves behind
+// The object has no entries any more, and the transaction only checks this. Remains of the object
 // may be removed a little later.
 Task<> a_condition_forgets_nothing(Probe& probe) {
     const AkeyAddress gone{listed, "d", "data"};

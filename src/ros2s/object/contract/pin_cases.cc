@@ -125,7 +125,7 @@ Task<> a_pin_and_a_punch_at_once(Probe& probe) {
         co_await probe.must(Batch().put(address, "record"));
         Result<> pinned;
         Result<Commit> punched;
-        // The second one begins while the first is anywhere in its way.
+        // The second one begins at a random point of the first.
         const auto delay = std::chrono::microseconds(10 * (i % 60));
         Nursery nursery(probe.reactor(), 2);
         if (i % 2 == 0) co_await nursery.spawn(pin_into(probe, address, pinned));
@@ -140,8 +140,8 @@ Task<> a_pin_and_a_punch_at_once(Probe& probe) {
     }
 }
 
-// A transaction pins what it makes, before anybody can see it. One that fails pins nothing, and
-// neither does one that was done before.
+// A transaction pins the objects that it creates before they become visible. A failed or repeated
+// transaction pins nothing.
 Task<> a_transaction_pins(Probe& probe) {
     const OperationId id{holder(1).client, 0, 1, {}, 77};
     const auto make = [&] {
@@ -152,7 +152,7 @@ Task<> a_transaction_pins(Probe& probe) {
             .put(inode, "record")
             .id(id);
     };
-    // Only what it makes, and few.
+    // Only objects that it creates, and only a few.
     co_await probe.refused(Batch().by(holder(1)).condition(Condition::Kind::pin, {one, "", ""}),
                            Code::invalid);
     Batch many;

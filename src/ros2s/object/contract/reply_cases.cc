@@ -1,4 +1,4 @@
-// Exactly once: a repeated operation id gets the stored reply and changes nothing.
+// Exactly once: a request with a known operation id gets the stored reply and changes nothing.
 #include <algorithm>
 
 #include "probe.h"

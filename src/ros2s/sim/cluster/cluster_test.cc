@@ -15,11 +15,12 @@
 namespace ros2s::sim::cluster {
 namespace {
 
-// How far the rate of a simulation may be from the formula's, of a full cluster, and up to this
-// share of the first full resource.
+// The permitted difference between the rates of simulation and formula, for a full cluster, and up
+// to this share of the first full resource.
 constexpr double rate_bound = 0.03;
 constexpr double share_trusted = 0.8;
-// How many times the time of an unloaded request 99 % of them take at most, up to that share.
+// The 99th percentile is at most this multiple of the time of an unloaded request, up to that
+// share.
 constexpr double p99_bound = 6;
 
 uint64_t seeds(uint64_t usual) {
@@ -58,7 +59,7 @@ std::vector<Case> published() {
         {"3FS, 1 MiB", {500, 1, 180, of_3fs, large}, 60'000},
         {"3FS at a tenth, 4 KiB", {50, 1, 18, of_3fs, small}, 60'000},
     };
-    // A DPU of which a host needs two.
+    // A DPU so small that a host needs two.
     cases.push_back({"8 hosts with 2 slow DPUs each, 4 servers, 1 MiB",
                      {8, 2, 4, {.dpu_core_percent = 25}, large},
                      20'000});
@@ -102,19 +103,19 @@ TEST(Formula, IsTheSimulationsRateUpToAShareOfFourFifths) {
     }
 }
 
-// How many requests each host keeps in flight so that the first resource is full: three times what
-// Little's law asks for.
+// The number of requests that each host keeps in flight so that the first resource is full: three
+// times the result of Little's law.
 uint32_t enough_in_flight(const Cluster& cluster) {
     const double unloaded_s = simulate(cluster, {.requests = 1}).unloaded_s;
     return static_cast<uint32_t>(
         std::ceil(3 * cluster.requests_per_s_max() * unloaded_s / cluster.hosts));
 }
 
-// A full cluster does what the formula says, and no more.
+// A full cluster reaches the rate of the formula, and no more.
 TEST(Formula, IsTheRateOfAFullCluster) {
     for (const Case& each : published()) {
         const uint32_t in_flight = enough_in_flight(each.cluster);
-        // The queues need a few times what is in flight to take their lengths.
+        // The queues reach their lengths after a few times the number of requests in flight.
         const uint64_t requests =
             std::max(each.requests, uint64_t{8} * in_flight * each.cluster.hosts);
         const Outcome found =
@@ -126,8 +127,8 @@ TEST(Formula, IsTheRateOfAFullCluster) {
     }
 }
 
-// If more arrives than the formula allows, less than that ends: requests that have just begun take
-// the cores from those that are about to end.
+// If more requests arrive than the formula allows, fewer are completed: new requests take the cores
+// from those that are almost done.
 TEST(Formula, IsTooHighUnderOverload) {
     for (const Case& each : published()) {
         if (each.name != "paper with 4 devices, 4 KiB") continue;
@@ -138,8 +139,8 @@ TEST(Formula, IsTooHighUnderOverload) {
     }
 }
 
-// Where the requests are not spread evenly, the fullest device or server is full before the formula
-// says. The formula is then too high, and the simulation shows by how much.
+// If the requests are not spread evenly, the most loaded device or server is full before the
+// formula says. The formula is then too high, and the simulation shows by how much.
 TEST(Formula, IsTooHighForFewObjectsAndForSkew) {
     const Case cluster{"16 hosts, 4 servers",
                        {16, 1, 4, {}, request_of(1 << 20)},
@@ -188,7 +189,7 @@ TEST(Formula, NeedsEnoughRequestsInFlight) {
         fmt::print("{} in flight in each host: {:.2f} of the formula\n", in_flight,
                    found.requests_per_s / most);
         EXPECT_GT(found.requests_per_s, last);
-        // Little's law: what is in flight bounds the rate.
+        // Little's law: the number of requests in flight bounds the rate.
         EXPECT_LT(found.requests_per_s,
                   (1 + rate_bound) * in_flight * cluster.cluster.hosts / found.unloaded_s);
         last = found.requests_per_s;

@@ -59,7 +59,7 @@ TEST_P(OffloadTrial, IsDecidedByItsSeed) {
     EXPECT_NE(once.trace, other.trace);
 }
 
-// The first seed that detects it detects it again, in the same way.
+// The first seed that detects it detects it again in the same way.
 void expect_it_is_noticed(const OffloadOptions& options, const EngineRigOptions& rig) {
     constexpr uint64_t seeds_most = 20;
     uint64_t seed = 1;

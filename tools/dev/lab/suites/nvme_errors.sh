@@ -58,8 +58,9 @@ frozen_under_load() {
     grep -q iou-wrk <<<"$workers" && awk '$1 > 1 { exit 1 }' <<<"$workers" && nothing_lost "$(at reset frozen)"
 }
 
-# A controller that reaches memory no more (the third bit of its command register) stops at its next command, and
-# the reset cancels what is in flight. Its cache may have gone with it: that is an error, and no flush is sent again.
+# A controller that cannot access memory (the third bit of its command register) stops at its next
+# command, and the reset cancels all commands in flight. The contents of its cache may be lost: that
+# is an error, and no flush is sent again.
 reset_under_load() {
     local controller=/sys/class/nvme/${reset%n*}
     start_writer "$(at reset load)" || return
@@ -72,7 +73,7 @@ reset_under_load() {
     ! wait "$writer" && grep "the controller was reset" /run/writer.log
 }
 
-# The tree in the engine's pool is read whole but for what lay on the second disk.
+# The tree in the engine's pool can be read, except data on the second disk.
 served() {
     local file whole=0 lost=0
     for file in /usr/include/fmt/*; do
@@ -100,7 +101,8 @@ two_disks() {
 unplug_one() {
     echo 1 >"/sys/class/nvme/$(namespace_of lab0 1 | sed 's/n1$//')/device/remove"
 }
-# Where somebody has it open as it goes and comes back, the driver gives its two devices different numbers.
+# If a process has the device open while it is removed and returns, the driver gives its two devices
+# different numbers.
 kept_by_another_name() {
     local controller character block
     echo 1 >/sys/bus/pci/rescan
