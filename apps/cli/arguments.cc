@@ -304,15 +304,12 @@ void add_files(CLI::App& app, Arguments& arguments) {
                             "at a local path, keep set-id bits and, as root, owners; use it only "
                             "with a source that you trust");
     cp_command.app.footer(
-        "DIR/. stands for the contents of DIR. Copies in a container keep owners and set-id bits. "
-        "Copies\n"
-        "at a local path belong to you, without set-id bits, unless -p is given. If one file "
-        "cannot "
-        "be copied, the others are copied.\n"
+        "DIR/. stands for the contents of DIR. Copies in a container keep owners and set-id bits.\n"
+        "Copies at a local path belong to you, without set-id bits, unless -p is given. If one\n"
+        "file cannot be copied, the others are copied.\n"
         "A file gets its name when its copy is complete. Ctrl-C leaves complete files, and\n"
-        "directories that may still lack their modes and times; kill -9 may also leave files "
-        "named\n"
-        ".ros2store-…, which can be removed.");
+        "directories that may still lack their modes and times; kill -9 may also leave files\n"
+        "named .ros2store-…, which can be removed.");
     add("cat", "write files to standard output", cat, 1);
     auto rm_command = add("rm", "remove files and trees", rm, 1);
     rm_command.app.add_flag("-r,-R,--recursive", rm_command.options->recursive, "also directories");
