@@ -12,7 +12,6 @@ constexpr uint64_t journal_bytes_min = 16 << 20;
 constexpr uint64_t journal_bytes_max = 256 << 20;
 constexpr uint64_t checkpoint_block = 1;  // and 2
 constexpr uint64_t journal_block = 3;
-constexpr uint64_t journal_blocks_least = 16;
 constexpr uint32_t target_count = 16;
 constexpr std::string_view index_directory = "index";
 
@@ -44,7 +43,7 @@ Result<Superblock> plan_pool(const Env& env, std::span<device::BlockDevice* cons
             {Uuid::make(env.reactor.secrets()), blocks_of(*device), identity_of(*device)});
         const auto number = static_cast<uint32_t>(pool.devices.size() - 1);
         if (pool.journal_blocks < journal_blocks_least ||
-            pool.data_first(number) + 16 > pool.data_end(number)) {
+            pool.data_first(number) + data_blocks_least > pool.data_end(number)) {
             return report.fail(Code::invalid,
                                "{}: {} bytes are too few: a pool's first device needs {} bytes for "
                                "its journal, at least {} KiB, and room for data. Give it more",
