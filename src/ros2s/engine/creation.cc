@@ -143,8 +143,9 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
     // The new device first: as long as no other device names it, the pool opens without it.
     const auto number = static_cast<uint32_t>(grown.devices.size() - 1);
     base.devices.push_back(std::move(device));
-    base.cores.home().devices.push_back(base.devices[number].get());
-    const Result<> opened = co_await base.open_handles(number, report);
+    base.cores.home().add_device(*base.devices[number], grown.data_first(number),
+                                 grown.data_end(number));
+    const Result<> opened = co_await base.open_handles(grown, number, report);
     if (!opened) {
         // Some cores have a handle of it. The pool opens without it.
         committer.die(opened.error(),
