@@ -61,6 +61,11 @@ class Applier {
 void Applier::array(const Change& change) {
     Node& head = head_of(change);
     SummaryChange summary = summary_of(change.object, change.dkey, change.akey, change.summary);
+    // Only a record that no engine wrote has an array for a single value. It replaces the value,
+    // whose bytes would otherwise not be as many as its size.
+    if (head.entry() != nullptr && head.entry()->kind == EntryValue::Kind::single) {
+        punch(head, {now_.container, change.object, change.dkey, change.akey, 0});
+    }
     nodes_.modify(head);
     if (head.is_absent()) {
         head.value.emplace<EntryValue>().kind = EntryValue::Kind::array;

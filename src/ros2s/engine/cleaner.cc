@@ -216,10 +216,11 @@ bool Cleaner::take(const std::string& key, const EntryValue& entry) {
     bool any = false;
     for (uint32_t i = 0; i < entry.map.end(); ++i) {
         const BlockAddress address = entry.map.at(i).address;
-        // No reader has checked this entry.
+        // No reader has checked this entry, nor its key.
         if (address.is_hole() || !state_.space.contains(address)) continue;
         if (!state_.space.is_victim(address)) continue;
         if (!any) {
+            if (!parse_entry_key(key)) return true;
             keys_.push_back(key);
             list_bytes_ += key_bytes_fixed + key.size();
         }

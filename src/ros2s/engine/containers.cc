@@ -327,7 +327,7 @@ Task<Result<object::PoolSpace>> Containers::space(const Call& call, object::Cont
     const uint64_t total = state_.space.total_blocks();
     const uint64_t used = state_.space.used_blocks();
     object::PoolSpace space{.total_bytes = total * block_bytes,
-                            .free_bytes = (total - used) * block_bytes};
+                            .free_bytes = (total - std::min(used, total)) * block_bytes};
     if (!of_pool) state_.narrow(state_.containers.find(container)->second, space);
     co_return space;
 }

@@ -10,12 +10,15 @@ namespace {
 
 // Of changes that must be made.
 const Call unlimited;
+// Of the share of memory for nodes. An update loads two such shares at most (Writer::plan_at). In
+// recovery the pool may have less memory than when the update was made.
+constexpr uint64_t prepared_shares_max = 8;
 
 Task<Result<>> prepare_at(Core& core, object::ContainerId container, Change& change,
-                          std::vector<Node*>& nodes, std::vector<std::string>& summaries) {
+                          const Loader::Limits& limits, std::vector<Node*>& nodes,
+                          std::vector<std::string>& summaries) {
     Pins pins(core.cache);
-    ROS2S_CO_TRY(co_await core.loader.prepare_entries(container, change, pins, {.call = unlimited},
-                                                      summaries));
+    ROS2S_CO_TRY(co_await core.loader.prepare_entries(container, change, pins, limits, summaries));
     const Pins::Nodes taken = pins.take();
     nodes.insert(nodes.end(), taken.begin(), taken.end());
     co_return Result<>();
@@ -99,6 +102,8 @@ Task<> Cores::trim() {
 
 Task<Result<>> Cores::prepare(object::ContainerId container, Change& change,
                               std::vector<Node*>& pins) {
+    const Loader::Limits limits{.call = unlimited,
+                                .bytes_max = prepared_shares_max * size() * home().cache_bytes_max};
     std::vector<Node*> nodes;
     std::vector<std::string> summaries;
     Result<> result;
@@ -107,12 +112,12 @@ Task<Result<>> Cores::prepare(object::ContainerId container, Change& change,
         if (!change.spans_dkeys() && &core != &of(container, change.object, change.dkey)) {
             continue;
         }
-        result = co_await at(core, home(), prepare_at(core, container, change, nodes, summaries));
+        result = co_await at(core, home(),
+                             prepare_at(core, container, change, limits, nodes, summaries));
     }
     Pins at_home(home().cache);
     if (result) {
-        result = co_await home().loader.prepare_summaries(container, change, at_home,
-                                                          {.call = unlimited});
+        result = co_await home().loader.prepare_summaries(container, change, at_home, limits);
     }
     if (result) {
         result = co_await home().loader.prepare_keys(std::move(summaries), at_home);

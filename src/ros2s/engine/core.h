@@ -94,6 +94,11 @@ class Core {
     Event news;
     bool stopping = false;
 
+    // The next device. Its data is in blocks [data_first, data_end).
+    void add_device(device::BlockDevice& device, uint64_t data_first, uint64_t data_end) {
+        devices.push_back(&device);
+        loader.add_data_area(data_first, data_end);
+    }
     [[nodiscard]] bool is_current() const { return env.reactor.is_current(); }
     // Drops nodes beyond its share that need not stay. Called after anything that may have loaded
     // nodes.
@@ -148,7 +153,8 @@ class Cores {
     Task<> trim();
 
     // Loads and pins all nodes that `change` affects, on any core, and sets its nodes. Appends them
-    // to `pins`. Called on core 0. After an error nothing more is pinned than before.
+    // to `pins`. Called on core 0. After an error nothing more is pinned than before. Errors: those
+    // of Loader::prepare_entries().
     Task<Result<>> prepare(object::ContainerId container, Change& change, std::vector<Node*>& pins);
     // For nodes of any cores. Called on core 0.
     Task<> unpin(std::vector<Node*> pins);

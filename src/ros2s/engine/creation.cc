@@ -12,7 +12,6 @@ constexpr uint64_t journal_bytes_min = 16 << 20;
 constexpr uint64_t journal_bytes_max = 256 << 20;
 constexpr uint64_t checkpoint_block = 1;  // and 2
 constexpr uint64_t journal_block = 3;
-constexpr uint64_t journal_blocks_least = 16;
 constexpr uint32_t target_count = 16;
 constexpr std::string_view index_directory = "index";
 
@@ -44,7 +43,7 @@ Result<Superblock> plan_pool(const Env& env, std::span<device::BlockDevice* cons
             {Uuid::make(env.reactor.secrets()), blocks_of(*device), identity_of(*device)});
         const auto number = static_cast<uint32_t>(pool.devices.size() - 1);
         if (pool.journal_blocks < journal_blocks_least ||
-            pool.data_first(number) + 16 > pool.data_end(number)) {
+            pool.data_first(number) + data_blocks_least > pool.data_end(number)) {
             return report.fail(Code::invalid,
                                "{}: {} bytes are too few: a pool's first device needs {} bytes for "
                                "its journal, at least {} KiB, and room for data. Give it more",
@@ -144,8 +143,9 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
     // The new device first: as long as no other device names it, the pool opens without it.
     const auto number = static_cast<uint32_t>(grown.devices.size() - 1);
     base.devices.push_back(std::move(device));
-    base.cores.home().devices.push_back(base.devices[number].get());
-    const Result<> opened = co_await base.open_handles(number, report);
+    base.cores.home().add_device(*base.devices[number], grown.data_first(number),
+                                 grown.data_end(number));
+    const Result<> opened = co_await base.open_handles(grown, number, report);
     if (!opened) {
         // Some cores have a handle of it. The pool opens without it.
         committer.die(opened.error(),

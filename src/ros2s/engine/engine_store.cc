@@ -11,6 +11,23 @@ namespace ros2s::engine {
 
 namespace {
 
+// Of engine.memory. The map has two bits for each block of the devices (space.h).
+constexpr uint64_t space_map_shares_max = 16;
+
+// The number of a device's blocks comes from the medium, and a sparse file can be of any size.
+Result<> check_space_map(const Superblock& superblock, uint64_t memory_bytes, Report& report) {
+    uint64_t blocks = 0;
+    for (const Superblock::Device& device : superblock.devices) blocks += device.blocks;
+    const uint64_t bytes = blocks / 4;
+    if (bytes / space_map_shares_max <= memory_bytes) return {};
+    return report.fail(
+        Code::no_memory,
+        "the pool's devices have {} blocks of 4 KiB. Their map needs {} MiB of "
+        "memory, more than {} times the {} MiB of engine.memory. Raise engine.memory "
+        "in config.yaml; nothing was changed",
+        blocks, bytes >> 20, space_map_shares_max, memory_bytes >> 20);
+}
+
 // Connects a pool's devices and its index; nothing is written. If it succeeds, the devices belong
 // to the pool.
 Task<Result<std::unique_ptr<RecoveredPool>>> put_together(const Env& env, Devices& devices,
@@ -27,6 +44,7 @@ Task<Result<std::unique_ptr<RecoveredPool>>> put_together(const Env& env, Device
     ROS2S_CO_TRY_ASSIGN(Superblock superblock,
                         match_devices(devices, found, rules_of(options), report));
     ROS2S_CO_TRY(check_identities(devices, superblock, options.accept_copies, report));
+    ROS2S_CO_TRY(check_space_map(superblock, options.memory_bytes, report));
     const std::string& directory = superblock.index_directory;
     Report said;
     auto index =

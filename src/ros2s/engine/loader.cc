@@ -2,18 +2,29 @@
 
 #include <algorithm>
 
+#include "ros2s/object/location_text.h"
+
 namespace ros2s::engine {
 namespace {
 
-// The value of a node of the table that `key` belongs to.
-Result<> decode_into(Node& node, std::string_view raw) {
-    if (node.key[0] == static_cast<char>(Table::summaries)) {
-        ROS2S_TRY_ASSIGN(node.value, decode_summary(raw));
-        return {};
-    }
-    ROS2S_TRY_ASSIGN(EntryValue entry, decode_entry(raw));
-    node.value = std::move(entry);
+constexpr uint64_t bad_value_lines_max = 100;
+constexpr uint64_t segment_bytes = segment_blocks * block_bytes;
+
+// What is wrong with an entry of the index, apart from its checksum; empty: nothing.
+std::string_view fault_of(const EntryValue& entry, const std::optional<EntryKey>& key,
+                          const DataAreas& areas) {
+    if (!key) return "its key is none";
+    const bool is_segment = entry.kind == EntryValue::Kind::segment;
+    if (is_segment != (key->segment > 0)) return "it is of another kind than its key";
+    if (!areas.contain(entry.map)) return "it names a block that cannot hold data";
     return {};
+}
+
+std::string place_of(const std::optional<EntryKey>& key) {
+    if (!key) return "an entry";
+    const object::FetchItem item{.object = key->object, .dkey = {key->dkey}, .akey = {key->akey}};
+    return object::location_text(key->container, item,
+                                 {key->segment * segment_bytes, segment_bytes});
 }
 
 constexpr size_t page_limit = 512;
@@ -25,6 +36,30 @@ constexpr size_t nodes_more = 1024;
 Task<Result<>> nothing() { co_return Result<>(); }
 
 }  // namespace
+
+// The value of a node of the table that its key belongs to. The first bad ones are logged: a reader
+// gets the code alone.
+Result<> Loader::decode_into(Node& node, std::string_view raw) {
+    if (node.key[0] == static_cast<char>(Table::summaries)) {
+        ROS2S_TRY_ASSIGN(node.value, decode_summary(raw));
+        return {};
+    }
+    Result<EntryValue> entry = decode_entry(raw);
+    const auto key = parse_entry_key(node.key);
+    const std::string_view fault = entry ? fault_of(*entry, key, areas_) : std::string_view();
+    if (entry && fault.empty()) {
+        node.value = std::move(*entry);
+        return {};
+    }
+    const Error error = entry ? Error{Code::corrupt} : entry.error();
+    if (bad_values_++ < bad_value_lines_max) {
+        env_.log.error(
+            "the index's value of {} cannot be used: {}; restore the pool from a copy, or remove "
+            "what it belongs to",
+            place_of(key), entry ? std::string(fault) : describe(error));
+    }
+    return fail(error);
+}
 
 Task<Result<Node*>> Loader::load(std::string key, For use) {
     while (true) {

@@ -6,6 +6,8 @@
 // - One load per key at a time: the key's node is `loading` meanwhile, and is not changed.
 // - A scan that a checkpoint overtook is repeated, so that it sees one state: the index's contents
 //   at some moment, and every change since then.
+// - What a loaded value says is checked once, when it is decoded: its blocks are ones that hold
+//   data, and its kind is that of its key. Users of nodes rely on this.
 //
 // Used on its core.
 #pragma once
@@ -18,6 +20,7 @@
 #include "options.h"
 #include "partition.h"
 #include "ros2s/base/metrics.h"
+#include "ros2s/engine/format/data_areas.h"
 #include "ros2s/runtime/sync.h"
 
 namespace ros2s::engine {
@@ -126,6 +129,9 @@ class Loader {
     // and some more nodes in memory contribute: any number of items up to that, also none.
     Task<Result<Page>> scan(std::string from, std::string to, size_t limit, bool reverse = false);
 
+    // Of the next device: the blocks that values may name.
+    void add_data_area(uint64_t first, uint64_t end) { areas_.add(first, end); }
+
     // A checkpoint was written: nodes that were dirty may be clean now, and evicted.
     void index_changed() { ++generation_; }
 
@@ -142,6 +148,7 @@ class Loader {
         Node* const node = cache_.find(key);
         return node != nullptr && !node->loading ? node : nullptr;
     }
+    [[nodiscard]] Result<> decode_into(Node& node, std::string_view raw);
     [[nodiscard]] Result<bool> adopt(const Item& item, Pins& pins);
     [[nodiscard]] Result<> drop_foreign(std::vector<IndexEntry>& entries) const;
     [[nodiscard]] bool is_held(const NodeCache::Range& range);
@@ -152,7 +159,9 @@ class Loader {
     const Partition& partition_;
     const CommitRules& rules_;
     const uint32_t core_;
-    Event loaded_;  // a node has been loaded, or published
+    DataAreas areas_;
+    uint64_t bad_values_ = 0;  // that were found
+    Event loaded_;             // a node has been loaded, or published
     uint64_t generation_ = 0;
 };
 

@@ -21,7 +21,7 @@ std::string Opening::read_only_reason() const {
 }
 
 Task<Result<Recovered>> Opening::run(Report& report) {
-    ROS2S_CO_TRY(co_await pool_.open_handles(0, report));
+    ROS2S_CO_TRY(co_await pool_.open_handles(pool_.superblock, 0, report));
     Recovery recovery(pool_.env, pool_.cores.home().devices, pool_.superblock, pool_.cores,
                       pool_.publisher, pool_.state, pool_.journal, *pool_.index,
                       pool_.cores.rules());

@@ -29,10 +29,12 @@ RepliesOptions replies_options(const EngineOptions& options) {
             .keep_for_lease = rules.keep_for_lease};
 }
 
-Task<> add_handles(Core& core, Devices handles) {
+// Of the devices from number `first` on.
+Task<> add_handles(Core& core, Devices handles, const Superblock& pool, uint32_t first) {
     for (auto& handle : handles) {
-        core.devices.push_back(handle.get());
+        core.add_device(*handle, pool.data_first(first), pool.data_end(first));
         core.own_devices.push_back(std::move(handle));
+        ++first;
     }
     co_return;
 }
@@ -58,7 +60,7 @@ RecoveredPool::RecoveredPool(const Env& environment, Devices pool_devices,
     state.space.set_section_blocks(options.section_blocks);
     for (uint32_t d = 0; d < devices.size(); ++d) {
         add_space(d);
-        cores.home().devices.push_back(devices[d].get());
+        cores.home().add_device(*devices[d], superblock.data_first(d), superblock.data_end(d));
     }
 }
 RecoveredPool::~RecoveredPool() { ROS2S_CHECK(is_closed_); }
@@ -72,7 +74,7 @@ void RecoveredPool::add_space(uint32_t device) {
     state.homes = state.homes->with_device(devices[device]->is_memory());
 }
 
-Task<Result<>> RecoveredPool::open_handles(size_t first, Report& report) {
+Task<Result<>> RecoveredPool::open_handles(const Superblock& pool, uint32_t first, Report& report) {
     for (uint32_t i = 1; i < cores.size(); ++i) {
         Devices handles;
         Result<> result;
@@ -85,7 +87,7 @@ Task<Result<>> RecoveredPool::open_handles(size_t first, Report& report) {
                                      devices[d]->name(), describe(handle.error()));
             }
         }
-        co_await at(cores[i], cores.home(), add_handles(cores[i], std::move(handles)));
+        co_await at(cores[i], cores.home(), add_handles(cores[i], std::move(handles), pool, first));
         ROS2S_CO_TRY(result);
     }
     co_return Result<>();

@@ -12,6 +12,9 @@ namespace {
 
 // Blocks per read while looking for records and checking data.
 constexpr uint64_t read_blocks_max = 256;
+// Replies, containers and owners may have this many bytes in the index, however little memory the
+// pool has: more than there are at least (Replies).
+constexpr uint64_t once_bytes_least = 4 << 20;
 
 std::unexpected<Error> io_error(Report& report, const device::BlockDevice& device,
                                 std::string_view doing, const Error& error) {
@@ -103,6 +106,11 @@ Task<Result<>> Recovery::load_index(Report& report) {
     state_.applied = meta->applied;
     state_.next_epoch = meta->next_epoch;
     state_.wall_time_ns = meta->wall_time_ns;
+    // Of the replies, containers and owners, all of which stay in memory. With the memory that the
+    // pool was used with before, they take a small part of this.
+    uint64_t bytes = 0;
+    const uint64_t bytes_max =
+        std::max(once_bytes_least, cores_.size() * cores_.home().cache_bytes_max);
     std::string from(1, static_cast<char>(Table::replies));
     for (bool more = true; more;) {
         const IndexScan request{.from = from, .to = {}};
@@ -112,6 +120,15 @@ Task<Result<>> Recovery::load_index(Report& report) {
         for (const IndexEntry& entry : page->entries) {
             const Result<> loaded = load_entry(entry);
             if (!loaded) co_return broken(loaded.error());
+            if (entry.key[0] == static_cast<char>(Table::space)) continue;
+            bytes += entry.key.size() + entry.value.size();
+        }
+        if (bytes > bytes_max) {
+            co_return report.fail(Code::no_memory,
+                                  "the pool's index (directory {}) has more replies and containers "
+                                  "than engine.memory has room for. Raise engine.memory in "
+                                  "config.yaml; nothing was changed",
+                                  pool_.index_directory);
         }
         more = page->more;
         if (more) from = page->entries.back().key + '\0';
@@ -411,10 +428,13 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
         if (missing) {
             const Result<> applied = co_await apply(*record);
             if (!applied) {
+                const bool is_memory = applied.error().code == Code::no_memory;
                 co_return report.fail(applied.error(),
                                       "journal group {} cannot be replayed: {}. Nothing was "
-                                      "changed; check the index and the devices",
-                                      header.sequence, describe(applied.error()));
+                                      "changed; {}",
+                                      header.sequence, describe(applied.error()),
+                                      is_memory ? "raise engine.memory in config.yaml"
+                                                : "check the index and the devices");
             }
             ++out.replayed_groups;
             record.reset();

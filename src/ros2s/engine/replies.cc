@@ -5,6 +5,19 @@
 #include "ros2s/base/shares.h"
 
 namespace ros2s::engine {
+namespace {
+
+// The times in an index can be any numbers, and too far apart for a Duration.
+Duration between(WallTime earlier, WallTime later) {
+    int64_t ns = 0;
+    if (__builtin_sub_overflow(later.time_since_epoch().count(), earlier.time_since_epoch().count(),
+                               &ns)) {
+        return later < earlier ? Duration::min() : Duration::max();
+    }
+    return Duration{ns};
+}
+
+}  // namespace
 
 Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id,
                                                    object::ContainerId container, bool is_new,
@@ -37,7 +50,7 @@ Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id
 // unknown, and otherwise they would use up the owner's share for as long as the clock had been
 // wrong.
 bool Replies::is_over(const Owner& owner, WallTime now) const {
-    const Duration age = now - owner.clients.at(owner.oldest_first.front()).last;
+    const Duration age = between(owner.clients.at(owner.oldest_first.front()).last, now);
     return age >= options_.lease || age <= -options_.lease || !options_.keep_for_lease;
 }
 
@@ -71,7 +84,7 @@ const Uuid* Replies::find_over(WallTime now) const {
 void Replies::set_age(const Uuid& id, Owner& owner) {
     const WallTime oldest = owner.clients.at(owner.oldest_first.front()).last;
     if (owner.age) {
-        const Duration moved = oldest - *owner.age;
+        const Duration moved = between(*owner.age, oldest);
         if (moved < options_.lease / 16 && moved > -options_.lease / 16) return;
         by_age_.erase({*owner.age, id});
     }

@@ -114,7 +114,8 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
                                                    const OwnerRecord& self, OwnerRecord& present,
                                                    Report& report) {
     const std::string path = owner_path(directory);
-    Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, owner_mode));
+    // It is overwritten below. Another directory's file that a link names must not be.
+    Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, owner_mode));
     if (file.get() < 0) {
         const int cause = errno;
         return report.fail(fail_errno(cause).error(),

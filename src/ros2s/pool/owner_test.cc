@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "ros2s/base/durable_file.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 
@@ -67,6 +68,16 @@ TEST_F(OwnerTest, NobodyElseCanLockTheFile) {
         ASSERT_TRUE(take({.pid = getpid()})) << report_.text();
         EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
     }
+}
+
+// The file is overwritten, and a directory of somebody else could have a link in its place.
+TEST_F(OwnerTest, ALinkIsNotFollowed) {
+    const std::string other = directory_ + "/other";
+    ASSERT_TRUE(replace_file(other, "precious"));
+    std::filesystem::create_symlink(other, directory_ + "/owner");
+    EXPECT_FALSE(take({.pid = getpid()}));
+    EXPECT_THAT(report_.text(), HasSubstr("/owner"));
+    EXPECT_EQ(read_file(other, 100).value_or(""), "precious");
 }
 
 TEST_F(OwnerTest, TheSecondOpenerLearnsWhoTheFirstIs) {

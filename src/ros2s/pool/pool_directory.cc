@@ -9,12 +9,11 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "device_files.h"
 #include "pool_engine.h"
 #include "pool_files.h"
+#include "ros2s/base/durable_file.h"
 #include "ros2s/client/client_store.h"
 #include "ros2s/config/units.h"
 #include "ros2s/fs/container.h"
@@ -181,9 +180,10 @@ Task<Result<>> make_pool(const Call& call, Environment environment, const PoolCr
 Result<std::string> growing_in(const std::string& directory, Report& report) {
     const auto path = in(directory, growing_name);
     if (!exists(path)) return std::string();
-    std::ifstream file(path);
-    std::string name;
-    if (!std::getline(file, name) || !is_device_name(name) || name.ends_with(".new")) {
+    constexpr size_t name_bytes_max = 64;
+    const std::string text = read_file(path, name_bytes_max).value_or("");
+    const std::string name = text.substr(0, text.find('\n'));
+    if (!is_device_name(name) || name.ends_with(".new")) {
         return report.fail(Code::corrupt,
                            "{} does not name the device file that is being added: write its name "
                            "there ({}, say), or remove {} where none is",
@@ -296,26 +296,30 @@ Result<PoolDirectory> read_pool_settings(const std::string& path, Report& report
                            directory, directory);
     }
     const auto config_path = in(directory, config_name);
-    std::ifstream file(config_path);
-    std::ostringstream text;
-    text << file.rdbuf();
-    if (!file) {
-        const int cause = ::access(config_path.c_str(), F_OK) == 0 ? EACCES : errno;
+    const auto text = read_file(config_path, config_bytes_max);
+    if (!text) {
+        const Error error = text.error();
+        if (error.code == Code::too_large) {
+            return report.fail(error,
+                               "{} has more than {} KiB, which no settings have: put it back from "
+                               "a copy",
+                               config_path, config_bytes_max / 1024);
+        }
+        const bool is_missing = error.code == Code::not_found;
         const auto data = data_names(directory);
-        if (cause == ENOENT && data && !data->empty()) {
+        if (is_missing && data && !data->empty()) {
             return report.fail(Code::not_found, lost_settings(directory, data->front()));
         }
-        return report.fail(fail_errno(cause).error(),
-                           cause == ENOENT
-                               ? fmt::format("there is no pool in {} (it has no {}); `ros2store up "
-                                             "{}` makes one",
-                                             directory, config_name, directory)
-                               : fmt::format("cannot read {}; run as the user who made the pool, "
-                                             "or change its mode",
-                                             config_path));
+        return report.fail(
+            error, is_missing ? fmt::format("there is no pool in {} (it has no {}); `ros2store up "
+                                            "{}` makes one",
+                                            directory, config_name, directory)
+                              : fmt::format("cannot read {}; run as the user who made the pool, "
+                                            "or change its mode",
+                                            config_path));
     }
     PoolDirectory found{.directory = std::move(directory)};
-    ROS2S_TRY_ASSIGN(found.config, PoolConfig::parse(text.str(), config_path, report));
+    ROS2S_TRY_ASSIGN(found.config, PoolConfig::parse(*text, config_path, report));
     return found;
 }
 

@@ -324,6 +324,19 @@ TEST_F(PoolDirectoryTest, OtherFilesAreRemovedOnceThePoolCannotBeOpened) {
     EXPECT_FALSE(files::exists(directory_));
 }
 
+TEST_F(PoolDirectoryTest, FilesLargerThanTheirContentsAreNotRead) {
+    ASSERT_TRUE(create(creation()));
+    write(directory_ + "/config.yaml", "pool: p\n" + std::string(2 << 20, '#'));
+    const auto found = read_pool_directory(directory_, report_);
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().code, Code::too_large);
+    EXPECT_THAT(report_.text(), HasSubstr("has more than 1024 KiB"));
+    write(directory_ + "/config.yaml", "pool: p\n");
+    write(directory_ + "/growing", "device-1\n" + std::string(100, '\n'));
+    report_ = {};
+    EXPECT_EQ(read_pool_directory(directory_, report_).error().code, Code::corrupt);
+}
+
 TEST_F(PoolDirectoryTest, BadSettingsAreRefusedWithTheirLine) {
     ASSERT_TRUE(create(creation()));
     const auto path = directory_ + "/config.yaml";

@@ -11,6 +11,7 @@
 namespace ros2s::pool {
 
 inline constexpr std::string_view config_name = "config.yaml";
+inline constexpr size_t config_bytes_max = size_t{1} << 20;  // config::parse() takes no more
 inline constexpr std::string_view index_name = "index";
 inline constexpr std::string_view owner_name = "owner";
 // Exists while the pool is being made or removed. The other files then belong to no pool.

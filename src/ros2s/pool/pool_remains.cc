@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "device_files.h"
 #include "pool_files.h"
+#include "ros2s/base/durable_file.h"
 #include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::pool {
@@ -17,10 +16,9 @@ namespace {
 // "" if there are no settings, or none of a pool.
 std::string name_in_settings(const std::string& directory) {
     const auto path = in(directory, config_name);
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
     Report ignored;
-    const auto config = PoolConfig::parse(text.str(), path, ignored);
+    const auto config =
+        PoolConfig::parse(read_file(path, config_bytes_max).value_or(""), path, ignored);
     return config ? config->pool : "";
 }
 

@@ -151,6 +151,11 @@ TEST(Tenant, ADamagedFileIsRefusedWhole) {
     };
     EXPECT_THAT(refused("format: 3\n"), HasSubstr("format"));
     EXPECT_THAT(refused("format: 2\nremoved_generation: -1\n"), HasSubstr("removed_generation"));
+    const std::string most = std::to_string(UINT64_MAX);  // the next one would be 0
+    EXPECT_THAT(refused("format: 2\nremoved_generation: " + most + "\n"),
+                HasSubstr("removed_generation"));
+    EXPECT_THAT(refused("format: 1\ntenants:\n  a: {subjects: CN=a, generation: " + most + "}\n"),
+                HasSubstr("'a': generation"));
     EXPECT_THAT(refused("format: 2\ntenants:\n  a: {subjects: CN=a, first_generation: 0}\n"),
                 HasSubstr("'a': first_generation"));
     EXPECT_THAT(refused("format: 1\ntenants:\n  a: {subjects: CN=a, raed: x}\n"),

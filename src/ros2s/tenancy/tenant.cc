@@ -26,6 +26,8 @@ constexpr std::string_view revocations_key = "revocations";
 constexpr std::string_view revoked_capabilities_key = "revoked_capabilities";
 // 2: with removed_generation. A file without it can be read by programs that know only 1.
 constexpr uint64_t document_format = 1, document_format_max = 2;
+// No pool reaches it. From a greater one, the next could not be written.
+constexpr uint64_t generation_max = uint64_t{1} << 62;
 
 Result<WallTime> parse_time(const std::string& text, std::string_view where, Report& report) {
     for (const char* const form : {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d"}) {
@@ -224,7 +226,7 @@ config::Table describe(Document& document) {
              "",
              {config::count("format", document.format, document_format, document_format_max,
                             "Of this file."),
-              config::count(removed_generation_key, document.removed_generation, 0, UINT64_MAX,
+              config::count(removed_generation_key, document.removed_generation, 0, generation_max,
                             "The highest of removed tenants.")}},
             {"tenants", "", {}, nullptr, {std::move(records)}}};
 }
@@ -285,12 +287,13 @@ Result<TenantsOfPool> parse_document(std::string_view yaml, std::string_view whe
     for (auto& [name, entries] : document.tenants) {
         const std::string place = fmt::format("{}: '{}'", where, name);
         Tenant tenant{.name = name};
+        ROS2S_TRY(
+            take(entries,
+                 config::count(generation_key, tenant.generation, 1, generation_max, "Changes."),
+                 place, report));
         ROS2S_TRY(take(entries,
-                       config::count(generation_key, tenant.generation, 1, UINT64_MAX, "Changes."),
-                       place, report));
-        ROS2S_TRY(take(entries,
-                       config::count(first_generation_key, tenant.first_generation, 1, UINT64_MAX,
-                                     "At its creation."),
+                       config::count(first_generation_key, tenant.first_generation, 1,
+                                     generation_max, "At its creation."),
                        place, report));
         ROS2S_TRY(take(entries, config::flag(revoked_key, tenant.revoked, "It has no rights."),
                        place, report));

@@ -54,9 +54,9 @@ Result<> SpaceMap::load_region(uint32_t number, uint32_t region, std::string_vie
     for (uint64_t i = 0; i < region_blocks / 64; ++i) {
         if (words[i] == 0) continue;
         const uint64_t block = region * region_blocks + i * 64;
-        if (block + 63 - static_cast<uint64_t>(std::countl_zero(words[i])) >= device.end) {
-            return fail(Code::corrupt);
-        }
+        const uint64_t lowest = block + static_cast<uint64_t>(std::countr_zero(words[i]));
+        const uint64_t highest = block + 63 - static_cast<uint64_t>(std::countl_zero(words[i]));
+        if (lowest < device.first || highest >= device.end) return fail(Code::corrupt);
         device.used += static_cast<uint64_t>(std::popcount(words[i]));
         count_word(device.section_used, block, words[i]);
     }

@@ -75,7 +75,7 @@ class SpaceMap {
     // Data is in blocks [first, end), all free; other blocks are never allocated.
     void add_device(uint64_t first, uint64_t end);
     [[nodiscard]] uint32_t devices() const { return static_cast<uint32_t>(devices_.size()); }
-    // Errors: corrupt (no such region, or a wrong length).
+    // Errors: corrupt (no such region, a wrong length, or a used block that is not one of data).
     [[nodiscard]] Result<> load_region(uint32_t device, uint32_t region, std::string_view bits);
     // Recovery is done and its restart record durable: all blocks that are not used are available.
     void make_available();

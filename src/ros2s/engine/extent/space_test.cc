@@ -232,6 +232,19 @@ TEST(SpaceMap, ACutHoldsOneMomentWhateverComesBetween) {
     EXPECT_EQ(loaded.used_blocks(), 2U);
 }
 
+// Otherwise more blocks could be used than there are.
+TEST(SpaceMap, OnlyDataBlocksAreUsed) {
+    const auto loads = [](uint64_t block) {
+        SpaceMap space;
+        space.add_device(10, 100);
+        std::string bits(SpaceMap::region_blocks / 8, '\0');
+        bits[block / 8] = static_cast<char>(1 << block % 8);
+        return space.load_region(0, 0, bits).has_value();
+    };
+    for (const uint64_t block : {10, 63, 64, 99}) EXPECT_TRUE(loads(block)) << block;
+    for (const uint64_t block : {0, 9, 100, 127, 128}) EXPECT_FALSE(loads(block)) << block;
+}
+
 // Random use against a set of blocks: nothing is allocated twice, nothing is lost.
 TEST(SpaceMap, AgreesWithASet) {
     for (uint64_t seed = 1; seed <= 20; ++seed) {

@@ -64,6 +64,8 @@ bool read_pieces(FieldReader& in, Change& change) {
     const bool array = change.kind == Change::Kind::array;
     const bool move = change.kind == Change::Kind::move;
     if (change.kind < Change::Kind::array) return false;
+    const bool of_akey = move || change.kind <= Change::Kind::punch_akey;
+    if (of_akey && change.akey.empty()) return false;
     if (change.piece_count > change.pieces.size()) return false;
     if (!array && change.value.size() > object::value_bytes_max) return false;
     if (!array && ((!move && change.piece_count > 0) || change.hole_count > 0)) return false;

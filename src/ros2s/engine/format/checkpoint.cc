@@ -1,7 +1,9 @@
 #include "checkpoint.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "counter.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/crc32c.h"
 
@@ -27,6 +29,9 @@ Result<CheckpointSlot> decode_checkpoint(ConstBytes block) {
     if (slot.magic != CheckpointSlot::magic_value) return fail(Code::corrupt);
     if (slot.crc != slot_crc(slot)) return fail(Code::corrupt);
     if (slot.version != CheckpointSlot::version_value) return fail(Code::bad_version, slot.version);
+    if (std::max({slot.number, slot.applied, slot.next_epoch}) > counter_max) {
+        return fail(Code::corrupt);
+    }
     slot.crc = 0;
     return slot;
 }

@@ -379,10 +379,103 @@ TEST(Format, ASuperblocksDirectoryNameMustEnd) {
     EXPECT_EQ(decode_superblock(as_bytes(block)).error().code, Code::corrupt);
 }
 
+// What follows has a valid checksum and could not be used.
+
+TEST(Format, ASuperblocksPlacesAreOnItsDevices) {
+    const auto is_read = [](auto change) {
+        Superblock superblock = samples::superblock();
+        change(superblock);
+        return decode_superblock(as_bytes(block_of(superblock))).has_value();
+    };
+    const uint64_t huge = UINT64_MAX;
+    EXPECT_TRUE(is_read([](Superblock&) {}));
+    EXPECT_FALSE(is_read([](Superblock& s) { s.checkpoint_first = 0; }));
+    EXPECT_FALSE(is_read([](Superblock& s) { s.checkpoint_first = 2; }));
+    EXPECT_FALSE(is_read([](Superblock& s) { s.checkpoint_first = huge; }));
+    EXPECT_FALSE(is_read([](Superblock& s) { s.checkpoint_first = huge - 1; }));
+    EXPECT_FALSE(is_read([](Superblock& s) { s.journal_first = huge; }));
+    EXPECT_FALSE(is_read([](Superblock& s) { s.journal_blocks = huge; }));
+    EXPECT_FALSE(is_read([](Superblock& s) { s.journal_blocks = journal_blocks_least - 1; }));
+    const auto with_data = [](uint64_t blocks) {
+        return [blocks](Superblock& s) {
+            s.journal_blocks = s.devices[0].blocks - 1 - s.journal_first - blocks;
+        };
+    };
+    EXPECT_TRUE(is_read(with_data(data_blocks_least)));
+    EXPECT_FALSE(is_read(with_data(data_blocks_least - 1)));
+    EXPECT_FALSE(is_read(with_data(0)));
+    EXPECT_TRUE(is_read([](Superblock& s) { s.devices[1].blocks = 2 + data_blocks_least; }));
+    EXPECT_FALSE(is_read([](Superblock& s) { s.devices[1].blocks = 1 + data_blocks_least; }));
+    EXPECT_FALSE(is_read([](Superblock& s) { s.devices[1].blocks = 0; }));
+}
+
+TEST(Format, ASuperblockNamesADirectoryInThePoolsOwn) {
+    for (const std::string name : {"", ".", "..", "/etc", "../other/index", "index/", "a/b"}) {
+        Superblock superblock = samples::superblock();
+        superblock.index_directory = name;
+        EXPECT_FALSE(decode_superblock(as_bytes(block_of(superblock)))) << name;
+    }
+}
+
+// The next one is written, too: it must not be 0.
+TEST(Format, CountersNearTheirEndAreRefused) {
+    const uint64_t last = UINT64_MAX;
+    Superblock superblock = samples::superblock();
+    superblock.generation = last;
+    EXPECT_EQ(decode_superblock(as_bytes(block_of(superblock))).error().code, Code::corrupt);
+    for (const auto member :
+         {&CheckpointSlot::number, &CheckpointSlot::applied, &CheckpointSlot::next_epoch}) {
+        CheckpointSlot slot = samples::checkpoint();
+        slot.*member = last;
+        EXPECT_EQ(decode_checkpoint(as_bytes(block_of(slot))).error().code, Code::corrupt);
+    }
+    for (const auto member :
+         {&RecordHeader::sequence, &RecordHeader::durable_upto, &RecordHeader::first_epoch}) {
+        RecordHeader header = samples::record_header();
+        header.*member = last;
+        const std::string record = record_of(header, samples::transaction());
+        EXPECT_EQ(decode_record(as_bytes(record)).error().code, Code::corrupt);
+    }
+    for (const auto member : {&MetaValue::applied, &MetaValue::next_epoch}) {
+        MetaValue meta = samples::meta();
+        meta.*member = last;
+        EXPECT_EQ(decode_meta(encode(meta)).error().code, Code::corrupt);
+    }
+}
+
+TEST(Format, AnArrayIsNoLongerThanArraysAre) {
+    EntryValue array = samples::array();
+    array.size = object::array_bytes_max;
+    EXPECT_TRUE(decode_entry(encode(array)));
+    array.size = object::array_bytes_max + 1;
+    EXPECT_EQ(decode_entry(encode(array)).error().code, Code::corrupt);
+    EXPECT_EQ(decode_entry_head(encode(array)).error().code, Code::corrupt);
+}
+
+TEST(Format, AChangeOfAnAkeyNamesIt) {
+    using Kind = Change::Kind;
+    const auto is_read = [](Kind kind) {
+        TransactionRecord transaction;
+        transaction.changes.push_back({.kind = kind, .object = {1, 2}, .dkey = "d"});
+        return decode_record(as_bytes(record_of(samples::record_header(), transaction)))
+            .has_value();
+    };
+    for (const auto kind : {Kind::array, Kind::put, Kind::punch_akey}) EXPECT_FALSE(is_read(kind));
+    for (const auto kind : {Kind::punch_dkey, Kind::punch_object, Kind::remove_container}) {
+        EXPECT_TRUE(is_read(kind));
+    }
+}
+
 std::string random_text(Random& random, size_t most) {
     std::string text(random.below(most + 1), '\0');
     for (auto& c : text) c = static_cast<char>(random.below(3) == 0 ? 0 : random.next());
     return text;
+}
+
+// Of at least one byte.
+std::string random_akey(Random& random, size_t most) {
+    std::string akey = random_text(random, most);
+    return akey.empty() ? std::string(1, '\0') : akey;
 }
 
 TEST(Format, RandomTransactionsReadBack) {
@@ -396,7 +489,7 @@ TEST(Format, RandomTransactionsReadBack) {
             change.kind = static_cast<Change::Kind>(1 + random.below(10));
             change.object = {random.next(), random.next()};
             change.dkey = random_text(random, 255);
-            change.akey = random_text(random, 255);
+            change.akey = random_akey(random, 255);
             change.dkey_end = random_text(random, 255);
             if (change.kind != Change::Kind::array) change.value = random_text(random, 1000);
             change.size = random.below(1 << 30);
@@ -461,6 +554,9 @@ TEST(Format, RandomBlockMapsReadBack) {
     }
 }
 
+constexpr auto segments_most =
+    static_cast<uint32_t>(object::array_bytes_max / block_bytes / segment_blocks);
+
 TEST(Keys, SortAsWhatTheyName) {
     Random random(3);
     using Name = std::tuple<Uuid, uint64_t, uint64_t, std::string, std::string, uint32_t>;
@@ -472,8 +568,8 @@ TEST(Keys, SortAsWhatTheyName) {
                         random.below(2),
                         random.below(2) << random.below(64),
                         random_text(random, 3),
-                        random_text(random, 2),
-                        static_cast<uint32_t>(random.below(2) << random.below(32))};
+                        random_akey(random, 2),
+                        static_cast<uint32_t>(random.below(2) << random.below(20))};
         const auto& [container, high, low, dkey, akey, segment] = name;
         by_key[entry_key({container}, {high, low}, dkey, akey, segment).take()] = name;
     }
@@ -496,9 +592,29 @@ TEST(Keys, SortAsWhatTheyName) {
 
 TEST(Keys, TheLongestFits) {
     const std::string zeros(object::key_bytes_max, '\0');
-    const auto key = entry_key({}, {}, zeros, zeros, UINT32_MAX);
+    const auto key = entry_key({}, {}, zeros, zeros, segments_most - 1);
     EXPECT_EQ(key.view().size(), 1u + 16 + 16 + 2 * (2 * 255 + 2) + 4);
     EXPECT_EQ(parse_entry_key(key.view())->akey, zeros);
+}
+
+// A KeyBuilder has no room for longer strings. The engine writes nothing about such keys.
+TEST(Keys, OnesThatNoPoolHasAreNone) {
+    const std::string most(object::key_bytes_max, 'a'), more = most + 'a';
+    const auto is_entry = [](std::string_view dkey, std::string_view akey, uint32_t segment) {
+        return parse_entry_key(entry_key({}, {}, dkey, akey, segment).view()).has_value();
+    };
+    EXPECT_TRUE(is_entry(most, most, segments_most - 1));
+    EXPECT_TRUE(is_entry("", "a", 0));
+    EXPECT_FALSE(is_entry(more, "a", 0));
+    EXPECT_FALSE(is_entry("a", more, 0));
+    EXPECT_FALSE(is_entry("a", "", 0));
+    EXPECT_FALSE(is_entry("a", "a", segments_most));
+    const auto is_summary = [](std::string_view akey) {
+        return parse_summary_key(summary_key({}, {}, akey).view()).has_value();
+    };
+    EXPECT_TRUE(is_summary(most));
+    EXPECT_FALSE(is_summary(more));
+    EXPECT_FALSE(is_summary(""));
 }
 
 TEST(Keys, APrefixEndsBeforeTheNextKey) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "ros2s/base/bytes.h"
+#include "ros2s/engine/format/block_map.h"
+
 namespace ros2s::engine {
 
 KeyBuilder& KeyBuilder::uuid(const Uuid& uuid) {
@@ -65,6 +68,8 @@ KeyBuilder meta_key() { return KeyBuilder(Table::meta); }
 
 namespace {
 
+constexpr uint64_t segments_max = object::array_bytes_max / (segment_blocks * block_bytes);
+
 // Decodes fields from the front of a key.
 class KeyReader {
   public:
@@ -99,6 +104,8 @@ class KeyReader {
                 if (mark == 0) return text;
                 ok_ = ok_ && mark == 1;
             }
+            // A longer one does not fit into a KeyBuilder.
+            ok_ = ok_ && text.size() < object::key_bytes_max;
             text += c;
         }
         return {};
@@ -124,7 +131,7 @@ std::optional<EntryKey> parse_entry_key(std::string_view key) {
     out.dkey = reader.string();
     out.akey = reader.string();
     out.segment = static_cast<uint32_t>(reader.number(4));
-    if (!reader.done()) return std::nullopt;
+    if (!reader.done() || out.akey.empty() || out.segment >= segments_max) return std::nullopt;
     return out;
 }
 std::optional<SummaryKey> parse_summary_key(std::string_view key) {
@@ -134,7 +141,7 @@ std::optional<SummaryKey> parse_summary_key(std::string_view key) {
     out.object.high = reader.number(8);
     out.object.low = reader.number(8);
     out.akey = reader.string();
-    if (!reader.done()) return std::nullopt;
+    if (!reader.done() || out.akey.empty()) return std::nullopt;
     return out;
 }
 std::optional<SpaceKey> parse_space_key(std::string_view key) {

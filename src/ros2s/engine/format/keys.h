@@ -59,7 +59,8 @@ struct ReplyKey {
 [[nodiscard]] KeyBuilder space_key(uint32_t device, uint32_t region);
 [[nodiscard]] KeyBuilder meta_key();
 
-// The fields of an index key. Empty if the bytes are not such a key.
+// The fields of an index key. Empty if the bytes are not such a key: also if a string is longer
+// than key_bytes_max, an akey is empty, or a segment is beyond array_bytes_max.
 struct EntryKey {
     object::ContainerId container;
     object::ObjectId object;

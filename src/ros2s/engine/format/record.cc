@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "counter.h"
 #include "ros2s/base/crc32c.h"
 
 namespace ros2s::engine {
@@ -69,6 +70,9 @@ Result<RecordHeader> decode_record_header(ConstBytes block) {
     if (header.version < RecordHeader::version_least ||
         header.version > RecordHeader::version_value) {
         return fail(Code::bad_version, header.version);
+    }
+    if (std::max({header.sequence, header.durable_upto, header.first_epoch}) > counter_max) {
+        return fail(Code::corrupt);
     }
     return header;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "counter.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/engine/format/block_map.h"
@@ -32,14 +33,25 @@ void copy_members(const auto& from, auto& to) {
     to.targets = from.targets;
 }
 
+// Each number is compared before it is added to, so that no sum wraps around.
 bool places_make_sense(const Superblock& s) {
-    const uint64_t blocks = s.devices[0].blocks;
     for (const auto& device : s.devices) {
-        if (device.blocks < 4 || device.blocks >= uint64_t{1} << 48) return false;
+        if (device.blocks == 0 || device.blocks >= uint64_t{1} << 48) return false;
     }
-    return s.checkpoint_first >= 1 && s.checkpoint_first + 2 <= s.journal_first &&
-           s.journal_blocks >= 4 && s.journal_first < blocks && s.journal_blocks < blocks &&
-           s.journal_first + s.journal_blocks < blocks;
+    const uint64_t blocks = s.devices[0].blocks;
+    if (s.journal_first >= blocks || s.journal_blocks >= blocks) return false;
+    if (s.checkpoint_first < 1 || s.checkpoint_first >= s.journal_first) return false;
+    if (s.checkpoint_first + 2 > s.journal_first) return false;
+    if (s.journal_blocks < journal_blocks_least) return false;
+    for (uint32_t i = 0; i < s.devices.size(); ++i) {
+        if (s.data_first(i) + data_blocks_least > s.data_end(i)) return false;
+    }
+    return true;
+}
+
+// Not a path that leads out of the pool's directory.
+bool is_plain_name(std::string_view name) {
+    return !name.empty() && name != "." && name != ".." && !name.contains('/');
 }
 
 }  // namespace
@@ -75,7 +87,8 @@ Result<Superblock> decode_superblock(ConstBytes block) {
     }
     if (layout.device_count == 0 || layout.device_count > pool_devices_max ||
         layout.device_number >= layout.device_count || layout.targets == 0 ||
-        layout.targets > pool_targets_max || layout.reached_generation > layout.generation) {
+        layout.targets > pool_targets_max || layout.reached_generation > layout.generation ||
+        layout.generation > counter_max) {
         return fail(Code::corrupt);
     }
     Superblock superblock;
@@ -87,7 +100,8 @@ Result<Superblock> decode_superblock(ConstBytes block) {
     const std::string_view name(layout.index_directory, sizeof layout.index_directory);
     if (!name.contains('\0')) return fail(Code::corrupt);
     superblock.index_directory = name.substr(0, name.find('\0'));
-    if (!places_make_sense(superblock)) return fail(Code::corrupt);
+    if (!is_plain_name(superblock.index_directory) || !places_make_sense(superblock))
+        return fail(Code::corrupt);
     return superblock;
 }
 

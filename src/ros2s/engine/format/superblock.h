@@ -18,6 +18,8 @@
 namespace ros2s::engine {
 
 inline constexpr uint32_t pool_devices_max = 64;
+inline constexpr uint64_t journal_blocks_least = 16;
+inline constexpr uint64_t data_blocks_least = 16;  // of each device
 
 struct Superblock {
     static constexpr uint32_t version_value = 2;
@@ -45,7 +47,7 @@ struct Superblock {
     uint64_t journal_first = 0, journal_blocks = 0;
     uint64_t created_ns = 0;
     uint32_t targets = 0;         // partitions of the dkeys: target.h
-    std::string index_directory;  // relative to the pool's directory
+    std::string index_directory;  // a name in the pool's directory
 
     friend bool operator==(const Superblock&, const Superblock&) = default;
     // First block of the data of a device, and the one after the last.

@@ -1,7 +1,9 @@
 #include "values.h"
 
+#include <algorithm>
 #include <array>
 
+#include "counter.h"
 #include "ros2s/base/crc32c.h"
 #include "value_fields.h"
 
@@ -163,6 +165,7 @@ Result<EntryValue> decode_entry(std::string_view value, bool with_map) {
         entry.size = fields.number<uint64_t>();
         entry.epoch = {fields.number<uint64_t>()};
         entry.time = from_ns(fields.number<int64_t>());
+        if (entry.size > object::array_bytes_max) return fail(Code::corrupt);
     }
     if (entry.kind == EntryValue::Kind::single) {
         fields.text("value", entry.single, object::value_bytes_max);
@@ -241,6 +244,7 @@ std::string encode(const MetaValue& meta) {
 Result<MetaValue> decode_meta(std::string_view value) {
     ROS2S_TRY_ASSIGN(const Opened opened, open(value));
     ROS2S_TRY_ASSIGN(MetaValue meta, decode_fields<MetaValue>(tag_meta, value, meta_fields));
+    if (std::max(meta.applied, meta.next_epoch) > counter_max) return fail(Code::corrupt);
     meta.by_sender = opened.version == meta_version;
     return meta;
 }
