@@ -23,9 +23,9 @@ constexpr uint64_t block = 4096;
 constexpr uint64_t chunk = 1 << 20;
 constexpr uint64_t file_bytes = chunk;
 constexpr int batches = 40;
-// Allocations of a request, at most, in each process. One of 1 MiB needs memory for 256 checksums
-// and memory that its server can access.
-constexpr double allocations_of_block = 0, allocations_of_chunk = 4;
+// Allocations of a request, at most, in each process. One of 1 MiB has 256 checksums, and a copy in
+// slices.
+constexpr double allocations_of_block = 0, allocations_of_chunk = 2;
 constexpr double slack = 0.1;  // of an allocation, for lists of the engine that grow now and then
 
 // Starts a daemon that counts into a file, which is mapped here.
