@@ -8,10 +8,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "dpu_process.h"
@@ -24,7 +22,11 @@ namespace {
 constexpr uint64_t block = 4096;
 constexpr uint64_t chunk = 1 << 20;
 constexpr uint64_t file_bytes = chunk;
-constexpr double slack = 0.3;  // of an allocation
+constexpr int batches = 100;
+// Allocations of a request, at most, in each process. One of 1 MiB has 256 checksums, and a copy in
+// slices.
+constexpr double allocations_of_block = 0, allocations_of_chunk = 2;
+constexpr double slack = 0.1;  // of an allocation, for lists of the engine that grow now and then
 
 // Starts a daemon whose counters are in a file that this process maps.
 class CountedDaemon {
@@ -113,7 +115,7 @@ class RequestCosts : public testing::Test {
     [[nodiscard]] std::string uri(const std::string& scheme) const {
         return fmt::format("{}:///pool/main?dir={}", scheme, engine_.pool_directory());
     }
-    // Checks requests of 4 KiB. The CRC32C passes are also checked for requests of 1 MiB.
+    // Checks requests of 4 KiB and of 1 MiB.
     void expect_at_most(const std::string& way, const Costs& read, const Costs& write) {
         const uint64_t before = work_here().allocations;
         OneFile file(uri(way));
@@ -133,64 +135,57 @@ class RequestCosts : public testing::Test {
                 counted_engine_ ? of(counted_engine_->work()) : Cost{}};
     }
     void expect_of(OneFile& file, ros2s_opcode opcode, const std::string& what, const Costs& most) {
-        expect_of(file, opcode, what, most, block, 4000);
-        expect_of(file, opcode, what, most, chunk, 100);
+        expect_of(file, opcode, what, most, block, 20);
+        expect_of(file, opcode, what, most, chunk, 2);
     }
-    // Background work, such as heartbeats, runs during the requests, and for longer on a busy
-    // machine. Its allocations per second are measured at rest and subtracted.
+    static void lower(Cost& least, const Cost& before, const Cost& after) {
+        least.allocations = std::min(least.allocations, after.allocations - before.allocations);
+        least.passes = std::min(least.passes, after.passes - before.passes);
+    }
+    // The cheapest of many batches counts, in each process: heartbeats, checkpoints and other
+    // background work are in other batches. A batch is short, also on a busy machine.
     void expect_of(OneFile& file, ros2s_opcode opcode, const std::string& what, const Costs& most,
                    uint64_t bytes, uint64_t requests) {
-        using Seconds = std::chrono::duration<double>;
-        file.run(opcode, bytes, std::min<uint64_t>(requests, 500));
-        const auto begin = std::chrono::steady_clock::now();
-        const Costs before = now();
-        file.run(opcode, bytes, requests);
-        const Costs after = now();
-        const Seconds busy = std::chrono::steady_clock::now() - begin;
-        std::this_thread::sleep_for(Seconds{1});
-        const Costs rested = now();
-        const Seconds rest = std::chrono::steady_clock::now() - begin - busy;
-        const auto check = [&](const char* where, const Cost Costs::* process) {
-            const Cost& from = before.*process;
-            const Cost& to = after.*process;
-            const Cost& bound = most.*process;
-            const auto each = [&](double made) { return made / static_cast<double>(requests); };
-            const auto background =
-                static_cast<double>((rested.*process).allocations - to.allocations) / rest.count();
-            const double allocations = each(static_cast<double>(to.allocations - from.allocations) -
-                                            background * busy.count());
+        file.run(opcode, bytes, 2 * requests);
+        constexpr Cost most_of_all{.allocations = UINT64_MAX, .passes = UINT64_MAX};
+        Costs least{.here = most_of_all, .dpu = most_of_all, .engine = most_of_all};
+        for (int batch = 0; batch < batches; ++batch) {
+            const Costs before = now();
+            file.run(opcode, bytes, requests);
+            const Costs after = now();
+            lower(least.here, before.here, after.here);
+            lower(least.dpu, before.dpu, after.dpu);
+            lower(least.engine, before.engine, after.engine);
+        }
+        const auto check = [&](const char* where, const Cost& made, const Cost& bound) {
+            const auto each = [&](uint64_t all) {
+                return static_cast<double>(all) / static_cast<double>(requests);
+            };
+            const double allocations = each(made.allocations);
+            const double passes = each(made.passes) / static_cast<double>(bytes);
             const uint64_t passes_most = bound.passes + (bytes == chunk ? bound.further_passes : 0);
-            const double passes =
-                each(static_cast<double>(to.passes - from.passes)) / static_cast<double>(bytes);
-            fmt::print(
-                "{:20} {:7} {:6} {:6.2f} allocations ({}), {:5.2f} passes ({}), {:.0f} allocations "
-                "per second at rest\n",
-                what, bytes, where, allocations,
-                bytes == block ? fmt::format("at most {}", bound.allocations) : "no limit", passes,
-                passes_most, background);
+            const double allocations_most =
+                bytes == block ? allocations_of_block : allocations_of_chunk;
+            fmt::print("{:20} {:7} {:6} {:5.2f} allocations (at most {}), {:5.2f} passes ({})\n",
+                       what, bytes, where, allocations, allocations_most, passes, passes_most);
+            EXPECT_LE(allocations, allocations_most + slack) << what << ", " << where;
             EXPECT_NEAR(passes, static_cast<double>(passes_most), 0.5) << what << ", " << where;
-            if (bytes == block) {
-                EXPECT_LE(allocations, static_cast<double>(bound.allocations) + slack)
-                    << what << ", " << where;
-            }
         };
-        check("here", &Costs::here);
-        check("dpu", &Costs::dpu);
-        check("engine", &Costs::engine);
+        check("here", least.here, most.here);
+        check("dpu", least.dpu, most.dpu);
+        check("engine", least.engine, most.engine);
     }
 };
 
 TEST_F(RequestCosts, Embedded) {
-    expect_at_most("ros2s+local", {.here = {.allocations = 1, .passes = 1}},
-                   {.here = {.allocations = 2, .passes = 1}});
+    expect_at_most("ros2s+local", {.here = {.passes = 1}}, {.here = {.passes = 1}});
 }
 
 TEST_F(RequestCosts, Direct) {
     counted_engine_ = std::make_unique<CountedDaemon>(engine_, engine_.path("engine.work"));
     ASSERT_TRUE(counted_engine_->started);
-    expect_at_most(
-        "ros2s", {.here = {.allocations = 3, .passes = 1}, .engine = {.passes = 1}},
-        {.here = {.allocations = 2, .passes = 1}, .engine = {.allocations = 2, .passes = 1}});
+    expect_at_most("ros2s", {.here = {.passes = 1}, .engine = {.passes = 1}},
+                   {.here = {.passes = 1}, .engine = {.passes = 1}});
 }
 
 TEST_F(RequestCosts, Offload) {
@@ -198,13 +193,8 @@ TEST_F(RequestCosts, Offload) {
     ASSERT_TRUE(counted_engine_->started);
     counted_dpu_ = std::make_unique<CountedDaemon>(dpu_, engine_.path("dpu.work"));
     ASSERT_TRUE(counted_dpu_->started);
-    expect_at_most("ros2s+dpu",
-                   {.here = {.allocations = 1, .passes = 1},
-                    .dpu = {.allocations = 3},
-                    .engine = {.passes = 1}},
-                   {.here = {.allocations = 1, .passes = 1},
-                    .dpu = {.allocations = 2, .further_passes = 1},
-                    .engine = {.allocations = 2, .passes = 1}});
+    expect_at_most("ros2s+dpu", {.here = {.passes = 1}, .engine = {.passes = 1}},
+                   {.here = {.passes = 1}, .dpu = {.further_passes = 1}, .engine = {.passes = 1}});
 }
 
 }  // namespace

@@ -76,8 +76,9 @@ class FieldText {
         each(elements, fields);
         return 1;
     }
-    template <std::integral T>
-    void numbers(const char* name, const std::vector<T>& /*numbers*/) {
+    template <class Numbers>
+    void numbers(const char* name, const Numbers& /*numbers*/) {
+        using T = std::ranges::range_value_t<Numbers>;
         add(fmt::format("`u32` {}, each {}", name, name_of<T>("")));
     }
 

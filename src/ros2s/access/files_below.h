@@ -33,7 +33,7 @@ class FilesBelow : public fs::FileSystem {
     }
     Task<Result<uint64_t>> pwrite_forwarded(const Call& call, FileHandle handle, Window from,
                                             uint64_t offset,
-                                            std::vector<uint32_t>& checksums) override {
+                                            object::Checksums& checksums) override {
         return inner_.pwrite_forwarded(call, handle, from, offset, checksums);
     }
     [[nodiscard]] bool compares_checksums(FileHandle handle) const override {

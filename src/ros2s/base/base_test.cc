@@ -151,8 +151,25 @@ TEST(InlineVector, KeepsItsElementsInlineAndAllocated) {
         copy.truncate(1);
         EXPECT_EQ(copy.back(), one);
         EXPECT_EQ(static_cast<size_t>(one.use_count()), count + 2);
+        copy.pop_back();
+        EXPECT_TRUE(copy.empty());
+        copy = numbers;
+        EXPECT_TRUE(copy == numbers);
+        copy.resize(count + 1);
+        EXPECT_EQ(copy.back(), nullptr);
+        EXPECT_EQ(static_cast<size_t>(one.use_count()), 2 * count + 1);
     }
     EXPECT_EQ(one.use_count(), 1);
+}
+
+TEST(InlineVector, KeepsItsMemoryWhenItIsAssigned) {
+    InlineVector<int, 1> numbers{1, 2, 3};
+    const int* const memory = numbers.data();
+    const InlineVector<int, 1> others{4, 5};
+    numbers = others;
+    EXPECT_EQ(numbers.data(), memory);
+    EXPECT_TRUE(numbers == others);
+    EXPECT_EQ(numbers.capacity(), 3U);
 }
 
 TEST(Descriptor, ClosesOnlyWhatItOwns) {

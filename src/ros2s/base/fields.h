@@ -96,10 +96,11 @@ class FieldWriter : public Out {
         return elements.size();
     }
     // A u32 count and numbers.
-    template <std::integral T>
-    void numbers(const char* /*name*/, const std::vector<T>& numbers) {
+    template <class Numbers>
+        requires std::integral<std::ranges::range_value_t<Numbers>>
+    void numbers(const char* /*name*/, const Numbers& numbers) {
         this->number(static_cast<uint32_t>(numbers.size()));
-        this->raw(numbers.data(), numbers.size() * sizeof(T));
+        this->raw(numbers.data(), std::span(numbers).size_bytes());
     }
 };
 
@@ -180,8 +181,9 @@ class FieldReader : public Decoder {
         each(std::span(elements).subspan(had), fields);
         return count;
     }
-    template <std::integral T>
-    void numbers(const char* /*name*/, std::vector<T>& numbers) {
+    template <class Numbers>
+    void numbers(const char* /*name*/, Numbers& numbers) {
+        using T = std::ranges::range_value_t<Numbers>;
         numbers.clear();
         const auto count = number<uint32_t>();
         if (count > left() / sizeof(T)) return refuse();

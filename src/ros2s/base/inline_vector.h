@@ -15,15 +15,16 @@ class InlineVector {
   public:
     InlineVector() noexcept : data_(inline_data()) {}
     InlineVector(std::initializer_list<T> list) : InlineVector() {
-        reserve(list.size());
-        for (const T& one : list) push_back(one);
+        assign(list.begin(), list.end());
     }
-    InlineVector(const InlineVector& other) : InlineVector() {
-        reserve(other.size_);
-        for (const T& one : other) push_back(one);
-    }
+    InlineVector(const InlineVector& other) : InlineVector() { assign(other.begin(), other.end()); }
     InlineVector(InlineVector&& other) noexcept : InlineVector() { take(other); }
-    InlineVector& operator=(InlineVector other) noexcept {
+    InlineVector& operator=(const InlineVector& other) {
+        if (this != &other) assign(other.begin(), other.end());
+        return *this;
+    }
+    InlineVector& operator=(InlineVector&& other) noexcept {
+        if (this == &other) return *this;
         clear();
         release();
         take(other);
@@ -36,6 +37,7 @@ class InlineVector {
 
     [[nodiscard]] size_t size() const noexcept { return size_; }
     [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+    [[nodiscard]] size_t capacity() const noexcept { return capacity_; }
     [[nodiscard]] T* data() noexcept { return data_; }
     [[nodiscard]] const T* data() const noexcept { return data_; }
     [[nodiscard]] T* begin() noexcept { return data_; }
@@ -64,6 +66,7 @@ class InlineVector {
         return *made;
     }
     void push_back(T value) { emplace_back(std::move(value)); }
+    void pop_back() noexcept { truncate(size_ - 1); }
     // Removes all elements from `from` on.
     void truncate(size_t from) noexcept {
         std::destroy(begin() + from, end());
@@ -71,9 +74,17 @@ class InlineVector {
     }
     void clear() noexcept { truncate(0); }
     void resize(size_t count) {
+        if (count <= size_) return truncate(count);
         reserve(count);
-        while (size_ < count) emplace_back();
-        truncate(count);
+        std::uninitialized_value_construct(end(), begin() + count);
+        size_ = count;
+    }
+    // Replaces the contents by copies of elements that are elsewhere.
+    void assign(const T* first, const T* last) {
+        clear();
+        reserve(static_cast<size_t>(last - first));
+        std::uninitialized_copy(first, last, begin());
+        size_ = static_cast<size_t>(last - first);
     }
 
     friend bool operator==(const InlineVector& a, const InlineVector& b) {

@@ -147,7 +147,7 @@ TEST(ClientStore, PassesForwardedBytesOnWithTheirChecksums) {
     FetchItem item = rig.item(Rig::array, {0, 12'000});
     item.forwarded = true;
     EXPECT_TRUE(rig.fetch(item).has_value());
-    const std::vector<uint32_t> checksums = item.checksums;
+    const Checksums checksums = item.checksums;
     rig.wire.on_fetch = BadWire::Harm::flip;
     EXPECT_TRUE(rig.fetch(item).has_value());
     EXPECT_TRUE(item.status.has_value());

@@ -52,6 +52,7 @@ struct NullPool : PoolBench {
         object::Operation& write = transaction.operations[0];
         write.extent = {block * block_bytes, blocks * block_bytes};
         write.window = object::Window::local(buffer.bytes().first(write.extent.length));
+        ++transaction.id.sequence;
         const auto done = co_await store->update(call, container, transaction);
         co_return done ? Result<>() : fail(done.error());
     }
@@ -61,7 +62,9 @@ struct NullPool : PoolBench {
         co_return item.status;
     }
     AlignedBuffer buffer{16 * block_bytes};
-    object::Transaction transaction{.operations = {writing(0, buffer.bytes())}};
+    // Named, as those of a file system are: its reply is stored.
+    object::Transaction transaction{
+        .id = {.client = Uuid{{1}}}, .is_new = true, .operations = {writing(0, buffer.bytes())}};
     object::FetchItem item{.object = {1, 1},
                            .dkey = object::Dkey::integer(0),
                            .akey = {"a"},

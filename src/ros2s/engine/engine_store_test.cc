@@ -49,7 +49,7 @@ Task<Result<>> write_and_read(Bench& bench) {
         ROS2S_CO_TRY(co_await bench.store->fetch(bench.call, container.id, items));
         EXPECT_TRUE(items[0].status.has_value());
         EXPECT_EQ(items[0].epoch, commit.epoch);
-        EXPECT_EQ(items[0].checksums, std::vector<uint32_t>{crc32c(bytes.bytes())});
+        EXPECT_EQ(items[0].checksums, object::Checksums{crc32c(bytes.bytes())});
         EXPECT_EQ(std::memcmp(into.data(), bytes.data(), block_bytes), 0);
         if (round == 0) ROS2S_CO_TRY(co_await bench.reopen());
         if (round == 1) {

@@ -110,7 +110,7 @@ void add_seals(object::FetchItem& item, const BlockMap& map, uint32_t first, siz
 }
 
 // A fetch of contiguous blocks into aligned memory: one read, directly into it. Allocates nothing
-// if item.checksums was used before.
+// for two blocks, nor for more if item.checksums was used before.
 bool plan_direct(object::FetchItem& item, const EntryValue& entry, BlockAddress& first) {
     const object::Extent& extent = item.extent;
     const std::byte* const memory = item.window.bytes().data();

@@ -10,6 +10,7 @@
 // - Space is reserved, all or nothing, before anything has an effect.
 // - Of two updates with one operation id one is executed, and the other one gets its reply.
 #pragma once
+#include <memory_resource>
 #include <set>
 
 #include "checkpointer.h"
@@ -63,7 +64,8 @@ class Writer {
     Semaphore staging_;        // blocks of payload
     Semaphore in_place_turn_;  // for the blocks that a full pool keeps back
     // Updates in progress, by request slot: a repetition waits for the first one.
-    std::set<ReplyKey> running_;
+    std::pmr::unsynchronized_pool_resource running_nodes_;  // reuses their memory
+    std::pmr::set<ReplyKey> running_{&running_nodes_};
     Event slot_done_;
 };
 

@@ -209,13 +209,12 @@ bool DfsMount::compares_checksums(FileHandle handle) const {
 }
 
 Task<Result<uint64_t>> DfsMount::pwrite_forwarded(const Call& call, FileHandle handle, Window from,
-                                                  uint64_t offset,
-                                                  std::vector<uint32_t>& checksums) {
+                                                  uint64_t offset, object::Checksums& checksums) {
     return write_file(call, handle, from, offset, &checksums);
 }
 
 Task<Result<uint64_t>> DfsMount::write_file(const Call& call, FileHandle handle, Window from,
-                                            uint64_t offset, std::vector<uint32_t>* checksums) {
+                                            uint64_t offset, object::Checksums* checksums) {
     const Span span(call.trace, reactor_, "fs.pwrite");
     const FileUse file(handles_.find(handle));
     if (!file) co_return fail(Code::stale);
@@ -252,15 +251,15 @@ Task<Result<uint64_t>> DfsMount::write_file(const Call& call, FileHandle handle,
 }
 
 Task<Result<>> DfsMount::write_chunk(const Call& call, NodeState& state, Window from,
-                                     uint64_t offset, std::vector<uint32_t>* checksums) {
+                                     uint64_t offset, object::Checksums* checksums) {
     co_await slots_.wait();
     auto lease = slots_.take();
     lease.require(pinned(state.node));
     lease.add(data_operation(state.node, from, offset));
     // Swapped back below: the caller's vector keeps its memory.
-    if (checksums != nullptr) lease.checksums().swap(*checksums);
+    if (checksums != nullptr) std::swap(lease.checksums(), *checksums);
     const auto done = co_await commit_held(call, lease, state);
-    if (checksums != nullptr) lease.checksums().swap(*checksums);
+    if (checksums != nullptr) std::swap(lease.checksums(), *checksums);
     if (!done) co_return fail(done.error());
     co_return Result<>();
 }
@@ -284,8 +283,8 @@ Task<Result<uint64_t>> DfsMount::write_chunks(const Call& call, NodeState& state
             if (taken > 0 && full) break;
             const size_t pieces = checksums.empty() ? 0 : object::piece_count(offset + at, count);
             lease.add(data_operation(state.node, from.slice(at, count), offset + at));
-            lease.checksums().assign(checksums.begin(),
-                                     checksums.begin() + static_cast<ptrdiff_t>(pieces));
+            const auto these = checksums.first(pieces);
+            lease.checksums().assign(these.data(), these.data() + pieces);
             checksums = checksums.subspan(pieces);
             taken += count;
         }

@@ -98,8 +98,7 @@ class DfsMount final : public Dfs {
     Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
                                   uint64_t offset) override;
     Task<Result<uint64_t>> pwrite_forwarded(const Call&, FileHandle handle, Window from,
-                                            uint64_t offset,
-                                            std::vector<uint32_t>& checksums) override;
+                                            uint64_t offset, object::Checksums& checksums) override;
     [[nodiscard]] bool compares_checksums(FileHandle handle) const override;
     Task<Result<>> fsync(const Call&, FileHandle handle) override;
     Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
@@ -340,9 +339,9 @@ class DfsMount final : public Dfs {
                                              uint64_t offset, std::span<FetchItem> items);
     // `checksums`: those of pwrite_forwarded(), if any.
     Task<Result<uint64_t>> write_file(const Call& call, FileHandle handle, Window from,
-                                      uint64_t offset, std::vector<uint32_t>* checksums);
+                                      uint64_t offset, object::Checksums* checksums);
     Task<Result<>> write_chunk(const Call& call, NodeState& state, Window from, uint64_t offset,
-                               std::vector<uint32_t>* checksums);
+                               object::Checksums* checksums);
     Task<Result<uint64_t>> write_chunks(const Call& call, NodeState& state, Window from,
                                         uint64_t offset, std::span<const uint32_t> checksums);
     Task<Result<>> punch_range(const Call& call, NodeState& state, uint64_t offset,

@@ -305,7 +305,7 @@ class FileSystem : public Namespace {
     // compare before. When the task is done, the vector has its original contents.
     virtual Task<Result<uint64_t>> pwrite_forwarded(const Call& call, FileHandle handle,
                                                     Window from, uint64_t offset,
-                                                    std::vector<uint32_t>& /*checksums*/) {
+                                                    object::Checksums& /*checksums*/) {
         return pwrite(call, handle, from, offset);
     }
     [[nodiscard]] virtual bool compares_checksums(FileHandle) const { return false; }

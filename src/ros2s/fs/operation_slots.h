@@ -66,7 +66,7 @@ class OperationSlots {
             slot_.transaction.operations.push_back(std::move(operation));
         }
         // Of the operation that was added last.
-        [[nodiscard]] std::vector<uint32_t>& checksums() {
+        [[nodiscard]] object::Checksums& checksums() {
             return slot_.transaction.operations.back().checksums;
         }
         [[nodiscard]] const object::Transaction& transaction() const { return slot_.transaction; }

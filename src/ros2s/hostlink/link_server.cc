@@ -284,12 +284,12 @@ Task<Result<LinkServer::Payload>> LinkServer::source(rpc::Request& request) {
 // The checksum of one piece goes down to the store, which compares it. A longer payload has one
 // checksum for all: its pieces' checksums are made here, where it is compared.
 Task<Result<>> LinkServer::check(rpc::Request& request, const Using& entered, const FileBody& file,
-                                 ConstBytes bytes, std::vector<uint32_t>& checksums) {
+                                 ConstBytes bytes, object::Checksums& checksums) {
     // The pieces depend on nothing else of an offset, which may be any number here.
     const uint64_t offset = file.offset % block_bytes;
     if (object::piece_count(offset, bytes.size()) == 1 &&
         entered.fs().compares_checksums(file.handle)) {
-        checksums.assign(1, file.crc);
+        checksums = {file.crc};
         co_return Result<>{};
     }
     if (bytes.size() <= slice_bytes) {
@@ -315,7 +315,7 @@ Task<Result<uint32_t>> LinkServer::long_checksum(const Call& call, ConstBytes by
 
 Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const Using& entered,
                                              const FileBody& file, fs::Window payload,
-                                             std::vector<uint32_t>& checksums) {
+                                             object::Checksums& checksums) {
     fs::FileSystem& fs = entered.fs();
     // The host's own name for the update goes to the store, whose stored reply outlives this
     // process.

@@ -80,7 +80,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
         }
         Buffer answer;
         std::vector<fs::ReadManyItem> items;
-        std::vector<uint32_t> crcs;
+        object::Checksums crcs;
         fs::UserClaim user;
     };
     // The session and the mount of a request, held while it runs.
@@ -110,14 +110,14 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     // Compares the payload of a write with the host's checksum, unless the file system does.
     // `checksums`: those of its pieces, for the file system. Errors: corrupt, cancelled, deadline.
     Task<Result<>> check(rpc::Request& request, const Using& entered, const FileBody& file,
-                         ConstBytes bytes, std::vector<uint32_t>& checksums);
+                         ConstBytes bytes, object::Checksums& checksums);
     [[nodiscard]] Result<Payload> in_place(Result<fabric::Mapping> mapping);
     void count(const Payload& payload, uint64_t bytes) {
         (payload.in_place() ? metrics_.host_bytes : metrics_.dpu_bytes).add(bytes);
     }
     Task<StoredReplies::Reply> apply(rpc::Request& request, const Using& entered,
                                      const FileBody& file, fs::Window payload,
-                                     std::vector<uint32_t>& checksums);
+                                     object::Checksums& checksums);
     Task<Result<>> sync(rpc::Request& request);
     // Requests about names that change nothing, and then all others.
     Task<Result<>> names(rpc::Request& request, Scratch& scratch);

@@ -19,7 +19,8 @@ void refuses_other_lengths(ConstBytes body, Decode decode) {
     for (size_t length = 0; length < body.size(); ++length) {
         EXPECT_FALSE(decode(body.first(length))) << length;
     }
-    Buffer longer(body.begin(), body.end());
+    Buffer longer;
+    longer.assign(body.data(), body.data() + body.size());
     longer.push_back({});
     EXPECT_FALSE(decode(ConstBytes(longer)));
 }
@@ -304,10 +305,11 @@ TEST(LinkWire, NamesBeyondTheLimits) {
     EXPECT_TRUE(is_refused(walked_fields, fs::Walked{.name = long_target}));
     EXPECT_TRUE(is_refused(xattr_names_fields, std::vector<std::string>{long_name}));
     // A value without its flag, and a flag that is neither 0 nor 1.
-    Buffer open(rpc::build(buffer, open_fields, OpenBody{}).size());
+    Buffer open, none;
+    open.resize(rpc::build(buffer, open_fields, OpenBody{}).size());
     open.back() = std::byte{2};
     EXPECT_FALSE(rpc::read_body<OpenBody>(open, open_fields));
-    Buffer none(rpc::build(buffer, set_attributes_fields, SetAttributesBody{}).size());
+    none.resize(rpc::build(buffer, set_attributes_fields, SetAttributesBody{}).size());
     EXPECT_TRUE(rpc::read_body<SetAttributesBody>(none, set_attributes_fields));
     none.back() = std::byte{1};
     EXPECT_FALSE(rpc::read_body<SetAttributesBody>(none, set_attributes_fields));

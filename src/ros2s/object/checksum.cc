@@ -2,7 +2,7 @@
 
 namespace ros2s::object {
 
-void array_checksums(uint64_t offset, ConstBytes bytes, std::vector<uint32_t>& checksums) {
+void array_checksums(uint64_t offset, ConstBytes bytes, Checksums& checksums) {
     checksums.clear();
     checksums.reserve(piece_count(offset, bytes.size()));
     for_each_piece(offset, bytes,
@@ -10,7 +10,7 @@ void array_checksums(uint64_t offset, ConstBytes bytes, std::vector<uint32_t>& c
 }
 
 Task<Result<>> array_checksums_in_slices(Reactor& reactor, const Call& call, uint64_t offset,
-                                         ConstBytes bytes, std::vector<uint32_t>& checksums) {
+                                         ConstBytes bytes, Checksums& checksums) {
     checksums.clear();
     checksums.reserve(piece_count(offset, bytes.size()));
     while (!bytes.empty()) {
@@ -36,12 +36,13 @@ uint32_t combined_checksum(uint64_t offset, uint64_t length, std::span<const uin
     return crc;
 }
 
-void value_checksums(ConstBytes bytes, std::vector<uint32_t>& checksums) {
-    checksums.assign(1, crc32c(bytes));
+void value_checksums(ConstBytes bytes, Checksums& checksums) {
+    checksums.clear();
+    checksums.push_back(crc32c(bytes));
 }
 
-bool array_checksums_match(uint64_t offset, ConstBytes bytes,
-                           const std::vector<uint32_t>& checksums, Extent* bad) {
+bool array_checksums_match(uint64_t offset, ConstBytes bytes, const Checksums& checksums,
+                           Extent* bad) {
     if (checksums.size() != piece_count(offset, bytes.size())) {
         if (bad != nullptr) *bad = {offset, bytes.size()};
         return false;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/crc32c.h"
@@ -40,19 +39,18 @@ void for_each_piece(uint64_t offset, Span bytes, Visit visit) {
 }
 
 // Replaces the contents of `checksums` and reuses its memory.
-void array_checksums(uint64_t offset, ConstBytes bytes, std::vector<uint32_t>& checksums);
+void array_checksums(uint64_t offset, ConstBytes bytes, Checksums& checksums);
 // The same in slices. Errors: cancelled, deadline.
 Task<Result<>> array_checksums_in_slices(Reactor& reactor, const Call& call, uint64_t offset,
-                                         ConstBytes bytes, std::vector<uint32_t>& checksums);
+                                         ConstBytes bytes, Checksums& checksums);
 // The CRC32C of all the bytes, from their checksums.
 [[nodiscard]] uint32_t combined_checksum(uint64_t offset, uint64_t length,
                                          std::span<const uint32_t> checksums);
-void value_checksums(ConstBytes bytes, std::vector<uint32_t>& checksums);
+void value_checksums(ConstBytes bytes, Checksums& checksums);
 
 // True if `checksums` match `bytes`. Otherwise *bad is the first piece that differs, or the whole
 // range if the number of checksums is wrong.
 [[nodiscard]] bool array_checksums_match(uint64_t offset, ConstBytes bytes,
-                                         const std::vector<uint32_t>& checksums,
-                                         Extent* bad = nullptr);
+                                         const Checksums& checksums, Extent* bad = nullptr);
 
 }  // namespace ros2s::object

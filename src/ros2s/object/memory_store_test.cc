@@ -16,7 +16,7 @@ TEST(Checksum, CutsAtBlocksOfTheArray) {
     EXPECT_EQ(piece_count(0, 8192), 2U);
     EXPECT_EQ(piece_count(1, 8192), 3U);
     const std::string text(8192, 'x');
-    std::vector<uint32_t> checksums;
+    Checksums checksums;
     array_checksums(1, as_bytes(text), checksums);
     ASSERT_EQ(checksums.size(), 3U);
     EXPECT_EQ(checksums[2], crc32c(as_bytes("x")));

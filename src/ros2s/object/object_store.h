@@ -53,7 +53,7 @@ struct FetchItem {
     // CRC32C of the bytes in the window, one per piece. An array's extent is cut at multiples of
     // block_bytes of the array's offsets (checksum.h). A single value is one piece. Empty if
     // `status` is an error.
-    std::vector<uint32_t> checksums;
+    Checksums checksums;
     // If requested: the seals of the blocks in which `extent` lies, one after the other. They
     // belong to the bytes in the window. Empty if `status` is an error.
     std::string seals;
@@ -113,7 +113,7 @@ struct Operation {
     // For write and put: the client's checksums of the bytes, one per piece as in
     // FetchItem::checksums. If empty, the store computes them. If they do not match the bytes, the
     // store returns `corrupt` and changes nothing.
-    std::vector<uint32_t> checksums;
+    Checksums checksums;
     // For write: empty, or a seal for each block in which `extent` lies (Features::seals). The
     // store keeps it with the block until another operation changes the block. A block that is
     // written without a seal, or changed in part by a punch or set_size, has none.

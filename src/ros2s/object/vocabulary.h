@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ros2s/base/bytes.h"
+#include "ros2s/base/inline_vector.h"
 #include "ros2s/base/uuid.h"
 #include "ros2s/runtime/time.h"
 
@@ -75,6 +76,10 @@ struct Extent {
     friend auto operator<=>(const Extent&, const Extent&) = default;
     [[nodiscard]] uint64_t end() const { return offset + length; }
 };
+
+// CRC32Cs of payload, one per piece (checksum.h). A block has at most two, which need no
+// allocation.
+using Checksums = InlineVector<uint32_t, 2>;
 
 enum class MemoryKind : uint8_t { host = 0, dpu = 1, gpu = 2 };
 

@@ -63,7 +63,7 @@ struct Run {
     DataId data;
     uint64_t offset = 0;
     uint64_t length = 0;
-    std::vector<uint32_t> checksums;
+    object::Checksums checksums;
 };
 // The part of a run that is visible.
 struct Visible {

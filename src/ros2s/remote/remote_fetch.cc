@@ -135,7 +135,7 @@ Task<Result<>> RemoteStore::fetch_chain(const Call& call, ContainerId container,
 
 Task<Result<>> RemoteStore::fetch_as(const Call& call, Method method, ConstBytes body,
                                      std::span<FetchItem> items, std::span<Link> links) {
-    std::vector<Bytes> sink;
+    InlineVector<Bytes, 4> sink;
     sink.reserve(items.size());
     uint64_t reply = count_bytes;
     for (FetchItem& item : items) {
@@ -158,7 +158,7 @@ Task<Result<>> RemoteStore::fetch_as(const Call& call, Method method, ConstBytes
 Task<Result<>> RemoteStore::fetch_in_parts(const Call& call, ContainerId container,
                                            FetchItem& item) {
     const Extent whole = item.extent;
-    std::vector<uint32_t> checksums;
+    Checksums checksums;
     std::string seals;
     FetchItem part = item;
     for (uint64_t done = 0; done < whole.length; done = part.extent.end() - whole.offset) {
@@ -170,7 +170,7 @@ Task<Result<>> RemoteStore::fetch_in_parts(const Call& call, ContainerId contain
         part.extent = {begin, end - begin};
         part.window = item.window.slice(done, part.extent.length);
         ROS2S_CO_TRY(co_await fetch_batch(call, container, {&part, 1}));
-        checksums.insert(checksums.end(), part.checksums.begin(), part.checksums.end());
+        for (const uint32_t each : part.checksums) checksums.push_back(each);
         seals += part.seals;
         if (!part.status || part.is_value) break;
     }

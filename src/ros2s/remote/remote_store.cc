@@ -35,7 +35,7 @@ std::string RemoteStore::path() const {
 Task<Result<Commit>> RemoteStore::update(const Call& call, ContainerId container,
                                          const Transaction& transaction) {
     ROS2S_CO_TRY(validate(transaction));
-    std::vector<ConstBytes> payload;
+    InlineVector<ConstBytes, 4> payload;
     for (const Operation& operation : transaction.operations) {
         if (operation.window.length == 0) continue;
         if (operation.kind != Operation::Kind::write && operation.kind != Operation::Kind::put) {

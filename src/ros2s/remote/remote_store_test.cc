@@ -611,7 +611,7 @@ Task<> large_operations(Bench& bench) {
         if (i % 2 == 0) {
             operation.seals.assign(1 << 20, 's');
         } else {
-            operation.checksums.assign(1 << 18, 1);
+            operation.checksums.resize(1 << 18);
         }
         const ConstBytes body = rpc::build(buffer, update_fields, bench.container, transaction);
         EXPECT_FALSE(co_await bench.wired.channel().call({}, {.method = 3, .body = body}, reader));

@@ -29,8 +29,9 @@ struct Draw {
     bool flag() { return random.one_in(2); }
     ObjectId object() { return {number(), number()}; }
     WallTime time() { return WallTime{Duration{static_cast<int64_t>(number())}}; }
-    std::vector<uint32_t> checksums(size_t most) {
-        std::vector<uint32_t> numbers(random.below(most + 1));
+    Checksums checksums(size_t most) {
+        Checksums numbers;
+        numbers.resize(random.below(most + 1));
         for (uint32_t& n : numbers) n = static_cast<uint32_t>(random.next());
         return numbers;
     }

@@ -2,14 +2,15 @@
 // (ros2s/base/fields.h), and the fields with the same meaning in each (docs/formats/rpc.md).
 #pragma once
 #include <cstddef>
-#include <vector>
 
 #include "ros2s/base/fields.h"
+#include "ros2s/base/inline_vector.h"
 #include "ros2s/rpc/frame.h"
 
 namespace ros2s::rpc {
 
-using Buffer = std::vector<std::byte>;
+// Has room for the body of a request about one file, without an allocation.
+using Buffer = InlineVector<std::byte, 256>;
 
 // Measures the parts, makes room, writes them.
 template <class... Parts>

@@ -199,10 +199,10 @@ ClientConnection::Layout ClientConnection::lay_out(const Call& call,
 
 Task<Result<>> ClientConnection::open_windows(Windows& windows, const CallRequest& request,
                                               Layout layout, StopToken stop) {
-    std::vector<ConstBytes> source;
+    InlineVector<ConstBytes, 1> source;
     if (!layout.body_inline) source.push_back(request.body);
     if (!layout.payload_inline) {
-        source.insert(source.end(), request.payload.begin(), request.payload.end());
+        for (const ConstBytes piece : request.payload) source.push_back(piece);
     }
     const std::span<const Bytes> sink =
         layout.sink_windows ? request.sink : std::span<const Bytes>{};

@@ -37,12 +37,8 @@ void Staging::give(Bytes memory) noexcept {
     changed_.wake_all();
 }
 
-namespace {
-
-// Merges adjacent ranges.
-template <class Pieces>
-std::vector<Bytes> join(const Pieces& pieces) {
-    std::vector<Bytes> ranges;
+Windows::Ranges Windows::join(const auto& pieces) {
+    Ranges ranges;
     for (const auto& piece : pieces) {
         if (piece.empty()) continue;
         auto* data = const_cast<std::byte*>(piece.data());
@@ -55,12 +51,9 @@ std::vector<Bytes> join(const Pieces& pieces) {
     return ranges;
 }
 
-}  // namespace
-
 Windows::~Windows() { ROS2S_CHECK(regions_.empty() && staged_.empty()); }
 
-Result<> Windows::grant(Bytes range, fabric::Rights rights,
-                        std::vector<WindowDescriptor>& windows) {
+Result<> Windows::grant(Bytes range, fabric::Rights rights, Descriptors& windows) {
     ROS2S_TRY_ASSIGN(fabric::MemoryRegion region, endpoint_.grant(range, rights));
     WindowDescriptor& window = windows.emplace_back();
     static_assert(sizeof window.key == sizeof(fabric::RemoteKey));
@@ -71,7 +64,7 @@ Result<> Windows::grant(Bytes range, fabric::Rights rights,
 }
 
 Result<bool> Windows::grant_in_place(const Ranges& ranges, fabric::Rights rights,
-                                     std::vector<WindowDescriptor>& windows) {
+                                     Descriptors& windows) {
     if (ranges.size() > windows_max) return false;
     for (const Bytes range : ranges) {
         const Result<> granted = grant(range, rights, windows);

@@ -6,8 +6,8 @@
 #pragma once
 #include <deque>
 #include <span>
-#include <vector>
 
+#include "ros2s/base/inline_vector.h"
 #include "ros2s/fabric/endpoint.h"
 #include "ros2s/rpc/frame.h"
 #include "ros2s/rpc/rpc_metrics.h"
@@ -74,17 +74,20 @@ class Windows {
     void free() noexcept;
 
   private:
-    using Ranges = std::vector<Bytes>;
+    // One: what most requests have.
+    using Ranges = InlineVector<Bytes, 1>;
+    using Descriptors = InlineVector<WindowDescriptor, 1>;
     // True if all of it was granted in place.
-    Result<bool> grant_in_place(const Ranges& ranges, fabric::Rights rights,
-                                std::vector<WindowDescriptor>& windows);
-    Result<> grant(Bytes range, fabric::Rights rights, std::vector<WindowDescriptor>& windows);
+    Result<bool> grant_in_place(const Ranges& ranges, fabric::Rights rights, Descriptors& windows);
+    Result<> grant(Bytes range, fabric::Rights rights, Descriptors& windows);
+    // Merges adjacent ranges.
+    static Ranges join(const auto& pieces);
 
     fabric::Endpoint& endpoint_;
     Staging& staging_;
     ChannelMetrics& metrics_;
-    std::vector<fabric::MemoryRegion> regions_;
-    std::vector<WindowDescriptor> source_, sink_;
+    InlineVector<fabric::MemoryRegion, 1> regions_;
+    Descriptors source_, sink_;
     Bytes staged_;
     Bytes staged_sink_;
     bool stages_sink_ = false;

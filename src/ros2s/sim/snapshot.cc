@@ -103,7 +103,7 @@ void Reader::take(const AkeyAddress& place, const FetchItem& item) {
         return;
     }
     const ConstBytes bytes = item.window.bytes();
-    const bool whole = item.is_value ? item.checksums == std::vector{crc32c(bytes)}
+    const bool whole = item.is_value ? item.checksums == object::Checksums{crc32c(bytes)}
                                      : array_checksums_match(0, bytes, item.checksums);
     if (store.features().checksums && !whole) {
         problem(fmt::format("{} came with checksums of other bytes", to_string(place)));

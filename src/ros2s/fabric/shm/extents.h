@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory_resource>
 #include <optional>
 
 #include "ros2s/base/bytes.h"
@@ -42,7 +43,8 @@ class Extents {
     }
 
   private:
-    std::map<uint64_t, uint64_t> free_;  // offset, length
+    std::pmr::unsynchronized_pool_resource nodes_;     // reuses their memory
+    std::pmr::map<uint64_t, uint64_t> free_{&nodes_};  // offset, length
 };
 
 }  // namespace ros2s::fabric::shm

@@ -98,7 +98,7 @@ Task<> Probe::expect_value(AkeyAddress address, std::string bytes) {
     EXPECT_EQ(got.size, bytes.size());
     EXPECT_TRUE(got.bytes.substr(0, bytes.size()) == bytes) << "another value";
     EXPECT_EQ(got.bytes.substr(bytes.size()), std::string(10, untouched));
-    EXPECT_EQ(got.checksums, std::vector{crc32c(as_bytes(bytes))});
+    EXPECT_EQ(got.checksums, Checksums{crc32c(as_bytes(bytes))});
 }
 
 Task<> Probe::expect_absent(AkeyAddress address) {

@@ -22,7 +22,7 @@ struct Fetched {
     uint64_t size = 0;
     Epoch epoch{};
     std::string bytes;  // the window, as long as the extent
-    std::vector<uint32_t> checksums;
+    Checksums checksums;
     std::string seals;  // wanted where the store has them
 };
 

@@ -105,9 +105,9 @@ Task<> epochs_rise(Probe& probe) {
 
 Task<> checksums_are_compared(Probe& probe) {
     const std::string bytes = pattern(3, 10'000);
-    std::vector<uint32_t> sums;
+    Checksums sums;
     array_checksums(100, as_bytes(bytes), sums);
-    std::vector<uint32_t> value_sum;
+    Checksums value_sum;
     value_checksums(as_bytes(bytes), value_sum);
     co_await probe.must(
         Batch().write(array, 100, bytes).checksums(sums).put(value, bytes).checksums(value_sum));
@@ -116,14 +116,14 @@ Task<> checksums_are_compared(Probe& probe) {
     EXPECT_EQ(before.checksums, sums);
 
     for (size_t i = 0; i < sums.size(); ++i) {
-        std::vector<uint32_t> wrong = sums;
+        Checksums wrong = sums;
         ++wrong[i];
         co_await probe.refused(
             Batch().put(value, "changed").write(array, 100, bytes).checksums(wrong), Code::corrupt);
     }
     co_await probe.refused(Batch().touch(other).put(value, bytes).checksums({value_sum[0] ^ 1}),
                            Code::corrupt);
-    std::vector<uint32_t> few = sums;
+    Checksums few = sums;
     few.pop_back();
     co_await probe.refused(Batch().write(array, 100, bytes).checksums(few), Code::invalid);
     co_await probe.refused(Batch().put(value, bytes).checksums(sums), Code::invalid);

@@ -111,7 +111,7 @@ class Batch {
         return std::forward<decltype(self)>(self);
     }
     // For the last operation.
-    auto&& checksums(this auto&& self, std::vector<uint32_t> checksums) {
+    auto&& checksums(this auto&& self, Checksums checksums) {
         self.transaction_.operations.back().checksums = std::move(checksums);
         return std::forward<decltype(self)>(self);
     }
