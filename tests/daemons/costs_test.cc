@@ -136,7 +136,7 @@ class RequestCosts : public testing::Test {
     }
     void expect_of(OneFile& file, ros2s_opcode opcode, const std::string& what, const Costs& most) {
         expect_of(file, opcode, what, most, block, 20);
-        expect_of(file, opcode, what, most, chunk, 2);
+        expect_of(file, opcode, what, most, chunk, 4);
     }
     static void lower(Cost& least, const Cost& before, const Cost& after) {
         least.allocations = std::min(least.allocations, after.allocations - before.allocations);
