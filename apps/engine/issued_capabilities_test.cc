@@ -1,5 +1,5 @@
 // Who waits for whom when capabilities are asked for. What is issued: tests/daemons
-// (delegated_test, delegated_attack_test).
+// (delegated_test, delegated_attack_test, delegated_end_test).
 #include "issued_capabilities.h"
 
 #include <gtest/gtest.h>
