@@ -261,12 +261,6 @@ std::vector<daemon::Listen> Settings::ways_to_engine() const {
     return ways;
 }
 
-std::string Settings::document() const {
-    // A field's default is the value that it was created with.
-    Settings copy;
-    const auto table = describe(copy);
-    copy = *this;
-    return config::document(table);
-}
+std::string Settings::document() const { return config::document(*this, describe); }
 
 }  // namespace ros2s::dpud
