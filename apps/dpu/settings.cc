@@ -6,6 +6,7 @@
 #include "ros2s/base/text_parts.h"
 #include "ros2s/daemon/access.h"
 #include "ros2s/daemon/trusted_network.h"
+#include "ros2s/fabric/providers/providers.h"
 #include "ros2s/object/object_store.h"
 #include "tenant_domains.h"
 
@@ -240,18 +241,14 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
         const auto places,
         daemon::parse_listen(settings.data, fmt::format("{}: 'data: listen'", where), report));
     for (const daemon::Listen& place : places) {
-        if (place.provider == "shm") {
-            ROS2S_TRY(check_length(place.address, where, report));
-            continue;
+        if (fabric::trusts_its_network(place.provider)) {
+            return report.fail(Code::invalid,
+                               "{}: 'data: listen' has {}, which is for trusted peers only, and "
+                               "hosts are not trusted: use {}",
+                               where, place.provider, fabric::untrusting_provider_names());
         }
-        if (place.provider == "ofi+verbs" || place.provider == "tls") {
-            ROS2S_TRY(check_port(place, where, report));
-            continue;
-        }
-        return report.fail(Code::invalid,
-                           "{}: 'data: listen' has {}, which is for trusted peers only, and hosts "
-                           "are not trusted: use shm, tls or ofi+verbs",
-                           where, place.provider);
+        ROS2S_TRY(fabric::is_local(place.provider) ? check_length(place.address, where, report)
+                                                   : check_port(place, where, report));
     }
     return settings;
 }
@@ -264,12 +261,6 @@ std::vector<daemon::Listen> Settings::ways_to_engine() const {
     return ways;
 }
 
-std::string Settings::document() const {
-    // A field's default is the value that it was created with.
-    Settings copy;
-    const auto table = describe(copy);
-    copy = *this;
-    return config::document(table);
-}
+std::string Settings::document() const { return config::document(*this, describe); }
 
 }  // namespace ros2s::dpud

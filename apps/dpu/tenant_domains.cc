@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "ros2s/base/check.h"
 #include "ros2s/base/text_parts.h"
 #include "ros2s/daemon/tenant_sources.h"
+#include "ros2s/fabric/providers/providers.h"
 
 namespace ros2s::dpud {
 
@@ -107,7 +107,7 @@ std::string listener_suffix(std::string_view tenant) {
 
 std::optional<std::string> listener_address(const daemon::Listen& place, std::string_view tenant,
                                             uint32_t attempt) {
-    if (place.provider == "shm") {
+    if (fabric::is_local(place.provider)) {
         if (attempt > 0) return std::nullopt;
         return place.address + listener_suffix(tenant);
     }
@@ -142,7 +142,7 @@ void TenantDomains::begin(std::vector<daemon::Listen> places, daemon::ProviderNe
     needs_ = std::move(needs);
     service_ = &service;
     for (const daemon::Listen& place : places_) {
-        if (place.provider != "shm") continue;
+        if (!fabric::is_local(place.provider)) continue;
         const std::filesystem::path path(place.address);
         std::error_code failed;
         for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), failed)) {

@@ -1,5 +1,5 @@
 // Requests for capabilities: a caller waits only for its own earlier requests. tests/daemons
-// (delegated_test, delegated_attack_test) checks what is issued.
+// (delegated_test, delegated_attack_test, delegated_end_test) checks what is issued.
 #include "issued_capabilities.h"
 
 #include <gtest/gtest.h>

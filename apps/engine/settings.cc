@@ -109,13 +109,7 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     return settings;
 }
 
-std::string Settings::document() const {
-    // A field's default is the value that it was created with.
-    Settings copy;
-    const auto table = describe(copy);
-    copy = *this;
-    return config::document(table);
-}
+std::string Settings::document() const { return config::document(*this, describe); }
 
 std::vector<std::string> Settings::pool_directories() const { return parts_of(pools); }
 std::vector<std::string> Settings::control_addresses() const { return parts_of(control); }

@@ -2,7 +2,6 @@
 #pragma once
 #include <sys/stat.h>
 
-#include <optional>
 #include <vector>
 
 #include "ros2s/api/mount_trace.h"

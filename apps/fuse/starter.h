@@ -1,7 +1,6 @@
 // Starter: puts the program into the background. The process that the user started waits until the
 // mount answers or has failed. Its exit status and output are therefore correct.
 #pragma once
-#include <string_view>
 
 namespace ros2s::fuse {
 

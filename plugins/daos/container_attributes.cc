@@ -1,7 +1,6 @@
 // Attributes of containers, and ids for new objects: values of two objects of the container that
 // neither files nor programs see (docs/formats/daos.md).
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "errors.h"

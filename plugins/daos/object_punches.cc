@@ -13,25 +13,6 @@ namespace {
 using object::Condition;
 using object::Operation;
 
-// An akey may exist as a value and as arrays. The store reports which.
-Task<Result<std::vector<object::Akey>>> stored_akeys(StoreObject& object, const object::Dkey& dkey,
-                                                     const std::string& akey) {
-    const Call call;
-    std::vector<object::Akey> found;
-    object::ListRequest request{
-        .what = object::ListRequest::What::akeys, .object = object.id, .dkey = dkey, .after = akey};
-    for (;;) {
-        ROS2S_CO_TRY_ASSIGN(const auto reply, co_await object.access->store.list(
-                                                  call, object.access->container, request));
-        for (const auto& entry : reply.entries) {
-            if (!entry.key.starts_with(akey)) co_return found;
-            if (parse_akey(entry.key).bytes == akey) found.push_back({entry.key});
-            request.after = entry.key;
-        }
-        if (!reply.more) co_return found;
-    }
-}
-
 int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& dkey,
                       std::span<const daos_key_t> keys, bool is_alone, Collected& out) {
     const auto punch = [&](const object::Akey& akey) {

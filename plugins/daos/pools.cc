@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <sys/statvfs.h>
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 

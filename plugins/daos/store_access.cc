@@ -266,6 +266,34 @@ std::string from_number_key(bool is_number, std::string_view stored) {
     return out;
 }
 
+Task<Result<std::vector<object::Akey>>> stored_akeys(StoreObject& object, const object::Dkey& dkey,
+                                                     const std::string& akey) {
+    std::vector<object::Akey> found;
+    // No array has records of 2^56 bytes: those of one byte have the greatest tail.
+    const object::Akey last = array_akey(akey, 1);
+    object::ListRequest request{
+        .what = object::ListRequest::What::akeys, .object = object.id, .dkey = dkey, .after = akey};
+    for (;;) {
+        ROS2S_CO_TRY_ASSIGN(const auto reply, co_await list(*object.access, request));
+        for (const auto& entry : reply.entries) {
+            if (entry.key > last.bytes) co_return found;
+            if (parse_akey(entry.key).bytes == akey) found.push_back({entry.key});
+            request.after = entry.key;
+        }
+        if (!reply.more) co_return found;
+    }
+}
+
+Task<Result<uint64_t>> record_bytes_of(StoreObject& object, const object::Dkey& dkey,
+                                       const std::string& akey) {
+    ROS2S_CO_TRY_ASSIGN(const auto stored, co_await stored_akeys(object, dkey, akey));
+    for (const auto& each : stored) {
+        const auto parts = parse_akey(each.bytes);
+        if (parts.type == DAOS_IOD_ARRAY) co_return parts.record_bytes;
+    }
+    co_return 0;
+}
+
 int list_keys(StoreObject& object, object::ListRequest request, uint32_t* count,
               daos_key_desc_t* descriptors, d_sg_list_t* out, daos_anchor_t* anchor,
               Shown (*show)(const StoreObject&, const object::ListEntry&)) {

@@ -232,6 +232,9 @@ int to_dkey(const StoreObject& object, const daos_key_t* key, object::Dkey& out)
 int to_akey_bytes(const StoreObject& object, const daos_key_t& key, std::string& out);
 [[nodiscard]] std::string from_number_key(bool is_number, std::string_view stored);
 
+// The stored akeys of this name, in ascending order: arrays, and a value.
+Task<Result<std::vector<object::Akey>>> stored_akeys(StoreObject& object, const object::Dkey& dkey,
+                                                     const std::string& akey);
 // The record size of an array: the smallest among the akeys of this name. 0: there is none.
 Task<Result<uint64_t>> record_bytes_of(StoreObject& object, const object::Dkey& dkey,
                                        const std::string& akey);

@@ -4,7 +4,6 @@
 // `up` starts it in a session of its own, without the terminal, with its messages in a log. By
 // sd_notify(3) it reports to `up` that it is ready, and its addresses. It continues when `up` ends.
 #pragma once
-#include <sys/types.h>
 
 #include <array>
 #include <string>

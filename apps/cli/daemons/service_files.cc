@@ -109,7 +109,7 @@ Result<> link_certificate_of_dpu(const api::ServicePaths& paths, Report& report)
 std::string engine_listens(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
     std::string listens = "shm " + paths.engine_data;
     for (const std::string& name : parts_of(wish.providers)) {
-        if (name != "shm") listens += fmt::format(", {} 127.0.0.1:0", name);
+        if (!fabric::is_local(name)) listens += fmt::format(", {} 127.0.0.1:0", name);
     }
     return listens;
 }

@@ -1,6 +1,5 @@
 #include "doctor_machine.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <link.h>

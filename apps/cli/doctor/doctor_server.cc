@@ -210,7 +210,7 @@ Task<Finding> look_at_data(CommandContext context, std::string provider, std::st
                            bool near) {
     Finding finding{
         .what = "data plane", .found = fmt::format("{} at {}", provider, address), .remedy = {}};
-    if (provider == "shm" && !near) {
+    if (fabric::is_local(provider) && !near) {
         finding.grade = Grade::absent;
         finding.remedy = "for programs on the server's machine";
         co_return finding;

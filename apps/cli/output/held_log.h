@@ -6,8 +6,6 @@
 #pragma once
 #include <memory>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "ros2s/base/log.h"
 #include "session.h"

@@ -1,7 +1,5 @@
 #include "checked_file_system.h"
 
-#include <algorithm>
-
 namespace ros2s::access {
 namespace {
 

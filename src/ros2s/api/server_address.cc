@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "ros2s/api/service_paths.h"
+#include "ros2s/fabric/providers/providers.h"
 
 namespace ros2s::api {
 namespace {
@@ -103,7 +104,7 @@ Result<DataWay> data_way(const ServerAddress& server, const Uri& uri, Report& re
     } else {
         way.providers = {device.empty() ? "tls" : "ucx+tcp"};
     }
-    if (device.empty() && way.providers.front() != "shm" && way.providers.front() != "tls") {
+    if (device.empty() && fabric::needs_device(way.providers.front())) {
         return report.fail(Code::invalid,
                            "name the network device by which {} is reached in the environment: "
                            "ROS2STORE_UCX_DEVICE=eth0, or mlx5_0:1 for RDMA; `ip -brief address` "

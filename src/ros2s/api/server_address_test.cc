@@ -1,5 +1,6 @@
 #include "ros2s/api/server_address.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -43,6 +44,26 @@ TEST(ServerAddress, of_hosts_and_sockets) {
     Report report;
     EXPECT_EQ(address_of("ros2s://engine-1/pool/main", report)->certificates, "/elsewhere");
     unsetenv("ROS2STORE_CERTS");
+}
+
+TEST(ServerAddress, a_provider_on_a_device_needs_its_name) {
+    unsetenv("ROS2STORE_UCX_DEVICE");
+    const auto way_by = [](const char* provider, Report& report) {
+        const auto uri = Uri::parse(fmt::format("ros2s://engine-1/pool/main{}", provider), report);
+        EXPECT_TRUE(uri) << report.text();
+        return data_way({.control = "engine-1:7400", .name = "engine-1"}, *uri, report);
+    };
+    Report report;
+    for (const char* none : {"", "?provider=tls", "?provider=shm"}) {
+        EXPECT_TRUE(way_by(none, report)) << none << ": " << report.text();
+    }
+    const auto unnamed = way_by("?provider=ucx+rc", report);
+    ASSERT_FALSE(unnamed);
+    EXPECT_EQ(unnamed.error().code, Code::invalid);
+    EXPECT_NE(report.text().find("ROS2STORE_UCX_DEVICE=eth0"), std::string::npos) << report.text();
+    setenv("ROS2STORE_UCX_DEVICE", "mlx5_0:1", 1);
+    EXPECT_TRUE(way_by("?provider=ucx+rc", report));
+    unsetenv("ROS2STORE_UCX_DEVICE");
 }
 
 TEST(ServerAddress, of_directories_whose_daemons_run) {

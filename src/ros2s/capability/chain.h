@@ -5,7 +5,6 @@
 //
 // Plain functions; any thread.
 #pragma once
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

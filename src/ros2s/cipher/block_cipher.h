@@ -14,7 +14,6 @@
 #pragma once
 #include <list>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "ros2s/base/random.h"

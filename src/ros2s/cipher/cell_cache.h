@@ -9,7 +9,6 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "ros2s/cipher/block_cipher.h"

@@ -1,6 +1,5 @@
 #include "cipher_store.h"
 
-#include <errno.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // Bytes from text, for the tests of this module.
 #pragma once
-#include <array>
 #include <string_view>
 #include <vector>
 

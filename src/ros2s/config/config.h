@@ -135,5 +135,13 @@ using Table = std::vector<Group>;
 // that has its default is written as a comment, so that a better default of a later version
 // applies.
 [[nodiscard]] std::string document(const Table& table);
+template <class Settings>
+[[nodiscard]] std::string document(const Settings& settings, Table (*describe)(Settings&)) {
+    // A field's default is the value that it was created with.
+    Settings copy;
+    const Table table = describe(copy);
+    copy = settings;
+    return document(table);
+}
 
 }  // namespace ros2s::config

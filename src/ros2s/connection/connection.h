@@ -9,7 +9,6 @@
 #pragma once
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "ros2s/connection/server_access.h"
 #include "ros2s/control/session_tickets.h"

@@ -1,7 +1,5 @@
 #include "health_service.h"
 
-#include <fmt/format.h>
-
 namespace ros2s::control {
 namespace {
 

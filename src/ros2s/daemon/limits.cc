@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "ros2s/daemon/tenant_sources.h"
 #include "ros2s/session/access_table.h"
 #include "ros2s/tenancy/allowance_settings.h"

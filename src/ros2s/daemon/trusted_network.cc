@@ -22,7 +22,7 @@ std::string described(const Listen& place) {
 bool is_on_loopback(const Listen& place, std::string_view devices) {
     if (!place.address.empty() && is_loopback_or_any(place.address)) return true;
     const std::vector<std::string> names = parts_of(devices);
-    return place.provider.contains("+tcp") && std::ranges::find(names, "lo") != names.end();
+    return fabric::uses_interface(place.provider) && std::ranges::find(names, "lo") != names.end();
 }
 
 }  // namespace
@@ -46,9 +46,9 @@ Result<> check_trust(std::string_view trusted_network, const std::vector<Listen>
             return report.fail(
                 Code::invalid,
                 "{} has {}. Any peer that reaches the port of its library can write into this "
-                "process without a ticket. Use shm, tls or ofi+verbs; or, if all machines of that "
-                "network and all users of this machine are trusted, set 'trusted_network: yes'",
-                where, described(place));
+                "process without a ticket. Use {}; or, if all machines of that network and all "
+                "users of this machine are trusted, set 'trusted_network: yes'",
+                where, described(place), fabric::untrusting_provider_names());
         }
         if (is_on_loopback(place, devices)) {
             return report.fail(Code::invalid,

@@ -11,7 +11,6 @@
 // An update that was sent before is refused (`stale`), because there are no stored replies.
 #pragma once
 #include <array>
-#include <deque>
 
 #include "connection.h"
 #include "nodes.h"

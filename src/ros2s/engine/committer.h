@@ -20,7 +20,6 @@
 //
 // Used on core 0.
 #pragma once
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>

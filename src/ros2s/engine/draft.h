@@ -17,7 +17,6 @@
 #pragma once
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "group.h"

@@ -2,7 +2,6 @@
 // once into the engine's own memory and checksummed there, so that no other code can change the
 // bytes between checksum and media.
 #pragma once
-#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>

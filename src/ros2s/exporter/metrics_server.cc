@@ -5,7 +5,6 @@
 #include <prometheus/text_serializer.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <limits>

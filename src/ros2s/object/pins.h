@@ -20,7 +20,6 @@
 #include <map>
 #include <set>
 #include <tuple>
-#include <vector>
 
 #include "ros2s/object/object_store.h"
 

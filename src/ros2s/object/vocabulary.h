@@ -4,7 +4,6 @@
 #include <compare>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/inline_vector.h"

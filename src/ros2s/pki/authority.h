@@ -19,7 +19,6 @@
 #pragma once
 #include <chrono>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ros2s/base/result.h"

@@ -59,13 +59,7 @@ Result<PoolConfig> PoolConfig::parse(std::string_view yaml, std::string_view whe
     return config;
 }
 
-std::string PoolConfig::document() const {
-    // Fields remember the value that they were made with as the default.
-    PoolConfig copy;
-    const auto table = describe(copy);
-    copy = *this;
-    return config::document(table);
-}
+std::string PoolConfig::document() const { return config::document(*this, describe); }
 
 void PoolConfig::apply_to(OsReactorOptions& options) const {
     options.ring = back_end == "io_uring"  ? RingChoice::io_uring

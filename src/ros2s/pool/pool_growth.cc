@@ -1,6 +1,5 @@
 #include "ros2s/pool/pool_growth.h"
 
-#include <errno.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -9,7 +9,6 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "ros2s/base/result.h"

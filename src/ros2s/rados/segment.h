@@ -1,6 +1,5 @@
 // The effects of writes and punches on a segment of an array.
 #pragma once
-#include <vector>
 
 #include "records.h"
 

@@ -1,5 +1,4 @@
 // Removes what crashes have left in a container.
-#include <algorithm>
 #include <set>
 
 #include "rados_store.h"

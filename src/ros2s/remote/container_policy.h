@@ -3,7 +3,6 @@
 //
 // Owned by the composing code; outlives the server. Used on its core.
 #pragma once
-#include <string_view>
 
 #include "ros2s/object/object_store.h"
 #include "ros2s/rpc/request.h"

@@ -1,6 +1,5 @@
 // Connections are lost, servers restart: requests are repeated with their operation id, or return
 // that they may have been done.
-#include <algorithm>
 #include <array>
 
 #include "rpc_test_support.h"

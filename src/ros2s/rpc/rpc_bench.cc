@@ -10,7 +10,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "ros2s/base/crc32c.h"
 #include "ros2s/fabric/shm/shm.h"

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <ranges>
 
 #include "ros2s/runtime/trace_events.h"

@@ -1,6 +1,5 @@
 #include "windows.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "ros2s/base/check.h"

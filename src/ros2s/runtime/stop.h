@@ -3,7 +3,6 @@
 //
 // Owned and used on one core. A token may be copied freely. The source must outlive every callback.
 #pragma once
-#include <coroutine>
 
 #include "ros2s/base/check.h"
 

@@ -8,7 +8,6 @@
 // All four steps are sequentially consistent, so one of the two sees the other.
 #pragma once
 #include <atomic>
-#include <cstdint>
 #include <memory>
 
 #include "ros2s/base/result.h"

@@ -14,7 +14,6 @@
 // - A label is used once at a time; a destroyed container is not found.
 #pragma once
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "history.h"

@@ -1,7 +1,6 @@
 // The form of an error in the C ABI: a negative errno, and a sentence that stays with the calling
 // thread until its next failure.
 #pragma once
-#include <cstdint>
 #include <string>
 #include <string_view>
 

@@ -1,7 +1,6 @@
 // Walk: resolves a path of the C ABI to a node, by FileSystem::walk. It is in the frame of one
 // call, on the core. Its destructor gives back the references that the call took.
 #pragma once
-#include <sys/stat.h>
 
 #include <string>
 #include <string_view>

@@ -20,7 +20,6 @@
 
 #include <coroutine>
 #include <memory>
-#include <vector>
 
 #include "ros2s/base/result.h"
 #include "ros2s/runtime/fixed_buffers.h"

@@ -1,7 +1,6 @@
 // One fixed sample of each structure on the media, for the tests that check their bytes.
 #pragma once
 #include <string>
-#include <vector>
 
 #include "change.h"
 #include "checkpoint.h"

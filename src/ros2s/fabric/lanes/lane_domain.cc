@@ -37,12 +37,6 @@ class LaneDomain final : public SocketDomain {
     Task<Result<>> say(int fd, Hello hello, uint64_t channel, StopToken stop);
     // The peer's greeting, of `bytes` bytes.
     Task<Result<PeerAddress>> hear_greeting(int fd, uint32_t bytes, StopToken stop);
-    [[nodiscard]] Hello introduce(const Limits& limits) const {
-        Hello hello{.domain = id_};
-        PacketEndpoint::introduce(hello, limits);
-        hello.set_provider(options_.provider);
-        return hello;
-    }
     [[nodiscard]] std::unique_ptr<Endpoint> make_endpoint(std::unique_ptr<LaneWire> wire,
                                                           Descriptor socket, Limits limits,
                                                           const Hello& peer, uint64_t session,
@@ -85,7 +79,7 @@ Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::finish(Admitted peer, Limits
                                                            StopToken stop) {
     const int fd = peer.socket.get();
     limits = PacketEndpoint::normalized(limits);
-    Hello ours = introduce(limits);
+    Hello ours = PacketEndpoint::introduce(*this, limits);
     ours.session = peer.session;
     std::array<std::byte, sizeof(Hello)> bytes{};
     ROS2S_CO_TRY(co_await receive_all(reactor_, fd, bytes, stop));
@@ -131,7 +125,7 @@ Task<Result<std::unique_ptr<Endpoint>>> LaneDomain::handshake(std::string addres
                                                               StopToken stop, Report& report) {
     const Limits limits = PacketEndpoint::normalized(options.limits);
     ROS2S_CO_TRY_ASSIGN(Descriptor socket, co_await connect_to(reactor_, address, stop, report));
-    Hello hello = introduce(limits);
+    Hello hello = PacketEndpoint::introduce(*this, limits);
     ROS2S_CO_TRY(
         co_await ask_admission(reactor_, socket.get(), hello, address, options, stop, report));
     auto wire = std::make_unique<LaneWire>(*worker_);

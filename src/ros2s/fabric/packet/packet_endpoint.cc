@@ -47,10 +47,13 @@ Limits PacketEndpoint::normalized(Limits limits) noexcept {
     return limits;
 }
 
-void PacketEndpoint::introduce(Hello& hello, const Limits& limits) noexcept {
-    hello.message_bytes_max = limits.message_bytes_max;
-    hello.incoming_bytes_max = limits.incoming_bytes_max;
-    hello.operations_max = limits.operations_max;
+Hello PacketEndpoint::introduce(const Domain& domain, const Limits& limits) {
+    Hello hello{.domain = domain.id(),
+                .message_bytes_max = limits.message_bytes_max,
+                .incoming_bytes_max = limits.incoming_bytes_max,
+                .operations_max = limits.operations_max};
+    hello.set_provider(domain.provider());
+    return hello;
 }
 
 PacketEndpoint::PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& flusher,

@@ -19,6 +19,7 @@
 #include <memory>
 #include <vector>
 
+#include "ros2s/fabric/domain.h"
 #include "ros2s/fabric/grants.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/message_endpoint.h"
@@ -72,8 +73,8 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
                    PacketSession session, std::unique_ptr<Wire> wire);
     ~PacketEndpoint() override;
 
-    // Writes this side's limits into its hello.
-    static void introduce(Hello& hello, const Limits& limits) noexcept;
+    // The hello of this side, not sealed.
+    [[nodiscard]] static Hello introduce(const Domain& domain, const Limits& limits);
     [[nodiscard]] static Limits normalized(Limits limits) noexcept;
 
     const std::string& provider() const noexcept override { return session_info_.provider; }

@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <iterator>
 #include <ranges>
-#include <span>
 
 #include "ros2s/base/text_parts.h"
 #include "ros2s/fabric/ofi/ofi.h"
@@ -51,8 +52,12 @@ Devices devices_of_ofi(const std::string& provider, Report& report) {
     return ofi::devices(provider, report);
 }
 
+// What carries its bytes. Interfaces and adapters are chosen; `any_network` needs no choice.
+enum class Carrier : uint8_t { memory, any_network, interface, adapter };
+
 struct Provider {
     const char* name;
+    Carrier carrier;
     bool trusts_its_network;
     Opened (*open)(Reactor&, const std::string& provider, const std::string& device, DomainOptions&,
                    Report&);
@@ -62,21 +67,33 @@ struct Provider {
 
 // The facts about a provider.
 constexpr std::array providers{
-    Provider{"shm", false, open_shm, nullptr, "between processes of this machine"},
-    Provider{"tls", false, open_tls, nullptr,
+    Provider{"shm", Carrier::memory, false, open_shm, nullptr, "between processes of this machine"},
+    Provider{"tls", Carrier::any_network, false, open_tls, nullptr,
              "over any network, between certificates of one authority"},
-    Provider{"ucx+tcp", true, open_ucx, devices_of_ucx},
-    Provider{"ucx+rc", true, open_ucx, devices_of_ucx},
-    Provider{"ucx+dc_x", true, open_ucx, devices_of_ucx},
-    Provider{"ofi+tcp;ofi_rxm", true, open_ofi, devices_of_ofi},
-    Provider{"ofi+verbs;ofi_rxm", true, open_ofi, devices_of_ofi},
-    Provider{"ofi+verbs", false, open_ofi, devices_of_ofi},
+    Provider{"ucx+tcp", Carrier::interface, true, open_ucx, devices_of_ucx},
+    Provider{"ucx+rc", Carrier::adapter, true, open_ucx, devices_of_ucx},
+    Provider{"ucx+dc_x", Carrier::adapter, true, open_ucx, devices_of_ucx},
+    Provider{"ofi+tcp;ofi_rxm", Carrier::interface, true, open_ofi, devices_of_ofi},
+    Provider{"ofi+verbs;ofi_rxm", Carrier::adapter, true, open_ofi, devices_of_ofi},
+    Provider{"ofi+verbs", Carrier::adapter, false, open_ofi, devices_of_ofi},
 };
 
 // Null: there is no such provider.
 const Provider* find(std::string_view name) {
     const auto found = std::ranges::find(providers, name, &Provider::name);
     return found == providers.end() ? nullptr : &*found;
+}
+
+// "shm, tls or ofi+verbs".
+std::string listed(auto&& some, std::string_view last_word) {
+    std::string text;
+    for (auto each = some.begin(); each != some.end(); ++each) {
+        if (each != some.begin()) {
+            text += std::next(each) == some.end() ? fmt::format(" {} ", last_word) : ", ";
+        }
+        text += each->name;
+    }
+    return text;
 }
 
 NetworkLibrary described(std::string name, std::string package,
@@ -93,19 +110,28 @@ NetworkLibrary described(std::string name, std::string package,
 
 }  // namespace
 
-std::string_view provider_names() {
-    static const std::string names = [] {
-        std::string text = providers.front().name;
-        for (const Provider& each : std::span(providers).subspan(1)) {
-            text += &each == &providers.back() ? " and " : ", ";
-            text += each.name;
-        }
-        return text;
-    }();
-    return names;
+std::string provider_names() { return listed(providers, "and"); }
+
+std::string untrusting_provider_names() {
+    return listed(std::views::filter(providers, std::not_fn(&Provider::trusts_its_network)), "or");
 }
 
 bool is_provider(std::string_view name) { return find(name) != nullptr; }
+
+bool is_local(std::string_view provider) {
+    const Provider* const found = find(provider);
+    return found != nullptr && found->carrier == Carrier::memory;
+}
+
+bool needs_device(std::string_view provider) {
+    const Provider* const found = find(provider);
+    return found != nullptr && found->devices != nullptr;
+}
+
+bool uses_interface(std::string_view provider) {
+    const Provider* const found = find(provider);
+    return found != nullptr && found->carrier == Carrier::interface;
+}
 
 bool trusts_its_network(std::string_view provider) {
     const Provider* const found = find(provider);

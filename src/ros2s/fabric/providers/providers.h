@@ -15,13 +15,23 @@ struct SegmentsTogether;
 }
 
 // "shm, tls, ucx+tcp, … and ofi+verbs".
-[[nodiscard]] std::string_view provider_names();
+[[nodiscard]] std::string provider_names();
+// Those that do not trust their network: "shm, tls or ofi+verbs".
+[[nodiscard]] std::string untrusting_provider_names();
 [[nodiscard]] bool is_provider(std::string_view name);
 
-// Returns true if its library has a listener of its own, beside our port, that accepts bytes from
+// Facts about a provider. There are none about a name that is no provider's: false.
+// Its peers are on this machine, and its addresses are paths of sockets. The others have IP:PORT.
+[[nodiscard]] bool is_local(std::string_view provider);
+// It is opened on a device: a network interface, or a port of an adapter.
+[[nodiscard]] bool needs_device(std::string_view provider);
+// Its device is a network interface.
+[[nodiscard]] bool uses_interface(std::string_view provider);
+
+// True if its library has a listener of its own, beside our port, that accepts bytes from
 // any sender without a ticket. True for all of UCX and libfabric except ofi+verbs. Over tcp such
 // bytes can write anywhere in the process. RDMA adapters check keys, but we do not check what the
-// library reads of messages.
+// library reads of messages. Also true for a name that is no provider's.
 [[nodiscard]] bool trusts_its_network(std::string_view provider);
 
 struct DomainOptions {

@@ -32,8 +32,22 @@ TEST(Providers, their_names_are_for_sentences) {
     EXPECT_EQ(provider_names(),
               "shm, tls, ucx+tcp, ucx+rc, ucx+dc_x, ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm and "
               "ofi+verbs");
+    EXPECT_EQ(untrusting_provider_names(), "shm, tls or ofi+verbs");
     EXPECT_FALSE(is_provider("ucx"));
     EXPECT_FALSE(is_provider(""));
+}
+
+TEST(Providers, facts_about_each_are_in_its_row) {
+    for (const Availability& each : look_at_providers()) {
+        const std::string& name = each.provider;
+        EXPECT_EQ(is_local(name), name == "shm") << name;
+        EXPECT_EQ(needs_device(name), name != "shm" && name != "tls") << name;
+        EXPECT_EQ(uses_interface(name), name == "ucx+tcp" || name == "ofi+tcp;ofi_rxm") << name;
+    }
+    for (const char* none : {"", "tcp", "ucx+tcp2"}) {
+        EXPECT_FALSE(is_local(none) || needs_device(none) || uses_interface(none)) << none;
+        EXPECT_TRUE(trusts_its_network(none)) << none;
+    }
 }
 
 TEST(Providers, three_of_them_are_fit_for_a_network_that_nobody_trusts) {

@@ -35,9 +35,7 @@ class SimDomain final : public Domain, private Poller {
     }
 
     [[nodiscard]] Hello introduce(const Limits& limits) const {
-        Hello hello{.domain = id_};
-        hello.set_provider(provider_);
-        PacketEndpoint::introduce(hello, limits);
+        Hello hello = PacketEndpoint::introduce(*this, limits);
         hello.seal();
         return hello;
     }

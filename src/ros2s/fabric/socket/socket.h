@@ -4,7 +4,6 @@
 // Addresses: a path (it contains a slash) or "@name" (abstract) is a Unix socket; "HOST:PORT" and
 // "[V6]:PORT" are TCP. HOST is a number: the composing code resolves names.
 #pragma once
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -52,12 +52,6 @@ class TlsDomain final : public SocketDomain {
                                                       Report& report) override;
     Task<Result<Hello>> ask(TlsStream& stream, std::string address, const ConnectOptions& options,
                             StopToken stop, Report& report);
-    [[nodiscard]] Hello introduce(const Limits& limits) const {
-        Hello hello{.domain = id_};
-        PacketEndpoint::introduce(hello, limits);
-        hello.set_provider(provider_name);
-        return hello;
-    }
     [[nodiscard]] std::unique_ptr<Endpoint> make_endpoint(Descriptor socket, TlsStream& stream,
                                                           Limits limits, const Hello& peer,
                                                           uint64_t session, bool initiates) {
@@ -162,7 +156,7 @@ Task<Result<std::unique_ptr<Endpoint>>> TlsDomain::finish(Admitted peer, Limits 
     // begin() has made it.
     auto& stream = static_cast<TlsStream&>(*peer.stream);
     limits = PacketEndpoint::normalized(limits);
-    Hello ours = introduce(limits);
+    Hello ours = PacketEndpoint::introduce(*this, limits);
     ours.session = peer.session;
     ours.seal();
     ROS2S_CO_TRY(co_await stream.send(object_bytes(ours), stop));
@@ -176,7 +170,8 @@ Task<Result<Hello>> TlsDomain::ask(TlsStream& stream, std::string address,
         ROS2S_CO_TRY(co_await stream.wait_after_step(stop));
     }
     const Limits limits = PacketEndpoint::normalized(options.limits);
-    ROS2S_CO_TRY(co_await ask_admission(stream, introduce(limits), address, options, stop, report));
+    ROS2S_CO_TRY(co_await ask_admission(stream, PacketEndpoint::introduce(*this, limits), address,
+                                        options, stop, report));
     std::array<std::byte, sizeof(Hello)> bytes{};
     ROS2S_CO_TRY(co_await stream.receive(bytes, stop));
     const auto answer = Hello::decode(bytes);

@@ -1,7 +1,6 @@
 // TlsStream: a SecureSocket as the Stream of a connection's set-up. It waits on the reactor's Ring.
 #pragma once
 #include <memory>
-#include <string>
 
 #include "ros2s/fabric/socket/stream.h"
 #include "secure_socket.h"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <string>
 
 #include "ros2s/fabric/contract/attack_shapes.h"
 #include "ros2s/fabric/hello.h"

@@ -1,5 +1,4 @@
 // Transactions: all or nothing, in order, over the store's own copy of the payload.
-#include <algorithm>
 
 #include "probe.h"
 #include "ros2s/object/checksum.h"

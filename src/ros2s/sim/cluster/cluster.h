@@ -12,7 +12,6 @@
 // in the order of time. A run ends when its requests have ended.
 #pragma once
 #include <cstdint>
-#include <vector>
 
 #include "ros2s/planning/plan.h"
 

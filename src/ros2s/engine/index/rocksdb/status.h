@@ -4,9 +4,6 @@
 #include <rocksdb/status.h>
 
 #include <new>
-#include <stdexcept>
-#include <string>
-#include <utility>
 
 #include "ros2s/base/result.h"
 

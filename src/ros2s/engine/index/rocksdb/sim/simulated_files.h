@@ -26,7 +26,6 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "ros2s/base/random.h"
 #include "ros2s/base/result.h"

@@ -1,4 +1,6 @@
-// Tenants' settings, their file, changes that are kept, and what they mean at a DPU.
+// Changes of tenants are kept, and seen by those who wait for them.
+#include "registry.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,174 +8,15 @@
 #include <filesystem>
 
 #include "capability_rights.h"
-#include "policy.h"
-#include "registry.h"
 #include "ros2s/base/durable_file.h"
 #include "ros2s/runtime/sim/world.h"
-#include "tenant.h"
+#include "test_tenants.h"
 
 namespace ros2s::tenancy {
 namespace {
 
-using session::Right;
 using testing::HasSubstr;
 using namespace std::chrono_literals;
-
-Tenant tenant_of(const std::string& name, config::Entries settings) {
-    Tenant tenant{.name = name, .settings = std::move(settings)};
-    Report report;
-    EXPECT_TRUE(parse_settings(tenant, "a test", report)) << report.text();
-    return tenant;
-}
-
-TEST(Tenant, SettingsAreParsed) {
-    const Tenant alice = tenant_of("alice", {{"subjects", "CN=alice; CN=alice-2"},
-                                             {"read", "images, run-*"},
-                                             {"until", "2027-01-31"},
-                                             {"weight", "4"},
-                                             {"bytes", "1MiB"},
-                                             {"sessions", "8"},
-                                             {"handles", "1000"},
-                                             {"requests_in_flight", "16"},
-                                             {"bytes_in_flight", "64MiB"}});
-    EXPECT_THAT(alice.subjects, testing::ElementsAre("CN=alice", "CN=alice-2"));
-    EXPECT_THAT(alice.granted[0],
-                testing::ElementsAre(session::Granted{.label = "images"},
-                                     session::Granted{.label = "run-", .is_prefix = true}));
-    ASSERT_TRUE(alice.allowance);
-    EXPECT_EQ(alice.allowance->weight, 4U);
-    EXPECT_EQ(alice.allowance->bytes, 1U << 20);
-    EXPECT_EQ(alice.allowance->sessions, 8U);
-    EXPECT_EQ(alice.allowance->handles, 1000U);
-    EXPECT_EQ(alice.allowance->requests_in_flight, 16U);
-    EXPECT_EQ(alice.allowance->bytes_in_flight, 64U << 20);
-    // 2027-01-31 in seconds since 1970.
-    EXPECT_TRUE(alice.is_active(WallTime(std::chrono::seconds(1801353599))));
-    EXPECT_FALSE(alice.is_active(WallTime(std::chrono::seconds(1801353600))));
-}
-
-// As RFC 2253 writes the name in a certificate.
-TEST(Tenant, ASubjectMayHaveCommasAndSemicolons) {
-    const Tenant tenant = tenant_of("a", {{"subjects", R"(CN=a\,b,O=Example; CN=c\;d;)"}});
-    EXPECT_THAT(tenant.subjects, testing::ElementsAre(R"(CN=a\,b,O=Example)", R"(CN=c\;d)"));
-}
-
-TEST(Tenant, ABadSettingIsRefusedWithItsNameAndWhatToWrite) {
-    const auto refused = [](const std::string& name, config::Entries settings) {
-        Tenant tenant{.name = name, .settings = std::move(settings)};
-        Report report;
-        EXPECT_FALSE(parse_settings(tenant, "tenant", report));
-        return report.text();
-    };
-    EXPECT_THAT(refused("a/b", {{"subjects", "CN=a"}}), HasSubstr("not the name of a tenant"));
-    EXPECT_THAT(refused("a", {}), HasSubstr("'subjects' names no certificate"));
-    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"read", "c/a//b"}}),
-                HasSubstr("tenant: read: 'c/a//b': a name in its path is empty"));
-    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"destroy", "c/a"}}),
-                HasSubstr("tenant: destroy: 'c/a': this right is for whole containers"));
-    EXPECT_THAT(refused("a", {{"subjects", "alice"}}), HasSubstr("tenant: subjects: 'alice'"));
-    EXPECT_THAT(
-        refused("a", {{"subjects", "CN=a"}, {"raed", "x"}}),
-        HasSubstr("tenant: raed: there is no such setting; the settings are subjects, read"));
-    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"read", "po*l"}}),
-                HasSubstr("tenant: read: 'po*l' is not the name of a container"));
-    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"until", "soon"}}), HasSubstr("2027-01-31"));
-    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"until", "9999-01-01"}}), HasSubstr("2200"));
-    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"until", "1027-01-31"}}), HasSubstr("1970"));
-    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"weight", "0"}}), HasSubstr("weight"));
-    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"sessions", "-1"}}),
-                HasSubstr("sessions: \"-1\" is not a whole number"));
-    EXPECT_THAT(refused("a", {{"subjects", "CN=a"}, {"bytes_in_flight", "2TiB"}}),
-                HasSubstr("bytes_in_flight: \"2TiB\" is out of range"));
-    EXPECT_THAT(refused("a", {{"subjects", "CN=a, CN=b"}}), HasSubstr("write a ; between two"));
-    EXPECT_THAT(refused("a", {{"subjects", "CN=a\nrevoked: no"}}), HasSubstr("one line"));
-}
-
-TEST(Tenant, TheFileHasEverything) {
-    TenantsOfPool pool{.removed_generation = 5};
-    pool.tenants.emplace("alice",
-                         tenant_of("alice", {{"subjects", R"(CN=al"ice\)"}, {"read", "*"}}));
-    Tenant bob = tenant_of("bob", {{"subjects", "CN=bob: yes #"}, {"burst", "1s"}});
-    bob.generation = 7;
-    bob.first_generation = 6;
-    bob.revoked = true;
-    bob.revocations = 300;
-    const Secrets secrets;
-    for (size_t i = 0; i < revoked_capabilities_max; ++i) {
-        RevokedCapability& revoked = bob.revoked_capabilities[Uuid::make(secrets)];
-        revoked.until = WallTime(Duration(1785000000000000000 + static_cast<int64_t>(i)));
-        if (i % 2 == 0) revoked.program.emplace().fill(static_cast<uint8_t>(i));
-    }
-    pool.tenants.emplace("bob", bob);
-    Report report;
-    const auto read = parse_document(document_of(pool), "tenants.yaml", report);
-    ASSERT_TRUE(read) << report.text();
-    EXPECT_EQ(*read, pool);
-    const auto none = parse_document(document_of({}), "tenants.yaml", report);
-    ASSERT_TRUE(none) << report.text();
-    EXPECT_TRUE(none->tenants.empty());
-}
-
-// Programs that know only format 1 can read it until a tenant was removed.
-TEST(Tenant, TheFormatsOfTheFile) {
-    const std::string head =
-        "# The tenants of this pool. `ros2store tenant` changes them while the engine runs.\n";
-    TenantsOfPool pool;
-    pool.tenants.emplace("bob", tenant_of("bob", {{"subjects", "CN=bob"}}));
-    EXPECT_EQ(document_of(pool), head +
-                                     "format: 1\n"
-                                     "tenants:\n"
-                                     "  \"bob\":\n"
-                                     "    generation: 1\n"
-                                     "    subjects: \"CN=bob\"\n");
-    pool.removed_generation = 7;
-    Tenant alice = pool.make("alice");
-    alice.settings = {{"subjects", "CN=alice"}};
-    pool.tenants.emplace("alice", alice);
-    EXPECT_EQ(document_of(pool), head +
-                                     "format: 2\n"
-                                     "removed_generation: 7\n"
-                                     "tenants:\n"
-                                     "  \"alice\":\n"
-                                     "    generation: 8\n"
-                                     "    first_generation: 8\n"
-                                     "    subjects: \"CN=alice\"\n"
-                                     "  \"bob\":\n"
-                                     "    generation: 1\n"
-                                     "    subjects: \"CN=bob\"\n");
-}
-
-TEST(Tenant, ADamagedFileIsRefusedWhole) {
-    const auto refused = [](std::string_view text) {
-        Report report;
-        EXPECT_FALSE(parse_document(text, "tenants.yaml", report));
-        return report.text();
-    };
-    EXPECT_THAT(refused("format: 3\n"), HasSubstr("format"));
-    EXPECT_THAT(refused("format: 2\nremoved_generation: -1\n"), HasSubstr("removed_generation"));
-    const std::string most = std::to_string(UINT64_MAX);  // the next one would be 0
-    EXPECT_THAT(refused("format: 2\nremoved_generation: " + most + "\n"),
-                HasSubstr("removed_generation"));
-    EXPECT_THAT(refused("format: 1\ntenants:\n  a: {subjects: CN=a, generation: " + most + "}\n"),
-                HasSubstr("'a': generation"));
-    EXPECT_THAT(refused("format: 2\ntenants:\n  a: {subjects: CN=a, first_generation: 0}\n"),
-                HasSubstr("'a': first_generation"));
-    EXPECT_THAT(refused("format: 1\ntenants:\n  a: {subjects: CN=a, raed: x}\n"),
-                HasSubstr("tenants.yaml"));
-    EXPECT_THAT(refused("format: 1\ntenants:\n  a: {subjects: CN=a}\n  b: {subjects: CN=a}\n"),
-                HasSubstr("'CN=a' is a subject of the tenant 'a'"));
-    EXPECT_THAT(refused("format: 1\ntenants:\n  a: {subjects: CN=a, generation: -1}\n"),
-                HasSubstr("-1"));
-    const std::string id = "1b4e28ba-2fa1-4d2b-883f-0016d3cca427";
-    for (const std::string& text :
-         std::vector<std::string>{id, id + " x", id + " 1 00", id + " 1 " + std::string(64, 'g'),
-                                  id + " 1 " + std::string(64, '0') + " 1", "x 1"}) {
-        EXPECT_THAT(refused(fmt::format("format: 1\ntenants:\n  a: {{subjects: CN=a, "
-                                        "revoked_capabilities: \"{}\"}}\n",
-                                        text)),
-                    HasSubstr("'a': revoked_capabilities: this is not a list"));
-    }
-}
 
 class Registry : public testing::Test {
   protected:
@@ -270,13 +113,6 @@ Task<> find_alice_revoked(TenantRegistry& registry) {
 TEST_F(Registry, ChangesAreKept) {
     with(change_in_turn);
     with(find_alice_revoked);
-}
-
-Uuid numbered(size_t number) {
-    Uuid id;
-    id.bytes[0] = static_cast<uint8_t>(number);
-    id.bytes[1] = static_cast<uint8_t>(number >> 8);
-    return id;
 }
 
 Task<> revoke_many(sim::World& world, TenantRegistry& registry) {
@@ -406,26 +242,6 @@ TEST_F(Registry, ThereIsAlwaysRoomForRevocations) {
     }
     ASSERT_TRUE(replace_file(file(), document_of({.tenants = tenants})));
     with([this](TenantRegistry& registry) { return fill_and_revoke(world, registry); });
-}
-
-TEST(Tenant, AFullFileHasRoomForEveryRevocation) {
-    TenantsByName plain, full;
-    for (size_t i = 0; i < tenants_max; ++i) {
-        const Tenant tenant = tenant_of(fmt::format("t-{}", i), {{"subjects", "CN=x"}});
-        plain.emplace(tenant.name, tenant);
-        Tenant& revoked = full.emplace(tenant.name, tenant).first->second;
-        revoked.revoked = true;
-        revoked.generation = revoked.revocations = UINT64_MAX;
-    }
-    for (size_t i = 0; i < pool_revoked_capabilities_max; ++i) {
-        RevokedCapability& revoked =
-            full.at(fmt::format("t-{}", i % tenants_max)).revoked_capabilities[numbered(i)];
-        revoked.program.emplace().fill(0xff);
-        revoked.until = WallTime::max();
-    }
-    const size_t revocations =
-        document_of({.tenants = full}).size() - document_of({.tenants = plain}).size();
-    EXPECT_LE(pool_settings_bytes_max + revocations, size_t{1} << 20);
 }
 
 // As if an administrator's command were interrupted between the two.
@@ -620,123 +436,6 @@ Task<> set_the_clock_back(sim::World& world, TenantRegistry& registry) {
 
 TEST_F(Registry, AClockThatIsSetBackEndsAnExpiryAndNoRevocation) {
     with([this](TenantRegistry& registry) { return set_the_clock_back(world, registry); });
-}
-
-TEST(Tenant, SpaceAndFilesAreCaps) {
-    const Tenant tenant =
-        tenant_of("alice", {{"subjects", "CN=alice"}, {"space", "1TiB"}, {"files", "10M"}});
-    EXPECT_EQ(tenant.caps.bytes, uint64_t{1} << 40);
-    EXPECT_EQ(tenant.caps.values, 2 * 10'000'000U);
-    const auto refused = [](const char* key, const char* text) {
-        Tenant bad{.name = "bob", .settings = {{"subjects", "CN=bob"}, {key, text}}};
-        Report report;
-        EXPECT_EQ(parse_settings(bad, "tenant 'bob'", report).error().code, Code::invalid);
-        return report.text();
-    };
-    EXPECT_EQ(refused("space", "much"),
-              "tenant 'bob': space: 'much' is not a size; write it as in 500GiB; 0: no cap");
-    EXPECT_EQ(refused("files", "10MiB"),
-              "tenant 'bob': files: '10MiB' is not a number of files; write it as in 10M or 20000; "
-              "0: no cap");
-    EXPECT_EQ(refused("files", "-1").substr(0, 33), "tenant 'bob': files: '-1' is not ");
-    EXPECT_NE(refused("files", "10000000000000000000"), "");
-}
-
-session::AccessTable access_of(const session::AccessTable::Settings& settings) {
-    Report report;
-    auto access = session::AccessTable::parse(settings, "settings", report);
-    EXPECT_TRUE(access) << report.text();
-    return *access;
-}
-
-TEST(Policy, RightsOfSettingsAndOfTenantsAreAdded) {
-    Policy settings{.access = access_of({{"CN=alice", {{"read", "pool/old, lustre/*"}}},
-                                         {"CN=bob", {{"read", "pool/images"}}}})};
-    SeenTenants tenants;
-    tenants["alice"] = {
-        .tenant = tenant_of(
-            "alice", {{"subjects", "CN=alice; CN=alice-2"}, {"write", "alice-*"}, {"weight", "4"}}),
-        .active = true};
-    const Policy policy = with_tenants(settings, {{"pool", tenants}});
-    for (const char* const subject : {"CN=alice", "CN=alice-2"}) {
-        EXPECT_TRUE(policy.access.allows(subject, Right::write, "pool", "alice-1"));
-        EXPECT_FALSE(policy.access.allows(subject, Right::write, "other", "alice-1"));
-        EXPECT_FALSE(policy.access.allows(subject, Right::destroy, "pool", "alice-1"));
-        EXPECT_EQ(policy.allowances.accounts.at(subject).at("pool"), "alice");
-    }
-    EXPECT_TRUE(policy.access.allows("CN=alice", Right::read, "pool", "old"));
-    EXPECT_TRUE(policy.access.allows("CN=bob", Right::read, "pool", "images"));
-    EXPECT_EQ(policy.allowances.by_account.at("alice").weight, 4U);
-
-    // A tenant without rights in a pool has none there by the settings either.
-    tenants["alice"].active = false;
-    const Policy revoked = with_tenants(settings, {{"pool", tenants}});
-    EXPECT_FALSE(revoked.access.sees_pool("CN=alice", "pool"));
-    EXPECT_TRUE(revoked.access.allows("CN=alice", Right::read, "lustre", "x"));
-    EXPECT_FALSE(revoked.access.covers(policy.access, "CN=alice", "pool"));
-    EXPECT_TRUE(revoked.access.covers(policy.access, "CN=alice", "lustre"));
-    EXPECT_TRUE(revoked.access.covers(policy.access, "CN=bob", "pool"));
-}
-
-SeenTenants only(const std::string& name, config::Entries settings) {
-    return {{name, {.tenant = tenant_of(name, std::move(settings)), .active = true}}};
-}
-
-// Pools in the order of their names: the first one's tenant has no limits.
-TEST(Policy, ASubjectHasTheLimitsOfItsTenantInEachPool) {
-    sim::World world(1);
-    const Policy policy =
-        with_tenants({}, {{"p1", only("guests", {{"subjects", "CN=s"}})},
-                          {"p2", only("batch", {{"subjects", "CN=s; CN=t"}, {"bytes", "10MiB"}})}});
-    admission::Accounts accounts(world.core(), policy.allowances);
-    EXPECT_EQ(accounts.open("CN=s", "p1")->name, "guests");
-    EXPECT_FALSE(accounts.open("CN=s", "p1")->has_rates());
-    EXPECT_EQ(accounts.open("CN=s", "p2")->name, "batch");
-    EXPECT_TRUE(accounts.open("CN=s", "p2")->has_rates());
-    EXPECT_EQ(accounts.open("CN=t", "p2"), accounts.open("CN=s", "p2"));
-}
-
-TEST(Policy, TenantsOfOneNameInTwoPoolsAreTwo) {
-    sim::World world(1);
-    const Policy policy =
-        with_tenants({}, {{"p1", only("guests", {{"subjects", "CN=s"}, {"weight", "1000"}})},
-                          {"p2", only("guests", {{"subjects", "CN=t"}, {"bytes", "10MiB"}})}});
-    admission::Accounts accounts(world.core(), policy.allowances);
-    EXPECT_EQ(accounts.open("CN=s", "p1")->name, "guests");
-    EXPECT_FALSE(accounts.open("CN=s", "p1")->has_rates());
-    EXPECT_EQ(accounts.open("CN=t", "p2")->name, "p2/guests");
-    EXPECT_TRUE(accounts.open("CN=t", "p2")->has_rates());
-    EXPECT_EQ(accounts.open("CN=t", "p2")->weight(), 1U);
-    // As a session with a capability does: by the tenant's name.
-    EXPECT_EQ(accounts.open("guests", "p2"), accounts.open("CN=t", "p2"));
-}
-
-TEST(Policy, ATenantMayHaveADirectory) {
-    SeenTenants tenants;
-    tenants["alice"] = {
-        .tenant = tenant_of("alice", {{"subjects", "CN=alice"}, {"read", "c/data, all"}}),
-        .active = true};
-    const Policy policy = with_tenants({}, {{"pool", tenants}});
-    EXPECT_THAT(policy.access.subtrees_of("CN=alice", "pool", "c"),
-                testing::ElementsAre(access::Subtree{.path = "data"}));
-    EXPECT_FALSE(policy.access.allows("CN=alice", Right::read, "pool", "c"));
-    EXPECT_TRUE(policy.access.allows("CN=alice", Right::read, "pool", "all"));
-}
-
-TEST(Policy, FewerContainersDoNotCoverMore) {
-    const auto wide = access_of({{"CN=a", {{"read", "pool/*"}}}});
-    const auto narrow = access_of({{"CN=a", {{"read", "pool/run-*"}}}});
-    const auto one = access_of({{"CN=a", {{"read", "pool/run-1"}}}});
-    EXPECT_TRUE(wide.covers(narrow, "CN=a", "pool"));
-    EXPECT_TRUE(narrow.covers(one, "CN=a", "pool"));
-    EXPECT_FALSE(narrow.covers(wide, "CN=a", "pool"));
-    EXPECT_FALSE(one.covers(narrow, "CN=a", "pool"));
-    EXPECT_TRUE(one.covers(one, "CN=a", "pool"));
-    EXPECT_TRUE(one.covers(wide, "CN=b", "pool"));
-    // The right to write includes reading.
-    const auto written = access_of({{"CN=a", {{"write", "pool/run-1"}}}});
-    EXPECT_TRUE(written.covers(one, "CN=a", "pool"));
-    EXPECT_FALSE(one.covers(written, "CN=a", "pool"));
 }
 
 }  // namespace
