@@ -105,7 +105,7 @@ source tools/dev/lab/guest/pool_load
 clear_memory() {
     ndctl create-namespace -f -e namespace0.0 -m raw && blkdiscard -z /dev/pmem0 && devdax
 }
-check "a pool there is refused, for the memory holds something" refused_with "/dev/dax0.0 holds something.*blkdiscard" \
+check "a pool there is refused, for the memory holds something" refused_with "/dev/dax0.0 is not empty.*blkdiscard" \
     ros2store up --no-daemons $pool --device-dir /dev/dax0.0 --device-dir "$namespace"
 check "it is cleared" clear_memory
 check "a pool, its first device devdax, its second a raw namespace" \
