@@ -10,9 +10,6 @@ namespace {
 
 // Of changes that must be made.
 const Call unlimited;
-// Of the share of memory for nodes. An update loads two such shares at most (Writer::plan_at). In
-// recovery the pool may have less memory than when the update was made.
-constexpr uint64_t prepared_shares_max = 8;
 
 Task<Result<>> prepare_at(Core& core, object::ContainerId container, Change& change,
                           const Loader::Limits& limits, std::vector<Node*>& nodes,
@@ -101,9 +98,8 @@ Task<> Cores::trim() {
 }
 
 Task<Result<>> Cores::prepare(object::ContainerId container, Change& change,
-                              std::vector<Node*>& pins) {
-    const Loader::Limits limits{.call = unlimited,
-                                .bytes_max = prepared_shares_max * size() * home().cache_bytes_max};
+                              std::vector<Node*>& pins, size_t bytes_max) {
+    const Loader::Limits limits{.call = unlimited, .bytes_max = bytes_max};
     std::vector<Node*> nodes;
     std::vector<std::string> summaries;
     Result<> result;

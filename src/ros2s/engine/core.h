@@ -155,7 +155,8 @@ class Cores {
     // Loads and pins all nodes that `change` affects, on any core, and sets its nodes. Appends them
     // to `pins`. Called on core 0. After an error nothing more is pinned than before. Errors: those
     // of Loader::prepare_entries().
-    Task<Result<>> prepare(object::ContainerId container, Change& change, std::vector<Node*>& pins);
+    Task<Result<>> prepare(object::ContainerId container, Change& change, std::vector<Node*>& pins,
+                           size_t bytes_max = SIZE_MAX);
     // For nodes of any cores. Called on core 0.
     Task<> unpin(std::vector<Node*> pins);
     // As Loader::scan(), over all cores' keys; on several cores items are raw. Called on core 0.

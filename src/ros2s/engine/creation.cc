@@ -133,13 +133,16 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
         result = report.fail(Code::invalid, "{}: {} bytes are too few for a device", device->name(),
                              device->size());
     }
+    if (result) {
+        ++grown.generation;
+        grown.devices.push_back(
+            {Uuid::make(base.env.reactor.secrets()), blocks_of(*device), identity_of(*device)});
+        result = check_space_map(grown, base.options.memory_bytes, report);
+    }
     if (!result) {
         co_await device->close();
         co_return result;
     }
-    ++grown.generation;
-    grown.devices.push_back(
-        {Uuid::make(base.env.reactor.secrets()), blocks_of(*device), identity_of(*device)});
     // The new device first: as long as no other device names it, the pool opens without it.
     const auto number = static_cast<uint32_t>(grown.devices.size() - 1);
     base.devices.push_back(std::move(device));

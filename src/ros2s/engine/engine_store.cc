@@ -11,23 +11,6 @@ namespace ros2s::engine {
 
 namespace {
 
-// Of engine.memory. The map has two bits for each block of the devices (space.h).
-constexpr uint64_t space_map_shares_max = 16;
-
-// The number of a device's blocks comes from the medium, and a sparse file can be of any size.
-Result<> check_space_map(const Superblock& superblock, uint64_t memory_bytes, Report& report) {
-    uint64_t blocks = 0;
-    for (const Superblock::Device& device : superblock.devices) blocks += device.blocks;
-    const uint64_t bytes = blocks / 4;
-    if (bytes / space_map_shares_max <= memory_bytes) return {};
-    return report.fail(
-        Code::no_memory,
-        "the pool's devices have {} blocks of 4 KiB. Their map needs {} MiB of "
-        "memory, more than {} times the {} MiB of engine.memory. Raise engine.memory "
-        "in config.yaml; nothing was changed",
-        blocks, bytes >> 20, space_map_shares_max, memory_bytes >> 20);
-}
-
 // Connects a pool's devices and its index; nothing is written. If it succeeds, the devices belong
 // to the pool.
 Task<Result<std::unique_ptr<RecoveredPool>>> put_together(const Env& env, Devices& devices,

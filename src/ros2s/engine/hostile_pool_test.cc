@@ -304,7 +304,8 @@ TEST(HostilePool, RepliesBeyondTheMemoryAreRefused) {
 
 Task<> large_punch(HostilePool& pool) {
     co_await pool.start();
-    for (uint64_t dkey = 0; dkey < 500; ++dkey) EXPECT_OK(co_await pool.put(dkey, "a value"));
+    const std::string value(4000, 'v');
+    for (uint64_t dkey = 0; dkey < 2000; ++dkey) EXPECT_OK(co_await pool.put(dkey, value));
     EXPECT_OK(co_await pool.reopen());
     EXPECT_OK(co_await pool.punch_object());
     co_await pool.crash();
@@ -331,6 +332,25 @@ Task<> large_devices(HostilePool& pool) {
 TEST(HostilePool, DevicesWhoseMapIsMuchLargerThanTheMemoryAreRefused) {
     HostilePool pool;
     pool.world.run(large_devices(pool));
+}
+
+// Otherwise the pool would not open again.
+Task<> grown_too_far(HostilePool& pool) {
+    pool.options.memory_bytes = 16 << 20;
+    co_await pool.start();
+    pool.add_disk(uint64_t{5} << 40);
+    auto added = co_await pool.device(1);
+    EXPECT_OK(added);
+    const Result<> refused = co_await pool.store->grow(std::move(*added), pool.report);
+    EXPECT_EQ(refused.error().code, Code::no_memory) << pool.report.text();
+    EXPECT_OK(co_await pool.write(0, 1, 7));
+    EXPECT_OK(co_await pool.reopen());
+    EXPECT_OK(co_await pool.expect(0, 1, 7));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(HostilePool, APoolDoesNotGrowBeyondItsMemory) {
+    HostilePool pool;
+    pool.world.run(grown_too_far(pool));
 }
 
 }  // namespace

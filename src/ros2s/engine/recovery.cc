@@ -12,9 +12,12 @@ namespace {
 
 // Blocks per read while looking for records and checking data.
 constexpr uint64_t read_blocks_max = 256;
-// Replies, containers and owners may have this many bytes in the index, however little memory the
-// pool has: more than there are at least (Replies).
-constexpr uint64_t once_bytes_least = 4 << 20;
+// Limits of what stays in memory at once: the index's replies, containers and owners, or the
+// entries of one change. With the memory that the pool was used with before, they need two shares
+// of the memory for nodes at most (Writer::plan_at). The pool may have less memory now. The other
+// limit is for pools with very little.
+constexpr uint64_t memory_shares_max = 8;
+constexpr uint64_t memory_bytes_least = 4 << 20;
 
 std::unexpected<Error> io_error(Report& report, const device::BlockDevice& device,
                                 std::string_view doing, const Error& error) {
@@ -106,11 +109,7 @@ Task<Result<>> Recovery::load_index(Report& report) {
     state_.applied = meta->applied;
     state_.next_epoch = meta->next_epoch;
     state_.wall_time_ns = meta->wall_time_ns;
-    // Of the replies, containers and owners, all of which stay in memory. With the memory that the
-    // pool was used with before, they take a small part of this.
     uint64_t bytes = 0;
-    const uint64_t bytes_max =
-        std::max(once_bytes_least, cores_.size() * cores_.home().cache_bytes_max);
     std::string from(1, static_cast<char>(Table::replies));
     for (bool more = true; more;) {
         const IndexScan request{.from = from, .to = {}};
@@ -123,7 +122,7 @@ Task<Result<>> Recovery::load_index(Report& report) {
             if (entry.key[0] == static_cast<char>(Table::space)) continue;
             bytes += entry.key.size() + entry.value.size();
         }
-        if (bytes > bytes_max) {
+        if (bytes > memory_bytes_max()) {
             co_return report.fail(Code::no_memory,
                                   "the pool's index (directory {}) has more replies and containers "
                                   "than engine.memory has room for. Raise engine.memory in "
@@ -333,6 +332,11 @@ Task<Result<bool>> Recovery::data_match(const Record& record, Matching how) {
 
 // ---- all together --------------------------------------------------------------------------
 
+uint64_t Recovery::memory_bytes_max() const {
+    return std::max(memory_bytes_least,
+                    memory_shares_max * cores_.size() * cores_.home().cache_bytes_max);
+}
+
 Task<Result<>> Recovery::apply(Record& record) {
     std::vector<Node*> pins;
     Result<> result;
@@ -340,7 +344,8 @@ Task<Result<>> Recovery::apply(Record& record) {
         if (!state_.makes_sense(transaction)) result = fail(Code::corrupt);
         for (Change& change : transaction.changes) {
             if (!result) break;
-            result = co_await cores_.prepare(transaction.container, change, pins);
+            result =
+                co_await cores_.prepare(transaction.container, change, pins, memory_bytes_max());
         }
     }
     if (result) {

@@ -77,6 +77,7 @@ class Recovery {
     Task<Result<bool>> data_match(const Record& record, Matching how);
     [[nodiscard]] Result<> load_entry(const IndexEntry& entry);
     Task<Result<>> count_container(object::ContainerId id, State::Container& container);
+    [[nodiscard]] uint64_t memory_bytes_max() const;
     // Sets the nodes of its changes.
     Task<Result<>> apply(Record& record);
     // Decides where the chain ends, and applies the records before.

@@ -152,7 +152,23 @@ device::DeviceIdentity identity_in(const std::array<uint8_t, 32>& bytes) {
     return identity;
 }
 
+// Of engine.memory. The map has two bits for each block of the devices (space.h).
+constexpr uint64_t space_map_shares_max = 16;
+
 }  // namespace
+
+Result<> check_space_map(const Superblock& superblock, uint64_t memory_bytes, Report& report) {
+    uint64_t blocks = 0;
+    for (const Superblock::Device& device : superblock.devices) blocks += device.blocks;
+    const uint64_t bytes = blocks / 4;
+    if (bytes / space_map_shares_max <= memory_bytes) return {};
+    return report.fail(
+        Code::no_memory,
+        "the pool's devices have {} blocks of 4 KiB. Their map needs {} MiB of "
+        "memory, more than {} times the {} MiB of engine.memory. Raise engine.memory "
+        "in config.yaml; nothing was changed",
+        blocks, bytes >> 20, space_map_shares_max, memory_bytes >> 20);
+}
 
 Result<> check_identities(const Devices& devices, Superblock& superblock, bool accept_copies,
                           Report& report) {

@@ -37,6 +37,10 @@ using Devices = std::vector<std::unique_ptr<device::BlockDevice>>;
 [[nodiscard]] Result<Superblock> match_devices(Devices& devices,
                                                const std::vector<Superblock>& found,
                                                const CommitRules& rules, Report& report);
+// Checks that the map of the pool's space fits the memory: the number of a device's blocks comes
+// from the medium, and a sparse file can be of any size. Errors, with a sentence: no_memory.
+[[nodiscard]] Result<> check_space_map(const Superblock& superblock, uint64_t memory_bytes,
+                                       Report& report);
 // Compares the devices with their recorded identities. renew_superblocks() writes new ones. Errors,
 // with a sentence: invalid.
 [[nodiscard]] Result<> check_identities(const Devices& devices, Superblock& superblock,

@@ -87,9 +87,11 @@ Task<Result<>> LinkClient::close(const Call& call, fs::FileHandle handle) {
     const fs::FileHandle there = found->second.there;
     const bool waits = found->second.unsynced;
     open_.erase(found);
-    if (waits) co_return co_await close_there(call, place, there);
-    co_await behind_.spawn(close_behind(*this, place, there));
-    co_return Result<>{};
+    Result<> closed;
+    if (waits) closed = co_await close_there(call, place, there);
+    const bool is_open = !closed && may_pass(closed.error());
+    if (!waits || is_open) co_await behind_.spawn(close_behind(*this, place, there));
+    co_return closed;
 }
 
 // Until the handle is closed: it counts against the bounds of the mount.
