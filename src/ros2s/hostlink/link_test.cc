@@ -585,6 +585,28 @@ Task<> changed_block(Stage& stage) {
 }
 TEST(HostLink, ABlockThatChangedOnItsWayThereIsNotWritten) { Stage().run(changed_block); }
 
+// ---- closing -------------------------------------------------------------------------------
+
+// The caller cannot close it again. Until it is closed, the file keeps its space, and the handle
+// counts against the bounds of the mount.
+Task<> closed_too_late(Stage& stage) {
+    using namespace std::chrono_literals;
+    const FileHandle file = co_await stage.create("f", {.write = true});
+    const std::vector<std::byte> block(4096, std::byte{7});
+    EXPECT_TRUE(co_await stage.host.link->pwrite({}, file, Window::local(ConstBytes(block)), 0));
+    EXPECT_TRUE(co_await stage.host.link->unlink({}, fs::root_node, "f"));
+    const auto open = co_await stage.host.link->space({});
+    stage.network.stall("dpu", true);
+    stage.network.kill(stage.host.name());
+    const Call call{.deadline = stage.world.core().now() + 1s};
+    EXPECT_EQ(co_await stage.host.link->close(call, file), Result<>(fail(Code::deadline)));
+    stage.network.stall("dpu", false);
+    co_await sleep_for(stage.world.core(), 60s);
+    const auto closed = co_await stage.host.link->space({});
+    EXPECT_TRUE(open && closed && closed->free_bytes >= open->free_bytes + block.size());
+}
+TEST(HostLink, ACloseThatWasNotAnsweredIsSentAgain) { Stage().run(closed_too_late); }
+
 // ---- large requests -------------------------------------------------------------------------
 
 Task<> larger_than_a_request(Stage& stage) {
