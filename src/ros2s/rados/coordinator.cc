@@ -39,17 +39,21 @@ Coordinator::Unapplied Coordinator::unapplied(const Participant& participant) {
             .pending = participant.pending};
 }
 
-Task<Result<>> Coordinator::look(RecordLocation& location) {
-    const Read read{.object = location.object, .keys = {location.key, made_key}};
-    const auto reply = co_await pool_.read(read);
-    if (!reply && reply.error().code != Code::not_found) co_return fail(reply.error());
+Result<> take(RecordLocation& location, const Result<ReadReply>& reply) {
+    if (!reply && reply.error().code != Code::not_found) return fail(reply.error());
     location.object_exists = reply.has_value();
     const auto value = [&](const std::string& key) {
         return reply && reply->values.contains(key) ? reply->values.at(key) : std::string();
     };
     location.bytes = value(location.key);
     location.made = value(made_key);
-    co_return Result<>{};
+    return {};
+}
+
+Task<Result<>> Coordinator::look(RecordLocation& location) {
+    const Read read{.object = location.object, .keys = {location.key, made_key}};
+    const auto reply = co_await pool_.read(read);
+    co_return take(location, reply);
 }
 
 Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,

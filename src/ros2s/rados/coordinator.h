@@ -33,6 +33,9 @@ struct RecordLocation {
     std::string made{};  // of replies: their object's `c`
 };
 
+// What a read of the record, and of `c`, has found there.
+[[nodiscard]] Result<> take(RecordLocation& location, const Result<ReadReply>& reply);
+
 // One object of a transaction.
 struct Participant {
     const View* view = nullptr;

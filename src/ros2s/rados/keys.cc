@@ -8,6 +8,7 @@ namespace ros2s::rados {
 namespace {
 
 constexpr char entry_tag = 'e', reverse_tag = 'r', column_tag = 'c';
+constexpr std::string_view reply_prefix = "fn";  // no decision: they go on with a digit
 
 // Reverses the order of escaped strings. They have no 00, and neither has the result.
 std::string reversed(std::string bytes) {
@@ -134,6 +135,14 @@ std::optional<uint64_t> change_of_decision_key(std::string_view key) {
     if (key.size() != 49 || key.front() != decision_tag) return {};
     key.remove_prefix(1);
     return take_hex(key, 16);
+}
+std::string reply_key(const object::OperationId& id) {
+    return fmt::format("{}{}{}{:08x}", reply_prefix, hex(id.owner), hex(id.client), id.slot);
+}
+std::optional<ReplyPlace> place_of_reply_key(std::string_view key) {
+    if (key.size() != 74 || !key.starts_with(reply_prefix)) return {};
+    key.remove_prefix(reply_prefix.size());
+    return ReplyPlace{"r" + std::string(key.substr(0, 64)), "s" + std::string(key.substr(64))};
 }
 std::string data_name(object::ObjectId object, const DataId& id) {
     return fmt::format("d{:016x}{:016x}.{:016x}{:016x}{:016x}", object.high, object.low, id.time,

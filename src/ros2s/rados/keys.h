@@ -15,7 +15,7 @@ inline constexpr const char* head_key = "h";
 inline constexpr const char* pending_key = "t";
 inline constexpr const char* inline_key = "b";    // how many bytes are in the omap
 inline constexpr char garbage_tag = 'g';          // before the name of data
-inline constexpr char decision_tag = 'f';         // see decision_key()
+inline constexpr char decision_tag = 'f';         // see decision_key() and reply_key()
 inline constexpr const char* mark_key = "m";      // text that each new record changes
 inline constexpr const char* made_key = "c";      // of replies: text since they are made
 inline constexpr const char* dropped_name = "x";  // replies have been removed
@@ -58,6 +58,14 @@ struct DataId {
 // Of a transaction that this object decides, which changes the head that has this number.
 [[nodiscard]] std::string decision_key(uint64_t change, const Uuid& transaction);
 [[nodiscard]] std::optional<uint64_t> change_of_decision_key(std::string_view key);
+// Of the reply to a transaction that this object has decided alone, until its slot has it. It
+// starts with the tag of decisions, too.
+[[nodiscard]] std::string reply_key(const object::OperationId& id);
+// Where the reply is to be stored: the name of the replies, and the slot.
+struct ReplyPlace {
+    std::string replies, slot;
+};
+[[nodiscard]] std::optional<ReplyPlace> place_of_reply_key(std::string_view key);
 [[nodiscard]] std::string space_of(object::ContainerId container);
 [[nodiscard]] std::string object_name(object::ObjectId object);
 [[nodiscard]] std::optional<object::ObjectId> parse_object_name(std::string_view name);

@@ -361,6 +361,112 @@ uint64_t crash_among_writers(uint64_t seed, std::optional<Fault> fault) {
         }(world, cluster, fault));
 }
 
+// As a host behind a DPU writes a file: named, each block of one slot. The writes share changes,
+// and their replies are noted with the object.
+struct NamedWriter {
+    Uuid client;
+    uint32_t slot = 0;
+    int acknowledged = 0;
+    int tried = 0;
+
+    inline static const AkeyAddress data{{4, 1}, "0", "data"};
+    [[nodiscard]] uint64_t offset() const { return uint64_t{slot} * 32'768; }
+    [[nodiscard]] static std::string content(int update) {
+        return std::string(update % 3 == 1 ? content_max : 4096, static_cast<char>('a' + update));
+    }
+    [[nodiscard]] Batch batch(int update) const {
+        Batch batch;
+        batch.write(data, offset(), content(update));
+        batch.id({client, slot, static_cast<uint64_t>(update)});
+        return batch;
+    }
+    Task<> write(RadosStore& store, ContainerId container) {
+        for (int update = 1; update <= moves; ++update) {
+            tried = update;
+            const Batch next = batch(update);
+            const auto done = co_await store.update({}, container, next.transaction());
+            if (!done) co_return;
+            acknowledged = update;
+        }
+    }
+    // The number of the update that is visible; 0: none.
+    Task<int> visible(RadosStore& store, ContainerId container) const {
+        std::string all = co_await text_of(store, container, data, size_t{1} << 20);
+        all.resize(size_t{1} << 20);
+        const char first = all[offset()];
+        co_return first == '\0' ? 0 : first - 'a';
+    }
+    // The last one is repeated, then others write, then it is repeated again.
+    Task<> repeat(RadosStore& store, RadosStore& other, ContainerId container) const {
+        const int before = co_await visible(store, container);
+        EXPECT_TRUE(before == acknowledged || before == tried)
+            << slot << " is at " << before << ", acknowledged was " << acknowledged;
+        const Batch last = batch(tried);
+        const auto done = co_await store.update({}, container, last.transaction());
+        EXPECT_TRUE(done) << (done ? "" : describe(done.error()));
+        if (done && before == tried) EXPECT_TRUE(done->replayed) << slot << " at " << tried;
+        EXPECT_EQ(co_await visible(store, container), tried);
+        Batch overwrite;
+        overwrite.write(data, offset(), std::string(content_max, 'z'));
+        EXPECT_TRUE(co_await other.update({}, container, overwrite.transaction()));
+        for (RadosStore* const each : {&other, &store}) {
+            const auto again = co_await each->update({}, container, last.transaction());
+            EXPECT_TRUE(again && again->replayed) << slot << " at " << tried;
+            if (tried == 1) continue;
+            const Batch late = batch(tried - 1);
+            const auto refused = co_await each->update({}, container, late.transaction());
+            EXPECT_FALSE(refused.has_value()) << "an older one was done";
+        }
+        EXPECT_EQ(co_await visible(store, container), 'z' - 'a');
+    }
+};
+
+uint64_t crash_among_named_writers(uint64_t seed, std::optional<Fault> fault) {
+    sim::World world(seed);
+    SimRados cluster(world.core());
+    return world.run(
+        [](sim::World& in, SimRados& rados, std::optional<Fault> at) -> Task<uint64_t> {
+            Client first(rados, in.core()), second(rados, in.core()), third(rados, in.core());
+            EXPECT_TRUE(co_await third.open());
+            const auto container = co_await third.store->create_container({}, {.label = "c"});
+            EXPECT_TRUE(co_await first.open());
+            EXPECT_TRUE(co_await second.open());
+            const uint64_t opened = first.pool.requests();
+            if (at) at->befall(first.pool);
+            std::vector<NamedWriter> writers(5);
+            for (uint32_t i = 0; i < 5; ++i) {
+                writers[i].slot = i;
+                writers[i].client.bytes[0] = i == 4 ? 2 : 1;
+            }
+            {
+                Nursery nursery(in.core(), writers.size());
+                for (NamedWriter& each : writers) {
+                    co_await nursery.spawn(
+                        each.write(each.slot == 4 ? *second.store : *first.store, container->id));
+                }
+                co_await nursery.join();
+            }
+            if (in.core().random().one_in(2)) {
+                co_await sleep_for(in.core(), std::chrono::seconds(3));
+            }
+            co_await first.store->close();
+            const uint64_t requests = first.pool.requests() - opened;
+            // What is late may come before the repetitions, or with them.
+            if (in.core().random().one_in(2)) co_await rados.close();
+            EXPECT_EQ(writers[4].acknowledged, moves) << "a live client was stopped by a dead one";
+            for (const NamedWriter& each : writers) {
+                EXPECT_TRUE(at || each.acknowledged == moves);
+                co_await each.repeat(*third.store, *second.store, container->id);
+            }
+            if (!at) EXPECT_LT(requests, 4 * moves * 3U) << "no write shared a change";
+            co_await second.store->close();
+            co_await rados.close();
+            co_await check_remains(rados, third, container->id);
+            co_await third.store->close();
+            co_return requests;
+        }(world, cluster, fault));
+}
+
 // Under the sanitizers a trial takes ten times as long. There the fault hits one request of each
 // `stride`, a different one for each seed. ./dev nightly tries all, and crash_rados many more.
 #ifdef ROS2S_SANITIZED
@@ -435,6 +541,9 @@ TEST(RadosCrash, ADeciderThatIsRemoved) {
 TEST(RadosCrash, WritersOfOneObject) {
     at_every_request(Fault::Kind::death, 2001, 600, crash_among_writers);
 }
+TEST(RadosCrash, NamedWritersOfOneObject) {
+    at_every_request(Fault::Kind::death, 4001, 500, crash_among_named_writers);
+}
 TEST(RadosCrash, UnnamedTransactions) { at_every_request(Fault::Kind::death, 1, 300, try_unnamed); }
 TEST(RadosCrash, NamedTransactions) { at_every_request(Fault::Kind::death, 1001, 300, try_named); }
 
@@ -443,6 +552,9 @@ TEST(RadosMisled, ADeciderThatIsRemoved) {
 }
 TEST(RadosMisled, WritersOfOneObject) {
     at_every_request(Fault::Kind::misled, 2001, 300, crash_among_writers);
+}
+TEST(RadosMisled, NamedWritersOfOneObject) {
+    at_every_request(Fault::Kind::misled, 4001, 500, crash_among_named_writers);
 }
 TEST(RadosMisled, UnnamedTransactions) {
     at_every_request(Fault::Kind::misled, 1, 600, try_unnamed);

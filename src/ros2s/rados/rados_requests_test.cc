@@ -6,6 +6,7 @@
 
 #include "ros2s/fs/dfs.h"
 #include "ros2s/fs/path_walk.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/rados/rados_store.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
@@ -266,6 +267,66 @@ TEST(RadosRequests, EachOperationHasItsNumber) {
         {"open, read 4 KiB", {4, 5}, {2, 2}},
         {"open, write 4 KiB", {4, 5}, {2, 2}},
         {"open, readdir of 100", {4, 5}, {2, 2}},
+    };
+    EXPECT_EQ(rows, expected);
+}
+
+// As a host behind a DPU writes: each in a slot of its own.
+Task<> write_named(RadosStore& store, object::ContainerId container, uint32_t slot,
+                   uint64_t sequence) {
+    object::Batch batch;
+    Uuid client;
+    client.bytes[0] = 1;
+    batch.write({{7, 1}, "0", "data"}, uint64_t{slot} * 4096, std::string(4096, 'b'))
+        .id({client, slot, sequence})
+        .is_new();
+    co_await must(store.update({}, container, batch.transaction()));
+}
+
+Task<std::vector<Row>> rows_of_named_writes(Reactor& reactor, SimRados& cluster) {
+    SlowPool pool(cluster, reactor);
+    Report report;
+    auto opened = co_await RadosStore::open({}, reactor, pool, pool,
+                                            {.container_check = std::chrono::hours(10)}, report);
+    EXPECT_TRUE(opened) << report.text();
+    RadosStore& store = **opened;
+    const auto made = co_await store.create_container({}, {.label = "c"});
+    const auto cost_of = [&](uint32_t writes, uint64_t sequence) -> Task<Cost> {
+        const Time start = reactor.now();
+        const uint64_t before = pool.requests();
+        Nursery nursery(reactor, 16);
+        for (uint32_t slot = 0; slot < writes; ++slot) {
+            co_await nursery.spawn(write_named(store, made->id, slot, sequence));
+        }
+        co_await nursery.join();
+        const auto took = reactor.now() - start;
+        co_await sleep_for(reactor, trip * 50);
+        co_return Cost{.trips = took / trip, .requests = pool.requests() - before};
+    };
+    std::vector<Row> rows;
+    rows.push_back(
+        {.name = "write", .first = co_await cost_of(1, 1), .again = co_await cost_of(1, 2)});
+    rows.push_back(
+        {.name = "16 writes", .first = co_await cost_of(16, 3), .again = co_await cost_of(16, 4)});
+    // The replies of all get into their slots.
+    const uint64_t before = pool.requests();
+    co_await sleep_for(reactor, std::chrono::seconds(3));
+    rows.push_back({.name = "replies",
+                    .first = {.trips = 0, .requests = pool.requests() - before},
+                    .again = co_await cost_of(16, 5)});
+    co_await store.close();
+    co_await cluster.close();
+    co_return rows;
+}
+
+TEST(RadosRequests, NamedWritesShareChangesAndReplies) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    const auto rows = world.run(rows_of_named_writes(world.core(), cluster));
+    const std::vector<Row> expected{
+        {"write", {6, 6}, {1, 1}},
+        {"16 writes", {4, 4}, {2, 2}},
+        {"replies", {0, 2}, {5, 5}},
     };
     EXPECT_EQ(rows, expected);
 }

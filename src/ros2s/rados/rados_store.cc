@@ -42,6 +42,7 @@ RadosStore::RadosStore(Reactor& reactor, Pool& metadata, Pool& data, RadosOption
       mutexes_(reactor),
       coordinator_(reactor, metadata, options.patience),
       read_turns_(reactor),
+      storing_(reactor, 1),
       applying_(reactor, applying_max),
       tidying_(reactor, tidying_max) {}
 RadosStore::~RadosStore() = default;
@@ -55,6 +56,8 @@ Task<Result<std::unique_ptr<RadosStore>>> RadosStore::open(const Call& call, Rea
 }
 
 Task<> RadosStore::close() {
+    closing_.request_stop();
+    co_await storing_.join();
     co_await applying_.join();
     for (auto& [name, keys] : std::exchange(ended_decisions_, {})) {
         co_await tidying_.spawn(forget_keys(name, std::move(keys)));

@@ -226,20 +226,15 @@ class RadosStore final : public object::ObjectStore {
     // The views begin with what this store wrote last, if it is remembered. Returns whether any is.
     bool begin_with_known(const std::string& space, Views& views);
     void remember(const std::string& space, View view, const Pending& stored);
-    // The reply that the slot has for it, if any; otherwise the slot is ready for it.
-    Task<Result<std::optional<object::Commit>>> stored_reply(const Call& call,
-                                                             const object::Transaction& transaction,
-                                                             RecordLocation& location);
-    // Errors: expired.
-    Task<Result<>> make_replies(const object::Transaction& transaction,
-                                const RecordLocation& location);
     // Reads until all views are complete and the plans have run, one after the other. Errors: those
     // of reading; busy: something was locked, and is not any more.
     Task<Result<>> complete(const Call& call, std::string space, Views& views,
                             std::span<Member* const> members);
     // Guesses what a transaction of one caller adds. Some views are known.
     static void guess_absent(const object::Transaction& transaction, Views& views);
-    Task<Result<>> end_decisions(std::string space, const Views& views);
+    // Plans one after those before it.
+    [[nodiscard]] Result<> run(const std::string& space, Views& views, Member& member);
+    Task<Result<>> end_decisions(const Call& call, std::string space, const Views& views);
     // The object that can decide a transaction without a name; end(): none can.
     [[nodiscard]] static std::vector<Participant>::const_iterator decider_of(
         const std::vector<Participant>& participants);
@@ -254,8 +249,8 @@ class RadosStore final : public object::ObjectStore {
     [[gnu::noinline]] Task<> apply_rest(std::string space, std::vector<Unapplied> objects,
                                         ObjectName decider, std::string key, KeyMutexes::Hold hold);
     void note_ended(const ObjectName& decider, std::vector<std::string> keys);
-    // Makes the objects that get data in the data pool and do not exist. Errors: busy (others were
-    // faster), those of Pool.
+    // Makes the objects that get data in the data pool, or replies, and do not exist. Errors: busy
+    // (others were faster), those of Pool.
     Task<Result<>> make_objects(std::string space, Views& views, std::span<Member* const> members);
     Task<> load(std::string space, View& view, Result<>& result);
     Task<Result<>> publish(const Call& call, std::string space, RecordLocation location,
@@ -271,6 +266,53 @@ class RadosStore final : public object::ObjectStore {
     void note_room(const ObjectName& object, const Pending& stored);
     [[nodiscard]] bool keeps_reply(const object::Transaction& transaction) const;
     [[nodiscard]] DataId next_data(bool is_inline);
+
+    // replying.cc: what slots say, in their places, and of writes that share changes first in the
+    // object that was written
+    // The reply that the slot has for it, if any; otherwise the slot is ready for it.
+    Task<Result<std::optional<object::Commit>>> stored_reply(const Call& call,
+                                                             const object::Transaction& transaction,
+                                                             RecordLocation& location);
+    // What the slot has; of sequence 0: nothing. No transaction is pending there. The replies are
+    // made if the client has none.
+    Task<Result<Coordination>> read_reply(const Call& call, const object::Transaction& transaction,
+                                          RecordLocation& location);
+    // As read_reply(), and nothing is made.
+    Task<Result<Coordination>> decided_reply(const Call& call, RecordLocation& location);
+    // Errors: expired.
+    Task<Result<>> make_replies(const object::Transaction& transaction,
+                                const RecordLocation& location);
+    using SlotName = std::pair<ObjectName, std::string>;
+    [[nodiscard]] static SlotName slot_of(const std::string& space, const object::OperationId& id);
+    // Unless this store knows that it is done: applies a committed transaction of a slot.
+    Task<Result<>> finish_slot(const SlotName& name, const Coordination& record);
+    // What was read of slots for so long is read again, because a client may use other stores.
+    void distrust_old_slots(const std::string& space, std::span<Member* const> members);
+    void distrust_slot(const SlotName& name);
+    // Reads the slots of members of which nothing is known since their object is. False: some were
+    // read, so that the plans must run again. A member whose slot refuses it gets its result.
+    Task<bool> know_slots(std::string space, const Views& views, std::span<Member* const> members);
+    Task<> read_slot(std::string space, Member& member);
+    // What the object and the slot say. Errors: stale, name_taken, expired; corrupt, bad_version.
+    [[nodiscard]] Result<std::optional<object::Commit>> noted_reply(const std::string& space,
+                                                                    View& view,
+                                                                    const Member& member) const;
+    // It is noted with the object now, and gets into its slot later.
+    void note_reply(const std::string& space, const Member& member);
+    Task<> store_replies();
+    Task<> store_noted();
+    // Puts what is later than what the slots have. `stored` gets the slots that have it then, or a
+    // later one. Others have a pending transaction. Errors: condition_failed, those of Pool.
+    Task<Result<>> put_replies(ObjectName replies, std::map<std::string, Coordination> wanted,
+                               std::set<SlotName>& stored);
+    // Before they are removed from an object: by key. Then their slots have them.
+    Task<Result<>> store_notes(const Call& call, std::string space,
+                               std::map<std::string, std::string> noted);
+    [[nodiscard]] bool is_stored_note(const std::string& space, const View& view,
+                                      const std::string& key) const;
+    // The view's changes remove what slots have; and they are made.
+    void drop_stored_notes(const std::string& space, View& view);
+    void forget_dropped_notes(const std::string& space, const View& view);
 
     // rewriting.cc: segments of many parts are written anew
     void start_rewriting(const std::string& space, object::ObjectId object, const std::string& key);
@@ -323,6 +365,23 @@ class RadosStore final : public object::ObjectStore {
     std::map<std::pair<ObjectName, std::string>, Uuid> finished_;
     // Of objects that decided transactions: the keys of decisions that nobody needs any more.
     std::map<ObjectName, std::vector<std::string>> ended_decisions_;
+    // What this store knows of slots whose clients write.
+    struct WriterSlot {
+        uint64_t asked = 0;  // the moment before it was read; 0: it must be read
+        Time asked_at{};
+        Coordination last;         // sequence 0: none
+        bool may_be_lost = false;  // it has no reply, and the client may have been here before
+    };
+    std::map<SlotName, WriterSlot> slots_;
+    // Replies that only their object has, by the object and the key there; and those that their
+    // slot has as well.
+    std::map<std::pair<ObjectName, std::string>, Coordination> noted_;
+    std::map<ObjectName, std::map<std::string, std::string>> stored_notes_;
+    // Counts reads of slots and objects, to tell which was first.
+    uint64_t moments_ = 0;
+    uint64_t moved_ = 0;  // when replies of others were moved last
+    StopSource closing_;
+    Nursery storing_;   // store_replies()
     Nursery applying_;  // what was decided
     Nursery tidying_;
 };

@@ -13,14 +13,14 @@ constexpr uint8_t version_value = 1;
 // Of a segment with bytes in the omap. Programs that know only version 1 would look for them in the
 // data pool.
 constexpr uint8_t version_in_omap = 2;
-// Of a head: a transaction may be decided by one of its objects. Programs that know only version 1
-// would take it for aborted.
-constexpr uint8_t version_with_deciders = 2;
+// Of a head. Programs that know only version 1 would take a transaction for aborted that one of its
+// objects decides. Those that know only version 2 would do a write again that is repeated.
+constexpr uint8_t version_with_replies = 3;
 template <class Record>
 uint8_t version_of(const Record& /*record*/) {
     return version_value;
 }
-uint8_t version_of(const Head& /*head*/) { return version_with_deciders; }
+uint8_t version_of(const Head& /*head*/) { return version_with_replies; }
 uint8_t version_of(const Segment& segment) {
     const bool is_in_omap =
         std::ranges::any_of(segment.runs, [](const Run& run) { return run.data.is_inline(); });
@@ -29,7 +29,7 @@ uint8_t version_of(const Segment& segment) {
 template <class Record>
 constexpr uint8_t newest_version = version_value;
 template <>
-constexpr uint8_t newest_version<Head> = version_with_deciders;
+constexpr uint8_t newest_version<Head> = version_with_replies;
 template <>
 constexpr uint8_t newest_version<Segment> = version_in_omap;
 

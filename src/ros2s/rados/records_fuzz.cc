@@ -64,6 +64,10 @@ void check_names(std::string_view name) {
     }
     (void)is_log_name(name);
     (void)change_of_decision_key(name);
+    if (const auto place = place_of_reply_key(name)) {
+        ROS2S_CHECK(is_replies_name(place->replies));
+        ROS2S_CHECK("fn" + place->replies.substr(1) + place->slot.substr(1) == name);
+    }
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST(RadosRecords, HaveTheirBytes) {
              .change = 2,
              .entries = 3,
              .lock = {.transaction = uuid(0x10), .coordinator = "t0", .key = "k", .created = true}},
-        2);
+        3);
     add(Column{.entries = 1, .blocks = 2, .last_epoch = 3, .last_time = WallTime(Duration(4))});
     add(InlineBytes{.bytes = 6});
     add(Entry{.is_array = false, .epoch = 5, .size = 3, .blocks = 0, .value = "abc"});
@@ -120,14 +120,17 @@ TEST(RadosRecords, SegmentsWithBytesInTheOmapAreAlsoReadInVersion1) {
     EXPECT_EQ(encode(read), value);
 }
 
-// Before objects decided transactions, heads had version 1.
-TEST(RadosRecords, HeadsAreAlsoReadInVersion1) {
+// Before objects decided transactions, heads had version 1, and before they had replies version 2.
+TEST(RadosRecords, HeadsAreAlsoReadInOlderVersions) {
     const std::string value = encode(Head{.epoch = 1, .change = 2, .entries = 3, .lock = {}});
-    std::string older = value.substr(0, value.size() - 4);
-    older[1] = 1;
-    Head read;
-    ASSERT_TRUE(decode(sealed(older), read));
-    EXPECT_EQ(encode(read), value);
+    EXPECT_EQ(value[1], 3) << "programs that do not know replies would read it";
+    for (const char version : {1, 2}) {
+        std::string older = value.substr(0, value.size() - 4);
+        older[1] = version;
+        Head read;
+        ASSERT_TRUE(decode(sealed(older), read));
+        EXPECT_EQ(encode(read), value);
+    }
 }
 
 TEST(RadosRecords, SegmentsThatWouldMisleadReadersAreCorrupt) {
@@ -187,6 +190,15 @@ TEST(RadosNames, AreAsThePageSays) {
     EXPECT_EQ(bytes_key({.time = 2, .store = 0, .number = 4}), "b00000000000000020000000000000004");
     EXPECT_EQ(decision_key(0x1a, uuid(0x10)), "f000000000000001a101112131415161718191a1b1c1d1e1f");
     EXPECT_EQ(change_of_decision_key(decision_key(0x1a, uuid(0x10))), 0x1aU);
+    const std::string reply = reply_key({uuid(0x10), 0x1f, 1, uuid(0), 2});
+    EXPECT_EQ(reply,
+              "fn000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+              "0000001f");
+    ASSERT_TRUE(place_of_reply_key(reply));
+    EXPECT_EQ(place_of_reply_key(reply)->replies, replies_name(uuid(0), uuid(0x10)));
+    EXPECT_EQ(place_of_reply_key(reply)->slot, slot_key(0x1f));
+    EXPECT_FALSE(change_of_decision_key(reply));
+    EXPECT_FALSE(place_of_reply_key(decision_key(0x1a, uuid(0x10))));
     const object::Dkey dkey{std::string("a\0b\1", 4)};
     const object::Akey akey{"x"};
     EXPECT_EQ(entry_key(dkey, akey), "ea\1\2b\1\3\1\1x\1\1");

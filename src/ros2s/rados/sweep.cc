@@ -1,4 +1,6 @@
 // Removes what crashes have left in a container.
+#include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "rados_store.h"
@@ -319,8 +321,11 @@ Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, Obj
             .range = {.prefix = {}, .after = after, .end = "h", .limit = keys_per_read}};
         ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
         Change forget{.object = name};
+        std::map<std::string, std::string> noted;
         for (const auto& [key, value] : page.values) {
-            if (key.starts_with(decision_tag)) {
+            if (place_of_reply_key(key)) {
+                noted.emplace(key, value);
+            } else if (key.starts_with(decision_tag)) {
                 Coordination decision;
                 ROS2S_CO_TRY(decode(value, decision));
                 ROS2S_CO_TRY(co_await coordinator_.finish(space, decision));
@@ -331,6 +336,18 @@ Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, Obj
             const auto removed = co_await data_.apply(remove);
             if (!removed && removed.error().code != Code::not_found) co_return removed;
             forget.remove.push_back(key);
+        }
+        if (!noted.empty() && head.lock.transaction.is_nil()) {
+            // The head changes, as whenever replies go.
+            Change drop{.object = name, .equal = {{head_key, page.values.at(head_key)}}};
+            for (const std::string& key : noted | std::views::keys) drop.remove.push_back(key);
+            ROS2S_CO_TRY(co_await store_notes(call, space, std::move(noted)));
+            head.change = reactor_.secrets().next();
+            drop.set = {{head_key, encode(head)}};
+            drop.even_if_full = true;
+            const auto dropped = co_await metadata_.apply(drop);
+            if (!dropped && dropped.error().code != Code::condition_failed) co_return dropped;
+            // If others have changed it meanwhile, the next sweep drops them.
         }
         if (!forget.remove.empty()) {
             const auto forgotten = co_await metadata_.apply(forget);
@@ -349,9 +366,10 @@ Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, Obj
             continue;
         }
         if (head.entries != 0) co_return Result<>{};
+        // Facts, entries, decisions, garbage, or replies.
         const Read facts{.object = name,
                          .keys = {},
-                         .range = {.prefix = "c", .after = "c", .end = {}, .limit = 1}};
+                         .range = {.prefix = {}, .after = "c", .end = "h", .limit = 1}};
         Head now;
         ROS2S_CO_TRY_ASSIGN(const ReadReply reply, co_await read_unlocked(call, facts, now));
         const auto bytes = reply.values.find(head_key);

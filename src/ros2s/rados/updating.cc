@@ -19,9 +19,6 @@ constexpr size_t known_bytes_max = size_t{16} << 20;
 constexpr size_t group_operations_max = 256;
 constexpr size_t crowded_max = 4096;
 
-// How the `c` of replies begins: of a client whose earlier replies may have been removed, or not.
-const std::string returned = "r", first_time = "n";
-
 // What a change of one object may have in all; Ceph refuses more than 90 MB.
 constexpr size_t change_bytes_max = size_t{64} << 20;
 size_t size_of(const Pending& pending) {
@@ -29,6 +26,12 @@ size_t size_of(const Pending& pending) {
     for (const auto& [key, value] : pending.set) bytes += key.size() + value.size();
     for (const auto& [key] : pending.remove) bytes += key.size();
     return bytes;
+}
+
+// A transaction that fails so has changed nothing in its views.
+bool changes_nothing(const Error& failed) {
+    return failed.code == Code::condition_failed || failed.code == Code::stale ||
+           failed.code == Code::name_taken || failed.code == Code::expired;
 }
 
 }  // namespace
@@ -135,6 +138,7 @@ Task<Result<Commit>> RadosStore::update(const Call& call, ContainerId container,
     if (!sent) {
         member.result = fail(sent.error());
     } else if (views.size() == 1 && can_share(transaction)) {
+        member.notes_reply = keeps_reply(transaction);
         co_await payload.writes.join();
         co_await update_together(space, views.begin()->first, member);
     } else {
@@ -157,11 +161,27 @@ Task<Result<Commit>> RadosStore::update(const Call& call, ContainerId container,
     co_return result;
 }
 
+// A named one only writes arrays, whatever is there: who repeats it names the same object, and does
+// not ask before whether it was done. Who punches an object stores the replies that are in it
+// first.
 bool RadosStore::can_share(const Transaction& transaction) const {
-    return !keeps_reply(transaction) &&
-           std::ranges::none_of(transaction.conditions, [](const Condition& each) {
-               return each.kind == Condition::Kind::pin || each.kind == Condition::Kind::unpinned;
-           });
+    const auto may_be_named = [](const Condition& each) {
+        return each.kind == Condition::Kind::pinned;
+    };
+    const auto writes = [](const Operation& each) { return each.kind == Operation::Kind::write; };
+    if (keeps_reply(transaction)) {
+        return std::ranges::all_of(transaction.conditions, may_be_named) &&
+               std::ranges::all_of(transaction.operations, writes);
+    }
+    return std::ranges::none_of(transaction.conditions,
+                                [](const Condition& each) {
+                                    return each.kind == Condition::Kind::pin ||
+                                           each.kind == Condition::Kind::unpinned;
+                                }) &&
+           !(options_.keeps_replies &&
+             std::ranges::any_of(transaction.operations, [](const Operation& each) {
+                 return each.kind == Operation::Kind::punch_object;
+             }));
 }
 
 Task<> RadosStore::update_together(std::string space, ObjectId object, Member& member) {
@@ -196,76 +216,6 @@ Task<> RadosStore::execute(std::string space, std::vector<Member*> members) {
     }
 }
 
-// ---- replies -------------------------------------------------------------------------------
-
-Task<Result<std::optional<Commit>>> RadosStore::stored_reply(const Call& call,
-                                                             const Transaction& transaction,
-                                                             RecordLocation& location) {
-    const Time until = reactor_.now() + options_.patience;
-    while (true) {
-        ROS2S_CO_TRY(call.check(reactor_.now()));
-        ROS2S_CO_TRY(co_await coordinator_.look(location));
-        if (!location.object_exists) {
-            ROS2S_CO_TRY(co_await make_replies(transaction, location));
-            continue;
-        }
-        if (location.bytes.empty()) {
-            const bool may_be_done = !transaction.is_new && location.made.starts_with(returned);
-            co_return may_be_done ? Result<std::optional<Commit>>(fail(Code::expired))
-                                  : std::nullopt;
-        }
-        Coordination record;
-        ROS2S_CO_TRY(decode(location.bytes, record));
-        if (record.state == Coordination::State::pending) {
-            // Another client's, or of one that is gone.
-            if (reactor_.now() >= until) {
-                ROS2S_CO_TRY(co_await coordinator_.abort(location.object, location.key,
-                                                         location.bytes, record));
-            } else {
-                co_await sleep_for(reactor_,
-                                   std::chrono::milliseconds(2 + reactor_.random().below(8)));
-            }
-            continue;
-        }
-        const uint64_t sequence = transaction.id.sequence;
-        if (sequence < record.sequence) co_return fail(Code::stale);
-        const bool is_same = sequence == record.sequence;
-        if (is_same && (transaction.is_new || digest_of(transaction) != record.digest)) {
-            co_return fail(Code::name_taken);
-        }
-        // Its objects may be locked still, and need the record.
-        const auto finished = finished_.find({location.object, location.key});
-        if (finished == finished_.end() || finished->second != record.transaction) {
-            ROS2S_CO_TRY(co_await coordinator_.finish(location.object.space, record));
-        }
-        if (!is_same) co_return std::nullopt;
-        co_return Commit{.epoch = {record.epoch}, .time = record.time, .replayed = true};
-    }
-}
-
-// The replies of a client that has none. Where replies were removed, some may have been its own.
-Task<Result<>> RadosStore::make_replies(const Transaction& transaction,
-                                        const RecordLocation& location) {
-    const bool may_return = !transaction.is_new || transaction.id.sequence > 1;
-    bool are_dropped = false;
-    if (may_return) {
-        const Read read{.object = {location.object.space, dropped_name}, .keys = {mark_key}};
-        const auto found = co_await metadata_.read(read);
-        if (!found && found.error().code != Code::not_found) co_return fail(found.error());
-        are_dropped = found.has_value();
-    }
-    if (are_dropped && !transaction.is_new) co_return fail(Code::expired);
-    const std::string made =
-        (are_dropped ? returned : first_time) + Uuid::make(reactor_.secrets()).to_string();
-    const Change make{.object = location.object,
-                      .expect = Change::Expect::absent,
-                      .set = {{made_key, made}},
-                      .even_if_full = true};
-    const auto done = co_await metadata_.apply(make);
-    if (!done && done.error().code != Code::condition_failed) co_return done;
-    co_return Result<>{};
-}
-
 // ---- an attempt ----------------------------------------------------------------------------
 
 Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, bool may_guess) {
@@ -287,7 +237,7 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
         return true;
     };
     RecordLocation location;
-    if (keeps_reply(first.transaction)) {
+    if (keeps_reply(first.transaction) && !first.notes_reply) {
         const OperationId& id = first.transaction.id;
         location.object = {space, replies_name(id.owner, id.client)};
         location.key = slot_key(id.slot);
@@ -302,29 +252,42 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
     for (const Member* each : members) {
         each->plan.add_to(views);
         if (each->rewrite != nullptr) each->rewrite->add_to(views);
+        if (each->notes_reply) views.begin()->second.want(reply_key(each->transaction.id));
     }
     const bool is_guess = may_guess && begin_with_known(space, views);
     if (is_guess && is_alone) guess_absent(first.transaction, views);
+    for (const Member* each : members) {
+        if (is_guess && each->notes_reply) {
+            views.begin()->second.guess_no_key(reply_key(each->transaction.id));
+        }
+    }
     // The others of a group go on if the call of one ends.
     const Call call = is_alone ? first.call : Call{};
-    const auto completed = co_await complete(call, space, views, members);
-    if (!completed && completed.error().code == Code::busy) co_return false;
-    if (!completed) co_return end_all(completed.error());
-    const auto made = co_await make_objects(space, views, members);
-    if (!made && made.error().code == Code::busy) co_return false;
-    if (!made) co_return end_all(made.error());
+    distrust_old_slots(space, members);
+    for (bool are_known = false; !are_known;) {
+        const auto completed = co_await complete(call, space, views, members);
+        if (!completed && completed.error().code == Code::busy) co_return false;
+        if (!completed) co_return end_all(completed.error());
+        const auto made = co_await make_objects(space, views, members);
+        if (!made && made.error().code == Code::busy) co_return false;
+        if (!made) co_return end_all(made.error());
+        are_known = co_await know_slots(space, views, members);
+        const auto has_ended = [](const Member* each) { return each->result.has_value(); };
+        if (std::ranges::any_of(members, has_ended)) co_return false;
+    }
     std::vector<Member*> done;
     PinsAhead pins(pins_);
     for (Member* each : members) {
         if (!each->verdict) {
             if (is_guess) co_return false;
             // Without its changes, unless it has made none.
-            if (is_alone || each->verdict.error().code != Code::condition_failed) {
+            if (is_alone || !changes_nothing(each->verdict.error())) {
                 each->result = fail(each->verdict.error());
                 co_return is_alone;
             }
             continue;
         }
+        if (each->replay) continue;
         co_await each->payload.writes.join();
         Result<> ready = each->payload.check();
         // Sweeps take older data for that of a dead client. They change the head before they remove
@@ -339,8 +302,10 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
         }
         done.push_back(each);
     }
+    // Of one object, and by one change. Otherwise its owner holds mutexes of all.
+    if (first.hold == nullptr) drop_stored_notes(space, views.begin()->second);
     Result<> published;  // nothing, if no condition held
-    if (!done.empty()) published = co_await end_decisions(space, views);
+    if (!done.empty()) published = co_await end_decisions(call, space, views);
     if (published && !done.empty()) {
         published = co_await publish(call, space, std::move(location), views, done, is_guess);
     }
@@ -352,8 +317,13 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
     // What did not hold may have been changed by one before it in the group.
     if (!published) co_return end_all(published.error());
     pins.keep();
+    for (const Member* each : done) {
+        if (each->notes_reply) note_reply(space, *each);
+    }
     for (Member* each : members) {
-        if (each->verdict) {
+        if (each->replay) {
+            each->result = *each->replay;
+        } else if (each->verdict) {
             each->result = each->commit;
             for (const auto& [object, key] : each->plan.long_segments()) {
                 start_rewriting(space, object, key);
@@ -366,10 +336,17 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
 }
 
 // Those of an object that may go now. Whoever meets a lock of one would take it for aborted.
-Task<Result<>> RadosStore::end_decisions(std::string space, const Views& views) {
+// Replies that go are stored first.
+Task<Result<>> RadosStore::end_decisions(const Call& call, std::string space, const Views& views) {
     for (const View& view : views | std::views::values) {
+        std::map<std::string, std::string> noted;
         for (const auto& [key, value] : view.changes()) {
             if (!key.starts_with(decision_tag) || view.stored(key).empty()) continue;
+            if (place_of_reply_key(key)) {
+                const bool goes = value.empty() && !is_stored_note(space, view, key);
+                if (goes) noted.emplace(key, view.stored(key));
+                continue;
+            }
             Coordination record;
             ROS2S_CO_TRY(decode(view.stored(key), record));
             // It decided, so it was not locked.
@@ -378,38 +355,43 @@ Task<Result<>> RadosStore::end_decisions(std::string space, const Views& views) 
             });
             ROS2S_CO_TRY(co_await coordinator_.finish(space, record));
         }
+        ROS2S_CO_TRY(co_await store_notes(call, space, std::move(noted)));
     }
     co_return Result<>{};
 }
 
 // That an object does not exist is no condition to publish data on: a sweep that has removed the
 // data leaves no object either. A head is one, because each has another random number. What is not
-// published then is an object without entries.
+// published then is an object without entries. It is none to note a reply on either: the object may
+// have existed meanwhile, with this reply.
 Task<Result<>> RadosStore::make_objects(std::string space, Views& views,
                                         std::span<Member* const> members) {
-    for (const Member* member : members) {
-        if (!member->verdict) continue;
-        for (const ObjectId object : member->payload.all | std::views::keys) {
-            View& view = views.at(object);
-            if (view.exists()) continue;
-            const Head head{.change = reactor_.secrets().next(), .lock = {}};
-            const std::string bytes = encode(head);
-            const Change make{.object = {space, object_name(object)},
-                              .expect = Change::Expect::absent,
-                              .set = {{head_key, bytes}}};
-            const auto made = co_await metadata_.apply(make);
-            if (!made && made.error().code == Code::condition_failed) co_return fail(Code::busy);
-            if (!made) co_return made;
-            view.made(head, bytes);
-        }
+    for (auto& [object, view] : views) {
+        const auto needs_head = [&object](const Member* each) {
+            return each->verdict && !each->replay &&
+                   (each->notes_reply || each->payload.all.contains(object));
+        };
+        if (view.exists() || std::ranges::none_of(members, needs_head)) continue;
+        const Head head{.change = reactor_.secrets().next(), .lock = {}};
+        const std::string bytes = encode(head);
+        const Change make{.object = {space, object_name(object)},
+                          .expect = Change::Expect::absent,
+                          .set = {{head_key, bytes}}};
+        const auto made = co_await metadata_.apply(make);
+        if (!made && made.error().code == Code::condition_failed) co_return fail(Code::busy);
+        if (!made) co_return made;
+        view.made(head, bytes);
+        view.begins(++moments_);
     }
     co_return Result<>{};
 }
 
 Task<> RadosStore::load(std::string space, View& view, Result<>& result) {
+    const bool is_first = !view.is_loaded();
     const Read read = view.next_read(space);
     const auto reply = co_await metadata_.read(read);
     result = view.take(read, reply);
+    if (is_first) view.begins(++moments_);
 }
 
 Task<Result<>> RadosStore::complete(const Call& call, std::string space, Views& views,
@@ -440,12 +422,31 @@ Task<Result<>> RadosStore::complete(const Call& call, std::string space, Views& 
         last_time_ = std::max(last_time_, now);
         for (Member* each : members) {
             each->commit = {.epoch = {++last_epoch_}, .time = last_time_};
-            each->verdict = each->rewrite == nullptr
-                                ? each->plan.run(views, each->commit.epoch, each->commit.time)
-                                : apply(views.begin()->second, *each->rewrite);
+            each->verdict = run(space, views, *each);
         }
         if (std::ranges::all_of(views | std::views::values, &View::is_complete)) co_return {};
     }
+}
+
+Result<> RadosStore::run(const std::string& space, Views& views, Member& member) {
+    if (member.rewrite != nullptr) return apply(views.begin()->second, *member.rewrite);
+    member.replay.reset();
+    if (member.notes_reply) {
+        ROS2S_TRY_ASSIGN(member.replay, noted_reply(space, views.begin()->second, member));
+        if (member.replay) return {};
+    }
+    ROS2S_TRY(member.plan.run(views, member.commit.epoch, member.commit.time));
+    if (!member.notes_reply) return {};
+    member.reply = {.state = Coordination::State::committed,
+                    .transaction = {},
+                    .sequence = member.transaction.id.sequence,
+                    .digest = digest_of(member.transaction),
+                    .epoch = member.commit.epoch.value,
+                    .time = member.commit.time,
+                    .participants = {},
+                    .before = {}};
+    views.begin()->second.set(reply_key(member.transaction.id), encode(member.reply));
+    return {};
 }
 
 Pending RadosStore::changes_of(const View& view, std::span<Member* const> members) {
@@ -498,7 +499,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
         }
     }
     ROS2S_CO_TRY(call.check(reactor_.now()));
-    const bool is_named = keeps_reply(transaction);
+    const bool is_named = keeps_reply(transaction) && !members[0]->notes_reply;
     const auto decider = is_named ? participants.end() : decider_of(participants);
     if (!is_named && participants.size() <= 1) {
         // One object: a change of it is atomic. Without a change its state was read at one instant.
@@ -520,6 +521,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
             changed = is_made ? Result<>() : fail(Code::busy);
         }
         if (!changed) co_return co_await outcome_of(changed.error(), space, members);
+        forget_dropped_notes(space, *only.view);
     } else {
         Coordination record{.transaction = Uuid::make(reactor_.secrets()),
                             .sequence = transaction.id.sequence,
@@ -562,6 +564,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
         const auto executed = co_await coordinator_.execute(call, space, location, record,
                                                             participants, even_if_full);
         is_whole = executed && *executed;
+        if (is_named) distrust_slot({location.object, location.key});
         if (!executed) {
             logs_.erase(location.object);
             co_return co_await outcome_of(executed.error(), space, members);
@@ -682,6 +685,8 @@ void RadosStore::guess_absent(const Transaction& transaction, Views& views) {
 }
 
 void RadosStore::remember(const std::string& space, View view, const Pending& stored) {
+    // Others may have made it and removed it again since it was read.
+    if (!view.exists()) view.begins(++moments_);
     view.adopt(stored);
     const size_t bytes = view.bytes();
     if (known_bytes_ + bytes > known_bytes_max) {

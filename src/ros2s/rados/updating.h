@@ -62,8 +62,12 @@ struct RadosStore::Member {
     Result<> verdict;  // of the plan
     object::Commit commit;
     std::optional<Result<object::Commit>> result;
-    Rewrite* rewrite = nullptr;        // instead of the plan
-    KeyMutexes::Hold* hold = nullptr;  // the mutexes of its objects, if they are several
+    // It is named, and shares changes: its reply is noted with its object.
+    bool notes_reply = false;
+    Coordination reply;
+    std::optional<object::Commit> replay;  // it was done before
+    Rewrite* rewrite = nullptr;            // instead of the plan
+    KeyMutexes::Hold* hold = nullptr;      // the mutexes of its objects, if they are several
 };
 struct RadosStore::Group {
     explicit Group(Reactor& reactor) : done(reactor) {}

@@ -90,6 +90,7 @@ void View::made(const Head& head, std::string head_bytes) {
     head_ = head;
     head_bytes_ = std::move(head_bytes);
     cover_all();
+    know(inline_key, {});
 }
 
 void View::begin_with(View known) {

@@ -53,6 +53,10 @@ class View {
     // What a change must be conditional on beside the head.
     [[nodiscard]] const std::set<std::string>& guessed_keys() const { return guessed_keys_; }
     [[nodiscard]] bool is_loaded() const { return is_loaded_; }
+    // A moment of the store. At some time before, the object was in a state from which it has got
+    // into this one by changes of this store alone.
+    [[nodiscard]] uint64_t since() const { return since_; }
+    void begins(uint64_t moment) { since_ = moment; }
     // The key's value before the changes, if it is known.
     [[nodiscard]] const std::string& stored(const std::string& key) const;
     // The next read; after it, take() is called. Then the changes are gone.
@@ -88,6 +92,7 @@ class View {
 
     object::ObjectId object_;
     bool is_loaded_ = false;
+    uint64_t since_ = 0;
     Head head_;
     std::string head_bytes_;
     std::map<std::string, std::string> values_;   // as they are stored; empty: no such key

@@ -1,0 +1,344 @@
+// Replies to named transactions: each client's are in one object, a slot each. Writes that share
+// changes note theirs with the object that they change (docs/formats/rados.md). Later, many by one
+// change, they get into the slots.
+//
+// A note goes from its object only after its slot has it, and with a change of the head. So a write
+// that is conditional on a head, in an object without its note, was not done before, if the slot
+// did not have it when it was read after that head, or after one from which this store alone has
+// made it.
+#include <algorithm>
+#include <deque>
+#include <ranges>
+
+#include "updating.h"
+
+namespace ros2s::rados {
+namespace {
+
+using namespace object;
+
+// How long a reply is in its object alone; and how long what was read of a slot is believed, while
+// nobody else changes the object. A request that arrives later than after both is stale everywhere.
+constexpr Duration reply_delay = std::chrono::seconds(1), slot_trust = std::chrono::seconds(1);
+constexpr size_t slots_max = 65536, notes_max = 65536, noted_objects_max = 16384;
+constexpr size_t slots_at_once = 64;
+
+// How the `c` of replies begins: of a client whose earlier replies may have been removed, or not.
+const std::string returned = "r", first_time = "n";
+
+// `last`: of the transaction's slot.
+Result<std::optional<Commit>> judge(const Transaction& transaction, const Coordination& last) {
+    const uint64_t sequence = transaction.id.sequence;
+    if (sequence < last.sequence) return fail(Code::stale);
+    if (sequence > last.sequence) return std::nullopt;
+    if (transaction.is_new || digest_of(transaction) != last.digest) return fail(Code::name_taken);
+    return Commit{.epoch = {last.epoch}, .time = last.time, .replayed = true};
+}
+
+}  // namespace
+
+RadosStore::SlotName RadosStore::slot_of(const std::string& space, const OperationId& id) {
+    return {{space, replies_name(id.owner, id.client)}, slot_key(id.slot)};
+}
+
+Task<Result<std::optional<Commit>>> RadosStore::stored_reply(const Call& call,
+                                                             const Transaction& transaction,
+                                                             RecordLocation& location) {
+    ROS2S_CO_TRY_ASSIGN(const Coordination record,
+                        co_await read_reply(call, transaction, location));
+    const SlotName name{location.object, location.key};
+    const auto slot = slots_.find(name);
+    if (slot != slots_.end() && slot->second.last.sequence > record.sequence) {
+        // It is noted with an object, and not stored yet.
+        ROS2S_CO_TRY_ASSIGN(const auto noted, judge(transaction, slot->second.last));
+        if (noted) co_return noted;
+    }
+    if (location.bytes.empty()) {
+        const bool may_be_done = !transaction.is_new && location.made.starts_with(returned);
+        co_return may_be_done ? Result<std::optional<Commit>>(fail(Code::expired)) : std::nullopt;
+    }
+    ROS2S_CO_TRY_ASSIGN(const auto reply, judge(transaction, record));
+    // Its objects may be locked still, and need the record.
+    ROS2S_CO_TRY(co_await finish_slot(name, record));
+    co_return reply;
+}
+
+Task<Result<Coordination>> RadosStore::read_reply(const Call& call, const Transaction& transaction,
+                                                  RecordLocation& location) {
+    while (true) {
+        ROS2S_CO_TRY_ASSIGN(Coordination record, co_await decided_reply(call, location));
+        if (location.object_exists) co_return record;
+        ROS2S_CO_TRY(co_await make_replies(transaction, location));
+    }
+}
+
+Task<Result<Coordination>> RadosStore::decided_reply(const Call& call, RecordLocation& location) {
+    const Time until = reactor_.now() + options_.patience;
+    while (true) {
+        ROS2S_CO_TRY(call.check(reactor_.now()));
+        const auto found = co_await read_with_others(location.object, {location.key, made_key});
+        ROS2S_CO_TRY(take(location, found));
+        Coordination record;
+        if (location.bytes.empty()) co_return record;
+        ROS2S_CO_TRY(decode(location.bytes, record));
+        if (record.state != Coordination::State::pending) co_return record;
+        // Another client's, or of one that is gone.
+        if (reactor_.now() >= until) {
+            ROS2S_CO_TRY(
+                co_await coordinator_.abort(location.object, location.key, location.bytes, record));
+        } else {
+            co_await sleep_for(reactor_, std::chrono::milliseconds(2 + reactor_.random().below(8)));
+        }
+    }
+}
+
+// The replies of a client that has none. Where replies were removed, some may have been its own.
+Task<Result<>> RadosStore::make_replies(const Transaction& transaction,
+                                        const RecordLocation& location) {
+    const bool may_return = !transaction.is_new || transaction.id.sequence > 1;
+    bool are_dropped = false;
+    if (may_return) {
+        const Read read{.object = {location.object.space, dropped_name}, .keys = {mark_key}};
+        const auto found = co_await metadata_.read(read);
+        if (!found && found.error().code != Code::not_found) co_return fail(found.error());
+        are_dropped = found.has_value();
+    }
+    if (are_dropped && !transaction.is_new) co_return fail(Code::expired);
+    const std::string made =
+        (are_dropped ? returned : first_time) + Uuid::make(reactor_.secrets()).to_string();
+    const Change make{.object = location.object,
+                      .expect = Change::Expect::absent,
+                      .set = {{made_key, made}},
+                      .even_if_full = true};
+    const auto done = co_await metadata_.apply(make);
+    if (!done && done.error().code != Code::condition_failed) co_return done;
+    co_return Result<>{};
+}
+
+Task<Result<>> RadosStore::finish_slot(const SlotName& name, const Coordination& record) {
+    const auto finished = finished_.find(name);
+    if (finished != finished_.end() && finished->second == record.transaction) {
+        co_return Result<>{};
+    }
+    co_return co_await coordinator_.finish(name.first.space, record);
+}
+
+// ---- slots of writers ----------------------------------------------------------------------
+
+void RadosStore::distrust_slot(const SlotName& name) {
+    if (const auto slot = slots_.find(name); slot != slots_.end()) slot->second.asked = 0;
+}
+
+void RadosStore::distrust_old_slots(const std::string& space, std::span<Member* const> members) {
+    for (const Member* each : members) {
+        if (!each->notes_reply) continue;
+        const auto slot = slots_.find(slot_of(space, each->transaction.id));
+        if (slot == slots_.end()) continue;
+        if (reactor_.now() - slot->second.asked_at >= slot_trust) slot->second.asked = 0;
+    }
+}
+
+Task<bool> RadosStore::know_slots(std::string space, const Views& views,
+                                  std::span<Member* const> members) {
+    bool are_known = true;
+    Nursery nursery(reactor_, slots_at_once);
+    for (Member* each : members) {
+        if (!each->notes_reply || each->replay) continue;
+        const uint64_t since = std::max(views.begin()->second.since(), moved_);
+        const auto slot = slots_.find(slot_of(space, each->transaction.id));
+        if (slot != slots_.end() && slot->second.asked > since) continue;
+        are_known = false;
+        co_await nursery.spawn(read_slot(space, *each));
+    }
+    co_await nursery.join();
+    co_return are_known;
+}
+
+Task<> RadosStore::read_slot(std::string space, Member& member) {
+    const SlotName name = slot_of(space, member.transaction.id);
+    RecordLocation location{.object = name.first, .key = name.second, .bytes = {}};
+    const uint64_t moment = ++moments_;
+    const Time asked_at = reactor_.now();
+    auto record = co_await read_reply(member.call, member.transaction, location);
+    if (record && record->sequence == member.transaction.id.sequence) {
+        const auto finished = co_await finish_slot(name, *record);
+        if (!finished) record = fail(finished.error());
+    }
+    if (!record) {
+        member.result = fail(record.error());
+        co_return;
+    }
+    if (slots_.size() >= slots_max) {
+        std::set<SlotName> needed;
+        for (const auto& [object, key] : noted_ | std::views::keys) {
+            const auto place = place_of_reply_key(key);
+            needed.insert({{object.space, place->replies}, place->slot});
+        }
+        std::erase_if(slots_, [&needed](const auto& each) { return !needed.contains(each.first); });
+    }
+    WriterSlot& slot = slots_[name];
+    slot.asked = moment;
+    slot.asked_at = asked_at;
+    slot.may_be_lost = location.bytes.empty() && location.made.starts_with(returned);
+    if (record->sequence > slot.last.sequence) slot.last = std::move(*record);
+}
+
+Result<std::optional<Commit>> RadosStore::noted_reply(const std::string& space, View& view,
+                                                      const Member& member) const {
+    const Transaction& transaction = member.transaction;
+    Coordination noted;
+    const std::string& value = view.get(reply_key(transaction.id));
+    if (!value.empty()) ROS2S_TRY(decode(value, noted));
+    ROS2S_TRY_ASSIGN(const auto in_object, judge(transaction, noted));
+    if (in_object) return in_object;
+    const auto found = slots_.find(slot_of(space, transaction.id));
+    if (found == slots_.end()) return std::nullopt;
+    const WriterSlot& slot = found->second;
+    const bool is_empty = noted.sequence == 0 && slot.last.sequence == 0;
+    if (slot.may_be_lost && is_empty && !transaction.is_new) return fail(Code::expired);
+    return judge(transaction, slot.last);
+}
+
+// ---- notes ---------------------------------------------------------------------------------
+
+void RadosStore::note_reply(const std::string& space, const Member& member) {
+    const Coordination& reply = member.reply;
+    WriterSlot& slot = slots_[slot_of(space, member.transaction.id)];
+    if (reply.sequence > slot.last.sequence) slot.last = reply;
+    const ObjectId object = member.transaction.operations[0].object;
+    // What has no room is left to the sweep.
+    if (noted_.size() < notes_max) {
+        noted_[{{space, object_name(object)}, reply_key(member.transaction.id)}] = reply;
+    }
+    (void)storing_.try_spawn(store_replies());
+}
+
+Task<> RadosStore::store_replies() {
+    for (bool is_last = false; !noted_.empty() && !is_last;) {
+        co_await sleep_for(reactor_, reply_delay, closing_.token());
+        is_last = closing_.stop_requested();
+        co_await store_noted();
+    }
+}
+
+Task<> RadosStore::store_noted() {
+    const auto noted = noted_;
+    std::map<ObjectName, std::map<std::string, Coordination>> wanted;
+    const auto place_of = [](const auto& each) {
+        const auto& [object, key] = each.first;
+        const auto place = place_of_reply_key(key);
+        return SlotName{{object.space, place->replies}, place->slot};
+    };
+    for (const auto& each : noted) {
+        const auto [replies, slot] = place_of(each);
+        Coordination& reply = wanted[replies][slot];
+        if (each.second.sequence > reply.sequence) reply = each.second;
+    }
+    std::set<SlotName> stored;
+    for (auto& [replies, slots] : wanted) {
+        (void)co_await put_replies(replies, std::move(slots), stored);  // or the next time
+    }
+    for (const auto& each : noted) {
+        if (!stored.contains(place_of(each))) continue;
+        const auto& [object, key] = each.first;
+        if (stored_notes_.size() >= noted_objects_max) stored_notes_.erase(stored_notes_.begin());
+        stored_notes_[object][key] = encode(each.second);
+        const auto now = noted_.find(each.first);
+        if (now->second.sequence == each.second.sequence) noted_.erase(now);
+    }
+}
+
+Task<Result<>> RadosStore::put_replies(ObjectName replies,
+                                       std::map<std::string, Coordination> wanted,
+                                       std::set<SlotName>& stored) {
+    Read read{.object = replies, .keys = {made_key}};
+    for (const std::string& slot : wanted | std::views::keys) read.keys.push_back(slot);
+    const auto found = co_await metadata_.read(read);
+    if (!found && found.error().code != Code::not_found) co_return fail(found.error());
+    const auto value_of = [&found](const std::string& key) {
+        const auto value = found->values.find(key);
+        return value == found->values.end() ? std::string() : value->second;
+    };
+    Change change{.object = replies,
+                  .set = {{mark_key, Uuid::make(reactor_.secrets()).to_string()}},
+                  .even_if_full = true};
+    std::set<SlotName> changed;
+    for (const auto& [slot, reply] : wanted) {
+        Coordination before;
+        if (found && !value_of(slot).empty()) ROS2S_CO_TRY(decode(value_of(slot), before));
+        // Without replies, a sweep has removed them: repetitions are `expired`.
+        if (!found ||
+            (before.sequence >= reply.sequence && before.state == Coordination::State::committed)) {
+            stored.emplace(replies, slot);
+            continue;
+        }
+        if (before.sequence != 0 && before.state == Coordination::State::pending) continue;
+        ROS2S_CO_TRY(co_await finish_slot({replies, slot}, before));
+        change.equal.emplace_back(slot, value_of(slot));
+        change.set.emplace_back(slot, encode(reply));
+        changed.emplace(replies, slot);
+    }
+    if (changed.empty()) co_return Result<>{};
+    change.equal.emplace_back(made_key, value_of(made_key));
+    const auto put = co_await metadata_.apply(change);
+    if (put) stored.merge(changed);
+    co_return put;
+}
+
+Task<Result<>> RadosStore::store_notes(const Call& call, std::string space,
+                                       std::map<std::string, std::string> noted) {
+    while (!noted.empty()) {
+        const auto place = place_of_reply_key(noted.begin()->first);
+        if (!place) co_return fail(Code::corrupt);
+        // All of one client at once.
+        const ObjectName replies{space, place->replies};
+        std::map<std::string, Coordination> wanted;
+        for (const auto& [key, value] : noted) {
+            const auto each = place_of_reply_key(key);
+            if (!each || each->replies != replies.name) continue;
+            ROS2S_CO_TRY(decode(value, wanted[each->slot]));
+        }
+        std::set<SlotName> stored;
+        const auto put = co_await put_replies(replies, std::move(wanted), stored);
+        if (!put && put.error().code != Code::condition_failed) co_return put;
+        std::erase_if(noted, [&](const auto& each) {
+            const auto at = place_of_reply_key(each.first);
+            return at && stored.contains({replies, at->slot});
+        });
+        if (stored.empty()) {
+            RecordLocation location{.object = replies, .key = place->slot, .bytes = {}};
+            ROS2S_CO_TRY(co_await decided_reply(call, location));
+        }
+        // What was read of slots before does not count any more.
+        moved_ = ++moments_;
+    }
+    co_return Result<>{};
+}
+
+bool RadosStore::is_stored_note(const std::string& space, const View& view,
+                                const std::string& key) const {
+    const auto notes = stored_notes_.find({space, object_name(view.object())});
+    if (notes == stored_notes_.end()) return false;
+    const auto note = notes->second.find(key);
+    return note != notes->second.end() && note->second == view.stored(key);
+}
+
+void RadosStore::drop_stored_notes(const std::string& space, View& view) {
+    const auto notes = stored_notes_.find({space, object_name(view.object())});
+    if (notes == stored_notes_.end()) return;
+    for (const auto& [key, value] : notes->second) {
+        if (view.stored(key) == value && !view.changes().contains(key)) view.remove(key);
+    }
+}
+
+// Those that were replaced by a later one get there again.
+void RadosStore::forget_dropped_notes(const std::string& space, const View& view) {
+    const auto notes = stored_notes_.find({space, object_name(view.object())});
+    if (notes == stored_notes_.end()) return;
+    std::erase_if(notes->second, [&view](const auto& each) {
+        return view.changes().contains(each.first) || view.stored(each.first) != each.second;
+    });
+    if (notes->second.empty()) stored_notes_.erase(notes);
+}
+
+}  // namespace ros2s::rados
