@@ -189,7 +189,8 @@ Task<> History::judge_space(ObjectStore& store, uint64_t used) {
             co_return;
         }
         space = *found;
-        if (space.free_bytes + used == space.total_bytes) co_return;
+        // Blocks that are kept for overwrites count only when they are used.
+        if (space.free_bytes == space.total_bytes - std::min(used, space.total_bytes)) co_return;
         co_await sleep_for(reactor_, std::chrono::milliseconds(1 + i));
     }
     problem(fmt::format("{} bytes are free, but {} - {} should be", space.free_bytes,
