@@ -51,7 +51,8 @@ TEST(ServerAddress, a_provider_on_a_device_needs_its_name) {
     const auto way_by = [](const char* provider, Report& report) {
         const auto uri = Uri::parse(fmt::format("ros2s://engine-1/pool/main{}", provider), report);
         EXPECT_TRUE(uri) << report.text();
-        return data_way({.control = "engine-1:7400", .name = "engine-1"}, *uri, report);
+        return data_way({.control = "engine-1:7400", .name = "engine-1", .same_machine = false},
+                        *uri, report);
     };
     Report report;
     for (const char* none : {"", "?provider=tls", "?provider=shm"}) {
