@@ -42,11 +42,8 @@ Coordinator::Unapplied Coordinator::unapplied(const Participant& participant) {
 Result<> take(RecordLocation& location, const Result<ReadReply>& reply) {
     if (!reply && reply.error().code != Code::not_found) return fail(reply.error());
     location.object_exists = reply.has_value();
-    const auto value = [&](const std::string& key) {
-        return reply && reply->values.contains(key) ? reply->values.at(key) : std::string();
-    };
-    location.bytes = value(location.key);
-    location.made = value(made_key);
+    location.bytes = reply ? reply->value(location.key) : "";
+    location.made = reply ? reply->value(made_key) : "";
     return {};
 }
 

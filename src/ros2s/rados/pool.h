@@ -62,6 +62,12 @@ struct ReadReply {
     std::map<std::string, std::string> values;  // of the keys that exist, and of the range
     bool more = false;                          // the range may have more keys
     std::string last;  // the last key that the range was read to, if `more`
+
+    // Empty: there is no such key. No value is empty.
+    [[nodiscard]] std::string value(const std::string& key) const {
+        const auto found = values.find(key);
+        return found == values.end() ? std::string() : found->second;
+    }
 };
 
 // The first page of all keys with the prefix.

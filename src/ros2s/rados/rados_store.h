@@ -211,10 +211,6 @@ class RadosStore final : public object::ObjectStore {
     struct Member;
     struct Group;
     struct Rewrite;
-    // Cuts the payload into runs and starts to write them. Errors: corrupt, those of the call.
-    Task<Result<>> send_payload(const Call& call, std::string space,
-                                const object::Transaction& transaction, Payload& payload);
-    Task<> write_run(ObjectName name, ConstBytes bytes, Result<>& result);
     // It is of one object, and may be made by one change with others of that object.
     [[nodiscard]] bool can_share(const object::Transaction& transaction) const;
     Task<> update_together(std::string space, object::ObjectId object, Member& member);
@@ -262,10 +258,7 @@ class RadosStore final : public object::ObjectStore {
     // condition. False if they have none there.
     Task<Result<bool>> has_published(std::string space, std::span<Member* const> members);
     [[nodiscard]] Pending changes_of(const View& view, std::span<Member* const> members);
-    [[nodiscard]] bool has_room_inline(const ObjectName& object) const;
-    void note_room(const ObjectName& object, const Pending& stored);
     [[nodiscard]] bool keeps_reply(const object::Transaction& transaction) const;
-    [[nodiscard]] DataId next_data(bool is_inline);
 
     // replying.cc: what slots say, in their places, and of writes that share changes first in the
     // object that was written
@@ -313,6 +306,15 @@ class RadosStore final : public object::ObjectStore {
     // The view's changes remove what slots have; and they are made.
     void drop_stored_notes(const std::string& space, View& view);
     void forget_dropped_notes(const std::string& space, const View& view);
+
+    // payload.cc
+    // Cuts the payload into runs and starts to write them. Errors: corrupt, those of the call.
+    Task<Result<>> send_payload(const Call& call, std::string space,
+                                const object::Transaction& transaction, Payload& payload);
+    Task<> write_run(ObjectName name, ConstBytes bytes, Result<>& result);
+    [[nodiscard]] DataId next_data(bool is_inline);
+    [[nodiscard]] bool has_room_inline(const ObjectName& object) const;
+    void note_room(const ObjectName& object, const Pending& stored);
 
     // rewriting.cc: segments of many parts are written anew
     void start_rewriting(const std::string& space, object::ObjectId object, const std::string& key);

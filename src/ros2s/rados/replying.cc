@@ -255,17 +255,13 @@ Task<Result<>> RadosStore::put_replies(ObjectName replies,
     for (const std::string& slot : wanted | std::views::keys) read.keys.push_back(slot);
     const auto found = co_await metadata_.read(read);
     if (!found && found.error().code != Code::not_found) co_return fail(found.error());
-    const auto value_of = [&found](const std::string& key) {
-        const auto value = found->values.find(key);
-        return value == found->values.end() ? std::string() : value->second;
-    };
     Change change{.object = replies,
                   .set = {{mark_key, Uuid::make(reactor_.secrets()).to_string()}},
                   .even_if_full = true};
     std::set<SlotName> changed;
     for (const auto& [slot, reply] : wanted) {
         Coordination before;
-        if (found && !value_of(slot).empty()) ROS2S_CO_TRY(decode(value_of(slot), before));
+        if (found && !found->value(slot).empty()) ROS2S_CO_TRY(decode(found->value(slot), before));
         // Without replies, a sweep has removed them: repetitions are `expired`.
         if (!found ||
             (before.sequence >= reply.sequence && before.state == Coordination::State::committed)) {
@@ -274,12 +270,12 @@ Task<Result<>> RadosStore::put_replies(ObjectName replies,
         }
         if (before.sequence != 0 && before.state == Coordination::State::pending) continue;
         ROS2S_CO_TRY(co_await finish_slot({replies, slot}, before));
-        change.equal.emplace_back(slot, value_of(slot));
+        change.equal.emplace_back(slot, found->value(slot));
         change.set.emplace_back(slot, encode(reply));
         changed.emplace(replies, slot);
     }
     if (changed.empty()) co_return Result<>{};
-    change.equal.emplace_back(made_key, value_of(made_key));
+    change.equal.emplace_back(made_key, found->value(made_key));
     const auto put = co_await metadata_.apply(change);
     if (put) stored.merge(changed);
     co_return put;

@@ -1,4 +1,4 @@
-// What an update of a RadosStore is made of, for updating.cc and rewriting.cc.
+// What an update of a RadosStore is made of, for updating.cc, payload.cc and rewriting.cc.
 #pragma once
 #include <deque>
 #include <map>
