@@ -230,7 +230,7 @@ class RadosStore final : public object::ObjectStore {
     static void guess_absent(const object::Transaction& transaction, Views& views);
     // Plans one after those before it.
     [[nodiscard]] Result<> run(const std::string& space, Views& views, Member& member);
-    Task<Result<>> end_decisions(const Call& call, std::string space, const Views& views);
+    Task<Result<>> end_decisions(const Call& call, std::string space, Views& views);
     // The object that can decide a transaction without a name; end(): none can.
     [[nodiscard]] static std::vector<Participant>::const_iterator decider_of(
         const std::vector<Participant>& participants);
@@ -381,7 +381,6 @@ class RadosStore final : public object::ObjectStore {
     std::map<ObjectName, std::map<std::string, std::string>> stored_notes_;
     // Counts reads of slots and objects, to tell which was first.
     uint64_t moments_ = 0;
-    uint64_t moved_ = 0;  // when replies of others were moved last
     StopSource closing_;
     Nursery storing_;   // store_replies()
     Nursery applying_;  // what was decided

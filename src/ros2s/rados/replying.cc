@@ -144,7 +144,7 @@ Task<bool> RadosStore::know_slots(std::string space, const Views& views,
     Nursery nursery(reactor_, slots_at_once);
     for (Member* each : members) {
         if (!each->notes_reply || each->replay) continue;
-        const uint64_t since = std::max(views.begin()->second.since(), moved_);
+        const uint64_t since = views.begin()->second.since();
         const auto slot = slots_.find(slot_of(space, each->transaction.id));
         if (slot != slots_.end() && slot->second.asked > since) continue;
         are_known = false;
@@ -305,8 +305,6 @@ Task<Result<>> RadosStore::store_notes(const Call& call, std::string space,
             RecordLocation location{.object = replies, .key = place->slot, .bytes = {}};
             ROS2S_CO_TRY(co_await decided_reply(call, location));
         }
-        // What was read of slots before does not count any more.
-        moved_ = ++moments_;
     }
     co_return Result<>{};
 }

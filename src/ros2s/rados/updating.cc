@@ -256,8 +256,8 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
 
 // Those of an object that may go now. Whoever meets a lock of one would take it for aborted.
 // Replies that go are stored first.
-Task<Result<>> RadosStore::end_decisions(const Call& call, std::string space, const Views& views) {
-    for (const View& view : views | std::views::values) {
+Task<Result<>> RadosStore::end_decisions(const Call& call, std::string space, Views& views) {
+    for (View& view : views | std::views::values) {
         std::map<std::string, std::string> noted;
         for (const auto& [key, value] : view.changes()) {
             if (!key.starts_with(decision_tag) || view.stored(key).empty()) continue;
@@ -274,7 +274,10 @@ Task<Result<>> RadosStore::end_decisions(const Call& call, std::string space, co
             });
             ROS2S_CO_TRY(co_await coordinator_.finish(space, record));
         }
+        if (noted.empty()) continue;
         ROS2S_CO_TRY(co_await store_notes(call, space, std::move(noted)));
+        // A write of this object that comes after the change reads its slot again.
+        view.begins(++moments_);
     }
     co_return Result<>{};
 }

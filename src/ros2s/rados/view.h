@@ -54,7 +54,8 @@ class View {
     [[nodiscard]] const std::set<std::string>& guessed_keys() const { return guessed_keys_; }
     [[nodiscard]] bool is_loaded() const { return is_loaded_; }
     // A moment of the store. At some time before, the object was in a state from which it has got
-    // into this one by changes of this store alone.
+    // into this one by changes of this store alone. And replies that these have moved out of the
+    // object were in their slots by then.
     [[nodiscard]] uint64_t since() const { return since_; }
     void begins(uint64_t moment) { since_ = moment; }
     // The key's value before the changes, if it is known.

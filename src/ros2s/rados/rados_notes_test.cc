@@ -1,0 +1,186 @@
+// Notes of replies on their way to slots (docs/formats/rados.md), when others move replies, when
+// requests of one client's replies take long, and when slots change meanwhile.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ros2s/object/test_support/batch.h"
+#include "ros2s/rados/keys.h"
+#include "ros2s/rados/rados_store.h"
+#include "ros2s/rados/records.h"
+#include "ros2s/rados/sim/sim_rados.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::rados {
+namespace {
+
+using object::AkeyAddress;
+using object::Batch;
+using object::ContainerId;
+
+Uuid client(uint8_t number) {
+    Uuid uuid;
+    uuid.bytes[0] = number;
+    return uuid;
+}
+
+std::string replies_of(uint8_t number) { return replies_name({}, client(number)); }
+
+AkeyAddress array_of(uint8_t number) { return {{number, 0}, "0", "data"}; }
+
+// Reads of some objects take long, and may get no answer.
+class NotedPool final : public Pool {
+  public:
+    NotedPool(SimRados& cluster, Reactor& reactor, Duration delay_max)
+        : cluster_(cluster),
+          pool_(cluster, {.delay_max = delay_max, .dies_at = {}}),
+          reactor_(reactor) {}
+    void count_reads(std::string name) {
+        counted_ = std::move(name);
+        reads_ = 0;
+    }
+    [[nodiscard]] size_t reads() const { return reads_; }
+    // Of objects whose names begin so.
+    void slow(std::string prefix, Duration time, bool answers = true) {
+        slow_ = std::move(prefix);
+        time_ = time;
+        answers_ = answers;
+    }
+    // Before each change of the object, something changes it.
+    void race(std::string name, void (*change)(SimRados::Object&)) {
+        raced_ = std::move(name);
+        change_ = change;
+    }
+
+    [[nodiscard]] std::string name() const override { return pool_.name(); }
+    [[nodiscard]] std::string description() const override { return pool_.description(); }
+    Task<Result<>> apply(const Change& change) override {
+        if (change.object.name == raced_) change_(cluster_.objects().at(change.object));
+        return pool_.apply(change);
+    }
+    Task<Result<ReadReply>> read(const Read& read) override {
+        if (read.object.name == counted_) ++reads_;
+        if (!slow_.empty() && read.object.name.starts_with(slow_)) {
+            co_await sleep_for(reactor_, time_);
+            if (!answers_) co_return fail(Code::deadline);
+        }
+        co_return co_await pool_.read(read);
+    }
+    Task<Result<uint64_t>> read_data(const ObjectName& object, uint64_t offset,
+                                     Bytes into) override {
+        return pool_.read_data(object, offset, into);
+    }
+    [[nodiscard]] std::unique_ptr<Listing> list(std::string space) override {
+        return pool_.list(std::move(space));
+    }
+    Task<Result<object::PoolSpace>> space() override { return pool_.space(); }
+
+  private:
+    SimRados& cluster_;
+    SimPool pool_;
+    Reactor& reactor_;
+    std::string counted_, slow_, raced_;
+    size_t reads_ = 0;
+    Duration time_{};
+    bool answers_ = true;
+    void (*change_)(SimRados::Object&) = nullptr;
+};
+
+struct NotingStore {
+    NotingStore(SimRados& its_cluster, Reactor& its_reactor, Duration delay_max = {})
+        : cluster(its_cluster), reactor(its_reactor), pool(its_cluster, its_reactor, delay_max) {}
+    Task<> open() {
+        Report report;
+        auto opened = co_await RadosStore::open({}, reactor, pool, pool, {}, report);
+        EXPECT_TRUE(opened) << report.text();
+        store = std::move(*opened);
+        container = (co_await store->create_container({}, {.label = "c"}))->id;
+    }
+    // A write of the client's own array, sent for the first time.
+    Task<Result<>> write(uint8_t number, uint32_t slot, uint64_t sequence, AkeyAddress place,
+                         Call call = {}) {
+        const Batch batch =
+            Batch().write(place, 0, "data").id({client(number), slot, sequence}).is_new();
+        const auto done = co_await store->update(call, container, batch.transaction());
+        co_return done ? Result<>() : fail(done.error());
+    }
+    Task<> write_to(uint8_t number, uint32_t slot, AkeyAddress place, Call call, Result<>& result) {
+        result = co_await write(number, slot, 1, std::move(place), call);
+    }
+    // Of the reply in the slot; 0: none.
+    [[nodiscard]] uint64_t stored(uint8_t number, uint32_t slot) const {
+        const auto& omap = cluster.objects().at({space_of(container), replies_of(number)}).omap;
+        const auto value = omap.find(slot_key(slot));
+        Coordination reply;
+        if (value != omap.end()) EXPECT_TRUE(decode(value->second, reply));
+        return reply.sequence;
+    }
+
+    SimRados& cluster;
+    Reactor& reactor;
+    NotedPool pool;
+    std::unique_ptr<RadosStore> store;
+    ContainerId container;
+};
+
+void with_store(Task<> (*test)(Reactor&, NotingStore&), Duration delay_max = {}) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run([](Reactor& reactor, SimRados& rados, Duration delay, auto* body) -> Task<> {
+        NotingStore noting(rados, reactor, delay);
+        co_await noting.open();
+        co_await body(reactor, noting);
+        co_await noting.store->close();
+        co_await rados.close();
+    }(world.core(), cluster, delay_max, test));
+}
+
+// ---- others move replies -------------------------------------------------------------------
+
+constexpr uint64_t removed_files = 40;
+
+// Each removal moves the note of a write.
+Task<> write_and_remove(NotingStore& noting, uint8_t number, size_t& writing, Event& all_written) {
+    for (uint64_t file = 1; file <= removed_files; ++file) {
+        EXPECT_TRUE(co_await noting.write(number, 0, file, {{number, file}, "0", "data"}));
+    }
+    if (--writing == 0) all_written.set();
+    co_await all_written;
+    for (uint64_t file = 1; file <= removed_files; ++file) {
+        const Batch punch = Batch().punch_object({number, file});
+        EXPECT_TRUE(co_await noting.store->update({}, noting.container, punch.transaction()));
+    }
+}
+
+template <uint8_t removers>
+Task<> write_beside_removals(Reactor& reactor, NotingStore& noting) {
+    constexpr uint64_t writes = 20;
+    size_t writing = removers;
+    Event all_written(reactor);
+    Nursery nursery(reactor, removers);
+    for (uint8_t i = 0; i < removers; ++i) {
+        const auto number = static_cast<uint8_t>(2 + i);
+        co_await nursery.spawn(write_and_remove(noting, number, writing, all_written));
+    }
+    co_await all_written;
+    noting.pool.count_reads(replies_of(1));
+    const Time start = reactor.now();
+    const Call call{.deadline = start + std::chrono::seconds(10)};
+    for (uint64_t sequence = 1; sequence <= writes; ++sequence) {
+        const auto done = co_await noting.write(1, 0, sequence, array_of(1), call);
+        EXPECT_TRUE(done) << sequence << ": " << describe(done.error());
+        if (!done) break;
+    }
+    EXPECT_LT(reactor.now() - start, std::chrono::milliseconds(150));
+    EXPECT_EQ(noting.pool.reads(), 2U) << "before the client has replies, and after";
+    EXPECT_GT(nursery.running(), 0U) << "others still remove files";
+    co_await nursery.join();
+}
+
+TEST(RadosNotes, MovedOnesOfOtherObjectsDoNotDelayAWrite) {
+    with_store(write_beside_removals<8>, std::chrono::milliseconds(2));
+    with_store(write_beside_removals<64>, std::chrono::milliseconds(2));
+}
+
+}  // namespace
+}  // namespace ros2s::rados
