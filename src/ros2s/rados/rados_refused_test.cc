@@ -323,5 +323,45 @@ TEST(RadosRefused, ARecordThatWasMadeStands) {
     world.run(refuse_a_record(world.core(), cluster));
 }
 
+// A write that is sent for the first time, and notes its reply. The other client has changed the
+// object, or removed it and so stored the reply, before the refused client looks.
+Task<> refuse_a_noted_write(Reactor& reactor, SimRados& cluster, bool is_removed) {
+    RefusedClient client(cluster);
+    co_await client.open(reactor);
+    const AkeyAddress place{{2, 1}, "0", "data"};
+    Uuid name;
+    name.bytes[0] = 1;
+    Batch meanwhile;
+    if (is_removed) {
+        meanwhile.punch_object(place.object);
+    } else {
+        meanwhile.write(place, 0, "last");
+    }
+    client.refusing.refuse(publishes, Code::condition_failed,
+                           client.change(reactor, std::move(meanwhile)));
+    Batch batch = Batch().write(place, 0, "once").id({name, 0, 1}).is_new();
+    const auto done = co_await client.refused->update({}, client.container, batch.transaction());
+    EXPECT_TRUE(client.refusing.has_refused());
+    EXPECT_TRUE(done) << describe(done.error());
+    const std::string left = is_removed ? describe(Error{Code::not_found}) : "last";
+    EXPECT_EQ(co_await client.found(place, 4), left) << "it was done again";
+    // Its digest still decides.
+    const Batch other = Batch().write(place, 0, "none").id({name, 0, 1}).is_new();
+    const auto taken = co_await client.refused->update({}, client.container, other.transaction());
+    EXPECT_TRUE(!taken && taken.error().code == Code::name_taken);
+    EXPECT_EQ(co_await client.found(place, 4), left);
+    co_await client.close();
+    co_await cluster.close();
+}
+
+TEST(RadosRefused, ANotedWriteThatWasMadeStands) {
+    for (const bool is_removed : {false, true}) {
+        SCOPED_TRACE(is_removed);
+        sim::World world(1);
+        SimRados cluster(world.core());
+        world.run(refuse_a_noted_write(world.core(), cluster, is_removed));
+    }
+}
+
 }  // namespace
 }  // namespace ros2s::rados

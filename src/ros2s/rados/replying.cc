@@ -26,12 +26,15 @@ constexpr size_t slots_at_once = 64;
 // How the `c` of replies begins: of a client whose earlier replies may have been removed, or not.
 const std::string returned = "r", first_time = "n";
 
-// `last`: of the transaction's slot.
-Result<std::optional<Commit>> judge(const Transaction& transaction, const Coordination& last) {
+// `last`: of the transaction's slot. `was_tried`: this store has sent the change, so that the reply
+// may be to it.
+Result<std::optional<Commit>> judge(const Transaction& transaction, const Coordination& last,
+                                    bool was_tried = false) {
     const uint64_t sequence = transaction.id.sequence;
     if (sequence < last.sequence) return fail(Code::stale);
     if (sequence > last.sequence) return std::nullopt;
-    if (transaction.is_new || digest_of(transaction) != last.digest) return fail(Code::name_taken);
+    const bool may_be_done = !transaction.is_new || was_tried;
+    if (!may_be_done || digest_of(transaction) != last.digest) return fail(Code::name_taken);
     return Commit{.epoch = {last.epoch}, .time = last.time, .replayed = true};
 }
 
@@ -189,14 +192,14 @@ Result<std::optional<Commit>> RadosStore::noted_reply(const std::string& space, 
     Coordination noted;
     const std::string& value = view.get(reply_key(transaction.id));
     if (!value.empty()) ROS2S_TRY(decode(value, noted));
-    ROS2S_TRY_ASSIGN(const auto in_object, judge(transaction, noted));
+    ROS2S_TRY_ASSIGN(const auto in_object, judge(transaction, noted, member.was_tried));
     if (in_object) return in_object;
     const auto found = slots_.find(slot_of(space, transaction.id));
     if (found == slots_.end()) return std::nullopt;
     const WriterSlot& slot = found->second;
     const bool is_empty = noted.sequence == 0 && slot.last.sequence == 0;
     if (slot.may_be_lost && is_empty && !transaction.is_new) return fail(Code::expired);
-    return judge(transaction, slot.last);
+    return judge(transaction, slot.last, member.was_tried);
 }
 
 // ---- notes ---------------------------------------------------------------------------------

@@ -406,7 +406,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
     const Transaction& transaction = members[0]->transaction;
     const Commit& commit = members[0]->commit;
     const auto begin_to_publish = [&] {
-        for (Member* each : members) each->payload.may_be_seen = true;
+        for (Member* each : members) each->payload.may_be_seen = each->was_tried = true;
     };
     bool is_whole = true;
     // Removals and renames need records, also in a full pool.

@@ -66,8 +66,11 @@ struct RadosStore::Member {
     bool notes_reply = false;
     Coordination reply;
     std::optional<object::Commit> replay;  // it was done before
-    Rewrite* rewrite = nullptr;            // instead of the plan
-    KeyMutexes::Hold* hold = nullptr;      // the mutexes of its objects, if they are several
+    // A change with it was sent. If that was made although it was refused, the reply is found
+    // later.
+    bool was_tried = false;
+    Rewrite* rewrite = nullptr;        // instead of the plan
+    KeyMutexes::Hold* hold = nullptr;  // the mutexes of its objects, if they are several
 };
 struct RadosStore::Group {
     explicit Group(Reactor& reactor) : done(reactor) {}
