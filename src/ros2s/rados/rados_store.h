@@ -198,6 +198,11 @@ class RadosStore final : public object::ObjectStore {
     // Changes the object's head, while it is not locked. False: others were faster each time.
     Task<Result<bool>> touch(const Call& call, std::string space, object::ObjectId object);
     Task<Result<>> sweep_object(const Call& call, std::string space, object::ObjectId object);
+    // `page`: the read that has found them.
+    Task<Result<>> sweep_notes(const Call& call, Read page,
+                               std::map<std::string, std::string> noted);
+    Task<Result<>> unlock_object(const Call& call, ObjectName name);
+    Task<Result<>> remove_if_empty(const Call& call, ObjectName name);
     // The unnamed transactions of another store.
     Task<Result<>> sweep_log(const Call& call, std::string space, std::string log, WallTime before);
     // The replies to one client.

@@ -404,6 +404,56 @@ TEST(RadosSweep, WhatEndsItIsToldRatherThanDamage) {
     }
 }
 
+// Removals of the data that garbage records name take seconds. A writer of this store does not wait
+// for them.
+Task<> sweep_much_garbage(sim::World& world, SimRados& cluster, uint64_t rate) {
+    constexpr uint64_t garbage = 5000;
+    Reactor& reactor = world.core();
+    SimPool pool(cluster, {.delay_max = std::chrono::milliseconds(1), .dies_at = {}});
+    Report report;
+    const auto store = opened_for_sweeps(co_await RadosStore::open(
+        {}, reactor, pool, pool, {.sweep_rate = rate, .keeps_replies = false}, report));
+    const auto container = co_await store->create_container({}, {.label = "c"});
+    Result<object::Commit> done = fail(Code::io);
+    co_await write_file(*store, container->id, "x", done);
+    EXPECT_TRUE(done);
+    const std::string space = space_of(container->id);
+    const ObjectName name{space, object_name(file.object)};
+    const auto now = static_cast<uint64_t>(reactor.wall_time().time_since_epoch().count());
+    for (uint64_t i = 0; i < garbage; ++i) {
+        const std::string data = data_name(file.object, {.time = now, .store = 77, .number = i});
+        cluster.objects()[{space, data}].data = "d";
+        cluster.objects().at(name).omap[garbage_tag + data] = "1";
+    }
+    const Time start = reactor.now();
+    Time swept{};
+    Nursery sweeping(reactor, 1);
+    co_await sweeping.spawn(sweep_and_note(*store, container->id, reactor, swept));
+    while (data_in(cluster) > garbage - 10) {
+        co_await sleep_for(reactor, std::chrono::milliseconds(1));
+    }
+    const Time written = reactor.now();
+    co_await write_file(*store, container->id, "y", done);
+    EXPECT_TRUE(done);
+    EXPECT_LT(reactor.now() - written, std::chrono::milliseconds(100)) << "it waits for the sweep";
+    co_await sweeping.join();
+    if (rate > 0) EXPECT_GE(swept - start, std::chrono::seconds(garbage / rate));
+    EXPECT_EQ(data_in(cluster), 0U) << "the file is in the omap";
+    EXPECT_EQ(remains_in(cluster, 2), std::vector<std::string>{});
+    EXPECT_EQ((co_await read_file(*store, container->id, 1)).value_or(""), "y");
+    co_await store->close();
+    co_await cluster.close();
+}
+
+TEST(RadosSweep, AWriterDoesNotWaitForTheRemovalOfGarbage) {
+    for (const uint64_t rate : {0, 500}) {
+        SCOPED_TRACE(rate);
+        sim::World world(1);
+        SimRados cluster(world.core());
+        world.run(sweep_much_garbage(world, cluster, rate));
+    }
+}
+
 // "done", "replayed" or the error.
 Task<std::string> send_named(RadosStore& store, ContainerId container, object::OperationId id,
                              bool is_new) {

@@ -307,18 +307,16 @@ Task<Result<>> RadosStore::sweep_data(const Call& call, std::string space, Objec
     co_return Result<>{};
 }
 
-// Removes what its garbage records name, decisions when they are applied, and the object if nothing
-// is known of it any more.
+// Removes what its garbage records name, decisions when they are applied, and notes when their
+// slots have the replies; then the object, if nothing else is in it. Writers of this store wait for
+// single changes of it only.
 Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, ObjectId object) {
-    const auto hold = co_await mutexes_.lock({space + object_name(object)});
     const ObjectName name{space, object_name(object)};
-    std::string after = "f";
+    Read read{.object = name,
+              .keys = {},
+              .range = {.prefix = {}, .after = "f", .end = "h", .limit = keys_per_read}};
     while (true) {
         Head head;
-        const Read read{
-            .object = name,
-            .keys = {},
-            .range = {.prefix = {}, .after = after, .end = "h", .limit = keys_per_read}};
         ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
         Change forget{.object = name};
         std::map<std::string, std::string> noted;
@@ -336,52 +334,78 @@ Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, Obj
             const auto removed = co_await data_.apply(remove);
             if (!removed && removed.error().code != Code::not_found) co_return removed;
             forget.remove.push_back(key);
+            ROS2S_CO_TRY(co_await pace(call, 1));
         }
         if (!noted.empty() && head.lock.transaction.is_nil()) {
-            // The head changes, as whenever replies go.
-            Change drop{.object = name, .equal = {{head_key, page.values.at(head_key)}}};
-            for (const std::string& key : noted | std::views::keys) drop.remove.push_back(key);
-            ROS2S_CO_TRY(co_await store_notes(call, space, std::move(noted)));
-            head.change = reactor_.secrets().next();
-            drop.set = {{head_key, encode(head)}};
-            drop.even_if_full = true;
-            const auto dropped = co_await metadata_.apply(drop);
-            if (!dropped && dropped.error().code != Code::condition_failed) co_return dropped;
-            // If others have changed it meanwhile, the next sweep drops them.
+            ROS2S_CO_TRY(co_await sweep_notes(call, read, std::move(noted)));
         }
         if (!forget.remove.empty()) {
+            // A transaction of this store may be looking for its decision.
+            const auto hold = co_await mutexes_.lock({space + name.name});
             const auto forgotten = co_await metadata_.apply(forget);
             if (!forgotten && forgotten.error().code != Code::not_found) co_return forgotten;
         }
-        if (page.more) {
-            after = page.last;
-            continue;
-        }
+        if (turn_page(read, page)) continue;
         if (page.values.empty()) co_return Result<>{};
-        if (!head.lock.transaction.is_nil()) {
-            const std::string head_bytes = page.values.at(head_key);
-            ROS2S_CO_TRY(
-                co_await coordinator_.resolve_lock(call, space, name.name, head, head_bytes));
-            after = "f";
-            continue;
+        if (head.lock.transaction.is_nil()) {
+            if (head.entries != 0) co_return Result<>{};
+            co_return co_await remove_if_empty(call, name);
         }
-        if (head.entries != 0) co_return Result<>{};
-        // Facts, entries, decisions, garbage, or replies.
-        const Read facts{.object = name,
-                         .keys = {},
-                         .range = {.prefix = {}, .after = "c", .end = "h", .limit = 1}};
-        Head now;
-        ROS2S_CO_TRY_ASSIGN(const ReadReply reply, co_await read_unlocked(call, facts, now));
-        const auto bytes = reply.values.find(head_key);
-        if (reply.values.size() != 1 || bytes == reply.values.end()) co_return Result<>{};
-        const bool is_dead = now.entries == 0 && now.lock.transaction.is_nil();
-        if (!is_dead) co_return Result<>{};
-        const Change remove{
-            .object = name, .equal = {{head_key, bytes->second}}, .remove_object = true};
-        const auto removed = co_await metadata_.apply(remove);
-        if (removed || removed.error().code == Code::condition_failed) co_return Result<>{};
-        co_return removed;
+        ROS2S_CO_TRY(co_await unlock_object(call, name));
+        read.range.after = "f";
     }
+}
+
+// The slots get the replies first. Then the notes that they were taken from are removed, if they
+// are still there, by a change of the head, as whenever replies go. If others are faster, the next
+// sweep does it.
+Task<Result<>> RadosStore::sweep_notes(const Call& call, Read page,
+                                       std::map<std::string, std::string> noted) {
+    ROS2S_CO_TRY(co_await store_notes(call, page.object.space, noted));
+    const auto hold = co_await mutexes_.lock({page.object.space + page.object.name});
+    Head head;
+    ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await read_unlocked(call, page, head));
+    if (found.values.empty() || !head.lock.transaction.is_nil()) co_return Result<>{};
+    Change drop{
+        .object = page.object, .equal = {{head_key, found.value(head_key)}}, .even_if_full = true};
+    for (const auto& [key, value] : noted) {
+        if (found.value(key) == value) drop.remove.push_back(key);
+    }
+    if (drop.remove.empty()) co_return Result<>{};
+    head.change = reactor_.secrets().next();
+    drop.set = {{head_key, encode(head)}};
+    const auto dropped = co_await metadata_.apply(drop);
+    if (dropped || dropped.error().code == Code::condition_failed) co_return Result<>{};
+    co_return dropped;
+}
+
+// Transactions of this store that lock the object hold its mutex, and so are over now.
+Task<Result<>> RadosStore::unlock_object(const Call& call, ObjectName name) {
+    const auto hold = co_await mutexes_.lock({name.space + name.name});
+    Head head;
+    const Read read{.object = name, .keys = {}};
+    ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await read_unlocked(call, read, head));
+    if (head.lock.transaction.is_nil()) co_return Result<>{};
+    co_return co_await coordinator_.resolve_lock(call, name.space, name.name, head,
+                                                 found.value(head_key));
+}
+
+Task<Result<>> RadosStore::remove_if_empty(const Call& call, ObjectName name) {
+    const auto hold = co_await mutexes_.lock({name.space + name.name});
+    // Facts, entries, decisions, garbage, or replies.
+    const Read read{
+        .object = name, .keys = {}, .range = {.prefix = {}, .after = "c", .end = "h", .limit = 1}};
+    Head head;
+    ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await read_unlocked(call, read, head));
+    const auto bytes = found.values.find(head_key);
+    if (found.values.size() != 1 || bytes == found.values.end()) co_return Result<>{};
+    const bool is_dead = head.entries == 0 && head.lock.transaction.is_nil();
+    if (!is_dead) co_return Result<>{};
+    const Change remove{
+        .object = name, .equal = {{head_key, bytes->second}}, .remove_object = true};
+    const auto removed = co_await metadata_.apply(remove);
+    if (removed || removed.error().code == Code::condition_failed) co_return Result<>{};
+    co_return removed;
 }
 
 }  // namespace ros2s::rados
