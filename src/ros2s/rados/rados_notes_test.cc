@@ -182,5 +182,71 @@ TEST(RadosNotes, MovedOnesOfOtherObjectsDoNotDelayAWrite) {
     with_store(write_beside_removals<64>, std::chrono::milliseconds(2));
 }
 
+// ---- slots that are slow, or change --------------------------------------------------------
+
+TEST(RadosNotes, ASlowSlotDoesNotDelayThoseOfOtherClients) {
+    with_store([](Reactor& reactor, NotingStore& noting) -> Task<> {
+        for (const uint64_t sequence : {1, 2}) {
+            for (const uint8_t number : {1, 2}) {
+                EXPECT_TRUE(co_await noting.write(number, 0, sequence, array_of(number)));
+            }
+            noting.pool.slow(replies_of(1), std::chrono::seconds(30));
+        }
+        for (const uint64_t sequence : {2, 3, 4}) {
+            co_await sleep_for(reactor, std::chrono::seconds(3));
+            EXPECT_EQ(noting.stored(2, 0), sequence);
+            EXPECT_EQ(noting.stored(1, 0), 0U);
+            EXPECT_TRUE(co_await noting.write(2, 0, sequence + 1, array_of(2)));
+        }
+        co_await sleep_for(reactor, std::chrono::seconds(30));
+        EXPECT_EQ(noting.stored(1, 0), 2U);
+    });
+}
+
+// Other transactions of the client begin one after the other, each between a read of its slots and
+// the change of them.
+constexpr uint32_t raced_slots = 7;
+
+void begin_another(SimRados::Object& replies) {
+    for (uint32_t slot = 0; slot < raced_slots; ++slot) {
+        std::string& value = replies.omap[slot_key(slot)];
+        const bool is_first = value.empty();
+        value = encode(Coordination{
+            .state = is_first ? Coordination::State::pending : Coordination::State::committed,
+            .transaction = client(9),
+            .sequence = 2,
+            .participants = {},
+            .before = {}});
+        if (is_first) return;
+    }
+}
+
+TEST(RadosNotes, SlotsThatChangeDoNotDelayTheOthersOfTheirClient) {
+    with_store([](Reactor& reactor, NotingStore& noting) -> Task<> {
+        for (uint32_t slot = 0; slot <= raced_slots; ++slot) {
+            EXPECT_TRUE(co_await noting.write(1, slot, 1, array_of(1)));
+        }
+        noting.pool.race(replies_of(1), begin_another);
+        co_await sleep_for(reactor, std::chrono::seconds(3));
+        EXPECT_EQ(noting.stored(1, raced_slots), 1U);
+        for (uint32_t slot = 0; slot < raced_slots; ++slot) {
+            EXPECT_EQ(noting.stored(1, slot), 2U) << "the later reply of slot " << slot;
+        }
+        noting.pool.race({}, nullptr);
+    });
+}
+
+TEST(RadosNotes, CloseDoesNotWaitForOneClientAfterTheOther) {
+    with_store([](Reactor& reactor, NotingStore& noting) -> Task<> {
+        for (uint8_t number = 1; number <= 40; ++number) {
+            EXPECT_TRUE(co_await noting.write(number, 0, 1, array_of(number)));
+        }
+        noting.pool.slow("r", std::chrono::seconds(30), false);
+        const Time start = reactor.now();
+        co_await noting.store->close();
+        EXPECT_LT(reactor.now() - start, std::chrono::seconds(31));
+    });
+}
+
 }  // namespace
 }  // namespace ros2s::rados

@@ -3,8 +3,9 @@
 // weaker than in the engine.
 //
 // Ownership: the pools are borrowed. close() before destruction: it waits for the removal of data
-// that transactions have replaced. Thread rule: used on the reactor's core. Several stores, also of
-// several machines, may have the same pool open.
+// that transactions have replaced, and stores replies unless the cluster does not answer. Thread
+// rule: used on the reactor's core. Several stores, also of several machines, may have the same
+// pool open.
 //
 // Invariants
 // - Bytes of arrays are never overwritten: new ones are written to new RADOS objects, and a change
@@ -298,9 +299,11 @@ class RadosStore final : public object::ObjectStore {
     // It is noted with the object now, and gets into its slot later.
     void note_reply(const std::string& space, const Member& member);
     Task<> store_replies();
-    Task<> store_noted();
+    // Those of one client.
+    Task<> store_noted(ObjectName replies);
     // Puts what is later than what the slots have. `stored` gets the slots that have it then, or a
-    // later one. Others have a pending transaction. Errors: condition_failed, those of Pool.
+    // later one. Others have a pending transaction, or change meanwhile. Errors: condition_failed
+    // (slots have changed each time), those of Pool.
     Task<Result<>> put_replies(ObjectName replies, std::map<std::string, Coordination> wanted,
                                std::set<SlotName>& stored);
     // Before they are removed from an object: by key. Then their slots have them.
@@ -380,10 +383,13 @@ class RadosStore final : public object::ObjectStore {
         bool may_be_lost = false;  // it has no reply, and the client may have been here before
     };
     std::map<SlotName, WriterSlot> slots_;
-    // Replies that only their object has, by the object and the key there; and those that their
-    // slot has as well.
-    std::map<std::pair<ObjectName, std::string>, Coordination> noted_;
+    // Replies that only their object has, by their client; and those that their slot has as well.
+    using NoteName = std::pair<ObjectName, std::string>;  // the object, and the key there
+    std::map<ObjectName, std::map<NoteName, Coordination>> noted_;
+    size_t noted_count_ = 0;
     std::map<ObjectName, std::map<std::string, std::string>> stored_notes_;
+    std::set<ObjectName> clients_storing_;  // whose replies are being put into slots
+    bool is_answering_ = true;              // the cluster, when replies were put last
     // Counts reads of slots and objects, to tell which was first.
     uint64_t moments_ = 0;
     StopSource closing_;

@@ -21,7 +21,8 @@ using namespace object;
 // nobody else changes the object. A request that arrives later than after both is stale everywhere.
 constexpr Duration reply_delay = std::chrono::seconds(1), slot_trust = std::chrono::seconds(1);
 constexpr size_t slots_max = 65536, notes_max = 65536, noted_objects_max = 16384;
-constexpr size_t slots_at_once = 64;
+constexpr size_t slots_at_once = 64, clients_at_once = 16;
+constexpr int puts_max = 16;  // of one client's replies; each time some of its slots have changed
 
 // How the `c` of replies begins: of a client whose earlier replies may have been removed, or not.
 const std::string returned = "r", first_time = "n";
@@ -173,9 +174,10 @@ Task<> RadosStore::read_slot(std::string space, Member& member) {
     }
     if (slots_.size() >= slots_max) {
         std::set<SlotName> needed;
-        for (const auto& [object, key] : noted_ | std::views::keys) {
-            const auto place = place_of_reply_key(key);
-            needed.insert({{object.space, place->replies}, place->slot});
+        for (const auto& [replies, notes] : noted_) {
+            for (const auto& [object, key] : notes | std::views::keys) {
+                needed.insert({replies, place_of_reply_key(key)->slot});
+            }
         }
         std::erase_if(slots_, [&needed](const auto& each) { return !needed.contains(each.first); });
     }
@@ -206,81 +208,107 @@ Result<std::optional<Commit>> RadosStore::noted_reply(const std::string& space, 
 
 void RadosStore::note_reply(const std::string& space, const Member& member) {
     const Coordination& reply = member.reply;
-    WriterSlot& slot = slots_[slot_of(space, member.transaction.id)];
+    const SlotName name = slot_of(space, member.transaction.id);
+    WriterSlot& slot = slots_[name];
     if (reply.sequence > slot.last.sequence) slot.last = reply;
     const ObjectId object = member.transaction.operations[0].object;
     // What has no room is left to the sweep.
-    if (noted_.size() < notes_max) {
-        noted_[{{space, object_name(object)}, reply_key(member.transaction.id)}] = reply;
+    if (noted_count_ < notes_max) {
+        const NoteName note{{space, object_name(object)}, reply_key(member.transaction.id)};
+        if (noted_[name.first].insert_or_assign(note, reply).second) ++noted_count_;
     }
     (void)storing_.try_spawn(store_replies());
 }
 
+// A client whose replies take long does not delay others.
 Task<> RadosStore::store_replies() {
+    Nursery clients(reactor_, clients_at_once);
     for (bool is_last = false; !noted_.empty() && !is_last;) {
         co_await sleep_for(reactor_, reply_delay, closing_.token());
         is_last = closing_.stop_requested();
-        co_await store_noted();
+        if (is_last) co_await clients.join();
+        std::vector<ObjectName> idle;
+        for (const ObjectName& replies : noted_ | std::views::keys) {
+            if (!clients_storing_.contains(replies)) idle.push_back(replies);
+        }
+        for (ObjectName& replies : idle) {
+            co_await clients.spawn(store_noted(std::move(replies)));
+        }
     }
+    co_await clients.join();
 }
 
-Task<> RadosStore::store_noted() {
-    const auto noted = noted_;
-    std::map<ObjectName, std::map<std::string, Coordination>> wanted;
-    const auto place_of = [](const auto& each) {
-        const auto& [object, key] = each.first;
-        const auto place = place_of_reply_key(key);
-        return SlotName{{object.space, place->replies}, place->slot};
-    };
-    for (const auto& each : noted) {
-        const auto [replies, slot] = place_of(each);
-        Coordination& reply = wanted[replies][slot];
-        if (each.second.sequence > reply.sequence) reply = each.second;
+Task<> RadosStore::store_noted(ObjectName replies) {
+    // What is left at the end is found in the objects.
+    if (closing_.stop_requested() && !is_answering_) co_return;
+    clients_storing_.insert(replies);
+    const auto noted = noted_.at(replies);
+    std::map<std::string, Coordination> wanted;
+    for (const auto& [note, each] : noted) {
+        Coordination& reply = wanted[place_of_reply_key(note.second)->slot];
+        if (each.sequence > reply.sequence) reply = each;
     }
     std::set<SlotName> stored;
-    for (auto& [replies, slots] : wanted) {
-        (void)co_await put_replies(replies, std::move(slots), stored);  // or the next time
-    }
-    for (const auto& each : noted) {
-        if (!stored.contains(place_of(each))) continue;
-        const auto& [object, key] = each.first;
+    const auto put = co_await put_replies(replies, std::move(wanted), stored);  // or the next time
+    is_answering_ = put || put.error().code != Code::deadline;
+    clients_storing_.erase(replies);
+    const auto notes = noted_.find(replies);
+    for (const auto& [note, each] : noted) {
+        const auto& [object, key] = note;
+        if (!stored.contains({replies, place_of_reply_key(key)->slot})) continue;
         if (stored_notes_.size() >= noted_objects_max) stored_notes_.erase(stored_notes_.begin());
-        stored_notes_[object][key] = encode(each.second);
-        const auto now = noted_.find(each.first);
-        if (now->second.sequence == each.second.sequence) noted_.erase(now);
+        stored_notes_[object][key] = encode(each);
+        const auto now = notes->second.find(note);
+        if (now->second.sequence != each.sequence) continue;
+        notes->second.erase(now);
+        --noted_count_;
     }
+    if (notes->second.empty()) noted_.erase(notes);
 }
 
 Task<Result<>> RadosStore::put_replies(ObjectName replies,
                                        std::map<std::string, Coordination> wanted,
                                        std::set<SlotName>& stored) {
-    Read read{.object = replies, .keys = {made_key}};
-    for (const std::string& slot : wanted | std::views::keys) read.keys.push_back(slot);
-    const auto found = co_await metadata_.read(read);
-    if (!found && found.error().code != Code::not_found) co_return fail(found.error());
-    Change change{.object = replies,
-                  .set = {{mark_key, Uuid::make(reactor_.secrets()).to_string()}},
-                  .even_if_full = true};
-    std::set<SlotName> changed;
-    for (const auto& [slot, reply] : wanted) {
-        Coordination before;
-        if (found && !found->value(slot).empty()) ROS2S_CO_TRY(decode(found->value(slot), before));
-        // Without replies, a sweep has removed them: repetitions are `expired`.
-        if (!found ||
-            (before.sequence >= reply.sequence && before.state == Coordination::State::committed)) {
-            stored.emplace(replies, slot);
-            continue;
+    Result<> put;
+    ReadReply before;
+    for (int i = 0; i < puts_max; ++i) {
+        Read read{.object = replies, .keys = {made_key}};
+        for (const std::string& slot : wanted | std::views::keys) read.keys.push_back(slot);
+        const auto found = co_await metadata_.read(read);
+        if (!found && found.error().code != Code::not_found) co_return fail(found.error());
+        Change change{.object = replies,
+                      .set = {{mark_key, Uuid::make(reactor_.secrets()).to_string()}},
+                      .even_if_full = true};
+        std::map<std::string, Coordination> rest;
+        for (const auto& [slot, reply] : wanted) {
+            Coordination last;
+            if (found && !found->value(slot).empty()) {
+                ROS2S_CO_TRY(decode(found->value(slot), last));
+            }
+            // Without replies, a sweep has removed them: repetitions are `expired`.
+            if (!found ||
+                (last.sequence >= reply.sequence && last.state == Coordination::State::committed)) {
+                stored.emplace(replies, slot);
+                continue;
+            }
+            if (last.sequence != 0 && last.state == Coordination::State::pending) continue;
+            // Its client is using it. It would fail the change of the others again.
+            if (i > 0 && before.value(slot) != found->value(slot)) continue;
+            ROS2S_CO_TRY(co_await finish_slot({replies, slot}, last));
+            change.equal.emplace_back(slot, found->value(slot));
+            change.set.emplace_back(slot, encode(reply));
+            rest.emplace(slot, reply);
         }
-        if (before.sequence != 0 && before.state == Coordination::State::pending) continue;
-        ROS2S_CO_TRY(co_await finish_slot({replies, slot}, before));
-        change.equal.emplace_back(slot, found->value(slot));
-        change.set.emplace_back(slot, encode(reply));
-        changed.emplace(replies, slot);
+        if (rest.empty()) co_return Result<>{};
+        change.equal.emplace_back(made_key, found->value(made_key));
+        put = co_await metadata_.apply(change);
+        if (put) {
+            for (const std::string& slot : rest | std::views::keys) stored.emplace(replies, slot);
+        }
+        if (put || put.error().code != Code::condition_failed) co_return put;
+        wanted = std::move(rest);
+        before = *found;
     }
-    if (changed.empty()) co_return Result<>{};
-    change.equal.emplace_back(made_key, found->value(made_key));
-    const auto put = co_await metadata_.apply(change);
-    if (put) stored.merge(changed);
     co_return put;
 }
 
