@@ -248,5 +248,30 @@ TEST(RadosNotes, CloseDoesNotWaitForOneClientAfterTheOther) {
     });
 }
 
+// ---- a call that ends ----------------------------------------------------------------------
+
+// It shares a change with a write whose slot takes longer to read.
+TEST(RadosNotes, AWriteOfAGroupIsNotDoneAfterItsDeadline) {
+    with_store(
+        [](Reactor& reactor, NotingStore& noting) -> Task<> {
+            const AkeyAddress place = array_of(1);
+            EXPECT_TRUE(co_await noting.write(1, 0, 1, place));
+            noting.pool.slow(replies_of(2), std::chrono::seconds(1));
+            const Call call{.deadline = reactor.now() + std::chrono::milliseconds(500)};
+            Result<> results[3];
+            {
+                Nursery nursery(reactor, 3);
+                co_await nursery.spawn(noting.write_to(1, 1, place, {}, results[0]));
+                co_await nursery.spawn(noting.write_to(1, 2, place, call, results[1]));
+                co_await nursery.spawn(noting.write_to(2, 0, place, {}, results[2]));
+                co_await nursery.join();
+            }
+            EXPECT_TRUE(results[0]);
+            EXPECT_TRUE(!results[1] && results[1].error().code == Code::deadline);
+            EXPECT_TRUE(results[2]);
+        },
+        std::chrono::milliseconds(2));
+}
+
 }  // namespace
 }  // namespace ros2s::rados

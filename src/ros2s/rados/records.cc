@@ -42,6 +42,8 @@ bool is_sound(const Entry& entry) {
     if (!entry.is_array) return entry.size == entry.value.size();
     return entry.value.empty() && entry.size <= object::array_bytes_max;
 }
+// What readers of a locked object rely on: the changes include the head, which ends the lock.
+bool is_sound(const Pending& pending) { return !pending.set.empty(); }
 
 // What readers of a segment rely on: runs have as many checksums as pieces and lie in one segment,
 // all in the same; the visible parts are ascending and within their runs.

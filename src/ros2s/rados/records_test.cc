@@ -176,6 +176,12 @@ TEST(RadosRecords, EntriesThatWouldMisleadReadersAreCorrupt) {
     }
 }
 
+TEST(RadosRecords, ChangesThatWouldLeaveALockAreCorrupt) {
+    Pending read;
+    const auto decoded = decode(encode(Pending{.set = {}, .remove = {{"c"}}}), read);
+    EXPECT_TRUE(!decoded && decoded.error().code == Code::corrupt);
+}
+
 TEST(RadosNames, AreAsThePageSays) {
     const object::ObjectId object{0x1, 0xab};
     EXPECT_EQ(object_name(object), "o000000000000000100000000000000ab");

@@ -214,6 +214,8 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
         if (reactor_.now() - each->payload.started > orphan_age / 2) {
             ready = fail(Code::deadline);
         }
+        // What came before may have taken long, for others of the group.
+        if (ready) ready = each->call.check(reactor_.now());
         if (ready) ready = pins.take(each->container, each->transaction, reactor_.now());
         if (!ready) {
             each->result = fail(ready.error());
