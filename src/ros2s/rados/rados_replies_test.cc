@@ -276,6 +276,45 @@ TEST(RadosReplies, APunchWaitsForThePendingTransactionOfASlot) {
                  });
 }
 
+// The store has read the slot since it knows the object, and before it moves the reply there
+// itself.
+template <bool is_swept>
+Task<> move_a_reply(sim::World& in, SimRados&, ReplyingClient& one, ReplyingClient& other,
+                    ContainerId container) {
+    one.stalling.arrived.set();
+    const object::AkeyAddress elsewhere{{7, 2}, "0", "data"};
+    const auto first = [&elsewhere] {
+        Batch batch;
+        batch.write(elsewhere, 0, "1111").id({writer(1), 0, 1});
+        return batch;
+    };
+    // The slot has the reply to this one, and the object has not.
+    EXPECT_EQ(co_await other.send(container, first()), "done");
+    co_await sleep_for(in.core(), std::chrono::seconds(3));
+    Batch next;
+    next.write(elsewhere, 0, "next");
+    EXPECT_EQ(co_await other.send(container, std::move(next)), "done");
+    const OperationId id{writer(1), 0, 2};
+    EXPECT_EQ(co_await other.send(container, named_write(id, "once")), "done");
+    EXPECT_EQ(co_await one.send(container, named_write({writer(2), 0, 1}, "side")), "done");
+    EXPECT_EQ(co_await one.send(container, first()), "replayed");
+    if (is_swept) {
+        Report report;
+        EXPECT_TRUE(co_await one.store->sweep({}, container, report)) << report.text();
+    } else {
+        Batch punch;
+        punch.punch_object(written_object).put({written_object, "1", "value"}, "v");
+        EXPECT_EQ(co_await one.send(container, std::move(punch)), "done");
+    }
+    EXPECT_EQ(co_await one.send(container, named_write(id, "once")), "replayed");
+    EXPECT_EQ(co_await one.found(container), is_swept ? "side" : describe(Error{Code::not_found}));
+}
+
+TEST(RadosReplies, AReplyThatTheStoreHasMovedIsReadFromItsSlot) {
+    with_clients(1, {}, move_a_reply<false>);
+    with_clients(1, {}, move_a_reply<true>);
+}
+
 // Two stores get each request at about the same time, while others write and remove the object.
 // Then it is overwritten, and a repetition changes nothing.
 Task<> race_for_requests(sim::World& in, SimRados& cluster, ReplyingClient& one,
