@@ -87,19 +87,21 @@ struct flock whole_file(short type) {
     return lock;
 }
 
-constexpr auto patience_in_all = std::chrono::seconds(20);
+constexpr auto patience_in_all = std::chrono::minutes(1);
+// Also the command that lists a directory takes seconds where the disk is busy.
+constexpr auto patience_with_one = std::chrono::seconds(20);
 
 // Returns the time to wait for an owner.
 Duration patience_with(const OwnerRecord& owner) {
-    if (owner.pid <= 0) return std::chrono::seconds(1);
+    if (owner.pid <= 0) return std::chrono::seconds(5);
     // In this order: a process that ends meanwhile has no mount table any more.
     if (!owner.mount_point.empty() && is_unmounted(owner.pid, owner.mount_point)) {
-        return patience_in_all;
+        return patience_with_one;
     }
-    if (is_ending(owner.pid)) return patience_in_all;
+    if (is_ending(owner.pid)) return patience_with_one;
     const bool is_command = owner.program == command_program && owner.mount_point.empty();
     // This process would wait for itself.
-    if (is_command && owner.pid != ::getpid()) return std::chrono::seconds(5);
+    if (is_command && owner.pid != ::getpid()) return patience_with_one;
     return {};
 }
 

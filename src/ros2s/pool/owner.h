@@ -40,9 +40,9 @@ class Ownership {
                                                                  const OwnerRecord& self,
                                                                  OwnerRecord& present,
                                                                  Report& report);
-    // The same, but waits for an owner that will probably release the pool soon, 20 s at most:
-    // - 1 s for one that has the lock and no record: it is starting or ending;
-    // - 5 s for a command (command_program), which usually takes a fraction of a second;
+    // The same, but waits for an owner that will probably release the pool soon, a minute at most:
+    // - 5 s for one that has the lock and no record: it is starting or ending;
+    // - 20 s for a command (command_program), which usually takes a fraction of a second;
     // - 20 s for one that has ended, and whose lock the kernel or a child process still has;
     // - 20 s for a mount that is not mounted yet, or not any more.
     [[nodiscard]] static Task<Result<std::unique_ptr<Ownership>>> take_patiently(
