@@ -165,11 +165,10 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
                   "write into the daemons (trusted_network in the settings)")
         ->excludes(no_daemons);
     up_command.app.footer(
-        "The daemons run in the background, on Unix sockets in DIR/run, with\n"
-        "certificates of two development authorities in DIR/certs. Their settings, "
-        "DIR/engine.yaml\n"
-        "and DIR/dpu.yaml, may be edited; logs are DIR/run/*.log. `up` again starts what does not\n"
-        "run; `ros2store status DIR` shows them, `ros2store down DIR` stops them.");
+        "The daemons run in the background, on Unix sockets in DIR/run, with certificates of two\n"
+        "development authorities in DIR/certs. Their settings, DIR/engine.yaml and DIR/dpu.yaml,\n"
+        "may be edited; logs are DIR/run/*.log. `up` again starts what does not run;\n"
+        "`ros2store status DIR` shows them, `ros2store down DIR` stops them.");
     Command<DownOptions> down_command(app, arguments, "down",
                                       "unmount a pool and stop its daemons, so that no process "
                                       "has it open",
@@ -498,12 +497,10 @@ void add_questions(CLI::App& app, Arguments& arguments) {
         "DIR/run/dpu.metrics)");
     top_command.app.footer(
         "Tenants whose requests take the most time come first. REQ counts reads and writes,\n"
-        "NAMES requests for names and attributes. P50 and P99 are times from arrival to reply. "
-        "BUSY is the total\n"
-        "time of all requests. QUEUED is the part spent waiting for a turn, THROTTLED the part\n"
-        "spent waiting because of the tenant's rate limits. At an engine, a DPU with rights of "
-        "its\n"
-        "own counts as a tenant. Ctrl-C ends the display.");
+        "NAMES requests for names and attributes. P50 and P99 are times from arrival to reply.\n"
+        "BUSY is the total time of all requests. QUEUED is the part spent waiting for a turn,\n"
+        "THROTTLED the part spent waiting because of the tenant's rate limits. At an engine, a\n"
+        "DPU with rights of its own counts as a tenant. Ctrl-C ends the display.");
 }
 
 void add_plan(CLI::App& app, Arguments& arguments) {
