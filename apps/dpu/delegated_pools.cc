@@ -74,6 +74,10 @@ struct DelegatedPools::Kept {
     }
     Kept(const Kept&) = delete;
     Kept& operator=(const Kept&) = delete;
+    // No other chain will take its place: mounts that still use it close their files soon.
+    void follows_none() const noexcept {
+        if (pool != nullptr) pool->expect_no_other();
+    }
 
     DelegatedPools& owner;
     Known* known = nullptr;              // set with the pool
@@ -109,6 +113,7 @@ void DelegatedPools::begin(connection::Options engine, std::vector<std::string> 
 
 Task<> DelegatedPools::close() {
     closing_ = true;
+    for (const auto& [key, kept] : kept_) kept->follows_none();
     kept_.clear();
     co_await renewing_.join();
     co_await ending_.join();
@@ -139,10 +144,12 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
         const capability::Capability& last = each.second->last;
         const auto tenant = known.tenants.find(last.tenant);
         // While it is used, another chain may follow.
-        const bool is_over = last.expires <= now && each.second.use_count() == 1;
-        return is_over || tenant == known.tenants.end() || !tenant->second.active ||
-               tenant->second.tenant.generation != last.generation ||
-               tenancy::is_revoked(tenant->second.tenant, first, last, now);
+        const bool is_over = !last.is_in_time(now) && each.second.use_count() == 1;
+        const bool is_invalid = tenant == known.tenants.end() || !tenant->second.active ||
+                                tenant->second.tenant.generation != last.generation ||
+                                tenancy::is_revoked(tenant->second.tenant, first, last, now);
+        if (is_invalid) each.second->follows_none();
+        return is_over || is_invalid;
     });
 }
 
@@ -450,6 +457,7 @@ Task<Result<>> DelegatedPools::take(const Call& call, std::string subject, std::
     kept->last = last;
     kept->holder->links = std::move(chain);
     kept_.insert_or_assign(key, kept);
+    if (kept->pool != nullptr) kept->pool->try_again();
     if (kept->pool == nullptr || kept->is_renewing) co_return Result<>{};
     kept->is_renewing = true;
     if (!renewing_.try_spawn(renew(kept))) kept->is_renewing = false;

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::string_view changed_since = "its tenant was changed since";
 constexpr std::string_view revoked_by_itself = "it was revoked";
-constexpr Duration told_by_then = std::chrono::milliseconds(50);
 constexpr size_t authority_bytes_max = 1 << 20;
 // The helper threads have other work, too.
 constexpr size_t verified_at_once = 2;
@@ -280,8 +279,8 @@ Task<Result<>> IssuedCapabilities::show(const Call& call, session::Session& sess
     if (!verified) {
         const auto refused = refuse(subject, what, why, report);
         if (!only_time || !is_delegate(subject)) co_return refused;
-        // This machine's clock was set, or the DPU's hosts were late. The DPU tells them.
-        (void)co_await sleep_for(environment_.reactor, told_by_then);
+        // This machine's clock was set, or the DPU's hosts were late: the DPU waits for another
+        // one.
         co_return fail(Code::stale);
     }
     const auto first = capability::decode(chain.front());  // verified as well
@@ -289,9 +288,7 @@ Task<Result<>> IssuedCapabilities::show(const Call& call, session::Session& sess
         const auto refused = refuse(subject, what, wrong, report);
         const bool may_follow_another = wrong == changed_since || wrong == revoked_by_itself;
         if (!may_follow_another || !is_delegate(subject)) co_return refused;
-        // A DPU hears of the change first. Its hosts then open new sessions, and send again what
-        // fails here.
-        (void)co_await sleep_for(environment_.reactor, told_by_then);
+        // A DPU hears of the change. Its hosts then open new sessions, and hand over another one.
         co_return fail(Code::stale);
     }
     const bool is_direct = verified->depth == 1;

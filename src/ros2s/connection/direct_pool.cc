@@ -31,6 +31,9 @@ Task<Result<>> DirectPool::begin(Reactor& reactor, Options options, Log log, Rep
     co_return Result<>{};
 }
 
+void DirectPool::try_again() noexcept { channel_->try_again(); }
+void DirectPool::expect_no_other() noexcept { channel_->expect_no_other(); }
+
 Task<Result<>> DirectPool::show_capability(Report& report) {
     co_return co_await connection_->tickets().show(report);
 }

@@ -49,6 +49,9 @@ class DirectPool {
     [[nodiscard]] std::string provider() const;
     // Set while the engine cannot be reached.
     [[nodiscard]] const std::optional<rpc::Absence>& absence() const;
+    // The holder has another capability, or will have none: as rpc::Channel.
+    void try_again() noexcept;
+    void expect_no_other() noexcept;
     // Shows the holder's present capability. Errors: those of control::SessionTickets::show().
     Task<Result<>> show_capability(Report& report);
     void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }

@@ -12,9 +12,8 @@ namespace {
 
 // Errors that waiting does not cure.
 bool is_final(const Error& error) {
-    return error.code == Code::denied || error.code == Code::stale ||
-           error.code == Code::bad_version || error.code == Code::unsupported ||
-           error.code == Code::invalid;
+    return error.code == Code::denied || error.code == Code::bad_version ||
+           error.code == Code::unsupported || error.code == Code::invalid;
 }
 
 uint64_t seconds_of(WallTime time) {
@@ -82,7 +81,7 @@ Task<Result<std::unique_ptr<ClientConnection>>> Channel::connect(Report& report)
 Task<> Channel::keep(Channel& self, std::unique_ptr<ClientConnection> connection) {
     while (connection) {
         self.connection_ = connection.get();
-        self.refusal_.reset();
+        self.try_again();
         self.absence_.reset();
         self.changed_.wake_all();
         if (self.closing_.stop_requested()) connection->leave();
@@ -112,14 +111,37 @@ Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
         absence_->why = report.empty() ? describe(connection.error()) : report.text();
         // A server that was restarted since it gave the ticket does not know it. That is a refusal
         // only if a fresh ticket is denied, too.
-        const bool in_doubt = connection.error().code == Code::denied && !denied;
-        denied = connection.error().code == Code::denied;
-        if (is_final(connection.error()) && !in_doubt) {
-            refusal_ = connection.error();
-            changed_.wake_all();
+        const Error error = connection.error();
+        const bool in_doubt = error.code == Code::denied && !denied;
+        denied = error.code == Code::denied;
+        if (error.code == Code::stale) {
+            if (!outdated_since_) outdated_since_ = reactor_.now();
+            if (!renews_ || reactor_.now() - *outdated_since_ >= ChannelOptions::renewal_within) {
+                refuse(absent());
+            }
+        } else {
+            outdated_since_.reset();
         }
+        if (is_final(error) && !in_doubt) refuse(error);
         backoff = std::min(2 * backoff, options_.backoff_most);
     }
+}
+
+void Channel::refuse(Error error) noexcept {
+    refusal_ = error;
+    changed_.wake_all();
+}
+
+// A `stale` would say of a request that what it names does not exist.
+Error Channel::absent() const noexcept {
+    return {.code = Code::disconnected,
+            .os_errno = options_.absence_errno,
+            .detail = absence_ ? seconds_of(absence_->since) : 0};
+}
+
+void Channel::try_again() noexcept {
+    refusal_.reset();
+    outdated_since_.reset();
 }
 
 Task<Result<ClientConnection*>> Channel::connected(StopToken stop) {
@@ -139,9 +161,7 @@ Task<Result<ClientConnection*>> Channel::connected(StopToken stop) {
     if (refusal_) co_return fail(*refusal_);
     // Lost again at this moment: the caller looks once more.
     if (!waited_in_vain) co_return nullptr;
-    co_return fail(Error{.code = Code::disconnected,
-                         .os_errno = options_.absence_errno,
-                         .detail = absence_ ? seconds_of(absence_->since) : 0});
+    co_return fail(absent());
 }
 
 // ---- calls ----------------------------------------------------------------------------------

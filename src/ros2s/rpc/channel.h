@@ -37,8 +37,9 @@ namespace ros2s::rpc {
 class TicketSource {
   public:
     virtual ~TicketSource() = default;
-    // Errors: those of the control plane. Two `denied` in sequence fail the waiting requests, and
-    // so does a `stale`: the capability that the client would show for a ticket is out of date.
+    // Errors: those of the control plane. Two `denied` in sequence fail the waiting requests.
+    // `stale`: the session has ended, or the capability that it showed is out of date. Requests
+    // wait for another one, for ChannelOptions::renewal_within, and then fail with `disconnected`.
     virtual Task<Result<std::string>> take(Report& report) = 0;
     // The address for its tickets. A restarted server may listen at another address. Empty: the
     // address with which the channel was opened.
@@ -122,6 +123,12 @@ class Channel {
     [[nodiscard]] const std::optional<Absence>& absence() const { return absence_; }
     [[nodiscard]] const ChannelMetrics& metrics() const { return metrics_; }
 
+    // The source has new tickets: requests wait for a connection again, instead of failing with the
+    // error that refused the last one.
+    void try_again() noexcept;
+    // The source will have no other capability: requests do not wait for one.
+    void expect_no_other() noexcept { renews_ = false; }
+
     // Fails requests in progress with `closed`, and returns when all have ended. Must be called.
     // Idempotent.
     Task<> close();
@@ -133,6 +140,8 @@ class Channel {
     // Serves the connection and replaces it if it is lost, until close().
     static Task<> keep(Channel& self, std::unique_ptr<ClientConnection> connection);
     Task<std::unique_ptr<ClientConnection>> reconnect();
+    void refuse(Error error) noexcept;
+    [[nodiscard]] Error absent() const noexcept;
     struct Count;  // of a call in progress
     Task<Result<>> call_within(const Call& call, const CallRequest& request, ReplyReader& reader,
                                StopToken stop);
@@ -152,8 +161,10 @@ class Channel {
     ClientConnection* connection_ = nullptr;  // keep() owns it; null while there is none
     std::optional<Absence> absence_;
     StepNames step_names_;
-    std::optional<Error> refusal_;  // why there will be no connection
-    Event changed_;                 // of connection_ or refusal_, or closing
+    std::optional<Error> refusal_;        // why there will be no connection
+    std::optional<Time> outdated_since_;  // the first of the present `stale` attempts
+    bool renews_ = true;
+    Event changed_;  // of connection_ or refusal_, or closing
     size_t calls_ = 0;
     StopSource closing_;
     Nursery keeping_;

@@ -31,6 +31,8 @@ struct ChannelOptions {
     // The wait between attempts to connect doubles from the first to the second value.
     static constexpr Duration backoff_least = std::chrono::milliseconds(10);
     static constexpr Duration backoff_most = std::chrono::seconds(1);
+    // Who uses a capability for others hears within a second that it is out of date.
+    static constexpr Duration renewal_within = std::chrono::seconds(5);
     // The time that a request waits for a new connection, each time that the connection is lost.
     Duration patience = std::chrono::seconds(30);
     // The time for a call, which includes waiting for a credit and for a connection. Then it fails,

@@ -289,6 +289,61 @@ TEST(Reconnect, ATicketOfBeforeARestartIsFollowedByAFreshOne) {
     stage.world.run(refused_once(stage));
 }
 
+// The client's session has ended, or shows a capability that is out of date.
+Task<> outdated(Stage& stage) {
+    co_await stage.start();
+    auto channel = co_await stage.connect();
+    stage.tickets.outdated = 5;
+    stage.network.kill("client");
+    Outcome outcome;
+    co_await send_one(stage, **channel, echo, operation(stage, 0, 1), 10, outcome);
+    EXPECT_TRUE(outcome.result) << describe(outcome.result.error());
+    EXPECT_EQ(stage.tickets.outdated, 0U);
+    // There is no other one.
+    stage.tickets.outdated = UINT64_MAX;
+    stage.network.kill("client");
+    const Time begin = stage.core().now();
+    co_await send_one(stage, **channel, echo, operation(stage, 0, 2), 10, outcome);
+    const auto is_absent = [&outcome] {
+        return !outcome.result && outcome.result.error().code == Code::disconnected;
+    };
+    EXPECT_TRUE(is_absent());
+    EXPECT_GE(stage.core().now() - begin, ChannelOptions::renewal_within);
+    co_await send_one(stage, **channel, echo, operation(stage, 0, 3), 10, outcome);
+    EXPECT_TRUE(is_absent());
+    EXPECT_LT(stage.core().now() - begin, 2 * ChannelOptions::renewal_within);
+    // There is one now.
+    stage.tickets.outdated = 1;
+    (*channel)->try_again();
+    co_await send_one(stage, **channel, echo, operation(stage, 0, 4), 10, outcome);
+    EXPECT_TRUE(outcome.result) << describe(outcome.result.error());
+    // The server is away in between: the time begins anew.
+    stage.tickets.outdated = 1;
+    co_await stage.stop();
+    Nursery nursery(stage.core(), 1);
+    co_await nursery.spawn(send_one(stage, **channel, echo, operation(stage, 0, 5), 10, outcome));
+    co_await sleep_for(stage.core(), 2 * ChannelOptions::renewal_within);
+    EXPECT_EQ(stage.tickets.outdated, 0U);
+    stage.tickets.outdated = 1;
+    co_await stage.start();
+    co_await nursery.join();
+    EXPECT_TRUE(outcome.result) << describe(outcome.result.error());
+    // There will be no other one.
+    stage.tickets.outdated = UINT64_MAX;
+    (*channel)->expect_no_other();
+    stage.network.kill("client");
+    const Time then = stage.core().now();
+    co_await send_one(stage, **channel, echo, operation(stage, 0, 6), 10, outcome);
+    EXPECT_TRUE(is_absent());
+    EXPECT_LT(stage.core().now() - then, 1s);
+    co_await stage.leave(*channel);
+    co_await stage.stop();
+}
+TEST(Reconnect, AnotherSessionOrCapabilityIsWaitedFor) {
+    Stage stage(13);
+    stage.world.run(outdated(stage));
+}
+
 Task<> refused_again(Stage& stage) {
     co_await stage.start();
     auto channel = co_await stage.connect();

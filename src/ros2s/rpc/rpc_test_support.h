@@ -119,6 +119,10 @@ class TestTickets final : public TicketSource {
   public:
     Task<Result<std::string>> take(Report& report) override {
         if (!valid) co_return report.fail(Code::denied, "no tickets");
+        if (outdated > 0) {
+            --outdated;
+            co_return report.fail(Code::stale, "the capability is out of date");
+        }
         if (!moved_to.empty()) at = moved_to;
         if (too_old > 0) {
             --too_old;
@@ -132,7 +136,8 @@ class TestTickets final : public TicketSource {
     std::string at;
     std::string prefix = "ticket ";
     uint64_t number = 0;
-    uint64_t too_old = 0;  // this many of the next tickets are expired
+    uint64_t too_old = 0;   // this many of the next tickets are expired
+    uint64_t outdated = 0;  // this many of the next attempts get no ticket
 };
 
 class ReadNothing final : public ReplyReader {
