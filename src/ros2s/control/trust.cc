@@ -18,13 +18,14 @@ void Trust::begin() { (void)files_.look(pem_); }
 
 const Trust::Known& Trust::know(const std::string& chain) {
     const auto found = known_.find(chain);
-    if (found != known_.end()) return found->second;
+    if (found != known_.end() && reactor_.now() < found->second.look_again) return found->second;
     if (known_.size() >= known_max) known_.clear();
     Report why;
     const auto now = std::chrono::floor<std::chrono::seconds>(reactor_.wall_time());
     const auto until = pki::verify_client(chain, pem_.authority, pem_.revocations, now, why);
-    return known_.emplace(chain, until ? Known{.until = *until} : Known{.why_not = why.text()})
-        .first->second;
+    Known known = until ? Known{.until = *until} : Known{.why_not = why.text()};
+    if (!until) known.look_again = reactor_.now() + check_interval;
+    return known_.insert_or_assign(chain, std::move(known)).first->second;
 }
 
 Result<WallTime> Trust::check(const std::string& subject, const std::string& chain,

@@ -43,7 +43,9 @@ class Trust {
     static constexpr size_t known_max = 4096;
     struct Known {
         pki::Seconds until{};  // the beginning of time: it is not valid
-        std::string why_not;
+        std::string why_not{};
+        // A refusal may depend on the clock, which may be set.
+        Time look_again = Time::max();
     };
     const Known& know(const std::string& chain);
     void expel_strangers();

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ros2s/runtime/sim/world.h"
 #include "test_rig.h"
 
 namespace ros2s::control {
@@ -129,6 +130,32 @@ TEST_F(Trusted, ARevokedCertificateEndsItsSessionsAndNoOtherOfItsSubject) {
     EXPECT_THAT(report_.text(), HasSubstr("was revoked by its authority"));
     EXPECT_EQ(keep_alive(*owner, kept.id), Code::exists) << report_.text();
     EXPECT_EQ(live(), 1u);
+}
+
+// The machine's clock is wrong for a while.
+Task<> set_clock(sim::World& world, Trust& trust, const std::string& chain) {
+    const auto is_trusted = [&] {
+        Report unused;
+        return trust.check("CN=alice", chain, unused).has_value();
+    };
+    constexpr auto years = 24h * 365 * 5;
+    world.step_clock(years);
+    EXPECT_FALSE(is_trusted());
+    world.step_clock(-years);
+    co_await sleep_for(world.core(), 2s);
+    EXPECT_TRUE(is_trusted());
+}
+
+TEST(Trust, ARefusalEndsWithTheWrongClockThatCausedIt) {
+    sim::World world(1);
+    world.step_clock(WallTime(now()) - world.core().wall_time());
+    const Certificates certificates;
+    admission::Accounts accounts{world.core()};
+    session::TicketTable tickets{world.core(), {}};
+    session::SessionTable sessions{world.core(), tickets, {.accounts = &accounts}};
+    Trust trust(world.core(), world.blocking(), sessions, certificates.of("server"));
+    trust.begin();
+    world.run(set_clock(world, trust, pki::read_pem(certificates.of("alice")).certificate));
 }
 
 TEST_F(Trusted, ARenewedAuthorityEndsNothing) {

@@ -272,8 +272,8 @@ Task<> SessionTable::reap(StopToken stop) {
             if (session->credential.until <= reactor_.wall_time()) {
                 expired.emplace_back(id, "its certificate expired");
             } else if (session->shows && session->shows->capability != nullptr &&
-                       session->shows->capability->expires <= reactor_.wall_time()) {
-                expired.emplace_back(id, "its capability expired");
+                       !session->shows->capability->is_in_time(reactor_.wall_time())) {
+                expired.emplace_back(id, "its capability expired, or the clock was set back");
             }
         }
         for (const auto& [id, why] : expired) expel(id, why);

@@ -406,6 +406,32 @@ TEST(Sessions, AnExpiryTakesEffectWithinASecond) {
     rig.world.run(outlive_by_a_moment(rig));
 }
 
+Task<> set_the_clock_back(Rig& rig) {
+    StopSource stop;
+    Nursery nursery(rig.world.core(), 1);
+    co_await nursery.spawn(rig.sessions.reap(stop.token()));
+    const SessionId showing = (*rig.sessions.open(request()))->id;
+    auto shown = std::make_shared<capability::Capability>();
+    shown->not_before = rig.world.core().wall_time();
+    shown->expires = shown->not_before + 5min;
+    (*rig.sessions.find(showing, "CN=alice"))->shows = {
+        .nonce = "n", .provider = "shm", .capability = shown};
+    co_await sleep_for(rig.world.core(), 2s);
+    EXPECT_TRUE(rig.sessions.find(showing, "CN=alice"));
+    rig.world.step_clock(-24h);
+    co_await sleep_for(rig.world.core(), 1s);
+    EXPECT_FALSE(rig.sessions.find(showing, "CN=alice"));
+    stop.request_stop();
+    co_await nursery.join();
+    co_await rig.sessions.close_all();
+}
+
+// Otherwise it would live for a day and five minutes.
+TEST(Sessions, ACapabilityOfTheFutureEndsWhenTheClockIsSetBack) {
+    Rig rig;
+    rig.world.run(set_the_clock_back(rig));
+}
+
 // The session of a dead client ends within seconds. A living client that lost its connection keeps
 // it by its calls to reconnect.
 Task<> desert(Rig& rig) {
